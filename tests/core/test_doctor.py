@@ -14,7 +14,7 @@ from v6t.drivers.lab import privilege
 from v6t.drivers.testers import load_kind
 from v6t.drivers.trex import installation
 from v6t.tests.core.support import v6t
-from v6t.tests.drivers.faketrex import make
+from v6t.tests.drivers.faketrex import make_installation
 from v6t.tests.expect import expect_refusal
 
 
@@ -105,7 +105,7 @@ def test_client_and_server_are_examined(machine, tmp_path):
     def examined():
         return {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
 
-    make(tmp_path / "v3.08")
+    make_installation(tmp_path / "v3.08")
     machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         options = {"python": sys.executable, "rpc_port": listener.getsockname()[1]}

@@ -66,7 +66,7 @@ def wait_for_trials(process, out, count):
 def workers(parent):
     """Return the network namespaces of a run's processes by PID, without zombies."""
     found = {}
-    for pid in faketrex.children(parent):
+    for pid in faketrex.list_descendants(parent):
         if not faketrex.has_ended(pid):
             with contextlib.suppress(OSError):  # it has ended in the meantime
                 found[pid] = os.readlink(f"/proc/{pid}/ns/net")

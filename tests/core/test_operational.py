@@ -199,9 +199,9 @@ def test_reconfiguration_2_backup_and_restore(here):
     ],
 )
 def test_fault_determination_3_a_testbed_is_examined(bed, words, here, monkeypatch):
-    from v6t.tests.drivers.faketrex import make
+    from v6t.tests.drivers.faketrex import make_installation
 
-    make(here / "v3.08")
+    make_installation(here / "v3.08")
     monkeypatch.setenv("TREX_DIR", str(here / "v3.08"))
     (here / "bed.yaml").write_text(f"{bed}\n")
     done = v6t("doctor", "--testbed", "bed.yaml")

@@ -56,7 +56,7 @@ VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
 @pytest.fixture
 def programs(monkeypatch):
     """Add the programs that environment variables name to PATH, as for a plain command."""
-    named = (matrix.program(device) for device in matrix.NAMED)
+    named = (matrix.find_program(device) for device in matrix.NAMED)
     places = dict.fromkeys(os.path.dirname(program) for program in named if program)
     monkeypatch.setenv("PATH", os.pathsep.join([*places, os.environ["PATH"]]))
 

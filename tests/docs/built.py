@@ -20,13 +20,13 @@ MARK = re.compile(r"^> Built by `make docs`: (.+)\.$", re.MULTILINE)
 DEVICE = "options, telemetry and plan of "
 TECHNOLOGY = "parameters of "
 PARTS: dict[str, Callable[[], str]] = {
-    "options of every device": lambda: device_pages.options_table(DutOptions),
-    "options of every Linux device": lambda: device_pages.options_table(LinuxOptions),
-    "accuracy of the testers": accuracy_page.certificate_tables,
-    "planted faults": accuracy_page.fault_table,
-    "comparison with other testers": accuracy_page.peer_table,
-    "audited devices": audits.tables,
-    "cells of the matrix": matrix.tables,
+    "options of every device": lambda: device_pages.render_options(DutOptions),
+    "options of every Linux device": lambda: device_pages.render_options(LinuxOptions),
+    "accuracy of the testers": accuracy_page.render_certificates,
+    "planted faults": accuracy_page.render_faults,
+    "comparison with other testers": accuracy_page.render_peers,
+    "audited devices": audits.render_tables,
+    "cells of the matrix": matrix.render_tables,
     "comparison of searches": lambda: bench_search.RECORDED.read_text(encoding="utf-8"),
 }
 
@@ -34,7 +34,11 @@ PARTS: dict[str, Callable[[], str]] = {
 def build_pages() -> dict[str, str]:
     """Return the text of each page that is not committed, by its path in the site's sources."""
     reference = {f"reference/{name}": text for name, text in reference_pages.pages().items()}
-    return {"compliance.md": clauses.render_page(), "duts/faults.md": faults.table(), **reference}
+    return {
+        "compliance.md": clauses.render_page(),
+        "duts/faults.md": faults.render_table(),
+        **reference,
+    }
 
 
 def fill(text: str) -> str:

@@ -20,7 +20,7 @@ from . import peers, planted
 RECORDED = Path(__file__).parent / "recorded"
 
 
-def certificates() -> Iterator[Certificate]:
+def load_certificates() -> Iterator[Certificate]:
     """Load the certificates of the certified testers."""
     for tester in planted.TESTERS:
         path = RECORDED / f"accuracy-{tester}.json"
@@ -28,26 +28,26 @@ def certificates() -> Iterator[Certificate]:
             yield Certificate.model_validate(json.loads(path.read_text(encoding="utf-8")))
 
 
-def certificate_tables() -> str:
+def render_certificates() -> str:
     """Return a chapter for each tester that was certified."""
-    chapters = [to_markdown(document(found)).rstrip() for found in certificates()]
+    chapters = [to_markdown(document(found)).rstrip() for found in load_certificates()]
     return re.sub(r"^#", "###", "\n\n".join(chapters), flags=re.MULTILINE)
 
 
-def fault_table() -> str:
+def render_faults() -> str:
     """Return how often each planted fault was found, by tester."""
     ran = planted.load_findings()
     lines = ["| planted | must be said | embedded tester | TRex |", "|---|---|---|---|"]
     for fault in planted.ALL:
-        cells = [_found(ran.get(f"{tester} {fault.name}")) for tester in planted.TESTERS]
+        cells = [format_finding(ran.get(f"{tester} {fault.name}")) for tester in planted.TESTERS]
         lines.append(f"| {fault.words} | {fault.says} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def peer_table() -> str:
+def render_peers() -> str:
     """Return the comparison with other testers."""
-    return "\n".join(peers.table())
+    return "\n".join(peers.render_table())
 
 
-def _found(ran: dict[str, str] | None) -> str:
+def format_finding(ran: dict[str, str] | None) -> str:
     return f"{ran['found']} of {ran['of']}, {ran['date']}" if ran else "not run"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.tests.core.support import COMMAND
-from v6t.tests.drivers.matrix import NAMED, Row, find_missing, program
+from v6t.tests.drivers.matrix import NAMED, Row, find_missing, find_program
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
@@ -108,7 +108,7 @@ def record_audits(names: list[str], words: str = "") -> None:
         if missing:
             print(f"{row.name}: {missing}")
             continue
-        add_record(row, _audit(row, words), whole=whole)
+        add_record(row, run_audit(row, words), whole=whole)
 
 
 def add_record(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
@@ -144,14 +144,14 @@ def add_record(row: Audited, found: Mapping[str, Any], *, whole: bool = True) ->
     print(f"{row.name}: {len(found['findings'])} clauses")
 
 
-def _audit(row: Audited, words: str) -> dict[str, Any]:
+def run_audit(row: Audited, words: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         command = [*COMMAND, "audit", "--plugin", row.plugin, "--dut", row.device]
         for name, value in row.params.items():
             command += ["--set", f"{name}={value}"]
         options = dict(row.options)
         if row.device in NAMED:
-            options["program"] = program(row.device)
+            options["program"] = find_program(row.device)
         for name, value in options.items():
             command += ["--set-dut", f"{name}={value}"]
         if row.machine:
@@ -166,19 +166,19 @@ def _audit(row: Audited, words: str) -> dict[str, Any]:
         return made
 
 
-def tables() -> str:
+def render_tables() -> str:
     """Return the verdict counts of each device, and the clauses it deviates from."""
-    return "\n".join(_lines())
+    return "\n".join(list_lines())
 
 
-def _sittings(kept: Mapping[str, Any]) -> str:
+def format_dates(kept: Mapping[str, Any]) -> str:
     """Return when a row was audited, and how many of its clauses on a later day."""
     days = [day for day in kept.get("later", {}).values() if day != kept["date"]]
     later = [f"{days.count(day)} on {day}" for day in sorted(set(days))]
     return "; ".join([kept["date"], *later])
 
 
-def _lines() -> Iterator[str]:
+def list_lines() -> Iterator[str]:
     found = load_audits()
     rows = [row for row in ROWS if row.name in found]
     yield "| device | audited | clauses | + | - MUST | - SHOULD | - MAY | ? |"
@@ -190,7 +190,7 @@ def _lines() -> Iterator[str]:
         counts = [verdicts.count("conforms"), *(levels.count(x) for x in ("MUST", "SHOULD")),
                   verdicts.count("information"), verdicts.count("not testable")]  # fmt: skip
         yield (
-            f"| {row.words} ({kept['device']}) | {_sittings(kept)} | {len(verdicts)} | "
+            f"| {row.words} ({kept['device']}) | {format_dates(kept)} | {len(verdicts)} | "
             + " | ".join(map(str, counts))
             + " |"
         )

@@ -197,7 +197,7 @@ def parse_trial(raw: dict[str, Any]) -> TrialStats:
     )
 
 
-def make(path: Path, server: str = "exec sleep 60") -> Path:
+def make_installation(path: Path, server: str = "exec sleep 60") -> Path:
     """Make an installation below ``path`` whose server is a shell script."""
     client = path / "automation/trex_control_plane/interactive/trex"
     (client / "stl").mkdir(parents=True)
@@ -223,7 +223,7 @@ def has_ended(pid: int) -> bool:
     return text.rpartition(")")[2].split()[0] == "Z"
 
 
-def children(pid: int) -> list[int]:
+def list_descendants(pid: int) -> list[int]:
     """Return the descendants of a process."""
     found = []
     for entry in os.listdir("/proc"):
@@ -233,5 +233,5 @@ def children(pid: int) -> list[int]:
             except OSError:
                 continue
             if int(text.rpartition(")")[2].split()[1]) == pid:
-                found += [int(entry), *children(int(entry))]
+                found += [int(entry), *list_descendants(int(entry))]
     return found

@@ -23,7 +23,7 @@ def assert_timed(record: Mapping[str, Any]) -> None:
     assert set(record["directions"]) == set(list_directions(record["direction"]))
     for way, found in record["directions"].items():
         assert len(found["timed"]) == repetitions and min(found["timed"]) > 0, (way, found)
-        figures = {name: one for name, one in found.items() if "median" in _keys(one)}
+        figures = {name: one for name, one in found.items() if "median" in list_keys(one)}
         assert {*ALWAYS[record["benchmark"]], "max"} <= set(figures)
         for name, one in figures.items():
             # a lost frame is infinitely late, which is not a number (LAT-05, PDV-02)
@@ -32,5 +32,5 @@ def assert_timed(record: Mapping[str, Any]) -> None:
             assert one["median"] is not None and math.isfinite(one["median"]), (way, name, record)
 
 
-def _keys(one: Any) -> frozenset[str]:
+def list_keys(one: Any) -> frozenset[str]:
     return frozenset(one) if isinstance(one, Mapping) else frozenset()

@@ -36,7 +36,7 @@ class Row:
     asked: str
 
 
-def _rows(name: str, device: str, asked: str, technologies: dict[str, str]) -> Iterator[Row]:
+def make_rows(name: str, device: str, asked: str, technologies: dict[str, str]) -> Iterator[Row]:
     for technology, words in technologies.items():
         yield Row(f"{name} {technology}", device, words, asked)
 
@@ -48,9 +48,9 @@ _TRANSLATORS = {
     "464xlat": "ipv4aas, 464xlat: CLAT and PLAT, two machines",
 }
 ROWS = (
-    *_rows("jool-debian", "Jool, Debian's release", "make test-jool", _TRANSLATORS),
-    *_rows("jool-newest-4.1", "Jool, a newer 4.1", "make test-jool", _TRANSLATORS),
-    *_rows(
+    *make_rows("jool-debian", "Jool, Debian's release", "make test-jool", _TRANSLATORS),
+    *make_rows("jool-newest-4.1", "Jool, a newer 4.1", "make test-jool", _TRANSLATORS),
+    *make_rows(
         "jool-mapt",
         "Jool with MAP-T",
         "make test-jool",
@@ -60,10 +60,10 @@ ROWS = (
             "map-t": "ipv4aas, map-t: CE and BR, two machines",
         },
     ),
-    *_rows(
+    *make_rows(
         "nat46", "nat46", "make test-nat46", {name: name for name in ("siit", "clat", "mapt-ce")}
     ),
-    *_rows(
+    *make_rows(
         "ip6-tunnel",
         "Linux ip6_tunnel",
         "make test-tunnel-vm",
@@ -77,7 +77,7 @@ ROWS = (
             "map-e": "ipv4aas, map-e: as its CE",
         },
     ),
-    *_rows(
+    *make_rows(
         "ip6-tunnel",
         "Linux ip6_tunnel",
         "make sites",
@@ -88,13 +88,13 @@ ROWS = (
             "map-e, VPP": "ipv4aas, map-e: as its CE, VPP as BR, three machines",
         },
     ),
-    *_rows(
+    *make_rows(
         "linux-router",
         "Linux, router between NICs",
         "make test-trex-vm",
         {"vmxnet3": "ipv4-router, TRex on vmxnet3", "e1000": "ipv4-router, TRex on e1000"},
     ),
-    *_rows(
+    *make_rows(
         "openbsd-pf",
         "OpenBSD PF",
         "make test-openbsd",
@@ -103,7 +103,7 @@ ROWS = (
 )
 
 
-def table() -> Iterator[str]:
+def render_table() -> Iterator[str]:
     """Render all rows with their recorded results."""
     seen = load_rows()
     yield f"| device | technology | {' | '.join(FACTS)} | how | version | date |"
@@ -133,36 +133,36 @@ def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where
     """
     (row,) = (row for row in ROWS if row.name == name)
     seen = {
-        "how": f"{_ways(run)}; {hypervisor}; {TESTERS[run.tester['kind']]}{where}",
-        "version": _version(run, version),
+        "how": f"{describe_paths(run)}; {hypervisor}; {TESTERS[run.tester['kind']]}{where}",
+        "version": describe_versions(run, version),
         "date": date.today().isoformat(),
     }
     # what an earlier run has shown does not stand for what this one does not
-    _keep(row, seen)
+    write_row(row, seen)
     for fact in FACTS:
         seen[fact] = run.fact(fact)
-        _keep(row, seen)
+        write_row(row, seen)
 
 
-def _ways(run: Run) -> str:
+def describe_paths(run: Run) -> str:
     """Describe how each part was reached."""
     parts = run.device.get("parts")
     if not parts:
-        return _way(run.device)
-    return ", ".join(f"{name}: {_way(part)}" for name, part in parts.items())
+        return describe_path(run.device)
+    return ", ".join(f"{name}: {describe_path(part)}" for name, part in parts.items())
 
 
-def _way(device: dict[str, str]) -> str:
+def describe_path(device: dict[str, str]) -> str:
     if "commands" not in device:
         return "reference device"
     return "SSH" if device["device"].startswith("ssh ") else "namespace"
 
 
-def _version(run: Run, version: str) -> str:
+def describe_versions(run: Run, version: str) -> str:
     """Describe the versions in the machines, and their system."""
     found = []
     for device in run.driven.values():
-        if _way(device) == "SSH":
+        if describe_path(device) == "SSH":
             said = version or device["version"]
             system = device["system"].partition(",")[0]
             alike = said in system or system in said
@@ -170,6 +170,6 @@ def _version(run: Run, version: str) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-def _keep(row: Row, seen: dict[str, str]) -> None:
+def write_row(row: Row, seen: dict[str, str]) -> None:
     with update_record(RECORD) as found:
         found[row.name] = seen

@@ -149,7 +149,7 @@ NAMED = {
 }
 
 
-def program(device: str) -> str:
+def find_program(device: str) -> str:
     """Return the program that a driver's option names; empty if this machine has none."""
     name, variable = NAMED[device]
     return os.environ.get(variable) or shutil.which(name) or ""
@@ -159,7 +159,7 @@ def find_missing(tester: str, row: Row) -> str:
     """Return what this machine lacks for a cell; empty if it lacks nothing."""
     if tester == "trex" and NO_TREX:
         return NO_TREX
-    if row.named in NAMED and not program(row.named):
+    if row.named in NAMED and not find_program(row.named):
         return "no {} in PATH; {} may name one".format(*NAMED[row.named])
     if row.device in ("reference", "vpp"):
         return ""
@@ -178,12 +178,12 @@ def find_missing(tester: str, row: Row) -> str:
     )
 
 
-def benchmarks(tester: str, row: Row) -> tuple[str, ...]:
+def list_benchmarks(tester: str, row: Row) -> tuple[str, ...]:
     """List the benchmarks that a tester can run in a row."""
     return tuple(b for b in row.wanted if (tester, b) not in row.cannot)
 
 
-def run_file(row: Row, tester: str) -> str:
+def format_run_file(row: Row, tester: str) -> str:
     """Write the run file of a cell as YAML (JSON is YAML too)."""
     procedure: dict[str, Any] = {
         "repetitions": 1,
@@ -203,7 +203,7 @@ def run_file(row: Row, tester: str) -> str:
         {
             "plugin": row.plugin,
             "params": row.params,
-            "benchmarks": list(benchmarks(tester, row)),
+            "benchmarks": list(list_benchmarks(tester, row)),
             "modes": list(row.modes),
             "procedure": procedure,
         },
@@ -211,10 +211,10 @@ def run_file(row: Row, tester: str) -> str:
     )
 
 
-def testbed_file(row: Row, tester: str) -> str:
+def format_testbed_file(row: Row, tester: str) -> str:
     """Write the testbed file: the lab, at a rate that any machine sustains."""
     options = {"lab": True} if tester == "trex" else {}
-    named = {"program": program(row.named)} if row.named in NAMED else {}
+    named = {"program": find_program(row.named)} if row.named in NAMED else {}
     dut: dict[str, Any] = {"driver": row.device}
     if more := {**row.options, **named}:
         dut["options"] = more
@@ -226,24 +226,24 @@ def testbed_file(row: Row, tester: str) -> str:
     return json.dumps(made, indent=1)
 
 
-def tables() -> str:
+def render_tables() -> str:
     """Return the tables of the page."""
     stateful = (
         f"Each date stands for {', '.join(BENCHMARKS)} in both directions at once, except where the cell names "
         f"others.\nStateful technologies are measured with {CONNECTIONS:,} connections, each of which is validated. "
         "CE and PE are two devices in a row."
     )
-    return "\n".join([*_table(), "", stateful, "", *_in_machines(), "", *_drivers()])
+    return "\n".join([*render_cells(), "", stateful, "", *render_machines(), "", *render_drivers()])
 
 
-def _table() -> Iterator[str]:
+def render_cells() -> Iterator[str]:
     yield "| device | embedded tester | TRex |"
     yield "|---|---|---|"
     for row in ROWS:
-        yield f"| {row.words} | " + " | ".join(_cell(row, t) for t in TESTERS) + " |"
+        yield f"| {row.words} | " + " | ".join(render_cell(row, t) for t in TESTERS) + " |"
 
 
-def _in_machines() -> Iterator[str]:
+def render_machines() -> Iterator[str]:
     yield "## In virtual machines"
     yield ""
     yield "Devices that need another kernel run in virtual machines. The tests record the cells; `not run` means that"
@@ -254,10 +254,10 @@ def _in_machines() -> Iterator[str]:
     yield "* measured: benchmarks that ended with a throughput above zero; emulated processors give no rates;"
     yield "* restored: every step was undone, and the earlier state was read back."
     yield ""
-    yield from machines.table()
+    yield from machines.render_table()
 
 
-def _drivers() -> Iterator[str]:
+def render_drivers() -> Iterator[str]:
     """Yield every driver with its technologies, and which of them were executed."""
     yield "## Every driver"
     yield ""
@@ -284,8 +284,8 @@ def list_part_families(driver: str) -> tuple[str, ...]:
     )
 
 
-def _cell(row: Row, tester: str) -> str:
-    ran = load_cells().get(key(tester, row))
+def render_cell(row: Row, tester: str) -> str:
+    ran = load_cells().get(make_key(tester, row))
     said = [ran["date"] if ran else "not run"]
     said += [", ".join(row.wanted)] * (row.wanted != BENCHMARKS)
     said += [", ".join(row.modes)] * (row.modes != MODES[:1])
@@ -293,7 +293,7 @@ def _cell(row: Row, tester: str) -> str:
     return "; ".join(said)
 
 
-def key(tester: str, row: Row) -> str:
+def make_key(tester: str, row: Row) -> str:
     """Return the key of a cell in the record."""
     return f"{tester} {row.name}"
 
@@ -306,8 +306,8 @@ def load_cells() -> dict[str, dict[str, str]]:
 def add_record(tester: str, row: Row) -> None:
     """Record that a cell passed today, if V6T_RECORD is set."""
     with update_record(RECORD) as found:
-        found[key(tester, row)] = {
-            "benchmarks": ", ".join(benchmarks(tester, row)),
+        found[make_key(tester, row)] = {
+            "benchmarks": ", ".join(list_benchmarks(tester, row)),
             "modes": ", ".join(row.modes),
             "date": date.today().isoformat(),
         }

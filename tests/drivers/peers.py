@@ -138,7 +138,7 @@ CASES = {
 }
 
 
-def bind_case(case, tester, directory):
+def resolve_case(case, tester, directory):
     """Resolve a run of v6t with the parameters of the peer's configuration file."""
     links = make_setup(resolve(plugin="ipv6-router", tester="embedded")).technology.links
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
@@ -179,15 +179,17 @@ def search_with_peer(case, setup, directory):
     """Run the same search with the peer's own trials."""
     with start_lab(setup) as tester:
 
-        def offered(rate, _step):
+        def measure_rate(rate, _step):
             for _ in range(TRIAL_RETRIES + 1):
-                sent, received, took = peer_trial(case.peer, tester, directory, rate)
+                sent, received, took = run_peer_trial(case.peer, tester, directory, rate)
                 slow = took > DURATION_S * TOLERANCE
                 if not slow:
                     break
             return Verdict(passed=not slow and received == sent, valid=not slow)
 
-        found = binary_search(offered, upper_fps=case.upper_fps, resolution_fps=case.resolution_fps)
+        found = binary_search(
+            measure_rate, upper_fps=case.upper_fps, resolution_fps=case.resolution_fps
+        )
         return found.rate_fps
 
 
@@ -198,7 +200,7 @@ def start_lab(setup):
         yield bed.open().tester
 
 
-def peer_trial(peer, tester, directory, rate_fps):
+def run_peer_trial(peer, tester, directory, rate_fps):
     """Return frames sent and received, and how long sending took [s]."""
     program = Path(os.environ[peer.built]) / peer.program
     ports = " ".join(
@@ -218,7 +220,7 @@ def peer_trial(peer, tester, directory, rate_fps):
     return rate * round(DURATION_S), int(back[1]), float(took[1])
 
 
-def testers(case) -> list[str]:
+def list_testers(case) -> list[str]:
     """List the testers that are available here."""
     found = ["embedded"]
     if os.environ.get("TREX_DIR"):
@@ -229,13 +231,13 @@ def testers(case) -> list[str]:
 def run_round(case) -> dict[str, float]:
     """Run one search with each tester."""
     found = {}
-    for tester in testers(case):
+    for tester in list_testers(case):
         with TemporaryDirectory() as directory:
             if tester == case.peer.name:
-                setup = bind_case(case, "embedded", directory)
+                setup = resolve_case(case, "embedded", directory)
                 found[tester] = search_with_peer(case, setup, directory)
             else:
-                found[tester] = search_with_v6t(case, tester, bind_case(case, tester, directory))
+                found[tester] = search_with_v6t(case, tester, resolve_case(case, tester, directory))
     return found
 
 
@@ -258,7 +260,7 @@ def add_record(name, found):
 TESTER_NAMES = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}
 
 
-def table() -> Iterator[str]:
+def render_table() -> Iterator[str]:
     """Render medians, P1 and P99 of the rounds."""
     kept = load_rates()
     if not kept:

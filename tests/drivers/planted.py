@@ -296,7 +296,7 @@ class Benchmarked:
                 "planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
                 fault.frames / rate, 0.5, 0.1, frame_timeout_s=fault.timeout_s,
             )  # fmt: skip
-            with self._stopped(trial) if fault.device is None else nothing():
+            with self._stopped(trial) if fault.device is None else do_nothing():
                 result = self.tester.measure(trial)
             seen = Seen(
                 trial,
@@ -339,7 +339,7 @@ class Benchmarked:
 
 
 @contextmanager
-def nothing():
+def do_nothing():
     yield
 
 

@@ -26,7 +26,7 @@ _ENTRY = re.compile(
 )
 
 
-def later(table: str, pause_s: float) -> Iterator[str]:
+def list_pause_commands(table: str, pause_s: float) -> Iterator[str]:
     """Commands after which a table is what it would be after a pause.
 
     Args:
@@ -67,7 +67,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         passed.append(seconds)
         # what the machine took since the last pause has passed already
         rest = max(0.0, seconds - (time.monotonic() - since[0]))
-        done = run("; ".join([*later(run("conntrack -L 2>/dev/null").out, rest), "true"]))
+        done = run(
+            "; ".join([*list_pause_commands(run("conntrack -L 2>/dev/null").out, rest), "true"])
+        )
         assert done.status == 0, done
         since[0] = time.monotonic()
 

@@ -14,11 +14,11 @@ LOGGER = "v6t.drivers.transport"
 
 
 @pytest.fixture
-def known(monkeypatch):
+def no_secrets(monkeypatch):
     monkeypatch.setattr(redaction, "_secrets", set())
 
 
-def logged(caplog, command, text="", level=logging.INFO):
+def run_logged(caplog, command, text="", level=logging.INFO):
     """Run a command on this machine and return its log messages."""
     with caplog.at_level(level, LOGGER):
         LocalTransport("a machine").run(command, text)
@@ -26,7 +26,7 @@ def logged(caplog, command, text="", level=logging.INFO):
 
 
 def test_command_record_holds_command_status_duration_and_answer(caplog):
-    (message,) = logged(caplog, "echo one; echo two >&2; exit 3")
+    (message,) = run_logged(caplog, "echo one; echo two >&2; exit 3")
     first, *rest = message.split("\n")
     assert first.startswith("a machine: exit status 3 after 0.")
     assert rest == ["$ echo one; echo two >&2; exit 3", "| one", "! two"]
@@ -34,7 +34,7 @@ def test_command_record_holds_command_status_duration_and_answer(caplog):
 
 def test_command_of_several_lines_can_be_copied_with_its_input(caplog, tmp_path):
     target = tmp_path / "copy"
-    (message,) = logged(caplog, f"cat >{target}\nprintf '\\n'", "a\tb\n$c\n")
+    (message,) = run_logged(caplog, f"cat >{target}\nprintf '\\n'", "a\tb\n$c\n")
     command = message.split("\n$ ")[1].partition("\n| ")[0]
     target.unlink()
     assert LocalTransport("a machine").run(command).status == 0
@@ -42,13 +42,13 @@ def test_command_of_several_lines_can_be_copied_with_its_input(caplog, tmp_path)
 
 
 def test_long_answer_is_cut(caplog):
-    (message,) = logged(caplog, "printf 'x%.0s' $(seq 5000)")
+    (message,) = run_logged(caplog, "printf 'x%.0s' $(seq 5000)")
     assert message.split("\n$ ")[1].count("x") == 1 + ANSWER_LIMIT
     assert message.endswith("| [cut: 5000 characters]")
 
 
 def test_control_characters_of_answer_are_visible(caplog):
-    (message,) = logged(caplog, r"printf 'a\033[2Jb\rc\342\200\256d'")
+    (message,) = run_logged(caplog, r"printf 'a\033[2Jb\rc\342\200\256d'")
     assert message.endswith("\n| a\\x1b[2Jb\\rc\\u202ed")
 
 
@@ -72,7 +72,7 @@ def test_held_command_is_logged_when_it_starts_and_its_lines_at_level_debug(capl
 
 
 def test_command_is_not_logged_above_debug_level(caplog):
-    assert logged(caplog, "true", level=logging.WARNING) == []
+    assert run_logged(caplog, "true", level=logging.WARNING) == []
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_command_is_not_logged_above_debug_level(caplog):
         "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----",
     ],
 )
-def test_secret_behind_keyword_is_hidden(line, known):
+def test_secret_behind_keyword_is_hidden(line, no_secrets):
     assert "hunter2" not in redaction.redact(line)
     assert redaction.HIDDEN in redaction.redact(line)
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "it's", "a\"b'c", "p\u00e4ss"])
-def test_secret_of_options_is_hidden_in_every_form(secret, known):
+def test_secret_of_options_is_hidden_in_every_form(secret, no_secrets):
     redaction.register_secrets({"lines": [f"username admin password {secret}"]})
     command = f"box 'username admin {secret}'"
     assert redaction.redact_values(command) == f"box 'username admin {redaction.HIDDEN}'"

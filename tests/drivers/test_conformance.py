@@ -38,13 +38,13 @@ def tester(request):
     made.close()  # twice does no harm
 
 
-def trial(mode="bidirectional", rate=3000.0, duration=1.0, **more):
+def make_trial(mode="bidirectional", rate=3000.0, duration=1.0, **more):
     return Trial("throughput", "t", 104, 64, mode, rate, duration, 0.4, 0.1, **more)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_counts_add_up(tester, mode):
-    asked = trial(mode)
+    asked = make_trial(mode)
     result = tester.measure(asked)
     assert set(result.directions) == set(list_directions(mode))
     for counted in result.directions.values():
@@ -59,7 +59,7 @@ def test_counts_add_up(tester, mode):
 
 
 def test_dependable_rates_pass(tester):
-    asked = trial(rate=1000.0)
+    asked = make_trial(rate=1000.0)
     verdicts = [assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.1)]
     while not verdicts[-1].valid and len(verdicts) < 4:  # a busy machine may spoil a trial
         verdicts.append(assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.1))
@@ -69,7 +69,7 @@ def test_dependable_rates_pass(tester):
 
 def test_every_delay_belongs_to_a_received_frame(tester):
     assert "every-frame" in tester.capabilities
-    result = tester.measure(trial(delays=DelayRequest()))
+    result = tester.measure(make_trial(delays=DelayRequest()))
     for counted in result.directions.values():
         assert set(counted.delays) == set(counted.classes)
         for name, times in counted.delays.items():
@@ -81,7 +81,7 @@ def test_every_delay_belongs_to_a_received_frame(tester):
 
 def test_differences_of_neighbours(tester):
     assert "ipdv" in tester.capabilities
-    result = tester.measure(trial(delays=DelayRequest(ipdv=True)))
+    result = tester.measure(make_trial(delays=DelayRequest(ipdv=True)))
     for counted in result.directions.values():
         assert set(counted.ipdv) == set(counted.classes)
         for name, pairs in counted.ipdv.items():
@@ -94,7 +94,7 @@ def test_differences_of_neighbours(tester):
 
 def test_tester_sends_exact_number_of_tags(tester):
     assert "tags" in tester.capabilities
-    result = tester.measure(trial(delays=DelayRequest(tags=300, first_tag_s=0.5)))
+    result = tester.measure(make_trial(delays=DelayRequest(tags=300, first_tag_s=0.5)))
     for counted in result.directions.values():
         assert sum(d.frames + d.lost for d in counted.delays.values()) == 300
         assert counted.count_frames("required") == 3000
@@ -102,17 +102,17 @@ def test_tester_sends_exact_number_of_tags(tester):
 
 def test_frames_over_the_timeout_are_late(tester):
     assert "frame-timeout" in tester.capabilities
-    result = tester.measure(trial(frame_timeout_s=1e-9))
+    result = tester.measure(make_trial(frame_timeout_s=1e-9))
     for counted in result.directions.values():
         assert counted.count_frames("received") == 0
         assert counted.count_frames("late") == counted.count_frames("sent") == 3000
 
 
 def test_impossible_rate_fails_without_affecting_later_trials(tester):
-    asked = trial(rate=4_900_000.0, duration=0.02)
+    asked = make_trial(rate=4_900_000.0, duration=0.02)
     verdict = assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.02)
     assert verdict.reasons and not verdict.passed
-    result = tester.measure(trial(rate=500.0))
+    result = tester.measure(make_trial(rate=500.0))
     for counted in result.directions.values():
         assert counted.count_frames("surplus") == 0
         assert counted.count_frames("received") <= counted.count_frames("sent") == 500
@@ -126,4 +126,4 @@ def test_measure_without_streams_is_an_error(kind):
     ) as made:
         made.open()
         with expect_error("not-loaded"):
-            made.measure(trial())
+            made.measure(make_trial())

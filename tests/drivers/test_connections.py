@@ -75,7 +75,7 @@ def memory():
         one.close()
 
 
-def compiled(plugin, size=84):
+def compile_foreground(plugin, size=84):
     sizes = plugin.make_frame_pair(size)
     return {
         way: compile_traffic(plugin.build_traffic(way, sizes, 1), first_stream_id=first)
@@ -83,7 +83,7 @@ def compiled(plugin, size=84):
     }
 
 
-def random_rows(count, version=4, seed=1):
+def make_random_rows(count, version=4, seed=1):
     return np.random.default_rng(seed).integers(
         1, 256, (count, ROW_OCTETS[version]), dtype=np.uint8
     )
@@ -101,7 +101,7 @@ def test_connection_table_file_is_removed(memory):
 
 def test_the_first_frame_of_a_connection_counts(memory):
     table = memory(10)
-    rows = random_rows(3)
+    rows = make_random_rows(3)
     table.learn(np.array([4, 4, 5]), rows)
     assert (table.rows[4] == rows[0]).all()
     assert (table.rows[5] == rows[2]).all()
@@ -113,7 +113,7 @@ def test_the_first_frame_of_a_connection_counts(memory):
 def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version, share):
     monkeypatch.setattr("v6t.drivers.oracle.state_table._SHARE", share)
     table = memory(COUNT, version)
-    rows = random_rows(COUNT, version)
+    rows = make_random_rows(COUNT, version)
     rows[17] = rows[1999] = rows[3]
     rows[50, :-2] = rows[60, :-2]  # only the destination port differs
     table.learn(np.arange(COUNT), rows)
@@ -130,11 +130,11 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
 
 def test_the_largest_table_is_256_million_connections(memory):
     table = memory(MAX_CONNECTIONS)
-    row = random_rows(1)
+    row = make_random_rows(1)
     table.learn(np.array([MAX_CONNECTIONS - 1]), row)
     assert MAX_CONNECTIONS == 268_435_456
     assert (table.rows[MAX_CONNECTIONS - 1] == row[0]).all()
-    streams = compiled(Nat44())
+    streams = compile_foreground(Nat44())
     frame = Replay(
         find_foreground(streams["reverse"]), table, Order(MAX_CONNECTIONS).connections
     ).frames(MAX_CONNECTIONS - 1, 1)
@@ -142,17 +142,19 @@ def test_the_largest_table_is_256_million_connections(memory):
 
 
 def test_a_table_larger_than_memory_is_refused(monkeypatch):
-    def full(*_):
+    def raise_no_space(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr(os, "ftruncate", full)
+    monkeypatch.setattr(os, "ftruncate", raise_no_space)
     with expect_error("resource-missing", mentions="12"):
         MemoryFile(12)
 
 
 @pytest.mark.parametrize("protocol", [0, 50, 132])
 def test_frame_without_ports_is_rejected(protocol):
-    frame = bytearray(Expander(find_foreground(compiled(Nat44())["forward"])).frames(0, 1)[0])
+    frame = bytearray(
+        Expander(find_foreground(compile_foreground(Nat44())["forward"])).frames(0, 1)[0]
+    )
     assert locate_endpoints(frame).transport == "UDP"
     frame[23] = protocol
     with expect_error("invalid-traffic-model"):
@@ -164,10 +166,10 @@ def test_frame_without_ports_is_rejected(protocol):
 @pytest.mark.parametrize("plugin", [Nat44(), Nat64()])
 def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin):
     table = memory(COUNT)
-    rows = random_rows(COUNT)
+    rows = make_random_rows(COUNT)
     rows[0, :] = 0xFF  # sums that fold
     table.learn(np.arange(COUNT), rows)
-    stream = find_foreground(compiled(plugin)["reverse"])
+    stream = find_foreground(compile_foreground(plugin)["reverse"])
     frames = Replay(stream, table, Order(COUNT).connections).frames(0, COUNT + 5)
     assert (frames[:COUNT, 26:30] == rows[:, 4:8]).all()
     assert (frames[:COUNT, 30:34] == rows[:, 0:4]).all()
@@ -204,7 +206,7 @@ def test_the_order_of_reading():
     ids=["neighbours", "just near", "apart", "in disorder", "none"],
 )
 def test_frames_by_number_equal_consecutive_frames(numbers):
-    stream = find_foreground(compiled(Nat44())["forward"])
+    stream = find_foreground(compile_foreground(Nat44())["forward"])
     source = Expander(stream)
     made = make_frames(source, np.array(numbers, dtype=np.int64))
     assert made.shape == (len(numbers), source.length)
@@ -213,12 +215,12 @@ def test_frames_by_number_equal_consecutive_frames(numbers):
 
 
 def test_the_initiator_begins_again_after_the_last_connection():
-    stream = find_foreground(compiled(Nat44())["forward"])
+    stream = find_foreground(compile_foreground(Nat44())["forward"])
     plain = Expander(stream).frames(0, 7)
     assert (Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
 
 
-def learned(table, streams):
+def fill_table(table, streams):
     """Fill the table as a device does that keeps ports and has one public address."""
     frames = Expander(find_foreground(streams["forward"])).frames(0, COUNT)
     ports = 34 if frames[0, 12] == 8 else 54
@@ -232,8 +234,8 @@ def learned(table, streams):
 @pytest.mark.parametrize("reading", ["linear", "pseudorandom"])
 @pytest.mark.parametrize("plugin", [Nat44(), Nat64()])
 def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
-    streams, table = compiled(plugin), memory(COUNT)
-    opening = learned(table, streams)
+    streams, table = compile_foreground(plugin), memory(COUNT)
+    opening = fill_table(table, streams)
     order = Order(COUNT, reading)
     outer, inner = make_connection_oracle(
         ProfiledOracle(plugin, HeaderProfile()), *streams.values()
@@ -263,8 +265,8 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
 
 def test_other_streams_are_judged_by_the_plugin(memory):
     plugin = Nat44()
-    streams, table = compiled(plugin), memory(COUNT)
-    frames = learned(table, streams)[:5]
+    streams, table = compile_foreground(plugin), memory(COUNT)
+    frames = fill_table(table, streams)[:5]
     inner = ConnectionOracle(plugin, *streams.values())
     assert not inner.expect("forward", frames).length.any()  # not bound yet
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, Order(COUNT)))
@@ -275,12 +277,12 @@ def test_other_streams_are_judged_by_the_plugin(memory):
 
 
 def test_receiver_learns_only_new_frames_of_its_stream(memory):
-    streams, table = compiled(Nat64()), memory(COUNT)
+    streams, table = compile_foreground(Nat64()), memory(COUNT)
     known = Known()
     stream = find_foreground(streams["forward"])
     at = TableLocation(table.rows.filename, COUNT, 4, Order(COUNT))
     known.arm(None, at, streams["forward"], learn=True)
-    frames = Expander(find_foreground(compiled(Nat44())["forward"])).frames(0, 4)
+    frames = Expander(find_foreground(compile_foreground(Nat44())["forward"])).frames(0, 4)
     numbers = np.array([9, 8, 7, 6], dtype=np.uint32)
     known.learn(stream, frames, numbers, np.array([True, True, False, False]))
     known.learn(find_foreground(streams["reverse"]), frames, numbers, np.ones(4, dtype=bool))
@@ -295,7 +297,7 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
 
 
 def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
-    stream = find_foreground(compiled(Nat44())["forward"])
+    stream = find_foreground(compile_foreground(Nat44())["forward"])
     frames = Expander(stream).frames(0, COUNT)
     ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
     assert count_inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
@@ -369,14 +371,14 @@ def make_trial(**asked):
     return Trial("t", "k", 84, 64, "forward", 10.0, 1.0, 0.0, connections=connections)
 
 
-def prepared(device=None, trials=1, **asked):
+def make_two_phase_tester(device=None, trials=1, **asked):
     device = device or Scripted()
     preparing = TwoPhaseTester(device, device)
     return device, [preparing.measure(make_trial(**asked)) for _ in range(trials)]
 
 
 def test_phase_one_is_done_in_order_before_phase_two():
-    device, (result,) = prepared(alpha=0.5, gap_s=2.0)
+    device, (result,) = make_two_phase_tester(alpha=0.5, gap_s=2.0)
     assert device.log == ["flush", "count", "establish", "count", "validate", "measure"]
     found = result.connections
     assert (found.sessions_before, found.sessions, found.learned) == (0, 100, 100)
@@ -387,25 +389,25 @@ def test_phase_one_is_done_in_order_before_phase_two():
 
 
 def test_gap_without_validation_begins_with_phase_one():
-    _, (result,) = prepared(gap_s=2.0)
+    _, (result,) = make_two_phase_tester(gap_s=2.0)
     assert result.connections.gap_s == pytest.approx(2.5)
     assert result.connections.validated is None
 
 
 def test_establish_purpose_has_no_phase_two():
-    device, (result,) = prepared(alpha=1.0, purpose="establish")
+    device, (result,) = make_two_phase_tester(alpha=1.0, purpose="establish")
     assert "measure" not in device.log
     assert set(result.directions) == {"forward", "reverse"}
 
 
 def test_only_complete_connections_are_reused():
-    device, results = prepared(trials=3, reuse=True)
+    device, results = make_two_phase_tester(trials=3, reuse=True)
     assert device.log.count("establish") == 1
     assert [r.connections.reused for r in results] == [False, True, True]
-    device, results = prepared(trials=3)
+    device, results = make_two_phase_tester(trials=3)
     assert device.log.count("establish") == 3
     device = Scripted(timeout_s=12.0)  # half of it passes with the third trial
-    _, results = prepared(device, trials=9, reuse=True)
+    _, results = make_two_phase_tester(device, trials=9, reuse=True)
     assert [r.connections.reused for r in results].count(False) >= 2
 
 
@@ -447,7 +449,7 @@ def test_lost_connections_are_established_again():
     ],
 )
 def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes, faults):
-    device, (result,) = prepared(Scripted(**changes), alpha=1.0)
+    device, (result,) = make_two_phase_tester(Scripted(**changes), alpha=1.0)
     assert device.log == ["flush", "count", "establish", "count"]
     assert result.faults == faults
     assert result.is_disturbed, "not a loss"
@@ -459,11 +461,11 @@ def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes, faults):
 )
 def test_different_session_counts_are_an_error(purpose, count):
     with expect_error("phase-one-lost"):
-        prepared(Scripted(count=count), purpose=purpose)
+        make_two_phase_tester(Scripted(count=count), purpose=purpose)
 
 
 def test_establishing_accepts_fewer_sessions_than_connections():
-    device, (result,) = prepared(Scripted(count=93), purpose="establish", alpha=1.0)
+    device, (result,) = make_two_phase_tester(Scripted(count=93), purpose="establish", alpha=1.0)
     assert result.connections.sessions == 93
     assert "validate" not in device.log
 
@@ -473,17 +475,17 @@ def test_establishing_accepts_fewer_sessions_than_connections():
     [({"left": 3, "count": 103}, 3, 100), ({"left": 11, "count": None}, None, None)],
 )
 def test_connections_from_before_phase_one_are_not_counted(changes, before, sessions):
-    found = prepared(Scripted(**changes))[1][0].connections
+    found = make_two_phase_tester(Scripted(**changes))[1][0].connections
     assert (found.sessions_before, found.sessions) == (before, sessions)
 
 
 def test_table_that_cannot_be_emptied_is_an_error():
     with expect_error("table-not-emptied", mentions="11"):
-        prepared(Scripted(left=11))
+        make_two_phase_tester(Scripted(left=11))
 
 
 def test_teardown_measures_two_times():
-    device, (result,) = prepared(purpose="tear-down", alpha=1.0)
+    device, (result,) = make_two_phase_tester(purpose="tear-down", alpha=1.0)
     assert device.log[-3:] == ["flush", "flush", "count"]
     assert result.connections.flush_s == pytest.approx(0.5)
     assert result.connections.idle_flush_s == pytest.approx(0.1)
@@ -492,16 +494,16 @@ def test_teardown_measures_two_times():
 def test_a_timeout_is_checked_before_anything_is_sent():
     device = Scripted(timeout_s=2.0)
     with expect_error("idle-timeout", mentions="2.5"):
-        prepared(device)
+        make_two_phase_tester(device)
     assert device.log == []
-    prepared(Scripted(timeout_s=2.6))
+    make_two_phase_tester(Scripted(timeout_s=2.6))
 
 
 def test_gap_longer_than_the_timeout_ends_the_run():
-    _, (result,) = prepared(Scripted(timeout_s=20.0), gap_s=1.0)
+    _, (result,) = make_two_phase_tester(Scripted(timeout_s=20.0), gap_s=1.0)
     assert result.connections.gap_s < 20
     with expect_error("idle-timeout", mentions="31.5"):
-        prepared(Scripted(timeout_s=20.0, slept_s=30.0), gap_s=1.0)
+        make_two_phase_tester(Scripted(timeout_s=20.0, slept_s=30.0), gap_s=1.0)
 
 
 def test_table_limits_are_read_once():
@@ -512,11 +514,11 @@ def test_table_limits_are_read_once():
             asked.append(1)
             return {"nf_conntrack_max": 262144}
 
-    _, results = prepared(Telling(timeout_s=100.0), trials=3)
+    _, results = make_two_phase_tester(Telling(timeout_s=100.0), trials=3)
     assert asked == [1]
     wanted = {"nf_conntrack_max": 262144, "timeout_s": 100.0}
     assert [r.connections.device for r in results] == [wanted] * 3
-    assert prepared(Scripted())[1][0].connections.device is None
+    assert make_two_phase_tester(Scripted())[1][0].connections.device is None
 
 
 def test_kernel_table_limits_are_parsed():
@@ -595,24 +597,24 @@ def test_hook_state_flushes_and_counts_sessions():
 # --- the simulated table -------------------------------------------------------------------------
 
 
-def filled(count, rate=1000.0, **options):
+def fill_sim_table(count, rate=1000.0, **options):
     table = SimTable(SimOptions(**options))
     return table, table.fill(count, rate)
 
 
 def test_a_simulated_table_refuses_or_replaces():
-    full, forwarded = filled(100, table_entries=60)
+    full, forwarded = fill_sim_table(100, table_entries=60)
     assert (forwarded, full._first, full._stored) == (60, 0, 60)
-    full, forwarded = filled(100, table_entries=60, table_replaces=True)
+    full, forwarded = fill_sim_table(100, table_entries=60, table_replaces=True)
     assert (forwarded, full._first, full._stored) == (100, 40, 60)
 
 
 def test_simulated_connections_expire_oldest_first():
-    table, _ = filled(100, rate=100.0, table_timeout_s=10.0)
+    table, _ = fill_sim_table(100, rate=100.0, table_timeout_s=10.0)
     for clock, alive in ((9.9, 100), (10.0, 99), (10.5, 49), (11.0, 0)):
         table.clock_s = clock
         assert table.count_alive() == alive
-    table, _ = filled(100, rate=100.0, table_timeout_s=10.0)
+    table, _ = fill_sim_table(100, rate=100.0, table_timeout_s=10.0)
     table.clock_s = 10.5
     table.refresh()  # those that live carry frames
     table.clock_s = 20.4
@@ -622,34 +624,34 @@ def test_simulated_connections_expire_oldest_first():
 
 
 def test_absent_checksums_need_a_matching_profile():
-    frames = Expander(find_foreground(compiled(Nat44())["forward"])).frames(0, 4)
+    frames = Expander(find_foreground(compile_foreground(Nat44())["forward"])).frames(0, 4)
     changed = frames.copy()
     at = locate_headers(frames[0]).checksum
     changed[0, at : at + 2] = 0
     changed[1, at + 1] ^= 1
     changed[2, 40] ^= 1
 
-    def equal(profile, wanted, got):
+    def matches_profile(profile, wanted, got):
         policy = ProfiledOracle(Nat44(), profile).header_policy
         found = headerpolicy.tolerate(policy, wanted, wanted, got)
         assert found.allowed.all()
         return (found.frames == wanted).all(axis=1).tolist()
 
     lenient, strict = HeaderProfile(absent_checksum=True), HeaderProfile(df="set")
-    assert equal(lenient, frames, changed) == [True, False, False, True]
-    assert equal(strict, frames, changed) == [False, False, False, True]
-    six = Expander(find_foreground(compiled(Nat64())["forward"])).frames(0, 2)
-    assert all(equal(lenient, six, six))
+    assert matches_profile(lenient, frames, changed) == [True, False, False, True]
+    assert matches_profile(strict, frames, changed) == [False, False, False, True]
+    six = Expander(find_foreground(compile_foreground(Nat64())["forward"])).frames(0, 2)
+    assert all(matches_profile(lenient, six, six))
     wrong = frames.copy()
     wrong[:, at] ^= 1
-    assert equal(lenient, wrong, changed)[0] is False  # nothing stands for a wrong one
+    assert matches_profile(lenient, wrong, changed)[0] is False  # nothing stands for a wrong one
 
 
 @pytest.mark.parametrize("way", ["forward", "reverse"])
 @pytest.mark.parametrize("zero", ["never", "ipv6", "always"])
 def test_zero_checksum_is_accepted_for_computed_zero_only(way, zero):
     """0 is taken for 0xFFFF alone: a device that computes none at all is found out."""
-    wanted = Expander(find_foreground(compiled(Nat64())[way])).frames(0, 2)
+    wanted = Expander(find_foreground(compile_foreground(Nat64())[way])).frames(0, 2)
     layout = locate_headers(wanted[0])
     at = layout.checksum
     # a payload with which the sum is 0 and the checksum, by RFC 768, 0xFFFF
@@ -685,7 +687,7 @@ def test_phase_1_uses_one_stream():
 def test_device_that_counts_endpoints_is_compared_with_those():
     """VPP's nat44-ei has one session for each address and port (RFC 4787, REQ-1)."""
     counts = {"outside": 60, "counts_endpoints": True}
-    _, (result,) = prepared(Scripted(count=60, **counts))
+    _, (result,) = make_two_phase_tester(Scripted(count=60, **counts))
     assert (result.connections.sessions, result.connections.expected_sessions) == (60, 60)
     with expect_error("phase-one-lost", mentions="59"):
-        prepared(Scripted(count=59, **counts))
+        make_two_phase_tester(Scripted(count=59, **counts))

@@ -29,11 +29,11 @@ from . import planted
 from .faketrex import parse_trial
 
 
-def trial(rate=3000.0, duration=1.0, mode="forward", **more):
+def make_trial(rate=3000.0, duration=1.0, mode="forward", **more):
     return Trial("throughput", "t", 104, 64, mode, rate, duration, 0.4, 0.1, **more)
 
 
-def simulated(asked, **device):
+def simulate_trial(asked, **device):
     setup = make_setup(
         resolve(
             plugin="mape-br", tester="sim", tester_options={k: str(v) for k, v in device.items()}
@@ -47,8 +47,8 @@ def simulated(asked, **device):
 
 
 def test_simulated_reset_appears_in_its_time_slots():
-    asked = trial(1000.0, 10.0, device_event=DeviceEvent("reset", 4.0))
-    found = simulated(asked, reset_s=2.0, capacity_fps=1e6)
+    asked = make_trial(1000.0, 10.0, device_event=DeviceEvent("reset", 4.0))
+    found = simulate_trial(asked, reset_s=2.0, capacity_fps=1e6)
     told = found.timeline
     assert told.slot_s == 0.2
     assert told.lost == (0,) * 20 + (200,) * 10 + (0,) * 20
@@ -57,8 +57,8 @@ def test_simulated_reset_appears_in_its_time_slots():
 
 
 def test_simulated_courses_add_up():
-    asked = trial(2_000_000.0, 6.0, second_segment=Segment(500_000.0, 4.0))
-    found = simulated(asked, capacity_fps=1e6, recovery_s=1.0, jitter_us=3)
+    asked = make_trial(2_000_000.0, 6.0, second_segment=Segment(500_000.0, 4.0))
+    found = simulate_trial(asked, capacity_fps=1e6, recovery_s=1.0, jitter_us=3)
     assert (
         sum(found.timeline.lost)
         == found.count_frames("required") - found.count_frames("received")
@@ -111,23 +111,23 @@ def test_port_counters_show_a_hiccup(streams):
         "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}},
     }
     load = OfferedLoad(streams, [], 0, (1,))
-    told = make_timeline(parse_trial(raw), [load], trial(1000.0, 4.0))
+    told = make_timeline(parse_trial(raw), [load], make_trial(1000.0, 4.0))
     assert told.slot_s == 0.5
     assert sum(told.received) == 3500 and sum(told.lost) == 500
     assert told.received[3] == 0 and told.lost[3] >= 493
     assert max(told.lost[:3] + told.lost[4:]) <= 7
     few = parse_trial({**raw, "timeline_readings": readings[:2]})
-    assert make_timeline(few, [load], trial(1000.0, 4.0)) is None
+    assert make_timeline(few, [load], make_trial(1000.0, 4.0)) is None
 
 
-def sample(at, idle, total):
+def make_sample(at, idle, total):
     return Sample({"cpu": {"cpu0.idle": idle, "cpu0.total": total, "cpu1.idle": total,
                            "cpu1.total": total}}, at)  # fmt: skip
 
 
 def test_load_of_the_device_counts_from_the_first_frame():
     idle = {99.0: (100, 100), 100.0: (200, 200), 101.0: (220, 300), 102.0: (220, 400)}
-    samples = [sample(at, *ticks) for at, ticks in idle.items()]
+    samples = [make_sample(at, *ticks) for at, ticks in idle.items()]
     told = compute_load(samples, 100.5)
     assert told.end_times_s == (0.5, 1.5)
     assert (told.max_percent, told.mean_percent) == ((80, 100), (40, 50))
@@ -149,15 +149,15 @@ class Session:
         return self
 
     def stop(self):
-        return [sample(946684800.0, 0, 0), sample(946684801.0, 50, 100)]
+        return [make_sample(946684800.0, 0, 0), make_sample(946684801.0, 50, 100)]
 
 
 def test_only_long_trials_are_watched_and_by_one_reading():
     session = Session()
     result = TrialResult({}, started="2000-01-01T00:00:00+00:00")
     measure = with_device_load(lambda _: result, lambda: session)
-    assert measure(trial(duration=1.0)) is result and session.asked == []
-    loaded = measure(trial(duration=3.0))
+    assert measure(make_trial(duration=1.0)) is result and session.asked == []
+    loaded = measure(make_trial(duration=3.0))
     assert session.asked == [("cpu",)]
     assert loaded.device_loads["router"].max_percent == (50,)
 

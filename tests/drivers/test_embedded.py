@@ -118,7 +118,7 @@ def test_stepped_clock_makes_trial_invalid(monkeypatch):
         measure_passed(tester, trial)
 
 
-def workers(directory):
+def find_lab_workers(directory):
     """Children of the lab of a v6t that was started in a directory."""
     found = set()
     for entry in os.listdir("/proc"):
@@ -133,7 +133,7 @@ def workers(directory):
     return found
 
 
-def network_namespaces(processes):
+def find_namespaces(processes):
     """Identify the network namespaces of the processes that still exist."""
     namespaces = set()
     for process in processes:
@@ -142,11 +142,11 @@ def network_namespaces(processes):
     return namespaces
 
 
-def left_behind(processes, namespaces):
+def list_leftovers(processes, namespaces):
     """List the processes that still run and the namespaces, with their interfaces, that still exist."""
     everyone = {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
     running = {process for process in processes if not faketrex.has_ended(process)}
-    return running | namespaces & network_namespaces(everyone)
+    return running | namespaces & find_namespaces(everyone)
 
 
 def test_killed_run_leaves_no_processes(tmp_path):
@@ -155,14 +155,14 @@ def test_killed_run_leaves_no_processes(tmp_path):
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        wait_until(lambda: len(workers(tmp_path)) >= 6, "the workers of the lab")
-        made = workers(tmp_path)
-        namespaces = network_namespaces(made) - network_namespaces({os.getpid()})
+        wait_until(lambda: len(find_lab_workers(tmp_path)) >= 6, "the workers of the lab")
+        made = find_lab_workers(tmp_path)
+        namespaces = find_namespaces(made) - find_namespaces({os.getpid()})
         assert len(namespaces) >= 2
     finally:
         process.kill()
         process.wait()
-    wait_until(lambda: left_behind(made, namespaces) == set(), "the end of all", 30)
+    wait_until(lambda: list_leftovers(made, namespaces) == set(), "the end of all", 30)
 
 
 AS_NOBODY = """
@@ -230,7 +230,7 @@ def test_process_with_threads_is_told_how_to_start_python(monkeypatch):
 
 def _run_as_nobody(*command):
     """Run a command as an ordinary user, who sees the files that the command needs."""
-    needed = _hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
+    needed = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
     return subprocess.run(
         ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *needed, "--", *command],
         capture_output=True, text=True, check=False, timeout=100,
@@ -248,7 +248,7 @@ with open_tester("embedded") as lab:
 """
 
 
-def _hidden(paths):
+def find_hidden(paths):
     """Directories an ordinary user cannot reach, without those inside others."""
     found = []
     for path in dict.fromkeys(str(Path(p).resolve()) for p in paths):

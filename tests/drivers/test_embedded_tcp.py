@@ -82,7 +82,7 @@ def two_trials():
         one.memory.close()
 
 
-def _reset(flags, number, acknowledged):
+def make_reset(flags, number, acknowledged):
     zeros = np.zeros(1, np.uint32)
     place = np.zeros(1, np.int64)
     no = np.zeros(1, bool)
@@ -101,9 +101,9 @@ def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
     which, zeros = np.array([3]), np.zeros(1, np.uint32)
     heard = np.uint32(len(now._answer) if said else 0)
     if acknowledges:
-        reset = _reset(RST | ACK, zeros, now._compute_client_isns(which) + np.uint32(1 + said))
+        reset = make_reset(RST | ACK, zeros, now._compute_client_isns(which) + np.uint32(1 + said))
     else:
-        reset = _reset(RST, now._compute_server_isns(which) + np.uint32(1) + heard, zeros)
+        reset = make_reset(RST, now._compute_server_isns(which) + np.uint32(1) + heard, zeros)
     bare = np.ones(1, bool)
     assert now._find_reset_connections(reset, bare).tolist() == [3]
     assert later._find_reset_connections(reset, bare).tolist() == [5]
@@ -142,7 +142,7 @@ def test_late_fin_is_ignored_but_unsolicited_fin_counts(two_trials, monkeypatch)
     client, answered = two_trials[0], []
     monkeypatch.setattr(client, "_reply", lambda which, *_, **__: answered.extend(which.tolist()))
     none, which = np.zeros(3, np.int64), np.array([1, 3, 4])
-    finished = replace(_reset(FIN | ACK, *np.zeros((2, 1), np.uint32)), data_octets=none)
+    finished = replace(make_reset(FIN | ACK, *np.zeros((2, 1), np.uint32)), data_octets=none)
     finished = replace(finished, flags=np.full(3, FIN | ACK, np.uint8))
     frames, known = np.zeros((3, 60), np.uint8), np.ones(3, bool)
     client._states.client[:] = [SENT, SENT | ENDING, SENT, SENT | ENDING, SENT]

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.lab, needs_lab]
 SIZE = 128
 
 
-def bench(plugin, faults=None):
+def open_bench(plugin, faults=None):
     device = ReferenceDevice(plugin, frame_octets(plugin.links), faults)
     tester = EmbeddedTester(plugin.links, device)
     tester.open()
@@ -25,14 +25,14 @@ def bench(plugin, faults=None):
     return tester
 
 
-def trial(mode):
+def make_trial(mode):
     return Trial("throughput", "t", SIZE, SIZE, mode, 1000.0, 0.5, 0.3, 0.1)
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_foreground_returns_and_negative_traffic_is_dropped(kind):
-    with closing(bench(kind())) as tester:
-        result = measure_passed(tester, trial("bidirectional"))
+    with closing(open_bench(kind())) as tester:
+        result = measure_passed(tester, make_trial("bidirectional"))
         for counted in result.directions.values():
             assert counted.classes["fg"].received == 400
             assert counted.classes["expired"].sent == 100
@@ -45,8 +45,8 @@ def test_foreground_returns_and_negative_traffic_is_dropped(kind):
     ("kind", "octet", "said"), [(OverTcp, 47, "TCP flags"), (GreTunnel, 45, "inner IPv6 hop limit")]
 )
 def test_corrupted_field_is_named(kind, octet, said):
-    with closing(bench(kind(), Faults(corrupt_octet=octet))) as tester:
-        counted = tester.measure(trial("forward")).directions["forward"]
+    with closing(open_bench(kind(), Faults(corrupt_octet=octet))) as tester:
+        counted = tester.measure(make_trial("forward")).directions["forward"]
         assert counted.matched == 0
         assert counted.classes["fg"].received == 400
         assert said in counted.mismatch["why"]

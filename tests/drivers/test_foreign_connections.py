@@ -73,7 +73,7 @@ def compile_streams(plugin):
     return compile_directions(plugin, plugin.make_frame_pair(SIZE), 1)
 
 
-def translated(kind, opening):
+def translate_frames(kind, opening):
     """Translate the Initiator's frames as some NAT would: a port number for each connection."""
     out = opening.copy()
     source = PORTS[kind][0]
@@ -89,7 +89,7 @@ def test_translated_connections_are_learned_and_replayed(kind, table):
     streams = compile_streams(plugin)
     first = find_foreground(streams["forward"])
     opening = Expander(first).frames(0, COUNT)
-    out, numbers = translated(kind, opening)
+    out, numbers = translate_frames(kind, opening)
     at = TableLocation(table.rows.filename, COUNT, 4, Order(COUNT))
     outer, inner = make_connection_oracle(plugin, streams["forward"], streams["reverse"])
     known = Known(outer, inner)

@@ -13,7 +13,7 @@ pytestmark = [
 QUEUES = "cd /sys/class/net; for n in *; do echo $n $(cat $n/queues/rx-*/rps_cpus); done"
 
 
-def masks(holder):
+def read_masks(holder):
     status, output = holder.ask("run", command=["sh", "-c", QUEUES])
     assert status == 0
     return {
@@ -28,7 +28,7 @@ def test_only_lab_cables_are_steered():
         steered, why = lab.steer([0])
         assert (len(steered), why) == (4, "")
         for holder in (lab.tester, lab.device):
-            assert masks(holder) == {"left": {1}, "right": {1}, "lo": {0}}
+            assert read_masks(holder) == {"left": {1}, "right": {1}, "lo": {0}}
         assert set(os.listdir("/sys/class/net")) == here  # the /sys of others is as it was
 
 
@@ -37,11 +37,11 @@ def test_existing_steering_is_kept():
         lab.steer([0])
         last = max(os.sched_getaffinity(0))
         assert lab.steer([last]) == ([], "")
-        assert masks(lab.device)["left"] == {1}
+        assert read_masks(lab.device)["left"] == {1}
 
 
 def test_missing_cpu_is_reported():
     with closing(Lab(1500, 1500)) as lab:
         steered, why = lab.steer([1000])
         assert steered == [] and why
-        assert masks(lab.tester)["left"] == {0}
+        assert read_masks(lab.tester)["left"] == {0}

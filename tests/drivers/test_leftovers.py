@@ -27,7 +27,7 @@ from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 
-from .test_trex_sending import COUNT, RATE, TOLERANCE, Server, trial
+from .test_trex_sending import COUNT, RATE, TOLERANCE, Server, make_trial
 
 # Octets of the UDP source port in a frame of NAT44.
 PORT = slice(34, 36)
@@ -35,7 +35,7 @@ PORT = slice(34, 36)
 NONCE, SENT = -15, slice(-8, None)
 
 
-def leftover(frame, port=b"\x99\x99"):
+def make_leftover(frame, port=b"\x99\x99"):
     """Return the frame as sent in an earlier trial and translated to another port."""
     octets = bytearray(frame)
     octets[NONCE] ^= 0xF0
@@ -71,7 +71,7 @@ class Leaving(Server):
         own = super().frames(streams, burst)
         left = self.left[streams.direction]
         copies = own[: self.copies] if streams.direction == "forward" else []
-        return [*(leftover(f) for f in own[len(own) - left :]), *own, *copies]
+        return [*(make_leftover(f) for f in own[len(own) - left :]), *own, *copies]
 
 
 @pytest.fixture
@@ -84,17 +84,17 @@ def server(tmp_path, monkeypatch):
     made.tester.close()
 
 
-def established(server):
+def establish_connections(server):
     asked = Connections(COUNT, RATE, 0.1, 0.0, alpha=1.0, purpose="establish")
-    result = TwoPhaseTester(server.tester, None).measure(trial(asked))
-    return result, judge_connections(trial(asked), result, sending_time_tolerance=TOLERANCE)
+    result = TwoPhaseTester(server.tester, None).measure(make_trial(asked))
+    return result, judge_connections(make_trial(asked), result, sending_time_tolerance=TOLERANCE)
 
 
 def test_phase_one_with_leftovers_is_invalid_but_learns_correctly(server):
-    established(server)
+    establish_connections(server)
     expected = server.tester._connections._table.rows.copy()
     server.left = {"forward": 200, "reverse": 0}
-    result, verdict = established(server)
+    result, verdict = establish_connections(server)
     found = result.connections
     assert (found.learned, found.surplus, found.duplicate_tuples) == (COUNT, 0, 0)
     assert (verdict.valid, verdict.passed) == (False, False)
@@ -106,7 +106,7 @@ def test_phase_one_with_leftovers_is_invalid_but_learns_correctly(server):
 def test_phase_one_with_more_leftovers_than_the_recording_spares_is_invalid(server, monkeypatch):
     monkeypatch.setattr(capture, "SPARE_FRAMES", 100)
     server.left = {"forward": 150, "reverse": 0}
-    result, verdict = established(server)
+    result, verdict = establish_connections(server)
     # the last 50 frames found no room
     assert (result.connections.learned, result.connections.surplus) == (COUNT - 50, 0)
     assert not verdict.valid
@@ -115,7 +115,7 @@ def test_phase_one_with_more_leftovers_than_the_recording_spares_is_invalid(serv
 
 def test_validation_with_leftovers_is_invalid(server):
     server.left = {"forward": 0, "reverse": 3}
-    result, verdict = established(server)
+    result, verdict = establish_connections(server)
     assert result.connections.validated == COUNT
     assert result.directions["reverse"].classes["fg"].surplus == 0
     assert not verdict.valid
@@ -127,31 +127,31 @@ def test_validation_with_leftovers_is_invalid(server):
 def test_phase_one_with_more_copies_than_the_recording_spares_counts_them_all(server, monkeypatch):
     monkeypatch.setattr(capture, "SPARE_FRAMES", 100)
     server.copies = 300
-    result, verdict = established(server)
+    result, verdict = establish_connections(server)
     assert (result.connections.learned, result.connections.surplus) == (COUNT, 300)
     assert (verdict.valid, verdict.passed) == (True, False)
 
 
 def test_phase_two_ignores_leftover_frames(server):
     server.tester._options = TrexOptions(sample=30)
-    established(server)
+    establish_connections(server)
     server.left = {"forward": 20, "reverse": 20}
     asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
-    result = TwoPhaseTester(server.tester, None).measure(trial(asked))
+    result = TwoPhaseTester(server.tester, None).measure(make_trial(asked))
     for counted in result.directions.values():
         assert counted.count_frames("received") == COUNT
         assert counted.checked == counted.matched >= 30
 
 
 def test_captured_frames_of_another_trial_are_left_out(server):
-    established(server)
+    establish_connections(server)
     sent = server.tester._installed[1]
     stamped, marked = sent.streams[0], sent.streams[1]
     burst = {"index": 0, "pg_id": stamped.stream_id, "frames": 4, "nonce": None}
     one = server.frames(sent, burst)
     other = server.frames(sent, {**burst, "index": 1, "pg_id": None, "nonce": 9})
     assert marked.stream_id >= 1 << 15
-    came = [(0.0, leftover(f)) for f in (*one, *other)] + [(1.0, f) for f in (*one, *other)]
+    came = [(0.0, make_leftover(f)) for f in (*one, *other)] + [(1.0, f) for f in (*one, *other)]
     found = [
         (time, row.tobytes())
         for (times, rows), _ in capture.select_current_frames(capture.make_batches(came), 9)
@@ -194,7 +194,7 @@ class Ring(SimpleNamespace):
         return 0
 
 
-def sent(numbers, nonce, port=None):
+def make_phase_one_frames(numbers, nonce, port=None):
     """Return frames of phase 1 with these numbers in a trial."""
     (stream,) = STREAMS["forward"].streams
     rows = np.concatenate([Expander(stream).frames(n, 1) for n in numbers])
@@ -229,15 +229,18 @@ def learned(monkeypatch):
 
 
 def test_leftovers_in_phase_one_are_neither_counted_nor_learned(learned):
-    _, expected = learned(sent(range(FRAMES), 5))
-    report, rows = learned(sent(range(60, FRAMES), 4, port=0x99), sent(range(FRAMES), 5))
+    _, expected = learned(make_phase_one_frames(range(FRAMES), 5))
+    report, rows = learned(
+        make_phase_one_frames(range(60, FRAMES), 4, port=0x99),
+        make_phase_one_frames(range(FRAMES), 5),
+    )
     found = report["classes"]["fg"]
     assert (found["received"], found["surplus"], report["health"]["stale"]) == (FRAMES, 0, 40)
     assert (rows == expected).all()
 
 
 def test_frames_with_impossible_numbers_are_not_stale(learned):
-    report, _ = learned(sent([FRAMES, FRAMES + 1], 5))
+    report, _ = learned(make_phase_one_frames([FRAMES, FRAMES + 1], 5))
     assert (report["health"]["stale"], report["health"]["misnumbered"]) == (0, 2)
 
 

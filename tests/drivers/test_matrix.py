@@ -13,7 +13,7 @@ from .figures import ALWAYS, assert_timed
 from .shown import Run
 
 
-def marks(tester, row):
+def list_marks(tester, row):
     """Return a cell's marks: what needs whole cores must not run beside other tests."""
     found = [pytest.mark.lab, pytest.mark.slow, needs_lab]
     if tester == "trex":
@@ -25,7 +25,7 @@ def marks(tester, row):
 
 
 CELLS = [
-    pytest.param(tester, row, id=f"{tester}-{row.name}", marks=marks(tester, row))
+    pytest.param(tester, row, id=f"{tester}-{row.name}", marks=list_marks(tester, row))
     for tester in matrix.TESTERS
     for row in matrix.ROWS
 ]
@@ -57,12 +57,12 @@ def test_matrix_cell_is_measured(tester, row, tmp_path, one_tester):
         # how delays are measured does not depend on what a device translates
         row = replace(row, wanted=matrix.BENCHMARKS[:1])
     run, testbed, out = (tmp_path / name for name in ("run.yaml", "testbed.yaml", "out"))
-    run.write_text(matrix.run_file(row, tester))
-    testbed.write_text(matrix.testbed_file(row, tester))
+    run.write_text(matrix.format_run_file(row, tester))
+    testbed.write_text(matrix.format_testbed_file(row, tester))
     done = START("run", run, "--testbed", testbed, "-o", out)
     assert done.status == 0, done.err[-4000:] + done.out
     ran = Run(out)
-    wanted = {(b, m) for b in matrix.benchmarks(tester, row) for m in row.modes}
+    wanted = {(b, m) for b in matrix.list_benchmarks(tester, row) for m in row.modes}
     found = {(point["benchmark"], point["direction"]) for point in ran.points}
     assert {(b, m) for b, m in found if b in matrix.BENCHMARKS} == wanted
     ran.proven()
@@ -77,7 +77,7 @@ def test_every_cell_was_recorded():
     ran = {k: (c["benchmarks"], c["modes"]) for k, c in matrix.load_cells().items()}
     cells = [(t, row) for t in matrix.TESTERS for row in matrix.ROWS]
     assert ran == {
-        matrix.key(t, row): (", ".join(matrix.benchmarks(t, row)), ", ".join(row.modes))
+        matrix.make_key(t, row): (", ".join(matrix.list_benchmarks(t, row)), ", ".join(row.modes))
         for t, row in cells
     }, "V6T_RECORD=1 pytest tests/drivers/test_matrix.py"
 
@@ -90,7 +90,7 @@ def test_every_cell_was_recorded():
     reason="needs siitperf: set SIITPERF_DIR to the directory with siitperf-tp",
 )
 def test_both_find_a_rate_on_the_same_device(monkeypatch):
-    monkeypatch.setattr(peers, "testers", lambda case: ["embedded", "siitperf"])
+    monkeypatch.setattr(peers, "list_testers", lambda case: ["embedded", "siitperf"])
     case = replace(peers.CASES["ipv6"], upper_fps=20_000.0, resolution_fps=10_000.0)
     found = peers.run_round(case)
     assert set(found) == {"embedded", "siitperf"}
@@ -100,7 +100,7 @@ def test_both_find_a_rate_on_the_same_device(monkeypatch):
 @pytest.mark.parametrize("name", peers.CASES)
 def test_imported_peer_file_gives_same_measurement(name, tmp_path):
     case = peers.CASES[name]
-    setup = peers.bind_case(case, "embedded", tmp_path)
+    setup = peers.resolve_case(case, "embedded", tmp_path)
     asked = case.peer.read(tmp_path / f"{case.peer.name.lower()}.conf")
     assert setup.settings.plugin == asked.run["plugin"]
     assert setup.settings.dut.driver == case.driver
@@ -116,7 +116,7 @@ def test_every_planted_fault_was_found_every_time():
 
 
 def test_both_testers_are_certified_and_counted_exactly():
-    found = {c.tester["kind"]: c for c in accuracy_page.certificates()}
+    found = {c.tester["kind"]: c for c in accuracy_page.load_certificates()}
     assert set(found) == set(planted.TESTERS)
     for certificate in found.values():
         kinds = {(row.kind, row.every) for row in certificate.counted}

@@ -42,34 +42,34 @@ ROUTER4, ROUTER6 = "198.18.0.1", "2001:2::1"
 LOCAL = "fe80::1"
 
 
-def hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"), vlan=None, **does):
+def make_hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"), vlan=None, **does):
     return Hosts(OWN, list(addresses), DEVICE, list(device), vlan, **does)
 
 
-def emulated(link):
+def make_emulated_intent(link):
     """Return a link with a host of the tester on it."""
     side = LinkIntent([f"{ROUTER4}/24"], {FOUR: OWN})
     return DeviceIntent("x", RouterConfig(), Links(link), side).emulated_links.left
 
 
-def request(target=FOUR, sender=ROUTER4, **more):
+def make_request(target=FOUR, sender=ROUTER4, **more):
     frame = Ether(src=DEVICE, dst="ff:ff:ff:ff:ff:ff")
     asked = {"op": 1, "hwsrc": DEVICE, "psrc": sender, "pdst": target, **more}
     return frame / ARP(**asked)
 
 
-def solicitation(target=SIX, source=ROUTER6, to="ff02::1:ff00:2", hop_limit=255, **more):
+def make_solicitation(target=SIX, source=ROUTER6, to="ff02::1:ff00:2", hop_limit=255, **more):
     frame = Ether(src=DEVICE, dst="33:33:ff:00:00:02")
     packet = IPv6(src=source, dst=to, hlim=hop_limit) / ICMPv6ND_NS(tgt=target, **more)
     return frame / packet / ICMPv6NDOptSrcLLAddr(lladdr=DEVICE)
 
 
-def answered(frame, **more):
-    told = hosts(**more).answer(bytes(frame))
+def get_answer(frame, **more):
+    told = make_hosts(**more).answer(bytes(frame))
     return None if told is None else Ether(told)
 
 
-def checked(frame):
+def check_checksum(frame):
     """Check a frame's checksum against Scapy's and return the frame."""
     again = frame.copy()
     del again[IPv6].payload.cksum
@@ -78,7 +78,7 @@ def checked(frame):
 
 
 def test_an_arp_request_for_a_host_is_answered():
-    reply = answered(request())
+    reply = get_answer(make_request())
     assert (reply.dst, reply.src, reply[ARP].op) == (DEVICE, OWN, 2)
     assert (reply[ARP].hwsrc, reply[ARP].psrc) == (OWN, FOUR)
     assert (reply[ARP].hwdst, reply[ARP].pdst) == (DEVICE, ROUTER4)
@@ -87,7 +87,7 @@ def test_an_arp_request_for_a_host_is_answered():
 
 @pytest.mark.parametrize("to", ["ff02::1:ff00:2", SIX])
 def test_multicast_and_unicast_solicitations_are_answered(to):
-    told = checked(answered(solicitation(to=to, source=LOCAL)))
+    told = check_checksum(get_answer(make_solicitation(to=to, source=LOCAL)))
     assert (told.dst, told.src) == (DEVICE, OWN)
     assert (told[IPv6].src, told[IPv6].dst, told[IPv6].hlim) == (SIX, LOCAL, 255)
     advertised = told[ICMPv6ND_NA]
@@ -97,36 +97,36 @@ def test_multicast_and_unicast_solicitations_are_answered(to):
 
 def test_duplicate_address_detection_is_answered_by_multicast():
     probe = Ether(src=DEVICE, dst="33:33:ff:00:00:02") / IPv6(src="::", dst="ff02::1:ff00:2")
-    told = checked(answered(probe / ICMPv6ND_NS(tgt=SIX)))
+    told = check_checksum(get_answer(probe / ICMPv6ND_NS(tgt=SIX)))
     assert (told.dst, told[IPv6].dst, told[ICMPv6ND_NA].S) == ("33:33:00:00:00:01", "ff02::1", 0)
 
 
 @pytest.mark.parametrize(
     "frame",
     [
-        request("198.18.0.3"),
-        request(FOUR, FOUR),
-        request(op=2),
-        request(hwlen=8),
-        solicitation("2001:2::3"),
-        solicitation(hop_limit=254),
-        solicitation(code=1),
-        solicitation(cksum=1),
-        Ether(bytes(solicitation())[:60]),
-        Ether(bytes(request())[:30]),
-        Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / request().payload,
+        make_request("198.18.0.3"),
+        make_request(FOUR, FOUR),
+        make_request(op=2),
+        make_request(hwlen=8),
+        make_solicitation("2001:2::3"),
+        make_solicitation(hop_limit=254),
+        make_solicitation(code=1),
+        make_solicitation(cksum=1),
+        Ether(bytes(make_solicitation())[:60]),
+        Ether(bytes(make_request())[:30]),
+        Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / make_request().payload,
     ],
 )
 def test_other_and_malformed_requests_are_not_answered(frame):
-    assert hosts().answer(bytes(frame)) is None
+    assert make_hosts().answer(bytes(frame)) is None
 
 
 def test_answers_carry_the_vlan_tag():
-    asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7, prio=3) / request().payload
-    reply = answered(asked, vlan=7)
+    asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7, prio=3) / make_request().payload
+    reply = get_answer(asked, vlan=7)
     assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, FOUR)
-    assert answered(request(), vlan=7) is None
-    assert answered(asked, vlan=8) is None
+    assert get_answer(make_request(), vlan=7) is None
+    assert get_answer(asked, vlan=8) is None
 
 
 def test_background_vlan_has_a_separate_host():
@@ -137,10 +137,10 @@ def test_background_vlan_has_a_separate_host():
         vlan=7,
         background=BackgroundVlan(vlan=8, device="2001:2:0:b::1/64", tester="2001:2:0:b::2"),
     )
-    both = Hosts(**make_host_arguments(emulated(link)))
-    asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / request().payload
+    both = Hosts(**make_host_arguments(make_emulated_intent(link)))
+    asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / make_request().payload
     assert Ether(both.answer(bytes(asked)))[Dot1Q].vlan == 7
-    beside = solicitation("2001:2:0:b::2", "2001:2:0:b::1")
+    beside = make_solicitation("2001:2:0:b::2", "2001:2:0:b::1")
     for vlan, heard in ((8, True), (7, False), (9, False)):
         frame = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=vlan) / beside.payload
         told = both.answer(bytes(frame))
@@ -154,24 +154,26 @@ def test_background_vlan_has_a_separate_host():
 
 def test_hosts_resolve_device_address_of_their_network():
     device = ("10.0.0.1/8", f"{ROUTER4}/24", "2001:db8::1/64", f"{ROUTER6}/64")
-    four, six = (Ether(f) for f in hosts(device=device).make_introductions())
+    four, six = (Ether(f) for f in make_hosts(device=device).make_introductions())
     assert (four.dst, four[ARP].op, four[ARP].hwsrc) == (DEVICE, 1, OWN)
     assert (four[ARP].psrc, four[ARP].pdst) == (FOUR, ROUTER4)
-    checked(six)
+    check_checksum(six)
     assert (six.dst, six[IPv6].src, six[IPv6].dst, six[IPv6].hlim) == (DEVICE, SIX, ROUTER6, 255)
     assert (six[ICMPv6ND_NS].tgt, six[ICMPv6NDOptSrcLLAddr].lladdr) == (ROUTER6, OWN)
 
 
 def test_introductions_need_device_address_and_are_limited():
-    assert hosts(device=()).make_introductions() == []
-    assert len(hosts(device=(ROUTER4,)).make_introductions()) == 1
+    assert make_hosts(device=()).make_introductions() == []
+    assert len(make_hosts(device=(ROUTER4,)).make_introductions()) == 1
     many = [f"10.{n >> 8}.{n & 255}.1" for n in range(MAX_INTRODUCED_HOSTS + 1)]
-    assert len(hosts(many[1:]).make_introductions()) == MAX_INTRODUCED_HOSTS
-    assert hosts(many).make_introductions() == []
+    assert len(make_hosts(many[1:]).make_introductions()) == MAX_INTRODUCED_HOSTS
+    assert make_hosts(many).make_introductions() == []
 
 
 def test_emulated_hosts_equal_hosts_to_resolve():
-    assert make_host_arguments(emulated(Link(tester_mac=OWN, dut_mac=DEVICE, vlan=7))) == {
+    assert make_host_arguments(
+        make_emulated_intent(Link(tester_mac=OWN, dut_mac=DEVICE, vlan=7))
+    ) == {
         "mac": OWN,
         "addresses": [FOUR],
         "device_mac": DEVICE,
@@ -183,8 +185,8 @@ def test_emulated_hosts_equal_hosts_to_resolve():
 
 @pytest.mark.parametrize(("answers", "introduces"), [(True, False), (False, True)])
 def test_answering_and_learning_are_independent(answers, introduces):
-    one = hosts(device=(ROUTER4,), answers=answers, introduces=introduces)
-    assert (one.answer(bytes(request())) is not None) is answers
+    one = make_hosts(device=(ROUTER4,), answers=answers, introduces=introduces)
+    assert (one.answer(bytes(make_request())) is not None) is answers
     assert len(one.make_introductions()) == (1 if introduces else 0)
 
 
@@ -261,7 +263,9 @@ def ways(tmp_path):
     zmq = types.SimpleNamespace(
         PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
     )
-    one = worker.NeighborResponder(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
+    one = worker.NeighborResponder(
+        zmq, str(tmp_path), {0: make_hosts(), 1: make_hosts(("198.19.0.2",), ())}
+    )
     wait_until(
         lambda: len(made) == 2 and all(hasattr(way, "endpoint") for way in made), "both sockets"
     )
@@ -271,12 +275,12 @@ def ways(tmp_path):
 
 def test_answers_are_counted_by_port(ways):
     one, way = ways
-    way[0].arrived.put(bytes(request()))
-    way[0].arrived.put(bytes(request("198.18.0.3")))
+    way[0].arrived.put(bytes(make_request()))
+    way[0].arrived.put(bytes(make_request("198.18.0.3")))
     wait_until(lambda: way[0].left, "an answer")
     with one.pause():
         assert one.sent == {0: 1, 1: 0}
-        way[0].arrived.put(bytes(request()))
+        way[0].arrived.put(bytes(make_request()))
         assert len(way[0].left) == 1, "nobody is answered while counters are read"
     wait_until(lambda: len(way[0].left) == 2, "another answer")
     assert way[1].left == []
@@ -286,7 +290,7 @@ def test_answers_are_counted_by_port(ways):
 def test_answers_taken_by_trex_are_counted(ways, full, count):
     one, way = ways
     way[0].full = full
-    way[0].arrived.put(bytes(request()))
+    way[0].arrived.put(bytes(make_request()))
     wait_until(lambda: way[0].tried, "an attempt")
     with one.pause():
         assert len(way[0].left) == count

@@ -62,8 +62,10 @@ def test_a_table_that_is_reset_during_a_trial(kind):
     try:
         tester = bench.open()
         for _ in range(planted.get_repetitions()):
-            assert _phase_two(bench, trial, None) is not None
-            seen = _phase_two(bench, trial, lambda: reset(tester, tester.namespaces()["device"]))
+            assert measure_phase_two(bench, trial, None) is not None
+            seen = measure_phase_two(
+                bench, trial, lambda: reset(tester, tester.namespaces()["device"])
+            )
             found += planted.RESET.found(seen)
             said.append("; ".join(seen.verdict.reasons))
     finally:
@@ -72,7 +74,7 @@ def test_a_table_that_is_reset_during_a_trial(kind):
     assert found == planted.get_repetitions(), said
 
 
-def _phase_two(bench, trial, meanwhile):
+def measure_phase_two(bench, trial, meanwhile):
     """Measure a valid phase 2 trial; call ``meanwhile`` once its outside traffic has begun."""
     for _ in range(planted.MAX_TRIES):
         kept = replace(trial, connections=replace(trial.connections, reuse=meanwhile is not None))

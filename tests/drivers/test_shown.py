@@ -136,19 +136,21 @@ def record(tmp_path, monkeypatch):
     return path
 
 
-def row_of(name):
+def find_row(name):
     (number,) = (n for n, row in enumerate(machines.ROWS) if row.name == name)
-    return [cell.strip() for cell in list(machines.table())[2 + number].strip("|").split("|")]
+    return [
+        cell.strip() for cell in list(machines.render_table())[2 + number].strip("|").split("|")
+    ]
 
 
 def test_new_facts_replace_earlier_ones(record, make_run):
     record.write_text(json.dumps({ROW: dict.fromkeys(FACTS, "once")}))
     with pytest.raises(AssertionError):
         machines.add_record(ROW, make_run((CONFIGURED, READ_BACK)), "QEMU 1.0", where=" beside it")
-    _, _, configured, _, _, restored, how, version, _ = row_of(ROW)
+    _, _, configured, _, _, restored, how, version, _ = find_row(ROW)
     assert (configured, restored) == ("7 steps, 9 read back", "not run")
     assert (how, version) == ("SSH; QEMU 1.0; TRex beside it", "1.2; Linux 6")
-    assert row_of("jool-debian clat")[2:6] == ["not run"] * 4
+    assert find_row("jool-debian clat")[2:6] == ["not run"] * 4
 
 
 @pytest.mark.parametrize(

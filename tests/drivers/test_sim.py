@@ -18,7 +18,7 @@ from v6t.trials.trial import DelayRequest, Segment, Trial
 TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
 
 
-def lost(result, way="forward"):
+def count_lost(result, way="forward"):
     counted = result.directions[way]
     return counted.count_frames("required") - counted.count_frames("received")
 
@@ -43,14 +43,14 @@ def test_background_and_control_frames_are_counted_apart():
     ],
 )
 def test_capacity_buffer_and_dead_zones_decide_the_loss(options, rate_fps, expected):
-    assert lost(sim(**options).measure(replace(TRIAL, rate_fps=rate_fps))) == expected
+    assert count_lost(sim(**options).measure(replace(TRIAL, rate_fps=rate_fps))) == expected
 
 
 @pytest.mark.parametrize(("duration_s", "frames", "rel"), [(100.0, 400, 0.15), (10.0, 40, 0.5)])
 def test_losses_come_in_bursts_over_time(duration_s, frames, rel):
     asked = replace(TRIAL, duration_s=duration_s)
     found = (sim(seed, bursts_per_s=0.01, burst_frames=10).measure(asked) for seed in range(400))
-    assert sum(map(lost, found)) / 10 == pytest.approx(frames, rel=rel)
+    assert sum(map(count_lost, found)) / 10 == pytest.approx(frames, rel=rel)
 
 
 def test_bimodal_device_keeps_mode_within_repetition():
@@ -59,7 +59,7 @@ def test_bimodal_device_keeps_mode_within_repetition():
     by_repetition = {}
     for repetition in range(1, 31):
         key = f"throughput/104/forward/r{repetition:02d}/s{{}}/a1"
-        found = {lost(tester.measure(replace(TRIAL, key=key.format(s)))) for s in range(5)}
+        found = {count_lost(tester.measure(replace(TRIAL, key=key.format(s)))) for s in range(5)}
         assert len(found) == 1
         by_repetition[repetition] = found.pop()
     assert set(by_repetition.values()) == {0, 5000}
@@ -102,7 +102,7 @@ def test_a_deadline_makes_frames_late():
     assert counted.classes["fg"].received == 9900
     assert (counted.delays["fg"].frames, counted.delays["fg"].lost) == (9900, 100)
     relaxed = replace(asked, frame_timeout_s=0.1)
-    assert lost(sim(**options).measure(relaxed)) == 0
+    assert count_lost(sim(**options).measure(relaxed)) == 0
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_loopback_has_no_device():
     tester.load({"forward": sim()._streams["forward"]}, None)
     asked = replace(TRIAL, delays=DelayRequest())
     result = tester.measure(asked)
-    assert lost(result) == 0
+    assert count_lost(result) == 0
     assert result.directions["forward"].delays["fg"].maximum_ns == 2000
 
 
@@ -139,7 +139,7 @@ def test_randomness_depends_on_seed_and_key():
     options = {"capacity_fps": 1000.0, "capacity_noise": 0.1}
     first = [sim(3, **options).measure(TRIAL) for _ in range(2)]
     assert first[0] == first[1]
-    assert lost(sim(4, **options).measure(TRIAL)) != lost(first[0])
+    assert count_lost(sim(4, **options).measure(TRIAL)) != count_lost(first[0])
 
 
 def test_virtual_time_moves_by_the_trials_length():

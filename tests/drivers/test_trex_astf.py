@@ -21,7 +21,7 @@ from v6t.trials.tcp import Tcp
 OBJECT = len(build_response(64))
 
 
-def counters(client, server):
+def make_counters(client, server):
     """Make counters as TRex v3.08 reports them, without zeros."""
     raw = {
         side: {name if name.startswith("err") else f"tcps_{name}": n for name, n in told.items()}
@@ -31,9 +31,9 @@ def counters(client, server):
 
 
 # each of 1,000 connections at 1,000 a second through nftables' NAT44, counted by TRex v3.08
-WHOLE = counters({"connattempt": 1000, "connects": 1000}, {"accepts": 1000, "connects": 1000})
+WHOLE = make_counters({"connattempt": 1000, "connects": 1000}, {"accepts": 1000, "connects": 1000})
 # 500 were never let through: the device dropped 1,500 SYNs.
-FULL = counters(
+FULL = make_counters(
     {
         **{"connattempt": 1000, "connects": 500, "conndrops": 500, "keepdrops": 500},
         **{"rexmttimeo_syn": 1000, "closed": 500},
@@ -41,7 +41,7 @@ FULL = counters(
     {"accepts": 500, "connects": 500},
 )
 # Each tenth SYN was dropped, those that were sent again among them: 112.
-TENTH = counters(
+TENTH = make_counters(
     {
         **{"connattempt": 1000, "connects": 999, "conndrops": 1, "keepdrops": 1},
         **{"rexmttimeo_syn": 111, "closed": 1},
@@ -49,12 +49,12 @@ TENTH = counters(
     {"accepts": 999, "connects": 999},
 )
 # Each tenth answer to a SYN was dropped: 113.
-ANSWERS = counters(
+ANSWERS = make_counters(
     {"connattempt": 1000, "connects": 1000, "rexmttimeo_syn": 73},
     {"accepts": 1000, "connects": 1000, "rexmttimeo_syn": 53},
 )
 # Each tenth SYN was refused by a reset.
-REFUSED = counters(
+REFUSED = make_counters(
     {"connattempt": 1000, "connects": 900, "conndrops": 100}, {"accepts": 900, "connects": 900}
 )
 
@@ -83,7 +83,7 @@ def test_lost_answers_never_raise_established_count():
 
 
 def test_connection_open_at_client_only_is_half_open():
-    found = astf.count_opened(counters({"connattempt": 10, "connects": 9}, {"connects": 7}))
+    found = astf.count_opened(make_counters({"connattempt": 10, "connects": 9}, {"connects": 7}))
     assert (found.established, found.half_open, found.timed_out) == (7, 2, 1)
     assert found.classified == 10
 
@@ -92,14 +92,14 @@ def test_objects_are_counted_by_their_octets():
     """Those of connections that came late do not count, nor what had to be sent again."""
     tcp, opened = Tcp(), astf.count_opened(TENTH)
     bytes_of = {"sndbyte": 999 * len(REQUEST), "rcvbyte": 999 * OBJECT}
-    whole = counters({**bytes_of, "connects": 999}, {"connects": 999})
+    whole = make_counters({**bytes_of, "connects": 999}, {"connects": 999})
     found = astf.count_answered(opened, whole, TENTH, tcp)
     assert (found.requested, found.answered, found.reset_later) == (890, 890, 0)
-    one_short = counters({**bytes_of, "rcvbyte": 999 * OBJECT - 1}, {})
+    one_short = make_counters({**bytes_of, "rcvbyte": 999 * OBJECT - 1}, {})
     assert astf.count_answered(opened, one_short, TENTH, tcp).answered == 889
-    again = counters(bytes_of, {"sndrexmitpack": 3, "rexmttimeo": 2})
+    again = make_counters(bytes_of, {"sndrexmitpack": 3, "rexmttimeo": 2})
     assert astf.count_answered(opened, again, TENTH, tcp).answered == 885
-    assert astf.count_answered(opened, counters({}, {}), TENTH, tcp).answered == 0
+    assert astf.count_answered(opened, make_counters({}, {}), TENTH, tcp).answered == 0
 
 
 @pytest.mark.parametrize(
@@ -114,19 +114,19 @@ def test_objects_are_counted_by_their_octets():
 )
 def test_ends_are_counted_if_both_sides_agree(closing, client, server, closed):
     found = astf.count_closed(
-        astf.count_opened(WHOLE), counters(client, server), Tcp(closing=closing)
+        astf.count_opened(WHOLE), make_counters(client, server), Tcp(closing=closing)
     )
     assert found.closed == closed
 
 
 def test_damaged_segments_are_counted_as_wrong():
-    damaged = counters(
+    damaged = make_counters(
         {"connattempt": 1, "connects": 1, "err_l4_cs": 2}, {"connects": 1, "rcvbadsum": 1}
     )
     assert astf.count_opened(damaged).wrong == 3
 
 
-def step(counted=WHOLE, **more):
+def make_step(counted=WHOLE, **more):
     return StepStats(
         counted, **{"ports": {0: PortStats(0, 0, 0, 0)}, "cpu": [9.0], "initial_count": 0, **more}
     )
@@ -135,14 +135,14 @@ def step(counted=WHOLE, **more):
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (step(counters({"err_c_tuple_err": 3}, {})), "too few addresses and ports"),
-        (step(counters({}, {"err_no_memory": 3})), "no memory for connections"),
-        (step(counters({"keepdrops": 5, "rexmttimeo_syn": 9}, {})), "timers were late"),
-        (step(counters({"keepprobe": 1}, {})), "sent keepalive probes"),
-        (step(ports={0: PortStats(0, 0, 0, 2)}), "2 errors at TRex's port 0"),
-        (step(queue_full_count=4), "queue was full 4 times"),
-        (step(cpu=[20.0, 97.0]), "97% busy"),
-        (step(initial_count=12), "12 objects were asked for before"),
+        (make_step(make_counters({"err_c_tuple_err": 3}, {})), "too few addresses and ports"),
+        (make_step(make_counters({}, {"err_no_memory": 3})), "no memory for connections"),
+        (make_step(make_counters({"keepdrops": 5, "rexmttimeo_syn": 9}, {})), "timers were late"),
+        (make_step(make_counters({"keepprobe": 1}, {})), "sent keepalive probes"),
+        (make_step(ports={0: PortStats(0, 0, 0, 2)}), "2 errors at TRex's port 0"),
+        (make_step(queue_full_count=4), "queue was full 4 times"),
+        (make_step(cpu=[20.0, 97.0]), "97% busy"),
+        (make_step(initial_count=12), "12 objects were asked for before"),
     ],
 )
 def test_trex_errors_are_tester_faults(seen, said):
@@ -151,7 +151,7 @@ def test_trex_errors_are_tester_faults(seen, said):
         *astf.find_faults(seen, "ask", 85.0),
     ]
     assert any(said in one for one in told)
-    late = step(counters({"keepdrops": 92}, {}))
+    late = make_step(make_counters({"keepdrops": 92}, {}))
     assert (
         astf.find_faults(late, "end", 85.0) == []
     )  # of a connection that was reset, seen with v3.08
@@ -159,10 +159,10 @@ def test_trex_errors_are_tester_faults(seen, said):
 
 @pytest.mark.parametrize("counted", [WHOLE, FULL, TENTH, ANSWERS, REFUSED])
 def test_device_losses_are_not_tester_faults(counted):
-    assert astf.find_faults(step(counted), "open", 100.0) == []
+    assert astf.find_faults(make_step(counted), "open", 100.0) == []
 
 
-def technology(name, **params):
+def make_technology(name, **params):
     return resolve_setup(plugin=name, params={k: str(v) for k, v in params.items()}).technology
 
 
@@ -174,18 +174,18 @@ MANY = {
 
 
 def test_ends_are_first_and_last_addresses_of_the_technology():
-    ends = astf.find_endpoints(technology("nat44", **MANY))
+    ends = astf.find_endpoints(make_technology("nat44", **MANY))
     first, last = (int(one.rpartition(".")[2]) for one in ends.clients)
     assert (last - first, ends.servers, ends.port) == (15, ("198.19.1.0", "198.19.1.3"), 7)
 
 
 def test_ipv6_clients_share_a_fixed_prefix():
     """ASTF counts the last four octets, wherever they are written."""
-    ends = astf.find_endpoints(technology("nat64"))
+    ends = astf.find_endpoints(make_technology("nat64"))
     assert ends.prefixes == ("2001:2::", "2001:db8:64::")
     assert (ends.clients, ends.servers) == (("0.0.0.2",) * 2, ("198.19.0.2",) * 2)
-    assert astf.find_endpoints(technology("nat66")).prefixes is not None
-    assert astf.find_endpoints(technology("nat46")).prefixes is None
+    assert astf.find_endpoints(make_technology("nat66")).prefixes is not None
+    assert astf.find_endpoints(make_technology("nat46")).prefixes is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_ipv6_clients_share_a_fixed_prefix():
 )
 def test_connections_that_astf_cannot_make_are_refused(name, tcp, most, alpha, code):
     with expect_error(code) if code else nullcontext():
-        astf.check_connections(technology(name), most, tcp, alpha)
+        astf.check_connections(make_technology(name), most, tcp, alpha)
 
 
 def test_each_step_waits_for_all_of_the_one_before():
@@ -216,7 +216,7 @@ def test_each_step_waits_for_all_of_the_one_before():
     assert when.begin_s("ask") - given_up_s == astf._TIMER_DELAY_S + astf._COUNTING_S
 
 
-def bind_tcp_rate(count=1000, plugin="nat44", **settings):
+def resolve_tcp_rate(count=1000, plugin="nat44", **settings):
     texts = {"connections.count": str(count), **settings}
     return resolve_setup(
         plugin=plugin,
@@ -228,7 +228,7 @@ def bind_tcp_rate(count=1000, plugin="nat44", **settings):
 
 
 def test_started_server_supports_tcp_with_a_warning():
-    run = bind_tcp_rate()
+    run = resolve_tcp_rate()
     check_benchmark_settings(run)
     check_capabilities(run, lambda: make_tester(run))
     (warning,) = run.tester.check_tcp_connections(run.technology, 1000, Tcp(), 1.0)
@@ -245,7 +245,7 @@ def test_started_server_supports_tcp_with_a_warning():
 )
 def test_run_is_refused_before_anything_starts(settings, code):
     with expect_error(code):
-        check_benchmark_settings(bind_tcp_rate(**settings))
+        check_benchmark_settings(resolve_tcp_rate(**settings))
 
 
 LINUX = {"interfaces": ("eth1", "eth2")}
@@ -261,10 +261,10 @@ LINUX = {"interfaces": ("eth1", "eth2")}
 )  # fmt: skip
 def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
     kind, is_able = Trex(options), "lab" in options
-    tester = kind.make(technology("nat44").links, None, loopback=False, delays=False, seed=1)
+    tester = kind.make(make_technology("nat44").links, None, loopback=False, delays=False, seed=1)
     assert ("tcp" in tester.capabilities) == is_able
     with nullcontext() if is_able else expect_error("unsupported-by-tester"):
-        list(kind.check_tcp_connections(technology("nat44"), 10, Tcp(), 1.0))
+        list(kind.check_tcp_connections(make_technology("nat44"), 10, Tcp(), 1.0))
 
 
 class Recorder:
@@ -298,7 +298,7 @@ def test_programs_open_ask_and_end():
 
     worker = AstfWorker()
     worker.api = Api()
-    ends = astf.find_endpoints(technology("nat44"))
+    ends = astf.find_endpoints(make_technology("nat44"))
     wanted = astf.make_profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
     worker._make_profile(wanted)
     client = [what[1:] for what in done if what[0] == "ASTFProgram 0"]
@@ -318,7 +318,7 @@ def test_programs_open_ask_and_end():
     assert base64.b64decode(wanted["request"]) == REQUEST
     (of_clients,) = made["ASTFGlobalInfoPerTemplate"]
     assert not vars(of_clients.ipv6)
-    ends = astf.find_endpoints(technology("nat64"))
+    ends = astf.find_endpoints(make_technology("nat64"))
     worker._make_profile(
         astf.make_profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
     )

@@ -17,7 +17,7 @@ from v6t.procedures.trial_runner import TrialRunner
 from v6t.trials.conditions import Conditions
 
 from . import faketrex
-from .test_trex_worker import TRIAL, listener, loaded  # noqa: F401  (a fixture)
+from .test_trex_worker import TRIAL, listener, open_loaded  # noqa: F401  (a fixture)
 
 DRIVER = Path(channel.__file__).parent
 PORT = {"opackets": 1, "ipackets": 2, "oerrors": 3, "ierrors": 4}
@@ -75,7 +75,7 @@ def test_trial_with_unreadable_queue_drops_is_repeated(tmp_path, monkeypatch, an
     )
     monkeypatch.setattr(faketrex, "API", fake)
     results = []
-    with loaded(faketrex.make(tmp_path / "v3.08")) as tester:
+    with open_loaded(faketrex.make_installation(tmp_path / "v3.08")) as tester:
 
         def measure(trial):
             results.append(tester.measure(trial))

@@ -51,14 +51,14 @@ def test_deleted_connection_is_missing_in_the_validation(monkeypatch):
         tester.establish(trial, ESTABLISH)
         pid = tester.namespaces()["device"]
 
-        def conntrack(*words):
+        def run_conntrack(*words):
             command = ["nsenter", "-t", str(pid), "-n", "conntrack", *words]
             return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
-        ports = {re.search(r"sport=(\d+)", line)[1] for line in conntrack("-L").splitlines()}
+        ports = {re.search(r"sport=(\d+)", line)[1] for line in run_conntrack("-L").splitlines()}
         deleted = 0
         for port in sorted(ports)[:5]:
-            listed = conntrack("-D", "-p", "udp", "--orig-port-src", port)
+            listed = run_conntrack("-D", "-p", "udp", "--orig-port-src", port)
             deleted += len(listed.splitlines())
         (count,) = tester.validate(trial, ESTABLISH).result.classes.values()
         assert deleted >= 5

@@ -69,7 +69,7 @@ OWN = {
 }  # fmt: skip
 
 
-def matching(pattern, frames, path):
+def count_matching(pattern, frames, path):
     """Count the frames that pass libpcap's filter."""
     with PcapWriter(str(path), linktype=1) as writer:
         for frame in frames:
@@ -79,10 +79,10 @@ def matching(pattern, frames, path):
             ["tcpdump", "-n", "-r", "-", "-w", "-", "-U", pattern],
             stdin=file, capture_output=True, check=True,
         )  # fmt: skip
-    return _records(done.stdout)
+    return count_records(done.stdout)
 
 
-def _records(pcap):
+def count_records(pcap):
     at, count = 24, 0
     while at < len(pcap):
         at += 16 + int.from_bytes(pcap[at + 8 : at + 12], "little")
@@ -97,7 +97,7 @@ needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="need
 @pytest.mark.parametrize("name", OWN)
 def test_control_frames_of_devices_match_filter(name, tmp_path):
     pattern = make_control_filter(STREAMS.values())
-    assert matching(pattern, [OWN[name]], tmp_path / "own.pcap") == 1
+    assert count_matching(pattern, [OWN[name]], tmp_path / "own.pcap") == 1
 
 
 @needs_tcpdump
@@ -107,14 +107,14 @@ def test_test_frames_do_not_match_control_filter(direction, tmp_path):
         row.tobytes() for s in STREAMS[direction].streams for row in Expander(s).frames(0, 50)
     ]
     pattern = make_control_filter(STREAMS.values())
-    assert matching(pattern, frames, tmp_path / "test.pcap") == 0
+    assert count_matching(pattern, frames, tmp_path / "test.pcap") == 0
 
 
 @needs_tcpdump
 def test_control_frames_change_neither_loss_nor_surplus(tmp_path):
     raw = copy.deepcopy(RECORDED["answer"])
     pattern = make_control_filter(STREAMS.values())
-    seen = matching(pattern, OWN.values(), tmp_path / "own.pcap")
+    seen = count_matching(pattern, OWN.values(), tmp_path / "own.pcap")
     raw["captures"] = [{"kind": "control", "port": 1, "matched": seen, "class": 0}]
     for lost in (0, 3):
         changed = copy.deepcopy(raw)

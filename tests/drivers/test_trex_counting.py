@@ -48,14 +48,17 @@ PLUGIN = make_setup(RUN).technology
 STREAMS = {d: from_stl_json(json.dumps(s)) for d, s in RECORDED["streams"].items()}
 
 
-def trial(rate, duration, **more):
+def make_trial(rate, duration, **more):
     return Trial("throughput", "t", 104, 64, "bidirectional", rate, duration, **more)
 
 
 PORTS = {"forward": (0, (1,)), "reverse": (1, (0,))}
 SENT = {
     d: OfferedLoad(
-        s, make_bursts(s, trial(2000.0, 1.0), stamp=True), *PORTS[d], find_oracle=lambda _: PLUGIN
+        s,
+        make_bursts(s, make_trial(2000.0, 1.0), stamp=True),
+        *PORTS[d],
+        find_oracle=lambda _: PLUGIN,
     )
     for d, s in STREAMS.items()
 }
@@ -93,21 +96,21 @@ def test_recorded_counts(raw, direction):
     assert find_faults(raw) == []
 
 
-def samples(raw, port):
+def decode_samples(raw, port):
     return [f for c in parse_trial(raw).captures if c.port == port for f in c.decode_frames()]
 
 
-def stamps_of(frames):
+def read_stamps(frames):
     return CaptureReader.read(make_batches(frames))
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_frames_are_the_expanders_translated(raw, direction):
-    frames = samples(raw, PORTS[direction][1][0])
-    compared = compare_frames(stamps_of(frames), [SENT[direction]])
+    frames = decode_samples(raw, PORTS[direction][1][0])
+    compared = compare_frames(read_stamps(frames), [SENT[direction]])
     assert compared.checked == compared.matched > 10
     frames[3] = (frames[3][0], frames[3][1][:40] + b"\xff" + frames[3][1][41:])
-    wrong = compare_frames(stamps_of(frames), [SENT[direction]])
+    wrong = compare_frames(read_stamps(frames), [SENT[direction]])
     assert wrong.matched == compared.matched - 1
     assert wrong.mismatch["received"] == frames[3][1].hex()
 
@@ -124,14 +127,16 @@ def test_loopback_returns_negative_traffic():
         )  # fmt: skip
         frames += [(0.0, row.tobytes()) for row in rows]
     load = OfferedLoad(streams, [], 0, (1,))
-    looped = compare_frames(stamps_of(frames), [load])
+    looped = compare_frames(read_stamps(frames), [load])
     assert (looped.checked, looped.matched) == (20, 20)
-    through = compare_frames(stamps_of(frames), [replace(load, find_oracle=lambda stream: plugin)])
+    through = compare_frames(
+        read_stamps(frames), [replace(load, find_oracle=lambda stream: plugin)]
+    )
     assert (through.checked, through.matched) == (40, 0)  # a device that changes and drops nothing
 
 
 def test_recorded_stamps_give_the_clocks_frequency(raw):
-    stamps = stamps_of(samples(raw, 1)).stamps
+    stamps = read_stamps(decode_samples(raw, 1)).stamps
     assert 1e9 < timing.estimate_tick_rate(stamps) < 5e9
     few = StampColumns(stamps.arrived_s[:5], stamps.departed_ticks[:5], stamps.sequence[:5])
     assert timing.estimate_tick_rate(few) is None
@@ -164,7 +169,7 @@ def test_link_failure_disturbs_trial_at_any_rate(raw, events, disturbed):
     raw.update(events=events)
     attachment = SimpleNamespace(cpu_limit=85.0, facts=ServerFacts(), uses_trailer=True)
     tester, stats = SimpleNamespace(attachment=attachment), parse_trial(raw)
-    result = TrexTester._make_result(tester, trial(2000.0, 1.0), [], stats, 0.0, {})
+    result = TrexTester._make_result(tester, make_trial(2000.0, 1.0), [], stats, 0.0, {})
     assert result.is_disturbed is disturbed
 
 
@@ -212,7 +217,7 @@ def test_broken_histograms_are_refused(text):
         counting.decode_histogram(text)
 
 
-def marked(stream):
+def with_trex_mark(stream):
     """Return a stream as TRex starts it: bit 0 of the TOS octet set, 0xFFFF in a field."""
     packet = bytearray(stream.packet)
     l3 = locate_headers(packet).networks[0].start
@@ -228,7 +233,7 @@ def marked(stream):
     return stream.with_packet(bytes(packet))
 
 
-def compiled(plugin="mape-br", **params):
+def compile_plugin(plugin="mape-br", **params):
     run = resolve(plugin=plugin, params=params)
     made = make_setup(run).technology
     return compile_directions(made, made.make_frame_pair(run.frame_sizes[0]), run.seed)
@@ -238,13 +243,13 @@ def compiled(plugin="mape-br", **params):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("rows", [0, 400])
 def test_marked_fields_are_restored_in_every_frame(plugin, direction, rows):
-    plain = compiled(plugin)[direction]
+    plain = compile_plugin(plugin)[direction]
     ready = with_stamps(convert_to_rows(plain, rows))
     for before, after in zip(plain.streams, ready.streams, strict=True):
         frames = Expander(before).frames(0, 400)
         assert np.array_equal(Expander(after).frames(0, 400), frames)
-        assert np.array_equal(Expander(marked(after)).frames(0, 400), frames)
-        assert not np.array_equal(Expander(marked(before)).frames(0, 400), frames)
+        assert np.array_equal(Expander(with_trex_mark(after)).frames(0, 400), frames)
+        assert not np.array_equal(Expander(with_trex_mark(before)).frames(0, 400), frames)
         assert verify(frames).all()
         kinds = [i["type"] for i in after.trex["vm"]["instructions"]]
         assert kinds.count("fix_checksum_hw") == 1
@@ -254,7 +259,7 @@ def test_marked_fields_are_restored_in_every_frame(plugin, direction, rows):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_full_program_keeps_marks(direction):
     full = [declare_range(f"v{k}", 8, "inc", 0, 9) for k in range(8)]
-    for stream in compiled()[direction].streams:
+    for stream in compile_plugin()[direction].streams:
         (made,) = with_stamps(StreamSet(direction, (stream.with_program(full),))).streams
         frames = Expander(made).frames(0, 3)
         l3 = locate_headers(frames[0]).networks[0].start
@@ -263,13 +268,13 @@ def test_full_program_keeps_marks(direction):
         else:
             assert frames[0, l3 + 1] & 1
             assert frames[0, l3 + 4 : l3 + 6].tobytes().hex() == "ffff"
-        assert np.array_equal(Expander(marked(made)).frames(0, 3), frames)
+        assert np.array_equal(Expander(with_trex_mark(made)).frames(0, 3), frames)
         assert verify(frames).all()
 
 
 @pytest.mark.parametrize("rate", [1e8 - 1 / 3, 100_806_451.0, 71_582_788.25, 71_582_790.0])
 def test_long_fast_trial_is_divided_into_bursts(rate):
-    asked = trial(rate, 60.0)
+    asked = make_trial(rate, 60.0)
     found = make_bursts(StreamSet("forward", STREAMS["forward"].streams[:1]), asked, stamp=False)
     assert sum(b.frames for b in found) == asked.frames
     assert all(b.frames % b.times == 0 and b.frames // b.times < 1 << 32 for b in found)
@@ -280,15 +285,15 @@ def test_long_fast_trial_is_divided_into_bursts(rate):
         ends_us = burst.isg + burst.frames * 1e6 / burst.pps
     assert ends_us == pytest.approx(60e6)
     with expect_error("trial-too-long", mentions="4,294,967,295"):
-        make_bursts(STREAMS["forward"], trial(2.4e6, 4000.0), stamp=True)
+        make_bursts(STREAMS["forward"], make_trial(2.4e6, 4000.0), stamp=True)
 
 
 def test_bursts_are_exact_and_share_the_rate():
-    one = make_bursts(STREAMS["forward"], trial(1234.5, 999 / 1234.5), stamp=True)
+    one = make_bursts(STREAMS["forward"], make_trial(1234.5, 999 / 1234.5), stamp=True)
     assert sum(b.frames for b in one) == 999
     assert sum(b.pps for b in one) == pytest.approx(1234.5)
     for stamp, groups in ((True, [64, 65]), (False, [None, None])):
-        found = make_bursts(STREAMS["reverse"], trial(10.0, 1.0), stamp=stamp)
+        found = make_bursts(STREAMS["reverse"], make_trial(10.0, 1.0), stamp=stamp)
         assert [b.pg_id for b in found] == groups
 
 
@@ -298,7 +303,7 @@ def test_bursts_are_exact_and_share_the_rate():
 )
 def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
     """5 million frames per second over both directions; tags go on."""
-    asked = trial(rate, 1.0, delays=delays)
+    asked = make_trial(rate, 1.0, delays=delays)
     found = make_bursts(STREAMS["forward"], asked, stamp=True)
     assert sum(b.frames for b in found) == rate
     assert {b.pg_id for b in found if not b.is_tagged} == {None}
@@ -306,16 +311,16 @@ def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
     assert OfferedLoad(STREAMS["forward"], found, 0, (1,)).stamped_bursts == tuple(
         b for b in found if b.is_tagged
     )
-    every = make_bursts(STREAMS["forward"], trial(2.5e6, 1.0), stamp=True)
+    every = make_bursts(STREAMS["forward"], make_trial(2.5e6, 1.0), stamp=True)
     assert None not in {b.pg_id for b in every}
 
 
 def test_samples_are_stamped_above_stamping_limit():
-    asked = trial(2e6, 0.5, search_limit_fps=5e6)
+    asked = make_trial(2e6, 0.5, search_limit_fps=5e6)
     found = make_bursts(STREAMS["forward"], asked, stamp=True, samples=200)
     assert sum(b.frames for b in found) == asked.frames
     assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(200, 0), (200, 1)]
-    short = trial(3e6, 1e-5, search_limit_fps=5e6)
+    short = make_trial(3e6, 1e-5, search_limit_fps=5e6)
     few = make_bursts(STREAMS["forward"], short, stamp=True, samples=200)
     assert sum(b.frames for b in few) == 30
     plain = make_bursts(STREAMS["forward"], asked, stamp=False, samples=200)
@@ -326,7 +331,7 @@ def test_samples_are_stamped_above_stamping_limit():
 def test_all_trials_of_a_search_use_same_counting(limit_fps, every):
     """The upper limit of the search decides, not the trial's own rate."""
     for rate in (1000.0, 2e6, 2.5e6):
-        asked = trial(rate, 0.5, search_limit_fps=limit_fps)
+        asked = make_trial(rate, 0.5, search_limit_fps=limit_fps)
         found = make_bursts(STREAMS["forward"], asked, stamp=True)
         assert {b.pg_id is not None for b in found} == {every}
 
@@ -341,18 +346,18 @@ def test_all_trials_of_a_search_use_same_counting(limit_fps, every):
     ],
 )
 def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(asked):
-    check_stamps(trial(2.5e6, 1.0, **asked))
+    check_stamps(make_trial(2.5e6, 1.0, **asked))
     for beyond in ({"rate_fps": 2.6e6}, {"rate_fps": 1e6, "search_limit_fps": 2.6e6}):
         with expect_error("unsupported-by-tester", kind=BeyondTester):
-            check_stamps(replace(trial(2.5e6, 1.0, **asked), **beyond))
-    alone = replace(trial(5e6, 1.0, **asked), mode="forward")
+            check_stamps(replace(make_trial(2.5e6, 1.0, **asked), **beyond))
+    alone = replace(make_trial(5e6, 1.0, **asked), mode="forward")
     check_stamps(alone)
 
 
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
     technology = make_setup(resolve(plugin="nat44", tester="sim")).technology
     streams = compile_directions(technology, technology.make_frame_pair(84), 1)["forward"]
-    second = select_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
+    second = select_part(streams, make_trial(1000.0, 1.0), 1, 2, core=1)
     frames = second.streams[0].source().frames(0, 500)
     assert (frames == Expander(streams.streams[0]).frames(500, 500)).all()
 
@@ -371,7 +376,7 @@ def test_port_counters_and_delays_of_tagged_frames(raw):
     assert {n: d.frames + d.lost for n, d in found.items()} == {"bg": 200}
 
 
-def departures_us(burst):
+def compute_departures_us(burst):
     """Return when TRex sends the frames of a burst: equal groups with a gap after each."""
     group = burst.frames // burst.times
     within = np.arange(group) * 1e6 / burst.pps
@@ -388,24 +393,24 @@ LOADS = [  # rate, duration, first tag, tags
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize(("rate", "duration", "first_s", "tags"), LOADS)
 def test_tags_do_not_change_departure_times(direction, rate, duration, first_s, tags):
-    asked = trial(rate, duration, delays=DelayRequest(tags=tags, first_tag_s=first_s))
+    asked = make_trial(rate, duration, delays=DelayRequest(tags=tags, first_tag_s=first_s))
     found = make_bursts(STREAMS[direction], asked, stamp=True)
-    plain = make_bursts(STREAMS[direction], trial(rate, duration), stamp=True)
+    plain = make_bursts(STREAMS[direction], make_trial(rate, duration), stamp=True)
     assert sum(b.frames for b in found) == asked.frames
     assert sum(b.frames for b in found if b.is_tagged) == tags
     assert len({b.pg_id for b in found}) == len(found)
     for whole in plain:
         mine = [b for b in found if b.index == whole.index]
-        when = np.sort(np.concatenate([departures_us(b) for b in mine]))
-        assert np.allclose(when, departures_us(whole), rtol=0, atol=1e-3)
-        tagged = [departures_us(b) for b in mine if b.is_tagged]
+        when = np.sort(np.concatenate([compute_departures_us(b) for b in mine]))
+        assert np.allclose(when, compute_departures_us(whole), rtol=0, atol=1e-3)
+        tagged = [compute_departures_us(b) for b in mine if b.is_tagged]
         if tagged:
             assert tagged[0][0] >= whole.isg + 1e6 * first_s - 1e-3
             assert np.allclose(np.diff(tagged[0], n=2), 0, atol=1e-3)
 
 
 def test_the_groups_of_a_class_with_tags():
-    asked = trial(1000.0, 2.0, delays=DelayRequest(tags=500, first_tag_s=1.0))
+    asked = make_trial(1000.0, 2.0, delays=DelayRequest(tags=500, first_tag_s=1.0))
     found = make_bursts(STREAMS["reverse"], asked, stamp=True)
     assert [(b.index, b.frames, b.pg_id, b.times, b.is_tagged) for b in found] == [
         (0, 900, 64, 1, False),
@@ -417,7 +422,9 @@ def test_the_groups_of_a_class_with_tags():
     ]
     assert [b.isg for b in found if b.is_tagged] == [1e6, pytest.approx(1e6 + 5000)]
     with expect_error("trial-too-short"):
-        make_bursts(STREAMS["reverse"], trial(10.0, 2.0, delays=DelayRequest(tags=500)), stamp=True)
+        make_bursts(
+            STREAMS["reverse"], make_trial(10.0, 2.0, delays=DelayRequest(tags=500)), stamp=True
+        )
 
 
 def test_groups_for_the_tags_of_so_many_classes():
@@ -425,7 +432,7 @@ def test_groups_for_the_tags_of_so_many_classes():
         "forward",
         tuple(replace(STREAMS["forward"].streams[0], stream_id=64 + k) for k in range(22)),
     )
-    asked = trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
+    asked = make_trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
     with expect_error("too-many-for-trex", mentions="21"):
         make_bursts(many, asked, stamp=True)
     found = make_bursts(replace(many, streams=many.streams[:21]), asked, stamp=True)
@@ -473,7 +480,7 @@ def test_consecutive_frames_are_captured_in_complete_runs(frames):
 
 def test_recorded_differences_of_delays(raw):
     """A capture of single frames holds few neighbours: the other pairs are lost, not made up."""
-    reader = stamps_of(samples(raw, 1))
+    reader = read_stamps(decode_samples(raw, 1))
     hz = timing.estimate_tick_rate(reader.stamps)
     found = timing.make_ipdv(reader, SENT["forward"], hz)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1799, "bg": 199}

@@ -44,7 +44,7 @@ CABLES = "".join(
 )
 
 
-def known_as(name, server, place):
+def format_ssh_host(name, server, place):
     """Return lines of an ssh_config."""
     return (
         f"Host {name}\n  HostName localhost\n  User root\n"
@@ -61,7 +61,7 @@ def host(tmp_path):
     tunnel = "exec 3<>/dev/tcp/127.0.0.1/22 2>/dev/null; cat <&3 & cat >&3; kill %1"
     (tmp_path / "tunnel").write_text(f"#!/bin/bash\n{tunnel}\n")
     (tmp_path / "tunnel").chmod(0o700)
-    config.write_text(known_as("trexhost", server, tmp_path))
+    config.write_text(format_ssh_host("trexhost", server, tmp_path))
     yield server, SshClient(SshOptions(host="trexhost", config=str(config)))
     sshserver.stop_server(server)
 
@@ -80,14 +80,16 @@ def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
         remote.fetch("/nothing", tmp_path / "none")
 
 
-def shell(prepare, program, clean):
+def make_shell_command(prepare, program, clean):
     parts = {"prepare": prepare, "program": program, "clean": clean}
     return ["sh", "-c", STDIN_BOUND_SCRIPT % parts]
 
 
 def test_remote_program_ends_with_its_input(host):
     server, remote = host
-    program = shell("echo ready >&2", "sh -c 'sleep 1000 & sleep 1001'", "echo cleaned")
+    program = make_shell_command(
+        "echo ready >&2", "sh -c 'sleep 1000 & sleep 1001'", "echo cleaned"
+    )
     running = subprocess.Popen(
         remote.command(program),
         stdin=subprocess.PIPE,
@@ -107,7 +109,7 @@ def test_remote_program_ends_with_its_input(host):
 def test_remote_program_reports_exit_status(host):
     _, remote = host
     running = subprocess.Popen(
-        remote.command(shell("true", "sh -c 'echo said; exit 7'", "true")),
+        remote.command(make_shell_command("true", "sh -c 'echo said; exit 7'", "true")),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -116,7 +118,7 @@ def test_remote_program_reports_exit_status(host):
 
 
 @contextmanager
-def attached(remote, pairs):
+def attach_tester(remote, pairs):
     """Yield a tester on the other host, and a trial."""
     given = {
         "lab": "false", "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host,
@@ -147,7 +149,7 @@ def attached(remote, pairs):
 def test_remote_trex_measures_trials(host, pairs):
     server, remote = host
     server.shell(CABLES)
-    with attached(remote, pairs) as (tester, trial):
+    with attach_tester(remote, pairs) as (tester, trial):
         for delays in (None, DelayRequest(tags=100)):
             result = measure_passed(tester, trial, delays=delays)
             for way in result.directions.values():
@@ -171,7 +173,7 @@ def test_remote_trex_measures_trials(host, pairs):
     assert "v6t-" not in server.shell("ls /tmp | grep v6t-.*pcap || true")
 
 
-def cabled(server, device):
+def connect_hosts(server, device):
     """Connect cables between two hosts, with automatic link-local addresses."""
     links = make_setup(resolve(plugin="nat44")).technology.links
     for port, side in (("l0", "left"), ("r0", "right")):
@@ -194,8 +196,8 @@ def both(host, tmp_path):
     server, remote = host
     device = sshserver.Server("audited")
     config = Path(remote.options.config)
-    config.write_text(config.read_text() + known_as("audited", device, tmp_path))
-    cabled(server, device)
+    config.write_text(config.read_text() + format_ssh_host("audited", device, tmp_path))
+    connect_hosts(server, device)
     trex = {
         "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host, "ssh_config": str(config),
         "start": "always", "interfaces": ["l0", "r0"],

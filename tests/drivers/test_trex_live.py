@@ -57,7 +57,7 @@ def start_timer(seconds, act):
 def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
     with open_tester("trex") as (tester, trial):
         parts = (tester.attachment.worker, tester.attachment.server)
-        processes = [p for one in parts for p in (one.pid, *faketrex.children(one.pid))]
+        processes = [p for one in parts for p in (one.pid, *faketrex.list_descendants(one.pid))]
 
         def fail():
             if victim == "interface":
@@ -65,7 +65,7 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
                 tester._bed.lab.tester.ask("run", command=down)
                 return
             part = parts[victim == "server"].pid
-            for pid in faketrex.children(part) or [part]:
+            for pid in faketrex.list_descendants(part) or [part]:
                 if Path(f"/proc/{pid}/comm").read_text() != "sh\n":  # which cleans up after TRex
                     os.kill(pid, signal.SIGKILL)
 
@@ -99,7 +99,7 @@ def test_stolen_ports_end_the_trial():
 
 
 @contextmanager
-def two_testers(**options):
+def open_two_testers(**options):
     """Yield a tester that counts by ports, its trial, and another one of the same server."""
     with open_tester("trex", loopback=True, options={"counting": "ports"}) as (host, trial):
         own = TrexOptions(ports=(0, 1), **options)
@@ -109,7 +109,7 @@ def two_testers(**options):
 
 
 def test_server_without_delay_histograms_is_rejected():
-    with two_testers(start="never") as (host, trial, guest):
+    with open_two_testers(start="never") as (host, trial, guest):
         with pytest.raises(TesterError, match="keeps no delay histograms") as caught:
             guest.open()
         assert "restart" in caught.value.hint
@@ -120,7 +120,7 @@ def test_server_without_delay_histograms_is_rejected():
 
 
 def test_unused_server_is_restarted():
-    with two_testers(restart=True, interfaces=(LEFT, RIGHT)) as (host, trial, guest):
+    with open_two_testers(restart=True, interfaces=(LEFT, RIGHT)) as (host, trial, guest):
         with pytest.raises(TesterError, match=r"is in use \(port 0: "):
             guest.open()
         measure_passed(host, trial)
@@ -156,7 +156,7 @@ print(json.dumps(found))
 """
 
 
-def arrivals(tester, asked):
+def measure_arrivals(tester, asked):
     """Return when the frames of a trial arrived at the right port, by the kernel's clock."""
     enter = ["nsenter", "-t", str(tester.namespaces()["tester"]), "-n"]
     with subprocess.Popen(
@@ -169,7 +169,7 @@ def arrivals(tester, asked):
         return result, np.array(json.loads(watching.stdout.readline()))
 
 
-def off_time(when, rate_fps):
+def compute_offsets(when, rate_fps):
     """Return the distance of each arrival from its frame's own time, in slots."""
     slots = (np.sort(when) - when.min()) * rate_fps - np.arange(len(when))
     return np.abs(slots - np.median(slots))
@@ -181,8 +181,8 @@ def test_off_time_detects_displaced_frames():
     moved = on_time - np.where(np.arange(400) % 4 == 3, 0.0009, 0.0)
     gaps = np.diff(moved) * 1000
     assert (np.median(gaps), np.mean(gaps)) == (pytest.approx(1.0), pytest.approx(1.0, abs=0.01))
-    assert np.percentile(off_time(on_time, 1000.0), 90) < 1e-9
-    assert np.percentile(off_time(moved, 1000.0), 90) > 0.3
+    assert np.percentile(compute_offsets(on_time, 1000.0), 90) < 1e-9
+    assert np.percentile(compute_offsets(moved, 1000.0), 90) > 0.3
 
 
 @pytest.mark.alone
@@ -193,8 +193,8 @@ def test_tags_do_not_delay_frames(cable):
     delays = DelayRequest(500, first_tag_s=2.0)
     trial = replace(trial, rate_fps=1000.0, duration_s=4.0, delays=delays)
     for _ in range(10):  # the machine may be busy
-        result, when = arrivals(tester, trial)
-        parts = np.split(off_time(when, trial.rate_fps), 2)
+        result, when = measure_arrivals(tester, trial)
+        parts = np.split(compute_offsets(when, trial.rate_fps), 2)
         late = [float(np.percentile(part, 90)) for part in parts]
         if max(late) < 0.3:
             break

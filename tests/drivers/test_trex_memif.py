@@ -15,7 +15,7 @@ from . import matrix
 from .figures import assert_timed
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tuning.md"
-VPP = matrix.program("vpp")
+VPP = matrix.find_program("vpp")
 LACKING = matrix.find_missing("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
 
 pytestmark = [
@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 
-def written(name, where):
+def write_from_page(name, where):
     """Write a file from the manual page with its directory moved."""
     (text,) = re.findall(rf"```\w+\n# {name}\n(.*?)```", PAGE.read_text(), re.DOTALL)
     path = where / name
@@ -37,9 +37,9 @@ def written(name, where):
 
 @pytest.fixture
 def vpp(tmp_path):
-    written("memif.vpp", tmp_path)
+    write_from_page("memif.vpp", tmp_path)
     log = (tmp_path / "log").open("w")
-    program = [VPP, "-c", str(written("vpp.conf", tmp_path))]
+    program = [VPP, "-c", str(write_from_page("vpp.conf", tmp_path))]
     process = subprocess.Popen(program, stdout=log, stderr=log)
     until = time.monotonic() + 30
     while not (tmp_path / "memif.sock").exists():
@@ -53,12 +53,12 @@ def vpp(tmp_path):
 
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
 def test_the_example_of_the_page(vpp, plugin):
-    bed, out = written("memif.yaml", vpp), vpp / "out"
+    bed, out = write_from_page("memif.yaml", vpp), vpp / "out"
     text = bed.read_text().replace("{start", f"{{vppctl: {VPP}ctl, start")
     bed.write_text(f"{text}line_rate: 30M\n")
     row = matrix.Row("vpp", plugin, "over memif")
     run = vpp / "run.yaml"
-    run.write_text(matrix.run_file(row, "trex"))
+    run.write_text(matrix.format_run_file(row, "trex"))
     done = v6t_process("run", run, "--testbed", bed, "-o", out)
     assert done.status == 0, done.err[-4000:] + done.out
     results = json.loads((out / "results.json").read_text())["results"]

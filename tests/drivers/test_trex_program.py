@@ -47,14 +47,14 @@ def make_program(folder, script, prefix="v6t0n0", **options):
     return make_server_program(str(folder), "x", [], prefix=prefix, **options)
 
 
-def within(worker, command, **how):
+def start_in_namespace(worker, command, **how):
     return subprocess.Popen(
         [*enter(worker.pid), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **how
     )  # fmt: skip
 
 
-def said(worker, *command):
-    process = within(worker, list(command), stderr=subprocess.DEVNULL)
+def run_in_namespace(worker, *command):
+    process = start_in_namespace(worker, list(command), stderr=subprocess.DEVNULL)
     return process.communicate()[0].strip()
 
 
@@ -65,20 +65,20 @@ def said(worker, *command):
 def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
     listening = f'{sys.executable} -c "{LISTEN}"'
     command = make_program(tmp_path, listening, fence=(4501, 4500) if fence else ())
-    server = within(lab.tester, command)
+    server = start_in_namespace(lab.tester, command)
     if fence:
         assert server.stdout.readline().strip() == trex_server.FENCE_MESSAGE
     assert server.stdout.readline().strip() == "listening"
     knock = KNOCK.format("192.0.2.1")
-    assert said(lab.device, sys.executable, "-c", knock) == ("" if fence else "in")
-    assert said(lab.tester, sys.executable, "-c", knock) == "in"
+    assert run_in_namespace(lab.device, sys.executable, "-c", knock) == ("" if fence else "in")
+    assert run_in_namespace(lab.tester, sys.executable, "-c", knock) == "in"
     server.stdin.close()
     assert server.wait(30) != 0
-    assert said(lab.tester, "nft", "list", "tables") == ""
-    assert said(lab.tester, sys.executable, "-c", knock) == ""
+    assert run_in_namespace(lab.tester, "nft", "list", "tables") == ""
+    assert run_in_namespace(lab.tester, sys.executable, "-c", knock) == ""
 
 
-def ended(text, **environment):
+def run_server_shell(text, **environment):
     """Run the shell of a server to its own end."""
     stays, open_ = os.pipe()
     try:
@@ -91,7 +91,7 @@ def ended(text, **environment):
         os.close(open_)
 
 
-def gives_back(tmp_path, now):
+def run_with_pci_bus(tmp_path, now):
     """Run a server with a NIC of a fake PCI bus; return the bindings written and the override."""
     bus = tmp_path / "bus"
     for name in ("kernel", "dpdk"):
@@ -101,7 +101,7 @@ def gives_back(tmp_path, now):
     (nic / "driver_override").write_text("")
     (nic / "driver").symlink_to(bus / "drivers" / "kernel")
     text = make_program(tmp_path, now, nics=["0000:00:10.0"])[2]
-    done = ended(text.replace("/sys/bus/pci", str(bus)), NIC=str(nic), BUS=str(bus))
+    done = run_server_shell(text.replace("/sys/bus/pci", str(bus)), NIC=str(nic), BUS=str(bus))
     assert done.returncode == 7, done
     written = {
         f"{name}/{what}": path.read_text().strip()
@@ -114,13 +114,13 @@ def gives_back(tmp_path, now):
 
 def test_a_nic_goes_back_to_the_driver_it_came_from(tmp_path):
     now = "ln -sfn $BUS/drivers/dpdk $NIC/driver; echo dpdk >$NIC/driver_override; exit 7"
-    written, override = gives_back(tmp_path, now)
+    written, override = run_with_pci_bus(tmp_path, now)
     assert written == {"dpdk/unbind": "0000:00:10.0", "kernel/bind": "0000:00:10.0"}
     assert override == "\n"
 
 
 def test_a_nic_that_stayed_with_its_driver_is_left_alone(tmp_path):
-    assert gives_back(tmp_path, "exit 7") == ({}, "")
+    assert run_with_pci_bus(tmp_path, "exit 7") == ({}, "")
 
 
 def test_program_ends_with_its_guard(tmp_path):
@@ -151,7 +151,9 @@ def test_files_of_dpdk_are_removed(tmp_path):
         f"none {tmp_path}/no tmpfs rw 0 0\nhugetlbfs {tmp_path}/huge hugetlbfs rw,pagesize=2M 0 0\n"
     )
     text = make_program(tmp_path, "", "v6t7n0")[2]
-    done = ended(text.replace("/proc/mounts", str(mounts)), RUNTIME_DIRECTORY=str(tmp_path))
+    done = run_server_shell(
+        text.replace("/proc/mounts", str(mounts)), RUNTIME_DIRECTORY=str(tmp_path)
+    )
     assert done.returncode == 0, done
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/**/*") if p.is_file()} == others
 
@@ -290,7 +292,7 @@ print(*(d.count_frames("received") for d in result.directions.values()))
 
 @pytest.mark.slow
 def test_trex_without_its_module_for_linux_interfaces_runs_trials_on_other_ports(tmp_path):
-    installation = faketrex.make(tmp_path / "v3.08")
+    installation = faketrex.make_installation(tmp_path / "v3.08")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         done = subprocess.run(

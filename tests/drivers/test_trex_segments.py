@@ -35,18 +35,18 @@ STREAMS = with_stamps(compile_directions(PLUGIN, PLUGIN.make_frame_pair(104), 1)
 HZ = 2e9
 
 
-def trial(**more):
+def make_trial(**more):
     return Trial("system-recovery", "t", 104, 64, "forward", 1000.0, 2.0, **more)
 
 
-def recovery():
+def make_recovery_load():
     segment = Segment(500.0, 4.0)
-    streams, found = add_second_rate(STREAMS, trial(second_segment=segment), segment)
+    streams, found = add_second_rate(STREAMS, make_trial(second_segment=segment), segment)
     return OfferedLoad(streams, found, 0, (1,))
 
 
 def test_second_rate_continues_numbers_of_first():
-    sent = recovery()
+    sent = make_recovery_load()
     assert sent.frames == 4000
     assert [b.frames for b in sent.bursts] == [1800, 200, 1800, 200]
     assert [b.pps for b in sent.bursts] == [900, 100, 450, 50]
@@ -65,7 +65,7 @@ def test_second_rate_continues_numbers_of_first():
         assert (Expander(sent.streams.streams[2 + number]).frames(0, 20) == wanted).all()
 
 
-def frames_of(numbers, stream_id, began_s, pps):
+def make_frames(numbers, stream_id, began_s, pps):
     """Make stamped frames in order of arrival, with their times."""
     seq = np.asarray(numbers)
     left = ((began_s + seq / pps) * HZ).astype(np.uint64)
@@ -75,7 +75,7 @@ def frames_of(numbers, stream_id, began_s, pps):
     return began_s + seq / pps + 0.001, frames
 
 
-def came(sent, lost=()):
+def read_arrivals(sent, lost=()):
     """Make all frames but the lost ones, by TRex's numbers, and the burst of each number."""
     found = CaptureReader()
     by_number = {}
@@ -83,7 +83,7 @@ def came(sent, lost=()):
         kept = [k for k in range(burst.frames) if (number, k) not in lost]
         by_number[40 + number] = burst
         if kept:
-            found.add(*frames_of(kept, 40 + number, 100 + burst.isg / 1e6, burst.pps))
+            found.add(*make_frames(kept, 40 + number, 100 + burst.isg / 1e6, burst.pps))
     return found, by_number
 
 
@@ -100,8 +100,10 @@ QUIET_S = pytest.approx(1 / 450, abs=1 / 450)
     ],
 )
 def test_times_of_lost_frames_are_found(lost, first_s, last_s, gap_s):
-    sent = recovery()
-    found, by_number = came(sent, {(number, k) for number, frames in lost.items() for k in frames})
+    sent = make_recovery_load()
+    found, by_number = read_arrivals(
+        sent, {(number, k) for number, frames in lost.items() for k in frames}
+    )
     by_number = {number: b for number, b in by_number.items() if number in found.samples}
     assert timing.find_losses(found, sent, by_number) == {
         "first_lost_s": first_s and pytest.approx(first_s, abs=1e-6),
@@ -111,9 +113,9 @@ def test_times_of_lost_frames_are_found(lost, first_s, last_s, gap_s):
 
 
 def test_incomplete_recording_is_a_tester_fault():
-    sent = recovery()
+    sent = make_recovery_load()
     lost = {(0, k) for k in range(100)}
-    found, _ = came(sent, lost)
+    found, _ = read_arrivals(sent, lost)
     counted = ClassCount("foreground", 4000, 4000, 3890, surplus=7, late=3)
     assert found.frames == 3900
     assert (
@@ -131,14 +133,14 @@ def test_a_queue_of_the_device_does_not_stretch_the_clock():
     queue_s = np.clip(left_s - 0.2, 0, 1) * 0.1 * (left_s < 2)
     for first in range(0, 40_000, 9_000):
         part = slice(first, min(40_000, first + 9_000))
-        times_s, frames = frames_of(range(part.start, part.stop), 0, 5.0, 10_000)
+        times_s, frames = make_frames(range(part.start, part.stop), 0, 5.0, 10_000)
         found.add(times_s + queue_s[part], frames)
     assert timing.estimate_tick_rate(found.stamps) == pytest.approx(HZ, rel=1e-9)
     assert timing.estimate_tick_rate(CaptureReader().stamps) is None
 
 
 def test_complete_loss_lasts_whole_trial():
-    sent = recovery()
+    sent = make_recovery_load()
     found = CaptureReader()
     told = timing.find_losses(found, sent, {})
     assert (told["first_lost_s"], told["longest_gap_s"]) == (0.0, None)
@@ -146,21 +148,21 @@ def test_complete_loss_lasts_whole_trial():
 
 
 def test_equal_bursts_are_distinguished_by_time():
-    sent = recovery()
-    found, by_number = came(sent)
+    sent = make_recovery_load()
+    found, by_number = read_arrivals(sent)
     mixed = {40: by_number[42], 41: by_number[43], 42: by_number[40], 43: by_number[41]}
     assert timing.match_bursts_by_time(found, mixed, sent, HZ) == by_number
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.25])
 def test_how_late_the_second_rate_was(late_s):
-    sent = recovery()
+    sent = make_recovery_load()
     found = CaptureReader()
     by_number = {}
     for number, burst in enumerate(sent.bursts):
         by_number[number] = burst
         began_s = 7 + burst.isg / 1e6 + (late_s if number > 1 else 0)
-        found.add(*frames_of(range(burst.frames), number, began_s, burst.pps))
+        found.add(*make_frames(range(burst.frames), number, began_s, burst.pps))
     error_s = timing.measure_rate_change_error_s(found, by_number, sent, HZ)
     assert error_s == pytest.approx(late_s, abs=0.006)
 
@@ -184,13 +186,13 @@ def test_other_frames_are_not_test_frames():
     )
 
 
-def flows_of(count, rate, duration, interval_s):
+def list_flows(count, rate, duration, interval_s):
     traffic = entropy.limit_flows(
         PLUGIN.build_traffic("forward", PLUGIN.make_frame_pair(104), 1), count
     )
     streams = with_stamps(convert_to_rows(compile_traffic(traffic), 0))
     asked = replace(
-        trial(flow_starts=FlowStarts(count, interval_s)), rate_fps=rate, duration_s=duration
+        make_trial(flow_starts=FlowStarts(count, interval_s)), rate_fps=rate, duration_s=duration
     )
     made, found = start_flows_in_turn(streams, asked, asked.flow_starts)
     return streams, asked, OfferedLoad(made, found, 0, (1,))
@@ -201,7 +203,7 @@ def flows_of(count, rate, duration, interval_s):
     [(1, 1000.0, 1.0, 1.0), (7, 1000.0, 2.0, 0.1), (40, 777.0, 3.0, 0.05), (5, 100.0, 2.0, 1.0)],
 )
 def test_each_flow_starts_in_turn(count, rate, duration, interval_s):
-    streams, asked, sent = flows_of(count, rate, duration, interval_s)
+    streams, asked, sent = list_flows(count, rate, duration, interval_s)
     weights = [s.weight for s in streams.streams]
     classes, index = list_classes_with_index(weights, 0, asked.frames)
     due_s = np.arange(asked.frames) / rate
@@ -219,7 +221,7 @@ def test_each_flow_starts_in_turn(count, rate, duration, interval_s):
 
 
 def test_flows_are_distinguished_by_class_and_number():
-    streams, _, sent = flows_of(16, 1000.0, 2.0, 0.05)
+    streams, _, sent = list_flows(16, 1000.0, 2.0, 0.05)
     assert sent.has_identified_frames
     assert set(sent.marked_classes) == {0, 1}
     assert [len(bursts_) for bursts_ in sent.marked_classes.values()] == [15, 15]
@@ -240,7 +242,7 @@ def test_flows_are_distinguished_by_class_and_number():
 
 
 def test_flows_that_cannot_begin_in_turn_are_refused():
-    streams, asked, _ = flows_of(5, 100.0, 2.0, 1.0)
+    streams, asked, _ = list_flows(5, 100.0, 2.0, 1.0)
     with expect_error("beyond-trex"):
         start_flows_in_turn(streams, asked, FlowStarts(4, 1.0))
     with expect_error("too-many-for-trex", mentions="4,096"):

@@ -30,12 +30,12 @@ from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
 from .faketrex import parse_trial
-from .test_trex_recording import pcap
+from .test_trex_recording import make_pcap
 
 WIDTH_S = 5e-5
 
 
-def seen(sent_at, *times):
+def make_readings(sent_at, *times):
     """Make counter readings of port 0, where ``sent_at`` gives the frames sent at a time.
 
     The first look is before the start is ordered.
@@ -43,7 +43,7 @@ def seen(sent_at, *times):
     return [CounterReading(at, {0: sent_at(at)}, at + WIDTH_S) for at in (-0.2, *times)]
 
 
-def evenly(frames, begin_s, end_s):
+def send_evenly(frames, begin_s, end_s):
     def sent(at):
         return max(
             0, min(frames, int(frames * (at - begin_s) / (end_s - begin_s)) + (at > begin_s))
@@ -52,7 +52,7 @@ def evenly(frames, begin_s, end_s):
     return sent
 
 
-def verdict(took, frames, duration_s, tolerance=1.00001):
+def judge_sending(took, frames, duration_s, tolerance=1.00001):
     count = ClassCount("foreground", frames, frames, frames)
     asked = Trial("throughput", "k", 104, 64, "forward", frames / duration_s, duration_s)
     counted = DirectionResult({"fg": count}, took.time_s, sending_time_error_s=took.error_s)
@@ -61,58 +61,63 @@ def verdict(took, frames, duration_s, tolerance=1.00001):
 
 @pytest.mark.parametrize(("late_s", "valid"), [(0.0, True), (0.0003, True), (0.0007, False)])
 def test_a_minute_is_right_within_ten_millionths(late_s, valid):
-    sent = evenly(6_000_000, 0.0, 60.0 + late_s)
+    sent = send_evenly(6_000_000, 0.0, 60.0 + late_s)
     took = measure_sending_time(
-        seen(sent, 0.0, 0.0004, 59.9999, 60.0002, 60.0004, 60.0008), 0, 6_000_000, 60.0
+        make_readings(sent, 0.0, 0.0004, 59.9999, 60.0002, 60.0004, 60.0008), 0, 6_000_000, 60.0
     )
     assert took.time_s - took.error_s <= 60.0 + late_s <= took.max_s + 1e-9
-    assert verdict(took, 6_000_000, 60.0).valid is valid
+    assert judge_sending(took, 6_000_000, 60.0).valid is valid
 
 
 def test_late_sending_within_20_ms_is_detected():
     """60 s that took 20 ms more, and a burst at 2 % of the line's rate."""
     late = measure_sending_time(
-        seen(evenly(10**6, 0, 60.0206), 0.0, 0.0005, 60.0, 60.0207), 0, 10**6, 60.0
+        make_readings(send_evenly(10**6, 0, 60.0206), 0.0, 0.0005, 60.0, 60.0207), 0, 10**6, 60.0
     )
-    assert "sending took 60.0" in verdict(late, 10**6, 60.0).reasons[0]
+    assert "sending took 60.0" in judge_sending(late, 10**6, 60.0).reasons[0]
     burst = measure_sending_time(
-        seen(evenly(4096, 0.0, 0.0203), 0.0, 0.0005, 0.0101, 0.0204), 0, 4096, 0.000406
+        make_readings(send_evenly(4096, 0.0, 0.0203), 0.0, 0.0005, 0.0101, 0.0204),
+        0,
+        4096,
+        0.000406,
     )
     for tolerance in (1.00001, 3.0):
-        found = verdict(burst, 4096, 0.000406, tolerance)
+        found = judge_sending(burst, 4096, 0.000406, tolerance)
         assert not found.valid
         assert "sending took" in found.reasons[0]
 
 
 def test_sending_time_between_rare_readings_is_not_proven():
     """Sent in time, for all anybody knows; or not."""
-    took = measure_sending_time(seen(evenly(10**6, 0, 60.0), 0.0, 30.0, 60.02), 0, 10**6, 60.0)
+    took = measure_sending_time(
+        make_readings(send_evenly(10**6, 0, 60.0), 0.0, 30.0, 60.02), 0, 10**6, 60.0
+    )
     assert took.time_s - took.error_s == pytest.approx(60.0)
-    found = verdict(took, 10**6, 60.0)
+    found = judge_sending(took, 10**6, 60.0)
     assert not found.valid
     assert "not proven" in found.reasons[0]
-    assert verdict(took, 10**6, 60.0, 1.02).valid
+    assert judge_sending(took, 10**6, 60.0, 1.02).valid
 
 
 def test_wait_for_first_frame_is_not_sending_time():
-    sent = evenly(1000, 0.05, 1.05)
-    waited = measure_sending_time(seen(sent, 0.0, 0.049, 0.051, 1.0, 1.0501), 0, 1000, 1.0)
+    sent = send_evenly(1000, 0.05, 1.05)
+    waited = measure_sending_time(make_readings(sent, 0.0, 0.049, 0.051, 1.0, 1.0501), 0, 1000, 1.0)
     assert waited.max_s < 1.005
-    unseen = measure_sending_time(seen(sent, 1.0501), 0, 1000, 1.0)
+    unseen = measure_sending_time(make_readings(sent, 1.0501), 0, 1000, 1.0)
     assert unseen.max_s > 1.25
 
 
 def test_early_start_counts_as_sending_time():
     """TRex's sleeping scheduler wakes too early; it has sent for longer than since the start."""
     early = measure_sending_time(
-        seen(evenly(1000, -0.02, 1.0), -0.0205, -0.01, 1.0001), 0, 1000, 1.0
+        make_readings(send_evenly(1000, -0.02, 1.0), -0.0205, -0.01, 1.0001), 0, 1000, 1.0
     )
     assert early.max_s == pytest.approx(1.0217, abs=1e-3)
-    assert not verdict(early, 1000, 1.0, 1.01).valid
+    assert not judge_sending(early, 1000, 1.0, 1.01).valid
 
 
 def test_frames_that_never_left_have_no_time():
-    assert measure_sending_time(seen(evenly(1000, 0, 1.0), 0.5), 0, 1000, 1.0) is None
+    assert measure_sending_time(make_readings(send_evenly(1000, 0, 1.0), 0.5), 0, 1000, 1.0) is None
 
 
 COUNT, RATE = 1000, 2000.0
@@ -177,7 +182,7 @@ class Server:
                 if asked["kind"] != "marked":
                     came = [f for b in of for f in self.frames(streams, b)]
                 if asked["kind"] == "recording":
-                    Path(asked["path"]).write_bytes(pcap(came[: asked["limit"]]))
+                    Path(asked["path"]).write_bytes(make_pcap(came[: asked["limit"]]))
                     came = []
                 shown = [[0.0, base64.b64encode(f).decode()] for f in came]
                 collected.append({**asked, "matched": matched, "frames": shown})
@@ -236,17 +241,17 @@ def server(tmp_path, monkeypatch):
     made.tester.close()
 
 
-def trial(asked, **changes):
+def make_trial(asked, **changes):
     return Trial(
         "t", "t", 84, 84, "bidirectional", RATE, asked.phase_one_s, 0.1, 0.0,
         connections=asked, **changes,
     )  # fmt: skip
 
 
-def established(server):
+def establish_connections(server):
     asked = Connections(COUNT, RATE, 0.1, 0.0, alpha=1.0, purpose="establish")
     prepared = TwoPhaseTester(server.tester, None)
-    return prepared, trial(asked), prepared.measure(trial(asked))
+    return prepared, make_trial(asked), prepared.measure(make_trial(asked))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +260,7 @@ def established(server):
 def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, valid):
     for port, what in ((0, "phase 1 took"), (1, "the validation took")):
         server.late_s = {0: 0.0, 1: 0.0, port: late_s}
-        _, asked, result = established(server)
+        _, asked, result = establish_connections(server)
         found = result.connections
         assert result.faults == ()
         assert (found.sent, found.learned, found.validated) == (COUNT, COUNT, COUNT)
@@ -273,17 +278,17 @@ def test_connections_use_addresses_of_server_ports(server):
         for n, side in enumerate(("left", "right"))
     }
     server.start(**sides)
-    prepared, _, _ = established(server)
-    prepared.measure(trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True)))
+    prepared, _, _ = establish_connections(server)
+    prepared.measure(make_trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True)))
     assert server.macs == {0: {"020000000001020000000002"}, 1: {"020000000101020000000102"}}
 
 
 @pytest.mark.parametrize("way", ["forward", "reverse"])
 @pytest.mark.parametrize(("late_s", "valid"), [(0.001, True), (0.0035, False), (0.0201, False)])
 def test_phase_two_is_proven_or_invalid(server, way, late_s, valid):
-    prepared, _, _ = established(server)
+    prepared, _, _ = establish_connections(server)
     server.late_s[["forward", "reverse"].index(way)] = late_s
-    asked = trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True))
+    asked = make_trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True))
     result = prepared.measure(asked)
     assert result.faults == ()
     counted = result.directions[way]
@@ -297,10 +302,10 @@ def test_phase_two_is_proven_or_invalid(server, way, late_s, valid):
 @pytest.mark.parametrize("most_fps", [2 * RATE, RATE])
 def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch, most_fps):
     """Of all those that come back, or of those that TRex stamps for it where it cannot stamp all."""
-    prepared, _, _ = established(server)
+    prepared, _, _ = establish_connections(server)
     monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", most_fps)
     server.tester._options = TrexOptions(sample=30)
-    result = prepared.measure(trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True)))
+    result = prepared.measure(make_trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True)))
     assert result.tester["counting"] == ("ports" if most_fps < 2 * RATE else "trailer")
     for counted in result.directions.values():
         assert counted.count_frames("sent") == counted.count_frames("received") == COUNT
@@ -310,12 +315,12 @@ def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch
 @pytest.mark.parametrize(("rows", "share"), [(50, None), (20, 21 * 20 / COUNT)])
 def test_share_of_timed_connections_is_reported(server, monkeypatch, rows, share):
     monkeypatch.setattr(connections, "MAX_ROWS", rows)
-    prepared, _, _ = established(server)
+    prepared, _, _ = establish_connections(server)
     asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):
-        result = prepared.measure(trial(asked, delays=delays))
+        result = prepared.measure(make_trial(asked, delays=delays))
         # the Initiator's own program enumerates all, for any list that the table needs
         told = {way: counted.timed_share for way, counted in result.directions.items()}
         assert told == {"forward": None, "reverse": share}
-    result = prepared.measure(trial(asked))
+    result = prepared.measure(make_trial(asked))
     assert {counted.timed_share for counted in result.directions.values()} == {None}

@@ -27,7 +27,7 @@ def format_interface(number, interface, ring=512, mtu=1500):
     return find_driver(interface).format_interface(number, interface, make_ring(ring, mtu))
 
 
-def arguments(port):
+def parse_arguments(port):
     """Parse the arguments of a ``--vdev`` port."""
     return dict(word.split("=") for word in port.partition(",")[2].split(","))
 
@@ -35,14 +35,14 @@ def arguments(port):
 def test_default_ring_outlasts_short_delays():
     port = format_interface(3, "veth0", TrexOptions().ring)
     assert port.startswith("--vdev=net_af_packet3,")
-    given = arguments(port)
+    given = parse_arguments(port)
     assert given["iface"] == "veth0"
     assert int(given["framecnt"]) >= 8192
 
 
 @pytest.mark.parametrize("mtu", [1500, 2000, 9000, 9216])
 def test_ring_holds_complete_blocks_and_longest_frame(mtu):
-    given = arguments(format_interface(0, "eth1", ring=1024, mtu=mtu))
+    given = parse_arguments(format_interface(0, "eth1", ring=1024, mtu=mtu))
     slot, block, count = (int(given[k]) for k in ("framesz", "blocksz", "framecnt"))
     # before the packet: the kernel's header of a slot (TPACKET2), then Ethernet with a VLAN tag
     assert slot >= mtu + 18 + 66
@@ -102,7 +102,7 @@ def test_data_path_cores_do_not_share_cpus():
     assert TrexOptions(core_list=(0, 0, 1)).core_list == (0, 0, 1)
 
 
-def spelled(more="", name="net_af_packet"):
+def list_ports(more="", name="net_af_packet"):
     """List ports of Linux interfaces as a user may write them."""
     return tuple(f"--vdev={name}{n},iface=eth{n}{more}" for n in (0, 1))
 
@@ -116,7 +116,7 @@ ETH = ("eth1", "eth2")
     "options",
     [
         *(
-            {"cores": 1, "interfaces": spelled(more)}
+            {"cores": 1, "interfaces": list_ports(more)}
             for more in (",qpairs=1", ",qpairs=1,framecnt=8")
         ),
         *({"cores": 2, "interfaces": names} for names in (NICS, MEMIF)),
@@ -133,10 +133,10 @@ def test_possible_options_are_accepted(options):
     ("options", "mentions"),
     [
         *(({"cores": 2, **ports}, "") for ports in (
-            {"lab": True}, {"interfaces": ETH}, {"interfaces": spelled()},
-            {"interfaces": spelled(",qpairs=1", "eth_af_packet")})),
+            {"lab": True}, {"interfaces": ETH}, {"interfaces": list_ports()},
+            {"interfaces": list_ports(",qpairs=1", "eth_af_packet")})),
         # what the kernel puts into a second queue is lost; test_trex_live.py shows it
-        *(({"cores": cores, "interfaces": spelled(more, name)}, "qpairs")
+        *(({"cores": cores, "interfaces": list_ports(more, name)}, "qpairs")
           for more in (",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4")
           for name, cores in (("net_af_packet", 1), ("eth_af_packet", 2))),
         ({"hardware_filter": True}, ""),
@@ -255,14 +255,14 @@ SIDE = {"tester_mac": "02:00:00:00:0c:02", "dut_mac": "02:00:00:00:0c:01", "vlan
 FURTHER = {"ports": [2, 3], "interfaces": ["04:00.0", "04:00.1"], "left": SIDE}
 
 
-def _tagged(vlan: int | None) -> Links:
+def make_tagged_links(vlan: int | None) -> Links:
     left = Link(tester_mac="02:00:00:00:01:02", dut_mac="02:00:00:00:01:01", vlan=vlan)
     return Links(left, Links().right)
 
 
 def test_pair_with_vlan_tags_its_frames():
     options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(FURTHER,))
-    plugin = Ipv6Router(links=_tagged(100))
+    plugin = Ipv6Router(links=make_tagged_links(100))
     (stream,) = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(88))).streams
     side = options.pairs[0].left
     sent = with_macs(stream, side.tester_mac, side.dut_mac, side.vlan)
@@ -276,9 +276,9 @@ def test_pair_with_vlan_tags_its_frames():
 
 def test_vlan_of_a_pair_without_one_in_links_is_refused():
     kind = Trex({"interfaces": ["03:00.0", "03:00.1"], "pairs": [FURTHER]})
-    kind.check_links(_tagged(100))
+    kind.check_links(make_tagged_links(100))
     with expect_error("conflict", mentions="links.left"):
-        kind.check_links(_tagged(None))
+        kind.check_links(make_tagged_links(None))
 
 
 @pytest.mark.parametrize("folder", ["trex-core/scripts", "trex-core"])

@@ -13,7 +13,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import Bench, compile_directions, make_tester
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.tests.core.support import v6t
-from v6t.tests.drivers.two_servers import TwoServers, run
+from v6t.tests.drivers.two_servers import TwoServers, run_command
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.connections import Connections
 from v6t.trials.trial import DelayRequest, Trial
@@ -49,7 +49,7 @@ def two(tmp_path_factory):
 
 
 @contextmanager
-def opened(two, plugin):
+def open_lab(two, plugin):
     setup = make_setup(resolve(None, two.testbed(), plugin=plugin))
     with closing(make_tester(setup)) as tester:
         tester.open()
@@ -58,7 +58,7 @@ def opened(two, plugin):
 
 @pytest.fixture
 def router(two):
-    with two.router(), opened(two, "ipv4-router") as lab:
+    with two.router(), open_lab(two, "ipv4-router") as lab:
         yield lab
 
 
@@ -93,11 +93,11 @@ def test_servers_send_disjoint_flows(two, router):
 
 def test_frames_dropped_on_one_link_are_lost(two, router):
     tester, trial = router
-    run(f"ip -n {two.device} rule add iif left2 blackhole priority 1")
+    run_command(f"ip -n {two.device} rule add iif left2 blackhole priority 1")
     try:
         result = tester.measure(trial)
     finally:
-        run(f"ip -n {two.device} rule del priority 1")
+        run_command(f"ip -n {two.device} rule del priority 1")
     forward = result.directions["forward"]
     assert forward.count_frames("sent") == 8000
     assert forward.count_frames("received") == 4000
@@ -107,7 +107,7 @@ def test_frames_dropped_on_one_link_are_lost(two, router):
 
 @pytest.mark.skipif(not VPP, reason="needs VPP: set V6T_VPP to its program")
 def test_mape_relay_of_one_vpp_is_measured_by_both_servers(two):
-    with two.vpp(VPP), opened(two, "mape-br") as lab:
+    with two.vpp(VPP), open_lab(two, "mape-br") as lab:
         check_all_matched(measure_passed(*lab))
         result = measure_passed(*lab, delays=DelayRequest(tags=100))
     for counted in result.directions.values():
@@ -140,7 +140,7 @@ def test_connections_are_divided_learned_and_validated(two):
             counted = result.connections
             assert verdict.passed, (verdict, result.faults)
             assert (counted.established, counted.validated) == (COUNT, COUNT)
-            assert int(run("conntrack -C", two.device)) == COUNT
+            assert int(run_command("conntrack -C", two.device)) == COUNT
             for way in result.directions.values():
                 assert way.count_frames("sent") == way.count_frames("received") == COUNT
                 assert way.checked == way.matched > 100
@@ -150,14 +150,14 @@ def test_connections_are_divided_learned_and_validated(two):
         bench.close()
 
 
-def v6t_command(two, *arguments):
+def run_v6t_command(two, *arguments):
     testbed = ("--testbed", two.testbed(), "--plugin", "ipv4-router")
     return v6t(*arguments[:1], *testbed, *arguments[1:])
 
 
 def test_selftest_of_each_server_and_of_both(two):
     with two.cables():
-        done = v6t_command(two, "selftest", "--mode", "forward", "--json")
+        done = run_v6t_command(two, "selftest", "--mode", "forward", "--json")
     assert done.status == 0, done.err
     rows = json.loads(done.out)
     assert [row.get("server") for row in rows] == ["a", "b", None]
@@ -179,7 +179,7 @@ def test_run_whose_server_was_killed_is_resumed(two, tmp_path):
     killer = threading.Thread(target=kill_late, args=(ended,))
     with two.router():
         killer.start()
-        done = v6t_command(two, "run", *quick, "-o", path)
+        done = run_v6t_command(two, "run", *quick, "-o", path)
         ended.set()
         killer.join()
         assert done.status not in (0, 1) and "server b" in done.err
@@ -190,7 +190,7 @@ def test_run_whose_server_was_killed_is_resumed(two, tmp_path):
 
 
 def test_killed_server_is_named(two):
-    with two.router(), opened(two, "ipv4-router") as (tester, trial):
+    with two.router(), open_lab(two, "ipv4-router") as (tester, trial):
         timer = threading.Timer(1.0, two.kill, [2])
         timer.start()
         with pytest.raises(TesterError, match="server b"):

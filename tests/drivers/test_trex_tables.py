@@ -51,7 +51,7 @@ PLUGIN = make_setup(RUN).technology
 COUNT = 1000
 
 
-def streams(size=84):
+def compile_streams(size=84):
     return compile_directions(PLUGIN, PLUGIN.make_frame_pair(size), 1)
 
 
@@ -59,17 +59,19 @@ def read_captured(frames, distance):
     return CaptureReader.read([(np.zeros(len(frames)), frames)], distance)
 
 
-def reached(program):
+def find_last_written(program):
     """Return the end of the last octet that a program writes."""
     return max(i["pkt_offset"] + 4 for i in program if i["type"].startswith("write"))
 
 
 @pytest.mark.parametrize("size", [84, 128, 511, 512, 513, 516, 520, 524, 525, 528, 540, 1518])
 def test_mark_identifies_stream_and_number_at_any_length(size):
-    own = replace(find_foreground(streams(size)["reverse"]), stream_id=trex_streams.MARK_IDS + 300)
+    own = replace(
+        find_foreground(compile_streams(size)["reverse"]), stream_id=trex_streams.MARK_IDS + 300
+    )
     made = with_checksum_fixes(with_mark(own))
     program = [i for i in made.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
-    assert reached(program) <= MAX_OFFSET
+    assert find_last_written(program) <= MAX_OFFSET
     frames = Expander(made).frames(70_000, 20)
     assert verify(frames).all()
     stream = trex_streams.MARK_IDS + 300
@@ -121,14 +123,14 @@ def table(monkeypatch):
     file.close()
 
 
-def listed(table, stamps=3, size=84):
-    own = find_foreground(streams(size)["reverse"])
+def list_blocks(table, stamps=3, size=84):
+    own = find_foreground(compile_streams(size)["reverse"])
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
     replay = lambda at, blocks, mine: Replay(own, table, partial(cycle_through, mine))  # noqa: E731
     return make_blocks(own, order, replay, 64, stamps), order
 
 
-def as_sent(block):
+def build_block_frames(block):
     """Build the frames of a block as the server does from the worker's request."""
     program = block.render().trex
     vm = unpack_lists(program["vm"])
@@ -138,7 +140,7 @@ def as_sent(block):
 
 @pytest.mark.parametrize("size", [84, 1518])
 def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
-    made, order = listed(table, size=size)
+    made, order = list_blocks(table, size=size)
     number = len(made)
     assert number == 16
     stamped_ = [b for b in made if b.is_timed]
@@ -146,7 +148,7 @@ def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
     for at, block in enumerate(made):
         assert block.connections.tolist() == order[at::number].tolist()
         rows = len(block.connections)
-        sent = as_sent(block).frames(0, 2 * rows)  # the list goes round once
+        sent = build_block_frames(block).frames(0, 2 * rows)  # the list goes round once
         wanted = block.source().frames(0, 2 * rows)
         end = sent.shape[1] - trailer.LENGTH
         far = sent.shape[1] - trex_streams.compute_number_distance(sent.shape[1])
@@ -159,11 +161,11 @@ def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
 
 
 def test_validation_frames_identify_their_connections(table):
-    made, _ = listed(table, stamps=1)
+    made, _ = list_blocks(table, stamps=1)
     seen = []
     for block in made:
         rows = len(block.connections)
-        frames = as_sent(block).frames(0, rows)
+        frames = build_block_frames(block).frames(0, rows)
         if block.is_timed:  # TRex writes its stamp last
             blank = frames.copy()
             blank[:, -16:] = 0
@@ -180,20 +182,20 @@ def test_validation_frames_identify_their_connections(table):
     assert not len(find_connections(made[1:], 77))  # no stamped block
 
 
-def marked_set(table):
-    made, _ = listed(table)
+def make_marked_set(table):
+    made, _ = list_blocks(table)
     return StreamSet("reverse", made), made
 
 
-def trial(**more):
+def make_trial(**more):
     return Trial("t", "t", 84, 84, "reverse", 1600.0, 10.0, **more)
 
 
 def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
-    streams_, _ = marked_set(table)
+    streams_, _ = make_marked_set(table)
     marked = [is_marked(s) for s in streams_.streams]
     for asked in (None, DelayRequest(tags=30), DelayRequest(tags=0)):
-        found = make_bursts(streams_, trial(delays=asked), stamp=True)
+        found = make_bursts(streams_, make_trial(delays=asked), stamp=True)
         assert sum(b.frames for b in found) == 16_000
         assert all((b.pg_id is None) == marked[b.index] for b in found)
         assert sum(b.frames for b in found if b.is_tagged) == (asked.tags if asked else 0)
@@ -202,7 +204,7 @@ def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
         assert len(sent.marked_bursts) == 13
 
 
-def answer(sent, received, opackets):
+def make_answer(sent, received, opackets):
     stamped, capture = sent.stamped_bursts, {"kind": "marked", "class": 0, "frames": []}
     flows = {
         str(b.pg_id): {"tx_pkts": {"1": b.frames}, "rx_pkts": {"0": b.frames}} for b in stamped
@@ -221,9 +223,9 @@ def answer(sent, received, opackets):
 @pytest.mark.parametrize(("received", "wanted"), [(16_000, (16_000, 0)), (15_990, (15_990, 0)),
                                                   (16_004, (16_000, 4))])  # fmt: skip
 def test_marked_and_stamped_frames_are_one_class(table, received, wanted):
-    streams_, _ = marked_set(table)
-    sent = OfferedLoad(streams_, make_bursts(streams_, trial(), stamp=True), 1, (0,))
-    counted = counting.count_by_trailer(parse_trial(answer(sent, received, 16_000)), [sent])
+    streams_, _ = make_marked_set(table)
+    sent = OfferedLoad(streams_, make_bursts(streams_, make_trial(), stamp=True), 1, (0,))
+    counted = counting.count_by_trailer(parse_trial(make_answer(sent, received, 16_000)), [sent])
     (one,) = counted.classes.values()
     assert (one.required, one.sent) == (16_000, 16_000)
     assert (one.received, one.surplus) == wanted
@@ -296,7 +298,7 @@ def test_cost_of_many_connections_is_announced(tester, count, said):
     assert done.status == (2 if "are more" in said else 0)
 
 
-def compiled(plugin="mape-br", size=104, params=None):
+def compile_plugin(plugin="mape-br", size=104, params=None):
     run = resolve(plugin=plugin, tester="sim", params=params or {})
     made = make_setup(run).technology
     return made, compile_directions(made, made.make_frame_pair(size), run.seed)
@@ -306,7 +308,7 @@ def compiled(plugin="mape-br", size=104, params=None):
 @pytest.mark.parametrize("way", ["forward", "reverse"])
 @pytest.mark.parametrize("plugin", ["mape-br", "ipv6-router", "nat64"])
 def test_compared_frames_equal_sent_frames(plugin, way, size):
-    _, both = compiled(plugin, size)
+    _, both = compile_plugin(plugin, size)
     streams = mark_streams(both[way])
     frames = [
         (0.0, row.tobytes()) for s in streams.streams for row in Expander(s).frames(70_000, 40)
@@ -320,7 +322,7 @@ def test_compared_frames_equal_sent_frames(plugin, way, size):
 
 
 def test_a_trial_is_counted_class_by_class():
-    _, both = compiled("mape-br")
+    _, both = compile_plugin("mape-br")
     own = both["reverse"].streams[0]
     two = StreamSet("reverse", (own, replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")))
     streams = mark_streams(two)
@@ -349,13 +351,13 @@ def test_a_trial_is_counted_class_by_class():
 
 
 def test_too_many_classes_or_lengths_are_not_marked():
-    _, both = compiled("mape-br")
+    _, both = compile_plugin("mape-br")
     own = both["forward"].streams[0]
     many = [replace(own, stream_id=n, name=f"c{n}") for n in range(MARKED_CLASSES + 1)]
     assert mark_streams(StreamSet("forward", tuple(many))) is None
     assert len(mark_streams(StreamSet("forward", tuple(many[:-1]))).streams) == MARKED_CLASSES
-    _, long = compiled("mape-br", 1518)
-    _, longer = compiled("mape-br", 1280)
+    _, long = compile_plugin("mape-br", 1518)
+    _, longer = compile_plugin("mape-br", 1280)
     mixed = StreamSet("forward", (long["forward"].streams[0], longer["forward"].streams[0]))
     assert mark_streams(mixed) is None
 
@@ -414,7 +416,7 @@ def test_counting_method_is_described_in_advance(options, needs, most_fps, said)
 
 
 def test_counting_by_stamps_and_marks_is_named():
-    _, both = compiled("mape-br")
+    _, both = compile_plugin("mape-br")
     marked = mark_streams(both["forward"])
     trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0)
     own = both["forward"]

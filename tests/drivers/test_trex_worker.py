@@ -53,7 +53,7 @@ PLUGIN = make_setup(resolve(plugin="mape-br")).technology
 
 @pytest.fixture
 def installation(tmp_path):
-    return faketrex.make(tmp_path / "v3.08")
+    return faketrex.make_installation(tmp_path / "v3.08")
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def make_tester(installation, **options):
 
 
 @contextmanager
-def loaded(installation, placement=None, **options):
+def open_loaded(installation, placement=None, **options):
     with closing(make_tester(installation, **options)) as tester:
         tester.open()
         tester.attachment.placement = placement
@@ -84,7 +84,7 @@ def loaded(installation, placement=None, **options):
 
 @pytest.fixture
 def opened(installation):
-    with loaded(installation) as tester:
+    with open_loaded(installation) as tester:
         yield tester
 
 
@@ -149,12 +149,12 @@ def test_missing_client_is_reported(tmp_path):
         assert caught.value.kind == "client"
 
 
-def executed(tree):
+def list_runtime_nodes(tree):
     """Walk the nodes outside of ``if TYPE_CHECKING``."""
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield node
-            yield from executed(node)
+            yield from list_runtime_nodes(node)
 
 
 @pytest.mark.parametrize("minor", [8, 13])
@@ -164,7 +164,9 @@ def test_the_worker_is_written_for_old_and_new_interpreters(minor):
     handed_over = {"v6t." + p[:-3].replace("/", ".") for p in modules}
     imported = set()
     for path in modules:
-        for node in executed(ast.parse((top / path).read_text(), feature_version=(3, minor))):
+        for node in list_runtime_nodes(
+            ast.parse((top / path).read_text(), feature_version=(3, minor))
+        ):
             if isinstance(node, ast.ImportFrom):
                 assert node.module is not None
                 own = node.module.startswith("v6t.")
@@ -233,7 +235,7 @@ def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
 def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, options, slow):
     """A tester that sends at half the rate is detected with each way to count frames."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
-    with loaded(installation, **options) as made:
+    with open_loaded(installation, **options) as made:
         for _ in range(5):  # the machine may be busy
             result = made.measure(TRIAL)
             verdict = assess_trial(TRIAL, result, sending_time_tolerance=1.5)
@@ -261,7 +263,7 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
     ports = "4" if "pairs" in options else "2"
     monkeypatch.setenv("FAKE_PORTS", ports)
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    with loaded(installation, **options) as made:
+    with open_loaded(installation, **options) as made:
         asked = record_requests(monkeypatch, made)
         result = made.measure(TRIAL)
         timing = {"tags", "every-frame"} if compared else set()
@@ -316,7 +318,7 @@ def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
 def test_attached_server_keeps_its_cores(installation, monkeypatch, several, asked):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
     cores = 1 + several
-    with loaded(installation, **({} if asked is None else {"cores": asked})) as made:
+    with open_loaded(installation, **({} if asked is None else {"cores": asked})) as made:
         figures = made.measure(TRIAL).tester
         assert ("ipdv" in made.capabilities) is not several
         differs = asked not in {None, cores}
@@ -339,7 +341,7 @@ def test_attached_multicore_server_rejects_single_core_trials(installation, monk
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     trial = replace(TRIAL, **asked)
     assert trial.required_capabilities <= make_tester(installation).capabilities
-    with loaded(installation) as tester:
+    with open_loaded(installation) as tester:
         assert not trial.required_capabilities <= tester.capabilities
         with expect_error("unsupported-by-tester", kind=TesterError):
             tester.measure(trial)
@@ -365,7 +367,7 @@ def test_run_on_unsuitable_server_ends_before_first_trial(installation, monkeypa
 def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypatch):
     monkeypatch.setenv("FAKE_PORTS", "4")
     monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", 1000.0)
-    with loaded(installation, pairs=({"ports": (2, 3)},)) as made:
+    with open_loaded(installation, pairs=({"ports": (2, 3)},)) as made:
         asked = record_requests(monkeypatch, made)
         for rate, counted, stamped in ((1000.0, "ports", 100), (500.0, "trailer", 125)):
             result = made.measure(replace(TRIAL, rate_fps=rate))
@@ -399,7 +401,7 @@ def test_frames_are_marked_if_threads_share_cpus(
     installation, monkeypatch, placement, options, bound_fps, stamped
 ):
     """Stamps cost most where there is least; up to some rate they tell the order all the same."""
-    with loaded(installation, placement, **options) as made:
+    with open_loaded(installation, placement, **options) as made:
         asked = record_requests(monkeypatch, made)
         plain = replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps)
         for trial in (plain, replace(plain, delays=DelayRequest())):
@@ -439,7 +441,7 @@ def test_cpu_limit_is_100_percent_on_linux_interfaces(opened, installation):
 )
 def test_failure_during_trial_ends_it_with_a_cause(installation, monkeypatch, variable, code):
     monkeypatch.setenv(f"FAKE_{variable}", "1")
-    with loaded(installation) as tester, expect_error(code):
+    with open_loaded(installation) as tester, expect_error(code):
         tester.measure(TRIAL)
 
 
@@ -549,7 +551,7 @@ def test_impossible_start_of_a_server_is_refused(code, mentions, options):
 def make_starter(path, script, **options):
     """Make a tester that starts a shell script as its server."""
     given = {"start": "always", "interfaces": ("eth8", "eth9"), **options}
-    return make_tester(faketrex.make(path / "v3.08", script), **given)
+    return make_tester(faketrex.make_installation(path / "v3.08", script), **given)
 
 
 def test_unreachable_remote_server_is_not_started_locally(tmp_path, monkeypatch):
@@ -580,11 +582,11 @@ def test_server_start_error_names_its_output(tmp_path, monkeypatch, program, opt
 
 
 def test_started_server_processes_are_stopped(tmp_path):
-    path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
+    path = faketrex.make_installation(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
     server = Server(make_server_program(str(path), "", ["-c", "1"], prefix="v6t0n0"))
     # with the shell and its watcher
-    wait_until(lambda: len(faketrex.children(server.pid)) == 3, "the server")
-    processes = faketrex.children(server.pid)
+    wait_until(lambda: len(faketrex.list_descendants(server.pid)) == 3, "the server")
+    processes = faketrex.list_descendants(server.pid)
     server.close()
     assert all(faketrex.has_ended(p) for p in processes)
 
@@ -592,7 +594,7 @@ def test_started_server_processes_are_stopped(tmp_path):
 @pytest.mark.parametrize("program", ["exec sleep 61", "trap '' TERM; while :; do sleep 1; done"])
 def test_server_stopped_during_start_ends_soon(tmp_path, program):
     """Its shell may not lead a group yet, and it may ignore SIGTERM."""
-    path = faketrex.make(tmp_path / "v3.08", program)
+    path = faketrex.make_installation(tmp_path / "v3.08", program)
     for _ in range(3):
         server = Server(make_server_program(str(path), "", [], prefix="v6t0n0"))
         began = time.monotonic()
@@ -631,39 +633,41 @@ threading.Event().wait()
 def test_only_threads_of_one_server_are_moved():
     first, *_, last = sorted(os.sched_getaffinity(0))
 
-    def a_server(prefix):
+    def start_fake_server(prefix):
         words = ["_t-rex-64", "-c", THREADS, "--prefix", prefix]
         pipe = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
         return subprocess.Popen(words, executable=sys.executable, **pipe)
 
-    def threads(process):
+    def list_threads(process):
         tasks = Path(f"/proc/{process.pid}/task").iterdir()
         return {(t / "comm").read_text().strip(): int(t.name) for t in tasks}
 
-    def first_served(process):
-        priority = {n: os.getpriority(os.PRIO_PROCESS, t) for n, t in threads(process).items()}
+    def list_prioritized(process):
+        priority = {n: os.getpriority(os.PRIO_PROCESS, t) for n, t in list_threads(process).items()}
         return {name for name, nice in priority.items() if nice == -20}
 
-    def group_of(process):
+    def read_autogroup(process):
         group = Path(f"/proc/{process.pid}/autogroup")
         return group.read_text().split()[-1] if group.exists() else "-20"
 
-    def where(process):
-        return {name: os.sched_getaffinity(task) for name, task in threads(process).items()}
+    def list_affinities(process):
+        return {name: os.sched_getaffinity(task) for name, task in list_threads(process).items()}
 
-    own, other = a_server("v6t1n0"), a_server("v6t1n1")
+    own, other = start_fake_server("v6t1n0"), start_fake_server("v6t1n1")
     try:
         assert own.stdout.readline() == other.stdout.readline() == "all there\n"
-        before = where(other)
+        before = list_affinities(other)
         placed = ThreadPlacement(first, first, (last,)).list_threads()
         assert stl.StlWorker().place_threads("v6t1n0", placed) == 3
-        found = where(own)
+        found = list_affinities(own)
         assert found.pop("Trex DP core 1") == {last}
         assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
-        assert where(other) == before
-        assert first_served(own) == ({"TRex RX", "Trex DP core 1"} if os.geteuid() == 0 else set())
-        assert first_served(other) == set()
-        assert group_of(own) == "-20" or os.geteuid() != 0
+        assert list_affinities(other) == before
+        assert list_prioritized(own) == (
+            {"TRex RX", "Trex DP core 1"} if os.geteuid() == 0 else set()
+        )
+        assert list_prioritized(other) == set()
+        assert read_autogroup(own) == "-20" or os.geteuid() != 0
         with pytest.raises(RequestError, match="CPU 1023"):
             stl.StlWorker().place_threads("v6t1n0", {**placed, "trex rx": (1023, None)})
     finally:

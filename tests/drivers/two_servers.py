@@ -63,7 +63,7 @@ MAPE_DOMAIN = (
 )
 
 
-def run(command: str, netns: str | None = None, check: bool = True) -> str:
+def run_command(command: str, netns: str | None = None, check: bool = True) -> str:
     within = ["ip", "netns", "exec", netns] if netns else []
     done = subprocess.run([*within, *command.split()], check=check, capture_output=True, text=True)
     return done.stdout
@@ -88,9 +88,9 @@ class TwoServers:
 
     def __enter__(self) -> TwoServers:
         try:
-            run(f"ip netns add {self.device}")
-            run("sysctl -qw net.ipv4.conf.all.rp_filter=0", self.device)
-            run("sysctl -qw net.ipv4.conf.default.rp_filter=0", self.device)
+            run_command(f"ip netns add {self.device}")
+            run_command("sysctl -qw net.ipv4.conf.all.rp_filter=0", self.device)
+            run_command("sysctl -qw net.ipv4.conf.default.rp_filter=0", self.device)
             for server in (1, 2):
                 self._connect(server)
                 self.start(server)
@@ -102,34 +102,34 @@ class TwoServers:
     def __exit__(self, *_: object) -> None:
         for server in (1, 2):
             self.kill(server)
-            run(f"ip link del {self.prefix}m{server}", check=False)
-            run(f"ip netns del {self.prefix}{server}", check=False)
+            run_command(f"ip link del {self.prefix}m{server}", check=False)
+            run_command(f"ip netns del {self.prefix}{server}", check=False)
         self._kill_all(self.device)
-        run(f"ip netns del {self.device}", check=False)
+        run_command(f"ip netns del {self.device}", check=False)
         for process in self._processes:
             process.wait(10)
 
     def _connect(self, server: int) -> None:
         """Join a server's namespace with the device, and with this one for TRex's client."""
         own, management = f"{self.prefix}{server}", f"{self.prefix}m{server}"
-        run(f"ip netns add {own}")
-        run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1", own)
+        run_command(f"ip netns add {own}")
+        run_command("sysctl -qw net.ipv6.conf.all.disable_ipv6=1", own)
         for side, macs in make_macs(server).items():
             port = f"{side}{server}"
-            run(
+            run_command(
                 f"ip -n {own} link add {side} address {macs['tester_mac']} type veth "
                 f"peer name {port} address {macs['dut_mac']} netns {self.device}"
             )
-            run(f"sysctl -qw net.ipv6.conf.{port}.disable_ipv6=1", self.device)
+            run_command(f"sysctl -qw net.ipv6.conf.{port}.disable_ipv6=1", self.device)
             for name, netns in ((side, own), (port, self.device)):
-                run(f"ethtool -K {name} tx off gro off gso off tso off", netns)
-                run(f"ip -n {netns} link set {name} up")
-        run(f"ip -n {own} link set lo up")
-        run(f"ip link add {management} type veth peer name manage netns {own}")
-        run(f"ip addr add 10.77.{server}.1/30 dev {management}")
-        run(f"ip link set {management} up")
-        run(f"ip -n {own} addr add 10.77.{server}.2/30 dev manage")
-        run(f"ip -n {own} link set manage up")
+                run_command(f"ethtool -K {name} tx off gro off gso off tso off", netns)
+                run_command(f"ip -n {netns} link set {name} up")
+        run_command(f"ip -n {own} link set lo up")
+        run_command(f"ip link add {management} type veth peer name manage netns {own}")
+        run_command(f"ip addr add 10.77.{server}.1/30 dev {management}")
+        run_command(f"ip link set {management} up")
+        run_command(f"ip -n {own} addr add 10.77.{server}.2/30 dev manage")
+        run_command(f"ip -n {own} link set manage up")
 
     def start(self, server: int) -> None:
         """Start a server and wait until it answers."""
@@ -138,7 +138,7 @@ class TwoServers:
         options = "--no-scapy-server --no-watchdog"  # a busy machine is no fault of the server
         command = f"./t-rex-64 -i {options} --software --hdrh -c 1 --cfg {config} --iom 0"
         self._start(f"ip netns exec {self.prefix}{server} {command}", log, TREX_DIR)
-        self._wait(lambda: connects(f"10.77.{server}.2", 4501), log)
+        self._wait(lambda: is_listening(f"10.77.{server}.2", 4501), log)
 
     def kill(self, server: int) -> None:
         self._kill_all(f"{self.prefix}{server}")
@@ -162,51 +162,55 @@ class TwoServers:
         try:
             yield
         finally:
-            run("sysctl -qw net.ipv4.ip_forward=0", self.device)
+            run_command("sysctl -qw net.ipv4.ip_forward=0", self.device)
             if rules:
-                run("nft flush ruleset", self.device)
+                run_command("nft flush ruleset", self.device)
             for server in (1, 2):
-                run(f"ip -n {self.device} rule del table {server}", check=False)
-                run(f"ip -n {self.device} rule del table {server}", check=False)
+                run_command(f"ip -n {self.device} rule del table {server}", check=False)
+                run_command(f"ip -n {self.device} rule del table {server}", check=False)
                 for side in SIDES:
-                    run(f"ip -n {self.device} addr flush dev {side}{server}")
+                    run_command(f"ip -n {self.device} addr flush dev {side}{server}")
 
     def _route(self) -> None:
         for server in (1, 2):
             for side, other in (SIDES, SIDES[::-1]):
                 network, own, _ = HOSTS[side]
-                run(f"ip -n {self.device} addr add {own} dev {side}{server}")
+                run_command(f"ip -n {self.device} addr add {own} dev {side}{server}")
                 network, _, host = HOSTS[other]
                 mac = make_macs(server)[other]["tester_mac"]
-                run(
+                run_command(
                     f"ip -n {self.device} neigh replace {host} lladdr {mac} dev {other}{server} "
                     "nud permanent"
                 )
-                run(f"ip -n {self.device} rule add iif {side}{server} table {server}")
-                run(
+                run_command(f"ip -n {self.device} rule add iif {side}{server} table {server}")
+                run_command(
                     f"ip -n {self.device} route replace {network} via {host} dev {other}{server} "
                     f"onlink table {server}"
                 )
-        run("sysctl -qw net.ipv4.ip_forward=1", self.device)
+        run_command("sysctl -qw net.ipv4.ip_forward=1", self.device)
 
     @contextmanager
     def cables(self) -> Iterator[None]:
         """Join both ports of each server instead of a device."""
         for server in (1, 2):
-            run(f"ip -n {self.device} link add loop{server} type bridge mcast_snooping 0")
-            run(f"ip -n {self.device} link set loop{server} up")
+            run_command(f"ip -n {self.device} link add loop{server} type bridge mcast_snooping 0")
+            run_command(f"ip -n {self.device} link set loop{server} up")
             for place, side in enumerate(
                 SIDES
             ):  # a bridge keeps frames to its ports' own addresses
                 own = f"address 02:00:00:0{server}:0{place}:99"
-                run(f"ip -n {self.device} link set {side}{server} {own} master loop{server}")
+                run_command(
+                    f"ip -n {self.device} link set {side}{server} {own} master loop{server}"
+                )
         try:
             yield
         finally:
             for server in (1, 2):
-                run(f"ip -n {self.device} link del loop{server}")
+                run_command(f"ip -n {self.device} link del loop{server}")
                 for side, macs in make_macs(server).items():
-                    run(f"ip -n {self.device} link set {side}{server} address {macs['dut_mac']}")
+                    run_command(
+                        f"ip -n {self.device} link set {side}{server} address {macs['dut_mac']}"
+                    )
 
     @contextmanager
     def vpp(self, program: str) -> Iterator[None]:
@@ -215,34 +219,34 @@ class TwoServers:
         config.write_text(VPP.format(place=self.directory))
         process = self._start(f"ip netns exec {self.device} {program} -c {config}", log)
 
-        def cli(command: str) -> str:
+        def run_cli(command: str) -> str:
             client = Path(program).with_name("vppctl")
-            return run(f"{client} -s {self.directory}/cli.sock {command}")
+            return run_command(f"{client} -s {self.directory}/cli.sock {command}")
 
         try:
             self._wait((self.directory / "cli.sock").exists, log)
-            cli(f"map add domain {MAPE_DOMAIN}")
+            run_cli(f"map add domain {MAPE_DOMAIN}")
             for server in (1, 2):
-                cli(f"ip table add {server}")
-                cli(f"ip6 table add {server}")
+                run_cli(f"ip table add {server}")
+                run_cli(f"ip6 table add {server}")
                 for side, address, host, network in (
                     ("left", "2001:db8:6::1/64", "2001:db8:6::2", "2001:db8:ce::/51"),
                     ("right", "203.0.113.1/24", "203.0.113.56", ""),
                 ):
                     name, macs = f"{side}{server}", make_macs(server)[side]
                     port = f"host-{name}"
-                    cli(
+                    run_cli(
                         f"create host-interface name {name} hw-addr {macs['dut_mac']} cksum-gso-disable"
                     )
-                    cli(f"set interface ip table {port} {server}")
-                    cli(f"set interface ip6 table {port} {server}")
-                    cli(f"set interface state {port} up")
-                    cli(f"set interface mtu packet 1500 {port}")
-                    cli(f"set interface ip address {port} {address}")
-                    cli(f"set ip neighbor {port} {host} {macs['tester_mac']} static")
+                    run_cli(f"set interface ip table {port} {server}")
+                    run_cli(f"set interface ip6 table {port} {server}")
+                    run_cli(f"set interface state {port} up")
+                    run_cli(f"set interface mtu packet 1500 {port}")
+                    run_cli(f"set interface ip address {port} {address}")
+                    run_cli(f"set ip neighbor {port} {host} {macs['tester_mac']} static")
                     if network:
-                        cli(f"ip route add {network} table {server} via {host} {port}")
-                    cli(f"map interface {port}")
+                        run_cli(f"ip route add {network} table {server} via {host} {port}")
+                    run_cli(f"map interface {port}")
             yield
         finally:
             self._kill_all(self.device)
@@ -300,11 +304,11 @@ class TwoServers:
             time.sleep(0.5)
 
     def _kill_all(self, netns: str) -> None:
-        for pid in run(f"ip netns pids {netns}", check=False).split():
+        for pid in run_command(f"ip netns pids {netns}", check=False).split():
             os.kill(int(pid), signal.SIGKILL)
 
 
-def connects(host: str, port: int) -> bool:
+def is_listening(host: str, port: int) -> bool:
     """Check whether something listens at this address."""
     try:
         socket.create_connection((host, port), timeout=1).close()

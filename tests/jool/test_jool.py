@@ -22,7 +22,7 @@ from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import LabBed as Bedded
 from v6t.tests.drivers.duts.field import wait_until
-from v6t.tests.drivers.duts.test_guard import trials
+from v6t.tests.drivers.duts.test_guard import count_trials
 from v6t.tests.expect import expect_error
 from v6t.tests.machine.image import Image
 from v6t.tests.needs import asked_for
@@ -226,9 +226,9 @@ def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_p
     known = []
 
     def press():
-        wait_until(lambda: trials(path) >= 1, "a trial", 600)
+        wait_until(lambda: count_trials(path) >= 1, "a trial", 600)
         machine.machine.reset()
-        known.append(trials(path))
+        known.append(count_trials(path))
 
     finger = threading.Thread(target=press)
     finger.start()
@@ -243,7 +243,9 @@ def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_p
     assert done.status == 4, done.err
     assert done.code == "check-failed"
     journal = (path / "journal.jsonl").read_bytes()
-    assert trials(path) <= known[0] + 1, "frames that a machine without power lost count as lost"
+    assert count_trials(path) <= known[0] + 1, (
+        "frames that a machine without power lost count as lost"
+    )
     assert json.loads((path / "results.json").read_text())["status"] == "running"
     machine.machine.await_login()
     done = v6t("resume", path, "--no-report")

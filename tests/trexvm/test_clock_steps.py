@@ -12,7 +12,7 @@ import time
 import pytest
 from v6t.tests.core.support import COMMAND
 from v6t.tests.drivers.duts.field import wait_until
-from v6t.tests.drivers.duts.test_guard import step
+from v6t.tests.drivers.duts.test_guard import make_step
 from v6t.tests.needs import asked_for
 
 from .guest import Operator, running_guest
@@ -105,7 +105,7 @@ def test_the_clock_of_the_machine_that_measures(machine):
 
 def test_the_clock_of_the_device(machine, tmp_path):
     """Lock and timer count seconds, not times of day: a killed v6t's changes are undone in time."""
-    steps = [step("waits", deadline_s=240)]
+    steps = [make_step("waits", deadline_s=240)]
     operator = Operator(machine, tmp_path, steps, undo_after_s=LIMIT_S)
 
     def seen(word):

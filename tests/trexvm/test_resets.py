@@ -6,7 +6,7 @@ minute.
 
 import pytest
 from v6t.tests.drivers.duts.field import wait_until
-from v6t.tests.drivers.duts.test_guard import step
+from v6t.tests.drivers.duts.test_guard import make_step
 from v6t.tests.needs import asked_for
 
 from .guest import Operator, nics, running_guest
@@ -38,7 +38,7 @@ def reset_when_reached(device):
 def test_a_device_that_is_reset_in_the_middle_of_apply(device, tmp_path):
     """It is as after any start; v6t says what it does not know, and there is nothing to restore."""
     before = device.done(STATE)
-    operator = operate(device, tmp_path, step("waits", deadline_s=60))
+    operator = operate(device, tmp_path, make_step("waits", deadline_s=60))
     process = operator.start("commit")
     reset_when_reached(device)
     said = process.communicate(timeout=600)[0]
@@ -54,7 +54,7 @@ def test_a_device_that_is_reset_in_the_middle_of_apply(device, tmp_path):
 def test_a_device_that_is_reset_in_the_middle_of_restore(device, tmp_path):
     """What the start has undone need not be undone again."""
     before = device.done(STATE)
-    operator = operate(device, tmp_path, step("true", "sh /run/waits", deadline_s=60))
+    operator = operate(device, tmp_path, make_step("true", "sh /run/waits", deadline_s=60))
     device.done("echo true >/run/true")
     status, said = operator.v6t("commit")
     assert status == 0, said

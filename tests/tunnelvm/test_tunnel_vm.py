@@ -13,7 +13,7 @@ from v6t.plugins.map_ce import LwB4
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.bench import LabBed as Bedded
-from v6t.tests.drivers.duts.bench import traffic_classes
+from v6t.tests.drivers.duts.bench import measure_traffic_classes
 from v6t.tests.jool.image import TUNNEL
 from v6t.tests.jool.measuring import CONNECTIONS, SHORT, THROUGHPUT, measured
 from v6t.tests.jool.vm import MachineDut, Standing, stands_in
@@ -85,7 +85,7 @@ def test_without_checks_strays_come_through(in_machine, tmp_path):
 
 @pytest.mark.parametrize("dscp", ["uniform", "pipe"])
 def test_traffic_classes(dscp, in_machine):
-    for pair, (why, told) in traffic_classes("lwb4", OCTETS, dut=DRIVER, dscp=dscp).items():
+    for pair, (why, told) in measure_traffic_classes("lwb4", OCTETS, dut=DRIVER, dscp=dscp).items():
         assert why == "", (pair, told)
 
 

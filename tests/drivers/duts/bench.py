@@ -99,7 +99,7 @@ def open_bed(driver: str, intent, **options):
 def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
     """Return streams with other TOS or traffic class octets, also of tunnelled packets."""
 
-    def changed(stream):
+    def change_stream(stream):
         rows = np.frombuffer(stream.packet, np.uint8)[None, :].copy()
         networks = locate_headers(rows[0]).networks
         version, at = networks[0]
@@ -112,7 +112,7 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
         return stream.with_packet(rows[0].tobytes())
 
     return {
-        way: StreamSet(way, tuple(changed(s) for s in given.streams))
+        way: StreamSet(way, tuple(change_stream(s) for s in given.streams))
         for way, given in streams.items()
     }
 
@@ -136,7 +136,7 @@ def prove_translation(flags, testbed=None):
         bench.close()
 
 
-def traffic_classes(plugin, octets, *, params=None, dut, **options):
+def measure_traffic_classes(plugin, octets, *, params=None, dut, **options):
     """Send each pair of outer and inner octets through a device; return ``{pair: (why, seen)}``.
 
     ``why`` is empty if every frame came back and is allowed.

@@ -23,7 +23,7 @@ TELEMETRY = [
 ]
 
 
-def _routes(show: str) -> list[dict[str, str]]:
+def make_route_checks(show: str) -> list[dict[str, str]]:
     return [{**check, "command": show} for check in ROUTES]
 
 
@@ -58,7 +58,7 @@ end
         "keep": ["configure confirm"],
         "cancel": ["configure revert now"],
     },
-    "verify": _routes("show ipv6 route"),
+    "verify": make_route_checks("show ipv6 route"),
     "restore": ["configure replace flash:v6t-before force"],
     "tidy": ["delete /force flash:v6t-before"],
     "compare": {
@@ -92,7 +92,7 @@ JUNOS: dict[str, Any] = {
         "exit",
     ],
     "confirm": {"keep": ["configure exclusive", "commit", "exit"]},
-    "verify": _routes("show route table inet6.0"),
+    "verify": make_route_checks("show route table inet6.0"),
     "restore": ["configure exclusive", "load override v6t-before", "commit", "exit"],
     "tidy": ["file delete v6t-before"],
     "compare": {"command": "show configuration | display set | no-more"},

@@ -86,11 +86,11 @@ CASES = (
     Case("jool-mapt-br", "jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96")),
     Case("jool-mapt-ce", "jool", MapTCe().make_dut_intent()),
     Case("vpp-router-26.06", "vpp", intents.ROUTER4, RUNNING),
-    Case("vpp-mape-26.06", "vpp", intents.paper_mape(), RUNNING),
+    Case("vpp-mape-26.06", "vpp", intents.make_paper_mape(), RUNNING),
     Case(
         "vpp-mape-26.06-background", "vpp", MapEBorderRelay(links=ASIDE).make_dut_intent(), RUNNING
     ),
-    Case("vpp-mape-26.06-started", "vpp", intents.paper_mape(), {"workers": "2-3"}),
+    Case("vpp-mape-26.06-started", "vpp", intents.make_paper_mape(), {"workers": "2-3"}),
     Case(
         "vpp-mapt-24.02", "vpp", intents.mapt("2001:db8:ce::/51"), {"version": "24.02", **RUNNING}
     ),

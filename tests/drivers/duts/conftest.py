@@ -10,7 +10,7 @@ from . import field, sshserver
 from .intents import ROUTER4
 
 
-def _name(request) -> str:
+def _get_module_name(request) -> str:
     return request.module.__name__.rpartition("test_")[2].replace("_", "-")
 
 
@@ -19,7 +19,7 @@ def server(request):
     """Start an sshd in its own namespaces for a module."""
     if sshserver.find_missing() is not None:
         pytest.skip(f"needs {sshserver.find_missing()}")
-    made = sshserver.Server(_name(request))
+    made = sshserver.Server(_get_module_name(request))
     yield made
     sshserver.stop_server(made)
 
@@ -29,7 +29,7 @@ def site(request, tmp_path_factory):
     """Start a device behind a router, and an operator's host, for a module."""
     if sshserver.find_missing() is not None:
         pytest.skip(f"needs {sshserver.find_missing()}")
-    made = field.Field(_name(request), tmp_path_factory.mktemp("field"))
+    made = field.Field(_get_module_name(request), tmp_path_factory.mktemp("field"))
     yield made
     made.close()
 

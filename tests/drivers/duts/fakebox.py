@@ -46,7 +46,7 @@ def save_state(name: str, value) -> None:
     (STATE / f"{name}.part").rename(STATE / name)
 
 
-def ip(*words: str) -> None:
+def run_ip(*words: str) -> None:
     done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
     if done.returncode and "File exists" not in done.stderr:
         raise Refusal(f"% Error: {done.stderr.strip()}")
@@ -58,16 +58,16 @@ def apply_statement(statement: str, *, there: bool) -> None:
     if kind == "address":
         side, address = words
         more = ["nodad"] if there and ":" in address else []
-        ip("addr", "add" if there else "del", address, "dev", side, *more)
+        run_ip("addr", "add" if there else "del", address, "dev", side, *more)
     elif kind == "neighbor":
         side, host, mac = words
         if there:
-            ip("neigh", "replace", host, "lladdr", mac, "dev", side, "nud", "permanent")
+            run_ip("neigh", "replace", host, "lladdr", mac, "dev", side, "nud", "permanent")
         else:
-            ip("neigh", "del", host, "dev", side)
+            run_ip("neigh", "del", host, "dev", side)
     elif kind == "route":
         net, via = words
-        ip("route", "replace" if there else "del", net, "via", via)
+        run_ip("route", "replace" if there else "del", net, "via", via)
     elif kind == "forwarding":
         for version in (4, 6):
             path = Path(f"/proc/sys/net/ipv{version}/conf/all/forwarding")
@@ -81,13 +81,13 @@ def apply(new: list[str]) -> None:
     """Change the kernel from the running configuration to a new one."""
     old = load_state("running", [])
 
-    def rank(statement: str) -> int:
+    def get_rank(statement: str) -> int:
         return ORDER.index(statement.split(maxsplit=1)[0])
 
-    for statement in sorted((s for s in old if s not in new), key=rank, reverse=True):
+    for statement in sorted((s for s in old if s not in new), key=get_rank, reverse=True):
         with contextlib.suppress(Refusal):  # gone with the address it needed
             apply_statement(statement, there=False)
-    for statement in sorted((s for s in new if s not in old), key=rank):
+    for statement in sorted((s for s in new if s not in old), key=get_rank):
         apply_statement(statement, there=True)
     save_state("running", new)
     save_state("changed", time.time())

@@ -48,7 +48,7 @@ OUTCOMES: dict[str, dict[str, str]] = {
 }
 
 
-def table() -> str:
+def render_table() -> str:
     """Render the matrix as a Markdown page for the documentation."""
     lines = [
         "# Fault matrix",

@@ -38,13 +38,13 @@ def with_requirements(intent: DeviceIntent, **values: Any) -> DeviceIntent:
     return replace(intent, requirements=DeviceRequirements(**values))
 
 
-def paper_mape(psid_offset: int = 0) -> DeviceIntent:
+def make_paper_mape(psid_offset: int = 0) -> DeviceIntent:
     """Return the Mapperf paper's border relay (rule of its Table 2)."""
     return MapEBorderRelay(MapEParams(psid_offset=psid_offset)).make_dut_intent()
 
 
 def mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceIntent:
-    mape = paper_mape()
+    mape = make_paper_mape()
     (first,) = mape.configuration.rules
     rules = [{**first.model_dump(), "ipv6_prefix": rule}]
     left = replace(mape.left, routes={rule: "2001:db8:6::2"})
@@ -54,13 +54,13 @@ def mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceInt
 
 def mape(*rules: Any) -> DeviceIntent:
     """Return the Mapperf paper's border relay with other rules."""
-    relay = paper_mape()
+    relay = make_paper_mape()
     own = MapERelayConfig(rules=rules, br_address=relay.configuration.br_address)
     return replace(relay, configuration=own)
 
 
 def lwaftr(softwires: int = 4) -> DeviceIntent:
-    mape = paper_mape()
+    mape = make_paper_mape()
     table = GeneratedTable(
         softwires=softwires,
         ipv4_pool="192.0.2.80/31",
@@ -100,7 +100,7 @@ def dslite() -> DeviceIntent:
         pool4=["203.0.113.8"],
         ports=(1024, 65535),
     )
-    left = replace(paper_mape().left, routes={})
+    left = replace(make_paper_mape().left, routes={})
     return DeviceIntent("dslite-aftr", configuration, LINKS, left, RIGHT4)
 
 

@@ -60,21 +60,24 @@ def render_device(name: str) -> str:
     ]
     if own:
         lines += ["| option | default | what it is |", "|---|---|---|"]
-        lines += [f"| `{row.name}` | {_code(row.default)} | {_cell(row.text)} |" for row in own]
+        lines += [
+            f"| `{row.name}` | {_format_code(row.default)} | {_format_cell(row.text)} |"
+            for row in own
+        ]
     else:
         lines.append("None.")
     base = "Linux devices" if linux else "devices"
     page = "index.md#options-of-every-" + base.lower().replace(" ", "-").removesuffix("s")
     lines += ["", f"Also: [the options of all {base}]({page}).", *_list_technologies(name)]
-    lines += ["", *_telemetry(name), "", "## The plan", ""]
-    lines += [_words(name, linux=linux), "", "```text", *_plan(name), "```"]
+    lines += ["", *_render_telemetry(name), "", "## The plan", ""]
+    lines += [_introduce_plan(name, linux=linux), "", "```text", *_render_plan(name), "```"]
     return "\n".join(lines)
 
 
 def _list_technologies(name: str) -> list[str]:
     kind = load_driver_type(name)
     rows = [
-        f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.reason)} |"
+        f"| `{technology}` | `{parameter}` | {_format_code(format_yaml(own.value))} | {_format_cell(own.reason)} |"
         for technology in list_technologies(name)
         for parameter, own in kind({}).get_parameter_overrides(technology).items()
     ]
@@ -83,14 +86,14 @@ def _list_technologies(name: str) -> list[str]:
     return [*head, *table, *rows] if rows else []
 
 
-def _telemetry(name: str) -> list[str]:
+def _render_telemetry(name: str) -> list[str]:
     """List the readings of a device under load, each with its source."""
-    case = case_of(name)
+    case = find_case(name)
     known = make_driver(name, case.options).get_telemetry_readings(case.intent)
     head = ["## Telemetry", "", "Read once a second under load ([figures](bottleneck.md#figures))."]
     rows = [
-        f"| `{reading}` | {_cell(found.description or 'numbers that the command prints')} | "
-        f"`{_cell(_shorten_command(found.command))}` |"
+        f"| `{reading}` | {_format_cell(found.description or 'numbers that the command prints')} | "
+        f"`{_format_cell(_shorten_command(found.command))}` |"
         for reading, found in known.items()
     ]
     if not rows:
@@ -107,24 +110,26 @@ def _shorten_command(command: str) -> str:
     return words if len(words) <= 90 else f"{words[:86]} ..."
 
 
-def options_table(model: type[DutOptions]) -> str:
+def render_options(model: type[DutOptions]) -> str:
     """Return the options that all devices, or all Linux devices, have."""
     above = SHARED["DutOptions"] if model is LinuxOptions else set()
     lines = ["| option | default | what it is |", "|---|---|---|"]
     for row in list_settings(model):
         if row.name.partition(".")[0] not in above:
-            lines.append(f"| `{row.name}` | {_code(row.default)} | {_cell(row.text)} |")
+            lines.append(
+                f"| `{row.name}` | {_format_code(row.default)} | {_format_cell(row.text)} |"
+            )
     return "\n".join(lines)
 
 
-def case_of(name: str):
+def find_case(name: str):
     """Return the case whose plan is shown for a driver."""
     wanted = SHOWN_CASE.get(name)
     return next(c for c in CASES if c.driver == name and wanted in (None, c.name))
 
 
-def _words(name: str, *, linux: bool) -> str:
-    case = case_of(name)
+def _introduce_plan(name: str, *, linux: bool) -> str:
+    case = find_case(name)
     given = {} if accepts_any_technology(name) else case.options  # else they are on the page
     options = f" with {given}" if given else ""
     text = f"For `{case.intent.technology}`{options}, as `v6t dut plan` prints it"
@@ -133,8 +138,8 @@ def _words(name: str, *, linux: bool) -> str:
     return text + "."
 
 
-def _plan(name: str) -> list[str]:
-    case = case_of(name)
+def _render_plan(name: str) -> list[str]:
+    case = find_case(name)
     driver = make_driver(name, case.options)
     facts = driver.make_example_facts(case.intent)
     plan = driver.plan(case.intent, facts)
@@ -161,9 +166,9 @@ def _shorten_texts(lines: list[str]) -> Iterator[str]:
         held = None
 
 
-def _code(text: str) -> str:
+def _format_code(text: str) -> str:
     return f"`{text}`" if text else ""
 
 
-def _cell(text: str) -> str:
+def _format_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -61,7 +61,7 @@ class Place:
     @property
     def named(self) -> Mapping[str, Any]:
         """Return the program, if no package has it."""
-        return {"program": matrix.program(self.driver)} if self.driver in matrix.NAMED else {}
+        return {"program": matrix.find_program(self.driver)} if self.driver in matrix.NAMED else {}
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Site:
                     return vmserver.find_missing()
                 continue
             if place.driver in matrix.NAMED:
-                if not matrix.program(place.driver):
+                if not matrix.find_program(place.driver):
                     return "no {} in PATH; {} may name one".format(*matrix.NAMED[place.driver])
                 continue
             if package := find_missing_package(make_driver(place.driver, {})):

@@ -113,5 +113,5 @@ def stop_server(server: Server) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def ssh_keygen(path: Path) -> None:
+def generate_key(path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)

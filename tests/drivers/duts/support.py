@@ -50,7 +50,7 @@ def find_missing_package(driver):
     return None
 
 
-def missing(name, way):
+def find_missing_for(name, way):
     """Return the package that this machine lacks for a device, reached directly or over SSH."""
     lacking = find_missing_package(make_driver(name, {}))
     return lacking or (sshserver.find_missing() if way == "over ssh" else None)

@@ -15,7 +15,7 @@ from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
 from . import intents, sshserver
-from .bench import open_bed, traffic_classes
+from .bench import measure_traffic_classes, open_bed
 from .cases import CASE_BY_NAME
 from .support import make_plan, run_shell
 
@@ -41,7 +41,7 @@ class Built:
     @property
     def own(self):
         """Return the driver's options."""
-        return {"program": matrix.program(self.program_of or self.device), **self.options}
+        return {"program": matrix.find_program(self.program_of or self.device), **self.options}
 
 
 WORKERS = {"options": matrix.TWO_WORKERS, "program_of": matrix.MULTIQUEUE}
@@ -54,7 +54,7 @@ BUILT = [
 ]
 
 
-def lab(built, *more):
+def make_lab_param(built, *more):
     """Make a test parameter that needs the lab and the built program."""
     missing = f"no program of {built.program_of or built.device}; a variable may name one"
     marks = [
@@ -65,10 +65,10 @@ def lab(built, *more):
     return pytest.param(built, *more, id="-".join([built.device, built.plugin, *more]), marks=marks)
 
 
-@pytest.mark.parametrize("built", [lab(b) for b in BUILT])
+@pytest.mark.parametrize("built", [make_lab_param(b) for b in BUILT])
 def test_traffic_class_handling_is_allowed_and_reported(built):
     octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
-    for pair, (why, told) in traffic_classes(
+    for pair, (why, told) in measure_traffic_classes(
         built.plugin, octets, dut=built.device, **built.own
     ).items():
         assert why == "", pair
@@ -79,7 +79,8 @@ def test_traffic_class_handling_is_allowed_and_reported(built):
 
 
 @pytest.mark.parametrize(
-    ("built", "way"), [lab(b, way) for b in BUILT if b.case for way in ("directly", "over ssh")]
+    ("built", "way"),
+    [make_lab_param(b, way) for b in BUILT if b.case for way in ("directly", "over ssh")],
 )
 def test_device_is_configured_verified_and_restored(built, way):
     if way == "over ssh" and (package := sshserver.find_missing()):

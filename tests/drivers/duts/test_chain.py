@@ -16,14 +16,14 @@ from v6t.drivers.duts.session.connection import Lock
 from v6t.drivers.transport.process import LocalTransport, NamespaceTransport
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.nat46 import Nat46
-from v6t.tests.drivers.faketrex import children
+from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
 from . import intents
-from .support import missing
+from .support import find_missing_for
 
 COUNT, RATE = 500, 2000.0
 
@@ -48,7 +48,7 @@ def establish(sizes, purpose="establish"):
 def test_connections_go_through_and_are_counted():
     """Other chains are cells of the matrix (tests/drivers/matrix.py)."""
     run = resolve(plugin="dslite-aftr")
-    if package := missing("nftables", "directly"):
+    if package := find_missing_for("nftables", "directly"):
         pytest.skip(f"needs {package}")
     tool = make_setup(run).technology
     sizes = tool.make_frame_pair(run.frame_sizes[0])
@@ -94,22 +94,22 @@ def test_failed_part_removes_all_other_parts(tmp_path):
     program.chmod(0o755)
     options = {"parts.clat.options.program": str(program)}
     run = resolve(plugin="ipv4aas", dut_params=options)
-    if package := missing("tayga-nftables", "directly"):
+    if package := find_missing_for("tayga-nftables", "directly"):
         pytest.skip(f"needs {package}")
-    before = namespaces()
+    before = list_child_namespaces()
     bench = Bench(make_setup(run))
     try:
         with pytest.raises(DutError):
             bench.open()
     finally:
         bench.close()
-    assert namespaces() <= before
+    assert list_child_namespaces() <= before
 
 
-def namespaces():
+def list_child_namespaces():
     """Return the network namespaces of this process's children."""
     found = set()
-    for pid in children(os.getpid()):
+    for pid in list_descendants(os.getpid()):
         try:
             found.add(os.readlink(f"/proc/{pid}/ns/net"))
         except OSError:
@@ -205,7 +205,7 @@ def test_every_remote_part_needs_ssh_options():
     assert [part.device for part, _ in both.parts] == ["CE", "PE"]
 
 
-def on_machines(variant, **options):
+def make_parts(variant, **options):
     """Return the parts of a chain, given ``name=(driver, ssh, options)`` for some of them."""
     parts = {
         name: {"driver": driver, "options": {"ssh": ssh, **more}}
@@ -220,7 +220,7 @@ BOX, OTHER = {"host": "198.51.100.1"}, {"host": "198.51.100.2"}
 
 
 def test_parts_on_one_machine_have_separate_state_directories():
-    found = on_machines(
+    found = make_parts(
         "map-t",
         napt=("nftables", BOX, {}),
         ce=("tayga", {**BOX, "netns": "ce"}, {}),
@@ -228,7 +228,7 @@ def test_parts_on_one_machine_have_separate_state_directories():
     )
     places = [part.driver.options.state_dir for part in found]
     assert places == ["/run/v6t", "/run/v6t/part-ce", "/run/v6t"]
-    found = on_machines(
+    found = make_parts(
         "464xlat",
         clat=("tayga", BOX, {"state_dir": "/run/a"}),
         plat=("vpp", BOX, {"state_dir": "/run/b"}),
@@ -238,12 +238,12 @@ def test_parts_on_one_machine_have_separate_state_directories():
 
 def test_parts_on_one_kernel_are_rejected_before_opening():
     with expect_error("chain-conflict") as no:
-        on_machines("map-t", napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
+        make_parts("map-t", napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
     assert "dut.options.parts.ce.options.ssh.netns: ce" in no.value.hint
     # a separate network stack does not use the kernel's, and shell lines do not tell
-    on_machines("464xlat", clat=("tayga", BOX, {}), plat=("vpp", BOX, {}))
+    make_parts("464xlat", clat=("tayga", BOX, {}), plat=("vpp", BOX, {}))
     steps = {"steps": [{"command": "true", "why": "mine", "undo": "true"}]}
-    on_machines("464xlat", clat=("tayga", BOX, {}), plat=("command", BOX, steps))
+    make_parts("464xlat", clat=("tayga", BOX, {}), plat=("command", BOX, steps))
 
 
 def test_two_parts_in_one_lab_namespace_are_rejected():
@@ -292,13 +292,13 @@ def test_machines_not_in_lab_are_skipped():
     with expect_error("unsupported-by-tester"):
         make_session(chain, intent)
 
-    def standing(*names):
+    def make_finder(*names):
         return lambda ssh: NamespaceTransport(1, ssh.lab) if ssh.lab in names else None
 
     for names in (("ce", "pe"), ("pe",)):
-        found = make_session(chain, intent, connect=standing(*names))
+        found = make_session(chain, intent, connect=make_finder(*names))
         assert [session.name for _, session in found.parts] == list(names)
-    assert make_session(chain, intent, connect=standing()) is None
+    assert make_session(chain, intent, connect=make_finder()) is None
 
 
 class Fake:
@@ -317,7 +317,7 @@ class Fake:
         return do
 
 
-def chain_of(*fails):
+def make_fake_chain(*fails):
     log = []
     driven = [
         (SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, failing))
@@ -338,7 +338,7 @@ def chain_of(*fails):
     ],
 )  # fmt: skip
 def test_failed_part_leaves_earlier_parts_unchanged(action, fails, log):
-    session, done = chain_of(*((fails.get(name, ""),) for name in ("one", "two", "three")))
+    session, done = make_fake_chain(*((fails.get(name, ""),) for name in ("one", "two", "three")))
     with expect_error("command-failed"):
         getattr(session, action)()
     assert done == log
@@ -349,7 +349,7 @@ def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
     setup = make_setup(resolve(plugin="siit", dut="tayga"))
     made = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True, "undone": 0}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
-    session, log = chain_of((), (), ())
+    session, log = make_fake_chain((), (), ())
     for (_, part), undone in zip(session.parts, (0, 2, 0), strict=True):
         status = {**fields, "device": part.name, "configured": {**made, "undone": undone}}
         part.status = lambda status=status: status
@@ -361,7 +361,7 @@ def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
 
 
 def test_parts_are_flushed_in_order_and_restored_in_reverse():
-    session, log = chain_of((), (), ())
+    session, log = make_fake_chain((), (), ())
     session.flush()
     assert log == ["one flush", "two flush", "three flush"]
     assert (session.count_sessions(), session.timeout_s) == (None, None)

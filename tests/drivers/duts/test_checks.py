@@ -21,7 +21,7 @@ from .cases import CASE_BY_NAME, plan_case
 from .support import read_captured, run_shell
 
 
-def check_of(case_name, command, done=""):
+def find_check(case_name, command, done=""):
     """Return the first check whose command holds this one, of the step that does ``done``."""
     _, _, plan = plan_case(case_name)
     checks = [(s.command, s.check) for s in (*plan.steps, *plan.flush) if s.check]
@@ -107,7 +107,7 @@ def test_change_is_found_by_whole_words():
     assert change.find_problem("add", f"{line} right2 proto 86") is not None
 
 
-def altered(text, *changes):
+def replace_words(text, *changes):
     """Return a text, and its look-alike with one word after the other replaced by the next."""
     look_alike = text
     for old, new in zip(changes[::2], changes[1::2], strict=True):
@@ -122,7 +122,7 @@ LINK = (
 )
 
 
-def link(name, qlen=1000):
+def format_link(name, qlen=1000):
     return LINK.replace("left", name).replace("qlen 1000", f"qlen {qlen}")
 
 
@@ -176,19 +176,19 @@ NPT = (
 )
 
 LINUX = [
-    ("linux-router-vlan", "ip -d -o link show dev v6t-left", "", *altered(VLAN, "id 100 ", "id 1000 ")),
+    ("linux-router-vlan", "ip -d -o link show dev v6t-left", "", *replace_words(VLAN, "id 100 ", "id 1000 ")),
     ("linux-router-ipv4", "ip -o link show dev left", "mtu",
-     *altered(LINK, "mtu 1500", "mtu 9000", "\n", "\\    alias not mtu 1500 any more\n")),
+     *replace_words(LINK, "mtu 1500", "mtu 9000", "\n", "\\    alias not mtu 1500 any more\n")),
     ("linux-router-ipv4", "ip -o link show dev left", " up",
-     *altered(LINK, ",UP,LOWER_UP", "", "\n", "\\    alias LOWER_UP\n")),
+     *replace_words(LINK, ",UP,LOWER_UP", "", "\n", "\\    alias LOWER_UP\n")),
     ("linux-router-ipv4", "to 192.168.18.1/32", "",
-     *altered("2: left    inet 192.168.18.1/30 scope global left\\       valid_lft forever\n",
+     *replace_words("2: left    inet 192.168.18.1/30 scope global left\\       valid_lft forever\n",
               "192.168.18.1/30", "192.168.18.2 peer 192.168.18.1/30")),
     ("linux-router-ipv4", "route show exact 198.18.0.0/24", "",
-     *altered("198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n", "left", "left2")),
+     *replace_words("198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n", "left", "left2")),
     ("linux-router-ipv4", "route show exact 198.18.0.0/24", "",
-     *altered("198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n", "86", "static metric 100")),
-    ("linux-router-tuned", "rx-flow-hash udp4", "", *altered(HASHED, "\n\n", "\nVLAN tag\n")),
+     *replace_words("198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n", "86", "static metric 100")),
+    ("linux-router-tuned", "rx-flow-hash udp4", "", *replace_words(HASHED, "\n\n", "\nVLAN tag\n")),
     ("linux-router-tuned", f"{CPU}/cpu[1-9]*/online", "",
      "".join(f"{CPU}/cpu{n}{'/online' * (n > 0)}\n" for n in range(4)),
      "".join(f"{CPU}/cpu{n}{'/online' * (n > 0)}\n" for n in (0, 5, 6, 7))),
@@ -198,32 +198,32 @@ LINUX = [
     ("unbound-dns64", "ls -d /run/v6t/dns", "", "/run/v6t/dns\n", "/run/v6t/dns2\n"),
     # iproute2 and nft as they are on the machine that ran the tests of tests/tunnelvm
     ("ip6-tunnel-mape-ce", "ip -6 tunnel show v6t-tunnel", "",
-     *altered(TUNNEL.format(local=MAPE, tclass="inherit") + " dscp inherit\n", MAPE, f"{MAPE}9")),
+     *replace_words(TUNNEL.format(local=MAPE, tclass="inherit") + " dscp inherit\n", MAPE, f"{MAPE}9")),
     ("ip6-tunnel-lwb4", "ip -6 tunnel show v6t-tunnel", "",
-     *altered(TUNNEL.format(local=LWB4, tclass="0x00") + "\n", "\n", " dscp inherit\n")),
+     *replace_words(TUNNEL.format(local=LWB4, tclass="0x00") + "\n", "\n", " dscp inherit\n")),
     ("ip6-tunnel-mape-ce", "ip -o link show dev v6t-tunnel", "mtu",
-     *altered("9: v6t-tunnel@NONE: <POINTOPOINT,NOARP,UP,LOWER_UP> mtu 1460 qdisc noqueue state UNKNOWN\\"
+     *replace_words("9: v6t-tunnel@NONE: <POINTOPOINT,NOARP,UP,LOWER_UP> mtu 1460 qdisc noqueue state UNKNOWN\\"
               "    link/tunnel6\n", "mtu 1460", "mtu 14600")),
     ("ip6-tunnel-mape-ce", "ip route show table 8676", "",
-     *altered("default dev v6t-tunnel proto 86 scope link \n", "v6t-tunnel", "v6t-tunnel2")),
+     *replace_words("default dev v6t-tunnel proto 86 scope link \n", "v6t-tunnel", "v6t-tunnel2")),
     ("ip6-tunnel-mape-ce", "ip rule show priority 8676", "",
-     *altered("8676:\tfrom all iif right lookup 8676\n", "all", "10.0.0.0/8")),
+     *replace_words("8676:\tfrom all iif right lookup 8676\n", "all", "10.0.0.0/8")),
     ("ip6-tunnel-mape-ce", "nft -s -p list table ip v6t", "",
-     *altered(DROPS, "policy accept;\n", 'policy accept;\n\t\tiifname "right" accept\n')),
+     *replace_words(DROPS, "policy accept;\n", 'policy accept;\n\t\tiifname "right" accept\n')),
     ("tayga-siit", "ip -o link show dev v6t-nat64", "--mktun",
-     *altered(link("v6t-nat64"), "v6t-nat64", "eth9", "\n", "\\    altname v6t-nat64\n")),
+     *replace_words(format_link("v6t-nat64"), "v6t-nat64", "eth9", "\n", "\\    altname v6t-nat64\n")),
     ("tayga-siit", "ip -o link show dev v6t-nat64", "txqueuelen",
-     link("v6t-nat64", 500), link("v6t-nat64", 5000)),
+     format_link("v6t-nat64", 500), format_link("v6t-nat64", 5000)),
     ("tayga-nftables-nat64", "nft list table inet v6t_mend", "",
-     *altered(MEND, "v6t-nat64", "eth9", "65535\n", '65535\n\t\tiifname "v6t-nat64" accept\n')),
+     *replace_words(MEND, "v6t-nat64", "eth9", "65535\n", '65535\n\t\tiifname "v6t-nat64" accept\n')),
     ("iptables-nat44", "iptables -t nat -S POSTROUTING", "-p udp", SNAT, FOREIGN_SNAT),
-    ("iptables-nat44", "iptables -t nat -S POSTROUTING", "-p udp", *altered(SNAT, "-s 198", "! -s 198")),
+    ("iptables-nat44", "iptables -t nat -S POSTROUTING", "-p udp", *replace_words(SNAT, "-s 198", "! -s 198")),
     ("nftables66-nat66", "nft list table ip6 v6t", "",
-     *altered(NAT66, SNAT66, f"accept\n\t\tip6 saddr 2001:db8::/32 {SNAT66}")),
+     *replace_words(NAT66, SNAT66, f"accept\n\t\tip6 saddr 2001:db8::/32 {SNAT66}")),
     ("nftables66-nat66", "nft list table ip6 v6t", "",
-     *altered(NAT66, "nat hook postrouting", "filter hook input")),
+     *replace_words(NAT66, "nat hook postrouting", "filter hook input")),
     ("nftables-nat44", "head -10", "conntrack -D",
-     *altered("conntrack v1.4.7 (conntrack-tools): 0 flow entries have been shown.\n",
+     *replace_words("conntrack v1.4.7 (conntrack-tools): 0 flow entries have been shown.\n",
               "0 flow entries have been shown.", "Operation failed: Operation not permitted")),
     ("ip6tables-npt-nptv6", "ip6tables -t mangle -S POSTROUTING", "",
      "-P POSTROUTING ACCEPT\n" + NPT.format(port="right"),
@@ -236,7 +236,7 @@ LINUX = [
      "version: 1.17.1\nuptime: 2 seconds\nunbound (pid 4711) is running...\n", "nothing is running\n"),
     ("pdns-recursor-dns64", " ping", "wipe-cache", "pong\n", "no pong\n"),
     ("unbound-dns64", "ss -Hlun src '[2001:2:0:f000::1]:53'", "",
-     *altered("unbound\nUNCONN 0      0      [2001:2:0:f000::1]:53              [::]:*\n", "]:53  ", "]:5353")),
+     *replace_words("unbound\nUNCONN 0      0      [2001:2:0:f000::1]:53              [::]:*\n", "]:53  ", "]:5353")),
 ]  # fmt: skip
 
 
@@ -253,25 +253,25 @@ RULES_OF_NAT46 = f"add v6t-nat46\nconfig v6t-nat46 {NAT46[:199]}\n\n"
 
 MODULES = [
     ("jool-nat64-4.1.9", "global display --csv --no-headers", "file handle",
-     *altered(GLOBAL, "lowest-ipv6-mtu,1280", "lowest-ipv6-mtu,12800")),
+     *replace_words(GLOBAL, "lowest-ipv6-mtu,1280", "lowest-ipv6-mtu,12800")),
     ("jool-nat64-4.1.9", "global display --csv --no-headers", "file handle",
-     *altered(GLOBAL, "pool6,64:ff9b::/96", "pool6,2001:db8::/96")),
+     *replace_words(GLOBAL, "pool6,64:ff9b::/96", "pool6,2001:db8::/96")),
     ("jool-nat64-4.1.9", "pool4 display --tcp --csv --no-headers", "",
-     *altered("0,TCP,198.19.0.1,1024,65535,1024,0\n", "0,TCP", "7,TCP")),
+     *replace_words("0,TCP,198.19.0.1,1024,65535,1024,0\n", "0,TCP", "7,TCP")),
     ("jool-mapt-br", "instance display --csv --no-headers", "",
-     *altered("b9a099c0,v6t,netfilter\n", "v6t", "v6t2")),
+     *replace_words("b9a099c0,v6t,netfilter\n", "v6t", "v6t2")),
     # print_entry of src/usr/argp/wargp/fmrt.c, print_mapping_rule of src/common/global.c (4.2.0-rc3)
     ("jool-mapt-br", "fmrt display --csv --no-headers", "",
-     *altered("2001:db8:ce::/51,192.0.2.0/24,13,0\n", ",13,0", ",12,6")),
-    ("jool-mapt-ce", "grep '^bmr,'", "", *altered("bmr,2001:db8:ce::/51,192.0.2.0/24,13,6\n", ",13,6", ",13,4")),
-    ("jool-mapt-ce", "grep '^lowest-ipv6-mtu,'", "", *altered("lowest-ipv6-mtu,1280\n", "1280", "12800")),
+     *replace_words("2001:db8:ce::/51,192.0.2.0/24,13,0\n", ",13,0", ",12,6")),
+    ("jool-mapt-ce", "grep '^bmr,'", "", *replace_words("bmr,2001:db8:ce::/51,192.0.2.0/24,13,6\n", ",13,6", ",13,4")),
+    ("jool-mapt-ce", "grep '^lowest-ipv6-mtu,'", "", *replace_words("lowest-ipv6-mtu,1280\n", "1280", "12800")),
     # nat64_show_all_configs of nat46-netdev.c
     ("nat46-mapt-ce", "grep -x 'add v6t-nat46' /proc/net/nat46/control", "echo add",
-     "add v6t-nat46\n", link("v6t-nat46")),
+     "add v6t-nat46\n", format_link("v6t-nat46")),
     ("nat46-mapt-ce", "cat /proc/net/nat46/control", "echo config",
-     *altered(RULES_OF_NAT46, "config v6t-nat46", "config others")),
+     *replace_words(RULES_OF_NAT46, "config v6t-nat46", "config others")),
     ("nat46-mapt-ce", "ip -o link show dev v6t-nat46", "mtu",
-     *altered(link("v6t-nat46"), "UP,LOWER_UP", "LOWER_UP")),
+     *replace_words(format_link("v6t-nat46"), "UP,LOWER_UP", "LOWER_UP")),
 ]  # fmt: skip
 
 
@@ -288,19 +288,19 @@ OPENBSD = [
     ("openbsd-pf-nat44", "ifconfig left", " up",
      IFCONFIG, IFCONFIG.replace("left: flags=8843<UP,", "left: flags=8842<", 1) + "\tdescription: <UP\n"),
     ("openbsd-pf-router", "ifconfig left", "eui64",
-     *altered(IFCONFIG, "\tinet6 fe80:", "\tdescription: no inet6 fe80:")),
-    ("openbsd-pf-nat64-purge", "ndp -n 2001:2::2 ", "", *altered(NDP, "permanent R", "23h59m9s R")),
-    ("openbsd-pf-nat44", "arp -n 198.19.0.2 ", "", *altered(ARP, "right", "vio9")),
-    ("openbsd-pf-router", "route -n show -inet6 ", "", *altered(ROUTE, "f000::2 ", "f000::22 ")),
-    ("openbsd-pf-router", "route -n show -inet6 ", "", *altered(ROUTE, "::/64", "::/63")),
+     *replace_words(IFCONFIG, "\tinet6 fe80:", "\tdescription: no inet6 fe80:")),
+    ("openbsd-pf-nat64-purge", "ndp -n 2001:2::2 ", "", *replace_words(NDP, "permanent R", "23h59m9s R")),
+    ("openbsd-pf-nat44", "arp -n 198.19.0.2 ", "", *replace_words(ARP, "right", "vio9")),
+    ("openbsd-pf-router", "route -n show -inet6 ", "", *replace_words(ROUTE, "f000::2 ", "f000::22 ")),
+    ("openbsd-pf-router", "route -n show -inet6 ", "", *replace_words(ROUTE, "::/64", "::/63")),
     # sbin/pfctl/pfctl_parser.c, print_rule
     ("openbsd-pf-nat44", "pfctl -sr", "",
-     *altered(f"{ALL}match out on right inet from 198.18.0.0/24 to any nat-to 198.19.0.1 port 1024:65535\n",
+     *replace_words(f"{ALL}match out on right inet from 198.18.0.0/24 to any nat-to 198.19.0.1 port 1024:65535\n",
               "right inet from 198.18.0.0/24", "egress inet from 10.0.0.0/8")),
     ("openbsd-pf-nat64-purge", "pfctl -sr", "",
-     *altered(f"{TRANSLATE} port 1024:65535\n", "2001:db8:64::/96", "64:ff9b::/96", " port 1024:65535", "")),
+     *replace_words(f"{TRANSLATE} port 1024:65535\n", "2001:db8:64::/96", "64:ff9b::/96", " port 1024:65535", "")),
     ("openbsd-pf-nat44", "pfctl -si", "",
-     *altered(read_captured("openbsd-pfctl-si.txt"), "Status: Enabled", "Status: EnabledSoon")),
+     *replace_words(read_captured("openbsd-pfctl-si.txt"), "Status: Enabled", "Status: EnabledSoon")),
 ]  # fmt: skip
 
 
@@ -328,7 +328,7 @@ ipv{v}-VRF:0, fib_index:0, flow hash:[src dst sport dport proto flowlabel ] epoc
 """
 
 
-def fib(net, way, v=6, fib=0, kind="attached-nexthop"):
+def format_fib(net, way, v=6, fib=0, kind="attached-nexthop"):
     return FIB.format(net=net, way=way, v=v, fib=fib, kind=kind)
 
 
@@ -354,54 +354,54 @@ IPIP = "[0] instance 8676 src {src} dst 2001:db8:6::1 table-ID 0 sw-if-idx 5 fla
 VPP = [
     ("vpp-mape-26.06", "show interface left", "state", SHOW, SHOW.replace("  up  ", " down ", 1)),
     ("vpp-mape-26.06-background", "show interface", "create sub-interfaces left 100",
-     *altered(SHOW + "left.100                          4      up          1500/0/0/0     \r\n", "left.100 ", "left.1001")),
+     *replace_words(SHOW + "left.100                          4      up          1500/0/0/0     \r\n", "left.100 ", "left.1001")),
     ("vpp-mape-26.06", "show interface left", "mtu packet", SHOW.replace("9000/", "1500/"),
      SHOW.replace("9000/0/0/0", "9000/ 1500/", 1)),
     ("vpp-mape-26.06", "show interface address left", "",
-     *altered("left (up):\r\n  L3 2001:db8:6::1/64\r\n", "2001:", "fd00:2001:")),
-    ("vpp-mape-26.06", "show ip neighbors left", "", *altered(NEIGHBORS, "left", "left.10")),
-    ("vpp-mape-26.06", "show ip neighbors left", "", *altered(NEIGHBORS, "   S    ", "   D    ")),
-    ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", fib(RULE, VIA), fib(RULE, VIA + "00")),
-    ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", fib(RULE, VIA), fib(RULE, VIA.replace("::2 ", "::22 "))),
-    ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", fib(RULE, VIA),
-     fib("::/0", "2001:db8:7::9 eth9") + fib(RULE, VIA, fib=1)),
+     *replace_words("left (up):\r\n  L3 2001:db8:6::1/64\r\n", "2001:", "fd00:2001:")),
+    ("vpp-mape-26.06", "show ip neighbors left", "", *replace_words(NEIGHBORS, "left", "left.10")),
+    ("vpp-mape-26.06", "show ip neighbors left", "", *replace_words(NEIGHBORS, "   S    ", "   D    ")),
+    ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", format_fib(RULE, VIA), format_fib(RULE, VIA + "00")),
+    ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", format_fib(RULE, VIA), format_fib(RULE, VIA.replace("::2 ", "::22 "))),
+    ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", format_fib(RULE, VIA),
+     format_fib("::/0", "2001:db8:7::9 eth9") + format_fib(RULE, VIA, fib=1)),
     ("vpp-lwb4-26.06", "show ip fib 0.0.0.0/1", "",
-     *altered(fib("0.0.0.0/1", "ipip8676", 4, kind="attached"), "ipip8676", "ipip86760")),
+     *replace_words(format_fib("0.0.0.0/1", "ipip8676", 4, kind="attached"), "ipip8676", "ipip86760")),
     ("vpp-lwb4-26.06", "show ip fib 0.0.0.0/1", "",
-     fib("0.0.0.0/1", "0.0.0.0 ipip8676 (p2p)", 4).replace("        0.0.0.0 ipip", "         ipip"),
-     fib("0.0.0.0/0", "10.0.0.1 eth9", 4) + "0.0.0.0/1 is not ipip8676\n"),
+     format_fib("0.0.0.0/1", "0.0.0.0 ipip8676 (p2p)", 4).replace("        0.0.0.0 ipip", "         ipip"),
+     format_fib("0.0.0.0/0", "10.0.0.1 eth9", 4) + "0.0.0.0/1 is not ipip8676\n"),
     ("vpp-ds-lite-26.06", "show ip6 fib 2001:db8:6::/64", "",
-     *altered(fib("2001:db8:6::/64", "host-left", kind="attached"), "host-left", "host-left.10")),
+     *replace_words(format_fib("2001:db8:6::/64", "host-left", kind="attached"), "host-left", "host-left.10")),
     ("vpp-mape-26.06-started", "show version", "",
      "vpp_main\n" + read_captured("vpp-show-version.txt"), "vpp_main\nno vpp v26 answers\n"),
     ("vpp-mape-26.06-started", "show hardware-interfaces", "name left",
-     *altered(HARDWARE, "01:01", "99:99", "02:01", "01:01")),
-    ("vpp-lwaftr-26.06", "show map domain", "exec", *altered(DOMAINS, "192.0.2.8", "192.0.2.9")),
+     *replace_words(HARDWARE, "01:01", "99:99", "02:01", "01:01")),
+    ("vpp-lwaftr-26.06", "show map domain", "exec", *replace_words(DOMAINS, "192.0.2.8", "192.0.2.9")),
     ("vpp-lwaftr-26.06", "show map domain", "index_of",
-     *altered(SOFTWIRES, "3:0:c000:251:1", "3:0:c000:251:11")),
+     *replace_words(SOFTWIRES, "3:0:c000:251:1", "3:0:c000:251:11")),
     ("vpp-nat44-26.06", "show nat44 summary", "plugin enable", SUMMARY, OFF),
     ("vpp-nat44-26.06", "show nat44 addresses", "",
      POOL.format(pool=ADDRESS, twice=""), POOL.format(pool="", twice=ADDRESS)),
     ("vpp-nat44-26.06", "show nat44 addresses", "",
-     *altered(POOL.format(pool=ADDRESS, twice=""), " independent", ": 7")),
+     *replace_words(POOL.format(pool=ADDRESS, twice=""), " independent", ": 7")),
     ("vpp-nat44-26.06", "show nat44 interfaces", "",
-     *altered("NAT44 interfaces:\r\n left in\r\n right out\r\n", " left", " host-left", " right", " host-right")),
+     *replace_words("NAT44 interfaces:\r\n left in\r\n right out\r\n", " left", " host-left", " right", " host-right")),
     ("vpp-nat44-26.06", "show nat timeouts", "",
      "udp timeout: 3600sec\r\ntcp-established timeout: 7440sec\r\n",
      "other-udp timeout: 3600sec\r\nudp timeout: 300sec\r\n"),
     ("vpp-nat64-26.06", "show nat64 prefix", "",
-     *altered("NAT64 prefix:\r\n 64:ff9b::/96 tenant-vrf 0\r\n", "vrf 0", "vrf 7")),
+     *replace_words("NAT64 prefix:\r\n 64:ff9b::/96 tenant-vrf 0\r\n", "vrf 0", "vrf 7")),
     ("vpp-nat64-26.06", "show nat64 pool", "",
-     *altered("NAT64 pool:\r\n 198.19.0.1\r\n  0 busy udp ports\r\n", "198.19.0.1", "198.19.0.10")),
-    ("vpp-ds-lite-26.06", "show dslite pool", "", *altered("DS-Lite pool:\r\n203.0.113.8\r\n", ".8", ".88")),
+     *replace_words("NAT64 pool:\r\n 198.19.0.1\r\n  0 busy udp ports\r\n", "198.19.0.1", "198.19.0.10")),
+    ("vpp-ds-lite-26.06", "show dslite pool", "", *replace_words("DS-Lite pool:\r\n203.0.113.8\r\n", ".8", ".88")),
     ("vpp-ds-lite-26.06", "aftr-tunnel-endpoint-address", "", "2001:db8:6::1\r\n", "2001:db8:6::10\r\n"),
     ("vpp-npt66-26.06", "show npt66 bindings", "",
-     *altered("[0] internal: fd01:203:405::/48 external: 2001:db8:1::/48\r\n", "1::/48", "1::/48x")),
+     *replace_words("[0] internal: fd01:203:405::/48 external: 2001:db8:1::/48\r\n", "1::/48", "1::/48x")),
     ("vpp-lwb4-26.06", "show ipip tunnel", "",
      IPIP.format(src=LWB4, flags="encap-copy-dscp "),
      IPIP.format(src="2001:db8::77", flags="encap-copy-dscp ") + IPIP.format(src=LWB4, flags="none")),
     ("vpp-lwb4-26.06", "show interface address ipip8676", "",
-     *altered("ipip8676 (up): \r\n  unnumbered, use right\r\n  L3 192.168.19.1/30\r\n", "right", "right.10")),
+     *replace_words("ipip8676 (up): \r\n  unnumbered, use right\r\n  L3 192.168.19.1/30\r\n", "right", "right.10")),
 ]  # fmt: skip
 
 TABLE = [*LINUX, *MODULES, *OPENBSD, *VPP]
@@ -413,7 +413,7 @@ TABLE = [*LINUX, *MODULES, *OPENBSD, *VPP]
     ids=[f"{row[0]}-{row[1].split('/')[-1]}-{number}" for number, row in enumerate(TABLE)],
 )
 def test_check_accepts_the_object_and_rejects_a_look_alike(case, command, done, real, look_alike):
-    check = check_of(case, command, done)
+    check = find_check(case, command, done)
     assert check.find_problem(read(check, real)) is None
     assert check.find_problem(read(check, look_alike)) is not None
     assert check.find_problem("") is not None
@@ -440,7 +440,7 @@ SNAT44 = read_captured("nft-list-table.txt")
     ],
 )  # fmt: skip
 def test_nft_rule_with_different_field_is_foreign(old, new, ours):
-    check = check_of("nftables-nat44", "nft list table ip v6t")
+    check = find_check("nftables-nat44", "nft list table ip v6t")
     assert (check.find_problem(SNAT44.replace(old, new, 1)) is None) == ours
 
 
@@ -466,7 +466,7 @@ def test_vpp_route_of_other_table_is_ignored(table, in_the_way):
     (step,) = [
         s for s in plan_case("vpp-mape-26.06")[2].steps if f"ip route add {RULE}" in s.command
     ]
-    text = fib(RULE, VIA, fib=table).replace("\r", "")
+    text = format_fib(RULE, VIA, fib=table).replace("\r", "")
     shell = f"vppctl() {{ cat; }}; {{ {step.record_command}; }}"
     done = run_shell(shell, text)
     assert bool(done.stdout.strip()) == in_the_way

@@ -37,16 +37,16 @@ def is_refused(technology, version, options):
     return False
 
 
-def siit(**params):
+def make_siit(**params):
     return Siit(SiitParams.model_validate({**OWN, **params}))
 
 
-def mapped(ipv6):
+def make_mapped_siit(ipv6):
     eam = [*OWN["eam"], {"ipv4": "198.19.0.0/24", "ipv6": ipv6}]
-    return siit(eam=eam, prefix=None, ipv4_hosts={"first": "198.19.0.0"})
+    return make_siit(eam=eam, prefix=None, ipv4_hosts={"first": "198.19.0.0"})
 
 
-def nat64(**params):
+def make_nat64(**params):
     return Nat64(Nat64Params(**params))
 
 
@@ -54,20 +54,20 @@ def nat64(**params):
     ("technology", "options", "versions"),
     [
         (Siit(), {}, ()),
-        (nat64(), {}, ()),
-        (siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # behind a prefix of its own
-        (mapped("64:ff9b::/120"), {}, VERSIONS[:5]),
-        (mapped("64:ff9b:1::/120"), {}, VERSIONS[:3]),
-        (mapped("100::/120"), {}, ()),
-        (nat64(prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
-        (nat64(prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
-        (nat64(prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
+        (make_nat64(), {}, ()),
+        (make_siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # behind a prefix of its own
+        (make_mapped_siit("64:ff9b::/120"), {}, VERSIONS[:5]),
+        (make_mapped_siit("64:ff9b:1::/120"), {}, VERSIONS[:3]),
+        (make_mapped_siit("100::/120"), {}, ()),
+        (make_nat64(prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
+        (make_nat64(prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
+        (make_nat64(prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
         # private hosts behind the well-known prefix, and private customers along with a mapping
-        (nat64(prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
-        (nat64(prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
-        (nat64(prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),
-        (siit(prefix="64:ff9b::/96", ipv4_hosts={"first": "198.18.0.2"}, ipv6_hosts={"first": "9.9.9.9"}), {}, ()),
-        (nat64(), {"dynamic_pool": "240.0.0.0/24"}, VERSIONS[:3]),  # a reserved pool
+        (make_nat64(prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
+        (make_nat64(prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
+        (make_nat64(prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),
+        (make_siit(prefix="64:ff9b::/96", ipv4_hosts={"first": "198.18.0.2"}, ipv6_hosts={"first": "9.9.9.9"}), {}, ()),
+        (make_nat64(), {"dynamic_pool": "240.0.0.0/24"}, VERSIONS[:3]),  # a reserved pool
     ],
 )  # fmt: skip
 def test_tayga_of_some_versions_refuses_addresses(technology, options, versions):
@@ -96,16 +96,16 @@ def test_dynamic_pool_without_room_for_a_client_is_rejected():
         make_plan("tayga-nftables", Nat64().make_dut_intent(), dynamic_pool="10.0.0.0/31")
 
 
-def refusal(driver, technology, **options):
+def get_plan_error(driver, technology, **options):
     with pytest.raises(UsageError) as caught:
         make_plan(driver, technology.make_dut_intent(), **options)
     return caught.value
 
 
 def test_jool_refuses_a_udp_timeout_below_two_minutes():
-    assert refusal("jool", nat64(udp_timeout_s=119)).params == {"udp_timeout_s": 120}
-    assert refusal("jool", nat64(), timeout_s=119).dut_params == {"timeout_s": 120}
-    make_plan("jool", nat64(udp_timeout_s=120).make_dut_intent())
+    assert get_plan_error("jool", make_nat64(udp_timeout_s=119)).params == {"udp_timeout_s": 120}
+    assert get_plan_error("jool", make_nat64(), timeout_s=119).dut_params == {"timeout_s": 120}
+    make_plan("jool", make_nat64(udp_timeout_s=120).make_dut_intent())
 
 
 @pytest.mark.parametrize(
@@ -124,17 +124,19 @@ TWO_RELAYS = """\
 """
 
 
-def intent(plugin: str, **given: object):
+def make_intent(plugin: str, **given: object):
     kind = load_technology_type(plugin)
     return kind(kind.params_model(**given)).make_dut_intent()
 
 
-def plan_of(driver: str, plugin: str, options=None, **given: object):
-    return make_plan(driver, intent(plugin, **given), **(options or {}))
+def make_default_plan(driver: str, plugin: str, options=None, **given: object):
+    return make_plan(driver, make_intent(plugin, **given), **(options or {}))
 
 
-def text(*args: object, **given: object) -> str:
-    return "\n".join(f"{step.command}\n{step.text}" for step in plan_of(*args, **given).steps)
+def format_plan_text(*args: object, **given: object) -> str:
+    return "\n".join(
+        f"{step.command}\n{step.text}" for step in make_default_plan(*args, **given).steps
+    )
 
 
 CHAINED_TAYGA = {"parts": {"ce": {"driver": "tayga"}}}
@@ -157,23 +159,23 @@ LONE = {**NO_EA_BITS, "psid": 0x34, "iid_format": "draft"}
     ],
 )  # fmt: skip
 def test_plan_has_the_line_of_the_parameters(driver, plugin, options, params, line):
-    assert line in text(driver, plugin, options, **params)
+    assert line in format_plan_text(driver, plugin, options, **params)
 
 
 def test_tayga_before_0_9_6_refuses_another_lowest_mtu():
     with pytest.raises(UsageError):
-        plan_of("tayga", "siit", {"version": "0.9.2-8"}, lowest_ipv6_mtu=1500)
-    assert "offlink-mtu" not in text("tayga", "siit", {"version": "0.9.2-8"})
+        make_default_plan("tayga", "siit", {"version": "0.9.2-8"}, lowest_ipv6_mtu=1500)
+    assert "offlink-mtu" not in format_plan_text("tayga", "siit", {"version": "0.9.2-8"})
 
 
 def test_vpp_second_lwaftr_address_of_one_ipv4_address_is_refused(tmp_path):
     table = tmp_path / "table"
     table.write_text(TWO_RELAYS)
     with expect_error("unsupported-by-device") as info:
-        plan_of("vpp", "lwaftr", binding_table=str(table))
+        make_default_plan("vpp", "lwaftr", binding_table=str(table))
     assert "2001:db8:6::7" in info.value.message
     assert "snabb-lwaftr" in info.value.hint
-    assert "2001:db8:6::7" in text("snabb-lwaftr", "lwaftr", binding_table=str(table))
+    assert "2001:db8:6::7" in format_plan_text("snabb-lwaftr", "lwaftr", binding_table=str(table))
 
 
 DOMAINS = """\
@@ -198,7 +200,7 @@ DOMAINS = """\
     ],
 )  # fmt: skip
 def test_vpp_read_back_compares_every_domain_and_rule(old, new):
-    steps = plan_of("vpp", "lwaftr", softwires=4, psid_len=1).steps
+    steps = make_default_plan("vpp", "lwaftr", softwires=4, psid_len=1).steps
     checks = [s.check for s in steps if s.check and "show map domain" in s.check.command]
     said = [check.find_problem(DOMAINS.replace(old, new, 1)) for check in checks]
     assert any(said) is (old != new)
@@ -270,7 +272,7 @@ def test_ip6_tunnel_rejects_other_technologies():
 
 def test_ip6_tunnel_is_aftr_side_for_one_b4():
     parts = {"softwire": {"driver": "ip6-tunnel"}}
-    steps = plan_of("chain", "ipv4aas", {"parts": parts}, variant="ds-lite").steps
+    steps = make_default_plan("chain", "ipv4aas", {"parts": parts}, variant="ds-lite").steps
     commands = [s.command for s in steps]
     (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
     assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel

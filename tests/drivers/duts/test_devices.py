@@ -17,9 +17,9 @@ from v6t.intent.device import LinkIntent
 from v6t.tests.expect import expect_error
 
 from . import intents, sshserver
-from .bench import open_bed, traffic_classes
+from .bench import measure_traffic_classes, open_bed
 from .field import wait_until
-from .support import in_lab, missing
+from .support import find_missing_for, in_lab
 
 pytestmark = in_lab
 
@@ -42,7 +42,7 @@ WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": LAB}}}
     ],
 )
 def test_frames_go_through_both_ways(device, way):
-    if package := missing(device, way):
+    if package := find_missing_for(device, way):
         pytest.skip(f"needs {package}")
     intent, src, dst, new_src, new_dst, ttl = FRAMES[device]
     with open_bed(device, intent, **WAYS[way]) as bed:
@@ -83,9 +83,9 @@ COPIED = {
     ],
 )
 def test_traffic_class_is_translated_correctly(plugin, device, seen):
-    if package := missing(device, "directly"):
+    if package := find_missing_for(device, "directly"):
         pytest.skip(f"needs {package}")
-    ((why, told),) = traffic_classes(plugin, [(0xB9, 0xB9)], dut=device).values()
+    ((why, told),) = measure_traffic_classes(plugin, [(0xB9, 0xB9)], dut=device).values()
     assert why == ""
     assert {what for what in told if "TOS" in what or "traffic class" in what} == seen
 

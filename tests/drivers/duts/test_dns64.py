@@ -9,7 +9,7 @@ from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.trials.queries import Queries
 from v6t.trials.trial import Trial
 
-from .support import in_lab, missing
+from .support import find_missing_for, in_lab
 
 pytestmark = in_lab
 SERVERS = ("bind9", "knot-resolver", "pdns-recursor", "unbound")
@@ -21,7 +21,7 @@ class Asking:
     """A server between the tester's ports."""
 
     def __init__(self, server: str, threads: int = 1, **params: str) -> None:
-        if package := missing(server, "directly"):
+        if package := find_missing_for(server, "directly"):
             pytest.skip(f"needs {package}")
         own = {"threads": str(threads)} if threads > 1 else {}
         self.setup = resolve_setup(plugin="dns64", dut=server, params=params, dut_params=own)

@@ -8,13 +8,13 @@ pytestmark = over_ssh
 ELSEWHERE = {"kind": "trex", "options": {"start": "never", "trex_dir": "/nowhere"}}
 
 
-def bed(site, driver="linux-router", **options):
+def write_testbed(site, driver="linux-router", **options):
     path = site.testbed(driver, **options)
     path.write_text(json.dumps({**json.loads(path.read_text()), "tester": ELSEWHERE}))
     return path
 
 
-def looked(site, path, *words):
+def find_device_findings(site, path, *words):
     done = site.v6t(
         "doctor", "--testbed", path, "--json", *words, status=3
     )  # there is no such TRex
@@ -23,7 +23,7 @@ def looked(site, path, *words):
 
 def test_a_device_that_can_be_used(site):
     before = site.state()
-    rows = looked(site, bed(site), "--plugin", "ipv4-router")
+    rows = find_device_findings(site, write_testbed(site), "--plugin", "ipv4-router")
     assert {state for state, _ in rows} == {"ok"}
     said = "\n".join(text for _, text in rows)
     assert "logged in" in said
@@ -35,20 +35,20 @@ def test_a_device_that_can_be_used(site):
 
 
 def test_a_device_that_cannot(site):
-    assert "MAC" in looked(site, bed(site, left="right-cable"))[-1][1]
-    rows = looked(site, bed(site, left="mgmt"))
+    assert "MAC" in find_device_findings(site, write_testbed(site, left="right-cable"))[-1][1]
+    rows = find_device_findings(site, write_testbed(site, left="mgmt"))
     assert rows[-1][0] == "missing"
     assert "left interface mgmt" in rows[-1][1]
-    path = bed(site, "nftables", ssh={"port": 9})
-    ((state, text),) = looked(site, path)
+    path = write_testbed(site, "nftables", ssh={"port": 9})
+    ((state, text),) = find_device_findings(site, path)
     assert state == "missing"
     assert "cannot be reached" in text
 
 
 def test_locked_or_configured_device_gives_notes(site):
-    path = bed(site, undo_after_s=0)
+    path = write_testbed(site, undo_after_s=0)
     site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router")
-    rows = looked(site, path)
+    rows = find_device_findings(site, path)
     assert "note" in {state for state, _ in rows}, rows
     site.v6t("dut", "rollback", "--testbed", path)
 

@@ -11,13 +11,13 @@ from v6t.tests.needs import needs_lab
 
 from . import intents
 from .field import wait_until
-from .support import DUMMY, FORWARDING, missing, run_v6t
+from .support import DUMMY, FORWARDING, find_missing_for, run_v6t
 
 ROUTER = ("--plugin", "ipv4-router")
-LACKING = missing("nftables", "over ssh")
+LACKING = find_missing_for("nftables", "over ssh")
 
 
-def on_device(test):
+def mark_device_test(test):
     return pytest.mark.lab(pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")(test))
 
 
@@ -91,7 +91,7 @@ def make_dut(server, tmp_path, driver, **options):
     return run
 
 
-def rolling_back(server, run):
+def with_rollback(server, run):
     """Yield ``v6t dut``; undo at the end what a test has left configured."""
     yield run
     if server.has_record:
@@ -100,33 +100,33 @@ def rolling_back(server, run):
 
 @pytest.fixture
 def dut(server, tmp_path):
-    yield from rolling_back(server, make_dut(server, tmp_path, "nftables"))
+    yield from with_rollback(server, make_dut(server, tmp_path, "nftables"))
 
 
 @pytest.fixture
 def quick(server, tmp_path):
     """Provide ``v6t dut`` for a configuration of two steps."""
     steps = [DUMMY, FORWARDING]
-    yield from rolling_back(server, make_dut(server, tmp_path, "command", base=False, steps=steps))
+    yield from with_rollback(server, make_dut(server, tmp_path, "command", base=False, steps=steps))
 
 
-def state(server):
+def read_state(server):
     return server.shell(
         "ip -o addr | sed 's/ tentative//'; ip route; ip -6 route; ip neigh; nft list ruleset; ls /run/v6t 2>/dev/null; "
         "sysctl -a 2>/dev/null -r 'net.ipv[46].conf.*(forwarding|rp_filter|send_redirects)$'; true"
     )
 
 
-@on_device
+@mark_device_test
 def test_device_is_compared_configured_flushed_and_rolled_back(server, dut):
     nat44 = ("--plugin", "nat44")
-    before = state(server)
+    before = read_state(server)
     assert "not configured by v6t" in dut("status", *nat44).out
-    assert "to change" in compared(dut("compare", *nat44, "--json", status=7)).values()
-    assert state(server) == before
+    assert "to change" in get_step_states(dut("compare", *nat44, "--json", status=7)).values()
+    assert read_state(server) == before
     dut("commit", *nat44)
     assert "snat to 198.19.0.1" in server.shell("nft list table ip v6t")
-    states = compared(dut("compare", *nat44, "--json"))
+    states = get_step_states(dut("compare", *nat44, "--json"))
     assert set(states.values()) == {"present"}
     server.shell("sysctl -q -w net.netfilter.nf_conntrack_udp_timeout=31")
     text = " ".join(dut("compare", *nat44, status=7).out.split())
@@ -143,17 +143,17 @@ def test_device_is_compared_configured_flushed_and_rolled_back(server, dut):
     assert "keeps no session" in dut("flush", *nat44).out
     assert "connections: undone" in dut("rollback").out  # without the technology
     assert "nothing" in dut("rollback").out
-    assert state(server) == before
+    assert read_state(server) == before
 
 
-def compared(done):
+def get_step_states(done):
     """Return the states of the steps by their numbers."""
     return {s["number"]: s["state"] for s in json.loads(done.out)["steps"]}
 
 
-@on_device
+@mark_device_test
 def test_commit_that_is_not_confirmed_is_rolled_back(server, quick):
-    before = state(server)
+    before = read_state(server)
     quick("commit", *ROUTER, "--revert-in", "10")
     found = json.loads(quick("status", "--json").out)
     assert 0 <= found["rollback_in_s"] <= 10
@@ -163,10 +163,10 @@ def test_commit_that_is_not_confirmed_is_rolled_back(server, quick):
     )
     assert quick("confirm", status=4).code == "rollback-timer-failed"
     quick("rollback")
-    assert state(server) == before
+    assert read_state(server) == before
 
 
-@on_device
+@mark_device_test
 def test_commit_that_is_confirmed_stays(quick):
     quick("commit", *ROUTER, "--revert-in", "60")
     quick("confirm")
@@ -177,7 +177,7 @@ def test_commit_that_is_confirmed_stays(quick):
     assert quick("confirm", status=4).code == "not-configured"
 
 
-@on_device
+@mark_device_test
 def test_commit_that_did_not_finish_or_was_undone_is_not_confirmed(server, quick):
     quick("commit", *ROUTER)
     server.shell("cp /run/v6t/progress /run/kept; sed -i '2,$d' /run/v6t/progress")
@@ -199,12 +199,12 @@ TCP_RULE = (
 
 @pytest.fixture
 def iptables(server, tmp_path):
-    if package := missing("iptables", "over ssh"):
+    if package := find_missing_for("iptables", "over ssh"):
         pytest.skip(f"needs {package}")
-    yield from rolling_back(server, make_dut(server, tmp_path, "iptables"))
+    yield from with_rollback(server, make_dut(server, tmp_path, "iptables"))
 
 
-@on_device
+@mark_device_test
 def test_iptables_rule_that_an_operator_deleted_does_not_fail_the_rollback(server, iptables):
     iptables("commit", "--plugin", "nat44")
     server.shell(f"iptables -w -t nat -D {TCP_RULE}")
@@ -212,7 +212,7 @@ def test_iptables_rule_that_an_operator_deleted_does_not_fail_the_rollback(serve
     assert "--comment v6t" not in server.shell("iptables -t nat -S POSTROUTING")
 
 
-@on_device
+@mark_device_test
 def test_iptables_rule_of_an_operator_blocks_the_step_of_its_protocol(server, iptables):
     server.shell(f"iptables -w -t nat -A {TCP_RULE}")
     done = iptables("commit", "--plugin", "nat44", status=4)
@@ -221,25 +221,25 @@ def test_iptables_rule_of_an_operator_blocks_the_step_of_its_protocol(server, ip
     server.shell(f"iptables -w -t nat -D {TCP_RULE}")  # fails if v6t has deleted it
 
 
-@on_device
+@mark_device_test
 def test_foreign_configuration_is_replaced_only_on_request(server, quick):
-    def edit(pattern):
+    def edit_record(pattern):
         server.shell(f"sed -i '{pattern}' /run/v6t/record.json")
 
     taken = 's/"owner": "[^ ]*/"owner": "alice@elsewhere/'
     assert quick("flush", *ROUTER, status=4).code == "not-configured"
     quick("commit", *ROUTER)
-    edit(taken)
+    edit_record(taken)
     assert quick("commit", *ROUTER, status=4).code == "changed-by-another-owner"
     assert "rolling back what" in quick("commit", *ROUTER, "--replace").err
-    edit(taken)
+    edit_record(taken)
     server.shell("sh /run/v6t/undo.sh")
     assert "rolling back what" in quick("commit", *ROUTER).err
-    edit('s/"technology": "ipv4-router"/"technology": "siit"/')
+    edit_record('s/"technology": "ipv4-router"/"technology": "siit"/')
     assert quick("flush", *ROUTER, status=4).code == "not-configured"
 
 
-@on_device
+@mark_device_test
 def test_compare_and_status_work_without_lock(server, dut):
     held = server.inside.hold(
         'mkdir -p /run/v6t; ln -s "$$ alice@elsewhere process 1" /run/v6t/lock; echo ok; cat; '
@@ -252,7 +252,7 @@ def test_compare_and_status_work_without_lock(server, dut):
     wait_until(lambda: "lock" not in server.shell("ls /run/v6t"), "its end")
 
 
-@on_device
+@mark_device_test
 @pytest.mark.parametrize(
     ("theirs", "code"),
     [
@@ -265,17 +265,17 @@ def test_compare_and_status_work_without_lock(server, dut):
 )
 def test_foreign_table_is_left_alone(theirs, code, server, dut):
     server.shell(f"nft '{theirs}'")
-    before = state(server)
+    before = read_state(server)
     if code == "foreign-configuration":
         done = dut("compare", "--plugin", "nat44", "--json", status=7)
-        assert "belongs to somebody else" in compared(done).values()
+        assert "belongs to somebody else" in get_step_states(done).values()
     done = dut("commit", "--plugin", "nat44", status=4)
     assert done.code == code
-    assert state(server) == before
+    assert read_state(server) == before
     server.shell("nft flush ruleset")
 
 
-@on_device
+@mark_device_test
 def test_verify_in_lab_rejects_remote_device(dut):
     done = dut("verify", "--plugin", "nat44", status=2)
     assert done.code == "unsupported-by-device"
@@ -287,7 +287,7 @@ def test_verify_in_lab_rejects_remote_device(dut):
     ("plugin", "driver"), [("nat64", "tayga-nftables"), ("ipv6-router", "linux-router")]
 )
 def test_verify_reads_back_and_sends_frames_in_both_directions(plugin, driver):
-    if package := missing(driver, "directly"):
+    if package := find_missing_for(driver, "directly"):
         pytest.skip(f"needs {package}")
     done = v6t("dut", "verify", "--plugin", plugin, "--driver", driver)
     assert done.status == 0, done.err
@@ -301,7 +301,7 @@ def test_verify_reads_back_and_sends_frames_in_both_directions(plugin, driver):
 @pytest.mark.lab
 @needs_lab
 def test_verify_detects_device_that_forwards_nothing(tmp_path):
-    if package := missing("linux-router", "directly"):
+    if package := find_missing_for("linux-router", "directly"):
         pytest.skip(f"needs {package}")
     path = tmp_path / "testbed.yaml"
     path.write_text(

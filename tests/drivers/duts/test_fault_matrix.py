@@ -140,7 +140,7 @@ def sites():
 def site(sites, tmp_path_factory):
     """Provide the site, or a new one after a cell that failed: its device may not be restored."""
     if not sites:
-        sites.append(_built(tmp_path_factory.mktemp("field")))
+        sites.append(_build_site(tmp_path_factory.mktemp("field")))
     (found,) = sites
     found.clean = False
     yield found
@@ -149,7 +149,7 @@ def site(sites, tmp_path_factory):
         found.close()
 
 
-def _built(directory):
+def _build_site(directory):
     made = field.Field("matrix", directory)
     made.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
     # iptables leaves its tables' empty chains when it was used once
@@ -161,16 +161,16 @@ def _built(directory):
         for chain in used:
             line = f"{program} -t {chain.replace(' ', ' -{} ')} -j ACCEPT"
             made.device.shell(f"{line.format('A')} && {line.format('D')}")
-    made.before = state(made)
+    made.before = read_state(made)
     return made
 
 
-def state(site):
+def read_state(site):
     # what was taken and has come back is the last of its kind
     return sorted(line for line in site.device.shell(STATE).splitlines() if line not in OURS)
 
 
-def do(site, fault, session):
+def inject(site, fault, session):
     """Make it happen."""
     if fault == "the session is killed":
         site.device.drop()
@@ -187,20 +187,20 @@ def do(site, fault, session):
         )
         if "busy" in said:
             session.rollback()
-            site.clean = state(site) == site.before
+            site.clean = read_state(site) == site.before
             pytest.skip("this device has a log there, which it writes to")
     else:
         with expect_error("device-busy"):
-            another(site, fault, session.intent, session.driver.name).open()
+            make_other_session(site, fault, session.intent, session.driver.name).open()
 
 
-def settled(site):
+def is_settled(site):
     """Check whether the device's timer is absent or has fired, without starting a process."""
     timer = Path(f"/proc/{site.device.pid}/root{DISK}/v6t/guard")
     return not timer.exists() or (timer / "fired").exists()
 
 
-def mend(site, fault):
+def repair(site, fault):
     """Repair the fault as an operator would."""
     if fault == "the disk is full":
         site.device.shell(f"rm -f {DISK}/filler")
@@ -212,17 +212,17 @@ def mend(site, fault):
         site.configure_sshd(field.SSHD)
 
 
-def made_by(name, options):
+def make_matrix_driver(name, options):
     """Make the driver of one of :data:`DEVICES` or :data:`BUILT`."""
     kind = name.partition(",")[0]
-    program = matrix.program(kind) if kind in BUILT else ""
+    program = matrix.find_program(kind) if kind in BUILT else ""
     given = {"program": program} if program else {}
     return make_driver(kind, {**options, **OPTIONS.get(kind, {}), **given})
 
 
-def another(site, fault, intent, name):
+def make_other_session(site, fault, intent, name):
     transport = FaultyTransport(site, fault)
-    made = Session(made_by(name, transport.options), transport, intent)
+    made = Session(make_matrix_driver(name, transport.options), transport, intent)
     made.owner = "somebody@elsewhere process 1"
     return made
 
@@ -235,15 +235,17 @@ def attempt(work):
     return ""
 
 
-def chosen():
+def select_cells():
     """List the selected cells, each at one of the sites."""
     if ":" in CELLS:
-        found = cells(DEVICES | BUILT)[slice(*(int(n) if n else None for n in CELLS.split(":")))]
+        found = list_cells(DEVICES | BUILT)[
+            slice(*(int(n) if n else None for n in CELLS.split(":")))
+        ]
     elif CELLS == "all":
-        found = cells(DEVICES | BUILT)
+        found = list_cells(DEVICES | BUILT)
     else:
         dice = random.Random(int(os.environ.get("V6T_SEED", "16")))
-        found = dice.sample(cells(DEVICES), int(CELLS))
+        found = dice.sample(list_cells(DEVICES), int(CELLS))
     return [
         pytest.param(*cell, marks=pytest.mark.xdist_group(f"fault-matrix-{site}"))
         for number, cell in enumerate(found)
@@ -251,11 +253,11 @@ def chosen():
     ]
 
 
-def cells(devices):
+def list_cells(devices):
     """List every driver, fault, phase and step."""
     found = []
     for name, intent in devices.items():
-        driver = made_by(name, {})
+        driver = make_matrix_driver(name, {})
         plan = driver.plan(intent, driver.make_example_facts(intent))
         many = {
             "commit": len(plan.steps) + 3,
@@ -280,7 +282,7 @@ def test_every_driver_is_tried_or_left_out_by_name():
     assert set(re.findall(r"`([\w-]+)`", said)) == set(LEFT_OUT)
 
 
-@pytest.mark.parametrize(("name", "fault", "phase", "step"), chosen())
+@pytest.mark.parametrize(("name", "fault", "phase", "step"), select_cells())
 def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch):
     intent = (DEVICES | BUILT)[name]
     if lacking := matrix.find_missing("embedded", matrix.Row(name.partition(",")[0], "", "")):
@@ -289,21 +291,21 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
     monkeypatch.setattr("v6t.drivers.duts.session.transaction.TIMER_MARGIN_S", 4.0)
     before = site.before
     transport = FaultyTransport(site, fault)
-    session = Session(made_by(name, transport.options), transport, intent)
+    session = Session(make_matrix_driver(name, transport.options), transport, intent)
     session.open()
     try:
         if phase == "commit":
-            transport.arm(step, lambda: do(site, fault, session))
+            transport.arm(step, lambda: inject(site, fault, session))
             told = attempt(session.commit)
         else:
             session.commit()
             if phase != "rollback":
                 session.verify()
-            transport.arm(step, lambda: do(site, fault, session))
+            transport.arm(step, lambda: inject(site, fault, session))
             told = attempt(getattr(session, phase))
         if not transport.happened:
             session.rollback()
-            site.clean = state(site) == before
+            site.clean = read_state(site) == before
             pytest.skip(f"{phase} has no command {step}")
         if fault == "a second operator":
             assert told == "", "a foreign attempt is harmless"
@@ -311,14 +313,14 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
         session.close()
     if fault in CUTS and phase != "rollback":
         # no login is possible: the device's timer restores it, unless nothing was changed yet
-        wait_until(lambda: settled(site), "the device's own timer", 60)
-        assert state(site) == before
-    mend(site, fault)
-    if state(site) != before:
+        wait_until(lambda: is_settled(site), "the device's own timer", 60)
+        assert read_state(site) == before
+    repair(site, fault)
+    if read_state(site) != before:
         told = told or "it stands, as it should: nothing failed"
         if fault in CUTS:
-            wait_until(lambda: settled(site), "the device's own timer, which is at work", 60)
-        last = another(site, fault, intent, name)
+            wait_until(lambda: is_settled(site), "the device's own timer, which is at work", 60)
+        last = make_other_session(site, fault, intent, name)
         # a router that has just come back may report for a moment that there is no route
         wait_until(lambda: attempt(last.open) == "", "a login", 30)
         try:
@@ -326,6 +328,6 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
         finally:
             last.close()
         assert done == "", (told, done)
-    assert sorted(set(state(site)) ^ set(before)) == [], told
+    assert sorted(set(read_state(site)) ^ set(before)) == [], told
     site.device.shell(f"rm -rf {DISK}/v6t")
     site.clean = True

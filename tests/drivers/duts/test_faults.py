@@ -83,7 +83,7 @@ def device(server, make_session, monkeypatch):
     return partial(make_session, OPTIONS, command_deadline_s=1.5, connect_deadline_s=2.0)
 
 
-def heal(server):
+def repair(server):
     """Repair sshd after the fault, as an operator would."""
     for name in ("authorized_keys", "hostkey"):
         text = (server.directory / name).read_text()
@@ -92,24 +92,24 @@ def heal(server):
     server.listen()
 
 
-def state(server):
+def read_state(server):
     return [line for line in server.shell(STATE).splitlines() if line not in ("lock", "beat")]
 
 
-def arm(server, fault, phase):
+def arm_fault(server, fault, phase):
     at = {"verify": "verify", "flush": "flush"}.get(phase, phase)
     server.shell(f"echo '{fault}' >/run/fault-kind; echo {at} >/run/fault-at")
 
 
-def at_connect(server, fault, tmp_path):
+def make_failing_options(server, fault, tmp_path):
     """Return options with which the fault is present before the first command."""
     if fault == "refused":
         return {"inner_port": 2222}
     if fault == "authentication failure":
-        sshserver.ssh_keygen(tmp_path / "id")
+        sshserver.generate_key(tmp_path / "id")
         return {"identity": (str(tmp_path / "id"),)}
     if fault == "changed host key":
-        sshserver.ssh_keygen(tmp_path / "host")
+        sshserver.generate_key(tmp_path / "host")
         kind, key = (tmp_path / "host.pub").read_text().split()[:2]
         (tmp_path / "known").write_text(f"localhost {kind} {key}\n")
         return {"known_hosts": str(tmp_path / "known")}
@@ -118,21 +118,21 @@ def at_connect(server, fault, tmp_path):
 
 @pytest.mark.parametrize(("phase", "fault"), CELLS)
 def test_a_fault_after_the_login(server, device, fault, phase):
-    before = state(server)
+    before = read_state(server)
     session = device()
     session.open()
     if phase == "commit":
-        arm(server, fault, phase)
+        arm_fault(server, fault, phase)
         outcome, told = attempt(session.commit)
     else:
         session.commit()
-        arm(server, fault, phase)
+        arm_fault(server, fault, phase)
         work = {"verify": session.verify, "flush": session.flush, "rollback": session.rollback}
         outcome, told = attempt(work[phase])
     assert server.shell("ls /run/fault-at 2>/dev/null || true") == "", "the fault did not happen"
     if outcome == "done" and phase != "rollback":
         found = IGNORED
-    elif state(server) == before:
+    elif read_state(server) == before:
         found = RESTORED
     else:
         found = REPORTED
@@ -140,36 +140,36 @@ def test_a_fault_after_the_login(server, device, fault, phase):
         assert "v6t dut rollback" in told
     session.close()
     if fault in BREAKS_SSHD:
-        heal(server)
+        repair(server)
     assert found == OUTCOMES[fault][phase], told
     if found == RESTORED:
         return
     again = device()
     again.open()
     again.rollback()
-    assert state(server) == before
+    assert read_state(server) == before
 
 
 @pytest.mark.parametrize("fault", OUTCOMES)
 def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
-    before = state(server)
-    session = device(**at_connect(server, fault, tmp_path))
+    before = read_state(server)
+    session = device(**make_failing_options(server, fault, tmp_path))
     if fault not in BREAKS_SSHD:
         monkeypatch.setattr(
             "v6t.drivers.duts.session.connection.build_lock_script",
             lambda *_: "sh /run/fault connect",
         )
         monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_DEADLINE_S", 1.0)
-        arm(server, fault, "connect")
+        arm_fault(server, fault, "connect")
     outcome, told = attempt(session.open)
     assert outcome == "failed"
     assert told
-    assert state(server) == before
+    assert read_state(server) == before
     assert OUTCOMES[fault]["connect"] == UNTOUCHED
 
 
 def test_undo_script_restores_device_without_v6t(server, device, tmp_path):
-    before = state(server)
+    before = read_state(server)
     session = device()
     session.open()
     session.commit()
@@ -177,12 +177,12 @@ def test_undo_script_restores_device_without_v6t(server, device, tmp_path):
     session.close()
     server.shell("sh /run/v6t/undo.sh")
     server.shell("sh /run/v6t/undo.sh")
-    changed = [line for line in state(server) if line not in ("record.json", "undo.sh")]
+    changed = [line for line in read_state(server) if line not in ("record.json", "undo.sh")]
     assert [line for line in changed if line not in ("progress", "undone")] == before
 
 
 def test_other_process_restores_device_of_killed_one(server, device, caplog):
-    before = state(server)
+    before = read_state(server)
     first = device()
     first.open()
     first.commit()
@@ -197,7 +197,7 @@ def test_other_process_restores_device_of_killed_one(server, device, caplog):
     assert "is undone" in said[1]
     assert "configured as ipv4-router in 3 steps" in said[2]
     second.rollback()
-    assert state(server) == before
+    assert read_state(server) == before
 
 
 def test_invalid_utf8_in_survey_is_accepted(server, device, monkeypatch):

@@ -30,7 +30,7 @@ WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
 PLUGIN = ("--plugin", "ipv4-router")
 
 
-def step(script, undo="", **more):
+def make_step(script, undo="", **more):
     """Make a custom step that runs a script stored on the device."""
     return {"command": f"sh /run/{script}", "why": f"/run/{script}", "undo": undo, **more}
 
@@ -50,21 +50,21 @@ def device(site):
     yield site
     site.mend()
     if site.device.has_record:
-        site.v6t("dut", "rollback", "--testbed", bed(site, []), *PLUGIN)
+        site.v6t("dut", "rollback", "--testbed", write_testbed(site, []), *PLUGIN)
     assert site.state() == before
 
 
-def bed(site, steps, limit=LIMIT_S, **more):
+def write_testbed(site, steps, limit=LIMIT_S, **more):
     ssh = {"connect_deadline_s": 2.0, "command_deadline_s": 15.0}
     options = {"base": False, "steps": [DUMMY, *steps], "undo_after_s": limit, **more}
     return site.testbed("command", ssh=ssh, **options)
 
 
-def reached(site):
+def has_reached_mark(site):
     return "here" in site.device.shell("cat /run/reached 2>/dev/null || true")
 
 
-def clients(site) -> list[str]:
+def list_ssh_clients(site) -> list[str]:
     """Return the command lines of the operator's processes that mention ssh."""
     there = os.readlink(f"/proc/{site.operator.pid}/ns/net")
     found = []
@@ -76,14 +76,16 @@ def clients(site) -> list[str]:
     return found
 
 
-def configured(site):
+def is_configured(site):
     return "v6tdummy" in site.device.shell("ip -o link")
 
 
 def test_configuration_that_cuts_session_is_undone_by_timer(device):
     """No operator helps: v6t waits for the device's timer, logs in again and checks."""
     before = device.state()
-    path = bed(device, [step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)])
+    path = write_testbed(
+        device, [make_step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)]
+    )
     said = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
     assert f"{LIMIT_S} s" in said
     assert device.state() == before
@@ -92,12 +94,12 @@ def test_configuration_that_cuts_session_is_undone_by_timer(device):
 def test_route_lost_during_commit_is_restored(device):
     """The route stays cut; the console shows that the device is restored."""
     before = device.state()
-    path = bed(device, [step("waits", deadline_s=5)])
+    path = write_testbed(device, [make_step("waits", deadline_s=5)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_until(lambda: reached(device), "the step that waits")
-    assert configured(device)
+    wait_until(lambda: has_reached_mark(device), "the step that waits")
+    assert is_configured(device)
     device.cut()
-    wait_until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
+    wait_until(lambda: device.state() == add_record_files(before, device), "all is undone")
     said = "".join(v6t.communicate(timeout=90))
     assert v6t.returncode == 4
     assert f"{LIMIT_S} s" in said
@@ -107,7 +109,7 @@ def test_route_lost_during_commit_is_restored(device):
     assert "after 3 s of silence" in device.v6t("dut", "status", "--testbed", path, *PLUGIN)
 
 
-def before_but_for_the_record(before, site):
+def add_record_files(before, site):
     """Add the files of the undo record, if kept, to an earlier state of the device."""
     kept = [
         line
@@ -119,14 +121,14 @@ def before_but_for_the_record(before, site):
 
 def test_killed_commit_is_undone_by_timer(device):
     before = device.state()
-    path = bed(device, [step("waits", deadline_s=60)])
+    path = write_testbed(device, [make_step("waits", deadline_s=60)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_until(lambda: reached(device), "the step that waits")
-    assert clients(device)
+    wait_until(lambda: has_reached_mark(device), "the step that waits")
+    assert list_ssh_clients(device)
     v6t.kill()
-    wait_until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
+    wait_until(lambda: device.state() == add_record_files(before, device), "all is undone")
     said = "".join(v6t.communicate(timeout=90))
-    wait_until(lambda: clients(device) == [], "no ssh is left")
+    wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
     assert v6t.returncode == -signal.SIGKILL, said
     assert "is configured" not in said
 
@@ -135,14 +137,16 @@ def test_killed_commit_is_undone_by_timer(device):
 def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     """It executes no further step, and undoes nothing of the other's."""
     device.device.shell("cat >/run/late", "touch /run/too-late\n")
-    path = bed(device, [step("waits", deadline_s=60), step("late", "rm -f /run/too-late")])
+    path = write_testbed(
+        device, [make_step("waits", deadline_s=60), make_step("late", "rm -f /run/too-late")]
+    )
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: has_reached_mark(device), "the step that waits")
     v6t.send_signal(signal.SIGSTOP)
     if not hangs:
         device.device.shell("touch /run/go")
-    wait_until(lambda: not configured(device), "the timer")
-    path = bed(device, [])
+    wait_until(lambda: not is_configured(device), "the timer")
+    path = write_testbed(device, [])
     assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
     wait_until(lambda: "timer.sh" not in device.device.processes(), "the timers end")
     theirs = device.state()
@@ -154,16 +158,18 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     ended = "sh /run/waits' failed" if hangs else "the lock on the device is no longer this v6t's"
     assert ended in said
     assert "too-late" not in device.device.shell("ls /run")
-    assert configured(device)
+    assert is_configured(device)
     assert device.state() == theirs
-    wait_until(lambda: clients(device) == [], "no ssh is left")
+    wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
 
 
 def test_device_without_working_timer_is_not_changed(device):
     before = device.state()
     device.device.shell("mount --bind /bin/false /usr/bin/setsid")
     try:
-        said = device.v6t("dut", "commit", "--testbed", bed(device, []), *PLUGIN, status=4)
+        said = device.v6t(
+            "dut", "commit", "--testbed", write_testbed(device, []), *PLUGIN, status=4
+        )
     finally:
         device.device.shell("umount /usr/bin/setsid; rm -rf /run/v6t/guard")
     assert "[rollback-timer-failed]" in said
@@ -197,7 +203,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
     v6t = warm.Process(words, stderr=subprocess.PIPE)
     try:
-        wait_until(lambda: trials(out) or v6t.poll() is not None, "a trial", 120)
+        wait_until(lambda: count_trials(out) or v6t.poll() is not None, "a trial", 120)
         assert v6t.poll() is None, v6t.communicate()
         inside = NamespaceTransport(lab.find_pid())
         assert "192.168.18.1" in inside.run("ip addr show dev left").out
@@ -205,11 +211,11 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         wait_until(
             lambda: "192.168.18.1" not in inside.run("ip addr show dev left").out, "the timer"
         )
-        known = trials(out)
+        known = count_trials(out)
         wait_until(lambda: v6t.poll() is not None, "the run's end", 120)
         said = v6t.communicate()[1]
         assert v6t.returncode == 4, said
-        assert trials(out) <= known + 1
+        assert count_trials(out) <= known + 1
         assert json.loads((out / "results.json").read_text())["status"] == "running"
     finally:
         if v6t.poll() is None:
@@ -218,7 +224,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         lab.stop()
 
 
-def trials(out: Path) -> int:
+def count_trials(out: Path) -> int:
     """Count the trials through the device, without those of the tester's own capacity."""
     try:
         return (out / "journal.jsonl").read_bytes().count(b'"key":"throughput')

@@ -61,7 +61,7 @@ HINTS = [
 ]
 
 
-def command_of(technology, driver, wrong):
+def make_command(technology, driver, wrong):
     words = ["--plugin", technology, "--dut", driver]
     for text in wrong:
         flag, own = ("--set-dut", text[4:]) if text.startswith("dut:") else ("--set", text)
@@ -72,7 +72,7 @@ def command_of(technology, driver, wrong):
 @pytest.mark.parametrize("case", HINTS, ids=" ".join)
 def test_hint_of_a_refusal_is_an_option_that_works(case, snapshot):
     technology, driver, *wrong = case
-    expect_working_hint(command_of(technology, driver, wrong), snapshot)
+    expect_working_hint(make_command(technology, driver, wrong), snapshot)
 
 
 def expect_working_hint(command, snapshot):
@@ -89,13 +89,13 @@ def test_unsupported_technology_error_names_supporting_drivers(number, technolog
     unable = [name for name in drivers() if name not in able and list_technologies(name)]
     hint = f"drivers for {technology}: {', '.join(list_compatible_drivers(technology)) or 'none'}"
     for driver in unable[number % 5 :: 5]:  # each driver with some technologies
-        refused = v6t(*command_of(technology, driver, []))
+        refused = v6t(*make_command(technology, driver, []))
         assert refused.status == 2
         assert hint in refused.err or "drivers for" not in refused.err
 
 
 def test_reference_device_refusal_of_stateful_technology_names_drivers():
-    refused = v6t(*command_of("nat64", "reference", []))
+    refused = v6t(*make_command("nat64", "reference", []))
     assert refused.code == "missing-reference"
     assert "drivers for nat64: " in refused.err
 
@@ -108,7 +108,7 @@ def test_plan_without_device_does_not_name_the_reference_device():
 
 
 def test_refused_chain_part_suggests_no_other_dut_driver():
-    refused = v6t(*command_of("ipv4aas", "chain", ["dut:parts.clat.driver=nftables"]))
+    refused = v6t(*make_command("ipv4aas", "chain", ["dut:parts.clat.driver=nftables"]))
     assert refused.code == "unsupported-technology"
     assert "drivers for" not in refused.err
 
@@ -123,7 +123,7 @@ def test_missing_nat46_module_error_names_its_source():
         driver.check_device(intent, lacking)
     assert "https://github.com/" in told.value.hint
     assert "--set-dut module=FILE" in told.value.hint
-    v6t_takes_it = v6t(*command_of("siit", "nat46", ["dut:module=/nowhere/nat46.ko"]))
+    v6t_takes_it = v6t(*make_command("siit", "nat46", ["dut:module=/nowhere/nat46.ko"]))
     assert v6t_takes_it.status == 0, v6t_takes_it.err
     asked = run_shell(driver.get_survey_commands()["module"])
     assert asked.stdout in ("none\n", "/sys/module/nat46\n")

@@ -54,7 +54,7 @@ class StoppedWithin(LocalTransport):
         return super().run(command, text, deadline_s)
 
 
-def session(place, transport):
+def make_directory_session(place, transport):
     """Make a session with a device that is a directory: two files are its configuration."""
     steps = [
         {
@@ -72,12 +72,12 @@ def session(place, transport):
     return Session(driver, transport, ROUTER4)
 
 
-def found(place):
+def list_files(place):
     """List v6t's files on the device, without its empty directory."""
     return sorted(p.name for p in place.rglob("*") if p.name != "state")
 
 
-def apply(monkeypatch, device):
+def run_commit(monkeypatch, device):
     """Run ``v6t dut commit`` on it."""
     monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
     return dut.commit(SimpleNamespace(rollback_command="this"))
@@ -96,16 +96,16 @@ def test_interrupted_commit_is_rolled_back(tmp_path, monkeypatch):
     for after in count(1):
         place = tmp_path / str(after)
         place.mkdir()
-        device = session(place, Stopped(after))
-        if not is_stopped(partial(apply, monkeypatch, device)):
+        device = make_directory_session(place, Stopped(after))
+        if not is_stopped(partial(run_commit, monkeypatch, device)):
             break
-        assert found(place) == [], f"after {after} commands"
+        assert list_files(place) == [], f"after {after} commands"
     assert after > 10
-    assert {"one", "two", "record.json"} <= set(found(place))
+    assert {"one", "two", "record.json"} <= set(list_files(place))
 
 
 def test_commit_interrupted_during_message_is_rolled_back(tmp_path, monkeypatch):
-    device = session(tmp_path, LocalTransport("a machine"))
+    device = make_directory_session(tmp_path, LocalTransport("a machine"))
     said = []
 
     def say(text):
@@ -114,22 +114,26 @@ def test_commit_interrupted_during_message_is_rolled_back(tmp_path, monkeypatch)
             raise KeyboardInterrupt
 
     with copy_records(lambda text: None, say):
-        assert is_stopped(partial(apply, monkeypatch, device))
+        assert is_stopped(partial(run_commit, monkeypatch, device))
     assert "configured as" in said[0]
-    assert found(tmp_path) == []
+    assert list_files(tmp_path) == []
 
 
 def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, monkeypatch):
-    assert is_stopped(partial(apply, monkeypatch, session(tmp_path, StoppedWithin("a machine"))))
-    assert found(tmp_path) == []
+    assert is_stopped(
+        partial(
+            run_commit, monkeypatch, make_directory_session(tmp_path, StoppedWithin("a machine"))
+        )
+    )
+    assert list_files(tmp_path) == []
 
 
 def test_commit_interrupted_too_late_reports_configured_device(tmp_path, monkeypatch):
     said = []
-    device = session(tmp_path, StoppedLate("a machine"))
+    device = make_directory_session(tmp_path, StoppedLate("a machine"))
     with copy_records(lambda text: None, said.append):
-        assert is_stopped(partial(apply, monkeypatch, device))
-    assert {"one", "two"} <= set(found(tmp_path))
+        assert is_stopped(partial(run_commit, monkeypatch, device))
+    assert {"one", "two"} <= set(list_files(tmp_path))
     assert "`this`" in said[-1]
 
 
@@ -164,7 +168,7 @@ def test_lock_of_killed_shell_is_freed_by_watchdog(tmp_path, monkeypatch):
 def test_interrupted_rollback_is_completed(tmp_path):
     place, configured = tmp_path / "device", tmp_path / "configured"
     place.mkdir()
-    first = session(place, LocalTransport("a machine"))
+    first = make_directory_session(place, LocalTransport("a machine"))
     first.open()
     first.commit()
     first.confirm()
@@ -173,11 +177,11 @@ def test_interrupted_rollback_is_completed(tmp_path):
     for after in count(1):
         shutil.rmtree(place)
         shutil.copytree(configured, place, symlinks=True)
-        second = session(place, Stopped(after))
+        second = make_directory_session(place, Stopped(after))
         second.open()
         stopped = is_stopped(second.rollback)
         second.close()
-        assert found(place) == [], f"after {after} commands"
+        assert list_files(place) == [], f"after {after} commands"
         if not stopped:
             break
     assert after > 5

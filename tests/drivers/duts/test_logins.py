@@ -42,7 +42,7 @@ def config(server, tmp_path):
     return write
 
 
-def beside(server, **options):
+def open_on_loopback(server, **options):
     """Log in from the device's network namespace: TCP on loopback, no shortcut."""
     transport = SshTransport(SshOptions(**options))
     with in_network_of(server.pid):
@@ -55,7 +55,7 @@ def beside(server, **options):
             transport.close()
 
 
-def own(server, **changes):
+def make_login_options(server, **changes):
     """Return options with the lab's key and host key."""
     given = {"user": "root", "identity": [str(server.directory / "id")], "config": ""}
     return {
@@ -85,12 +85,12 @@ Host *
 
 @pytest.mark.parametrize("text", [ONE, TWO], ids=["a host", "a jump"])
 def test_login_by_the_configuration_file(text, server, config):
-    assert beside(server, host="relay", config=config(text)).startswith("in\n")
+    assert open_on_loopback(server, host="relay", config=config(text)).startswith("in\n")
 
 
 @pytest.mark.parametrize("options", [{}, {"host": "localhost", "jump": "root@127.0.0.1"}])
 def test_login_by_the_testbed_file(options, server):
-    assert beside(server, **own(server, **options)).startswith("in\n")
+    assert open_on_loopback(server, **make_login_options(server, **options)).startswith("in\n")
 
 
 def test_host_key_of_jump_host_is_checked(server, tmp_path):
@@ -98,13 +98,15 @@ def test_host_key_of_jump_host_is_checked(server, tmp_path):
     line = (server.directory / "known_hosts").read_text().splitlines()[0]
     assert line.startswith("localhost ")
     known.write_text(line + "\n")
-    options = own(server, host="localhost", jump="root@127.0.0.1", known_hosts=str(known))
-    text = beside(server, **options)
+    options = make_login_options(
+        server, host="localhost", jump="root@127.0.0.1", known_hosts=str(known)
+    )
+    text = open_on_loopback(server, **options)
     assert text.startswith("DutError: ssh root@localhost, through root@127.0.0.1: ")
 
 
 def test_refusing_jump_host_is_named(server):
-    text = beside(server, **own(server, jump="nobody@localhost"))
+    text = open_on_loopback(server, **make_login_options(server, jump="nobody@localhost"))
     assert "through nobody@localhost" in text
 
 
@@ -119,13 +121,13 @@ def test_login_with_agent_key(server, monkeypatch, tmp_path):
         try:
             wait_until(socket.exists, "the agent")
             monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-            options = own(server, identity=[])
-            assert "login was refused" in beside(server, **options)
+            options = make_login_options(server, identity=[])
+            assert "login was refused" in open_on_loopback(server, **options)
             added = subprocess.run(
                 ["ssh-add", "-q", str(server.directory / "id")], check=False, timeout=20
             )
             assert added.returncode == 0
-            assert beside(server, **options).startswith("in\n")
+            assert open_on_loopback(server, **options).startswith("in\n")
         finally:
             agent.terminate()
 
@@ -133,7 +135,7 @@ def test_login_with_agent_key(server, monkeypatch, tmp_path):
 def test_ordinary_user_becomes_root_and_sees_its_connection(server):
     if shutil.which("sudo") is None:
         pytest.skip("needs Debian package sudo")
-    text = beside(server, **own(server, become="sudo -n"))
+    text = open_on_loopback(server, **make_login_options(server, become="sudo -n"))
     assert text.startswith("in\n127.0.0.1 ")
 
 

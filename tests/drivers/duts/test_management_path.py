@@ -29,22 +29,22 @@ jump 192.0.2.9 host 192.0.2.9 via 10.8.8.1 dev mgmt src 10.8.8.2 uid 0 \\    cac
 """
 
 
-def facts(driver, intent, seen):
+def make_facts(driver, intent, seen):
     return replace(driver.make_example_facts(intent), management_path=seen)
 
 
-def planned(driver, intent, seen, **options):
+def make_path_plan(driver, intent, seen, **options):
     made = make_driver(driver, {**SSH, **options})
-    return made.plan(intent, facts(made, intent, seen))
+    return made.plan(intent, make_facts(made, intent, seen))
 
 
-def routed(net, side="left"):
+def with_route(net, side="left"):
     given = getattr(intents.ROUTER4, side)
     changed = replace(given, routes={net: given.addresses[0].ip + 1})
     return replace(intents.ROUTER4, **{side: changed})
 
 
-def addressed(text):
+def with_left_address(text):
     return replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, addresses=[text]))
 
 
@@ -98,14 +98,16 @@ def test_unknown_management_path_is_rejected(driver, session, looked, management
     seen = management_path.parse_management_path(session, looked, management)
     assert seen.unknown_reason
     with expect_error("operator-path-unknown"):
-        planned(driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {}))
+        make_path_plan(
+            driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {})
+        )
 
 
 def test_lab_device_needs_no_management_path():
     made = make_driver("linux-router", {})
     made.plan(
         intents.ROUTER4,
-        facts(made, intents.ROUTER4, ManagementPath(unknown_reason="nobody is there")),
+        make_facts(made, intents.ROUTER4, ManagementPath(unknown_reason="nobody is there")),
     )
 
 
@@ -113,14 +115,14 @@ SEEN = management_path.parse_management_path(SESSION, LOOKED, ["mgmt"])
 CLIENT, GATEWAY, NAMESERVER, _, JUMP, SERVER = SEEN.peers
 
 
-def behind(address, length=None):
+def make_client_path(address, length=None):
     """Make a path to a client that the device reaches by a route of this length."""
     client = ip_address(address)
     length = client.max_prefixlen if length is None else length
     return ManagementPath((ManagementPeer("client", client, length, ("mgmt",)),))
 
 
-def quiet(intent):
+def without_addresses(intent):
     """Return the intent without addresses and routes: a translator takes packets before routing."""
     return replace(intent, left=LinkIntent(), right=LinkIntent())
 
@@ -130,39 +132,39 @@ ROUTED6 = replace(
 )
 MAPT = intents.mapt("2001:db8:ce::/51", "64:ff9b::/96")
 COLLISIONS = [
-    ("linux-router", addressed("10.9.9.77/24"), SEEN, "left address 10.9.9.77/24"),
-    ("linux-router", ROUTED6, behind("2001:db8:5::9", 0), "2001:db8:5::9, where this"),
-    ("linux-router", routed("0.0.0.0/0"), behind("10.9.9.2", 0), "10.9.9.2"),
-    ("linux-router", routed("10.9.9.0/25"), behind("10.9.9.2", 25), "10.9.9.2"),
+    ("linux-router", with_left_address("10.9.9.77/24"), SEEN, "left address 10.9.9.77/24"),
+    ("linux-router", ROUTED6, make_client_path("2001:db8:5::9", 0), "2001:db8:5::9, where this"),
+    ("linux-router", with_route("0.0.0.0/0"), make_client_path("10.9.9.2", 0), "10.9.9.2"),
+    ("linux-router", with_route("10.9.9.0/25"), make_client_path("10.9.9.2", 25), "10.9.9.2"),
     # the two halves of a default route are more specific than it
-    ("nat46", MapTCe().make_dut_intent(), behind("10.9.9.2", 0), "0.0.0.0/1 would cut the path to 10.9.9.2"),
-    ("nftables", quiet(intents.nat44()), behind("198.18.0.77"), "inside4 198.18.0.0/24"),
-    ("nftables", quiet(intents.nat44()), behind("198.19.0.1"), "pool4 198.19.0.1/32"),
-    ("jool", quiet(intents.nat64("64:ff9b::/96")), behind("64:ff9b::5"), "prefix 64:ff9b::/96"),
-    ("jool", quiet(MAPT), behind("192.0.2.9"), "rules.ipv4_prefix 192.0.2.0/24"),
+    ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 0), "0.0.0.0/1 would cut the path to 10.9.9.2"),
+    ("nftables", without_addresses(intents.nat44()), make_client_path("198.18.0.77"), "inside4 198.18.0.0/24"),
+    ("nftables", without_addresses(intents.nat44()), make_client_path("198.19.0.1"), "pool4 198.19.0.1/32"),
+    ("jool", without_addresses(intents.nat64("64:ff9b::/96")), make_client_path("64:ff9b::5"), "prefix 64:ff9b::/96"),
+    ("jool", without_addresses(MAPT), make_client_path("192.0.2.9"), "rules.ipv4_prefix 192.0.2.0/24"),
     # TAYGA's pool between its two parts is in no intent
-    ("tayga-nftables", intents.nat64(), behind("192.168.255.9", 0), "192.168.255.9"),
+    ("tayga-nftables", intents.nat64(), make_client_path("192.168.255.9", 0), "192.168.255.9"),
 ]  # fmt: skip
 NO_COLLISIONS = [
-    ("linux-router", addressed("10.9.9.77/32"), SEEN),
-    ("linux-router", routed("10.8.0.0/16"), ManagementPath((GATEWAY, SERVER))),
-    ("linux-router", routed("10.9.8.0/24"), SEEN),
-    ("linux-router", routed("198.18.0.0/15"), SEEN),
+    ("linux-router", with_left_address("10.9.9.77/32"), SEEN),
+    ("linux-router", with_route("10.8.0.0/16"), ManagementPath((GATEWAY, SERVER))),
+    ("linux-router", with_route("10.9.8.0/24"), SEEN),
+    ("linux-router", with_route("198.18.0.0/15"), SEEN),
     # the device reaches the client by 10.9.9.0/25, regardless of the test's 10.9.0.0/16
-    ("linux-router", routed("10.9.0.0/16"), behind("10.9.9.2", 25)),
-    ("linux-router", routed("10.9.9.0/24"), replace(SEEN, vrf="management")),
+    ("linux-router", with_route("10.9.0.0/16"), make_client_path("10.9.9.2", 25)),
+    ("linux-router", with_route("10.9.9.0/24"), replace(SEEN, vrf="management")),
     # a mapping of all addresses is not a route
-    ("nat46", Clat().make_dut_intent(), behind("10.9.9.2", 0)),
-    ("nat46", MapTCe().make_dut_intent(), behind("10.9.9.2", 24)),
+    ("nat46", Clat().make_dut_intent(), make_client_path("10.9.9.2", 0)),
+    ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 24)),
     # routes outside of the kernel
-    ("snabb-lwaftr", intents.lwaftr(), behind("192.0.2.80", 0)),
-    ("vpp", intents.ROUTER4, behind("192.0.2.80", 0)),
+    ("snabb-lwaftr", intents.lwaftr(), make_client_path("192.0.2.80", 0)),
+    ("vpp", intents.ROUTER4, make_client_path("192.0.2.80", 0)),
 ]
 
 
-def refused(text, driver, intent, seen, **options):
+def expect_path_error(text, driver, intent, seen, **options):
     with expect_error("operator-path-in-use", mentions=text):
-        planned(driver, intent, seen, **options)
+        make_path_plan(driver, intent, seen, **options)
 
 
 @pytest.mark.parametrize(
@@ -181,17 +183,19 @@ def refused(text, driver, intent, seen, **options):
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_route_to_an_end_of_the_session_is_refused_by_name(net, who, side):
     text = f"{side} route {net} would cut the path to {who}"
-    refused(text, "linux-router", routed(net, side), SEEN)
+    expect_path_error(text, "linux-router", with_route(net, side), SEEN)
 
 
 @pytest.mark.parametrize(("driver", "intent", "path", "text"), COLLISIONS)
 def test_plan_that_cuts_management_path_is_rejected(driver, intent, path, text):
-    refused(text, driver, intent, path)
+    expect_path_error(text, driver, intent, path)
 
 
 @pytest.mark.parametrize(("driver", "intent", "path"), NO_COLLISIONS)
 def test_plan_beside_management_path_is_accepted(driver, intent, path):
-    assert planned(driver, intent, path, **({"start": False} if driver == "vpp" else {})).steps
+    assert make_path_plan(
+        driver, intent, path, **({"start": False} if driver == "vpp" else {})
+    ).steps
 
 
 # Each would take the way of a client at 10.9.9.2, behind the device's default route.
@@ -209,13 +213,15 @@ TYPED = [
 def test_user_lines_that_cut_management_path_are_rejected(line, base):
     steps = [{"command": line, "why": "mine", "undo": ""}]
     seen = SEEN if base else management_path.make_client_path(SESSION)
-    refused("step 1 (mine) with" if not base else "(mine) with", "command", intents.ROUTER4, seen,
+    expect_path_error("step 1 (mine) with" if not base else "(mine) with", "command", intents.ROUTER4, seen,
             steps=steps, base=base)  # fmt: skip
 
 
 def test_user_flush_that_cuts_management_path_is_rejected():
     flush = [{"command": TYPED[0], "check": {"command": "echo 0", "equals": "0"}}]
-    refused("step (empty the device's state) with", "command", intents.ROUTER4, SEEN, flush=flush)
+    expect_path_error(
+        "step (empty the device's state) with", "command", intents.ROUTER4, SEEN, flush=flush
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,14 +229,14 @@ def test_user_flush_that_cuts_management_path_is_rejected():
 )
 def test_user_lines_beside_management_path_are_accepted(line):
     steps = [{"command": line, "why": "mine", "undo": ""}]
-    planned("command", intents.ROUTER4, SEEN, steps=steps)
+    make_path_plan("command", intents.ROUTER4, SEEN, steps=steps)
 
 
 def test_return_interface_is_protected():
     """Packets may leave by another interface than they came in by."""
     aside = ManagementPath((ManagementPeer("client", ip_address("10.9.9.2"), 0, ("left",)),))
     with expect_error("interface-protected", mentions="10.9.9.2"):
-        planned("linux-router", intents.ROUTER4, aside)
+        make_path_plan("linux-router", intents.ROUTER4, aside)
 
 
 def test_bridge_over_vlan_is_followed_to_interface():
@@ -254,7 +260,7 @@ def test_bridge_over_vlan_is_followed_to_interface():
     assert set(found) == {"bond0.7", "bond0", "eth0", "eth1"}
 
 
-def shell(line, tmp_path, answers, session):
+def run_with_ip_answers(line, tmp_path, answers, session):
     """Run a shell line with an ``ip`` that gives only these answers."""
     cases = "".join(f"'{asked}') printf '%s\\n' '{said}';;\n" for asked, said in answers.items())
     fake = tmp_path / "ip"
@@ -274,7 +280,7 @@ def test_routes_of_vrf_are_surveyed(tmp_path):
         "-o -4 route show default vrf red": "default via 10.8.8.1 dev mgmt",
         "-o -4 route get fibmatch 10.8.8.1 oif mgmt vrf red": "10.8.8.0/24 dev mgmt table 10",
     }
-    said = shell(management_path.make_survey_command(), tmp_path, answers, SESSION)
+    said = run_with_ip_answers(management_path.make_survey_command(), tmp_path, answers, SESSION)
     assert said == [
         "vrf red",
         "client 10.9.9.2 matched default via 10.8.8.1 dev mgmt table 10",
@@ -289,7 +295,7 @@ def test_survey_works_without_fibmatch(tmp_path):
         "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue state UP",
         "-o -4 route get 10.9.9.2": "10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2",
     }
-    said = shell(management_path.make_survey_command(), tmp_path, answers, SESSION)
+    said = run_with_ip_answers(management_path.make_survey_command(), tmp_path, answers, SESSION)
     assert said == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
 
 
@@ -362,8 +368,10 @@ def test_harmless_configuration_is_committed_and_rolled_back(site):
 def test_live_change_cannot_cut_management_path(asked):
     """It is not a step of the plan, but it is a route: an operator may use documentation addresses."""
     intent = intents.with_requirements(intents.ROUTER4, **{asked: True})
-    change = planned("linux-router", intent, None)
+    change = make_path_plan("linux-router", intent, None)
     net = ip_network((change.route_update or change.live_change).show_command.split()[-1])
     with expect_error("operator-path-in-use"):
-        planned("linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 0),)))
-    planned("linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 32),)))
+        make_path_plan(
+            "linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 0),))
+        )
+    make_path_plan("linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 32),)))

@@ -54,19 +54,19 @@ def box(server):
 one_is_enough = pytest.mark.parametrize("server", ["ios"], indirect=True)
 
 
-def driver_of(server, directory: Path, **changes):
+def make_box_driver(server, directory: Path, **changes):
     options = {**DIALECTS[server.dialect], "state_dir": str(directory / "state"), **changes}
     return NetworkCliDriver({"ssh": {"lab": server.name}, **options})
 
 
-def session_of(server, directory: Path, **changes) -> CliSession:
-    driver = driver_of(server, directory, **changes)
+def make_box_session(server, directory: Path, **changes) -> CliSession:
+    driver = make_box_driver(server, directory, **changes)
     return CliSession(driver, server.login(), INTENT, directory / "run")
 
 
 @contextmanager
-def opened(server, directory: Path, **changes) -> Iterator[CliSession]:
-    made = session_of(server, directory, **changes)
+def open_box_session(server, directory: Path, **changes) -> Iterator[CliSession]:
+    made = make_box_session(server, directory, **changes)
     made.open()
     try:
         yield made
@@ -74,7 +74,7 @@ def opened(server, directory: Path, **changes) -> Iterator[CliSession]:
         made.close()
 
 
-def bed_file(server, directory: Path, **changes) -> Path:
+def write_testbed(server, directory: Path, **changes) -> Path:
     path = directory / "testbed.yaml"
     own = {"ssh": {"lab": server.name}, "state_dir": str(directory / "state"), **changes}
     options = {**DIALECTS[server.dialect], **own}
@@ -84,14 +84,14 @@ def bed_file(server, directory: Path, **changes) -> Path:
     return path
 
 
-def everything_in(directory: Path) -> str:
+def read_all_files(directory: Path) -> str:
     return "\n".join(
         path.read_text(errors="replace") for path in directory.rglob("*") if path.is_file()
     )
 
 
 def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_path):
-    with opened(box, tmp_path) as session:
+    with open_box_session(box, tmp_path) as session:
         session.commit()
         assert len(box.configuration) >= 7
         assert len(session.verify()) >= 2
@@ -119,7 +119,7 @@ def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_p
 
 @one_is_enough
 def test_script_of_the_record_undoes_by_hand(box, tmp_path):
-    session = session_of(box, tmp_path)
+    session = make_box_session(box, tmp_path)
     session.open()
     session.commit()
     session.confirm()
@@ -136,9 +136,9 @@ def test_script_of_the_record_undoes_by_hand(box, tmp_path):
 
 
 def test_rejected_line_rolls_configuration_back(box, tmp_path):
-    lines = list(driver_of(box, tmp_path).options.configure)
+    lines = list(make_box_driver(box, tmp_path).options.configure)
     lines.insert(-2, "frobnicate {left}")
-    with opened(box, tmp_path, configure=lines) as session:
+    with open_box_session(box, tmp_path, configure=lines) as session:
         with expect_error("command-failed"):
             session.commit()
         assert box.configuration == []
@@ -152,7 +152,7 @@ def test_rejected_line_rolls_configuration_back(box, tmp_path):
 @pytest.mark.parametrize("line", ["ipv6 route", "configure confirm"])
 def test_cut_connection_is_opened_again_to_roll_back(box, tmp_path, line):
     box.put("cut", line)
-    with opened(box, tmp_path) as session, expect_error("connection-lost"):
+    with open_box_session(box, tmp_path) as session, expect_error("connection-lost"):
         session.commit()
     assert box.configuration == []
 
@@ -162,7 +162,7 @@ def test_unreachable_device_is_rolled_back_by_its_own_timer(box, tmp_path):
     """And the device's own timer takes it back."""
     box.put("minute", "1")
     box.put("cut", "ipv6 route")
-    session = session_of(box, tmp_path, undo_after_s=0)
+    session = make_box_session(box, tmp_path, undo_after_s=0)
     session.open()
     box.stop_listening()
     try:
@@ -174,7 +174,7 @@ def test_unreachable_device_is_rolled_back_by_its_own_timer(box, tmp_path):
     assert "v6t dut rollback" in info.value.hint
     assert f"sh {tmp_path}/state/undo.sh" in info.value.hint
     wait_until(lambda: box.configuration == [], "the device's own timer takes it back")
-    with opened(box, tmp_path, undo_after_s=0) as session:
+    with open_box_session(box, tmp_path, undo_after_s=0) as session:
         box.forget()
         session.rollback()
         assert "configure replace flash:v6t-before force" not in box.typed
@@ -184,7 +184,7 @@ def test_unreachable_device_is_rolled_back_by_its_own_timer(box, tmp_path):
 def test_killed_commit_is_rolled_back_later(tmp_path):
     box = BoxServer("ios", "killed")
     box.connect_sides(intents.LINKS)
-    path = bed_file(box, tmp_path, undo_after_s=0)
+    path = write_testbed(box, tmp_path, undo_after_s=0)
     words = ["dut", "commit", "--plugin", "ipv6-router", "--testbed", str(path)]
     box.put("hang", "ipv6 route")
     with warm.Process(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -202,13 +202,13 @@ def test_killed_commit_is_rolled_back_later(tmp_path):
 
 @one_is_enough
 def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(box, tmp_path):
-    session = session_of(box, tmp_path, undo_after_s=2)
+    session = make_box_session(box, tmp_path, undo_after_s=2)
     session.open()
     session.commit()
     assert box.configuration
     session.close()  # without a word
     wait_until(lambda: box.configuration == [], "the timer undoes it")
-    session = session_of(box, tmp_path, undo_after_s=2)
+    session = make_box_session(box, tmp_path, undo_after_s=2)
     wait_until(lambda: not (tmp_path / "state" / "lock").is_symlink(), "the timer is done")
     session.open()
     try:
@@ -235,7 +235,7 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
     try:
         server.connect_sides(intents.LINKS)
         server.put("enable", "s3cret-enable")
-        path = bed_file(server, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
+        path = write_testbed(server, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
         done = v6t("dut", "commit", "--plugin", "ipv6-router", "--testbed", path)
         assert (done.status, "V6T_NOT_SET" in done.err) == (4, True)
         assert not any(line.startswith("hostname") for line in server.typed)
@@ -244,12 +244,12 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
             ("commit", own["configure"], 0),
             ("rollback", own["configure"], 0),
         ):
-            path = bed_file(server, tmp_path, cli=cli, configure=configure)
+            path = write_testbed(server, tmp_path, cli=cli, configure=configure)
             with open_log(tmp_path / "run"):
                 done = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")
             assert done.status == status, done.err
             printed += done.out + done.err
-            assert "s3cret" not in everything_in(tmp_path)  # logs, undo record and testbed file
+            assert "s3cret" not in read_all_files(tmp_path)  # logs, undo record and testbed file
             if configure is refused:
                 assert "username admin password s3cret-line" in server.typed
     finally:
@@ -268,7 +268,7 @@ QUICK = (
 def test_run_measures_frames_through_the_device(tmp_path):
     server = BoxServer("ios", "run")
     try:
-        path = bed_file(server, tmp_path)
+        path = write_testbed(server, tmp_path)
         done = run_v6t(*QUICK, "--testbed", path, "-o", tmp_path / "out")
         order = ("configured as ipv6-router", "read-backs agree", "octets, forward", "is undone")
         places = [done.err.index(words) for words in order]

@@ -25,11 +25,11 @@ from .support import make_plan, read_captured, run_shell
 PFCTL = os.environ.get("V6T_PFCTL", "")
 
 
-def nat44(**params):
+def make_nat44(**params):
     return Nat44(Nat44Params(**params)).make_dut_intent()
 
 
-def nat64(**params):
+def make_nat64(**params):
     return Nat64(Nat64Params(**params)).make_dut_intent()
 
 
@@ -43,13 +43,13 @@ def with_many(intent):
 
 RULE_SETS = {
     "nat44": intents.nat44(),
-    "nat44-plugin": nat44(),
+    "nat44-plugin": make_nat44(),
     "nat44-clients": intents.with_values(
         intents.nat44(), inside4=["198.18.0.0/25", "198.18.0.128/32"]
     ),
     "nat44-many": with_many(intents.nat44()),
     "nat64": intents.nat64(),
-    "nat64-plugin": nat64(),
+    "nat64-plugin": make_nat64(),
     "nat64-many": with_many(intents.nat64()),
     **{
         f"nat64-{length}": intents.nat64(f"2001:db8::/{length}")
@@ -61,11 +61,11 @@ RULE_SETS = {
 PFCTL_SI = read_captured("openbsd-pfctl-si.txt")
 
 
-def ruleset(intent, **options):
+def format_ruleset(intent, **options):
     return openbsd_pf.format_ruleset(intent, openbsd_pf.OpenBsdOptions(**options))
 
 
-def parsed(text, *flags):
+def run_pfctl(text, *flags):
     return subprocess.run(
         [PFCTL, *flags, "-"], input=text, text=True, capture_output=True, timeout=30, check=False
     )
@@ -75,9 +75,9 @@ def parsed(text, *flags):
 @pytest.mark.parametrize("options", [{}, {"timeout_s": 864_000, "sessions": 1 << 29}])
 @pytest.mark.parametrize("name", RULE_SETS)
 def test_pfctl_accepts_every_rule_set(name, options):
-    text = ruleset(RULE_SETS[name], **options)
-    assert parsed(text, "-nf").returncode == 0
-    said = parsed(text, "-nvf").stdout
+    text = format_ruleset(RULE_SETS[name], **options)
+    assert run_pfctl(text, "-nf").returncode == 0
+    said = run_pfctl(text, "-nvf").stdout
     (*_, rule) = pf_rules.parse_rules(said, said)
     words = text.splitlines()[-1].split()
     kind = "af-to" if "nat64" in name else "nat-to"
@@ -89,8 +89,8 @@ def test_pfctl_accepts_every_rule_set(name, options):
 
 @pytest.mark.skipif(not PFCTL, reason="V6T_PFCTL names no pfctl that runs here")
 def test_pfctl_rejects_invalid_rule():
-    text = ruleset(intents.nat64()).replace("af-to inet from", "af-to from")
-    assert parsed(text, "-nf").returncode != 0
+    text = format_ruleset(intents.nat64()).replace("af-to inet from", "af-to from")
+    assert run_pfctl(text, "-nf").returncode != 0
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_nat44_connection_needs_two_states(intent, states):
     pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet, whose addresses are
     in reverse order. A packet translated by af-to is marked as generated and passes without one.
     """
-    text = ruleset(intents.with_requirements(intent, sessions=1_000_000))
+    text = format_ruleset(intents.with_requirements(intent, sessions=1_000_000))
     assert f"set limit states {states}\n" in text
 
 
@@ -206,7 +206,7 @@ anchor "ftp" all
 TABLES = "table <__automatic_7c3e19f0_0> const { 10.2.0.1 10.1.0.0/16 }\n"
 
 
-def refused(loaded, tables):
+def get_errors(loaded, tables):
     driver = make_driver("openbsd-pf", {"left": "em1", "right": "em2"})
     intent = intents.nat44()
     facts = driver.make_example_facts(intent)
@@ -215,11 +215,11 @@ def refused(loaded, tables):
 
 
 def test_automatic_tables_are_compared_by_content():
-    refused(LOADED, TABLES)
+    get_errors(LOADED, TABLES)
     with expect_error("device-not-restored", mentions="etc/pf"):
-        refused(LOADED, TABLES.replace("10.2.0.1", "10.2.0.2"))
+        get_errors(LOADED, TABLES.replace("10.2.0.1", "10.2.0.2"))
     with expect_error("device-not-restored", mentions="etc/pf"):
-        refused(LOADED.replace("block return", "pass"), TABLES)
+        get_errors(LOADED.replace("block return", "pass"), TABLES)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_address_with_other_prefix_length_is_rejected():
     )
 
 
-def flush_of(intent):
+def get_flush_step(intent):
     (step,) = make_plan("openbsd-pf", intent, flush="purge").flush
     return step
 
@@ -280,7 +280,7 @@ def test_foreign_states_are_not_counted():
     """States of others belong to other rules; a device in use has thousands."""
     said = read_captured("openbsd-pfctl-vsr.txt")
     reading = make_driver("openbsd-pf", {}).get_session_reading(intents.nat64())
-    checker = flush_of(intents.nat64()).check.find_problem
+    checker = get_flush_step(intents.nat64()).check.find_problem
     assert reading.parse(said) == {"sessions": 20.0}
     assert "20 states" in checker(said)
     (rule,) = [line for line in said.splitlines() if " af-to " in line]
@@ -310,7 +310,7 @@ def test_flush_waits_for_purge_of_states(left, waited, tmp_path):
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
         f'-vsr) sed "s/LEFT/{left}/" {tmp_path}/said;; esac; }}; '
-        f"{flush_of(intents.nat64()).command}; echo $t"
+        f"{get_flush_step(intents.nat64()).command}; echo $t"
     )
     done = run_shell(shell)
     assert int(done.stdout) == waited, done

@@ -311,7 +311,7 @@ def test_running_resolver_needs_no_second_cache(tmp_path):
 LINUX = [n for n in NAMES if issubclass(load_driver_type(n), LinuxDriver)]
 
 
-def facts(**changes):
+def make_facts(**changes):
     mac = {"left": intents.LINKS.left.dut_mac, "right": intents.LINKS.right.dut_mac}
     ports = {name: Interface(mac[name]) for name in mac}
     ports["mgmt"] = Interface("02:00:00:00:00:77")
@@ -323,11 +323,13 @@ def facts(**changes):
     [({"left": "eth9"}, True, "unknown-interface"), ({}, False, "no-carrier")],
 )
 def test_unusable_interface_is_rejected(options, has_carrier, code):
-    ports = facts().interfaces
+    ports = make_facts().interfaces
     ports = {**ports, "right": replace(ports["right"], has_carrier=has_carrier)}
     with expect_error(code):
         check_interfaces(
-            make_driver("linux-router", options).options, intents.ROUTER4, facts(interfaces=ports)
+            make_driver("linux-router", options).options,
+            intents.ROUTER4,
+            make_facts(interfaces=ports),
         )
 
 
@@ -341,7 +343,7 @@ def test_plan_without_root_is_rejected(name):
 
 def test_learned_default_route_survives_forwarding():
     driver = make_driver("linux-router", {})
-    plan = driver.plan(intents.ROUTER4, facts(advertised_route_interfaces=frozenset({"mgmt"})))
+    plan = driver.plan(intents.ROUTER4, make_facts(advertised_route_interfaces=frozenset({"mgmt"})))
     assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
 
 
@@ -380,13 +382,13 @@ SEEN = {
 }  # fmt: skip
 
 
-def wanted(name):
+def list_programs(name):
     """List the programs that a driver's device must have for every technology."""
     programs = tuple(getattr(make_driver(name, {}), "programs", ()))
     return programs[:1] if name == "vpp" else programs  # its client comes with it
 
 
-def says_where(lacking, program, option=False):
+def assert_names_source(lacking, program, option=False):
     assert lacking.code == "missing-program"
     hint = r"apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(; Debian has it from 13 on)?"
     told, named, _ = lacking.hint.partition("; dut.options.program says where it is")
@@ -395,14 +397,15 @@ def says_where(lacking, program, option=False):
 
 
 @pytest.mark.parametrize(
-    ("name", "program"), [(n, p) for n in NAMES if n not in (*BARE, "jool") for p in wanted(n)]
+    ("name", "program"),
+    [(n, p) for n in NAMES if n not in (*BARE, "jool") for p in list_programs(n)],
 )
 def test_missing_program_error_names_its_source(name, program):
     driver = make_driver(name, {})
-    there = {"ip", "sysctl", *wanted(name)} - {program}
+    there = {"ip", "sysctl", *list_programs(name)} - {program}
     with expect_error("missing-program") as info:
         driver.parse_facts({**SEEN, "programs": "\n".join(there)})
-    says_where(info.value, program, program == getattr(driver.options, "program", None))
+    assert_names_source(info.value, program, program == getattr(driver.options, "program", None))
 
 
 @pytest.mark.parametrize("program", PROGRAM_SOURCES)
@@ -412,7 +415,7 @@ def test_missing_jool_program_is_rejected(program):
     facts = driver.make_example_facts(case.intent)
     with expect_error("missing-program") as info:
         driver.plan(case.intent, replace(facts, programs=facts.programs - {program}))
-    says_where(info.value, program)
+    assert_names_source(info.value, program)
     assert info.value.hint.startswith("see ") is (program == "jool_mapt"), "no release has it"
 
 
@@ -424,7 +427,7 @@ def test_program_path_option_is_checked(name):
     program = f"/nowhere/{load_driver_type(name).options_model.model_fields['program'].default}"
     with expect_error("missing-program") as info:
         make_driver(name, {"program": program}).parse_facts(SEEN)
-    says_where(info.value, program, option=True)
+    assert_names_source(info.value, program, option=True)
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "duts"

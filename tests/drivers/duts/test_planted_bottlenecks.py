@@ -15,7 +15,7 @@ from v6t.core.runs import bottleneck
 from v6t.core.runs.bench import Bench
 from v6t.tests.core.support import v6t, v6t_process
 
-from .support import in_lab, missing
+from .support import find_missing_for, in_lab
 
 pytestmark = [*in_lab, pytest.mark.slow]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it is done in this process")
@@ -27,12 +27,12 @@ PROCEDURE = {
 }  # fmt: skip
 
 
-def needs(driver):
-    lacking = missing(driver, "in the lab")
+def skip_without(driver):
+    lacking = find_missing_for(driver, "in the lab")
     return pytest.mark.skipif(lacking is not None, reason=f"needs {lacking}")
 
 
-def written(place, plugin, mode, dut, line_rate, **params):
+def write_files(place, plugin, mode, dut, line_rate, **params):
     run, bed = place / "run.yaml", place / "testbed.yaml"
     content = {"plugin": plugin, "modes": [mode], "procedure": PROCEDURE, "params": params}
     run.write_text(json.dumps(content))
@@ -45,7 +45,7 @@ def second_look(tmp_path, monkeypatch):
     """Provide a function that runs ``v6t dut bottleneck`` on a device with a planted bottleneck."""
 
     def look(plant, plugin, mode, dut, line_rate="1M", **params):
-        run, bed = written(tmp_path, plugin, mode, dut, line_rate, **params)
+        run, bed = write_files(tmp_path, plugin, mode, dut, line_rate, **params)
         out = tmp_path / "out"
         done = v6t("run", run, "--testbed", bed, "--no-report", "-o", out)
         assert done.status == 0, done.err
@@ -77,13 +77,13 @@ def second_look(tmp_path, monkeypatch):
     return look
 
 
-def at(watched):
+def get_judged_telemetry(watched):
     """Return the telemetry that a verdict is based on."""
     return watched["telemetry"][watched["judged_at"]]
 
 
 @contextmanager
-def told(session, command):
+def run_on_device(session, command):
     """Run a command on the device; its effect ends with the device."""
     done = session.transport.run(command)
     assert done.status == 0, done.err
@@ -91,11 +91,11 @@ def told(session, command):
 
 
 @contextmanager
-def quota(pid, share):
+def limit_cpu(pid, share):
     """Limit a process to a share of one core by a cgroup."""
     old = CGROUPS / "cpu"
     place = (old if (old / "cgroup.procs").exists() else CGROUPS) / f"v6t-test-{os.getpid()}"
-    was = f"0::{_path(pid, '')}" if place.parent == CGROUPS else _path(pid, "cpu")
+    was = f"0::{find_cgroup(pid, '')}" if place.parent == CGROUPS else find_cgroup(pid, "cpu")
     try:
         place.mkdir()
         if place.parent == old:
@@ -115,13 +115,13 @@ def quota(pid, share):
         place.rmdir()
 
 
-def _path(pid, controller):
+def find_cgroup(pid, controller):
     lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     found = [line.split(":", 2) for line in lines]
     return next((path for _, kinds, path in found if controller in kinds.split(",")), "/")
 
 
-def host_pid(session, file):
+def find_host_pid(session, file):
     """Return the host's PID of a process whose PID in the device is in a file."""
     inner = session.transport.run(f"cat {file}").out.strip()
     space = os.readlink(f"/proc/{session.transport.pid}/ns/pid")
@@ -136,37 +136,40 @@ def host_pid(session, file):
 
 
 @as_root
-@needs("tayga")
+@skip_without("tayga")
 def test_a_core_that_a_cgroup_limits(second_look):
     def plant(session):
-        return quota(host_pid(session, "/run/v6t/tayga.pid"), 0.02)
+        return limit_cpu(find_host_pid(session, "/run/v6t/tayga.pid"), 0.02)
 
     watched = second_look(plant, "siit", "bidirectional", {"driver": "tayga"}, "5M")
     assert watched["limited_by"] == "cpu", watched
     assert "held" in watched["says"] or "hold" in watched["says"]
     # what it was given is a small part of what it asked for
-    assert at(watched)["process"]["wait"] > 5 * at(watched)["process"]["run"]
+    assert (
+        get_judged_telemetry(watched)["process"]["wait"]
+        > 5 * get_judged_telemetry(watched)["process"]["run"]
+    )
 
 
 @as_root
-@needs("nftables")
+@skip_without("nftables")
 @pytest.mark.alone
 def test_a_nat_without_ports(second_look):
     """32 ports in place of all of them: a NAT's table is its ports, too."""
 
     def plant(session):
-        return told(session, "sed s/:1024-65535/:1024-1055/ /run/v6t/v6t.nft | nft -f -")
+        return run_on_device(session, "sed s/:1024-65535/:1024-1055/ /run/v6t/v6t.nft | nft -f -")
 
     one = {"min": 1, "max": 1}  # a port serves once for each port on the other side
     watched = second_look(plant, "nat44", "forward", {"driver": "nftables"}, responder_ports=one)
     assert watched["limited_by"] == "table", watched
     assert "conntrack insert_failed" in watched["says"]
-    assert "limit" in at(watched)["table"]
+    assert "limit" in get_judged_telemetry(watched)["table"]
 
 
 def test_a_tester_that_is_too_slow(tmp_path, monkeypatch):
     """The kernel forwards what the embedded tester sends, and more."""
-    run, bed = written(tmp_path, "ipv4-router", "forward", {"driver": "linux-router"}, "1G")
+    run, bed = write_files(tmp_path, "ipv4-router", "forward", {"driver": "linux-router"}, "1G")
     out = tmp_path / "out"
     monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # of what takes all cores
     # an ordinary user's namespace could not be left again

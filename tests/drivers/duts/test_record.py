@@ -81,7 +81,7 @@ class Timed(LocalTransport):
         return super().run(command, text, deadline_s)
 
 
-def undo_deadline_of(place, *, damaged=False):
+def get_undo_deadline(place, *, damaged=False):
     """Roll a slow step back in a directory; return the deadline of ``undo.sh``."""
     place.mkdir()
     slow = Step("true", "a commit", undo="touch ../undo-was-here", deadline_s=600)
@@ -106,7 +106,7 @@ def undo_deadline_of(place, *, damaged=False):
     ("damaged", "limit_s"), [(False, UNDO_LIMIT_S + 600), (True, DAMAGED_RECORD_UNDO_LIMIT_S)]
 )
 def test_undo_deadline_follows_record(tmp_path, damaged, limit_s):
-    assert undo_deadline_of(tmp_path / "state", damaged=damaged) == limit_s
+    assert get_undo_deadline(tmp_path / "state", damaged=damaged) == limit_s
 
 
 def test_only_slow_steps_extend_undo_limit():
@@ -257,7 +257,7 @@ def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
     assert [gzip.decompress(file.read_bytes()) for file in kept] == [b"one\n", b"two\n"]
 
 
-def entry(**changes):
+def make_entry(**changes):
     given = {"number": 1, "why": "x", "command": "true", "before": "echo 5", "old": "5"}
     return UndoEntry(**{**given, **changes})
 
@@ -277,14 +277,14 @@ def entry(**changes):
     ],
 )
 def test_restored_state_is_recognized(old, now, different):
-    assert entry(old=old).differs_from(now) is different
+    assert make_entry(old=old).differs_from(now) is different
 
 
 def test_vanished_object_is_not_undone(tmp_path):
     seen = tmp_path / "seen"
     entries = (
-        entry(number=1, command=f"echo one >>{seen}", gone="false"),
-        entry(number=2, command="exit 3", gone="true"),
+        make_entry(number=1, command=f"echo one >>{seen}", gone="false"),
+        make_entry(number=2, command="exit 3", gone="true"),
     )
     record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), entries)
     (tmp_path / "progress").write_text("1\n2\n")
@@ -314,8 +314,8 @@ def test_device_output_is_quoted_in_undo_script(old, tmp_path):
 )
 def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, runs, tmp_path):
     delete = "echo >>runs; [ ! -e deleted ] && touch deleted"  # fails if it is repeated
-    step = entry(command=delete, before="cat state", old="old")
-    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), (step, entry(number=2)))
+    step = make_entry(command=delete, before="cat state", old="old")
+    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), (step, make_entry(number=2)))
     (tmp_path / PROGRESS).write_text("1\n2\n")
     (tmp_path / "state").write_text("another")
     store = UndoStore(LocalTransport("here"), str(tmp_path))
@@ -330,7 +330,7 @@ def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, ru
 
 
 def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
-    undo = (entry(number=1), entry(number=2, command=""), entry(number=3))
+    undo = (make_entry(number=1), make_entry(number=2, command=""), make_entry(number=3))
     record = UndoRecord("me", "b", "command", "x", "now", str(tmp_path), undo)
     transport = LocalTransport("here")
     UndoStore(transport, str(tmp_path)).write(record)

@@ -15,9 +15,9 @@ from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver
-from .support import in_lab, missing, run_v6t, start_run
+from .support import find_missing_for, in_lab, run_v6t, start_run
 
-LACKING = missing("tayga", "over ssh")
+LACKING = find_missing_for("tayga", "over ssh")
 pytestmark = [
     *in_lab,
     pytest.mark.slow,

@@ -107,7 +107,7 @@ def test_lock_of_a_dead_process_is_taken(sh, tmp_path):
     process.communicate(timeout=60)
 
 
-def begin_timer(sh, place, undo, **more):
+def start_timer(sh, place, undo, **more):
     (place / "undo.sh").write_text(undo)
     (place / "guard").mkdir()
     (place / "guard/token").write_text("token\n")
@@ -117,7 +117,7 @@ def begin_timer(sh, place, undo, **more):
 def test_timer_undoes_and_kills_lock_holder_after_silence(sh, tmp_path):
     holder, _ = take_lock(sh, tmp_path, "alice")
     holder.send_signal(signal.SIGSTOP)
-    timer = begin_timer(sh, tmp_path, "echo undone >state\n")
+    timer = start_timer(sh, tmp_path, "echo undone >state\n")
     assert timer.wait(60) == 0
     assert holder.wait(60) == -signal.SIGKILL
     assert (tmp_path / "state").read_text() == "undone\n"
@@ -130,7 +130,7 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
         [*sh, "-c", f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"]
     )
     try:
-        timer = begin_timer(sh, tmp_path, "echo undone >state\n", absolute=True)
+        timer = start_timer(sh, tmp_path, "echo undone >state\n", absolute=True)
         assert timer.wait(60) == 0
     finally:
         beats.kill()
@@ -139,14 +139,14 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
 
 
 def test_timer_retries_failed_undo(sh, tmp_path):
-    timer = begin_timer(sh, tmp_path, "echo >>tries; exit 1\n")
+    timer = start_timer(sh, tmp_path, "echo >>tries; exit 1\n")
     assert timer.wait(60) == 0
     assert (tmp_path / "tries").read_text() == "\n\n\n"
     assert "not everything" in (tmp_path / "guard/fired").read_text()
 
 
 def test_timer_reports_remaining_time_and_can_be_removed(sh, tmp_path):
-    timer = begin_timer(sh, tmp_path, "touch undone\n")
+    timer = start_timer(sh, tmp_path, "touch undone\n")
     wait_until((tmp_path / "guard/pid").exists, "the timer")
     (tmp_path / "lock").symlink_to("1 alice")
     text = shell.build_call("state", "read_timer", directory=str(tmp_path))

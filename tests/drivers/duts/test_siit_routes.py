@@ -47,11 +47,11 @@ NESTED = {
 }
 
 
-def translator(**given: Any) -> Siit:
+def make_translator(**given: Any) -> Siit:
     return Siit(SiitParams.model_validate(given))
 
 
-def exits_of(technology: Siit) -> dict[Any, set[str]]:
+def find_exits(technology: Siit) -> dict[Any, set[str]]:
     """Return where a router with a translator sends each network."""
     intent = technology.make_dut_intent()
     exits: dict[Any, set[str]] = {}
@@ -64,13 +64,13 @@ def exits_of(technology: Siit) -> dict[Any, set[str]]:
     return exits
 
 
-def exit_for(exits: dict[Any, set[str]], address: Any) -> set[str]:
+def find_longest_match(exits: dict[Any, set[str]], address: Any) -> set[str]:
     """Return the exits of the longest prefix that contains an address."""
     around = [n for n in exits if n.version == address.version and address in n]
     return exits[max(around, key=lambda n: n.prefixlen)] if around else set()
 
 
-def hosts_of(wanted: Any, technology: Siit) -> list[tuple[Any, Any]]:
+def list_hosts(wanted: Any, technology: Siit) -> list[tuple[Any, Any]]:
     """Return both addresses of every host that is mapped in both directions."""
     mappings, pairs = technology.params.mappings, []
     for number in range(int(wanted.first), int(wanted.last_host) + 1):
@@ -83,15 +83,15 @@ def hosts_of(wanted: Any, technology: Siit) -> list[tuple[Any, Any]]:
 
 def check_exits(technology: Siit, exits: dict[Any, set[str]]) -> None:
     sides = technology._order_by_link("left", "right")
-    for ipv4, ipv6 in hosts_of(technology.params.ipv6_hosts, technology):
-        assert exit_for(exits, ipv6) == {sides[0]}
-        assert exit_for(exits, ipv4) == {TRANSLATOR}
-    for ipv4, ipv6 in hosts_of(technology.params.ipv4_hosts, technology):
-        assert exit_for(exits, ipv4) == {sides[1]}
-        assert exit_for(exits, ipv6) == {TRANSLATOR}
+    for ipv4, ipv6 in list_hosts(technology.params.ipv6_hosts, technology):
+        assert find_longest_match(exits, ipv6) == {sides[0]}
+        assert find_longest_match(exits, ipv4) == {TRANSLATOR}
+    for ipv4, ipv6 in list_hosts(technology.params.ipv4_hosts, technology):
+        assert find_longest_match(exits, ipv4) == {sides[1]}
+        assert find_longest_match(exits, ipv6) == {TRANSLATOR}
 
 
-def ranges(draw: Any, blocks: list[Any]) -> dict[str, Any]:
+def draw_range(draw: Any, blocks: list[Any]) -> dict[str, Any]:
     first = draw(st.sampled_from(blocks))
     start = int(first.network_address) + draw(st.integers(0, first.num_addresses - 1))
     length = draw(st.integers(1, 150))
@@ -104,7 +104,7 @@ def ranges(draw: Any, blocks: list[Any]) -> dict[str, Any]:
 
 
 @st.composite
-def translators(draw: Any) -> Siit:
+def draw_translator(draw: Any) -> Siit:
     """Draw a translator with up to four mappings, some nested, and hosts near their edges."""
     blocks, eam = [], []
     for number in range(draw(st.integers(0, 4))):
@@ -121,12 +121,12 @@ def translators(draw: Any) -> Siit:
     prefix = draw(st.sampled_from(prefixes))
     blocks += [ip_network("198.18.2.0/24"), ip_network("100.127.255.128/25")]
     try:
-        technology = translator(
+        technology = make_translator(
             eam=tuple(eam),
             prefix=prefix,
             orientation=draw(st.sampled_from(["nat64", "nat46"])),
-            ipv6_hosts=ranges(draw, blocks),
-            ipv4_hosts=ranges(draw, blocks),
+            ipv6_hosts=draw_range(draw, blocks),
+            ipv4_hosts=draw_range(draw, blocks),
         )
     except UsageError:
         assume(False)
@@ -149,18 +149,18 @@ def is_unambiguous(technology: Siit) -> bool:
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
 def test_siit_routes_lead_every_host_to_its_side(params, orientation):
-    technology = translator(**params, orientation=orientation)
-    check_exits(technology, exits_of(technology))
+    technology = make_translator(**params, orientation=orientation)
+    check_exits(technology, find_exits(technology))
 
 
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(technology=translators())
+@given(technology=draw_translator())
 def test_siit_routes_of_drawn_mappings_lead_every_host_to_its_side(technology):
-    check_exits(technology, exits_of(technology))
+    check_exits(technology, find_exits(technology))
 
 
 def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
-    routes = set(map(str, translator(**GAP).make_dut_intent().left.routes))
+    routes = set(map(str, make_translator(**GAP).make_dut_intent().left.routes))
     assert "2001:db8:64::c633:180/125" in routes
     assert "2001:db8:64::/96" not in routes
     assert "2001:db8:1::78/125" in routes
@@ -170,7 +170,7 @@ def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
 def test_siit_plan_creates_no_routing_loop(driver, params, orientation):
-    technology = translator(**params, orientation=orientation)
+    technology = make_translator(**params, orientation=orientation)
     try:
         plan = make_plan(driver, technology.make_dut_intent())
     except UsageError:
@@ -180,12 +180,12 @@ def test_siit_plan_creates_no_routing_loop(driver, params, orientation):
     for net, interface in _ROUTE.findall(lines):
         assert exits.setdefault(ip_network(net), {interface}) == {interface}
     sides = technology._order_by_link("left", "right")
-    for ipv4, ipv6 in hosts_of(technology.params.ipv6_hosts, technology):
-        assert exit_for(exits, ipv6) == {sides[0]}
-        assert exit_for(exits, ipv4) != {sides[1]}
-    for ipv4, ipv6 in hosts_of(technology.params.ipv4_hosts, technology):
-        assert exit_for(exits, ipv4) == {sides[1]}
-        assert exit_for(exits, ipv6) != {sides[0]}
+    for ipv4, ipv6 in list_hosts(technology.params.ipv6_hosts, technology):
+        assert find_longest_match(exits, ipv6) == {sides[0]}
+        assert find_longest_match(exits, ipv4) != {sides[1]}
+    for ipv4, ipv6 in list_hosts(technology.params.ipv4_hosts, technology):
+        assert find_longest_match(exits, ipv4) == {sides[1]}
+        assert find_longest_match(exits, ipv6) != {sides[0]}
 
 
 SIIT = ("--plugin", "siit", "--set", "prefix=2001:db8:64::/96", "--set")

@@ -12,7 +12,7 @@ from . import intents
 from .bench import open_bed
 from .support import in_lab
 
-PROGRAM = matrix.program("snabb-lwaftr")
+PROGRAM = matrix.find_program("snabb-lwaftr")
 OWN = {"program": PROGRAM}
 pytestmark = [
     *in_lab,

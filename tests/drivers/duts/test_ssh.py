@@ -81,7 +81,7 @@ def test_a_command_killed_on_the_device_has_a_status(login):
 
 
 def test_a_changed_host_key_is_refused(server, login, tmp_path):
-    sshserver.ssh_keygen(tmp_path / "other")
+    sshserver.generate_key(tmp_path / "other")
     kind, key = (tmp_path / "other.pub").read_text().split()[:2]
     (tmp_path / "known_hosts").write_text(f"localhost {kind} {key}\n")
     with expect_error("host-key-mismatch") as info:
@@ -105,7 +105,7 @@ def test_login_that_fails_has_a_code(ssh, code, login, tmp_path):
     (tmp_path / "config").write_text(
         "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
     )
-    sshserver.ssh_keygen(tmp_path / "id")
+    sshserver.generate_key(tmp_path / "id")
 
     def fill(value):
         if isinstance(value, tuple):

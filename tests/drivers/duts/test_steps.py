@@ -209,17 +209,17 @@ def test_stop_ends_whole_process_group(fate, tmp_path):
     subprocess.run(["sh", "-c", command], check=True)
     wait_until(lambda: file.read_text().strip(), "its number")
     leader = int(file.read_text())
-    wait_until(lambda: len(group(leader)) == 3, "its processes")
+    wait_until(lambda: len(list_group(leader)) == 3, "its processes")
     if fate != "at work":
         os.kill(leader, 9)
     run_shell(steps.make_group_stop_command(str(file), "nobody"))
-    assert "sleep 61" in group(leader)
+    assert "sleep 61" in list_group(leader)
     file.write_text(f"{leader}\n")
     run_shell(steps.make_group_stop_command(str(file), "sleep"))
-    assert group(leader) == []
+    assert list_group(leader) == []
 
 
-def group(leader):
+def list_group(leader):
     """List the commands of a process group, without zombies."""
     said = subprocess.run(
         ["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True

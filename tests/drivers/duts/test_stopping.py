@@ -26,7 +26,7 @@ from v6t.tests.needs import needs_lab
 from . import sshserver
 from .field import wait_until
 from .support import DUMMY
-from .test_guard import LONG, WAITS, configured, reached, step
+from .test_guard import LONG, WAITS, has_reached_mark, is_configured, make_step
 
 PLUGIN = ("--plugin", "ipv4-router")
 SCRIPTS = {
@@ -45,11 +45,11 @@ def device(site):
     yield site
     site.device.shell("touch /run/go")
     if site.device.has_record:
-        site.v6t("dut", "rollback", "--testbed", bed(site, []), *PLUGIN)
+        site.v6t("dut", "rollback", "--testbed", write_testbed(site, []), *PLUGIN)
     assert site.state() == before
 
 
-def bed(site, steps, limit=0):
+def write_testbed(site, steps, limit=0):
     options = {"base": False, "steps": [DUMMY, *steps], "undo_after_s": limit}
     return site.testbed("command", **options)
 
@@ -57,9 +57,9 @@ def bed(site, steps, limit=0):
 @pytest.mark.lab
 def test_first_signal_prints_rollback_and_effect_of_second(device):
     before = device.state()
-    path = bed(device, [step("waits")])
+    path = write_testbed(device, [make_step("waits")])
     process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: has_reached_mark(device), "the step that waits")
     process.send_signal(signal.SIGTERM)
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
@@ -74,12 +74,12 @@ def test_first_signal_prints_rollback_and_effect_of_second(device):
 @pytest.mark.parametrize("limit", [0, 3])
 def test_second_signal_prints_cleanup_commands(limit, device):
     before = device.state()
-    path = bed(device, [step("waits", "sh /run/waits")], limit)
+    path = write_testbed(device, [make_step("waits", "sh /run/waits")], limit)
     process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: has_reached_mark(device), "the step that waits")
     device.device.shell("rm /run/reached")
     process.send_signal(signal.SIGINT)
-    wait_until(lambda: reached(device), "the undo that waits")
+    wait_until(lambda: has_reached_mark(device), "the undo that waits")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
@@ -87,10 +87,10 @@ def test_second_signal_prints_cleanup_commands(limit, device):
     assert last.startswith("10.8.8.2 may ")
     assert last.endswith(f": v6t dut rollback --testbed {path}")
     assert (f"after {limit} s" in last) == bool(limit)
-    assert configured(device)
+    assert is_configured(device)
     device.device.shell("touch /run/go")
     if limit:
-        wait_until(lambda: not configured(device), "the timer")
+        wait_until(lambda: not is_configured(device), "the timer")
     else:
         device.v6t("dut", "rollback", "--testbed", path, *PLUGIN)
         assert device.state() == before
@@ -101,12 +101,12 @@ def test_interrupted_step_has_no_later_effect(device):
     """Its shell on the device hears nothing of the signal."""
     before = device.state()
     late = {
-        **step("late", "ip link del v6tlate"),
+        **make_step("late", "ip link del v6tlate"),
         "before": "ip -o link show dev v6tlate 2>/dev/null || true",
         "was": "foreign",
     }
-    process = device.start("dut", "commit", "--testbed", bed(device, [late]), *PLUGIN)
-    wait_until(lambda: reached(device), "the step that waits")
+    process = device.start("dut", "commit", "--testbed", write_testbed(device, [late]), *PLUGIN)
+    wait_until(lambda: has_reached_mark(device), "the step that waits")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
@@ -119,13 +119,13 @@ def test_interrupted_step_has_no_later_effect(device):
 def test_closed_terminal_restores_device(device):
     """Every write to it fails; the device is restored all the same."""
     before = device.state()
-    path = bed(device, [step("waits")])
+    path = write_testbed(device, [make_step("waits")])
     words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *COMMAND]
     child, terminal = pty.fork()
     if not child:
         words += ["dut", "commit", "--testbed", str(path), *PLUGIN]
         os.execvp(words[0], words)  # noqa: S606
-    wait_until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: has_reached_mark(device), "the step that waits")
     os.close(terminal)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 130
@@ -151,7 +151,9 @@ def test_aborted_run_prints_rollback_command(tmp_path):
     process = warm.Process(words, stderr=subprocess.PIPE)
     try:
         wait_until(
-            lambda: (out / "dut-undo.json").exists() and journaled(out), "the device stands", 120
+            lambda: (out / "dut-undo.json").exists() and has_journal_entry(out),
+            "the device stands",
+            120,
         )
         inside = NamespaceTransport(lab.find_pid())
         process.send_signal(signal.SIGSTOP)  # both signals arrive at once
@@ -176,14 +178,14 @@ def test_aborted_run_prints_rollback_command(tmp_path):
         lab.stop()
 
 
-def journaled(out: Path) -> bool:
+def has_journal_entry(out: Path) -> bool:
     return (out / "journal.jsonl").exists() and b"preflight" in (out / "journal.jsonl").read_bytes()
 
 
 DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
 
 
-def remote(tmp_path, **options):
+def write_remote_testbed(tmp_path, **options):
     bed = {"tester": {"kind": "trex"}, "dut": {"driver": "nftables", "options": {
         "ssh": {"host": "dut.example.net"}, **options}}}  # fmt: skip
     (tmp_path / "bed.yaml").write_text(json.dumps(bed))
@@ -191,7 +193,7 @@ def remote(tmp_path, **options):
 
 
 def test_stop_messages_of_run_with_remote_device(tmp_path):
-    run, out = remote(tmp_path), tmp_path / "out"
+    run, out = write_remote_testbed(tmp_path), tmp_path / "out"
     assert make_stop_messages({}, "").first.startswith("stopping: nothing")
     out.mkdir()
     assert "removed" in make_stop_messages({out: run}, "").first
@@ -206,7 +208,10 @@ def test_stop_messages_of_run_with_remote_device(tmp_path):
 
 def test_stop_messages_of_campaign_name_configured_runs(tmp_path):
     """Its testbeds work at the same time."""
-    run, paths = remote(tmp_path, undo_after_s=0), [tmp_path / "001-x", tmp_path / "002-y"]
+    run, paths = (
+        write_remote_testbed(tmp_path, undo_after_s=0),
+        [tmp_path / "001-x", tmp_path / "002-y"],
+    )
     for path in paths:
         path.mkdir()
         (path / "dut-undo.json").touch()
@@ -244,8 +249,8 @@ def test_stop_messages_of_chain_name_its_devices_and_rollback_timers(tmp_path):
         host: {"driver": "nftables", "options": {"ssh": {"host": host}, **limit}}
         for host, limit in (("a", {"undo_after_s": 30}), ("b", {"undo_after_s": "0"}), ("c", {}))
     }
-    dut = remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})
-    run = remote(tmp_path).model_copy(update={"dut": dut})
+    dut = write_remote_testbed(tmp_path).dut.model_copy(update={"options": {"parts": parts}})
+    run = write_remote_testbed(tmp_path).model_copy(update={"dut": dut})
     message = make_device_stop_messages(run, "--testbed x").first
     assert "putting a, b, c back" in message
     assert "restores a after 30 s, c after 60 s)" in message
@@ -326,18 +331,18 @@ def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_pat
     assert named.settings.dut == audited[0].settings.dut
 
 
-def audit(device, path, out):
+def start_audit(device, path, out):
     """Start an audit and wait until it configures its device; the operator's links never answer."""
     words = ["--plugin", "siit", "--suite", "translation", "--interfaces", "lo,to-device"]
     process = device.start("audit", "--testbed", path, *words, "--wait", "60", "-o", out)
-    wait_until(lambda: configured(device), "the device's configuration")
+    wait_until(lambda: is_configured(device), "the device's configuration")
     return process
 
 
 @pytest.mark.lab
 def test_stopped_audit_restores_device(device, tmp_path):
     before = device.state()
-    process = audit(device, bed(device, []), tmp_path / "audit")
+    process = start_audit(device, write_testbed(device, []), tmp_path / "audit")
     process.send_signal(signal.SIGINT)
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, ""), said

@@ -122,7 +122,7 @@ def test_a_device_without_driver_cannot_be_watched():
         check_has_driver(make_setup(resolve(plugin="siit")))
 
 
-def watch_here(readings):
+def watch_locally(readings):
     process = LocalTransport("here").hold(build_watch_script(readings, 0.01))
     return TelemetryWatcher(read_samples(process, readings), process.release)
 
@@ -133,7 +133,7 @@ def test_a_watcher_takes_a_sample_each_interval_and_ends_its_loop(tmp_path):
     seen = tmp_path / "seen"
     command = f"n=$(($(cat {counter}) + 1)); echo $n | tee {counter}; echo $n >>{seen}"
     readings = {"count": Reading(command, lambda text: {"n": float(text or "nan")})}
-    watcher = watch_here(readings)
+    watcher = watch_locally(readings)
     wait_until(lambda: seen.exists() and seen.read_text().count("\n") > 3, "four samples")
     samples = watcher.stop()
     values = [s.figures["count"]["n"] for s in samples]
@@ -150,7 +150,7 @@ def test_watcher_keeps_samples_after_loop_dies(tmp_path, monkeypatch):
         f"n=$(($(cat {counter}) + 1)); echo $n >{counter}; [ $n -lt 4 ] || kill -9 $$; echo $n"
     )
     readings = {"count": Reading(command, lambda text: {"n": float(text or "nan")})}
-    watcher = watch_here(readings)
+    watcher = watch_locally(readings)
     watcher._thread.join()
     assert [s.figures["count"]["n"] for s in watcher.stop()] == [1.0, 2.0, 3.0]
 
@@ -213,11 +213,11 @@ def test_reading_declares_its_loss_figures(case):
         assert {f for f in figures if reading.find_loss_reason(f)} == losses | own, name
 
 
-def readings_of(name, intent, **options):
+def get_readings(name, intent, **options):
     return make_driver(name, options).get_telemetry_readings(intent)
 
 
-def judged(readings, name, *texts, lost):
+def judge_texts(readings, name, *texts, lost):
     """Judge a device whose reading printed these texts, one a second."""
     samples = [Sample({name: dict(readings[name].parse(text))}, float(n), readings)
                for n, text in enumerate(texts)]  # fmt: skip
@@ -225,7 +225,7 @@ def judged(readings, name, *texts, lost):
 
 
 def test_every_jool_counter_has_a_loss_reason():
-    reading = readings_of("jool", intents.nat64())["jool"]
+    reading = get_readings("jool", intents.nat64())["jool"]
     kinds = {
         "JSTAT_BIB6_NOT_FOUND": LossReason.TABLE_FULL, "JSTAT_BIB4_NOT_FOUND": LossReason.NO_CONNECTION,
         "JSTAT_ENOMEM": LossReason.QUEUE, "JSTAT_UNKNOWN": LossReason.QUEUE, "JSTAT_DST_OUTPUT": LossReason.QUEUE,
@@ -247,17 +247,17 @@ def test_every_jool_counter_has_a_loss_reason():
     ],
 )
 def test_pf_drops_without_free_port_are_table_losses(counter, limited, words):
-    readings = readings_of("openbsd-pf", intents.nat44())
+    readings = get_readings("openbsd-pf", intents.nat44())
     later = "\n".join(
         line[:35] + f"{int(line[35:50]) + 900:>9}" + line[44:] if counter.strip() in line else line
         for line in PFCTL_SI.splitlines()
     )
     assert later != PFCTL_SI.rstrip("\n")
-    found = judged(readings, "pf", PFCTL_SI, later, lost=900)
+    found = judge_texts(readings, "pf", PFCTL_SI, later, lost=900)
     assert (found.limited_by, words in found.explanation) == (limited, True), found
 
 
-def link_text(received, sent, errors=0):
+def format_link(received, sent, errors=0):
     return (
         "7: x: <UP> mtu 1500\\    link/none \\    RX:  bytes packets errors dropped  missed   mcast           \\"
         f"      9  {received}  0  0  0  0 \\    TX:  bytes packets errors dropped carrier collsns           \\"
@@ -266,21 +266,21 @@ def link_text(received, sent, errors=0):
 
 
 def test_packets_not_sent_by_nat46_are_counted():
-    readings = readings_of("nat46", intents.SIIT)
+    readings = get_readings("nat46", intents.SIIT)
     (name,) = [n for n in readings if n.startswith("device ")]
-    found = judged(readings, name, link_text(100, 97), link_text(1100, 697), lost=400)
+    found = judge_texts(readings, name, format_link(100, 97), format_link(1100, 697), lost=400)
     assert found.limited_by == "rules"
     assert f"{name} not sent: 400 more" in found.evidence
-    assert nat46.parse_counters(link_text(5, 7))["not sent"] == 0.0, "fragments"
-    (line,) = judged(readings, name, link_text(9, 9), link_text(99, 99), lost=0).evidence
+    assert nat46.parse_counters(format_link(5, 7))["not sent"] == 0.0, "fragments"
+    (line,) = judge_texts(readings, name, format_link(9, 9), format_link(99, 99), lost=0).evidence
     assert "0 frames were lost" in line
 
 
 def test_packets_not_sent_by_tunnel_are_counted():
     case = next(c for c in CASES if c.driver == "ip6-tunnel")
-    readings = readings_of("ip6-tunnel", case.intent)
+    readings = get_readings("ip6-tunnel", case.intent)
     (name,) = [n for n in readings if n.startswith("tunnel ")]
-    found = judged(readings, name, link_text(9, 9), link_text(9, 9, errors=90), lost=90)
+    found = judge_texts(readings, name, format_link(9, 9), format_link(9, 9, errors=90), lost=90)
     assert f"{name} tx.errors: 90 more" in found.evidence
 
 
@@ -292,7 +292,7 @@ def test_drops_of_packet_sockets_are_added_up():
 
 def test_user_figure_names_set_loss_reason():
     watch = {"ring": "echo drops=7 refused_ports=2 missed=3", "dropped": "echo 5"}
-    readings = readings_of("command", intents.ROUTER4, watch=watch)
+    readings = get_readings("command", intents.ROUTER4, watch=watch)
     ring, one = readings["ring"], readings["dropped"]
     figures = ring.parse("drops=7 refused_ports=2 missed=3")
     assert [ring.find_loss_reason(f) for f in figures] == [

@@ -30,16 +30,16 @@ def standing(site, tmp_path):
         yield found
 
 
-def flags(standing):
+def make_flags(standing):
     return (standing.run, "--testbed", standing.testbed)
 
 
-def killed(standing, path):
+def kill_run(standing, path):
     """Kill a run while it measures; return the states from before it."""
     for name in standing.site.placed:
         standing.inside(name)("true")  # its namespace is there
     before = standing.states()
-    with start_run("run", *flags(standing), *RUN, "-o", path) as process:
+    with start_run("run", *make_flags(standing), *RUN, "-o", path) as process:
         os.kill(process.pid, signal.SIGKILL)
     assert all(standing.records().values())
     return before
@@ -47,7 +47,7 @@ def killed(standing, path):
 
 @every_site
 def test_all_are_configured_measured_and_restored(standing, tmp_path):
-    done = run_v6t("run", *flags(standing), *RUN, "-o", tmp_path / "run")
+    done = run_v6t("run", *make_flags(standing), *RUN, "-o", tmp_path / "run")
     for place in standing.site.placed.values():
         name = standing.servers[place.machine].name
         said = [line for line in done.err.splitlines() if name in line]
@@ -73,7 +73,7 @@ def test_lock_on_one_device_blocks_all(standing):
             f"echo ok; cat; rm {directory}/lock"
         )
         assert held.line(10) == "ok"
-        done = run_v6t("dut", "commit", *flags(standing), status=4)
+        done = run_v6t("dut", "commit", *make_flags(standing), status=4)
         assert "alice@elsewhere" in done.err
         assert server.name in done.err
         held.release()
@@ -86,19 +86,19 @@ def test_committed_configuration_stays_until_rollback(standing):
     """Two operators one after the other; a machine that is out of reach keeps no other from being restored."""
     standing.cabled()
     before = standing.states()
-    run_v6t("dut", "commit", *flags(standing))
+    run_v6t("dut", "commit", *make_flags(standing))
     first = standing.states()
     assert all(first[name] != state for name, state in before.items())
-    again = run_v6t("dut", "commit", *flags(standing))
+    again = run_v6t("dut", "commit", *make_flags(standing))
     assert again.err.count("rolling back what") == len(standing.site.placed)
     assert all(standing.records().values())
-    told = run_v6t("dut", "status", *flags(standing), "--json").out
+    told = run_v6t("dut", "status", *make_flags(standing), "--json").out
     assert set(json.loads(told)["parts"]) == set(standing.site.placed)
     if len(standing.servers) > 1:
         *others, lost = standing.site.placed
         machine = standing.servers[standing.site.placed[lost].machine]
         machine.shell("kill -STOP $(cat /run/sshd.pid)")  # it takes connections and says nothing
-        done = run_v6t("dut", "rollback", *flags(standing), status=4)
+        done = run_v6t("dut", "rollback", *make_flags(standing), status=4)
         machine.shell("kill -CONT $(cat /run/sshd.pid)")
         now = standing.states()
         assert all(now[name] == before[name] for name in others)
@@ -108,14 +108,14 @@ def test_committed_configuration_stays_until_rollback(standing):
         assert f"sh {standing.site.directory(lost)}/undo.sh" in done.err
         machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
         wait_until(lambda: standing.states() == before, "all is as before", 10)
-    run_v6t("dut", "rollback", *flags(standing))
+    run_v6t("dut", "rollback", *make_flags(standing))
     assert not any(server.find_pid() for server in standing.servers.values())
 
 
 @one_machine
 def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
     """Also with every session on the machines killed, as when they lose their network."""
-    before = killed(standing, tmp_path / "run")
+    before = kill_run(standing, tmp_path / "run")
     for server in standing.servers.values():
         server.drop()
     for name in standing.site.placed:
@@ -125,7 +125,7 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
         assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
     # a killed process may take a moment to end
     wait_until(lambda: standing.states() == before, "all is as before", 10)
-    done = run_v6t("dut", "rollback", *flags(standing))
+    done = run_v6t("dut", "rollback", *make_flags(standing))
     assert done.err.count("rolled back after") == len(standing.site.placed)
 
 
@@ -137,7 +137,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
     with sites.start_site(site, tmp_path / "one.yaml") as standing:
         standing.cabled()
         before = standing.states()
-        run_v6t("dut", "commit", *flags(standing))
+        run_v6t("dut", "commit", *make_flags(standing))
         (server,) = standing.servers.values()
         for name in reversed(list(site.placed)):
             server.shell(f"sh {site.directory(name)}/undo.sh")

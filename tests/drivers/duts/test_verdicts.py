@@ -46,7 +46,7 @@ def make_samples(readings, count=3, fixed=None, **growing):
     ]  # fmt: skip
 
 
-def kernel(*idle, dropped=0.0, name="tx.dropped", fixed=None, **growing):
+def sample_kernel(*idle, dropped=0.0, name="tx.dropped", fixed=None, **growing):
     """Make samples of a kernel whose cores are idle for these shares [%]; it drops frames."""
     cpu = {}
     for core, share in enumerate(idle):
@@ -57,7 +57,7 @@ def kernel(*idle, dropped=0.0, name="tx.dropped", fixed=None, **growing):
     )
 
 
-def process(*shares, quota=(), idle=50, dropped=0.0, **growing):
+def sample_process(*shares, quota=(), idle=50, dropped=0.0, **growing):
     """Make samples of a process whose threads run and wait for these shares of the time [%]."""
     figures = dict(zip(("quota.periods", "quota.throttled"), quota, strict=False))
     for thread, (ran, waited) in enumerate(shares):
@@ -67,20 +67,20 @@ def process(*shares, quota=(), idle=50, dropped=0.0, **growing):
     return make_samples(KERNEL, 4, process=figures, cpu=cpu, **link, **growing)
 
 
-def conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
+def sample_conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
     """Make samples of a kernel's NAT that drops frames of a full table, and others."""
     fixed = {"table": {"used": used, "limit": 1000.0}}
-    return kernel(*idle, dropped=2 * other, fixed=fixed, conntrack={figure: float(more)})
+    return sample_kernel(*idle, dropped=2 * other, fixed=fixed, conntrack={figure: float(more)})
 
 
-def vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
+def sample_vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
     """Make samples of a VPP with vectors of this size."""
     calls = {"calls": 1000.0, "vectors": 1000.0 * per_call}
     runtime = {f"thread0.node.ip6-map.{figure}": value for figure, value in calls.items()}
     return make_samples(VPP, 4, runtime=runtime, **{name: {reason: float(drops)}})
 
 
-def polling(readings, **growing):
+def sample_polling(readings, **growing):
     """Make samples of a device that polls: its cores never show idle time."""
     cpu = {"cpu0.idle": 0.0, "cpu0.softirq": 7.0, "cpu0.total": 100.0}
     return make_samples(readings, 4, cpu=cpu, **growing)
@@ -96,84 +96,84 @@ WITHOUT_SESSIONS = make_samples(
     VPP, 2, {"table": FULL_TABLE, "errors": {"reasons": 1.0}},
     errors={"nat64-in2out: no translation": 90.0},
 )  # fmt: skip
-LOSSY = kernel(0, 60, dropped=90)
+LOSSY = sample_kernel(0, 60, dropped=90)
 SNABB_RULES = {"drop-no-source-softwire-ipv6-packets": 90.0, "drop-all-ipv6-iface-packets": 90.0}
 # Limit, samples, and further arguments.
 VERDICTS = {
-    "one core of two is busy": ("cpu", kernel(0, 60), {}),
-    "losses with idle time": ("contention", kernel(50, 60, dropped=90), {}),
-    "losses with much idle time": ("queue", kernel(95, 90, dropped=90), {}),
-    "no loss counted, some idle time": ("unknown", kernel(30, 60), {}),
+    "one core of two is busy": ("cpu", sample_kernel(0, 60), {}),
+    "losses with idle time": ("contention", sample_kernel(50, 60, dropped=90), {}),
+    "losses with much idle time": ("queue", sample_kernel(95, 90, dropped=90), {}),
+    "no loss counted, some idle time": ("unknown", sample_kernel(30, 60), {}),
     "no samples": ("unknown", [], {}),
-    "one sample": ("unknown", kernel(30)[:1], {}),
-    "losses that only the tester saw": ("unknown", kernel(95, 90), {"lost": 7}),
-    "no losses": ("nothing here", kernel(95, 90), {"lost": 0}),
-    "tester at its limit": ("tester", kernel(0, 0), {"tester_limit": TESTER}),
-    "tester at its limit, many losses": ("cpu", kernel(0, 0, dropped=20), {"tester_limit": TESTER}),
+    "one sample": ("unknown", sample_kernel(30)[:1], {}),
+    "losses that only the tester saw": ("unknown", sample_kernel(95, 90), {"lost": 7}),
+    "no losses": ("nothing here", sample_kernel(95, 90), {"lost": 0}),
+    "tester at its limit": ("tester", sample_kernel(0, 0), {"tester_limit": TESTER}),
+    "tester at its limit, many losses": ("cpu", sample_kernel(0, 0, dropped=20), {"tester_limit": TESTER}),
     # a polling VPP is judged by its vectors
-    "full vectors": ("cpu", vpp(241), {}),
-    "small vectors": ("nothing here", vpp(44), {}),
-    "small vectors, losses": ("queue", vpp(44, drops=9), {}),
-    "small vectors, losses that only the tester saw": ("unknown", vpp(44), {"lost": 9}),
-    "small vectors, tester at its limit": ("tester", vpp(44), {"tester_limit": TESTER}),
-    "full vectors, tester at its limit": ("cpu", vpp(241), {"tester_limit": TESTER}),
-    "small vectors, losses, tester at its limit": ("queue", vpp(44, drops=9), {"tester_limit": TESTER}),
-    "VPP without sessions": ("table", vpp(44, drops=50, reason=FULL, name="errors"), {}),
+    "full vectors": ("cpu", sample_vpp(241), {}),
+    "small vectors": ("nothing here", sample_vpp(44), {}),
+    "small vectors, losses": ("queue", sample_vpp(44, drops=9), {}),
+    "small vectors, losses that only the tester saw": ("unknown", sample_vpp(44), {"lost": 9}),
+    "small vectors, tester at its limit": ("tester", sample_vpp(44), {"tester_limit": TESTER}),
+    "full vectors, tester at its limit": ("cpu", sample_vpp(241), {"tester_limit": TESTER}),
+    "small vectors, losses, tester at its limit": ("queue", sample_vpp(44, drops=9), {"tester_limit": TESTER}),
+    "VPP without sessions": ("table", sample_vpp(44, drops=50, reason=FULL, name="errors"), {}),
     "VPP without ports": ("table", WITHOUT_PORTS, {"lost": 500}),
     "VPP with a full table": ("table", WITHOUT_SESSIONS, {"lost": 90}),
-    "drops of a VPP interface alone": ("unknown", vpp(44, 90, "host-left.drops"), {"lost": 270}),
-    "rx-miss": ("queue", vpp(44, 90, "host-left.rx-miss"), {"lost": 270}),
-    "rx-error": ("queue", vpp(44, 90, "host-left.rx-error"), {"lost": 270}),
-    "tx-error": ("queue", vpp(44, 90, "host-left.tx-error"), {"lost": 270}),
-    "punt": ("rules", vpp(44, 90, "host-left.punt"), {"lost": 270}),
+    "drops of a VPP interface alone": ("unknown", sample_vpp(44, 90, "host-left.drops"), {"lost": 270}),
+    "rx-miss": ("queue", sample_vpp(44, 90, "host-left.rx-miss"), {"lost": 270}),
+    "rx-error": ("queue", sample_vpp(44, 90, "host-left.rx-error"), {"lost": 270}),
+    "tx-error": ("queue", sample_vpp(44, 90, "host-left.tx-error"), {"lost": 270}),
+    "punt": ("rules", sample_vpp(44, 90, "host-left.punt"), {"lost": 270}),
     # a process is judged by the time that it got
-    "thread that takes a core": ("cpu", process((97, 1), idle=0), {}),
-    "throttled process": ("cpu", process((10, 2), quota=(10, 9), idle=0), {}),
-    "waiting process beside an idle core": ("cpu", process((10, 85), idle=90), {}),
-    "waiting process, no idle core": ("cpu", process((10, 85), idle=0), {}),
-    "waiting process, hardly throttled": ("cpu", process((10, 85), quota=(10, 1), idle=0), {}),
-    "busy core of others": ("cpu", process((10, 20), quota=(10, 0), idle=0), {}),
-    "process with time left": ("unknown", process((10, 20), quota=(10, 0)), {}),
+    "thread that takes a core": ("cpu", sample_process((97, 1), idle=0), {}),
+    "throttled process": ("cpu", sample_process((10, 2), quota=(10, 9), idle=0), {}),
+    "waiting process beside an idle core": ("cpu", sample_process((10, 85), idle=90), {}),
+    "waiting process, no idle core": ("cpu", sample_process((10, 85), idle=0), {}),
+    "waiting process, hardly throttled": ("cpu", sample_process((10, 85), quota=(10, 1), idle=0), {}),
+    "busy core of others": ("cpu", sample_process((10, 20), quota=(10, 0), idle=0), {}),
+    "process with time left": ("unknown", sample_process((10, 20), quota=(10, 0)), {}),
     # regardless of its queues' counters
-    "waiting process that drops": ("cpu", process((22, 58), idle=0, dropped=50.0), {"lost": 150}),
-    "the same beside an idle core": ("cpu", process((22, 58), idle=60, dropped=50.0), {"lost": 150}),
-    "process with time left that drops": ("queue", process((22, 5), idle=60, dropped=50.0), {"lost": 150}),
-    "half-idle process that drops": ("queue", process((22, 24), idle=0, dropped=50.0), {"lost": 150}),
-    "waiting process without room": ("table", process((22, 58), idle=0, conntrack={"insert_failed": 50.0}), {"lost": 150}),
+    "waiting process that drops": ("cpu", sample_process((22, 58), idle=0, dropped=50.0), {"lost": 150}),
+    "the same beside an idle core": ("cpu", sample_process((22, 58), idle=60, dropped=50.0), {"lost": 150}),
+    "process with time left that drops": ("queue", sample_process((22, 5), idle=60, dropped=50.0), {"lost": 150}),
+    "half-idle process that drops": ("queue", sample_process((22, 24), idle=0, dropped=50.0), {"lost": 150}),
+    "waiting process without room": ("table", sample_process((22, 58), idle=0, conntrack={"insert_failed": 50.0}), {"lost": 150}),
     # a table is blamed for its share of the losses
-    "full table": ("table", kernel(0, 0, fixed={"table": FULL_TABLE}, conntrack={"insert_failed": 7.0}), {"tester_limit": TESTER}),
-    "two packets that raced": ("cpu", conntrack((1, 60), 1), {}),
-    "few losses for want of room": ("cpu", conntrack((1, 60), 50), {"lost": 40_000}),
-    "many other losses": ("cpu", conntrack((1, 60), 50, other=4000), {}),
-    "a race beside losses not counted": ("unknown", conntrack((50, 60), 1), {"lost": 40_000}),
-    "a race beside counted losses": ("contention", conntrack((50, 60), 1, other=4000), {"lost": 8000}),
-    "all losses for want of room": ("table", conntrack((50, 60), 1), {"lost": 2}),
-    "half the losses for want of room": ("table", conntrack((1, 60), 500), {"lost": 1000}),
-    "table that drops": ("table", conntrack((50, 60), 500, figure="drop"), {}),
-    "table nearly full": ("table", conntrack((1, 60), 50, used=995.0), {"lost": 40_000}),
+    "full table": ("table", sample_kernel(0, 0, fixed={"table": FULL_TABLE}, conntrack={"insert_failed": 7.0}), {"tester_limit": TESTER}),
+    "two packets that raced": ("cpu", sample_conntrack((1, 60), 1), {}),
+    "few losses for want of room": ("cpu", sample_conntrack((1, 60), 50), {"lost": 40_000}),
+    "many other losses": ("cpu", sample_conntrack((1, 60), 50, other=4000), {}),
+    "a race beside losses not counted": ("unknown", sample_conntrack((50, 60), 1), {"lost": 40_000}),
+    "a race beside counted losses": ("contention", sample_conntrack((50, 60), 1, other=4000), {"lost": 8000}),
+    "all losses for want of room": ("table", sample_conntrack((50, 60), 1), {"lost": 2}),
+    "half the losses for want of room": ("table", sample_conntrack((1, 60), 500), {"lost": 1000}),
+    "table that drops": ("table", sample_conntrack((50, 60), 500, figure="drop"), {}),
+    "table nearly full": ("table", sample_conntrack((1, 60), 50, used=995.0), {"lost": 40_000}),
     # single frames that do not belong to the test
-    "stray frame": ("tester", kernel(0, 0, dropped=1, name="rx.dropped"), {"tester_limit": TESTER, "lost": 0}),
-    "stray frames of many": ("tester", kernel(0, 0, dropped=2, name="rx.dropped"), {"tester_limit": TESTER, "lost": 400}),
-    "few strays": ("tester", kernel(0, 0, dropped=9, name="rx.dropped"), {"tester_limit": TESTER}),
-    "no strays": ("cpu", kernel(0, 0, dropped=90, name="rx.dropped"), {"tester_limit": TESTER, "lost": 100}),
-    "stray of an idle kernel": ("nothing here", kernel(95, 90, dropped=1), {"lost": 0}),
-    "stray beside losses": ("unknown", kernel(95, 90, dropped=1), {"lost": 400}),
-    "stray of a process": ("unknown", process((10, 2), dropped=1 / 3), {"lost": 400}),
-    "stray of a VPP": ("nothing here", vpp(44, drops=1), {"lost": 0}),
-    "stray of a VPP beside losses": ("unknown", vpp(44, drops=1), {"lost": 400}),
+    "stray frame": ("tester", sample_kernel(0, 0, dropped=1, name="rx.dropped"), {"tester_limit": TESTER, "lost": 0}),
+    "stray frames of many": ("tester", sample_kernel(0, 0, dropped=2, name="rx.dropped"), {"tester_limit": TESTER, "lost": 400}),
+    "few strays": ("tester", sample_kernel(0, 0, dropped=9, name="rx.dropped"), {"tester_limit": TESTER}),
+    "no strays": ("cpu", sample_kernel(0, 0, dropped=90, name="rx.dropped"), {"tester_limit": TESTER, "lost": 100}),
+    "stray of an idle kernel": ("nothing here", sample_kernel(95, 90, dropped=1), {"lost": 0}),
+    "stray beside losses": ("unknown", sample_kernel(95, 90, dropped=1), {"lost": 400}),
+    "stray of a process": ("unknown", sample_process((10, 2), dropped=1 / 3), {"lost": 400}),
+    "stray of a VPP": ("nothing here", sample_vpp(44, drops=1), {"lost": 0}),
+    "stray of a VPP beside losses": ("unknown", sample_vpp(44, drops=1), {"lost": 400}),
     # the tester may run on the device's cores
     "shared cores": ("unknown", LOSSY, {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
     "separate cores": ("cpu", LOSSY, {"tester_limit": TESTER, "lost": 100}),
     "shared cores, tester with room": ("cpu", LOSSY, {"lost": 100, "shares_cores": True}),
-    "process on shared cores": ("cpu", process((97, 1), idle=0), {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
+    "process on shared cores": ("cpu", sample_process((97, 1), idle=0), {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
     # cores that poll
-    "polling VPP": ("unknown", polling(VPP), {"lost": 0}),
-    "polling Snabb": ("unknown", polling(SNABB), {"lost": 0}),
-    "polling Snabb, tester at its limit": ("tester", polling(SNABB), {"tester_limit": TESTER, "lost": 0}),
-    "Snabb ingress drops": ("cpu", polling(SNABB, snabb={"ingress-packet-drops": 90.0}), {"lost": 270}),
-    "Snabb socket drops": ("cpu", polling(SNABB, sockets={"dropped": 90.0}), {"lost": 270}),
-    "Snabb rules": ("rules", polling(SNABB, snabb=SNABB_RULES), {"lost": 270}),
-    "Snabb packets": ("unknown", polling(SNABB, snabb={"in-ipv4-packets": 90.0}), {"lost": 270}),
+    "polling VPP": ("unknown", sample_polling(VPP), {"lost": 0}),
+    "polling Snabb": ("unknown", sample_polling(SNABB), {"lost": 0}),
+    "polling Snabb, tester at its limit": ("tester", sample_polling(SNABB), {"tester_limit": TESTER, "lost": 0}),
+    "Snabb ingress drops": ("cpu", sample_polling(SNABB, snabb={"ingress-packet-drops": 90.0}), {"lost": 270}),
+    "Snabb socket drops": ("cpu", sample_polling(SNABB, sockets={"dropped": 90.0}), {"lost": 270}),
+    "Snabb rules": ("rules", sample_polling(SNABB, snabb=SNABB_RULES), {"lost": 270}),
+    "Snabb packets": ("unknown", sample_polling(SNABB, snabb={"in-ipv4-packets": 90.0}), {"lost": 270}),
 }  # fmt: skip
 
 
@@ -203,7 +203,7 @@ UNTRANSLATABLE = "jool dropped: an IPv6 address without translation (JSTAT_UNTRA
 )
 def test_figure_that_a_reading_does_not_declare_is_not_a_loss(reason, limited):
     name, _, figure = reason.partition(" ")
-    samples = kernel(50, 60, **{name: {figure: 50.0}})
+    samples = sample_kernel(50, 60, **{name: {figure: 50.0}})
     assert summarize_samples(samples).drops == ({reason: 100.0} if limited else {})
     assert judge_device(samples, lost=100).limited_by == (limited or "unknown")
 
@@ -231,7 +231,7 @@ def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
     samples = [
         Sample({**s.figures, "errors": errors, "interfaces": {"host-left.drops": errors[reason]}},
                s.time_s, VPP)
-        for s, errors in zip(vpp(44)[::3], (few, many), strict=True)
+        for s, errors in zip(sample_vpp(44)[::3], (few, many), strict=True)
     ]  # fmt: skip
     found = judge_device(samples, lost=78)
     assert found.limited_by == LIMITS[kind]
@@ -239,7 +239,10 @@ def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
 
 
 def test_idle_time_is_kept_by_core_and_second():
-    assert compute_core_shares(kernel(0, 60), "idle") == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
+    assert compute_core_shares(sample_kernel(0, 60), "idle") == {
+        "cpu0": [0.0, 0.0],
+        "cpu1": [60.0, 60.0],
+    }
 
 
 def test_vectors_are_counted_from_second_to_second_of_each_thread():
@@ -265,21 +268,21 @@ def test_vpp_reason_that_is_not_shown_was_zero_if_others_are_shown():
 
 
 def test_received_packets_of_vpp_are_not_drops():
-    assert summarize_samples(vpp(44, drops=90, reason="host-left.rx_packets")).drops == {}
-    samples = vpp(44, drops=90, reason="host-left.punt")
+    assert summarize_samples(sample_vpp(44, drops=90, reason="host-left.rx_packets")).drops == {}
+    samples = sample_vpp(44, drops=90, reason="host-left.punt")
     assert summarize_samples(samples).drops == {"interfaces host-left.punt": 270.0}
 
 
 def test_process_figures_are_those_of_busiest_thread():
-    busy = process((10, 5), (40, 30), quota=(10, 4))
+    busy = sample_process((10, 5), (40, 30), quota=(10, 4))
     assert summarize_samples(busy).process == {"run": 40.0, "wait": 30.0, "throttled": 40.0}
-    assert summarize_samples(process()).process == {}
+    assert summarize_samples(sample_process()).process == {}
 
 
 def test_summary_says_which_devices_poll():
-    summary = summarize_samples(polling(SNABB)).to_json()
+    summary = summarize_samples(sample_polling(SNABB)).to_json()
     assert summary["polls"] and summary["cores"]["cpu0"]["busy"] == 100.0
-    assert "polls" not in summarize_samples(kernel(50)).to_json()
+    assert "polls" not in summarize_samples(sample_kernel(50)).to_json()
 
 
 def test_vpp_clocks_are_per_packet_where_rounding_allows():
@@ -348,7 +351,7 @@ def test_tester_limit_is_described_by_its_rate():
     assert "30,000 fps" in limited
 
 
-def counted(received, sent=1000, faults=(), sending_s=1.0):
+def make_result(received, sent=1000, faults=(), sending_s=1.0):
     """Make the result of a trial of a thousand frames in one direction."""
     one = DirectionResult({"f": ClassCount("foreground", 1000, sent, received)}, sending_s)
     return TrialResult({"forward": one}, faults)
@@ -362,16 +365,16 @@ REFUSED = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, lea
 @pytest.mark.parametrize(
     ("above", "when", "rate_fps", "lost", "words"),
     [
-        (counted(900), "above", 1250.0, 100, ""),
-        (counted(900, faults=("a worker died",)), "found", 1000.0, 1, "a worker died"),
-        (counted(800, sent=900), "found", 1000.0, 1, "sent 900 of 1,000 frames"),
-        (counted(900, sending_s=1.3), "found", 1000.0, 1, "sending took 1.3"),
+        (make_result(900), "above", 1250.0, 100, ""),
+        (make_result(900, faults=("a worker died",)), "found", 1000.0, 1, "a worker died"),
+        (make_result(800, sent=900), "found", 1000.0, 1, "sent 900 of 1,000 frames"),
+        (make_result(900, sending_s=1.3), "found", 1000.0, 1, "sending took 1.3"),
         (TrialResult({}), "found", 1000.0, 1, "reported nothing"),
     ],
 )
 def test_trial_above_result_is_chosen_if_tester_kept_up(above, when, rate_fps, lost, words):
-    seen = {"found": kernel(50), "above": kernel(0)}
-    at = choose_trial(BOTH, {"found": counted(999), "above": above}, seen, 1.01)
+    seen = {"found": sample_kernel(50), "above": sample_kernel(0)}
+    at = choose_trial(BOTH, {"found": make_result(999), "above": above}, seen, 1.01)
     assert (at.name, at.rate_fps, at.lost) == (when, rate_fps, lost)
     assert words in " ".join(at.notes)
     assert bool(at.notes) == bool(words)
@@ -381,11 +384,11 @@ def test_trial_above_result_is_chosen_if_tester_kept_up(above, when, rate_fps, l
     ("trials", "results", "seen", "lost", "words"),
     [
         # the device's table is full before a frame is sent: no fault of the tester's
-        ({"found": FOUND}, {"found": REFUSED}, {"found": kernel(50)}, 250, "300 connections 50"),
-        ({"found": FOUND}, {"found": replace(REFUSED, faults=("late",))}, {"found": kernel(50)}, None, ""),
-        (BOTH, {"found": counted(1000), "above": counted(900)}, {"found": kernel(50), "above": []}, 0, "1,250 fps (above)"),
-        ({"found": FOUND}, {"found": counted(1000), "above": counted(900)}, {"found": kernel(50)}, 0, ""),
-        ({"found": FOUND}, {"found": counted(1, faults=("late",))}, {"found": []}, None, "1,000 fps"),
+        ({"found": FOUND}, {"found": REFUSED}, {"found": sample_kernel(50)}, 250, "300 connections 50"),
+        ({"found": FOUND}, {"found": replace(REFUSED, faults=("late",))}, {"found": sample_kernel(50)}, None, ""),
+        (BOTH, {"found": make_result(1000), "above": make_result(900)}, {"found": sample_kernel(50), "above": []}, 0, "1,250 fps (above)"),
+        ({"found": FOUND}, {"found": make_result(1000), "above": make_result(900)}, {"found": sample_kernel(50)}, 0, ""),
+        ({"found": FOUND}, {"found": make_result(1, faults=("late",))}, {"found": []}, None, "1,000 fps"),
     ],
 )  # fmt: skip
 def test_result_trial_is_chosen_if_no_other_exists(trials, results, seen, lost, words):
@@ -424,6 +427,6 @@ def test_rate_above_is_one_that_medium_and_tester_carry(record, rate_fps):
 
 def test_rate_that_loses_frames_in_the_longer_trial_is_not_sustained():
     procedure = ProcedureSettings.model_construct(loss_tolerance=0.0, sending_time_tolerance=1.01)
-    assert describe_unsustained_rate(FOUND, counted(1000), procedure) == ""
-    text = describe_unsustained_rate(FOUND, counted(999), procedure)
+    assert describe_unsustained_rate(FOUND, make_result(1000), procedure) == ""
+    text = describe_unsustained_rate(FOUND, make_result(999), procedure)
     assert text.startswith("not sustained for")

@@ -27,7 +27,7 @@ from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
 
 from . import intents, sshserver
-from .bench import Port, open_bed, prove_translation, traffic_classes
+from .bench import Port, measure_traffic_classes, open_bed, prove_translation
 from .cases import B4
 from .support import in_lab
 
@@ -42,7 +42,7 @@ OWN = {"program": PROGRAM}
 MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 
 
-def vpp_proven(plugin, params, testbed=None, **options):
+def prove_vpp(plugin, params, testbed=None, **options):
     """Check the translation of a VPP, see :func:`.bench.proven`."""
     flags = {"plugin": plugin, "params": params, "dut": "vpp", "dut_params": {**OWN, **options}}
     return prove_translation(flags, testbed)
@@ -58,7 +58,7 @@ def vpp_proven(plugin, params, testbed=None, **options):
     ],
 )
 def test_every_frame_is_the_reference_translation(plugin, params):
-    finding, read, described = vpp_proven(plugin, params)
+    finding, read, described = prove_vpp(plugin, params)
     assert finding is None
     assert len(read) > 5
     assert re.match(r"\d\d\.\d\d", described["version"])
@@ -87,7 +87,7 @@ def test_background_traffic_passes_map_e_relay(tmp_path):
         "links:\n  left: {vlan: 100, background: {vlan: 200}}\n"
         "  right: {vlan: 101, background: {vlan: 201}}\n"
     )
-    finding, _, _ = vpp_proven("mape-br", mixed, bed)
+    finding, _, _ = prove_vpp("mape-br", mixed, bed)
     assert finding is None
 
 
@@ -106,7 +106,7 @@ SEEN = {"mape-br": TUNNEL, "lwaftr": TUNNEL, "mapt-br": TRANSLATION, "nat64": TR
 def test_traffic_classes_follow_rfcs(plugin):
     params = MAPT if plugin == "mapt-br" else {}
     octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
-    found = traffic_classes(plugin, octets, params=params, dut="vpp", **OWN)
+    found = measure_traffic_classes(plugin, octets, params=params, dut="vpp", **OWN)
     assert {pair: why for pair, (why, _) in found.items() if why} == {}
     seen = set().union(*(told for _, told in found.values()))
     words = ("DSCP", "ECN", "TOS", "traffic class")
@@ -116,7 +116,7 @@ def test_traffic_classes_follow_rfcs(plugin):
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
 def test_lost_congestion_marks_of_tunnels_are_detected(plugin):
     """RFC 6040 section 4.2: CE outside must be carried over. VPP looks at the inner ECN only."""
-    found = traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
+    found = measure_traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
     assert re.findall(r"\d+", found[3, 2][0])[:2] == ["2", "3"]
     assert (found[2, 2][0], found[2, 0][0]) == ("", "")
 
@@ -124,12 +124,12 @@ def test_lost_congestion_marks_of_tunnels_are_detected(plugin):
 @pytest.mark.parametrize("plugin", ["lwb4", "mape-ce"])
 def test_customer_tunnel_copies_dscp_but_not_ecn(plugin):
     octets = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
-    found = traffic_classes(plugin, octets, dut="vpp", **OWN)
+    found = measure_traffic_classes(plugin, octets, dut="vpp", **OWN)
     assert {pair: why for pair, (why, _) in found.items() if why} == {}
 
 
 @contextmanager
-def bare(intent):
+def start_bare_device(intent):
     """Start a device's namespace and interfaces without configuring them."""
     dut = LabDut(make_driver("linux-router", {}), intent)
     dut.start = lambda lab: None
@@ -140,7 +140,7 @@ def bare(intent):
         bed.close()
 
 
-def commands(text):
+def list_commands(text):
     """Return the commands of a printed plan up to the flush, without comments."""
     lines = text.partition("# between trials")[0].splitlines()
     return "\n".join(line for line in lines if not line.startswith("#"))
@@ -153,9 +153,9 @@ def test_the_printed_plan_makes_the_papers_frame():
         "--set-dut", f"program={PROGRAM}",
     )  # fmt: skip
     assert done.status == 0, done.err
-    with bare(intents.paper_mape()) as (dut, lab):
+    with start_bare_device(intents.make_paper_mape()) as (dut, lab):
         shell = dut._make_transport()
-        ready = shell.run("mkdir -p /run/v6t; cat >/run/plan", commands(done.out))
+        ready = shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(done.out))
         assert ready.status == 0
         ran = shell.run("sh /run/plan")
         assert (ran.status, ran.err) == (0, "")
@@ -264,7 +264,7 @@ def test_full_table_is_found_by_occupancy_and_counter(plugin):
 
 def test_frames_of_other_psid_have_a_drop_reason():
     """RFC 7597 section 8.1: not a queue's, and not twice, though the interface counts them, too."""
-    intent = intents.paper_mape()
+    intent = intents.make_paper_mape()
     link = intent.links.left
     with open_bed("vpp", intent, **OWN) as bed:
         inner = (
@@ -301,7 +301,7 @@ def exchange(bed, intent, src, dst, port, payload):
 
 def test_silently_rejected_domain_is_detected(monkeypatch):
     """EA bits beyond bit 64, had the driver not refused them itself."""
-    mape = intents.paper_mape()
+    mape = intents.make_paper_mape()
     (rule,) = mape.configuration.rules
     beyond = {**rule.model_dump(), "ipv6_prefix": "2001:db8:ce::/56"}
     intent = intents.with_values(mape, rules=[beyond])
@@ -316,12 +316,12 @@ def test_silently_rejected_domain_is_detected(monkeypatch):
 def test_rejected_map_t_rules_would_lose_packets(monkeypatch):
     wrong = {"rule_ipv6": "2001:db8:ce::/51"}
     with expect_error("unsupported-by-version"):
-        vpp_proven("mapt-br", wrong)
+        prove_vpp("mapt-br", wrong)
     with expect_error("unsupported-by-device"):
-        vpp_proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
+        prove_vpp("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
     monkeypatch.setattr(MapT, "check_supported", lambda relay, version: None)
     for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
-        finding, _, _ = vpp_proven("mapt-br", params)
+        finding, _, _ = prove_vpp("mapt-br", params)
         assert finding is not None
         assert not finding.tester
 
@@ -330,13 +330,13 @@ def test_vpp_to_be_started_without_the_plugin_is_refused_before_the_first_change
     (tmp_path / "af_packet_plugin.so").touch()
     with (
         expect_error("plugin-not-loaded", mentions="map_plugin.so"),
-        open_bed("vpp", intents.paper_mape(), **OWN, plugins=str(tmp_path)),
+        open_bed("vpp", intents.make_paper_mape(), **OWN, plugins=str(tmp_path)),
     ):
         pass
 
 
 def test_vpp_with_worker_thread_translates_frames():
-    finding, _, described = vpp_proven("mape-br", {}, workers="1")
+    finding, _, described = prove_vpp("mape-br", {}, workers="1")
     assert finding is None
     assert any("corelist-workers 1" in command for command in described["commands"])
 
@@ -345,7 +345,7 @@ def test_vpp_is_configured_over_ssh():
     if package := sshserver.find_missing():
         pytest.skip(f"needs {package}")
     with open_bed(
-        "vpp", intents.paper_mape(), ssh={"lab": sshserver.make_unique_name("vpp")}, **OWN
+        "vpp", intents.make_paper_mape(), ssh={"lab": sshserver.make_unique_name("vpp")}, **OWN
     ) as bed:
         out = bed.through("reverse", "203.0.113.56", "192.0.2.80", 41999, 35336, b"over ssh")
         assert out is not None, "frame dropped"
@@ -392,14 +392,14 @@ SHOWN = (
 
 
 @contextmanager
-def theirs(intent, **more):
+def start_foreign_vpp(intent, **more):
     """Start a VPP as its operator would, and yield a session of the driver with it."""
     control = f"{PROGRAM.rpartition('/')[0] or '/usr/bin'}/vppctl"
     given = {
         "start": False, "socket": "/run/theirs/cli.sock", "vppctl": control,
         "left": "host-left", "right": "host-right", **more,
     }  # fmt: skip
-    with bare(intent) as (dut, lab):
+    with start_bare_device(intent) as (dut, lab):
         shell = dut._make_transport()
         cli = lambda command: shell.run(f"{control} -s /run/theirs/cli.sock {command}").out  # noqa: E731
         loaded = "".join(
@@ -438,14 +438,14 @@ def shape(cli):
 @pytest.mark.parametrize(
     ("intent", "options"),
     [
-        (intents.ROUTER4, {}), (intents.paper_mape(), {}), (intents.mapt(), {}),
+        (intents.ROUTER4, {}), (intents.make_paper_mape(), {}), (intents.mapt(), {}),
         (intents.lwaftr(), {}), (intents.nat44(), {}), (intents.nat44(), {"nat44": "ei"}),
         (intents.nat64("64:ff9b::/96"), {}), (Nptv6().make_dut_intent(), {}), (LwB4().make_dut_intent(), {}),
         (B4, {}),
     ],
 )  # fmt: skip
 def test_vpp_that_runs_already_is_restored(intent, options):
-    with theirs(intent, **options) as (session, _, cli):
+    with start_foreign_vpp(intent, **options) as (session, _, cli):
         before = shape(cli)
         session.commit()
         assert session.verify()
@@ -472,22 +472,22 @@ OTHER = "02:00:00:00:00:99"
 @pytest.mark.parametrize("intent", [intents.ROUTER4, intents.ROUTER6], ids=lambda i: i.technology)
 def test_existing_neighbor_entry_is_restored(intent, told, after):
     host = str(next(iter(intent.left.neighbors)))
-    with theirs(intent) as (session, _, cli):
+    with start_foreign_vpp(intent) as (session, _, cli):
         cli("set interface state host-left up")
         for address in intent.left.addresses:
             cli(f"set interface ip address host-left {address}")
         cli(f"set ip neighbor host-left {host} {told}")
 
-        def static():
+        def list_static_neighbors():
             rows = [row.split() for row in cli("show ip neighbors host-left").splitlines()]
             return [row[3] for row in rows if row[1:2] == [host] and row[2].startswith("S")]
 
         before = cli("show interface address host-left")
         session.commit()
         assert session.verify()
-        assert static() == [intents.LINKS.left.tester_mac]
+        assert list_static_neighbors() == [intents.LINKS.left.tester_mac]
         session.rollback()
-        assert static() == after
+        assert list_static_neighbors() == after
         assert cli("show interface address host-left") == before
 
 
@@ -496,7 +496,7 @@ IPV6 = "ip -o -6 addr | sed 's/ tentative//'; ip -6 route show table all; ip -o 
 
 def test_the_kernels_interfaces_get_their_ipv6_back():
     """Addresses and routes that are configured, and a link that was down; none of it by refusing them."""
-    with bare(intents.ROUTER4) as (dut, _):
+    with start_bare_device(intents.ROUTER4) as (dut, _):
         shell = dut._make_transport()
         made = shell.run(
             "set -e; sysctl -q -w net.ipv6.conf.left.disable_ipv6=0 net.ipv6.conf.right.disable_ipv6=0; "
@@ -536,7 +536,7 @@ NAT64 = "nat64 add prefix 2001:db8:77::/96"
 @pytest.mark.parametrize(
     ("intent", "options", "lines", "shown"),
     [
-        (intents.paper_mape(), {}, [DOMAIN], "show map domain"),
+        (intents.make_paper_mape(), {}, [DOMAIN], "show map domain"),
         (intents.nat44(), {}, ["nat44 plugin enable sessions 100", MAPPING], "show nat44 static mappings"),
         (intents.nat44(), {"nat44": "ei"}, ["nat44 ei plugin enable sessions 100", EI], "show nat44 ei interfaces"),
         (intents.nat64(), {}, ["nat64 plugin enable", NAT64], "show nat64 prefix"),
@@ -545,7 +545,7 @@ NAT64 = "nat64 add prefix 2001:db8:77::/96"
 )  # fmt: skip
 def test_foreign_configuration_makes_the_driver_refuse(intent, options, lines, shown):
     """To enable a NAT again fails, and the undo would take all of it away."""
-    with theirs(intent, **options) as (session, _, cli):
+    with start_foreign_vpp(intent, **options) as (session, _, cli):
         for line in lines:
             assert cli(line).strip() in ("", "0")
         before = cli(shown)

@@ -41,7 +41,7 @@ LISTED = "/usr/lib/vpp_plugins:\nmap_plugin.so\nnat_plugin.so\n"
 @pytest.mark.parametrize(
     ("intent", "options", "sections", "lacking"),
     [
-        (intents.paper_mape(), {"start": False}, LOADED, ""),
+        (intents.make_paper_mape(), {"start": False}, LOADED, ""),
         (intents.lwaftr(), {"start": False}, LOADED, ""),
         (intents.ROUTER4, {"start": False}, LOADED, ""),
         (intents.nat44(), {"start": False}, LOADED, ""),
@@ -52,9 +52,9 @@ LISTED = "/usr/lib/vpp_plugins:\nmap_plugin.so\nnat_plugin.so\n"
         (MapECe().make_dut_intent(), {"start": False}, NO_IPIP, "ipip"),
         (LwB4().make_dut_intent(), {"start": False}, NO_IPIP, "ipip"),
         # those in the directory of a VPP that is to be started
-        (intents.paper_mape(), {}, {"plugins": LISTED}, ""),
-        (intents.paper_mape(), {}, {"plugins": ""}, ""),
-        (intents.paper_mape(), {}, {"plugins": LISTED.replace("\nmap", "\nnomap")}, "map"),
+        (intents.make_paper_mape(), {}, {"plugins": LISTED}, ""),
+        (intents.make_paper_mape(), {}, {"plugins": ""}, ""),
+        (intents.make_paper_mape(), {}, {"plugins": LISTED.replace("\nmap", "\nnomap")}, "map"),
     ],
 )
 def test_missing_plugin_is_rejected_before_any_change(intent, options, sections, lacking):
@@ -109,7 +109,7 @@ def test_domain_of_paper_is_parsed():
     assert domain == vpp_outputs.VppMapDomain(
         "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
     )
-    check = check_of(intents.paper_mape(), "show map domain")
+    check = check_of(intents.make_paper_mape(), "show map domain")
     assert check.find_problem(read_captured("vpp-show-map-domain.txt")) is None
     other = read_captured("vpp-show-map-domain.txt").replace("psid-len 5", "psid-len 6")
     assert check.find_problem(other) is not None
@@ -197,12 +197,12 @@ def test_vppctl_is_next_to_program():
     assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.starts_vpp
 
 
-def nat44(**values):
+def make_nat44(**values):
     return intents.with_values(intents.nat44(), **values)
 
 
 def test_flush_check_requires_empty_table():
-    (flush,) = make_plan("vpp", nat44(), nat44="ei").flush
+    (flush,) = make_plan("vpp", make_nat44(), nat44="ei").flush
     assert "del ; " in flush.command
     said = "NAT44 sessions:\n-------- thread 0 vpp_main: {} sessions --------\n"
     assert "3 sessions" in flush.check.find_problem(said.format(3))
@@ -215,7 +215,7 @@ def test_endpoint_independent_nat_has_room_for_all_clients():
         ({"inside4": ["198.18.0.0/16"]}, "sessions 64512 users 65536"),
         ({"session_limit": 50}, "sessions 50 users 1024"),
     ):
-        steps = make_plan("vpp", nat44(**values), nat44="ei").steps
+        steps = make_plan("vpp", make_nat44(**values), nat44="ei").steps
         assert any(f"plugin enable {room}" in step.command for step in steps)
 
 
@@ -225,7 +225,7 @@ def test_endpoint_independent_nat_has_room_for_all_clients():
 )
 def test_unsupported_nat44_settings_are_rejected(plugin, settings):
     with expect_error("unsupported-by-device", mentions=next(iter(settings))):
-        make_plan("vpp", nat44(**settings), nat44=plugin)
+        make_plan("vpp", make_nat44(**settings), nat44=plugin)
 
 
 def test_nat44_ei_sessions_are_parsed():
@@ -241,13 +241,13 @@ def test_nat44_ei_sessions_are_parsed():
         "[0 @ 1]: 12 packets /nat44-ei/total-sessions\n"
         "[0 @ 2]: 30 packets /nat44-ei/total-sessions\n"
     )
-    reading = make_driver("vpp", {"nat44": "ei"}).get_telemetry_readings(nat44())["table"]
+    reading = make_driver("vpp", {"nat44": "ei"}).get_telemetry_readings(make_nat44())["table"]
     assert reading.parse(dumped) == {"used": 30, "limit": 64512}
 
 
 def test_only_nat44_ei_counts_endpoints():
     kinds = {
-        n: make_driver("vpp", {"nat44": n}).has_endpoint_independent_mapping(nat44())
+        n: make_driver("vpp", {"nat44": n}).has_endpoint_independent_mapping(make_nat44())
         for n in ("ed", "ei")
     }
     assert kinds == {"ed": False, "ei": True}
@@ -304,7 +304,7 @@ def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
         assert told.endswith(f"({name})")
 
 
-def watched(*grown):
+def make_idle_samples(*grown):
     """Make samples of an idle device: the captured counters, then these values."""
     readings = make_driver("jool", {}).get_telemetry_readings(intents.nat64())
     samples = []
@@ -329,12 +329,12 @@ def test_jool_drops_are_losses_but_returned_packets_are_not():
     grown = {
         "JSTAT_DST_OUTPUT": 40, "JSTAT46_DST": 90, "JSTAT_POOL6_MISMATCH": 7, "JSTAT_JOOLD_MISSING_ACK": 5,
     }  # fmt: skip
-    samples = watched(ZERO, {**ZERO, **grown})[1:]
+    samples = make_idle_samples(ZERO, {**ZERO, **grown})[1:]
     reason = "jool dropped: the kernel did not take it for sending (JSTAT_DST_OUTPUT)"
     assert summarize_samples(samples).drops == {reason: 40.0}
     assert summarize_samples(samples).table == {"used": 3.0}
     assert f"{reason}: 40 more" in judge_device(samples, lost=40).evidence
-    quiet = watched(ZERO, {**ZERO, "JSTAT46_DST": 90})[1:]
+    quiet = make_idle_samples(ZERO, {**ZERO, "JSTAT46_DST": 90})[1:]
     assert judge_device(quiet, "the tester", lost=0).limited_by == "tester"
 
 
