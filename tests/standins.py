@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import EnvironmentLacking
-from v6t.tests.jool.built import built_mapt, kernel_of
+from v6t.tests.jool.built import find_mapt_build, read_kernel_version
 from v6t.tests.jool.image import JOOL, TUNNEL
-from v6t.tests.jool.vm import Stand, Standing
+from v6t.tests.jool.vm import SharedLinuxMachine, SharedMachine
 from v6t.tests.machine import cpio
 from v6t.tests.openbsd import vm as openbsd
 
 
-def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Stand[Any]]] | None:
+def find_shared_machine(
+    driver: str, technology: str
+) -> tuple[str, Callable[[], SharedMachine[Any]]] | None:
     """Return the name and the maker of a driver's machine, or None if the driver needs none.
 
     Args:
@@ -27,7 +29,7 @@ def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Stand[A
     """
     if driver == "jool":
         return ("jool-mapt", _jool_mapt) if technology.startswith("mapt") else ("jool", _jool)
-    makers: dict[str, Callable[[], Stand[Any]]] = {
+    makers: dict[str, Callable[[], SharedMachine[Any]]] = {
         "nat46": nat46,
         "ip6-tunnel": _tunnel,
         "openbsd-pf": _openbsd,
@@ -35,33 +37,36 @@ def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Stand[A
     return (driver, makers[driver]) if driver in makers else None
 
 
-def nat46() -> Standing:
+def nat46() -> SharedLinuxMachine:
     """Return a machine with OpenWrt's module of ``V6T_NAT46`` and Debian's kernel."""
     module = os.environ.get("V6T_NAT46", "")
     if not module:
         raise EnvironmentLacking("there is no nat46.ko", "set V6T_NAT46", code="missing-program")
-    image = JOOL.image()
-    place = f"usr/lib/modules/{kernel_of(image)}/updates/dkms/nat46.ko"
-    files = [cpio.file("etc/v6t-built", "nat46\n"), cpio.file(place, Path(module).read_bytes())]
-    return Standing(image, files)
+    image = JOOL.get_image()
+    place = f"usr/lib/modules/{read_kernel_version(image)}/updates/dkms/nat46.ko"
+    files = [
+        cpio.make_file("etc/v6t-built", "nat46\n"),
+        cpio.make_file(place, Path(module).read_bytes()),
+    ]
+    return SharedLinuxMachine(image, files)
 
 
-def _jool() -> Standing:
-    return Standing(JOOL.image())
+def _jool() -> SharedLinuxMachine:
+    return SharedLinuxMachine(JOOL.get_image())
 
 
-def _jool_mapt() -> Standing:
-    image = JOOL.image()
-    return Standing(image, built_mapt().files(image))
+def _jool_mapt() -> SharedLinuxMachine:
+    image = JOOL.get_image()
+    return SharedLinuxMachine(image, find_mapt_build().list_files(image))
 
 
-def _tunnel() -> Standing:
-    return Standing(TUNNEL.image())
+def _tunnel() -> SharedLinuxMachine:
+    return SharedLinuxMachine(TUNNEL.get_image())
 
 
-def _openbsd() -> openbsd.Standing:
-    if wanted := openbsd.lacking():
+def _openbsd() -> openbsd.SharedOpenBsdMachine:
+    if wanted := openbsd.find_missing_variables():
         raise EnvironmentLacking(
             "there is no OpenBSD that boots in a virtual machine", wanted, code="missing-program"
         )
-    return openbsd.Standing(plain=True)
+    return openbsd.SharedOpenBsdMachine(pf_disabled=True)

@@ -109,26 +109,26 @@ def _machines(asked: bool) -> Iterator[None]:
         yield
         return
     from v6t.core.runs import bench
-    from v6t.tests.jool.vm import Stand
-    from v6t.tests.standins import standing_of
+    from v6t.tests.jool.vm import SharedMachine
+    from v6t.tests.standins import find_shared_machine
 
-    stands: dict[str, Stand[Any]] = {}
+    machines: dict[str, SharedMachine[Any]] = {}
 
     def end() -> None:
-        while stands:
-            stands.popitem()[1].end()
+        while machines:
+            machines.popitem()[1].stop()
 
     def device(run: Any, keep: Any = None) -> Any:
         """Start one machine at a time: also a waiting one takes a part of a core."""
-        made = standing_of(run.driver.name, run.intent.technology)
-        if made is None:
+        entry = find_shared_machine(run.driver.name, run.intent.technology)
+        if entry is None:
             end()
             return namespaces(run, keep)
-        name, make = made
-        if name not in stands:
+        name, make = entry
+        if name not in machines:
             end()
-            stands[name] = make()
-        return stands[name].device(run.driver, run.intent, keep=keep)
+            machines[name] = make()
+        return machines[name].make_device(run.driver, run.intent, keep=keep)
 
     namespaces = bench.build_lab_device
     bench.build_lab_device = device

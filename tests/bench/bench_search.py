@@ -1,9 +1,9 @@
-"""Compare the searches for throughput on classes of simulated devices.
+"""Compare the throughput search methods on classes of simulated devices.
 
     python tests/bench/bench_search.py            prints the table
-    python tests/bench/bench_search.py --write    stores it for docs/method.md
+    python tests/bench/bench_search.py --write    writes it for docs/method.md
 
-Everything runs in virtual time and is drawn from seeds, so the table is the same everywhere.
+The comparison uses virtual time and fixed seeds, so the table is reproducible.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ DEVICES = 10
 REPETITIONS = 4
 RECORDED = Path(__file__).with_name("searches.txt")
 
+# correct rate for a tester and the number of a repetition
 Truth = Callable[[Any, int], float]
-"""What a repetition of a device should report: tester and repetition's number to a rate."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """One simulated device with its truth."""
+    """A simulated device and its correct rate."""
 
     options: dict[str, Any]
     truth: Truth
@@ -42,75 +42,77 @@ class Device:
 
 @dataclass(frozen=True)
 class Line:
-    """One search on one class of devices.
+    """Results of a search method on a class of devices.
 
     Attributes:
         traffic_s: seconds of traffic per repetition, mean.
         total_s: seconds per repetition with pauses and waits, mean.
-        full: full trials per repetition, mean.
-        bias, half, most: error against the truth [fps]: median, median and 95th percentile of its
-            size.
-        failures: share of repetitions that are off by more than the resolution.
-        unproven: repetitions whose rate had passed no full trial.
+        full_trials: full trials per repetition, mean.
+        median_bias: median error [fps].
+        median_error, p95_error: median and 95th percentile of the absolute error [fps].
+        failure_share: share of repetitions with an error above the resolution.
+        unproven: number of repetitions whose rate passed no full trial.
     """
 
     device: str
     search: SearchMethod
     traffic_s: float
     total_s: float
-    full: float
-    bias: float
-    half: float
-    most: float
-    failures: float
+    full_trials: float
+    median_bias: float
+    median_error: float
+    p95_error: float
+    failure_share: float
     unproven: int
 
 
-def devices(chance: random.Random) -> dict[str, Device]:
-    """Make a device of each class; its truth is the highest rate that a full trial passes."""
-    capacity = chance.uniform(0.1, 0.9) * UPPER_FPS
-    zone = chance.uniform(0.2, 0.8) * capacity
+def make_devices(rng: random.Random) -> dict[str, Device]:
+    """Make a device of each class; its correct rate is the highest that passes a full trial."""
+    capacity = rng.uniform(0.1, 0.9) * UPPER_FPS
+    dead_zone = rng.uniform(0.2, 0.8) * capacity
 
-    def always(rate_fps: float) -> Truth:
+    def make_constant(rate_fps: float) -> Truth:
         return lambda _tester, _repetition: rate_fps
 
-    def of_its_mode(tester: Any, repetition: int) -> float:
-        # as the simulated tester draws it
+    def compute_bimodal(tester: Any, repetition: int) -> float:
+        # the same random number as in the simulated tester
         key = f"throughput/104/forward/r{repetition:02d}"
         slow = random.Random(f"{tester._seed}/slow/{key}").random() < 0.3
         return capacity * (0.6 if slow else 1.0)
 
-    def device(truth: Truth | None = None, **options: Any) -> Device:
-        return Device({"capacity_fps": capacity, **options}, truth or always(capacity))
+    def make_device(truth: Truth | None = None, **options: Any) -> Device:
+        return Device({"capacity_fps": capacity, **options}, truth or make_constant(capacity))
 
-    hidden = 4000
+    buffer = 4000
     return {
-        "steady": device(),
-        "steady, buffer of 4,000 frames": device(
-            always(capacity + hidden / DURATION_S), buffer_frames=hidden
+        "steady": make_device(),
+        "steady, buffer of 4,000 frames": make_device(
+            make_constant(capacity + buffer / DURATION_S), buffer_frames=buffer
         ),
-        "noisy, 0.1 %": device(capacity_noise=0.001),
-        "noisy, 1 %": device(capacity_noise=0.01),
-        "bursty loss, every 10 min": device(bursts_per_s=1 / 600, burst_frames=1000),
-        "bursty loss, every 5 min": device(bursts_per_s=1 / 300, burst_frames=1000),
-        "bimodal": device(of_its_mode, slow_repetitions=True, slow_probability=0.3, slow_share=0.6),
-        "not monotonic": device(dead_zones=((zone, zone + 0.15 * capacity),)),
-        "collapses when overloaded": device(
+        "noisy, 0.1 %": make_device(capacity_noise=0.001),
+        "noisy, 1 %": make_device(capacity_noise=0.01),
+        "bursty loss, every 10 min": make_device(bursts_per_s=1 / 600, burst_frames=1000),
+        "bursty loss, every 5 min": make_device(bursts_per_s=1 / 300, burst_frames=1000),
+        "bimodal": make_device(
+            compute_bimodal, slow_repetitions=True, slow_probability=0.3, slow_share=0.6
+        ),
+        "not monotonic": make_device(dead_zones=((dead_zone, dead_zone + 0.15 * capacity),)),
+        "collapses when overloaded": make_device(
             loss_curve=((1.0, 0.0), (1.05, 0.2), (1.5, 0.7), (5.0, 0.95))
         ),
-        "soft knee from 90 %": device(
-            always(0.9 * capacity), loss_curve=((0.9, 0.0), (1.0, 1e-5), (1.2, 0.17))
+        "soft knee from 90 %": make_device(
+            make_constant(0.9 * capacity), loss_curve=((0.9, 0.0), (1.0, 1e-5), (1.2, 0.17))
         ),
     }
 
 
 def measure(search: SearchMethod, name: str) -> Line:
-    """Run one search on all devices of a class."""
-    errors, traffic, total, full, unproven = [], [], [], [], 0
+    """Run a search method on all devices of a class."""
+    errors, traffic, total, full_trials, unproven = [], [], [], [], 0
     for seed in range(DEVICES):
-        device = devices(random.Random(seed))[name]
+        device = make_devices(random.Random(seed))[name]
         tester = sim(seed, **device.options)
-        door = Recorded(tester.measure)
+        recorder = Recorded(tester.measure)
         spec = ThroughputSpec(
             conditions=Conditions(104, 64, "forward", residual_wait_s=2.0, pause_s=10.0),
             upper_bound_fps=UPPER_FPS,
@@ -120,7 +122,7 @@ def measure(search: SearchMethod, name: str) -> Line:
             repetitions=REPETITIONS,
             search=search,
         )
-        for repetition in measure_throughput(spec, door).repetitions:
+        for repetition in measure_throughput(spec, recorder).repetitions:
             errors.append(repetition.rate_fps - device.truth(tester, repetition.number))
             unproven += repetition.rate_fps > 0 and not any(
                 a.verdict.passed
@@ -128,41 +130,41 @@ def measure(search: SearchMethod, name: str) -> Line:
                 and a.trial.duration_s >= DURATION_S
                 for a in repetition.attempts
             )
-        traffic.append(sum(t.duration_s for t in door.trials) / REPETITIONS)
+        traffic.append(sum(t.duration_s for t in recorder.trials) / REPETITIONS)
         total.append(
-            sum(t.pause_s + t.duration_s + t.residual_wait_s for t in door.trials) / REPETITIONS
+            sum(t.pause_s + t.duration_s + t.residual_wait_s for t in recorder.trials) / REPETITIONS
         )
-        full.append(sum(t.duration_s >= DURATION_S for t in door.trials) / REPETITIONS)
+        full_trials.append(sum(t.duration_s >= DURATION_S for t in recorder.trials) / REPETITIONS)
     sizes = sorted(map(abs, errors))
     return Line(
         device=name,
         search=search,
         traffic_s=statistics.mean(traffic),
         total_s=statistics.mean(total),
-        full=statistics.mean(full),
-        bias=statistics.median(errors),
-        half=statistics.median(sizes),
-        most=sizes[int(0.95 * len(sizes))],
-        # a trial holds whole frames, a buffer hides some: a sixtieth of a frame per second
-        failures=sum(size > RESOLUTION_FPS + 1 for size in sizes) / len(sizes),
+        full_trials=statistics.mean(full_trials),
+        median_bias=statistics.median(errors),
+        median_error=statistics.median(sizes),
+        p95_error=sizes[int(0.95 * len(sizes))],
+        # tolerance for rounding to whole frames and for buffered frames
+        failure_share=sum(size > RESOLUTION_FPS + 1 for size in sizes) / len(sizes),
         unproven=unproven,
     )
 
 
-def installed() -> tuple[SearchMethod, ...]:
+def list_installed() -> tuple[SearchMethod, ...]:
     """List the search methods that are installed."""
-    there = importlib.util.find_spec("MLRsearch") is not None
-    return tuple(s for s in get_args(SearchMethod) if there or s != "mlrsearch")
+    has_mlrsearch = importlib.util.find_spec("MLRsearch") is not None
+    return tuple(s for s in get_args(SearchMethod) if has_mlrsearch or s != "mlrsearch")
 
 
 def compare() -> Iterator[Line]:
-    """Run every search on every class."""
-    for name in devices(random.Random(0)):
-        for search in installed():
+    """Run each search method on each class."""
+    for name in make_devices(random.Random(0)):
+        for search in list_installed():
             yield measure(search, name)
 
 
-def table(lines: list[Line]) -> str:
+def render_table(lines: list[Line]) -> str:
     """Render the lines as Markdown; shares are relative to the binary search on the same class."""
     out = [
         f"Per repetition, means over {DEVICES * REPETITIONS} repetitions ({DEVICES} devices, "
@@ -175,24 +177,24 @@ def table(lines: list[Line]) -> str:
         "median error | size: median | size: P95 | off | unproven |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    plain = {line.device: line for line in lines if line.search == "binary"}
+    binary = {line.device: line for line in lines if line.search == "binary"}
     for line in lines:
-        base = plain[line.device]
+        base = binary[line.device]
         out.append(
             f"| {line.device} | {line.search} | {line.traffic_s:.0f} | "
             f"{line.traffic_s / base.traffic_s:.2f} | {line.total_s:.0f} | "
-            f"{line.total_s / base.total_s:.2f} | {line.full:.2f} | {round(line.bias) + 0:,} | "
-            f"{line.half:,.0f} | {line.most:,.0f} | {line.failures:.2f} | {line.unproven} |"
+            f"{line.total_s / base.total_s:.2f} | {line.full_trials:.2f} | {round(line.median_bias) + 0:,} | "
+            f"{line.median_error:,.0f} | {line.p95_error:,.0f} | {line.failure_share:.2f} | {line.unproven} |"
         )
     return "\n".join(out)
 
 
 def main() -> None:
-    """Print or store."""
-    parser = argparse.ArgumentParser(description="Compare the searches for throughput.")
-    parser.add_argument("--write", action="store_true", help="store it for docs/method.md")
+    """Print the table, and write it if requested."""
+    parser = argparse.ArgumentParser(description="Compare the throughput search methods.")
+    parser.add_argument("--write", action="store_true", help="write it for docs/method.md")
     arguments = parser.parse_args()
-    text = table(list(compare()))
+    text = render_table(list(compare()))
     print(text)
     if arguments.write:
         RECORDED.write_text(f"{text}\n", encoding="utf-8")

@@ -1,9 +1,8 @@
-"""What field-engine programs cost TRex: fixed frames, MAP-E, MAP-T and their ratio, on memif.
+"""Measure the cost of field-engine programs in TRex: fixed frames, MAP-E and MAP-T.
 
-``TREX_DIR=... python -m v6t.tests.bench.bench_trex_programs``: two memif ports joined to each
-other, one data path core. Each profile is offered more than the core can make; the time of one
-frame is the trial's length over the frames that were attempted (sent or dropped at the full ring).
-The profiles take turns within one run: compare ratios, the machine's noise is in the rates.
+Run ``TREX_DIR=... python -m v6t.tests.bench.bench_trex_programs``. It uses two connected memif ports and one
+data path core, which each profile overloads. The time per frame is the trial's length divided by the attempted
+frames (sent, or dropped at a full ring). Profiles alternate; compare ratios, since rates contain noise.
 """
 
 from __future__ import annotations
@@ -30,99 +29,93 @@ SECONDS = 2.0
 ROWS = 10_000
 
 
-def in_turn(works: dict[str, Callable[[], float]], rounds: int = 5) -> dict[str, list[float]]:
-    """Measure several functions alternately, so that noise affects all alike."""
-    found: dict[str, list[float]] = {name: [] for name in works}
+def measure_alternately(
+    functions: dict[str, Callable[[], float]], rounds: int = 5
+) -> dict[str, list[float]]:
+    """Call several functions alternately, so that noise affects all alike."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
-        for name, work in works.items():
-            found[name].append(work())
-    return found
+        for name, function in functions.items():
+            times[name].append(function())
+    return times
 
 
-def show(title: str, figures: dict[str, list[float]], unit: str) -> None:
-    """Print minimum, median and maximum of each."""
-    print(f"{title} [{unit}], {len(next(iter(figures.values())))} rounds in turn")
-    for name, values in figures.items():
+def print_times(title: str, times: dict[str, list[float]], unit: str) -> None:
+    """Print the minimum, median and maximum of each profile."""
+    print(f"{title} [{unit}], {len(next(iter(times.values())))} alternating rounds")
+    for name, values in times.items():
         print(
             f"  {name:<42} min {min(values):>12,.0f}  median {statistics.median(values):>12,.0f}"
             f"  max {max(values):>12,.0f}"
         )
 
 
-def profiles() -> dict[str, StreamSet]:
-    """Compile the stream sets to compare, each with one stream."""
-    found = {}
+def compile_profiles() -> dict[str, StreamSet]:
+    """Compile the stream sets to compare, with one stream each."""
+    stream_sets = {}
     for plugin in ("mape-br", "mapt-br", "ipv4-router"):
         if plugin not in list_names():
             continue
         run = resolve(plugin=plugin, params={})
-        made = make_setup(run).technology
-        pair = made.make_frame_pair(run.frame_sizes[0])
-        compiled = compile_directions(made, pair, run.seed)["forward"]
+        technology = make_setup(run).technology
+        pair = technology.make_frame_pair(run.frame_sizes[0])
+        compiled = compile_directions(technology, pair, run.seed)["forward"]
         stream = compiled.streams[0]
-        found[f"{plugin} {pair.ipv6}"] = replace(compiled, streams=(stream,))
+        stream_sets[f"{plugin} {pair.ipv6}"] = replace(compiled, streams=(stream,))
         fixed = replace(stream, trex={**stream.trex, "vm": {"instructions": []}})
-        found[f"{plugin} {pair.ipv6}, fixed frame"] = replace(compiled, streams=(fixed,))
-        found[f"{plugin} {pair.ipv6}, {ROWS:,} rows"] = convert_to_rows(
+        stream_sets[f"{plugin} {pair.ipv6}, fixed frame"] = replace(compiled, streams=(fixed,))
+        stream_sets[f"{plugin} {pair.ipv6}, {ROWS:,} rows"] = convert_to_rows(
             replace(compiled, streams=(stream,)), ROWS
         )
         cached = {**stream.trex, "vm": {**stream.trex["vm"], "cache": 10_000}}
-        found[f"{plugin} {pair.ipv6}, cache of 10,000 frames"] = replace(
+        stream_sets[f"{plugin} {pair.ipv6}, cache of 10,000 frames"] = replace(
             compiled, streams=(replace(stream, trex=cached),)
         )
-    return found
+    return stream_sets
 
 
-def attempts(tester: TrexTester, compiled: StreamSet) -> float:
-    """Return the nanoseconds of the data path core per attempted frame."""
+def measure_frame_time(tester: TrexTester, compiled: StreamSet) -> float:
+    """Return the time of the data path core per attempted frame [ns]."""
     tester.attachment.ask("load", port=0, streams=[dict(s.trex) for s in compiled.streams])
     frames = int(OFFERED_FPS * SECONDS)
     burst = {
         "index": 0, "pps": OFFERED_FPS, "frames": frames, "isg": 0.0, "pg_id": None, "times": 1,
     }  # fmt: skip
     raw = tester.attachment.ask(
-        "run_trial",
-        deadline_s=60,
-        bursts={"0": [burst]},
-        due_s=SECONDS,
-        receive=[1],
-        residual_s=0.2,
-        give_up_s=SECONDS,
-        control="",
-        samples={},
-        recordings={},
-    )
+        "run_trial", deadline_s=60, bursts={"0": [burst]}, due_s=SECONDS, receive=[1], residual_s=0.2,
+        give_up_s=SECONDS, control="", samples={}, recordings={},
+    )  # fmt: skip
     seconds = raw["looks"][-1][2] if raw["ended"] else SECONDS
-    made = raw["ports"]["0"]["opackets"] + raw["queue_drop"] + raw["global"]["queue_full"]
-    return 1e9 * seconds / made
+    attempts = raw["ports"]["0"]["opackets"] + raw["queue_drop"] + raw["global"]["queue_full"]
+    return 1e9 * seconds / attempts
 
 
 def main() -> None:
-    """Print the figures; nothing is asserted."""
+    """Measure and print the times."""
     if not os.environ.get("TREX_DIR"):
         sys.exit("set TREX_DIR to the directory with t-rex-64")
     run = resolve(plugin="mape-br")
     options = TrexOptions(
-        interfaces=MEMIF,
-        start="always",
-        counting="ports",
-        sample=0,
-        extra_arguments=("--no-ofed-check",),
-    )
+        interfaces=MEMIF, start="always", counting="ports", sample=0, extra_arguments=("--no-ofed-check",),
+    )  # fmt: skip
     bed = Bed(make_setup(run).technology.links, None)
-    lab = bed.open()  # a namespace of its own: no port of this machine is used
+    lab = bed.open()  # a separate namespace, without ports of this machine
     lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
     tester = TrexTester(options, make_setup(run).technology.links)
     tester.attachment.namespace = lambda: lab.tester.pid  # type: ignore[method-assign]
     try:
         tester.open()
-        figures = in_turn(
-            {name: lambda s=s: attempts(tester, s) for name, s in profiles().items()}, 3
+        times = measure_alternately(
+            {
+                name: lambda s=s: measure_frame_time(tester, s)
+                for name, s in compile_profiles().items()
+            },
+            3,
         )
     finally:
         tester.close()
         bed.close()
-    show("generation on one data path core, memif", figures, "ns per frame")
+    print_times("generation on one data path core, memif", times, "ns per frame")
 
 
 if __name__ == "__main__":

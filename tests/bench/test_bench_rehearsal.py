@@ -1,4 +1,4 @@
-"""A trial of a long rehearsal costs what one of a short one does, its report included."""
+"""The cost of a trial, including the report, does not grow with the length of a rehearsal."""
 
 import cProfile
 import csv
@@ -15,7 +15,7 @@ from v6t.core.runs.runner import execute
 
 pytestmark = pytest.mark.slow
 
-ONE, FOUR = (84,), (84, 128, 256, 512)
+ONE_SIZE, FOUR_SIZES = (84,), (84, 128, 256, 512)
 
 
 def rehearse(path, sizes):
@@ -33,37 +33,37 @@ def rehearse(path, sizes):
         path,
         Listener(),
     )
-    # figures are as many as points, and would be three quarters of all calls
+    # without figures, which would make three quarters of all calls
     write.write_run_report(path, figures="none")
     return len((path / rundir.JOURNAL).read_text().splitlines())
 
 
-def calls_a_trial(path, sizes):
-    """Count function calls in a trial, which do not depend on the machine's load."""
+def count_calls_per_trial(path, sizes):
+    """Count function calls per trial, which do not depend on the machine's load."""
     profile = cProfile.Profile()
     trials = profile.runcall(rehearse, path, sizes)
     return pstats.Stats(profile).total_calls / trials
 
 
-def test_a_trial_costs_the_same_in_a_campaign_of_four_times_as_many(tmp_path, monkeypatch):
-    # how often results are written depends on the time that has passed: 1 ms for each look at it
+def test_cost_per_trial_does_not_grow_with_campaign(tmp_path, monkeypatch):
+    # results are written at intervals: let each call advance the clock by 1 ms
     monkeypatch.setattr("time.monotonic", count(0.0, 0.001).__next__)
-    rehearse(tmp_path / "warm", ONE)
-    few, many = (calls_a_trial(tmp_path / str(len(s)), s) for s in (ONE, FOUR))
+    rehearse(tmp_path / "warm", ONE_SIZE)
+    few, many = (count_calls_per_trial(tmp_path / str(len(s)), s) for s in (ONE_SIZE, FOUR_SIZES))
     assert many < 1.1 * few
 
 
-def test_the_row_of_a_trial_is_made_once(tmp_path, monkeypatch):
-    made = []
-    of = results.list_trial_rows
+def test_trial_row_is_made_once(tmp_path, monkeypatch):
+    keys = []
+    list_rows = results.list_trial_rows
 
-    def counted(asked, result):
-        made.append(asked["key"])
-        return of(asked, result)
+    def count_row(trial, result):
+        keys.append(trial["key"])
+        return list_rows(trial, result)
 
-    monkeypatch.setattr(results, "list_trial_rows", counted)
+    monkeypatch.setattr(results, "list_trial_rows", count_row)
     monkeypatch.setattr("time.monotonic", iter(range(10**6)).__next__)  # results at every point
-    trials = rehearse(tmp_path / "run", ONE)
-    assert len(made) == len(set(made)) == trials
+    trials = rehearse(tmp_path / "run", ONE_SIZE)
+    assert len(keys) == len(set(keys)) == trials
     with (tmp_path / "run" / rundir.TRIALS).open(newline="") as table:
-        assert list(dict.fromkeys(row["key"] for row in csv.DictReader(table))) == made
+        assert list(dict.fromkeys(row["key"] for row in csv.DictReader(table))) == keys

@@ -1,4 +1,4 @@
-"""The search benchmark says what the documentation says."""
+"""The comparison of search methods agrees with the documentation."""
 
 from typing import get_args
 
@@ -13,7 +13,7 @@ def lines():
     return list(bench_search.compare())
 
 
-def test_no_search_reports_an_unproven_rate(lines):
+def test_no_search_reports_unproven_rate(lines):
     assert [line for line in lines if line.unproven] == []
 
 
@@ -24,7 +24,9 @@ def test_mlrsearch_takes_a_third_of_the_trial_seconds(lines):
             assert 3 * line.traffic_s <= binary[line.device].traffic_s, line.device
 
 
-def test_the_recorded_table_is_this_one(lines):
-    if len(bench_search.installed()) < len(get_args(bench_search.SearchMethod)):
+def test_recorded_table_is_current(lines):
+    if len(bench_search.list_installed()) < len(get_args(bench_search.SearchMethod)):
         pytest.skip("MLRsearch is not installed")
-    assert bench_search.RECORDED.read_text(encoding="utf-8") == f"{bench_search.table(lines)}\n"
+    assert (
+        bench_search.RECORDED.read_text(encoding="utf-8") == f"{bench_search.render_table(lines)}\n"
+    )

@@ -10,7 +10,7 @@ from v6t.drivers.duts.registry import list_driver_names
 from v6t.tests import standins, zoo
 from v6t.tests.expect import expect_error
 from v6t.tests.openbsd import vm as openbsd
-from v6t.tests.standins import standing_of
+from v6t.tests.standins import find_shared_machine
 
 
 class Calls:
@@ -87,27 +87,27 @@ def test_programs_of_variables_are_found_by_their_names(tmp_path):
 
 
 def test_only_kernel_modules_and_openbsd_use_machines():
-    found = {d for d in list_driver_names() if standing_of(d, "siit")}
+    found = {d for d in list_driver_names() if find_shared_machine(d, "siit")}
     assert found == {"jool", "nat46", "ip6-tunnel", "openbsd-pf"}
-    assert standing_of("jool", "mapt-br")[0] != standing_of("jool", "siit")[0]
+    assert find_shared_machine("jool", "mapt-br")[0] != find_shared_machine("jool", "siit")[0]
 
 
 def test_openbsd_machine_needs_variables(monkeypatch):
-    name, make = standing_of("openbsd-pf", "nat64")
+    name, make = find_shared_machine("openbsd-pf", "nat64")
     assert name == "openbsd-pf"
-    for variable in (openbsd.BOOTS, openbsd.KEY):
+    for variable in (openbsd.QEMU_VARIABLE, openbsd.KEY_VARIABLE):
         monkeypatch.delenv(variable, raising=False)
     with expect_error("missing-program") as lacking:
         make()
-    assert openbsd.BOOTS in lacking.value.hint
-    for variable in (openbsd.BOOTS, openbsd.KEY):
+    assert openbsd.QEMU_VARIABLE in lacking.value.hint
+    for variable in (openbsd.QEMU_VARIABLE, openbsd.KEY_VARIABLE):
         monkeypatch.setenv(variable, "given")
     asked = []
     machine = SimpleNamespace(start=lambda: asked.append("start"), run=asked.append)
-    monkeypatch.setattr(openbsd.Standing, "_made", lambda self: machine)
-    stand = make()
+    monkeypatch.setattr(openbsd.SharedOpenBsdMachine, "_create_machine", lambda self: machine)
+    shared = make()
     assert asked == []  # it boots for the first run
-    assert stand.stand() is stand.stand() is machine
+    assert shared.start() is shared.start() is machine
     assert asked == ["start", "pfctl -d"]
 
 
@@ -118,10 +118,10 @@ def test_only_one_machine_runs_at_a_time(monkeypatch):
         def __init__(self, name):
             self.name = name
 
-        def device(self, driver, intent, **keep):
+        def make_device(self, driver, intent, **keep):
             return self.name, driver.name, intent.technology
 
-        def end(self):
+        def stop(self):
             ended.append(self.name)
 
     def standing(driver, technology):

@@ -1,7 +1,7 @@
-"""Jool in its virtual machine between the lab's cables, audited as any other device.
+"""Audit Jool in a virtual machine.
 
-``python -m v6t.tests.jool.audits PLUGIN DIRECTORY`` writes what ``v6t audit`` writes. A further configuration takes more
-than a minute there: with a third argument, ``plain``, there are none.
+``python -m v6t.tests.jool.audits PLUGIN DIRECTORY [plain]`` writes the files of ``v6t audit``. With ``plain``, it
+audits the default configuration only; each further one takes more than a minute.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from v6t.core.audit_output import make_record, write_audit
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.drivers.duts.kinds.jool import MAPT, Jool, choose_program
-from v6t.tests.jool.built import built_mapt
+from v6t.tests.jool.built import find_mapt_build
 from v6t.tests.jool.image import JOOL
-from v6t.tests.jool.vm import MachineDut, Standing
+from v6t.tests.jool.vm import MachineDut, SharedLinuxMachine
 
+# longer than the defaults: an emulated machine is slow
 LISTENING_S = {"wait_s": 0.6, "quiet_s": 0.15}
-"""Without hardware acceleration a virtual machine takes its time."""
 
 
 @contextmanager
-def one_machine(standing: Standing) -> Iterator[None]:
-    """Replace the device of every audit by Jool in one machine."""
+def use_machine(shared: SharedLinuxMachine) -> Iterator[None]:
+    """Audit Jool in one shared machine, and stop the machine on exit."""
 
     def audited_device(driver: Jool, technology: Any, intent: Any, build: Any) -> MachineDut:
         del technology, build
-        return MachineDut(driver, intent, standing)
+        return MachineDut(driver, intent, shared)
 
     Jool.audited_device = audited_device  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:
-        standing.end()
+        shared.stop()
 
 
-def audited(plugin: str, place: Path, *, variants: bool) -> None:
-    """Audit all configurations, or the plugin's own one."""
+def audit_jool(plugin: str, directory: Path, *, variants: bool) -> None:
+    """Audit all configurations, or the default one, and write the results."""
     setup = make_setup(resolve(plugin=plugin, dut="jool"))
-    image = JOOL.image()
-    files = built_mapt().files(image) if choose_program(setup.intent) == MAPT else ()
+    image = JOOL.get_image()
+    files = find_mapt_build().list_files(image) if choose_program(setup.intent) == MAPT else ()
     device, selection = choose_clauses(RunDevice(setup), (), setup.settings.params)
     progress, started = AuditProgress(), time.monotonic()
-    with one_machine(Standing(image, files)):
+    with use_machine(SharedLinuxMachine(image, files)):
         run_audit(device, selection, AuditRequest(variants=variants, **LISTENING_S), progress)
     suites = [suite.name for suite in selection.suites]
     seconds = time.monotonic() - started
-    write_audit(make_record(setup, "jool", suites, seconds, progress), progress.frames, place)
+    write_audit(make_record(setup, "jool", suites, seconds, progress), progress.frames, directory)
 
 
 if __name__ == "__main__":
-    audited(sys.argv[1], Path(sys.argv[2]), variants="plain" not in sys.argv[3:])
+    audit_jool(sys.argv[1], Path(sys.argv[2]), variants="plain" not in sys.argv[3:])

@@ -1,8 +1,7 @@
-"""Jool built for the image's kernel: releases that Debian does not have.
+"""Find Jool releases that Debian does not package, built for the kernel of the image.
 
-``JOOL_DIR`` names a directory with one directory for each version (``4.1.15``, ``4.2.0-rc3``); its kernel
-modules (``*.ko``) and programs are anywhere in it, as ``make install`` with a DESTDIR leaves them. They are
-copied into the machine. Without it, what needs it is skipped.
+``JOOL_DIR`` names a directory with a subdirectory for each version (``4.1.15``, ``4.2.0-rc3``), which holds the kernel
+modules (``*.ko``) and programs at any depth, as installed by ``make install DESTDIR=...``. Tests skip without it.
 """
 
 from __future__ import annotations
@@ -23,82 +22,84 @@ _KERNEL = re.compile(rb"vermagic=(\S+)")
 
 
 @dataclass(frozen=True)
-class Built:
-    """One version of it."""
+class JoolBuild:
+    """A version of Jool."""
 
-    place: Path
+    directory: Path
 
     @property
     def version(self) -> str:
-        """Return the version, which is the directory's name."""
-        return self.place.name
+        """Return the version, which is the name of the directory."""
+        return self.directory.name
 
     @property
     def modules(self) -> list[Path]:
         """Return the kernel modules."""
-        return sorted(self.place.rglob("jool*.ko"))
+        return sorted(self.directory.rglob("jool*.ko"))
 
     @property
     def programs(self) -> list[Path]:
-        """List those of the programs that it has."""
-        found = [p for name in PROGRAM_SOURCES for p in self.place.rglob(name)]
-        return [p for p in found if p.is_file()]
+        """Return the programs, or those that exist."""
+        paths = [p for name in PROGRAM_SOURCES for p in self.directory.rglob(name)]
+        return [p for p in paths if p.is_file()]
 
     @property
     def translates_mapt(self) -> bool:
-        """Check whether it was built from the branch with MAP-T."""
+        """Return whether it was built from the MAP-T branch."""
         return any(p.stem == "jool_mapt" for p in self.modules)
 
-    def files(self, image: Image) -> list[cpio.Entry]:
-        """Return the files that a machine with this image gets in place of Debian's.
+    def list_files(self, image: Image) -> list[cpio.Entry]:
+        """Return the files that replace those of Debian in a machine with this image.
 
         Raises:
-            EnvironmentLacking: it was built for another kernel, or is incomplete.
+            EnvironmentLacking: the build is incomplete or for another kernel.
         """
-        kernel = kernel_of(image)
+        kernel = read_kernel_version(image)
         for module in self.modules:
-            made_for = _KERNEL.search(module.read_bytes())
-            if made_for is None or made_for[1].decode() != kernel:
-                raise _missing(f"{module} is not for {kernel}, the kernel of the image")
-        lacking = {"jool", "jool_siit"} - {p.name for p in self.programs}
-        if lacking or not self.modules:
-            raise _missing(f"{self.place} lacks {' and '.join(sorted(lacking)) or 'modules'}")
-        place = f"usr/lib/modules/{kernel}/updates/dkms"
+            match = _KERNEL.search(module.read_bytes())
+            if match is None or match[1].decode() != kernel:
+                raise _make_error(f"{module} is not for {kernel}, the kernel of the image")
+        missing = {"jool", "jool_siit"} - {p.name for p in self.programs}
+        if missing or not self.modules:
+            raise _make_error(
+                f"{self.directory} lacks {' and '.join(sorted(missing)) or 'modules'}"
+            )
+        directory = f"usr/lib/modules/{kernel}/updates/dkms"
         return [
-            cpio.file("etc/v6t-built", f"{self.version}\n"),
-            *(cpio.file(f"{place}/{p.name}", p.read_bytes()) for p in self.modules),
-            *(cpio.file(f"usr/bin/{p.name}", p.read_bytes(), 0o755) for p in self.programs),
+            cpio.make_file("etc/v6t-built", f"{self.version}\n"),
+            *(cpio.make_file(f"{directory}/{p.name}", p.read_bytes()) for p in self.modules),
+            *(cpio.make_file(f"usr/bin/{p.name}", p.read_bytes(), 0o755) for p in self.programs),
         ]
 
 
-def built_plain() -> Built:
+def find_plain_build() -> JoolBuild:
     """Return the newest release of 4.1, or raise EnvironmentLacking."""
-    return _newest(mapt=False)
+    return _find_newest(mapt=False)
 
 
-def built_mapt() -> Built:
+def find_mapt_build() -> JoolBuild:
     """Return the newest release with MAP-T (4.2.0-rc3), or raise EnvironmentLacking."""
-    return _newest(mapt=True)
+    return _find_newest(mapt=True)
 
 
-def kernel_of(image: Image) -> str:
-    """Return the kernel's version by its boot header (kernel_version): ``6.1.0-56-cloud-amd64``."""
+def read_kernel_version(image: Image) -> str:
+    """Read the kernel version, for example ``6.1.0-56-cloud-amd64``, from the boot header."""
     text = image.kernel.read_bytes()
-    at = int.from_bytes(text[0x20E:0x210], "little") + 0x200
-    return text[at : text.index(b" ", at)].decode()
+    offset = int.from_bytes(text[0x20E:0x210], "little") + 0x200
+    return text[offset : text.index(b" ", offset)].decode()
 
 
-def _missing(message: str) -> EnvironmentLacking:
+def _make_error(message: str) -> EnvironmentLacking:
     return EnvironmentLacking(message, code="missing-program")
 
 
-def _newest(*, mapt: bool) -> Built:
-    named = os.environ.get(VARIABLE)
-    what = "MAP-T (4.2.0-rc3)" if mapt else "a release of 4.1"
-    if not named:
-        raise _missing(f"needs {what}, built for the image's kernel: set {VARIABLE}")
-    found = [Built(place) for place in Path(named).iterdir() if place.is_dir()]
-    fitting = [b for b in found if b.translates_mapt == mapt and b.modules]
-    if not fitting:
-        raise _missing(f"{VARIABLE}={named} has no directory with {what}")
-    return max(fitting, key=lambda b: parse_version(b.version))
+def _find_newest(*, mapt: bool) -> JoolBuild:
+    path = os.environ.get(VARIABLE)
+    release = "MAP-T (4.2.0-rc3)" if mapt else "a release of 4.1"
+    if not path:
+        raise _make_error(f"needs {release}, built for the image's kernel: set {VARIABLE}")
+    candidates = [JoolBuild(directory) for directory in Path(path).iterdir() if directory.is_dir()]
+    builds = [b for b in candidates if b.translates_mapt == mapt and b.modules]
+    if not builds:
+        raise _make_error(f"{VARIABLE}={path} has no directory with {release}")
+    return max(builds, key=lambda b: parse_version(b.version))

@@ -1,4 +1,4 @@
-"""Images with Debian's kernel: Jool, built by dkms against it, and ip6_tunnel with nftables."""
+"""Images with Debian's kernel: one with Jool (DKMS), one with ip6_tunnel and nftables."""
 
 from dataclasses import replace
 
@@ -57,11 +57,11 @@ JOOL = Recipe(
     modules=("virtio_pci", "virtio_net", "jool", "jool_siit"),
     init=INIT,
     files=(
-        cpio.file("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nsshd:x:74:74::/var/empty:/bin/false\n"),
-        cpio.file("etc/group", "root:x:0:\nsshd:x:74:\n"),
-        cpio.file("etc/shadow", "root:*:19000:0:99999:7:::\n", 0o600),
-        cpio.file("etc/nsswitch.conf", "passwd: files\ngroup: files\n"),
-        cpio.file("etc/ssh/sshd_config", SSHD_CONFIG),
+        cpio.make_file("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nsshd:x:74:74::/var/empty:/bin/false\n"),
+        cpio.make_file("etc/group", "root:x:0:\nsshd:x:74:\n"),
+        cpio.make_file("etc/shadow", "root:*:19000:0:99999:7:::\n", 0o600),
+        cpio.make_file("etc/nsswitch.conf", "passwd: files\ngroup: files\n"),
+        cpio.make_file("etc/ssh/sshd_config", SSHD_CONFIG),
     ),
 )  # fmt: skip
 TUNNEL = replace(

@@ -1,4 +1,4 @@
-"""Short runs through a device in a virtual machine: frames are judged, and one rate is found."""
+"""Short benchmark runs through a device in a virtual machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import yaml
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.shown import Run
 
-SHORT = (
+SHORT_RUN = (
     *("--mode", "bidirectional", "--reps", "1", "--no-report"),
-    # four trials find a rate, however slow: it says nothing but that there is one
+    # a coarse search that takes four trials
     *("--duration", "0.5", "--resolution", "1250"),
-    # the machine, the tester and the tests share the cores
+    # machine, tester and tests share the cores
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=6"),
     *("--set-procedure", "selftest=cached", "--set-procedure", "residual_wait_s=0.5"),
 )
@@ -24,39 +24,38 @@ CONNECTIONS = (
     *("--set-procedure", "connections.rate_cps=500"),
     *("--set-procedure", "connections.wait_ms=500"),
 )
-LINE_RATE = "8M"
-"""About as much as a machine here carries: a search that begins at 10 Gbit/s only takes longer."""
+LINE_RATE = "8M"  # about the capacity of an emulated machine, which shortens the search
 
 
-def bed_file(
+def write_bed(
     tmp_path: Path, dut: dict[str, Any], tester: str = "embedded", line_rate: str = LINE_RATE
 ) -> Path:
-    """Write a testbed in the lab."""
+    """Write a testbed file for the lab."""
     bed = tmp_path / "bed.yaml"
     options = {"lab": True} if tester == "trex" else {}
-    found = {"tester": {"kind": tester, "options": options}, "line_rate": line_rate, "dut": dut}
-    bed.write_text(yaml.safe_dump(found))
+    document = {"tester": {"kind": tester, "options": options}, "line_rate": line_rate, "dut": dut}
+    bed.write_text(yaml.safe_dump(document))
     return bed
 
 
-def measured(
+def run_benchmark(
     tmp_path: Path, plugin: str, dut: dict[str, Any], *more: str, **bed_options: str
 ) -> Run:
-    """Run to the end and check that all frames were right; ``bed_options`` are those of the testbed."""
-    bed, path = bed_file(tmp_path, dut, **bed_options), tmp_path / "run"
-    done = v6t("run", "--plugin", plugin, "--testbed", bed, *SHORT, *more, "--output", path)
-    print(done.out, done.err)
-    assert done.status == 0, done.err
+    """Run a benchmark and check its results; ``bed_options`` are for :func:`write_bed`."""
+    bed, path = write_bed(tmp_path, dut, **bed_options), tmp_path / "run"
+    result = v6t("run", "--plugin", plugin, "--testbed", bed, *SHORT_RUN, *more, "--output", path)
+    print(result.out, result.err)
+    assert result.status == 0, result.err
     run = Run(path)
-    judged(run)
+    check_points(run)
     return run
 
 
-def judged(run: Run) -> None:
-    """Check that every compared frame matched and that a rate was found."""
-    found = [point for point in run.points if point["benchmark"] == "throughput"]
-    assert found
-    for point in found:
+def check_points(run: Run) -> None:
+    """Check that each throughput is positive and that all compared frames matched."""
+    points = [point for point in run.points if point["benchmark"] == "throughput"]
+    assert points
+    for point in points:
         print(point["median"], point["checked"], point["matched"])
         assert point["matched"] == 1
         assert point["checked"] > 0
@@ -65,7 +64,7 @@ def judged(run: Run) -> None:
 
 
 def count_sessions(bed: Any) -> int:
-    """Return the number of connections that the device reports."""
+    """Return the number of sessions that the device reports."""
     reading = bed.session.driver.get_session_reading(bed.session.intent)
     return int(reading.parse(bed.session.transport.run(reading.command).out)["sessions"])
 
@@ -73,24 +72,20 @@ def count_sessions(bed: Any) -> int:
 def exchange_frames(
     bed: Any, technology: str, first: int, number: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Send frames of clients with consecutive ports and answers of a server.
-
-    Yields:
-        each pair of frames as they left the device.
-    """
+    """Send frames from consecutive client ports, and answers; yield both as the device forwarded them."""
     client, server = {
         "nat64": ("2001:2::2", "64:ff9b::c613:2"),
         "ipv6-router": ("2001:2::2", "2001:2:0:8000::2"),
     }.get(technology, ("198.18.0.2", "198.19.0.2"))
     translated = technology.startswith("nat")
     for port in range(first, first + number):
-        out = bed.through("forward", client, server, port, 53, b"from port %d" % port)
-        assert out is not None, "frame dropped"
-        assert (out.payload.src == "198.19.0.1") == translated
-        source, sport = (out.payload.src, out["UDP"].sport)
+        request = bed.through("forward", client, server, port, 53, b"from port %d" % port)
+        assert request is not None, "frame dropped"
+        assert (request.payload.src == "198.19.0.1") == translated
+        source, sport = (request.payload.src, request["UDP"].sport)
         assert sport >= 1024
-        back = bed.through("reverse", out.payload.dst, source, 53, sport, b"answer %d" % port)
-        assert back is not None, "answer dropped"
-        assert (back.payload.src, back.payload.dst) == (server, client)
-        assert back["UDP"].dport == port
-        yield out, back
+        answer = bed.through("reverse", request.payload.dst, source, 53, sport, b"answer %d" % port)
+        assert answer is not None, "answer dropped"
+        assert (answer.payload.src, answer.payload.dst) == (server, client)
+        assert answer["UDP"].dport == port
+        yield request, answer

@@ -1,4 +1,4 @@
-"""A virtual machine between the lab's cables, and its sshd, as a device that v6t drives.
+"""Use a virtual machine as the DUT of the lab, configured over SSH.
 
 ::
 
@@ -25,19 +25,19 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import Links
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
-from v6t.tests.machine.machine import ACCELERATOR, MANAGEMENT_MAC, Machine, tap_cards
+from v6t.tests.machine.machine import ACCELERATOR, MANAGEMENT_MAC, Machine, make_tap_nics
 
 SIDES = ("left", "right")
+# MAC addresses after a boot, the defaults of most technologies
 MACS = {side: getattr(Links(), side).dut_mac for side in SIDES}
-"""After each start; most technologies have these."""
-PROCESSOR = f"-M q35 -accel {ACCELERATOR} -cpu max -smp 1 -m 512"
+HARDWARE = f"-M q35 -accel {ACCELERATOR} -cpu max -smp 1 -m 512"
 
 
-class JoolMachine(Machine):
-    """QEMU in a namespace."""
+class LinuxMachine(Machine):
+    """A Linux machine whose QEMU runs in the namespaces of the device."""
 
     address = "10.0.2.15"
-    anew = True
+    restart_qemu = True
 
     def __init__(
         self,
@@ -45,48 +45,39 @@ class JoolMachine(Machine):
         pid: int,
         macs: Mapping[str, str],
         files: Sequence[cpio.Entry] = (),
-        like: JoolMachine | None = None,
+        template: LinuxMachine | None = None,
     ) -> None:
-        """Describe a machine that is not started yet.
-
-        Args:
-            image: to boot.
-            pid: a process in the device's namespaces.
-            macs: of left and right.
-            files: that it has besides those of the image.
-            like: begin as that machine is, in place of booting.
-        """
+        """Describe a machine without starting it; ``pid`` is a process in the device's namespaces."""
         self._pid = pid
         names = {**macs, "mgmt": MANAGEMENT_MAC}
         lines = "".join(f"{mac} {name}\n" for name, mac in names.items())
-        own = [cpio.file("etc/v6t-interfaces", lines), *files]
-        cards = tap_cards({"mgmt": MANAGEMENT_MAC, **macs})
-        super().__init__(image, 22, [*PROCESSOR.split(), *cards], own, enter(pid), like)
+        files = [cpio.make_file("etc/v6t-interfaces", lines), *files]
+        cards = make_tap_nics({"mgmt": MANAGEMENT_MAC, **macs})
+        super().__init__(image, 22, [*HARDWARE.split(), *cards], files, enter(pid), template)
 
     def start(self) -> None:
-        """Start the taps and the machine; return when its sshd accepts logins."""
+        """Create the taps, start the machine and wait until it accepts logins."""
         lines = [
             "ip tuntap add tap-mgmt mode tap",
             "ip address add 10.0.2.2/24 dev tap-mgmt",
             "ip link set dev tap-mgmt up",
         ]
-        carried_out(self._pid, [*lines, *bridged()])
+        run_in_namespaces(self._pid, [*lines, *list_bridge_commands()])
         super().start()
 
     @property
     def options(self) -> SshOptions:
-        """Return the ssh options from within the namespace."""
-        # a booting machine does not answer: retry soon instead of waiting for long
-        inside = {"lab": "jool-vm", "connect_deadline_s": 15.0}
-        return super().options.model_copy(update=inside)
+        """Return the SSH options to log in from the namespaces with."""
+        # a booting machine does not answer: retry early
+        changes = {"lab": "jool-vm", "connect_deadline_s": 15.0}
+        return super().options.model_copy(update=changes)
 
     def transport(self) -> LabTransport:
-        """Return a transport to it, not open yet."""
         return LabTransport(self._pid, self.options)
 
 
-def bridged() -> list[str]:
-    """Return commands that make a tap for each side, and the bridge that joins it to a cable."""
+def list_bridge_commands() -> list[str]:
+    """Return commands that create a tap and a bridge for each side."""
     lines = []
     for side in SIDES:
         lines += [
@@ -99,18 +90,17 @@ def bridged() -> list[str]:
     return lines
 
 
-def carried_out(pid: int, lines: Sequence[str]) -> None:
-    """Run commands in a process's namespaces."""
-    done = NamespaceTransport(pid).run(" && ".join(lines))
-    assert done.status == 0, done
+def run_in_namespaces(pid: int, lines: Sequence[str]) -> None:
+    """Run commands in the namespaces of a process."""
+    result = NamespaceTransport(pid).run(" && ".join(lines))
+    assert result.status == 0, result
 
 
-M = TypeVar("M", bound=Any)
-"""A machine with `start`, `stop` and `transport`."""
+M = TypeVar("M", bound=Any)  # a machine with `start`, `stop` and `transport`
 
 
-class Stand(ABC, Generic[M]):
-    """A machine and its namespaces, used for several configurations; the first one boots it."""
+class SharedMachine(ABC, Generic[M]):
+    """A machine and its namespaces, booted at first use and shared by several configurations."""
 
     def __init__(self) -> None:
         self._host: subprocess.Popen[str] | None = None
@@ -118,8 +108,8 @@ class Stand(ABC, Generic[M]):
         self._machine: M | None = None
 
     @abstractmethod
-    def _made(self) -> M:
-        """Return the machine, not started yet."""
+    def _create_machine(self) -> M:
+        """Return the machine without starting it."""
 
     @property
     def machine(self) -> M:
@@ -127,43 +117,39 @@ class Stand(ABC, Generic[M]):
         assert self._machine is not None
         return self._machine
 
-    def stand(self) -> M:
+    def start(self) -> M:
         """Start the machine unless it is running."""
         if self._machine is None:
-            machine = self._made()
+            machine = self._create_machine()
             try:
                 machine.start()
-            except BaseException:  # the next one needs a namespace without its taps
+            except BaseException:  # a retry needs namespaces without the taps
                 machine.stop()
-                self.end()
+                self.stop()
                 self._host = None
                 raise
             self._machine = machine
         return self._machine
 
-    def namespace(self) -> int:
-        """Return the PID of a process in the machine's namespaces."""
+    def get_namespace_pid(self) -> int:
+        """Return the PID of a process in the machine's namespaces, creating them if necessary."""
         if self._host is None:
             self._host, self._pid = namespaces.start_namespaces(persistent=False)
         return self._pid
 
-    def cable(self, macs: Mapping[str, str]) -> None:
-        """Start the machine unless it is running, and join it to the lab's new cables.
-
-        Args:
-            macs: that its interfaces are to have.
-        """
+    def connect(self, macs: Mapping[str, str]) -> None:
+        """Start the machine if necessary and connect it to the lab's new cables."""
         del macs
-        self.stand()
+        self.start()
         lines = [f"ip link set dev {s} master br-{s} && ip link set dev {s} up" for s in SIDES]
-        carried_out(self._pid, lines)
+        run_in_namespaces(self._pid, lines)
 
-    def device(self, driver: Any, intent: Any, **keep: Any) -> MachineDut:
+    def make_device(self, driver: Any, intent: Any, **options: Any) -> MachineDut:
         """Return the machine as a lab device with a driver."""
-        return MachineDut(driver, intent, self, **keep)
+        return MachineDut(driver, intent, self, **options)
 
-    def end(self) -> None:
-        """Stop the machine: no further configuration."""
+    def stop(self) -> None:
+        """Stop the machine and remove its namespaces."""
         if self._machine is not None:
             self._machine.stop()
         if self._host is not None:
@@ -171,90 +157,87 @@ class Stand(ABC, Generic[M]):
             self._host.communicate()
 
 
-class Standing(Stand[JoolMachine]):
-    """A machine that boots an image."""
+class SharedLinuxMachine(SharedMachine[LinuxMachine]):
+    """A shared machine that boots a Linux image."""
 
     def __init__(
         self,
         image: Image,
         files: Sequence[cpio.Entry] = (),
         version: str = "",
-        like: Standing | None = None,
+        template: SharedLinuxMachine | None = None,
     ) -> None:
-        """Describe a machine that is not started yet.
+        """Describe a machine without starting it.
 
         Args:
-            image: to boot.
-            files: that it has besides those of the image.
-            version: of what is measured in it, for whoever asks.
-            like: begin as that one is, in place of booting.
+            image: the image to boot.
+            files: files to add to the image.
+            version: version of the software to be measured.
+            template: machine from whose state to start instead of booting.
         """
         super().__init__()
-        self._image, self._files, self.version, self._like = image, files, version, like
+        self._image, self._files, self.version, self._template = image, files, version, template
 
-    def twin(self) -> Standing:
-        """Return another machine that starts from this one's state; nobody is logged in then."""
-        return Standing(self._image, self._files, self.version, self)
+    def clone(self) -> SharedLinuxMachine:
+        """Return a machine that starts from this one's state. No session may be open."""
+        return SharedLinuxMachine(self._image, self._files, self.version, self)
 
-    def _made(self) -> JoolMachine:
-        like = None if self._like is None else self._like.stand()
-        return JoolMachine(self._image, self.namespace(), MACS, self._files, like)
+    def _create_machine(self) -> LinuxMachine:
+        template = None if self._template is None else self._template.start()
+        return LinuxMachine(self._image, self.get_namespace_pid(), MACS, self._files, template)
 
-    def cable(self, macs: Mapping[str, str]) -> None:
-        super().cable(macs)
-        way = self.machine.transport()
-        way.open()
+    def connect(self, macs: Mapping[str, str]) -> None:
+        super().connect(macs)
+        transport = self.machine.transport()
+        transport.open()
         try:
             for side, mac in macs.items():
-                done = way.run(f"ip link set dev {side} address {mac}")
-                assert done.status == 0, done
+                result = transport.run(f"ip link set dev {side} address {mac}")
+                assert result.status == 0, result
         finally:
-            way.close()
+            transport.close()
 
 
 class MachineDut(LabDut):
-    """Lab device that is a running virtual machine, configured over SSH.
+    """Lab device that is a shared virtual machine; it keeps running after the rollback."""
 
-    It is restored at the end, and goes on.
-    """
-
-    def __init__(self, driver, intent, standing: Stand[Any], **keep) -> None:
-        super().__init__(driver, intent, **keep)
-        self._standing = standing
+    def __init__(self, driver, intent, shared: SharedMachine[Any], **options) -> None:
+        super().__init__(driver, intent, **options)
+        self._shared = shared
         if driver.options.ssh is None:
-            # as elsewhere its kernel is its own: no other lab needs a module of it
-            own = {"ssh": SshOptions(host=JoolMachine.address), "undo_after_s": 0}
+            # with SSH options, the driver may load and remove modules: the kernel is not shared
+            changes = {"ssh": SshOptions(host=LinuxMachine.address), "undo_after_s": 0}
             self.driver = copy(driver)
-            self.driver.options = driver.options.model_copy(update=own)
+            self.driver.options = driver.options.model_copy(update=changes)
 
     def create_namespaces(self) -> int:
-        self._pid = self._standing.namespace()
+        self._pid = self._shared.get_namespace_pid()
         self._await_free_interfaces()
         return self._pid
 
     def prepare(self) -> None:
         links = self.intent.links
-        self._standing.cable({side: getattr(links, side).dut_mac for side in SIDES})
+        self._shared.connect({side: getattr(links, side).dut_mac for side in SIDES})
 
     def _make_transport(self) -> LabTransport:
-        return self._standing.machine.transport()
+        return self._shared.machine.transport()
 
     def describe(self):
-        """Describe the machine for the manifest, since it limits the rates."""
-        told = super().describe()
-        system = self.named(told.get("system", ""))
+        """Describe the device for the manifest, including the emulation that limits the rates."""
+        description = super().describe()
+        system = self.get_system_name(description.get("system", ""))
         emulated = " without hardware acceleration" if ACCELERATOR == "tcg" else ""
-        return {**told, "system": f"{system}, in QEMU{emulated}"}
+        return {**description, "system": f"{system}, in QEMU{emulated}"}
 
-    def named(self, system: str) -> str:
-        """Return the name of the system, which reports itself as ``system``."""
+    def get_system_name(self, system: str) -> str:
+        """Return the name to record for a system that reports itself as ``system``."""
         return system
 
 
-def stands_in(machine: Stand[Any], monkeypatch) -> None:
-    """Replace the lab's device by the machine for every run."""
+def replace_lab_device(machine: SharedMachine[Any], monkeypatch) -> None:
+    """Use the machine as the lab's device in every run."""
 
-    def device(run, keep=None):
-        return machine.device(run.driver, run.intent, record_dir=keep)
+    def make_device(run, keep=None):
+        return machine.make_device(run.driver, run.intent, record_dir=keep)
 
-    monkeypatch.setattr(bench, "build_lab_device", device)
+    monkeypatch.setattr(bench, "build_lab_device", make_device)

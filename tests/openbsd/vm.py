@@ -1,9 +1,11 @@
-"""OpenBSD in QEMU between the lab's cables, driven over SSH as a device elsewhere would be.
+"""Use an OpenBSD virtual machine as the DUT of the lab, configured over SSH.
 
-``V6T_OPENBSD_VM`` holds QEMU's arguments that boot it (``-drive file=openbsd.qcow2,if=virtio,snapshot=on``, or
-``-kernel ... -initrd ...``), ``V6T_OPENBSD_KEY`` names the private key that its root takes. Of its three virtio
-interfaces the first has 10.0.2.15/24, by itself or by DHCP, and sshd listens there; the others are left alone.
-``V6T_OPENBSD_VERSION`` is what the record calls it, where its ``uname`` does not say whose sources it was built of.
+- ``V6T_OPENBSD_VM``: QEMU arguments that boot it, for example ``-drive file=openbsd.qcow2,if=virtio,snapshot=on``.
+- ``V6T_OPENBSD_KEY``: private key file of its root user.
+- ``V6T_OPENBSD_VERSION``: system name to record, if ``uname`` does not identify the sources.
+
+The machine has three virtio interfaces. The first must get 10.0.2.15/24, with sshd listening; the others must be
+unconfigured.
 """
 
 from __future__ import annotations
@@ -20,155 +22,159 @@ from v6t.drivers.duts.lab.ssh import LabTransport
 from v6t.drivers.duts.os.openbsd import parse_ifconfig
 from v6t.drivers.transport.process import enter
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.tests.jool.vm import MACS, SIDES, MachineDut, Stand, bridged, carried_out
+from v6t.tests.jool.vm import (
+    MACS,
+    SIDES,
+    MachineDut,
+    SharedMachine,
+    list_bridge_commands,
+    run_in_namespaces,
+)
 from v6t.tests.machine.machine import (
     ACCELERATOR,
     BOOT_DEADLINE_S,
     QEMU,
     QemuProcess,
-    management_card,
-    tap_cards,
+    make_management_nic,
+    make_tap_nics,
 )
 
-BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
-VERSION = "V6T_OPENBSD_VERSION"
+QEMU_VARIABLE, KEY_VARIABLE = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
+VERSION_VARIABLE = "V6T_OPENBSD_VERSION"
 PORT = 2222
-PLACE = (
+HARDWARE = (
     f"-nodefaults -no-user-config -display none -M pc -accel {ACCELERATOR} -cpu max -smp 1 -m 512"
 )
 
 
-def lacking() -> str:
-    """Describe what is missing; empty if nothing."""
-    unset = [name for name in (BOOTS, KEY) if not os.environ.get(name)]
+def find_missing_variables() -> str:
+    """Return which variables must be set, or an empty string."""
+    unset = [name for name in (QEMU_VARIABLE, KEY_VARIABLE) if not os.environ.get(name)]
     return f"set {' and '.join(unset)}, see tests/openbsd/vm.py" if unset else ""
 
 
 class OpenBsdMachine(QemuProcess):
-    """QEMU in a namespace."""
+    """An OpenBSD machine whose QEMU runs in the namespaces of the device."""
 
     def __init__(self, pid: int) -> None:
-        """Describe a machine; ``pid`` is a process in the device's namespaces."""
+        """Describe a machine without starting it; ``pid`` is a process in the device's namespaces."""
         super().__init__()
         self._pid = pid
         self._user = "root"
         self._ports: dict[str, str] = {}
 
     def start(self) -> None:
-        """Start the taps and the machine; return when its sshd accepts logins."""
-        carried_out(self._pid, bridged())
-        words = [QEMU, *PLACE.split(), "-serial", f"file:{self.place}/console.log"]
-        words += [*management_card(PORT), *tap_cards(MACS), *shlex.split(os.environ[BOOTS])]
-        self.launch([*enter(self._pid), *words])
+        """Create the taps, start the machine and wait until it accepts logins."""
+        run_in_namespaces(self._pid, list_bridge_commands())
+        command = [QEMU, *HARDWARE.split(), "-serial", f"file:{self.directory}/console.log"]
+        command += [*make_management_nic(PORT), *make_tap_nics(MACS)]
+        self.launch([*enter(self._pid), *command, *shlex.split(os.environ[QEMU_VARIABLE])])
         self._await_login()
 
     def _await_login(self) -> None:
-        """Wait until its sshd shows its keys, which are trusted: nothing else is at that port here."""
+        """Wait for the host keys of sshd and trust them, since the namespaces are private."""
         end = time.monotonic() + BOOT_DEADLINE_S
         scan = [*enter(self._pid), "ssh-keyscan", "-T", "10", "-p", str(PORT), "127.0.0.1"]
         keys: list[list[str]] = []
         while not keys:
-            shown = subprocess.run(scan, capture_output=True, text=True, check=False).stdout
-            keys = [line.split()[1:3] for line in shown.splitlines() if line.startswith("[")]
+            output = subprocess.run(scan, capture_output=True, text=True, check=False).stdout
+            keys = [line.split()[1:3] for line in output.splitlines() if line.startswith("[")]
             if not keys:
                 self.check_booting(end)
         names = [f"[{name}]:{PORT}" for name in ("localhost", "127.0.0.1")]
-        known = "".join(f"{name} {kind} {key}\n" for name in names for kind, key in keys)
-        (self.place / "known_hosts").write_text(known)
+        lines = "".join(f"{name} {kind} {key}\n" for name in names for kind, key in keys)
+        (self.directory / "known_hosts").write_text(lines)
 
     @property
     def options(self) -> SshOptions:
-        """Return the ssh options from within the namespace."""
+        """Return the SSH options to log in from the namespaces with."""
         return SshOptions(
             lab="openbsd-vm",
             user=self._user,
             port=PORT,
-            identity=(os.environ[KEY],),
-            known_hosts=str(self.place / "known_hosts"),
+            identity=(os.environ[KEY_VARIABLE],),
+            known_hosts=str(self.directory / "known_hosts"),
             config="",
             become="" if self._user == "root" else "doas -n",
             connect_deadline_s=120,
             command_deadline_s=120,
         )
 
-    def login(self, user: str) -> None:
-        """Log in as another user from now on, who becomes root by ``doas``."""
+    def set_user(self, user: str) -> None:
+        """Set the user for later logins; others than root use ``doas``."""
         self._user = user
 
     def transport(self) -> LabTransport:
-        """Return a transport to it, not open yet."""
+        """Return a closed transport to the machine."""
         return LabTransport(self._pid, self.options, PORT)
 
     def run(self, command: str) -> str:
         """Run a command and return its output."""
-        way = self.transport()
-        way.open()
+        transport = self.transport()
+        transport.open()
         try:
-            done = way.run(command)
+            result = transport.run(command)
         finally:
-            way.close()
-        return done.out + done.err
+            transport.close()
+        return result.out + result.err
 
-    def ports(self) -> dict[str, str]:
-        """Return its interface names for left and right."""
+    def get_ports(self) -> dict[str, str]:
+        """Return the interface name of each side."""
         if not self._ports:
             interfaces, _ = parse_ifconfig(self.run("ifconfig -A"))
-            named = {i.mac: name for name, i in interfaces.items()}
-            self._ports = {side: named[MACS[side].lower()] for side in SIDES}
+            names = {i.mac: name for name, i in interfaces.items()}
+            self._ports = {side: names[MACS[side].lower()] for side in SIDES}
         return self._ports
 
 
-class Standing(Stand[OpenBsdMachine]):
-    def __init__(self, *, plain: bool = False) -> None:
-        """Describe a machine that is not started yet.
+class SharedOpenBsdMachine(SharedMachine[OpenBsdMachine]):
+    def __init__(self, *, pf_disabled: bool = False) -> None:
+        """Describe a machine without starting it.
 
         Args:
-            plain: PF is off until somebody needs it. A release has it on from its start, and then a router that
-                sees other ports in each frame does what fills a table of states, and is measured full.
+            pf_disabled: disable PF after the boot. By default OpenBSD enables it, and the varying ports of
+                router benchmarks fill its state table.
         """
         super().__init__()
-        self._plain = plain
+        self._pf_disabled = pf_disabled
 
-    def stand(self) -> OpenBsdMachine:
-        begins = self._machine is None
-        machine = super().stand()
-        if begins and self._plain:
+    def start(self) -> OpenBsdMachine:
+        is_new = self._machine is None
+        machine = super().start()
+        if is_new and self._pf_disabled:
             machine.run("pfctl -d")
         return machine
 
-    def _made(self) -> OpenBsdMachine:
-        return OpenBsdMachine(self.namespace())
+    def _create_machine(self) -> OpenBsdMachine:
+        return OpenBsdMachine(self.get_namespace_pid())
 
-    def cable(self, macs: Mapping[str, str]) -> None:
-        """Check the addresses of the machine's interfaces, which are fixed."""
-        assert {side: mac.lower() for side, mac in macs.items()} == {
-            side: mac.lower() for side, mac in MACS.items()
-        }
-        super().cable(macs)
+    def connect(self, macs: Mapping[str, str]) -> None:
+        """Connect the machine, whose MAC addresses cannot be changed."""
+        assert {s: m.lower() for s, m in macs.items()} == {s: m.lower() for s, m in MACS.items()}
+        super().connect(macs)
 
-    def device(self, driver: Any, intent: Any, **keep: Any) -> OpenBsdDut:
-        return OpenBsdDut(driver, intent, self, **keep)
+    def make_device(self, driver: Any, intent: Any, **options: Any) -> OpenBsdDut:
+        return OpenBsdDut(driver, intent, self, **options)
 
 
 class OpenBsdDut(MachineDut):
-    """Lab device that is the OpenBSD machine; the machine names its interfaces."""
+    """Lab device that is the OpenBSD machine, with the interface names of the machine."""
 
-    def __init__(self, driver, intent, standing: Standing, **keep) -> None:
-        given = driver.options
-        # the interfaces of the lab's device have no option; those of this one have names already
-        driver.options = given.model_copy(update={side: side for side in SIDES})
-        super().__init__(driver, intent, standing, **keep)
-        driver.options = given.model_copy(update=standing.stand().ports())
-        self.driver = driver  # with these; it has no modules that would stay in a lab
+    def __init__(self, driver, intent, shared: SharedOpenBsdMachine, **options) -> None:
+        original = driver.options
+        # a lab device names its interfaces after the sides; replace these names afterwards
+        driver.options = original.model_copy(update={side: side for side in SIDES})
+        super().__init__(driver, intent, shared, **options)
+        driver.options = original.model_copy(update=shared.start().get_ports())
+        self.driver = driver  # not the copy that MachineDut made
 
-    def named(self, system: str) -> str:
-        """Return whose sources it was built from, if given."""
-        return os.environ.get(VERSION) or system
+    def get_system_name(self, system: str) -> str:
+        return os.environ.get(VERSION_VARIABLE) or system
 
 
-def excerpt(console: str) -> list[str]:
-    """Return the lines of a boot about the system, its processor and its interfaces."""
-    wanted = re.compile(
+def select_boot_lines(console: str) -> list[str]:
+    """Return the boot messages about the system, its processor and its interfaces."""
+    pattern = re.compile(
         r"^(OpenBSD|cpu0:? (at|:)|cpu0: [A-Z]|real mem|vio\d at|em\d at|root on|kern\.version)"
     )
-    return [line for line in console.splitlines() if wanted.search(line)]
+    return [line for line in console.splitlines() if pattern.search(line)]

@@ -1,8 +1,7 @@
-"""A virtual machine with emulated NICs: Debian's kernel under this host's programs.
+"""A virtual machine with emulated NICs that runs Debian's kernel and the programs of this host.
 
-The machine's root is this host's, read only, with what it writes kept in its memory: v6t, Python and the
-TRex that ``TREX_DIR`` names are where they are here, and nothing of TRex is in any image. What loads
-kernel modules a host without modules may lack; busybox does it then.
+Its root file system is an overlay in memory over this host's, read-only, so v6t, Python and TRex
+(``TREX_DIR``) have the same paths. busybox loads kernel modules if the host has no programs for it.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.openssh import SshTransport
@@ -27,7 +27,7 @@ from v6t.tests.machine.machine import (
     MANAGEMENT_MAC,
     OFFLOADS_OFF,
     Machine,
-    management_card,
+    make_management_nic,
 )
 
 INIT = """\
@@ -55,7 +55,7 @@ mkdir -p /whole/run/sshd /whole/run/guest
 cp /etc/ssh/* /etc/v6t-interfaces /second /usr/bin/busybox /whole/run/guest/
 exec busybox switch_root /whole /bin/sh /run/guest/second
 """
-SECOND = """\
+SECOND_INIT = """\
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mkdir -p /dev/pts /dev/shm
 mount -t devpts none /dev/pts
@@ -73,7 +73,7 @@ for d in /sys/class/net/*; do
   done </run/guest/v6t-interfaces
 done
 ip addr add 10.0.2.15/24 dev mgmt
-ip link set mgmt up || /run/guest/busybox poweroff -f  # nobody could ever log in
+ip link set mgmt up || /run/guest/busybox poweroff -f  # logins would be impossible
 ip route add default via 10.0.2.2
 hostname guest
 /usr/sbin/sshd -f /run/guest/sshd_config -E /run/guest/sshd.log
@@ -103,27 +103,26 @@ GUEST = Recipe(
         "iptable_filter", "ip6table_filter", "xt_owner",
     ),
 )  # fmt: skip
+# Added at boot and not in the image, which takes minutes to build.
 SCRIPTS = (
-    cpio.file("init", INIT, 0o755),
-    cpio.file("second", SECOND),
-    cpio.file("etc/ssh/sshd_config", SSHD_CONFIG),
+    cpio.make_file("init", INIT, 0o755),
+    cpio.make_file("second", SECOND_INIT),
+    cpio.make_file("etc/ssh/sshd_config", SSHD_CONFIG),
 )
-"""Not in the image, which takes minutes to make: a change in them makes no other."""
-WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done"
-"""A script: the step of a plan that waits."""
-ROOT = ("-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap")
+# step of a plan that waits for the test
+WAIT_SCRIPT = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done"
+ROOT_SHARE = "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
 
 
 @dataclass(frozen=True)
 class Nic:
-    """One emulated NIC.
+    """An emulated NIC.
 
     Attributes:
-        name: its interface while the kernel drives it.
-        kind: as QEMU calls it.
-        slot: its place on the PCI bus.
-        mac: its address.
-        wire: number of the cable it is at.
+        name: interface name while a kernel driver is bound.
+        kind: QEMU device name.
+        slot: PCI slot number.
+        wire: number of the hub that it is connected to.
     """
 
     name: str
@@ -134,29 +133,22 @@ class Nic:
 
     @property
     def address(self) -> str:
-        """Return the address on the PCI bus."""
+        """Return the PCI address."""
         return f"00:{self.slot:02x}.0"
 
     @property
     def arguments(self) -> list[str]:
-        """Return QEMU's arguments."""
-        off = f",{OFFLOADS_OFF}" if self.kind.startswith("virtio-net") else ""
-        place = f"bus=pcie.0,addr={self.slot:#x},romfile="
+        """Return the QEMU arguments."""
+        offloads = f",{OFFLOADS_OFF}" if self.kind.startswith("virtio-net") else ""
+        bus = f"bus=pcie.0,addr={self.slot:#x},romfile="
         return [
             "-netdev", f"hubport,id={self.name},hubid={self.wire}",
-            "-device", f"{self.kind},netdev={self.name},mac={self.mac},{place}{off}",
+            "-device", f"{self.kind},netdev={self.name},mac={self.mac},{bus}{offloads}",
         ]  # fmt: skip
 
 
-def nics(kind: str, wires: Sequence[int], first: int = 0, name: str = "nic") -> list[Nic]:
-    """Make NICs of a kind, each at a cable.
-
-    Args:
-        kind: as QEMU calls it.
-        wires: of each, its cable.
-        first: number of the first.
-        name: what their interfaces are called.
-    """
+def make_nics(kind: str, wires: Sequence[int], first: int = 0, name: str = "nic") -> list[Nic]:
+    """Make a NIC of a kind for each wire, numbered from ``first``."""
     return [
         Nic(f"{name}{n}", kind, 0x10 + first + n, f"52:54:00:00:01:{first + n:02x}", wire)
         for n, wire in enumerate(wires)
@@ -164,80 +156,73 @@ def nics(kind: str, wires: Sequence[int], first: int = 0, name: str = "nic") -> 
 
 
 class Guest(Machine):
-    """The machine, logged in to."""
+    """The virtual machine with an open SSH session."""
 
     def __init__(self, cards: Sequence[Nic], *, cpus: int = 2, mib: int = 4096) -> None:
-        """Describe a guest that is not started yet.
-
-        Args:
-            cards: its NICs.
-            cpus: their number.
-            mib: its memory.
-        """
+        """Describe a guest with these NICs without starting it."""
         self.cards = list(cards)
         lines = "".join(f"{c.mac} {c.name}\n" for c in cards) + f"{MANAGEMENT_MAC} mgmt\n"
-        port = _free_port()
+        port = _find_free_port()
         command = [
             "-M", "q35", "-accel", ACCELERATOR, "-cpu", "max,la57=off",
-            "-smp", str(cpus), "-m", str(mib), *management_card(port),
-            *ROOT,
+            "-smp", str(cpus), "-m", str(mib), *make_management_nic(port), "-virtfs", ROOT_SHARE,
         ]  # fmt: skip
         for card in cards:
             command += card.arguments
-        files = [*SCRIPTS, cpio.file("etc/v6t-interfaces", lines)]
-        super().__init__(GUEST.image(), port, command, files)
-        self._way: SshTransport | None = None
+        files = [*SCRIPTS, cpio.make_file("etc/v6t-interfaces", lines)]
+        super().__init__(GUEST.get_image(), port, command, files)
+        self._transport: SshTransport | None = None
 
     def start(self) -> None:
         """Boot and log in."""
         super().start()
-        self.enter()
+        self.log_in()
 
-    def enter(self) -> None:
-        """Log in, once more after it was reset."""
+    def log_in(self) -> None:
+        """Open the session, again after a reset."""
         self.await_login()
-        if self._way is not None:
-            self._way.close()
-        self._way = self.transport()
-        self._way.open()
+        if self._transport is not None:
+            self._transport.close()
+        self._transport = self.transport()
+        self._transport.open()
 
-    def login(self) -> dict[str, object]:
-        """Return the SSH options of a testbed."""
+    def make_ssh_settings(self) -> dict[str, object]:
+        """Return the SSH options for a testbed file."""
         return self.options.model_dump(mode="json", exclude_defaults=True) | {"config": ""}
 
     def run(self, command: str, deadline_s: float = 600) -> Output:
-        """Run a command as root of the machine."""
-        assert self._way is not None
-        return self._way.run(command, deadline_s=deadline_s)
+        """Run a command as root."""
+        assert self._transport is not None
+        return self._transport.run(command, deadline_s=deadline_s)
 
-    def done(self, command: str, deadline_s: float = 600) -> str:
-        """Run a command that must succeed and return its output."""
-        ended = self.run(command, deadline_s)
-        assert ended.status == 0, f"{command}: {ended.status}\n{ended.out}\n{ended.err}"
-        return ended.out
+    def run_checked(self, command: str, deadline_s: float = 600) -> str:
+        """Run a command, check that it succeeds and return its output."""
+        result = self.run(command, deadline_s)
+        assert result.status == 0, f"{command}: {result.status}\n{result.out}\n{result.err}"
+        return result.out
 
-    def driver(self, card: Nic) -> str:
+    def get_driver(self, card: Nic) -> str:
         """Return the driver that a NIC is bound to."""
-        told = self.run(f"readlink /sys/bus/pci/devices/0000:{card.address}/driver")
-        return Path(told.out.strip()).name
+        result = self.run(f"readlink /sys/bus/pci/devices/0000:{card.address}/driver")
+        return Path(result.out.strip()).name
 
     def stop(self) -> None:
-        """End it."""
-        if self._way is not None:
-            self._way.close()
-            self._way = None
+        """Close the session and stop the machine."""
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
         super().stop()
 
 
-def _free_port() -> int:
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return int(asked.getsockname()[1])
+def _find_free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
 
 
 @contextmanager
-def running_guest(cards: Sequence[Nic] = (), **hardware: int) -> Iterator[Guest]:
-    """Boot a guest and stop it at the end."""
+def run_guest(cards: Sequence[Nic] = (), **hardware: int) -> Iterator[Guest]:
+    """Boot a guest, and stop it on exit."""
     guest = Guest(cards, **hardware)
     try:
         guest.start()
@@ -247,24 +232,24 @@ def running_guest(cards: Sequence[Nic] = (), **hardware: int) -> Iterator[Guest]
 
 
 class Operator:
-    """Commands of v6t on this host that configure a guest step by step."""
+    """Run `v6t dut` on this host to configure a guest with the given steps."""
 
-    def __init__(
-        self, device: Guest, place: Path, steps: list[dict[str, object]], **options: object
-    ) -> None:
-        self.bed = place / "bed.json"
-        options = {"base": False, "steps": [DUMMY, *steps], "ssh": device.login(), **options}
+    def __init__(self, device: Guest, directory: Path, steps: list[Any], **options: object) -> None:
+        self.bed = directory / "bed.json"
+        ssh = device.make_ssh_settings()
+        options = {"base": False, "steps": [DUMMY, *steps], "ssh": ssh, **options}
         self.bed.write_text(json.dumps({"dut": {"driver": "command", "options": options}}))
-        device.done(f"cat >/run/waits <<'.'\n{WAITS}\n.\nrm -f /run/reached /run/go")
+        device.run_checked(f"cat >/run/waits <<'.'\n{WAIT_SCRIPT}\n.\nrm -f /run/reached /run/go")
 
     def start(self, action: str) -> subprocess.Popen[str]:
         """Start `v6t dut`."""
-        words = [*COMMAND, "dut", action, "--testbed", str(self.bed), *PLUGIN]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        command = [*COMMAND, "dut", action, "--testbed", str(self.bed), *PLUGIN]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
-    def v6t(self, action: str) -> tuple[int, str]:
+    def run(self, action: str) -> tuple[int, str]:
         """Run `v6t dut` and return its exit status and output."""
         process = self.start(action)
-        said = process.communicate(timeout=600)[0]
-        print(said)
-        return process.returncode, said
+        output = process.communicate(timeout=600)[0]
+        print(output)
+        return process.returncode, output

@@ -1,15 +1,11 @@
-"""A device whose reset button is pressed while v6t is at work on it.
-
-It is a virtual machine that is driven over SSH. Without hardware acceleration each start takes about a
-minute.
-"""
+"""Resets of a device, a virtual machine, while v6t configures it over SSH."""
 
 import pytest
 from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.drivers.duts.test_guard import make_step
 from v6t.tests.needs import asked_for
 
-from .guest import Operator, nics, running_guest
+from .guest import Operator, make_nics, run_guest
 
 pytestmark = asked_for("trexvm", "test-trex-vm", "V6T_TREX_VM", 1800)
 STATE = (
@@ -20,50 +16,50 @@ STATE = (
 
 @pytest.fixture(scope="module")
 def device():
-    with running_guest(nics("virtio-net-pci", (0, 1)), cpus=1, mib=1024) as guest:
+    with run_guest(make_nics("virtio-net-pci", (0, 1)), cpus=1, mib=1024) as guest:
         yield guest
 
 
-def operate(device, place, *steps):
-    ssh = {**device.login(), "command_deadline_s": 60.0}
-    return Operator(device, place, list(steps), ssh=ssh)
+def make_operator(device, path, *steps):
+    ssh = {**device.make_ssh_settings(), "command_deadline_s": 60.0}
+    return Operator(device, path, list(steps), ssh=ssh)
 
 
-def reset_when_reached(device):
+def reset_at_waiting_step(device):
     wait_until(lambda: "here" in device.run("cat /run/reached").out, "the step that waits", 300)
-    assert "v6tdummy" in device.done("ip -o link")
+    assert "v6tdummy" in device.run_checked("ip -o link")
     device.reset()
 
 
-def test_a_device_that_is_reset_in_the_middle_of_apply(device, tmp_path):
-    """It is as after any start; v6t says what it does not know, and there is nothing to restore."""
-    before = device.done(STATE)
-    operator = operate(device, tmp_path, make_step("waits", deadline_s=60))
+def test_device_reset_during_commit(device, tmp_path):
+    """v6t reports the broken connection, and a later rollback finds nothing to undo."""
+    before = device.run_checked(STATE)
+    operator = make_operator(device, tmp_path, make_step("waits", deadline_s=60))
     process = operator.start("commit")
-    reset_when_reached(device)
-    said = process.communicate(timeout=600)[0]
-    print(said)
-    assert process.returncode == 4, said
-    assert "the connection broke" in said
-    assert "`v6t dut rollback" in said or "as it was before" in said
-    device.enter()
-    assert operator.v6t("rollback")[0] == 0
-    assert device.done(STATE) == before
+    reset_at_waiting_step(device)
+    output = process.communicate(timeout=600)[0]
+    print(output)
+    assert process.returncode == 4, output
+    assert "the connection broke" in output
+    assert "`v6t dut rollback" in output or "as it was before" in output
+    device.log_in()
+    assert operator.run("rollback")[0] == 0
+    assert device.run_checked(STATE) == before
 
 
-def test_a_device_that_is_reset_in_the_middle_of_restore(device, tmp_path):
-    """What the start has undone need not be undone again."""
-    before = device.done(STATE)
-    operator = operate(device, tmp_path, make_step("true", "sh /run/waits", deadline_s=60))
-    device.done("echo true >/run/true")
-    status, said = operator.v6t("commit")
-    assert status == 0, said
+def test_device_reset_during_rollback(device, tmp_path):
+    """A later rollback accepts that the boot has undone everything."""
+    before = device.run_checked(STATE)
+    operator = make_operator(device, tmp_path, make_step("true", "sh /run/waits", deadline_s=60))
+    device.run_checked("echo true >/run/true")
+    status, output = operator.run("commit")
+    assert status == 0, output
     process = operator.start("rollback")
-    reset_when_reached(device)
-    said = process.communicate(timeout=600)[0]
-    print(said)
-    assert process.returncode in (0, 4), said
-    assert process.returncode == 0 or "`v6t dut rollback" in said
-    device.enter()
-    assert operator.v6t("rollback")[0] == 0
-    assert device.done(STATE) == before
+    reset_at_waiting_step(device)
+    output = process.communicate(timeout=600)[0]
+    print(output)
+    assert process.returncode in (0, 4), output
+    assert process.returncode == 0 or "`v6t dut rollback" in output
+    device.log_in()
+    assert operator.run("rollback")[0] == 0
+    assert device.run_checked(STATE) == before

@@ -1,7 +1,6 @@
 """ip6_tunnel of Debian's kernel in a virtual machine, configured over SSH by its driver.
 
-Asked for with ``make test-tunnel-vm``: many kernels of containers have no such module. The first time,
-the image is made. Without hardware acceleration a machine is slow, and rates are low accordingly.
+``make test-tunnel-vm`` runs these tests. They use a virtual machine because many hosts lack the module.
 """
 
 import pytest
@@ -12,11 +11,10 @@ from v6t.drivers.lab.setup import Bed
 from v6t.plugins.map_ce import LwB4
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
-from v6t.tests.drivers.duts.bench import LabBed as Bedded
-from v6t.tests.drivers.duts.bench import measure_traffic_classes
+from v6t.tests.drivers.duts.bench import LabBed, measure_traffic_classes
 from v6t.tests.jool.image import TUNNEL
-from v6t.tests.jool.measuring import CONNECTIONS, SHORT, THROUGHPUT, measured
-from v6t.tests.jool.vm import MachineDut, Standing, stands_in
+from v6t.tests.jool.measuring import CONNECTIONS, SHORT_RUN, THROUGHPUT, run_benchmark
+from v6t.tests.jool.vm import MachineDut, SharedLinuxMachine, replace_lab_device
 from v6t.tests.needs import asked_for, needs_trex
 
 pytestmark = asked_for("tunnelvm", "test-tunnel-vm", "V6T_TUNNEL_VM", timeout_s=3600)
@@ -27,102 +25,104 @@ DELAYS = (
     *("--set-procedure", "latency.first_tag_s=0.3", "--set-procedure", "latency.tags=50"),
     *("--set-procedure", "delay_variation.duration_s=1"),
 )
-OCTETS = [(outer, inner) for outer in (0, 1, 2, 0xB8, 0xBB) for inner in (2, 0x29)]
-"""Of DSCPs and ECN; CE outside a packet that is Not-ECT is dropped, and so is asked for elsewhere."""
+# (outer, inner); excludes CE outside a Not-ECT packet, which is dropped (RFC 6040)
+TRAFFIC_CLASSES = [(outer, inner) for outer in (0, 1, 2, 0xB8, 0xBB) for inner in (2, 0x29)]
 
 
 @pytest.fixture(scope="module")
 def machine():
-    """Provide one machine for all tests; its image is made the first time."""
-    made = Standing(TUNNEL.image())
-    yield made
-    made.end()
+    """Share one machine among all tests."""
+    shared = SharedLinuxMachine(TUNNEL.get_image())
+    yield shared
+    shared.stop()
 
 
 @pytest.fixture
-def in_machine(machine, monkeypatch):
-    """Replace the lab's device by the machine."""
-    stands_in(machine, monkeypatch)
+def lab_machine(machine, monkeypatch):
+    """Use the machine as the lab's device."""
+    replace_lab_device(machine, monkeypatch)
 
 
 @pytest.fixture
-def in_chain(machine, monkeypatch):
-    """Replace a chain's part with the tunnel by the machine; the others are namespaces."""
+def chain_machine(machine, monkeypatch):
+    """Use the machine as the part of a chain that has the tunnel driver."""
 
-    def device(driver, intent, keep, part):
+    def make_device(driver, intent, keep, part):
         if driver.name == DRIVER:
             return MachineDut(driver, intent, machine, record_dir=keep)
         return LabDut(driver, intent, keep, part)
 
-    monkeypatch.setattr(devices, "LabDut", device)
+    monkeypatch.setattr(devices, "LabDut", make_device)
 
 
-def seen(machine, technology, run):
-    """Record a run in the page's row."""
+def add_record(machine, technology, run):
+    """Record a run for the documentation."""
     machines.add_record(f"{DRIVER} {technology}", run, machine.machine.hypervisor)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_it_is_measured(plugin, machine, in_machine, tmp_path):
-    run = measured(tmp_path, plugin, {"driver": DRIVER}, *DELAYS)
+def test_throughput_and_delays(plugin, machine, lab_machine, tmp_path):
+    run = run_benchmark(tmp_path, plugin, {"driver": DRIVER}, *DELAYS)
     assert {point["benchmark"] for point in run.points} >= {"throughput", "latency", "pdv"}
-    seen(machine, plugin, run)
+    add_record(machine, plugin, run)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_strays_are_dropped_where_it_is_told_to_check(plugin, in_machine, tmp_path):
+def test_negative_traffic_with_checks_is_dropped(plugin, lab_machine, tmp_path):
     dut = {"driver": DRIVER, "options": {"checks": True}}
-    measured(tmp_path, plugin, dut, *THROUGHPUT, "--set", "negative_percent=20")
+    run_benchmark(tmp_path, plugin, dut, *THROUGHPUT, "--set", "negative_percent=20")
 
 
-def test_without_checks_strays_come_through(in_machine, tmp_path):
-    """A tunnel looks at its own header alone: what it lets pass is seen and told."""
-    how = (*THROUGHPUT, "--set", "negative_percent=20", "--output", tmp_path / "run")
-    done = v6t("run", "--plugin", "lwb4", "--dut", DRIVER, *SHORT, *how)
-    assert done.status == 6, done.err
-    assert "stray-port" in done.err
+def test_negative_traffic_without_checks_is_reported(lab_machine, tmp_path):
+    """The kernel checks the outer header only; v6t reports the forwarded negative traffic."""
+    options = (*THROUGHPUT, "--set", "negative_percent=20", "--output", tmp_path / "run")
+    result = v6t("run", "--plugin", "lwb4", "--dut", DRIVER, *SHORT_RUN, *options)
+    assert result.status == 6, result.err
+    assert "stray-port" in result.err
 
 
 @pytest.mark.parametrize("dscp", ["uniform", "pipe"])
-def test_traffic_classes(dscp, in_machine):
-    for pair, (why, told) in measure_traffic_classes("lwb4", OCTETS, dut=DRIVER, dscp=dscp).items():
-        assert why == "", (pair, told)
+def test_traffic_classes(dscp, lab_machine):
+    for pair, (problem, details) in measure_traffic_classes(
+        "lwb4", TRAFFIC_CLASSES, dut=DRIVER, dscp=dscp
+    ).items():
+        assert problem == "", (pair, details)
 
 
 @needs_trex
-def test_trex_measures_it(machine, in_machine, tmp_path):
-    run = measured(tmp_path, "lwb4", {"driver": DRIVER}, *THROUGHPUT, tester="trex")
-    seen(machine, "lwb4-trex", run)
+def test_throughput_with_trex(machine, lab_machine, tmp_path):
+    run = run_benchmark(tmp_path, "lwb4", {"driver": DRIVER}, *THROUGHPUT, tester="trex")
+    add_record(machine, "lwb4-trex", run)
 
 
 @pytest.mark.parametrize(
     ("variant", "part"),
     [("ds-lite", "b4"), ("ds-lite", "softwire"), ("lw4o6", "ce"), ("map-e", "ce")],
 )
-def test_it_is_a_part_of_a_chain(variant, part, machine, in_chain, tmp_path):
+def test_tunnel_in_chain(variant, part, machine, chain_machine, tmp_path):
     dut = {"driver": "chain", "options": {"parts": {part: {"driver": DRIVER}}}}
-    how = (*THROUGHPUT, "--set", f"variant={variant}", *CONNECTIONS)
-    run = measured(tmp_path, "ipv4aas", dut, *how)
+    options = (*THROUGHPUT, "--set", f"variant={variant}", *CONNECTIONS)
+    run = run_benchmark(tmp_path, "ipv4aas", dut, *options)
     assert run.device["parts"][part]["kind"] == DRIVER
-    seen(machine, variant if part != "softwire" else f"{variant} {part}", run)
+    add_record(machine, variant if part != "softwire" else f"{variant} {part}", run)
 
 
-def test_it_is_read_back_and_put_back(machine):
+def test_verify_and_rollback(machine):
     dut = MachineDut(make_driver(DRIVER, {"checks": True}), LwB4().make_dut_intent(), machine)
     bed = Bed(dut.intent.links, dut)
     try:
-        standing = Bedded(dut, bed.open())
-        session = standing.session
+        lab_bed = LabBed(dut, bed.open())
+        session = lab_bed.session
         assert session is not None
         run = session.transport.run
         assert len(session.verify()) > 8
         assert dut.report()["tunnel v6t-tunnel"]["tx.packets"] == 0
         assert any("undone" in line for line in session.rollback())
-        left = run("ip -o link show; ip rule; nft list ruleset; ip -6 -o addr; ls /run/v6t").out
-        assert "v6t-tunnel" not in left
-        assert "8676" not in left
-        assert "table ip v6t" not in left
-        assert "2001:db8:b4:1" not in left
+        state = run("ip -o link show; ip rule; nft list ruleset; ip -6 -o addr; ls /run/v6t").out
+        assert "v6t-tunnel" not in state
+        assert "8676" not in state
+        assert "table ip v6t" not in state
+        assert "2001:db8:b4:1" not in state
         assert "there" not in run("[ ! -d /sys/module/ip6_tunnel ] || echo there").out
     finally:
         bed.close()

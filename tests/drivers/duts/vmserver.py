@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from v6t.drivers.duts.lab import ssh
 from v6t.drivers.transport.process import NamespaceTransport, enter
-from v6t.tests.jool.vm import MACS, JoolMachine, Standing
+from v6t.tests.jool.vm import MACS, LinuxMachine, SharedLinuxMachine
 from v6t.tests.machine import image
 from v6t.tests.machine.image import Recipe
 
@@ -24,7 +24,7 @@ _LOGIN = f"""\
 sysctl -q -w net.ipv4.conf.all.route_localnet=1
 nft -f - <<'END'
 table ip v6t-login {{
-  chain there {{ type nat hook output priority -100; ip daddr 127.0.0.1 tcp dport 22 dnat to {JoolMachine.address}; }}
+  chain there {{ type nat hook output priority -100; ip daddr 127.0.0.1 tcp dport 22 dnat to {LinuxMachine.address}; }}
   chain back {{ type nat hook postrouting priority 100; oifname tap-mgmt masquerade; }}
 }}
 END
@@ -51,17 +51,17 @@ done; true
 
 def find_missing() -> str:
     """Return what this host lacks for these machines; empty if it lacks nothing."""
-    wanted = image.lacking()
+    wanted = image.find_missing_packages()
     wanted += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
     return f"needs {', '.join(wanted)}" if wanted else sshserver.find_missing() or ""
 
 
 @functools.cache
-def _boot_template(recipe: Recipe) -> JoolMachine:
+def _boot_template(recipe: Recipe) -> LinuxMachine:
     """Return a booted machine that serves as the template of all others."""
-    standing = Standing(recipe.image())
-    atexit.register(standing.end)
-    return standing.stand()
+    shared = SharedLinuxMachine(recipe.get_image())
+    atexit.register(shared.stop)
+    return shared.start()
 
 
 class Server(ssh.LabSshServer):
@@ -108,13 +108,13 @@ class Server(ssh.LabSshServer):
         """Do nothing: the machine has its own keys."""
 
     def _start_sshd(self) -> None:
-        self._machine = JoolMachine(
-            self._recipe.image(), self._pid, MACS, like=_boot_template(self._recipe)
+        self._machine = LinuxMachine(
+            self._recipe.get_image(), self._pid, MACS, template=_boot_template(self._recipe)
         )
         try:
             self._machine.start()
             for name in ("id", "known_hosts"):
-                shutil.copy(self._machine.place / name, self.directory)
+                shutil.copy(self._machine.directory / name, self.directory)
             done = NamespaceTransport(self._pid).run(_LOGIN)
             assert done.status == 0, done
         except BaseException:
