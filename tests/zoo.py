@@ -118,20 +118,20 @@ def _machines(asked: bool) -> Iterator[None]:
         while machines:
             machines.popitem()[1].stop()
 
-    def device(run: Any, keep: Any = None) -> Any:
-        """Start one machine at a time: also a waiting one takes a part of a core."""
+    def make_device(run: Any, record_dir: Any = None) -> Any:
+        """Run one machine at a time, since an idle one also uses a part of a core."""
         entry = find_shared_machine(run.driver.name, run.intent.technology)
         if entry is None:
             end()
-            return namespaces(run, keep)
+            return namespaces(run, record_dir)
         name, make = entry
         if name not in machines:
             end()
             machines[name] = make()
-        return machines[name].make_device(run.driver, run.intent, keep=keep)
+        return machines[name].make_device(run.driver, run.intent, record_dir=record_dir)
 
     namespaces = bench.build_lab_device
-    bench.build_lab_device = device
+    bench.build_lab_device = make_device
     atexit.register(end)
     try:
         yield

@@ -118,7 +118,7 @@ def test_only_one_machine_runs_at_a_time(monkeypatch):
         def __init__(self, name):
             self.name = name
 
-        def make_device(self, driver, intent, **keep):
+        def make_device(self, driver, intent, record_dir):
             return self.name, driver.name, intent.technology
 
         def stop(self):

@@ -237,7 +237,7 @@ class MachineDut(LabDut):
 def replace_lab_device(machine: SharedMachine[Any], monkeypatch) -> None:
     """Use the machine as the lab's device in every run."""
 
-    def make_device(run, keep=None):
-        return machine.make_device(run.driver, run.intent, record_dir=keep)
+    def make_device(run, record_dir=None):
+        return machine.make_device(run.driver, run.intent, record_dir=record_dir)
 
     monkeypatch.setattr(bench, "build_lab_device", make_device)

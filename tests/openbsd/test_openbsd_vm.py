@@ -74,7 +74,7 @@ def machine():
 
 
 def save_output(name: str, text: str) -> str:
-    """Return a text, and save it if ``V6T_OPENBSD_SEEN`` is set."""
+    """Return the text, after saving it if ``V6T_OPENBSD_SEEN`` is set."""
     directory = os.environ.get("V6T_OPENBSD_SEEN")
     if directory:
         Path(directory).mkdir(parents=True, exist_ok=True)
@@ -172,9 +172,8 @@ def test_flush_keeps_unrelated_states(machine):
     with configure(machine, "nat44") as bed:
         run = bed.session.transport.run
         link = bed.links.left
-        frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
-            src="203.0.113.9", dst="192.0.2.9"
-        )
+        frame = Ether(src=link.tester_mac, dst=link.dut_mac)
+        frame /= IP(src="203.0.113.9", dst="192.0.2.9")
         for port in range(9000, 9030):
             bed.left.send(bytes(frame / UDP(sport=port, dport=53) / b"of somebody else"))
         wait_until(lambda: "203.0.113.9:9029" in run("pfctl -ss").out, "their states", 30)
@@ -240,9 +239,7 @@ def test_second_session_is_refused(machine):
         transport.open()
         try:
             with expect_error("device-busy", kind=DeviceBusyError):
-                Lock(
-                    transport, bed.session.driver.options.state_dir, "somebody@elsewhere process 1"
-                )
+                Lock(transport, bed.dut.driver.options.state_dir, "user@host process 1")
         finally:
             transport.close()
 
@@ -303,8 +300,7 @@ def test_user_with_doas(machine):
 
 def test_exhausted_ports_are_counted_as_drops(machine):
     """PF counts the drops. NAT44 only: af-to reuses ports, see the driver's page."""
-    nat44 = INTENTS["nat44"]
-    limited = intents.with_values(nat44, ports=(2000, 2009))
+    limited = intents.with_values(INTENTS["nat44"], ports=(2000, 2009))
     with configure(machine, "nat44", limited) as bed:
         pairs = list(exchange_frames(bed, "nat44", 5000, 10))
         assert {out["UDP"].sport for out, _ in pairs} == set(range(2000, 2010))
