@@ -52,7 +52,7 @@ class _Port(object):
         if os.environ.get("FAKE_STOLEN"): self.acquired = False
         return True
     def took(self):
-        # how long sending takes, FAKE_SLOW times as long as it was asked to
+        # sending takes FAKE_SLOW times the requested duration
         modes = [s.data["mode"] for s in self.added]
         due = max([frames(m) / m["rate"]["value"] for m in modes] or [0])
         return due * float(os.environ.get("FAKE_SLOW", 1))
@@ -86,7 +86,7 @@ class _Rpc(object):
 SERVER = os.environ.get("FAKE_SERVER", "up")
 
 def said(word):
-    # files of FAKE_STATE tell what became of the server: "ended", and then perhaps "started"
+    # files in FAKE_STATE are the server's state: "ended", "started"
     return os.path.exists(os.path.join(os.environ.get("FAKE_STATE", "/nothing"), word))
 
 MULTIQUEUE = bool(os.environ.get("FAKE_MULTIQUEUE"))
@@ -164,7 +164,7 @@ class STLClient(object):
         return {n + 1: {"matched": self._matching(p, f), "count": 0}
                 for n, (p, f) in enumerate(self.captures)}
     def _matching(self, port, pattern):
-        # frames whose own mark the pattern of a class wants
+        # count frames whose mark matches the filter of a class
         wanted = re.match(r".* - 15. = ([0-9]+) and .* & 240 = ([0-9]+)$", pattern)
         ends = [(base64.b64decode(s.data["packet"]["binary"])[-16:], frames(s.data["mode"]))
                 for s in self.ports[port ^ 1].added]
@@ -180,7 +180,7 @@ class STLClient(object):
 
 
 def parse_trial(raw: dict[str, Any]) -> TrialStats:
-    """Make the counters of a trial from TRex's answers, as its worker does; counters left out are 0."""
+    """Parse TRex's answers like its worker; missing counters are 0."""
     zeros = dict.fromkeys(("opackets", "ipackets", "oerrors", "ierrors"), 0)
     ports = {int(port): {**zeros, **counted} for port, counted in raw.get("ports", {}).items()}
     total = {"queue_full": 0, "cpu_util_raw": 0.0, "rx_cpu_util": 0.0, **raw.get("global", {})}

@@ -26,7 +26,7 @@ def assert_timed(record: Mapping[str, Any]) -> None:
         figures = {name: one for name, one in found.items() if "median" in list_keys(one)}
         assert {*ALWAYS[record["benchmark"]], "max"} <= set(figures)
         for name, one in figures.items():
-            # a lost frame is infinitely late, which is not a number (LAT-05, PDV-02)
+            # a lost frame has an infinite delay, which is not a number
             if sum(found["lost"]) and name not in ALWAYS[record["benchmark"]]:
                 continue
             assert one["median"] is not None and math.isfinite(one["median"]), (way, name, record)

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.lab,
     needs_lab,
 ]
-# Pauses from this on pass in the table. Shorter ones are waited: the kernel assures an entry after
+# Longer pauses are simulated. Shorter ones are waited: the kernel assures an entry after
 # 2 s.
 LONG_S = 3.0
 _ENTRY = re.compile(
@@ -50,7 +50,7 @@ def list_pause_commands(table: str, pause_s: float) -> Iterator[str]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses that passed in the device's table; its open connections live for half an hour."""
+    """Simulate pauses in the device's table, whose connections live for half an hour."""
     passed: list[float] = []
     since = [time.monotonic()]
 
@@ -65,7 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             time.sleep(seconds)
             return
         passed.append(seconds)
-        # what the machine took since the last pause has passed already
+        # subtract the time since the last pause
         rest = max(0.0, seconds - (time.monotonic() - since[0]))
         done = run(
             "; ".join([*list_pause_commands(run("conntrack -L 2>/dev/null").out, rest), "true"])
@@ -78,7 +78,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_too_short_timers_are_found(tmp_path: Path, clock: list[float]) -> None:
-    """The kernel's own timers: 30 s, 120 s, 1 minute; a connection of half an hour is found out."""
+    """The kernel's defaults are 30 s, 120 s and 1 minute."""
     done = v6t(
         *("audit", "--plugin", "nat44", "--dut", "nftables", "--set-dut", "timeout_s=0"),
         *("--clause", "timer-", "--timers", "hours", "--no-variants"),
@@ -100,7 +100,7 @@ def test_too_short_timers_are_found(tmp_path: Path, clock: list[float]) -> None:
 
 
 def test_timers_as_required_by_rfcs_conform(tmp_path: Path, clock: list[float]) -> None:
-    """A connection that has been silent for two hours is there; those of UDP and ICMP are in the plan's tests."""
+    """UDP and ICMP timers are checked by the tests of plans."""
     clock.append(0.0)  # its connections' time is the driver's, too
     done = v6t(
         *("audit", "--plugin", "nat44", "--dut", "nftables", "--set-dut", "rfc_timers=true"),

@@ -221,7 +221,7 @@ def test_the_initiator_begins_again_after_the_last_connection():
 
 
 def fill_table(table, streams):
-    """Fill the table as a device does that keeps ports and has one public address."""
+    """Fill the table like a device that keeps ports and has one public address."""
     frames = Expander(find_foreground(streams["forward"])).frames(0, COUNT)
     ports = 34 if frames[0, 12] == 8 else 54
     rows = np.empty((COUNT, 12), dtype=np.uint8)
@@ -310,7 +310,7 @@ def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
 
 @dataclass
 class Scripted:
-    """A tester and its device that record their calls, in virtual time."""
+    """Tester and device that record their calls, in virtual time."""
 
     count: int | None = 100
     learned: int = 100
@@ -412,7 +412,7 @@ def test_only_complete_connections_are_reused():
 
 
 def test_concurrent_action_begins_with_phase_two():
-    """After its gap, whether phase 1 went before it or connections were kept, and with nothing else."""
+    """The action waits for its gap, with new and with kept connections."""
     device, sent = Scripted(), []
 
     def stream(trial):
@@ -577,7 +577,7 @@ def test_hash_table_of_large_table_is_enlarged():
 
 
 def plan_of(driver, sections, count):
-    """Return a driver, an intent with a number of sessions, and facts with some sections."""
+    """Return a driver, an intent with this session count, and facts with these sections."""
     made = make_driver(driver, {})
     intent = replace(Nat44().make_dut_intent(), requirements=DeviceRequirements(sessions=count))
     facts = made.make_example_facts(intent)
@@ -650,11 +650,11 @@ def test_absent_checksums_need_a_matching_profile():
 @pytest.mark.parametrize("way", ["forward", "reverse"])
 @pytest.mark.parametrize("zero", ["never", "ipv6", "always"])
 def test_zero_checksum_is_accepted_for_computed_zero_only(way, zero):
-    """0 is taken for 0xFFFF alone: a device that computes none at all is found out."""
+    """Zero is accepted for 0xFFFF only, so a device that computes no checksum is detected."""
     wanted = Expander(find_foreground(compile_foreground(Nat64())[way])).frames(0, 2)
     layout = locate_headers(wanted[0])
     at = layout.checksum
-    # a payload with which the sum is 0 and the checksum, by RFC 768, 0xFFFF
+    # with this payload the sum is 0, so the checksum is 0xFFFF (RFC 768)
     wanted[0, at + 2 : at + 4] = 0
     wanted[0, at : at + 2] = 0
     rest = int(layout.sum_transport(wanted[:1])[0] % 0xFFFF)
@@ -673,7 +673,7 @@ def test_zero_checksum_is_accepted_for_computed_zero_only(way, zero):
 
 
 def test_phase_1_uses_one_stream():
-    """All connections from the first frame on, at one rate, regardless of the trial's flows and rates."""
+    """Phase 1 ignores the flow and rate settings of the trial."""
     trial = Trial(
         *("flows", "k", 84, 64, "bidirectional", 1000.0, 2.0, 0.5, 0.0),
         flow_starts=FlowStarts(25, 0.1), second_segment=Segment(500.0, 1.0),
@@ -685,7 +685,7 @@ def test_phase_1_uses_one_stream():
 
 
 def test_device_that_counts_endpoints_is_compared_with_those():
-    """VPP's nat44-ei has one session for each address and port (RFC 4787, REQ-1)."""
+    """VPP's nat44-ei has one session per address and port (RFC 4787, REQ-1)."""
     counts = {"outside": 60, "counts_endpoints": True}
     _, (result,) = make_two_phase_tester(Scripted(count=60, **counts))
     assert (result.connections.sessions, result.connections.expected_sessions) == (60, 60)

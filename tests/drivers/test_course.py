@@ -103,7 +103,7 @@ def streams():
 
 
 def test_port_counters_show_a_hiccup(streams):
-    # 1000 fps for 4 s, nothing comes back between 1.5 and 2 s; 7 frames are under way
+    # 1000 fps for 4 s, an outage from 1.5 to 2 s, 7 frames in flight
     back = (493, 993, 1493, 1493, 1993, 2493, 2993)
     readings = [reading(0.5 * n, 500 * n, frames) for n, frames in enumerate(back, 1)]
     raw = {
@@ -136,7 +136,7 @@ def test_load_of_the_device_counts_from_the_first_frame():
 
 
 class Session:
-    """A device that counts its watchers."""
+    """Session that counts its watchers."""
 
     def __init__(self):
         self.asked = []
@@ -206,7 +206,7 @@ def test_kernel_slewing_is_accepted_but_faster_slewing_is_a_fault(share, said):
 
 
 def test_fastest_clock_reading_is_used(monkeypatch):
-    """Eight of nine are interrupted between the clocks: they would look like a step."""
+    """Interrupt eight of nine readings, which would look like a clock step."""
     real, calls = time.time_ns, []
 
     def interrupted():

@@ -55,7 +55,7 @@ def two_classes():
 
 
 def test_flows_begin_one_after_the_other(two_classes):
-    """SC-04: of five flows of 400 fps together, flow i has no frames in its first i*50 ms."""
+    """Of five flows with 400 fps in total, flow i starts after i * 50 ms."""
     result = measure_passed(*two_classes, flow_starts=FlowStarts(5, 0.05))
     for counted in result.directions.values():
         assert {(c.required, c.sent) for c in counted.classes.values()} == {(400, 400)}
@@ -63,7 +63,7 @@ def test_flows_begin_one_after_the_other(two_classes):
 
 
 def test_delays_while_flows_begin_one_after_the_other(two_classes):
-    """RFC 8219 section 10.2.2: every frame is timed, pairs are of frames sent in succession."""
+    """Every frame is timed; pairs are consecutive frames (RFC 8219, section 10.2.2)."""
     starts, delays = FlowStarts(5, 0.05), DelayRequest(ipdv=True)
     result = measure_passed(*two_classes, flow_starts=starts, delays=delays)
     for counted in result.directions.values():
@@ -100,7 +100,7 @@ def test_overflow_of_receive_ring_makes_trial_invalid():
 
 
 def test_stepped_clock_makes_trial_invalid(monkeypatch):
-    """Frames are stamped with the time of day: delays of those under way are wrong."""
+    """Timestamps use the wall clock, so a step changes delays of frames in flight."""
     real, calls = time.time_ns, []
 
     def stepped():
@@ -119,7 +119,7 @@ def test_stepped_clock_makes_trial_invalid(monkeypatch):
 
 
 def find_lab_workers(directory):
-    """Children of the lab of a v6t that was started in a directory."""
+    """Find the child processes of the lab of a v6t started in a directory."""
     found = set()
     for entry in os.listdir("/proc"):
         try:
@@ -134,7 +134,7 @@ def find_lab_workers(directory):
 
 
 def find_namespaces(processes):
-    """Identify the network namespaces of the processes that still exist."""
+    """Return the network namespaces of the running processes."""
     namespaces = set()
     for process in processes:
         with contextlib.suppress(OSError):
@@ -143,7 +143,7 @@ def find_namespaces(processes):
 
 
 def list_leftovers(processes, namespaces):
-    """List the processes that still run and the namespaces, with their interfaces, that still exist."""
+    """List running processes, and remaining namespaces with their interfaces."""
     everyone = {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
     running = {process for process in processes if not faketrex.has_ended(process)}
     return running | namespaces & find_namespaces(everyone)
@@ -229,7 +229,7 @@ def test_process_with_threads_is_told_how_to_start_python(monkeypatch):
 
 
 def _run_as_nobody(*command):
-    """Run a command as an ordinary user, who sees the files that the command needs."""
+    """Run a command as an unprivileged user who can read the necessary files."""
     needed = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
     return subprocess.run(
         ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *needed, "--", *command],
@@ -249,7 +249,7 @@ with open_tester("embedded") as lab:
 
 
 def find_hidden(paths):
-    """Directories an ordinary user cannot reach, without those inside others."""
+    """Find the topmost directories that an unprivileged user cannot enter."""
     found = []
     for path in dict.fromkeys(str(Path(p).resolve()) for p in paths):
         parents = [Path(path), *Path(path).parents]

@@ -17,7 +17,7 @@ from v6t.trials.trial import Trial
 
 
 class Ring:
-    """A ring that records the frames committed, with their times."""
+    """Send ring that records committed frames with their times."""
 
     refused = 0
 
@@ -56,7 +56,7 @@ def sending(monkeypatch):
 
 @pytest.mark.parametrize(("timed", "most"), [(True, TIMED_BATCH), (False, BATCH)])
 def test_a_batch_of_timed_frames_is_small(sending, timed, most):
-    """At any rate at once: all 1500 frames are due, so batches are as large as they may be."""
+    """All 1500 frames are due at once, so batches have their maximum size."""
     ring, sent = sending(1e9, timed=timed)
     assert sent == 1500
     assert max(len(b) for b in ring.batches) == most

@@ -46,7 +46,6 @@ def establish(sizes, purpose="establish"):
 @needs_lab
 @pytest.mark.lab
 def test_connections_go_through_and_are_counted():
-    """Other chains are cells of the matrix (tests/drivers/matrix.py)."""
     run = resolve(plugin="dslite-aftr")
     if package := find_missing_for("nftables", "directly"):
         pytest.skip(f"needs {package}")
@@ -131,7 +130,7 @@ AFTR = {"parts.aftr.driver": "vpp"}
         ("464xlat", {"parts.plat.options.pool": "x"}, "unknown-setting"),
         ("464xlat", {"part": "x"}, "unknown-setting"),
         ("map-t", {"parts.br.driver": "reference", "parts.br.options.x": "1"}, "invalid-intent"),
-        # an AFTR in one piece stands for softwire and NAT
+        # one AFTR replaces softwire and NAT
         ("ds-lite", {**AFTR, "parts.nat.driver": "nftables"}, "unknown-name"),
         ("ds-lite", {"parts.x.driver": "vpp"}, "unknown-name"),
         # a stateful part that forgets connections during the test
@@ -159,7 +158,7 @@ def test_part_with_other_driver_has_default_options():
     )
     parts = make_setup(run).driver.get_parts(make_setup(run).technology.make_dut_intent())
     assert [part.driver.name for part in parts] == ["nftables", "reference", "vpp"]
-    # what the lab's TAYGA needs is nothing for another translator
+    # the lab's TAYGA options are not valid for another translator
     clat = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
     run = resolve(plugin="ipv4aas", dut_params=clat)
     one, other = make_setup(run).driver.get_parts(make_setup(run).technology.make_dut_intent())
@@ -240,7 +239,7 @@ def test_parts_on_one_kernel_are_rejected_before_opening():
     with expect_error("chain-conflict") as no:
         make_parts("map-t", napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
     assert "dut.options.parts.ce.options.ssh.netns: ce" in no.value.hint
-    # a separate network stack does not use the kernel's, and shell lines do not tell
+    # a user-space stack does not use the kernel's, and shell commands do not show it
     make_parts("464xlat", clat=("tayga", BOX, {}), plat=("vpp", BOX, {}))
     steps = {"steps": [{"command": "true", "why": "mine", "undo": "true"}]}
     make_parts("464xlat", clat=("tayga", BOX, {}), plat=("command", BOX, steps))
@@ -258,7 +257,7 @@ def test_two_parts_in_one_lab_namespace_are_rejected():
 
 
 def test_part_keeps_lock_of_other_part_of_run(tmp_path):
-    """The same machine by two names: nothing tells before the lock is there."""
+    """Use two names of one machine: only the lock shows that it is the same."""
     here = LocalTransport("a machine")
     run = "alice@office process 7"
     first = Lock(here, str(tmp_path / "v6t"), f"{run}, part napt")
@@ -278,7 +277,7 @@ def test_header_policy_of_chain_combines_parts():
     plugin = Ipv4aas(Ipv4aasParams(variant="lw4o6"))
     snabb = ChainDriver({"parts": {"lwaftr": {"driver": "snabb-lwaftr"}}})
     oracle = snabb.adapt_oracle(plugin, plugin.make_dut_intent())
-    # its tunnel's end decrements no TTL, and its beginning does: one hop fewer than two parts more
+    # only the tunnel's entry decrements the TTL: one hop fewer than with two parts
     assert oracle._hops == {"forward": 0, "reverse": 1}
 
 

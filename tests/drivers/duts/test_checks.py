@@ -22,7 +22,7 @@ from .support import read_captured, run_shell
 
 
 def find_check(case_name, command, done=""):
-    """Return the first check whose command holds this one, of the step that does ``done``."""
+    """Return the first check with this command, of the step that runs ``done``."""
     _, _, plan = plan_case(case_name)
     checks = [(s.command, s.check) for s in (*plan.steps, *plan.flush) if s.check]
     return next(c for does, c in checks if command in c.command and done in does)
@@ -33,7 +33,7 @@ STUBS = ("ip", "ethtool", "iptables", "ip6tables", "nft", "jool", "jool_mapt", "
 
 
 def read(check, output):
-    """Return what the read prints if its program prints this."""
+    """Return the output of a read-back whose program prints this text."""
     program = next((name for name in STUBS if re.search(rf"(^|[{{;] ){name} ", check.command)), "")
     if not program:
         return output
@@ -108,7 +108,7 @@ def test_change_is_found_by_whole_words():
 
 
 def replace_words(text, *changes):
-    """Return a text, and its look-alike with one word after the other replaced by the next."""
+    """Return a text, and a copy in which the first word of each pair is replaced by the second."""
     look_alike = text
     for old, new in zip(changes[::2], changes[1::2], strict=True):
         assert old in look_alike
@@ -196,7 +196,7 @@ LINUX = [
     ("jool-nat64-4.1.9", "ls -d /sys/module/jool 2>/dev/null || true", "",
      "/sys/module/jool\n", "/sys/module/jool_siit\n"),
     ("unbound-dns64", "ls -d /run/v6t/dns", "", "/run/v6t/dns\n", "/run/v6t/dns2\n"),
-    # iproute2 and nft as they are on the machine that ran the tests of tests/tunnelvm
+    # outputs of iproute2 and nft on the machine of tests/tunnelvm
     ("ip6-tunnel-mape-ce", "ip -6 tunnel show v6t-tunnel", "",
      *replace_words(TUNNEL.format(local=MAPE, tclass="inherit") + " dscp inherit\n", MAPE, f"{MAPE}9")),
     ("ip6-tunnel-lwb4", "ip -6 tunnel show v6t-tunnel", "",
@@ -345,7 +345,7 @@ SOFTWIRES = (
     " rule psid: 1 ip6-dst 2001:db8:b400:3:0:c000:251:1\r\n"
 )  # fmt: skip
 SUMMARY = read_captured("vpp-show-nat44-summary.txt")
-# Of a plugin that is off: no table, and sessions that are 0 (nat44_show_summary_command_fn).
+# Output of a disabled plugin: no table, no sessions (nat44_show_summary_command_fn).
 OFF = SUMMARY.partition("\n")[2]
 POOL = "NAT44 pool addresses:\r\n{pool}NAT44 twice-nat pool addresses:\r\n{twice}"
 ADDRESS = "198.19.0.1\r\n  tenant VRF independent\r\n"
@@ -435,7 +435,6 @@ SNAT44 = read_captured("nft-list-table.txt")
         ("\t\tip saddr", "\t\taccept\n\t\tip saddr", False),
         ("", "", True),
         ("ip protocol udp", "ip protocol 17", True),  # of a small system
-        # under a live change
         ("\t}\n}", '\t\tip saddr 203.0.113.0/24 snat to 198.19.0.1 comment "v6t-beside"\n\t}\n}', True),
     ],
 )  # fmt: skip

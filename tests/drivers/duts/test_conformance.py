@@ -12,7 +12,7 @@ from v6t.tests.expect import expect_error
 
 from .cases import CASE_BY_NAME
 
-# In a lab a module stays.
+# A lab does not unload modules.
 MODULE = re.compile(r"\b(?:modprobe|insmod) ")
 
 
@@ -29,7 +29,6 @@ def list_steps(name, ssh):
     ("ssh", "stays"), [(None, True), ({"lab": "one"}, True), ({"host": "device"}, False)]
 )
 def test_kernel_module_is_unloaded_outside_lab_only(name, ssh, stays):
-    """Labs share the kernel. What stays is not looked for when the device is put back."""
     (step,) = [step for step in list_steps(name, ssh) if MODULE.search(step.command)]
     assert ("it stays" in step.why) is stays
     made = make_undo_entry(1, step, "")

@@ -62,7 +62,6 @@ def make_nat64(**params):
         (make_nat64(prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
         (make_nat64(prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
         (make_nat64(prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
-        # private hosts behind the well-known prefix, and private customers along with a mapping
         (make_nat64(prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
         (make_nat64(prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
         (make_nat64(prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),
@@ -220,7 +219,7 @@ def test_ip6_tunnel_header_profile_follows_options():
 
 
 def test_drop_rules_accept_exactly_the_port_set():
-    """By counting: the rules' arithmetic is that of RFC 7597 section 5.1."""
+    """Count the ports (RFC 7597, section 5.1)."""
     sport = [r for r in format_drop_rules(EDGE, "right") if "th sport" in r]
     mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
     floor = int(sport[1].rpartition("< ")[2].split()[0])

@@ -120,7 +120,7 @@ def router():
             "ip route del 198.18.0.0/24 dev right",
             "foreign-configuration",
         ),
-        # Linux has an IPv6 address only once, whatever its prefix length
+        # Linux rejects a second prefix length for an IPv6 address
         (
             "ip -6 addr add 2001:db8:7c::1/48 dev left nodad",
             "ip -6 addr del 2001:db8:7c::1/48 dev left",
@@ -141,9 +141,9 @@ def test_foreign_configuration_is_rejected_before_changes(given, undo, code, rou
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        # the same address with another length is another one
+        # another prefix length makes another address
         ("ip addr add 192.168.18.1/24 dev left", "192.168.18.1/24"),
-        # one that is lent does not become one for good
+        # a temporary address does not become permanent
         ("ip addr add 192.168.18.1/30 dev left valid_lft 900 preferred_lft 900", "valid_lft Nsec"),
         ("ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right", "2001:db8:7b::1/64"),
     ],

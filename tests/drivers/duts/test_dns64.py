@@ -18,7 +18,7 @@ COUNT = round(QPS * SECONDS)
 
 
 class Asking:
-    """A server between the tester's ports."""
+    """DNS64 server between the tester's ports."""
 
     def __init__(self, server: str, threads: int = 1, **params: str) -> None:
         if package := find_missing_for(server, "directly"):
@@ -60,7 +60,7 @@ def test_queries_are_answered_correctly_with_and_without_cache(server):
         assert half.answers.cached_names == 20
         assert half.answers.repeated_queries <= COUNT * 0.05
         assert half.answers.aaaa_queries <= COUNT * 0.6
-        # the cache was emptied in between: names of the trial before are queried again
+        # the cache was flushed, so names of the previous trial are queried again
         again = device.ask(Queries(cached_share=1.0, timeout_s=2.0, cached_names=20))
         assert again.count_frames("received") == COUNT, again.answers
         assert again.answers.aaaa_queries <= COUNT * 0.05

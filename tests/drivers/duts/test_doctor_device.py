@@ -54,7 +54,7 @@ def test_locked_or_configured_device_gives_notes(site):
 
 
 def test_device_output_cannot_control_the_terminal(site):
-    """A step of a device that is not ours alone: it renames the window, clears the screen."""
+    """A device prints escape sequences that rename the window and clear the screen."""
     step = {
         "command": "printf '\\033]0;pwned\\007\\033[2J\\302\\2332J' >&2; exit 3",
         "why": "a step",

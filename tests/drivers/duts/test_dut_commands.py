@@ -76,7 +76,7 @@ def server(server):
 
 
 def make_dut(server, tmp_path, driver, **options):
-    """Return ``v6t dut`` of a process that shares a network with the device, and nothing else."""
+    """Return a function that runs ``v6t dut`` in the device's network namespace."""
     path = tmp_path / "testbed.yaml"
     ssh = {
         "host": "127.0.0.1", "user": "root", "identity": [str(server.directory / "id")],
@@ -92,7 +92,7 @@ def make_dut(server, tmp_path, driver, **options):
 
 
 def with_rollback(server, run):
-    """Yield ``v6t dut``; undo at the end what a test has left configured."""
+    """Yield ``v6t dut``; roll back the device at the end."""
     yield run
     if server.has_record:
         run("rollback")

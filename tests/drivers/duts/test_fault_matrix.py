@@ -30,17 +30,17 @@ from .support import over_ssh
 
 pytestmark = over_ssh
 
-# How many cells, ``all``, or a slice of them: ``100:200``, ``::9``.
+# Number of cells, ``all``, or a slice: ``100:200``, ``::9``.
 CELLS = os.environ.get("V6T_FAULTS", "3")
-# Sites at which cells are tried side by side: a cell mostly waits for timers.
+# Sites used in parallel: a cell mostly waits for timers.
 LANES = int(os.environ.get("V6T_LANES", "1"))
 # Faults that prevent every login: only the device's timer helps.
 CUTS = ("sshd is killed", "the route is cut")
-# Limit of the timer; otherwise so long that it does not expire on a busy machine either.
+# Limit of the timer. The long one does not expire on a busy machine.
 LIMIT_S = dict.fromkeys(CUTS, 3)
 LONG_S = 30
 DISK, DISK_KIB = "/run/disk", 2048
-# What the driver makes, by its name, and words behind a comma.
+# Intent by driver name, with an optional variant after a comma.
 DEVICES = {
     "linux-router": intents.ROUTER4,
     "nftables": intents.nat44(),
@@ -50,20 +50,20 @@ DEVICES = {
     **dict.fromkeys(
         ("unbound", "bind9", "pdns-recursor", "knot-resolver"), Dns64().make_dut_intent()
     ),
-    # filters, and a route that is moved while it is measured
+    # filters, and a route that moves during the measurement
     "linux-router, modified": intents.with_requirements(
         intents.ROUTER4, filters=25, route_updates=True
     ),
     "ip6tables-npt": Nptv6().make_dut_intent(),
     "nftables66": Nat66().make_dut_intent(),
 }
-# The same where no package has the program: none of them is a part of `make test`.
+# Drivers whose program has no package; not part of `make test`.
 BUILT = {
     "tundra": CASE_BY_NAME["tundra-siit"].intent,
     "snabb-lwaftr": intents.lwaftr(),
     "vpp": intents.nat44(),
 }
-# What needs another stage than this one, and which.
+# Drivers that are tested elsewhere.
 LEFT_OUT = {
     "jool": "a kernel with its module",
     "nat46": "a kernel with its module",
@@ -73,8 +73,7 @@ LEFT_OUT = {
     "network-cli": "a device with a command line of its own",
     "command": "the user's lines",
 }
-# All at one site, for what they share with the whole machine: a name in /tmp, huge pages, a core
-# that polls.
+# a polling core. They share one site.
 ALONE = ("snabb-lwaftr", "vpp")
 FAULTS = (
     "the session is killed",
@@ -92,13 +91,13 @@ STATE = (
     + "; ip6tables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
     + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED_MEMORY_DIR} 2>/dev/null; true"
 )
-# Options of drivers for which the disk is too small, or that start their own program.
+# Options of drivers that need more disk, or that start their own program.
 OPTIONS = {"knot-resolver": {"cache_mib": 1}, "vpp": {"start": True}}
 OURS = ("guard", "progress", "record.json", "undo.sh", "undone", "undoing", "lock", "beat")
 
 
 class FaultyTransport(SshTransport):
-    """Before the numbered command of a phase, something happens."""
+    """Transport that injects a fault before the numbered command of a phase."""
 
     def __init__(self, site, fault):
         self.command_s = 4.0 if fault == "the route is cut" else 30.0
@@ -152,7 +151,7 @@ def site(sites, tmp_path_factory):
 def _build_site(directory):
     made = field.Field("matrix", directory)
     made.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
-    # iptables leaves its tables' empty chains when it was used once
+    # iptables leaves empty chains in its tables after its first use
     chains = {
         "iptables": ("nat POSTROUTING", "filter FORWARD", "mangle FORWARD"),
         "ip6tables": ("mangle POSTROUTING", "mangle PREROUTING"),
@@ -166,12 +165,11 @@ def _build_site(directory):
 
 
 def read_state(site):
-    # what was taken and has come back is the last of its kind
+    # a restored entry may move to the end of its list
     return sorted(line for line in site.device.shell(STATE).splitlines() if line not in OURS)
 
 
 def inject(site, fault, session):
-    """Make it happen."""
     if fault == "the session is killed":
         site.device.drop()
     elif fault == "sshd is killed":
@@ -254,7 +252,6 @@ def select_cells():
 
 
 def list_cells(devices):
-    """List every driver, fault, phase and step."""
     found = []
     for name, intent in devices.items():
         driver = make_matrix_driver(name, {})

@@ -16,7 +16,7 @@ pytestmark = over_ssh
 
 FAULT = """\
 #!/bin/sh
-# does what /run/fault-kind says, once, if it is asked for at the place /run/fault-at names
+# applies the fault of /run/fault-kind once, in the phase of /run/fault-at
 [ "$(cat /run/fault-at 2>/dev/null)" = "$1" ] || { echo fine; exit 0; }
 rm /run/fault-at
 cut() { for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done; }
@@ -53,9 +53,9 @@ CLEAN = (
     "rm -rf /run/fault-at /run/v6t; mkdir -p /run/v6t; echo first >/run/boot; "
     "ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0"
 )
-# Faults in the phases that look alike.
+# Faults that are tried in all phases.
 SAMPLES = ("drop in the middle", "wrong exit status", "no UTF-8", "reboot")
-# Tried at the login and in the commit only: in a rollback they look like the others.
+# Faults that are tried at login and commit only.
 ALIKE = ("authentication failure", "changed host key", "partial output", "no permission")
 CELLS = [
     *(("commit", fault) for fault in OUTCOMES),
@@ -221,7 +221,7 @@ def attempt(work):
 
 REBOOT = """\
 #!/bin/sh
-# as a reboot looks from outside: no answer for a while, nothing in /run, another boot identifier
+# a reboot seen from outside: no answer, an empty /run, another boot identifier
 sleep 0.2
 kill $(cat /run/sshd.pid)
 for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done

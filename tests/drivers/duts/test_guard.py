@@ -37,7 +37,7 @@ def make_step(script, undo="", **more):
 
 @pytest.fixture(scope="module", autouse=True)
 def _scripts(site):
-    # as a test route would do that nothing foresees
+    # like an unexpected test route
     site.device.shell("cat >/run/cuts", "ip route add blackhole 10.9.9.0/24\n")
     site.device.shell("cat >/run/waits", WAITS)
 
@@ -81,7 +81,7 @@ def is_configured(site):
 
 
 def test_configuration_that_cuts_session_is_undone_by_timer(device):
-    """No operator helps: v6t waits for the device's timer, logs in again and checks."""
+    """v6t waits for the device's timer, logs in again and checks."""
     before = device.state()
     path = write_testbed(
         device, [make_step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)]
@@ -135,7 +135,6 @@ def test_killed_commit_is_undone_by_timer(device):
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
-    """It executes no further step, and undoes nothing of the other's."""
     device.device.shell("cat >/run/late", "touch /run/too-late\n")
     path = write_testbed(
         device, [make_step("waits", deadline_s=60), make_step("late", "rm -f /run/too-late")]
@@ -197,7 +196,7 @@ LONG = (
 
 @needs_lab
 def test_a_connection_cut_during_a_measurement(tmp_path):
-    """The trial in which it happened counts for nothing; the run goes on where it was."""
+    """The interrupted trial is discarded and the run continues."""
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
     out, lab = tmp_path / "out", LabSshServer(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]

@@ -23,7 +23,7 @@ from .intents import ROUTER4
 
 
 class Stopped(LocalTransport):
-    """Interrupts its user once, after this number of commands; 0: never."""
+    """Transport that raises KeyboardInterrupt once, after a number of commands (0: never)."""
 
     def __init__(self, after):
         super().__init__("a machine")
@@ -38,14 +38,14 @@ class Stopped(LocalTransport):
 
 
 class StoppedLate(LocalTransport):
-    """Interrupts its user when the connection is closed."""
+    """Transport that raises KeyboardInterrupt when it is closed."""
 
     def close(self):
         raise KeyboardInterrupt
 
 
 class StoppedWithin(LocalTransport):
-    """Interrupts its user while the record is written, when a part of it is on the device."""
+    """Transport that raises KeyboardInterrupt when the record is partly written."""
 
     def run(self, command, text="", deadline_s=None):
         if command.endswith("write_file record.json"):
@@ -55,7 +55,7 @@ class StoppedWithin(LocalTransport):
 
 
 def make_directory_session(place, transport):
-    """Make a session with a device that is a directory: two files are its configuration."""
+    """Make a session with a directory as device, whose configuration is two files."""
     steps = [
         {
             "command": f"touch {place}/{name}",
@@ -78,7 +78,7 @@ def list_files(place):
 
 
 def run_commit(monkeypatch, device):
-    """Run ``v6t dut commit`` on it."""
+    """Run ``v6t dut commit`` on a device."""
     monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
     return dut.commit(SimpleNamespace(rollback_command="this"))
 
@@ -92,7 +92,7 @@ def is_stopped(work):
 
 
 def test_interrupted_commit_is_rolled_back(tmp_path, monkeypatch):
-    """Until it has said that the configuration stays: also while it is read back, or written down."""
+    """An interrupt during read-back or while the record is written counts, too."""
     for after in count(1):
         place = tmp_path / str(after)
         place.mkdir()
@@ -138,7 +138,7 @@ def test_commit_interrupted_too_late_reports_configured_device(tmp_path, monkeyp
 
 
 def test_lock_is_freed_if_its_output_is_closed(tmp_path):
-    """The connection ends while the lock is taken: its output has no reader, which ends its shell."""
+    """The connection closes while the lock is held; the broken pipe ends the lock's shell."""
     place = tmp_path / "state"
     reads, writes = os.pipe()
     os.close(reads)

@@ -43,7 +43,7 @@ def config(server, tmp_path):
 
 
 def open_on_loopback(server, **options):
-    """Log in from the device's network namespace: TCP on loopback, no shortcut."""
+    """Log in over TCP from the device's network namespace."""
     transport = SshTransport(SshOptions(**options))
     with in_network_of(server.pid):
         try:
@@ -233,7 +233,6 @@ def test_jump_hosts_are_parsed():
 
 
 def test_several_jump_hosts_are_left_to_ssh():
-    """One machine cannot show it: ssh sees a loop where two hops have one address."""
     client = SshClient(SshOptions(host="dut", jump="alice@first:2222,second", config=""))
     text = (client.directory / "config").read_text()
     assert "Host dut\n  ProxyJump alice@first:2222,second\n" in text
@@ -263,7 +262,7 @@ def test_user_configuration_cannot_weaken_security_options(tmp_path):
 
 
 def test_password_is_hidden_from_configured_programs(monkeypatch, tmp_path):
-    """What a ProxyCommand starts inherits the environment, and may ask like ssh does."""
+    """Programs of a ProxyCommand inherit the environment and may ask for a password, too."""
     monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
     thief = tmp_path / "thief"
     thief.write_text(f"""#!/bin/sh

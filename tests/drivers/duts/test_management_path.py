@@ -116,7 +116,7 @@ CLIENT, GATEWAY, NAMESERVER, _, JUMP, SERVER = SEEN.peers
 
 
 def make_client_path(address, length=None):
-    """Make a path to a client that the device reaches by a route of this length."""
+    """Make the path to a client, with the prefix length of the device's route to it."""
     client = ip_address(address)
     length = client.max_prefixlen if length is None else length
     return ManagementPath((ManagementPeer("client", client, length, ("mgmt",)),))
@@ -136,13 +136,13 @@ COLLISIONS = [
     ("linux-router", ROUTED6, make_client_path("2001:db8:5::9", 0), "2001:db8:5::9, where this"),
     ("linux-router", with_route("0.0.0.0/0"), make_client_path("10.9.9.2", 0), "10.9.9.2"),
     ("linux-router", with_route("10.9.9.0/25"), make_client_path("10.9.9.2", 25), "10.9.9.2"),
-    # the two halves of a default route are more specific than it
+    # two halves of a default route are more specific than the default route
     ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 0), "0.0.0.0/1 would cut the path to 10.9.9.2"),
     ("nftables", without_addresses(intents.nat44()), make_client_path("198.18.0.77"), "inside4 198.18.0.0/24"),
     ("nftables", without_addresses(intents.nat44()), make_client_path("198.19.0.1"), "pool4 198.19.0.1/32"),
     ("jool", without_addresses(intents.nat64("64:ff9b::/96")), make_client_path("64:ff9b::5"), "prefix 64:ff9b::/96"),
     ("jool", without_addresses(MAPT), make_client_path("192.0.2.9"), "rules.ipv4_prefix 192.0.2.0/24"),
-    # TAYGA's pool between its two parts is in no intent
+    # the pool between TAYGA and nftables is not part of the intent
     ("tayga-nftables", intents.nat64(), make_client_path("192.168.255.9", 0), "192.168.255.9"),
 ]  # fmt: skip
 NO_COLLISIONS = [
@@ -198,12 +198,12 @@ def test_plan_beside_management_path_is_accepted(driver, intent, path):
     ).steps
 
 
-# Each would take the way of a client at 10.9.9.2, behind the device's default route.
+# Each covers a client at 10.9.9.2 behind the device's default route.
 TYPED = [
     "ip route replace 10.0.0.0/8 dev left",
     "ip r add 0.0.0.0/0 dev left",
     "route add -net 0.0.0.0/0 gw 198.18.0.2",
-    # a prefix of everything counts wherever it stands
+    # a prefix of length 0 covers every client
     "echo config mine remote.v4 0.0.0.0/0 >/proc/net/nat46/control",
 ]
 
@@ -233,7 +233,7 @@ def test_user_lines_beside_management_path_are_accepted(line):
 
 
 def test_return_interface_is_protected():
-    """Packets may leave by another interface than they came in by."""
+    """Packets may leave by another interface than the one on which they arrive."""
     aside = ManagementPath((ManagementPeer("client", ip_address("10.9.9.2"), 0, ("left",)),))
     with expect_error("interface-protected", mentions="10.9.9.2"):
         make_path_plan("linux-router", intents.ROUTER4, aside)
@@ -366,7 +366,6 @@ def test_harmless_configuration_is_committed_and_rolled_back(site):
 
 @pytest.mark.parametrize("asked", ["route_updates", "live_change"])
 def test_live_change_cannot_cut_management_path(asked):
-    """It is not a step of the plan, but it is a route: an operator may use documentation addresses."""
     intent = intents.with_requirements(intents.ROUTER4, **{asked: True})
     change = make_path_plan("linux-router", intent, None)
     net = ip_network((change.route_update or change.live_change).show_command.split()[-1])

@@ -503,7 +503,7 @@ for line in sys.stdin:
 
 
 class EchoLogin:
-    """Login at a program that repeats lines."""
+    """Login to a program that echoes lines."""
 
     name = "R1"
     terminal_command = (sys.executable, "-u", "-c", ECHO)
@@ -596,7 +596,7 @@ def test_repeated_password_is_hidden(log_in):
 
 @pytest.mark.parametrize("octet", ["-", "#", "a", "password", "["])
 def test_long_line_is_quickly_recognized_as_no_prompt(log_in, octet):
-    """A pattern may take the square of a line's length."""
+    """Matching a pattern may take quadratic time."""
     dialogue = log_in()
     dialogue._text = octet * (1 << 20)
     assert dialogue._find_answer(dialogue._last_line, "now", at_login=True) is None
@@ -637,7 +637,7 @@ STEPS = (
 
 
 def undo(tmp_path, begun, answers, undone=""):
-    """Return the output of an undo, and the lines typed."""
+    """Return the output of a rollback and the lines sent."""
     (tmp_path / "progress").write_text(begun)
     (tmp_path / "undone").write_text(undone)
     record = UndoRecord("me", "", "network-cli", "x", "now", str(tmp_path), STEPS)

@@ -78,7 +78,7 @@ def write_testbed(server, directory: Path, **changes) -> Path:
     path = directory / "testbed.yaml"
     own = {"ssh": {"lab": server.name}, "state_dir": str(directory / "state"), **changes}
     options = {**DIALECTS[server.dialect], **own}
-    # other tests run at the same time: the tester's own limit is not measured
+    # other tests run at the same time, so tester capacity is not measured
     bed = {"line_rate": "1M", "dut": {"driver": "network-cli", "options": options}}
     path.write_text(json.dumps(bed))
     return path
@@ -159,7 +159,6 @@ def test_cut_connection_is_opened_again_to_roll_back(box, tmp_path, line):
 
 @one_is_enough
 def test_unreachable_device_is_rolled_back_by_its_own_timer(box, tmp_path):
-    """And the device's own timer takes it back."""
     box.put("minute", "1")
     box.put("cut", "ipv6 route")
     session = make_box_session(box, tmp_path, undo_after_s=0)

@@ -108,7 +108,7 @@ def test_nat44_connection_needs_two_states(intent, states):
 
 def test_pfctl_info_is_parsed():
     told = pf_rules.parse_info(PFCTL_SI)
-    # behind ten ports, all of which were in use when two more clients came
+    # ten ports were in use when two more clients sent
     assert (told["sessions"], told["translate"]) == (49, 2)
     for name in ("memory", "state-limit"):
         lost, number = re.subn(rf"(?m)^(  {name} .* )0( .*)$", r"\g<1>7\g<2>", PFCTL_SI)
@@ -137,7 +137,7 @@ def test_interfaces_are_read_in_every_routing_domain():
 @pytest.mark.parametrize(
     ("address", "captured", "way"),
     [
-        # a mask of length 0 is printed as an address
+        # a /0 network is printed without its length
         ("10.9.9.2", "default", "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"),
         ("2001:db8::9", "default6", "client 2001:db8::9 matched ::/0 dev vio1"),
         ("2001:db8::9", "none", ""),
@@ -162,7 +162,7 @@ def test_route_back_is_read_as_it_is_printed(address, captured, way):
     ],
 )
 def test_network_is_formatted_as_route_lists_it(net, line):
-    """sbin/route/show.c:582 netname4: trailing octets without a bit of the prefix are left out."""
+    """netname4 (sbin/route/show.c) omits trailing octets outside the prefix."""
     assert openbsd.format_listed_network(net) == line
 
 
@@ -185,7 +185,7 @@ def test_cpu_ticks_are_per_core_or_mean(text, figures):
     assert openbsd.parse_cpu_ticks(text) == figures
 
 
-# what pfctl -nvf prints of a file with a list of addresses and an anchor of another file
+# output of pfctl -nvf for a file with an address list and an anchor
 FILE = """\
 set skip on { lo }
 table <__automatic_0> const { 10.1.0.0/16 10.2.0.1 }
@@ -196,13 +196,13 @@ anchor "ftp" all
 Loading anchor ftp from /etc/ftp.conf
 pass in proto tcp from any to any port = 21 flags S/SA
 """
-# and pfctl -sr once it is loaded (sbin/pfctl/pfctl_optimize.c:1251 pf_opt_create_table)
+# output of pfctl -sr after loading (pf_opt_create_table, sbin/pfctl/pfctl_optimize.c)
 LOADED = """\
 block return all
 pass out quick inet proto tcp from <__automatic_7c3e19f0_0> to any flags S/SA
 anchor "ftp" all
 """
-# with pfctl -t NAME -T show (sbin/pfctl/pfctl_table.c print_addrx), in the words of the survey
+# output of pfctl -t NAME -T show in the survey (print_addrx, sbin/pfctl/pfctl_table.c)
 TABLES = "table <__automatic_7c3e19f0_0> const { 10.2.0.1 10.1.0.0/16 }\n"
 
 
@@ -257,7 +257,7 @@ def test_mtu_is_read_back_and_restored():
 
 
 def test_address_with_other_prefix_length_is_rejected():
-    """sys/netinet/in.c, in_ioctl_change_ifaddr: an alias of an address that is there changes its mask."""
+    """An alias of an existing address changes its mask (in_ioctl_change_ifaddr, sys/netinet/in.c)."""
     driver = make_driver("openbsd-pf", {"left": "em0", "right": "em1"})
     intent = intents.nat44()
     links = read_captured("openbsd-ifconfig.txt").replace(
@@ -277,7 +277,6 @@ def get_flush_step(intent):
 
 
 def test_foreign_states_are_not_counted():
-    """States of others belong to other rules; a device in use has thousands."""
     said = read_captured("openbsd-pfctl-vsr.txt")
     reading = make_driver("openbsd-pf", {}).get_session_reading(intents.nat64())
     checker = get_flush_step(intents.nat64()).check.find_problem
@@ -296,7 +295,7 @@ def test_foreign_states_are_not_counted():
     [
         ("0", 0),
         ("$((t < 3 ? 20 : 0))", 3),
-        # a few that remain belong to others; many do not
+        # a few remaining states are foreign; many are not
         ("$((t < 3 ? 20 : 4))", 33),
         ("$((t < 3 ? 20 : 11))", 239),
         # the last of many, while the purge goes on
@@ -304,7 +303,7 @@ def test_foreign_states_are_not_counted():
     ],
 )
 def test_flush_waits_for_purge_of_states(left, waited, tmp_path):
-    """A pfctl that has freed what was marked after some seconds, each of which takes none here."""
+    """Fake a pfctl that purges marked states after some seconds."""
     said = read_captured("openbsd-pfctl-vsr.txt")
     (tmp_path / "said").write_text(re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>LEFT ", said))
     shell = (
@@ -318,7 +317,7 @@ def test_flush_waits_for_purge_of_states(left, waited, tmp_path):
 
 @pytest.mark.parametrize(("refusals", "status"), [(3, 0), (100, 1)])
 def test_rule_reload_is_retried_while_states_exceed_limit(refusals, status):
-    """sys/net/pf_ioctl.c, DIOCSETLIMIT: EBUSY while the pool holds more; the purge frees later."""
+    """DIOCSETLIMIT (sys/net/pf_ioctl.c) fails with EBUSY until the purge has freed states."""
     plan = make_plan("openbsd-pf", intents.nat44())
     (load,) = [s for s in plan.steps if "-q -f /etc/pf.conf" in s.undo]
     shell = (

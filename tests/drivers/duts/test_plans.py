@@ -34,25 +34,25 @@ DANGEROUS = (
 )  # fmt: skip
 FOREIGN = re.compile(r"/(?:home|root|work|srv|tmp)/|[Pp]assword")
 ENDLESS = re.compile(r"\b(?:vi|less|more|top|watch|tail -f)\b")
-# In a lab a module stays.
+# A lab does not unload modules.
 MODULE = re.compile(r"\b(?:modprobe|insmod) ")
 CHANGES = re.compile(
     r"\b(?:add|del|delete|replace|flush|clear|kill|rm|mv|modprobe|reboot|shutdown|tee)\b|"
     r"sysctl (?:-\w )*-w|>>?\s*(?!/dev/null|&)[\w/]"
 )
-# A step without undo changes what another step of the plan made, and takes away.
+# Steps without undo: they change an object that another step adds and removes.
 OWN = re.compile(
     r"v6t|\$STATE|pfctl -q -e|promisc|dynamic\.map|nat64 |tun646|dslite|configure confirm|\ncommit\n"
 )
-# Checks that accept silence: no offload that can be changed, no session, no file.
+# Checks that accept empty output: no changeable offload, no session, no file.
 SILENT = ("ethtool -k", "dslite sessions", "dns/empty")
 each_case = pytest.mark.parametrize("name", CASE_BY_NAME)
-# The parts of a chain are separate cases.
+# Parts of a chain are tested as separate cases.
 each_device = pytest.mark.parametrize("name", [c.name for c in CASES if c.driver != "chain"])
 NAMES = [name for name in driver_names() if load_driver_type(name).configures_device]
 
 
-# Cases of which only the lines are recorded in which they differ from another case.
+# Cases recorded as a difference from another case.
 VARIANTS = {
     "jool-nat64-4.1.15": "jool-nat64-4.1.9",
     "linux-router-tuned": "linux-router-ipv4",
@@ -179,7 +179,6 @@ def test_read_commands_change_nothing(name):
 
 @each_case
 def test_empty_output_satisfies_no_check(name):
-    """A program that is not there, or fails, prints nothing."""
     _, _, plan = plan_case(name)
     checks = [*plan.all_checks, *(step.check for step in plan.flush if step.check)]
     satisfied = [check.command for check in checks if check.find_problem("") is None]
@@ -285,7 +284,7 @@ def test_check_supported_refusal_lists_accepted_families():
 
 
 def test_running_resolver_needs_no_second_cache(tmp_path):
-    """What plans are made for later, a flush or a read-back, meets a device that is configured."""
+    """A later flush or read-back meets a device that is already configured."""
     driver = make_driver(
         "knot-resolver", {"state_dir": str(tmp_path / "state"), "cache_mib": "200"}
     )
@@ -357,7 +356,7 @@ def test_neighbor_table_is_enlarged():
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
 def test_resolved_neighbours_mode_configures_no_neighbours(name):
-    """Nothing else changes; a program without neighbour discovery keeps its static entries."""
+    """Programs without neighbor discovery keep their static entries."""
     (case, *_) = [c for c in CASES if c.driver == name and "neighbours" not in c.options]
 
     def commands(neighbours):

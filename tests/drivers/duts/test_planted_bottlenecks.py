@@ -144,7 +144,7 @@ def test_a_core_that_a_cgroup_limits(second_look):
     watched = second_look(plant, "siit", "bidirectional", {"driver": "tayga"}, "5M")
     assert watched["limited_by"] == "cpu", watched
     assert "held" in watched["says"] or "hold" in watched["says"]
-    # what it was given is a small part of what it asked for
+    # the limit is a small part of the CPU time that the process needs
     assert (
         get_judged_telemetry(watched)["process"]["wait"]
         > 5 * get_judged_telemetry(watched)["process"]["run"]
@@ -155,7 +155,7 @@ def test_a_core_that_a_cgroup_limits(second_look):
 @skip_without("nftables")
 @pytest.mark.alone
 def test_a_nat_without_ports(second_look):
-    """32 ports in place of all of them: a NAT's table is its ports, too."""
+    """Reduce the pool to 32 ports."""
 
     def plant(session):
         return run_on_device(session, "sed s/:1024-65535/:1024-1055/ /run/v6t/v6t.nft | nft -f -")
@@ -168,11 +168,10 @@ def test_a_nat_without_ports(second_look):
 
 
 def test_a_tester_that_is_too_slow(tmp_path, monkeypatch):
-    """The kernel forwards what the embedded tester sends, and more."""
     run, bed = write_files(tmp_path, "ipv4-router", "forward", {"driver": "linux-router"}, "1G")
     out = tmp_path / "out"
     monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # of what takes all cores
-    # an ordinary user's namespace could not be left again
+    # a user namespace could not be left again
     start = v6t if os.geteuid() == 0 else v6t_process
     done = start("run", run, "--testbed", bed, "--bottleneck", "--no-report", "-o", out)
     assert done.status == 0, done.err

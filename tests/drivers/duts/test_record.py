@@ -70,7 +70,7 @@ def test_command_input_is_its_text_or_empty():
 
 
 class Timed(LocalTransport):
-    """Remembers how long each command might have taken."""
+    """Transport that records the deadline of each command."""
 
     def __init__(self):
         super().__init__("here")
@@ -180,7 +180,6 @@ def device(request, tmp_path):
 
 
 def test_undo_waits_for_running_step(device):
-    """What it leaves is whole, and taken back like that of any other."""
     step = device.begin("sleep 1; touch late")
     device.undo()
     assert device.files == {"back"}

@@ -15,7 +15,7 @@ from v6t.tests.expect import expect_error
 from .field import wait_until
 from .support import DUMMY, FORWARDING, over_ssh
 
-# Its undo succeeds without effect while /run/stubborn exists.
+# Step whose undo has no effect while /run/stubborn exists.
 STUBBORN = {**FORWARDING, "undo": f"[ -e /run/stubborn ] || {FORWARDING['undo']}"}
 STATE = "ip -o link show | cut -d: -f2; sysctl -n net.ipv4.conf.lo.forwarding"
 CLEAN = (
@@ -41,7 +41,7 @@ pytestmark = over_ssh
 
 
 def test_rollback_with_difference_keeps_record(server, device, tmp_path):
-    """The next commit does not take the difference for the state before."""
+    """The next commit does not save the remaining difference as the original state."""
     before = server.shell(STATE)
     session = device()
     session.commit()
@@ -115,7 +115,7 @@ def test_damaged_record_error_offers_undo_script(damage, server, device, tmp_pat
 
 
 def test_interrupted_record_removal_leaves_device_unconfigured(server, device):
-    """The record goes first, what says that all is undone last."""
+    """The record is removed first and the completion mark last."""
     session = device()
     session.commit()
     server.shell("sh /run/v6t/undo.sh && rm /run/v6t/record.json")
@@ -137,7 +137,7 @@ def test_interrupted_record_removal_leaves_device_unconfigured(server, device):
     ],
 )
 def test_foreign_state_directory_is_rejected(made, code, server, device):
-    """Its owner could make v6t run a script as root."""
+    """The owner of the directory could make v6t run a script as root."""
     server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
     with expect_error(code, mentions="/run/elsewhere"):
         device(state_dir="/run/elsewhere/v6t")
@@ -175,7 +175,7 @@ def test_lock_of_silent_owner_expires(server, login, monkeypatch):
 
 
 class Deaf:
-    """Takes every line and answers none: a connection without another end."""
+    """Connection that accepts every line and never answers."""
 
     ended = False
 
@@ -195,7 +195,7 @@ def test_unanswered_beats_count_as_silence():
 
 
 class Answering(Deaf):
-    """Answers every line at once, for as long as it lives."""
+    """Connection that answers every line at once."""
 
     def __init__(self):
         self.said = queue.Queue()
@@ -213,7 +213,7 @@ class Answering(Deaf):
 
 
 def test_await_answer_does_not_wait_for_next_beat():
-    """It does not wait for the next line, and earlier output proves nothing."""
+    """Earlier output does not count as an answer."""
     far = Answering()
     beats = Heartbeat(far, 3600.0)
     for number in (1, 2, 3):
@@ -227,7 +227,7 @@ def test_await_answer_does_not_wait_for_next_beat():
 
 @pytest.fixture(params=["procps", "BusyBox"])
 def either_ps(request, server):
-    """Provide a device with either ps: BusyBox's cannot select a process."""
+    """Provide a device with the ps of procps or BusyBox, which cannot select a process."""
     if request.param == "procps":
         yield
         return
@@ -249,7 +249,7 @@ def test_lock_is_held_whatever_ps_the_device_has(login, either_ps):
 
 
 def test_only_one_undo_script_runs(server, device, either_ps):
-    """A second one takes the place of one that hangs."""
+    """A second undo script replaces one that hangs."""
     steps = [{**DUMMY, "undo": "[ -e /run/stubborn ] && sleep 60; ip link del v6tdummy"}]
     session = device(steps=steps)
     session.commit()

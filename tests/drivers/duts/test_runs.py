@@ -36,7 +36,7 @@ dut:
 QUICK = (
     *("--plugin", "siit", "--mode", "forward", "--frame-size", "84", "--reps", "1"),
     *("--duration", "0.2", "--resolution", "500", "--no-report"),
-    # other tests run at the same time
+    # other tests share the machine
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
 )
 
@@ -51,7 +51,7 @@ def testbed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(testbed, tmp_path_factory):
-    """Execute a run to its end; provide its directory and output."""
+    """Provide the directory and output of a completed run."""
     path = tmp_path_factory.mktemp("whole") / "run"
     return path, run_v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", path)
 
@@ -90,7 +90,7 @@ def test_interrupted_run_restores_device_and_prints_resume_command(testbed, tmp_
 
 
 def read_outcome(path):
-    """Return status, median and trials of each result, without what differs from run to run."""
+    """Return status, median and trials of each result."""
     results = json.loads((path / "results.json").read_text())
     return results["status"], [(r["median"], r["trials"]) for r in results["results"]]
 

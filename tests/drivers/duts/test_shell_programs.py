@@ -57,7 +57,7 @@ def test_generated_undo_script_passes_shellcheck():
     text = build_undo_script(
         UndoRecord("me", "", "d", "t", "now", "/run/v6t", (make_undo_entry(1, step, ""),))
     )
-    # what the plan and the programs do not use, and functions that are called by their number
+    # unused functions, and functions called by number
     run_shellcheck(
         text.replace("#!/bin/sh\n", "#!/bin/sh\n# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n")
     )

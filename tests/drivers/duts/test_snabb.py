@@ -45,7 +45,7 @@ def test_snabb_keeps_ttl_counts_packets_and_is_restored():
 
 
 def test_unfetched_frames_are_counted_as_device_losses():
-    """Its worker is stopped: a core that polls would look as busy as ever."""
+    """Stop the worker: a polling core always looks busy."""
     intent = intents.lwaftr()
     link = intent.links.left
     with open_bed("snabb-lwaftr", intent, **OWN) as bed:

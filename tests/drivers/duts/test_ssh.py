@@ -136,7 +136,7 @@ def test_close_is_idempotent():
 
 
 def test_refused_command_is_recognized_among_other_messages():
-    """sudo, too, writes to standard error; a command may say the same line and end well."""
+    """A successful command may print the same line; sudo writes to stderr, too."""
     said = b"sudo: unable to resolve host device\nv6t: this was not run\n"
     with expect_error("device-busy", kind=DeviceTakenOver):
         Output.decode("device", 1, b"", said)

@@ -170,7 +170,7 @@ def sleeper():
 
 
 def stop(pid_file, name, before=""):
-    """Begin to stop a process; as a child of this process it has to be waited for."""
+    """Start stopping a process; a child of this process must be reaped."""
     return subprocess.Popen(
         ["sh", "-c", before + steps.make_process_stop_command(str(pid_file), name)]
     )
@@ -180,7 +180,6 @@ def stop(pid_file, name, before=""):
     ("name", "status"), [("sleep", -15), ("vpp_main", None)], ids=["ours", "another one"]
 )
 def test_stop_ends_only_process_with_expected_name(sleeper, tmp_path, name, status):
-    """The other process is not a failure: ours has ended long ago."""
     file = tmp_path / "pid"
     file.write_text(f"{sleeper.pid}\n")
     stopping = stop(file, name)
@@ -202,7 +201,7 @@ def test_stop_without_process_does_nothing(text, tmp_path):
 
 @pytest.mark.parametrize("fate", ["at work", "its leader has ended"])
 def test_stop_ends_whole_process_group(fate, tmp_path):
-    """And no process that is not called so, though it has the group's number."""
+    """A process with another name and the same group ID keeps running."""
     file = tmp_path / "pid"
     file.write_text("")
     command = steps.make_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
@@ -241,7 +240,7 @@ def test_stop_of_unresponsive_process_fails(tmp_path):
 
 
 def test_background_command_needs_writable_pid_file(tmp_path):
-    """On a full disk a file is made, and stays empty."""
+    """On a full disk, the file is created but stays empty."""
     ran = tmp_path / "ran"
     line = steps.make_background_command("/dev/full", f"touch {ran}") + " wait"
     subprocess.run(["sh", "-c", line], check=True)

@@ -98,7 +98,6 @@ def test_second_signal_prints_cleanup_commands(limit, device):
 
 @pytest.mark.lab
 def test_interrupted_step_has_no_later_effect(device):
-    """Its shell on the device hears nothing of the signal."""
     before = device.state()
     late = {
         **make_step("late", "ip link del v6tlate"),
@@ -117,7 +116,6 @@ def test_interrupted_step_has_no_later_effect(device):
 
 @pytest.mark.lab
 def test_closed_terminal_restores_device(device):
-    """Every write to it fails; the device is restored all the same."""
     before = device.state()
     path = write_testbed(device, [make_step("waits")])
     words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *COMMAND]
@@ -144,7 +142,7 @@ TESTBED = {
 @needs_lab
 @pytest.mark.skipif(sshserver.find_missing() is not None, reason="needs an sshd")
 def test_aborted_run_prints_rollback_command(tmp_path):
-    """And the command it prints does that: a run's directory says enough."""
+    """The printed command restores the device from the run's directory."""
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
     out, lab = tmp_path / "out", LabSshServer(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
@@ -164,7 +162,7 @@ def test_aborted_run_prints_rollback_command(tmp_path):
         assert process.returncode in (-signal.SIGINT, -signal.SIGTERM), said
         assert f"after 60 s): v6t dut rollback {out}" in said
         assert f"v6t resume {out}" in said
-        # its interfaces may be gone: the lab's other half went with the tester's process
+        # its interfaces may be gone: they are removed with the tester's namespace
         assert inside.run("sysctl -n net.ipv4.ip_forward").out.strip() == "1"
         done = v6t("dut", "rollback", out)
         assert done.status == 0, done.err
@@ -207,7 +205,6 @@ def test_stop_messages_of_run_with_remote_device(tmp_path):
 
 
 def test_stop_messages_of_campaign_name_configured_runs(tmp_path):
-    """Its testbeds work at the same time."""
     run, paths = (
         write_remote_testbed(tmp_path, undo_after_s=0),
         [tmp_path / "001-x", tmp_path / "002-y"],
@@ -237,7 +234,6 @@ def test_command_is_printed_only_for_a_device_that_outlives_v6t(tester, options,
 
 
 def test_verify_refuses_a_simulated_device(tmp_path):
-    """It configures no device, so that a Ctrl-C must not speak of one."""
     path = tmp_path / "bed.json"
     path.write_text(json.dumps({"tester": {"kind": "sim"}, "dut": DIRECT}))
     done = v6t("dut", "verify", "--testbed", path, "--plugin", "nat44")
@@ -280,7 +276,7 @@ CHAIN = {
     ],
 )
 def test_rollback_command_is_complete(dut, words, expected, tmp_path):
-    """It names the device as the command did that has configured it, for any shell."""
+    """The command names the device with the same options, quoted for the shell."""
     path = tmp_path / "a bed.json"
     path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
     words = ["--testbed", str(path), *words]
@@ -309,7 +305,6 @@ VPP = ["--driver", "vpp", "--set-dut", "ssh.host=vpp.example.net"]
     ],
 )
 def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_path, monkeypatch):
-    """No run directory could name the device yet."""
     places = {"bed": tmp_path / "a bed.json", "run": tmp_path / "run"}
     trex = {"kind": "trex", "options": {"ssh": {"host": "trex.example.net"}}}
     places["bed"].write_text(json.dumps({"tester": trex, "dut": CHAIN}))

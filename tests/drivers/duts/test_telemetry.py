@@ -100,7 +100,7 @@ def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
 
 
 def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
-    """Those of a resolver that forks one for each core: the first may be the idlest."""
+    """A resolver forks a process per core, and the first may be the idlest."""
     pid_file = tmp_path / "pid"
     script = f"echo $$ >{pid_file}; sleep 60 & sleep 60 & echo $! ready; wait"
     with subprocess.Popen(
@@ -171,7 +171,7 @@ p_raw 8960   0                  *:lo               *     skmem:(r8960,rb8192,t0,
 p_raw 0      0                  *:left             *     skmem:(r0,rb212992,t0,tb212992,f0,w0,o0,bl0,d7)
 """
 TOLD = {
-    # by the first word of the reading: the output, and the figures that are losses
+    # output and loss figures by the first word of the reading
     "cpu": ("proc-stat.txt", set()),
     "process": ("12 1000 200 3\nnr_periods 9\nnr_throttled 4\n", set()),
     "perf": ("4000000,,cycles,8000000,100.00,,\n", set()),
@@ -218,7 +218,7 @@ def get_readings(name, intent, **options):
 
 
 def judge_texts(readings, name, *texts, lost):
-    """Judge a device whose reading printed these texts, one a second."""
+    """Judge a device from the outputs of one reading, one per second."""
     samples = [Sample({name: dict(readings[name].parse(text))}, float(n), readings)
                for n, text in enumerate(texts)]  # fmt: skip
     return judge_device(samples, lost=lost)

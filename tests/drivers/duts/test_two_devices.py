@@ -83,7 +83,7 @@ def test_lock_on_one_device_blocks_all(standing):
 
 @most_sites
 def test_committed_configuration_stays_until_rollback(standing):
-    """Two operators one after the other; a machine that is out of reach keeps no other from being restored."""
+    """An unreachable machine does not prevent the rollback of the others."""
     standing.cabled()
     before = standing.states()
     run_v6t("dut", "commit", *make_flags(standing))
@@ -114,7 +114,7 @@ def test_committed_configuration_stays_until_rollback(standing):
 
 @one_machine
 def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
-    """Also with every session on the machines killed, as when they lose their network."""
+    """Kill all sessions, too, like a network failure."""
     before = kill_run(standing, tmp_path / "run")
     for server in standing.servers.values():
         server.drop()
@@ -130,7 +130,7 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
 
 
 def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
-    """``undo.sh`` works without knowledge of where the part is."""
+    """``undo.sh`` works in any namespace."""
     site = sites.SITES["464xlat, one machine"]
     if site.lacking():
         pytest.skip(site.lacking())
@@ -142,7 +142,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         for name in reversed(list(site.placed)):
             server.shell(f"sh {site.directory(name)}/undo.sh")
         assert standing.states() == before
-        # a whole device does not count while parts are still recorded
+        # the record of a single device is ignored while parts are recorded
         server.shell(
             "rm -f /run/v6t/record.json /run/v6t/undo.sh /run/v6t/progress /run/v6t/undone"
         )

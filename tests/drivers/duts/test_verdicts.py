@@ -36,7 +36,7 @@ FULL = "nat44-ed-in2out: maximum sessions exceeded"
 
 
 def make_samples(readings, count=3, fixed=None, **growing):
-    """Make a sample a second of fixed figures, and of others that grow by these numbers."""
+    """Make one sample per second of fixed figures and of counters with these increments."""
     fixed = fixed or {}
     return [
         Sample(
@@ -47,7 +47,7 @@ def make_samples(readings, count=3, fixed=None, **growing):
 
 
 def sample_kernel(*idle, dropped=0.0, name="tx.dropped", fixed=None, **growing):
-    """Make samples of a kernel whose cores are idle for these shares [%]; it drops frames."""
+    """Make samples of a kernel that drops frames, with these idle shares of its cores [%]."""
     cpu = {}
     for core, share in enumerate(idle):
         figures = {"idle": share, "softirq": 100 - share, "total": 100}
@@ -58,7 +58,7 @@ def sample_kernel(*idle, dropped=0.0, name="tx.dropped", fixed=None, **growing):
 
 
 def sample_process(*shares, quota=(), idle=50, dropped=0.0, **growing):
-    """Make samples of a process whose threads run and wait for these shares of the time [%]."""
+    """Make samples of a process with these shares of running and waiting time by thread [%]."""
     figures = dict(zip(("quota.periods", "quota.throttled"), quota, strict=False))
     for thread, (ran, waited) in enumerate(shares):
         figures |= {f"{thread}.run_ns": ran * 1e7, f"{thread}.wait_ns": waited * 1e7}
@@ -68,20 +68,20 @@ def sample_process(*shares, quota=(), idle=50, dropped=0.0, **growing):
 
 
 def sample_conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
-    """Make samples of a kernel's NAT that drops frames of a full table, and others."""
+    """Make samples of a kernel NAT that drops frames for a full table and other reasons."""
     fixed = {"table": {"used": used, "limit": 1000.0}}
     return sample_kernel(*idle, dropped=2 * other, fixed=fixed, conntrack={figure: float(more)})
 
 
 def sample_vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
-    """Make samples of a VPP with vectors of this size."""
+    """Make samples of a VPP with this vector size."""
     calls = {"calls": 1000.0, "vectors": 1000.0 * per_call}
     runtime = {f"thread0.node.ip6-map.{figure}": value for figure, value in calls.items()}
     return make_samples(VPP, 4, runtime=runtime, **{name: {reason: float(drops)}})
 
 
 def sample_polling(readings, **growing):
-    """Make samples of a device that polls: its cores never show idle time."""
+    """Make samples of a polling device, whose cores are never idle."""
     cpu = {"cpu0.idle": 0.0, "cpu0.softirq": 7.0, "cpu0.total": 100.0}
     return make_samples(readings, 4, cpu=cpu, **growing)
 
@@ -126,7 +126,7 @@ VERDICTS = {
     "rx-error": ("queue", sample_vpp(44, 90, "host-left.rx-error"), {"lost": 270}),
     "tx-error": ("queue", sample_vpp(44, 90, "host-left.tx-error"), {"lost": 270}),
     "punt": ("rules", sample_vpp(44, 90, "host-left.punt"), {"lost": 270}),
-    # a process is judged by the time that it got
+    # a process is judged by the CPU time that it got
     "thread that takes a core": ("cpu", sample_process((97, 1), idle=0), {}),
     "throttled process": ("cpu", sample_process((10, 2), quota=(10, 9), idle=0), {}),
     "waiting process beside an idle core": ("cpu", sample_process((10, 85), idle=90), {}),
@@ -134,7 +134,7 @@ VERDICTS = {
     "waiting process, hardly throttled": ("cpu", sample_process((10, 85), quota=(10, 1), idle=0), {}),
     "busy core of others": ("cpu", sample_process((10, 20), quota=(10, 0), idle=0), {}),
     "process with time left": ("unknown", sample_process((10, 20), quota=(10, 0)), {}),
-    # regardless of its queues' counters
+    # regardless of the queue counters
     "waiting process that drops": ("cpu", sample_process((22, 58), idle=0, dropped=50.0), {"lost": 150}),
     "the same beside an idle core": ("cpu", sample_process((22, 58), idle=60, dropped=50.0), {"lost": 150}),
     "process with time left that drops": ("queue", sample_process((22, 5), idle=60, dropped=50.0), {"lost": 150}),
@@ -218,7 +218,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("words", vpp_outputs.ERROR_TEXT_REASONS)
 def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
-    """The interface's own counter of the same frames is not added."""
+    """The interface's counter of the same frames is not added."""
     kind = vpp_outputs.ERROR_TEXT_REASONS[words]
     head = "   Count                  Node              Reason               Severity\n"
     few, many = (
@@ -246,7 +246,7 @@ def test_idle_time_is_kept_by_core_and_second():
 
 
 def test_vectors_are_counted_from_second_to_second_of_each_thread():
-    """Averages since VPP began hide a load of seconds; an idle thread does not dilute a full one."""
+    """Averages since VPP's start hide short loads; idle threads do not dilute a busy one."""
     samples = [
         Sample({"runtime": {
             "thread0.node.ip4-input.calls": 1e4 * n, "thread0.node.ip4-input.vectors": 2e4 * n,
@@ -294,7 +294,7 @@ def test_vpp_clocks_are_per_packet_where_rounding_allows():
         }, float(n), VPP)  # fmt: skip
 
     assert summarize_samples([at(0, 1000.0), at(1, 9000.0)]).per_packet == {"clocks": 200.0}
-    # three digits of an hour do not show the last second
+    # three digits of an hour are coarser than a second
     assert summarize_samples([at(0, 1e9), at(1, 1e9 + 8000.0)]).per_packet == {}
 
 
@@ -312,7 +312,7 @@ def test_cycles_of_perf_are_summed(text):
 
 @pytest.mark.parametrize("inner", [{}, {"tun v6t-nat64": {"rx.packets": 5e4}}])
 def test_cycles_are_per_packet_of_the_links(inner):
-    """What comes out of a translator's own interface has come in before."""
+    """Frames from a translator's internal interface were counted before."""
     link, perf = {"rx.packets": 5e4}, {"cycles_per_s": 2e7}
     samples = make_samples(KERNEL, 3, {"perf": perf}, **{"link left": link}, **inner)
     assert summarize_samples(samples).per_packet == {"cycles": 400.0}
@@ -352,7 +352,7 @@ def test_tester_limit_is_described_by_its_rate():
 
 
 def make_result(received, sent=1000, faults=(), sending_s=1.0):
-    """Make the result of a trial of a thousand frames in one direction."""
+    """Make the result of a trial in one direction."""
     one = DirectionResult({"f": ClassCount("foreground", 1000, sent, received)}, sending_s)
     return TrialResult({"forward": one}, faults)
 
@@ -383,7 +383,7 @@ def test_trial_above_result_is_chosen_if_tester_kept_up(above, when, rate_fps, l
 @pytest.mark.parametrize(
     ("trials", "results", "seen", "lost", "words"),
     [
-        # the device's table is full before a frame is sent: no fault of the tester's
+        # the device's table is full before the first frame: not a tester fault
         ({"found": FOUND}, {"found": REFUSED}, {"found": sample_kernel(50)}, 250, "300 connections 50"),
         ({"found": FOUND}, {"found": replace(REFUSED, faults=("late",))}, {"found": sample_kernel(50)}, None, ""),
         (BOTH, {"found": make_result(1000), "above": make_result(900)}, {"found": sample_kernel(50), "above": []}, 0, "1,250 fps (above)"),

@@ -43,7 +43,7 @@ MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 
 
 def prove_vpp(plugin, params, testbed=None, **options):
-    """Check the translation of a VPP, see :func:`.bench.proven`."""
+    """Check the translation of a VPP, see :func:`.bench.prove_translation`."""
     flags = {"plugin": plugin, "params": params, "dut": "vpp", "dut_params": {**OWN, **options}}
     return prove_translation(flags, testbed)
 
@@ -115,7 +115,7 @@ def test_traffic_classes_follow_rfcs(plugin):
 
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
 def test_lost_congestion_marks_of_tunnels_are_detected(plugin):
-    """RFC 6040 section 4.2: CE outside must be carried over. VPP looks at the inner ECN only."""
+    """CE in the outer header must be copied (RFC 6040, section 4.2); VPP ignores it."""
     found = measure_traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
     assert re.findall(r"\d+", found[3, 2][0])[:2] == ["2", "3"]
     assert (found[2, 2][0], found[2, 0][0]) == ("", "")
@@ -147,7 +147,7 @@ def list_commands(text):
 
 
 def test_the_printed_plan_makes_the_papers_frame():
-    """Figure 8 of the Mapperf paper, out of commands pasted into a shell."""
+    """Run the printed commands in a shell; expect figure 8 of the Mapperf paper."""
     done = v6t(
         "dut", "plan", "--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0",
         "--set-dut", f"program={PROGRAM}",
@@ -216,7 +216,7 @@ def test_sessions_come_and_go(technology_name):
 
 
 def test_flush_of_nat44_ei_frees_its_ports():
-    """VPP's own `clear nat44 ei sessions` does not, which is why it is not what the driver uses."""
+    """VPP's `clear nat44 ei sessions` does not free them, so the driver does not use it."""
     with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
         cli = lambda words: bed.session.transport.run(bed.session.driver.cli(words)).out  # noqa: E731
         assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"one") is not None
@@ -263,7 +263,7 @@ def test_full_table_is_found_by_occupancy_and_counter(plugin):
 
 
 def test_frames_of_other_psid_have_a_drop_reason():
-    """RFC 7597 section 8.1: not a queue's, and not twice, though the interface counts them, too."""
+    """The drops (RFC 7597, section 8.1) are counted once, not also as queue drops."""
     intent = intents.make_paper_mape()
     link = intent.links.left
     with open_bed("vpp", intent, **OWN) as bed:
@@ -289,7 +289,7 @@ def test_frames_of_other_psid_have_a_drop_reason():
 
 
 def exchange(bed, intent, src, dst, port, payload):
-    """Send a frame from the left; a B4 sends IPv4 in IPv6."""
+    """Send a frame from the left, tunnelled for an AFTR."""
     if intent.technology != "dslite-aftr":
         return bed.through("forward", src, dst, port, 53, payload)
     link = bed.links.left
@@ -300,7 +300,7 @@ def exchange(bed, intent, src, dst, port, payload):
 
 
 def test_silently_rejected_domain_is_detected(monkeypatch):
-    """EA bits beyond bit 64, had the driver not refused them itself."""
+    """Bypass the driver's check of EA bits beyond bit 64."""
     mape = intents.make_paper_mape()
     (rule,) = mape.configuration.rules
     beyond = {**rule.model_dump(), "ipv6_prefix": "2001:db8:ce::/56"}
@@ -393,7 +393,7 @@ SHOWN = (
 
 @contextmanager
 def start_foreign_vpp(intent, **more):
-    """Start a VPP as its operator would, and yield a session of the driver with it."""
+    """Start a VPP like an operator; yield a driver session with it."""
     control = f"{PROGRAM.rpartition('/')[0] or '/usr/bin'}/vppctl"
     given = {
         "start": False, "socket": "/run/theirs/cli.sock", "vppctl": control,
@@ -427,10 +427,10 @@ COUNTED = re.compile(r"^ +[rt]x (packets|bytes)|^ +(drops|punts?|ip[46]) +\d+$|l
 
 
 def shape(cli):
-    """Return all state that the driver may touch, without counters and what VPP never removes."""
+    """Return all state that the driver may change and VPP can remove, without counters."""
     rows = [row for command in SHOWN for row in cli(command).splitlines()]
     rows = [re.sub(r" [a-z46-]+( [a-z]+)? +\d+$", "", r) if "/0/0/0" in r else r for r in rows]
-    # an interface that had an address has a node that refuses ARP
+    # an interface that once had an address keeps a node that rejects ARP
     rows = [row.replace("arp-disabled", "none configured") for row in rows]
     return [" ".join(row.split()) for row in rows if not COUNTED.search(" " * 9 + row)]
 
@@ -464,7 +464,7 @@ OTHER = "02:00:00:00:00:99"
     [
         (f"{OTHER} static", [OTHER]),
         (f"{intents.LINKS.left.tester_mac} static", [intents.LINKS.left.tester_mac]),
-        # learned: VPP learns it again
+        # VPP relearns dynamic entries
         (f"{OTHER}", []),
         (f"{intents.LINKS.left.tester_mac}", []),
     ],
@@ -495,7 +495,7 @@ IPV6 = "ip -o -6 addr | sed 's/ tentative//'; ip -6 route show table all; ip -o 
 
 
 def test_the_kernels_interfaces_get_their_ipv6_back():
-    """Addresses and routes that are configured, and a link that was down; none of it by refusing them."""
+    """Addresses, routes and the state of a link are restored."""
     with start_bare_device(intents.ROUTER4) as (dut, _):
         shell = dut._make_transport()
         made = shell.run(
@@ -544,7 +544,7 @@ NAT64 = "nat64 add prefix 2001:db8:77::/96"
     ids=["MAP", "NAT44", "NAT44-EI", "NAT64"],
 )  # fmt: skip
 def test_foreign_configuration_makes_the_driver_refuse(intent, options, lines, shown):
-    """To enable a NAT again fails, and the undo would take all of it away."""
+    """A second enable would fail, and its undo would remove the foreign NAT."""
     with start_foreign_vpp(intent, **options) as (session, _, cli):
         for line in lines:
             assert cli(line).strip() in ("", "0")

@@ -51,7 +51,7 @@ LISTED = "/usr/lib/vpp_plugins:\nmap_plugin.so\nnat_plugin.so\n"
         (intents.nat64(), {"start": False}, LOADED, "nat64"),
         (MapECe().make_dut_intent(), {"start": False}, NO_IPIP, "ipip"),
         (LwB4().make_dut_intent(), {"start": False}, NO_IPIP, "ipip"),
-        # those in the directory of a VPP that is to be started
+        # sockets of a VPP that v6t starts
         (intents.make_paper_mape(), {}, {"plugins": LISTED}, ""),
         (intents.make_paper_mape(), {}, {"plugins": ""}, ""),
         (intents.make_paper_mape(), {}, {"plugins": LISTED.replace("\nmap", "\nnomap")}, "map"),
@@ -274,7 +274,7 @@ def test_jool_sessions_and_drop_reasons_are_parsed():
 
 
 def test_missing_session_count_is_unknown():
-    """With --all even a zero is told: without an answer nothing says that the table is empty."""
+    """--all prints zeros, too, so missing output does not mean an empty table."""
     reading = make_driver("jool", {}).get_session_reading(intents.nat64())
     (flush,) = make_plan("jool", intents.nat64()).flush
     assert reading.command == flush.check.command
@@ -305,7 +305,7 @@ def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
 
 
 def make_idle_samples(*grown):
-    """Make samples of an idle device: the captured counters, then these values."""
+    """Make samples of an idle device, followed by these values."""
     readings = make_driver("jool", {}).get_telemetry_readings(intents.nat64())
     samples = []
     for second, counters in enumerate(({}, *grown)):
@@ -325,7 +325,7 @@ ZERO = {
 
 
 def test_jool_drops_are_losses_but_returned_packets_are_not():
-    """Management traffic and neighbour discovery are not losses of the traffic under test."""
+    """Management traffic and neighbor discovery are not test traffic."""
     grown = {
         "JSTAT_DST_OUTPUT": 40, "JSTAT46_DST": 90, "JSTAT_POOL6_MISMATCH": 7, "JSTAT_JOOLD_MISSING_ACK": 5,
     }  # fmt: skip
@@ -339,7 +339,7 @@ def test_jool_drops_are_losses_but_returned_packets_are_not():
 
 
 def test_zero_counters_are_requested():
-    """The growth of a counter that is listed from its first packet on would be unknown."""
+    """Without zeros, the first increase of a counter would be missed."""
     for intent in (intents.SIIT, intents.nat64()):
         told = make_driver("jool", {}).get_telemetry_readings(intent)
         assert " stats display --all --csv" in told["jool"].command
@@ -383,7 +383,7 @@ def test_a_reboot_in_place_of_a_new_instance():
 
 
 def test_zero_checksum_is_accepted():
-    """It writes 0 towards IPv6, in one frame of 65,536; nothing else of its frames is excused."""
+    """Jool writes 0 towards IPv6 in one of 65,536 frames; other errors are not accepted."""
     profile = make_driver("jool", {}).get_header_profile(intents.SIIT)
     assert replace(profile, zero_checksum="never").equals_reference
     assert not profile.equals_reference

@@ -29,7 +29,7 @@ table ip v6t-login {{
 }}
 END
 """
-# Not by a bridge: v6t gives the cable's end the MAC address that the machine's interface has.
+# A bridge does not work: v6t sets the machine's MAC address on the cable's end.
 _CABLES = """\
 led() { tc qdisc add dev $1 clsact &&
   tc filter add dev $1 ingress protocol all u32 match u32 0 0 action mirred egress redirect dev $2; }
@@ -40,7 +40,7 @@ while sleep 0.2; do for side in left right; do
   led tap-$side $side && led $side tap-$side
 done; done
 """
-# Ends all sessions but the one that runs this command.
+# Kills all sessions except the one that runs this command.
 _OTHERS = """\
 p=$$; while read n <$p/comm && [ $n != sshd ]; do p=$(cut -d' ' -f4 $p/stat); done
 for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
@@ -50,7 +50,7 @@ done; true
 
 
 def find_missing() -> str:
-    """Return what this host lacks for these machines; empty if it lacks nothing."""
+    """Return what this host lacks for virtual machines, or an empty string."""
     wanted = image.find_missing_packages()
     wanted += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
     return f"needs {', '.join(wanted)}" if wanted else sshserver.find_missing() or ""
@@ -80,7 +80,6 @@ class Server(ssh.LabSshServer):
 
     @property
     def hypervisor(self) -> str:
-        """Return the hypervisor."""
         return self._machine.hypervisor
 
     def has(self, macs: Mapping[str, str]) -> None:
@@ -95,7 +94,7 @@ class Server(ssh.LabSshServer):
         return done.out
 
     def drop(self) -> None:
-        """Cut all sessions but our own."""
+        """Kill all sessions except this one."""
         self.shell(f"cd /proc; {_OTHERS}")
 
     def stop(self) -> None:
@@ -105,7 +104,7 @@ class Server(ssh.LabSshServer):
         self._machine.stop()
 
     def _create_keys(self) -> None:
-        """Do nothing: the machine has its own keys."""
+        """Do nothing: the machine already has keys."""
 
     def _start_sshd(self) -> None:
         self._machine = LinuxMachine(
