@@ -21,7 +21,7 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def load_certificates() -> Iterator[Certificate]:
-    """Load the certificates of the certified testers."""
+    """Load the certificates of all certified testers."""
     for tester in planted.TESTERS:
         path = RECORDED / f"accuracy-{tester}.json"
         if path.exists():
@@ -29,7 +29,7 @@ def load_certificates() -> Iterator[Certificate]:
 
 
 def render_certificates() -> str:
-    """Return a chapter for each tester that was certified."""
+    """Return a chapter for each certified tester."""
     chapters = [to_markdown(document(found)).rstrip() for found in load_certificates()]
     return re.sub(r"^#", "###", "\n\n".join(chapters), flags=re.MULTILINE)
 

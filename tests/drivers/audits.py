@@ -167,12 +167,12 @@ def run_audit(row: Audited, words: str) -> dict[str, Any]:
 
 
 def render_tables() -> str:
-    """Return the verdict counts of each device, and the clauses it deviates from."""
+    """Return the verdict counts and deviations of each device."""
     return "\n".join(list_lines())
 
 
 def format_dates(kept: Mapping[str, Any]) -> str:
-    """Return when a row was audited, and how many of its clauses on a later day."""
+    """Format the date of an audit, and the number of clauses audited later."""
     days = [day for day in kept.get("later", {}).values() if day != kept["date"]]
     later = [f"{days.count(day)} on {day}" for day in sorted(set(days))]
     return "; ".join([kept["date"], *later])

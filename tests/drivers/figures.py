@@ -8,7 +8,7 @@ from typing import Any
 
 from v6t.trials.trial import list_directions
 
-# Figures that do not depend on single lost frames.
+# Figures that are finite despite lost frames.
 ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
 
 

@@ -137,7 +137,7 @@ def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where
         "version": describe_versions(run, version),
         "date": date.today().isoformat(),
     }
-    # what an earlier run has shown does not stand for what this one does not
+    # discard the facts of earlier runs
     write_row(row, seen)
     for fact in FACTS:
         seen[fact] = run.fact(fact)
@@ -159,7 +159,7 @@ def describe_path(device: dict[str, str]) -> str:
 
 
 def describe_versions(run: Run, version: str) -> str:
-    """Describe the versions in the machines, and their system."""
+    """Describe the versions of the devices and their systems."""
     found = []
     for device in run.driven.values():
         if describe_path(device) == "SSH":

@@ -140,7 +140,7 @@ ROWS = (
 CHAINED = ("tayga-nftables", "nftables")
 
 
-# Programs without a Debian package, and the variables that name them, by driver or version.
+# Programs without a Debian package and their variables, by driver or version.
 NAMED = {
     "vpp": ("vpp", "V6T_VPP"),
     "snabb-lwaftr": ("snabb", "V6T_SNABB"),
@@ -150,13 +150,13 @@ NAMED = {
 
 
 def find_program(device: str) -> str:
-    """Return the program that a driver's option names; empty if this machine has none."""
+    """Return the path of a driver's program, or an empty string."""
     name, variable = NAMED[device]
     return os.environ.get(variable) or shutil.which(name) or ""
 
 
 def find_missing(tester: str, row: Row) -> str:
-    """Return what this machine lacks for a cell; empty if it lacks nothing."""
+    """Return what this machine lacks for a cell, or an empty string."""
     if tester == "trex" and NO_TREX:
         return NO_TREX
     if row.named in NAMED and not find_program(row.named):
@@ -184,7 +184,7 @@ def list_benchmarks(tester: str, row: Row) -> tuple[str, ...]:
 
 
 def format_run_file(row: Row, tester: str) -> str:
-    """Write the run file of a cell as YAML (JSON is YAML too)."""
+    """Return the run file of a cell (JSON is valid YAML)."""
     procedure: dict[str, Any] = {
         "repetitions": 1,
         "selftest": "cached",
@@ -192,7 +192,7 @@ def format_run_file(row: Row, tester: str) -> str:
         "pause_s": 0.05,
         "residual_wait_s": 0.2,
         "resolution_ratio": 0.25,
-        # machines that run tests are busy ones
+        # test machines are busy
         "sending_time_tolerance": 1.5,
         "invalid_retries": 10,
         "latency": {"duration_s": 0.8, "first_tag_s": 0.2, "tags": 100},
@@ -212,7 +212,7 @@ def format_run_file(row: Row, tester: str) -> str:
 
 
 def format_testbed_file(row: Row, tester: str) -> str:
-    """Write the testbed file: the lab, at a rate that any machine sustains."""
+    """Return the testbed file of a cell, with a rate that any machine sustains."""
     options = {"lab": True} if tester == "trex" else {}
     named = {"program": find_program(row.named)} if row.named in NAMED else {}
     dut: dict[str, Any] = {"driver": row.device}

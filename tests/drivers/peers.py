@@ -41,7 +41,7 @@ RECORD = Path(__file__).parent / "recorded" / "peers.json"
 TOLERANCE = 1.02
 DURATION_S = 1.0
 TIMEOUT_S = 0.5
-# Repetitions of a trial in which the tester was too slow.
+# Retries of a trial in which the tester was too slow.
 TRIAL_RETRIES = 1
 # Placement of the four threads on two CPUs, a sender and a receiver on each.
 CORES = "(0)@1,(1)@0,(2)@1,(3)@0,(4)@1"
@@ -91,7 +91,7 @@ class Case:
     peer: Peer = SIITPERF
 
     def conf(self, links) -> str:
-        """Return the peer's configuration: left to right, pseudorandom ports."""
+        """Return the peer's configuration, from left to right with pseudorandom ports."""
         lines = self._siitperf(links) if self.peer is SIITPERF else self._maptperf(links)
         return "".join(f"{name} {value}\n" for name, value in lines.items())
 
@@ -113,7 +113,7 @@ class Case:
         }  # fmt: skip
 
     def _maptperf(self, links):
-        """Return the settings for a thousand customers of a MAP-T border relay."""
+        """Return the settings for a MAP-T border relay with 1,000 customers."""
         return {
             "Tester-L-IPv6": "2001:db8:6::2", "Tester-R-IPv4": "203.0.113.56",
             "Tester-R-IPv6": "2001:db8:7::2",
@@ -201,7 +201,7 @@ def start_lab(setup):
 
 
 def run_peer_trial(peer, tester, directory, rate_fps):
-    """Return frames sent and received, and how long sending took [s]."""
+    """Return frames sent and received, and the sending time [s]."""
     program = Path(os.environ[peer.built]) / peer.program
     ports = " ".join(
         f"--vdev=net_af_packet{number},iface={side},framecnt=8192,blocksz=65536"

@@ -32,12 +32,12 @@ from v6t.trials.verdict import assess_trial
 RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")
 MILLION = 1_000_000
-# Frames of which one is lost. ``test_embedded_sender.py`` asks what counts them for one of a
-# million, without frames; ``python -m v6t.tools.accuracy`` and whoever records plant it.
+# One frame of this number is lost. ``test_embedded_sender.py`` tests one in a million without
+# frames; recording runs and ``python -m v6t.tools.accuracy`` use real ones.
 PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 50
-# Maximum number of tries if the machine, not the fault, makes a trial invalid.
+# Maximum number of tries if a busy machine makes a trial invalid.
 MAX_TRIES = 8
-# Higher rates are halved, but not below this, if tester or device cannot follow.
+# Lower limit for halving the rate if tester or device is too slow.
 SLOWEST_FPS = 20_000.0
 SENDING_TIME_TOLERANCE = 1.05
 
@@ -74,7 +74,7 @@ class NextPsid(CorruptedOracle):
     way = "reverse"
 
     def spoil(self, frames):
-        # the PSID is the end of the interface identifier (RFC 7597 section 6)
+        # the PSID ends the interface identifier (RFC 7597, section 6)
         psid = frames[:, 52].astype(np.uint16) << 8 | frames[:, 53]
         frames[:, 52], frames[:, 53] = (psid + 1) >> 8 & 0xFF, (psid + 1) & 0xFF
 
@@ -141,7 +141,7 @@ def make_device_with_params(**params):
 
 
 def make_known_device(behaviour):
-    """Make a device that forwards frames unchanged but applies a behaviour to some."""
+    """Make a device that forwards frames unchanged, except for this behaviour."""
 
     def made(octets, technology):
         return StartedKnownDevice(octets, behaviour)
@@ -240,7 +240,6 @@ class ReplaceableDevice(LabDevice):
         self._pid = pid
 
     def put(self, device):
-        """Replace the current device."""
         self.close()
         self._inner = device
         device.start_in_namespace(self._pid)
@@ -262,7 +261,7 @@ class ReplaceableDevice(LabDevice):
 
 
 class Benchmarked:
-    """A real tester with a replaceable device."""
+    """Real tester with a replaceable device."""
 
     def __init__(self, kind):
         options = {"lab": "true"} if kind == "trex" else {}
@@ -344,7 +343,6 @@ def do_nothing():
 
 
 def list_senders(tester):
-    """Return the processes that send."""
     if tester.name == "embedded":
         return [tester._workers["left sender"].pid]
     return list_process_tree(tester.attachment.server._process.pid)

@@ -25,7 +25,7 @@ _UNDONE = re.compile(r"(?P<device>.+): what .+ did is undone")
 
 
 class Run:
-    """A run's directory."""
+    """Directory of a run."""
 
     def __init__(self, path: Path) -> None:
         """Describe a run without reading it.
@@ -58,20 +58,19 @@ class Run:
 
     @property
     def driven(self) -> dict[str, dict[str, Any]]:
-        """Return the parts, or the device itself, that commands configured."""
+        """Return the parts, or the device, configured by commands."""
         parts = self.device.get("parts") or {self.device["kind"]: self.device}
         return {name: part for name, part in parts.items() if "commands" in part}
 
     @cached_property
     def compared(self) -> int:
-        """Count the compared frames, which must all equal the reference translation."""
+        """Return the number of compared frames, all of which must match."""
         trials = Journal(self.path / "journal.jsonl").entries.values()
         counted = [count for trial in trials for count in trial.directions.values()]
         assert all(count.checked == count.matched for count in counted)
         return sum(count.checked for count in counted)
 
     def proven(self) -> dict[str, str]:
-        """Describe all four facts."""
         return {fact: self.fact(fact) for fact in FACTS}
 
     def fact(self, name: str) -> str:
@@ -106,7 +105,7 @@ class Run:
     def _restored(self) -> str:
         undone, steps = self._said(_UNDONE), self._said(_CONFIGURED)
         self._of_every_device(undone)
-        # what was configured once more was put back once more
+        # every configuration was undone
         assert Counter(one["device"] for one in undone) == Counter(one["device"] for one in steps)
         return "as before" if self.driven else NOTHING
 

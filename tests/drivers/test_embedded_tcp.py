@@ -30,7 +30,7 @@ def test_max_wait_doubles_for_each_retransmission():
 
 
 class _Slow(ClientPort):
-    """Takes its time over what came in."""
+    """Connection that processes received segments slowly."""
 
     def __init__(self):
         self.left = 0.0
@@ -57,7 +57,7 @@ def test_sending_time_ends_with_last_packet():
 
 
 class _Client(TcpClient):
-    """Without a port; its connections are 0 to 4."""
+    """Client without a port, with connections 0 to 4."""
 
     def __init__(self, nonce: int) -> None:
         self.memory = ConnectionStates.make_file(5)
@@ -96,7 +96,7 @@ def make_reset(flags, number, acknowledged):
 def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
     two_trials, said, acknowledges
 ):
-    """RFC 9293 section 3.5.2: with ACK it acknowledges, without it continues what was acknowledged."""
+    """RFC 9293, section 3.5.2, with and without ACK."""
     now, later = two_trials
     which, zeros = np.array([3]), np.zeros(1, np.uint32)
     heard = np.uint32(len(now._answer) if said else 0)
@@ -153,7 +153,7 @@ def test_late_fin_is_ignored_but_unsolicited_fin_counts(two_trials, monkeypatch)
 
 
 def test_syn_retransmission_timeout_doubles(two_trials, monkeypatch):
-    """RFC 6298 section 5.5; one that was answered meanwhile is not."""
+    """RFC 6298, section 5.5; answered SYNs are not sent again."""
     client, sent, now = two_trials[0], [], [100.0]
     monkeypatch.setattr(client, "_emit", lambda which, *_: sent.append((now[0], which.tolist())))
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

@@ -74,7 +74,7 @@ def compile_streams(plugin):
 
 
 def translate_frames(kind, opening):
-    """Translate the Initiator's frames as some NAT would: a port number for each connection."""
+    """Translate the Initiator's frames like a NAT with one port number per connection."""
     out = opening.copy()
     source = PORTS[kind][0]
     out[:, 26:30] = (198, 19, 0, 1)
@@ -152,7 +152,7 @@ def test_icmp_queries_pass_kernel_nat():
         for back in result.directions.values():
             assert back.mismatch is None
             assert back.checked == back.matched > 400
-        # who knows no connection knows no frame of one
+        # without a connection, no frame is recognized
         single = replace(trial, connections=None)
         assert tester.measure(single).directions["reverse"].classes["fg"].received == 0
     finally:

@@ -42,7 +42,7 @@ def make_plugin(name):
 
 
 class StatefulTranslation:
-    """A stateful plugin whose every frame belongs to its stream's first connection."""
+    """Stateful plugin in which every frame belongs to the stream's first connection."""
 
     def __init__(self, plugin):
         self._plugin = plugin
@@ -78,7 +78,7 @@ def make_oracle(name):
 
 
 class Header:
-    """One IP header of a frame, to be changed by hand."""
+    """IP header of a frame, for direct changes."""
 
     def __init__(self, frame, at=14, version=None):
         self.frame, self.at = frame, at
@@ -128,7 +128,7 @@ class Header:
 
 
 def make_stream(name, direction, octet, inner=None):
-    """Return the foreground stream with other TOS or traffic class octets in its headers."""
+    """Return the foreground stream with these TOS or traffic class octets."""
     stream = next(s for s in compile_plugin(name, direction).streams if s.role is Role.FOREGROUND)
     packet = np.frombuffer(stream.packet, np.uint8).copy()
     header = Header(packet)
@@ -149,13 +149,13 @@ def make_sent_frames(stream, count=3):
 
 
 def translate(oracle, direction, sent):
-    """Return the reference frames; they have no octets if the reference drops them."""
+    """Return the reference frames, which are empty if dropped."""
     expected = oracle.expect(direction, sent)
     return expected.frames[:, : expected.length[0]].copy()
 
 
 def compare_changed(name, direction, octet, inner, change, oracle=None):
-    """Compare the changed reference frames; None if the reference drops them."""
+    """Compare the changed reference frames; return None if they are dropped."""
     oracle = oracle or make_oracle(name)
     stream = make_stream(name, direction, octet, inner)
     received = translate(oracle, direction, make_sent_frames(stream))
@@ -182,7 +182,7 @@ def list_accepted_rows(oracle, sent, expected, received):
 
 
 def list_accepted_octets(name, direction, octet, inner=None, oracle=None):
-    """Return the TOS or traffic class octets that a device may send, of all 256."""
+    """Return the accepted TOS or traffic class octets."""
     oracle = oracle or make_oracle(name)
     stream = make_stream(name, direction, octet, inner)
     sent = make_sent_frames(stream, 256)
@@ -197,7 +197,7 @@ def list_accepted_octets(name, direction, octet, inner=None, oracle=None):
 
 
 def list_free_octets(name, direction, octet, mask, *, mends):
-    """Return the octets in which a bit may be flipped, with or without new header checksums."""
+    """Return the octets whose bits may change, with or without new header checksums."""
     oracle, stream = make_oracle(name), make_stream(name, direction, octet)
     sent = make_sent_frames(stream, translate(oracle, direction, make_sent_frames(stream)).shape[1])
     expected = translate(oracle, direction, sent)
@@ -392,7 +392,7 @@ def test_untranslated_fields_match_except_after_two_translations(name, direction
 @pytest.mark.parametrize("name", [*TUNNELS, *TRANSLATORS, *OTHERS, *VARIANTS])
 @pytest.mark.parametrize("copying", [True, False])
 def test_trex_stamp_bit_is_accepted_in_any_form(name, direction, copying):
-    """TRex sets the lowest bit of the outer TOS or traffic class: ECT(1)."""
+    """TRex sets the lowest bit of the outer TOS or traffic class octet (ECT(1))."""
     oracle = make_oracle(name)
     stream = make_stream(name, direction, 1)
     sent = make_sent_frames(stream)
@@ -405,7 +405,7 @@ def test_trex_stamp_bit_is_accepted_in_any_form(name, direction, copying):
             Header(row).octet = 0
     found = compare_samples(stream, [received], 7, direction, oracle)
     assert found.checked == 3
-    # a router must not take the bit away
+    # a router must keep the bit
     assert found.matched == (3 if copying or anew else 0)
 
 
@@ -488,7 +488,7 @@ COMBINED = "inner ECN: combined as in RFC 6040"
          {"outer flow label: another value", "outer hop limit: 64"}),
         ("lwaftr", "forward", 0x28, 0xB8, set_octet(0x28), {"inner DSCP: copied from the outer header"}),
         ("siit", "reverse", 0xB9, None, set_octet(0), {"traffic class: zero", "flow label: zero"}),
-        # only a mark in the outer header shows whether it is carried over, and how
+        # only a mark in the outer header shows whether it is copied
         ("lwaftr", "forward", 2, 2, set_octet(2), set()),
         ("lwaftr", "forward", 0, 1, set_octet(1), set()),
         ("lwaftr", "forward", 3, 2, set_octet(3), {COMBINED}),
@@ -566,7 +566,7 @@ def test_change_is_classified_by_length(before, after, change):
 
 
 class SixInFour:
-    """IPv6 put into IPv4 (RFC 4213), by hand: no plugin of v6t does so, others' may."""
+    """IPv6 in IPv4 (RFC 4213), which third-party plugins may use."""
 
     header_policy = make_oracle("siit").header_policy
 

@@ -36,7 +36,7 @@ NONCE, SENT = -15, slice(-8, None)
 
 
 def make_leftover(frame, port=b"\x99\x99"):
-    """Return the frame as sent in an earlier trial and translated to another port."""
+    """Return the frame with an earlier trial's trailer and another port."""
     octets = bytearray(frame)
     octets[NONCE] ^= 0xF0
     octets[SENT] = (5).to_bytes(8, "little")
@@ -107,7 +107,7 @@ def test_phase_one_with_more_leftovers_than_the_recording_spares_is_invalid(serv
     monkeypatch.setattr(capture, "SPARE_FRAMES", 100)
     server.left = {"forward": 150, "reverse": 0}
     result, verdict = establish_connections(server)
-    # the last 50 frames found no room
+    # the ring had no room for the last 50 frames
     assert (result.connections.learned, result.connections.surplus) == (COUNT - 50, 0)
     assert not verdict.valid
     assert any(reason.startswith("150 frames ") for reason in verdict.reasons)
@@ -119,7 +119,7 @@ def test_validation_with_leftovers_is_invalid(server):
     assert result.connections.validated == COUNT
     assert result.directions["reverse"].classes["fg"].surplus == 0
     assert not verdict.valid
-    # of each of twenty blocks, of which one is stamped and the others are marked
+    # per block: one of twenty is stamped, the others are marked
     (reason,) = verdict.reasons
     assert reason.startswith("60 frames ")
 
@@ -180,7 +180,7 @@ TRIAL = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
 
 
 class Ring(SimpleNamespace):
-    """A receive ring with frames in it."""
+    """Receive ring filled with frames."""
 
     def take(self):
         groups = [(f, np.zeros(len(f), np.int64)) for f in self.frames]
@@ -195,7 +195,7 @@ class Ring(SimpleNamespace):
 
 
 def make_phase_one_frames(numbers, nonce, port=None):
-    """Return frames of phase 1 with these numbers in a trial."""
+    """Return phase 1 frames with these sequence numbers."""
     (stream,) = STREAMS["forward"].streams
     rows = np.concatenate([Expander(stream).frames(n, 1) for n in numbers])
     trailer.stamp(
@@ -209,7 +209,7 @@ def make_phase_one_frames(numbers, nonce, port=None):
 
 @pytest.fixture
 def learned(monkeypatch):
-    """Receive frames in phase 1 of trial 5: the report, and the rows that were learned."""
+    """Provide a function that receives frames in phase 1 of trial 5; returns report and rows."""
     ring = Ring(interface="none", frames=[])
     monkeypatch.setattr(port, "RxRing", lambda interface, octets: ring)
     connecting = ConnectionTable()

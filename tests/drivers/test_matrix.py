@@ -14,7 +14,7 @@ from .shown import Run
 
 
 def list_marks(tester, row):
-    """Return a cell's marks: what needs whole cores must not run beside other tests."""
+    """Return the marks of a cell; devices that need whole cores run alone."""
     found = [pytest.mark.lab, pytest.mark.slow, needs_lab]
     if tester == "trex":
         found += [pytest.mark.trex]
@@ -31,9 +31,9 @@ CELLS = [
 ]
 
 
-# Their packets take the way of those through nftables or TAYGA, whose delays are measured.
+# Their packets take the same path as those through nftables or TAYGA.
 LIKE_OTHERS = ("iptables", "ip6tables-npt", "nftables66", "tayga-nftables")
-# A separate process costs seconds; an ordinary user could not leave the namespace again.
+# A separate process costs seconds; an unprivileged user cannot leave the namespace again.
 START = v6t if os.geteuid() == 0 else v6t_process
 
 

@@ -47,7 +47,7 @@ def make_hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"),
 
 
 def make_emulated_intent(link):
-    """Return a link with a host of the tester on it."""
+    """Return an intent with one emulated host on this link."""
     side = LinkIntent([f"{ROUTER4}/24"], {FOUR: OWN})
     return DeviceIntent("x", RouterConfig(), Links(link), side).emulated_links.left
 
@@ -130,7 +130,7 @@ def test_answers_carry_the_vlan_tag():
 
 
 def test_background_vlan_has_a_separate_host():
-    """MIX-04: neighbour resolution finds the tester on both VLANs of a cable."""
+    """Neighbor resolution finds the tester on both VLANs of a cable."""
     link = Link(
         tester_mac=OWN,
         dut_mac=DEVICE,
@@ -201,7 +201,7 @@ def test_answering_and_learning_are_independent(answers, introduces):
     ],
 )
 def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_path):
-    """RFC 2544 appendix C.2.4.1: where the tester cannot answer, it asks instead."""
+    """A tester that cannot answer sends requests (RFC 2544, appendix C.2.4.1)."""
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
     setup = make_setup(resolve(testbed=bed, plugin="mape-br"))
@@ -219,7 +219,7 @@ class Again(Exception):
 
 
 class Way:
-    """Both ends of a socket of ZeroMQ."""
+    """Fake for both ends of a ZeroMQ socket."""
 
     def __init__(self):
         self.arrived, self.left = queue.Queue(), []
@@ -253,7 +253,7 @@ class Way:
 
 @pytest.fixture
 def ways(tmp_path):
-    """Sockets by port, and who answers there."""
+    """Provide the sockets by port, and their responders."""
     made = []
 
     def sockets(kind):
@@ -311,7 +311,7 @@ def test_dead_socket_is_reported_without_waiting(ways):
 
 
 class Attached:
-    """Stands for the server: port 3 is left, port 1 right; one frame comes on each."""
+    """Fake server with port 3 left and port 1 right, which each receive one frame."""
 
     learning_ports = (1,)
 

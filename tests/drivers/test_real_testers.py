@@ -17,7 +17,6 @@ RESOLVED = "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
 
 @pytest.mark.alone  # a kernel that is late with its own frames has them counted
 def test_all_frames_return_and_match(kind):
-    """Through a cable; test_conformance.py has the reference device."""
     with open_tester(kind, loopback=True, params={"n": "10", "m": "9"}) as (tester, trial):
         for mode in ("bidirectional", "forward", "reverse"):
             result = measure_passed(tester, trial, mode=mode)
@@ -48,11 +47,10 @@ def test_negative_traffic_is_counted_apart_and_dropped(kind):
 
 
 def test_router_without_static_neighbors_learns_the_hosts(kind, tmp_path):
-    """It learns them before the first trial, and is answered when it asks again during one."""
     bed = write_testbed(tmp_path, RESOLVED)
     with open_tester(kind, "ipv4-router", 84, testbed=bed) as (tester, trial):
         device = tester._bed.lab.device
-        # the kernel asks again after it has used an entry that was not confirmed
+        # the kernel repeats the request for an unconfirmed entry
         for name in ("left", "right"):
             values = {f"net/ipv{v}/neigh/{name}/delay_first_probe_time": "1" for v in (4, 6)}
             assert device.ask("set", values=values) == []
@@ -67,7 +65,7 @@ def test_router_without_static_neighbors_learns_the_hosts(kind, tmp_path):
 def test_router_needs_learning_frames_of_tester_without_answers(
     kind, plugin, learning, received, tmp_path
 ):
-    """RFC 2544 section 23 b."""
+    """RFC 2544, section 23 b."""
     silent = f"{{answers: false, learning: {learning}}}"
     bed = write_testbed(tmp_path, f"{RESOLVED}links: {{left: {silent}, right: {silent}}}\n")
     with open_tester(kind, plugin, 84, testbed=bed) as (tester, trial):
@@ -91,7 +89,7 @@ for _ in range(20):
 
 
 def test_frames_originated_by_device_are_not_counted(kind):
-    """With TRex its ports' counters alone, which see all frames."""
+    """TRex counts by ports, whose counters include all frames."""
     options = {"counting": "ports"} if kind == "trex" else {}
     frames = [bytes(frame).hex() for name, frame in OWN.items() if "VLAN" not in name]
     with open_tester(kind, options=options) as (tester, trial):

@@ -185,7 +185,7 @@ def test_connections_are_learned_and_validated_by_all_servers(alpha):
 
 
 class FakeMember:
-    """A tester that counts what it is asked for."""
+    """Tester that counts its requests."""
 
     name, capabilities = "fake", frozenset({"queries"})
 
@@ -279,7 +279,7 @@ def test_description_has_common_and_own_facts():
 
 
 class InstallingMember(FakeMember):
-    """A tester that notes when it has installed its streams and when its traffic starts."""
+    """Tester that records when streams are installed and when traffic starts."""
 
     def __init__(self, events, installed=None, error=None):
         super().__init__()

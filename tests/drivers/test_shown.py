@@ -44,7 +44,7 @@ def change(path, edit):
 
 @pytest.fixture
 def make_run(simulated, tmp_path):
-    """Make a run like that of a device between the cables, with these lines in its log."""
+    """Make a run of a device with these lines in its log."""
 
     def make(lines=ALL, device=PART):
         path = tmp_path / "run"

@@ -27,7 +27,7 @@ USE = replace(ESTABLISH, purpose="prepare", alpha=None, reuse=True)
 
 
 class StatefulLab:
-    """A device in the lab, a tester around it, streams loaded."""
+    """Lab device and tester with loaded streams."""
 
     def __init__(self, kind, plugin="nat44", *, loopback=False, size=None, **flags):
         settings = {"procedure": {"connections.count": str(COUNT)}, **flags}
@@ -90,13 +90,12 @@ class StatefulLab:
         return result, result.connections
 
     def inside(self, command):
-        """Run a command in the device's namespace."""
         pid = self.bench.open().namespaces()["device"]
         subprocess.run(["nsenter", "-t", str(pid), "-n", "sh", "-ec", command], check=True)
 
     @contextmanager
     def limited(self, limit, verdict):
-        """Refuse further connections by a rule: the limit of the table is the whole host's."""
+        """Limit connections by a rule: the table limit applies to the whole host."""
         self.inside(
             "nft add table ip small; "
             "nft 'add chain ip small forward { type filter hook forward priority 0; }'; "
@@ -112,7 +111,7 @@ class StatefulLab:
 
 
 def with_marks(param, *values):
-    """Add values to a kind of tester that carries marks."""
+    """Make test parameters from testers, with their marks."""
     return pytest.param(*param.values, *values, marks=param.marks)
 
 
@@ -141,7 +140,7 @@ def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, init
             for counted in result.directions.values():
                 assert counted.checked == counted.matched > 50
                 assert counted.count_frames("received") == 2000
-        # the connections of the last trial serve again: none was opened
+        # the connections of the last trial are reused
         assert lab.bench.measure(lab.trial(asked)).connections.reused
         torn = lab.bench.measure(lab.trial(replace(asked, purpose="tear-down", reuse=False)))
         assert min(torn.connections.flush_s, torn.connections.idle_flush_s) > 0
@@ -219,7 +218,7 @@ def tcp_nat(request):
 
 @pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(object_octets=3000, closing="fin")])
 def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
-    """With an object of one segment and of three."""
+    """Use objects of one and of three segments."""
     _, found = tcp_nat.open_tcp(tcp)
     counted = found.tcp
     assert counted.established == counted.requested == counted.answered == 300
@@ -246,14 +245,14 @@ def test_tester_opens_tcp_connections_with_itself(kind, plugin, tcp):
         if kind == "embedded":
             assert 0 < counted.fastest_s <= counted.mean_s <= counted.slowest_s
             assert counted.sum_s == pytest.approx(counted.mean_s * 300)
-            # an answer that was there before the clock was read opens one end
+            # an answer that arrived before the clock reading opens one end
             late = lab.open_tcp(Tcp(timeout_s=1e-6))[1].tcp
             assert (late.established, late.timed_out + late.half_open) == (0, 300)
             assert late.timed_out > 150
 
 
 def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
-    """What is beyond the limit is refused by resets."""
+    """The device resets connections above the limit."""
     embedded, limit = tcp_nat.kind == "embedded", 203
     tcp, rate_cps = (Tcp(timeout_s=0.5), 1500.0) if embedded else (Tcp(), 500.0)
     with tcp_nat.limited(limit, "reject with tcp reset") as conditions:
@@ -270,14 +269,14 @@ def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
 
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
 def test_idle_tcp_connections_stay_open(tcp_nat):
-    """TRex by itself asks each every five seconds whether it still stands: opening takes 5 s."""
+    """Opening takes 5 s, TRex's default keepalive interval."""
     _, found = tcp_nat.open_tcp(Tcp(), 100, rate_cps=20.0)
     assert found.tcp.established == found.tcp.closed == 100
 
 
 @pytest.mark.parametrize("tcp_nat", [EMBEDDED], indirect=True)
 def test_expiry_of_connections_is_measured(tcp_nat):
-    """The kernel forgets connections that were reset after ten seconds: not within one."""
+    """The kernel keeps reset connections for ten seconds."""
     _, found = tcp_nat.open_tcp(Tcp(aging_s=1.0))
     assert found.tcp.expiry_s is None
     assert found.tcp.sessions_after >= 300 - 10
@@ -285,7 +284,7 @@ def test_expiry_of_connections_is_measured(tcp_nat):
 
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
 def test_streams_work_after_tcp_connections(tcp_nat):
-    """The other engine is started again, and has its streams."""
+    """The stateless engine restarts with its streams."""
     tcp_nat.open_tcp(Tcp(), 50)
     result = tcp_nat.use(Connections(500, 500.0), mode="forward", rate_fps=500.0)
     assert result.directions["forward"].count_frames("received") == 500
@@ -293,7 +292,7 @@ def test_streams_work_after_tcp_connections(tcp_nat):
 
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
 def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
-    """Every eighth source port is never answered; TRex takes ports one after the other."""
+    """Every eighth source port gets no answer; TRex uses the ports in turn."""
     tcp_nat.inside(
         "nft add table inet v6tdrop; nft add chain inet v6tdrop pre "
         "'{ type filter hook prerouting priority -300; }'; "

@@ -32,7 +32,7 @@ def make_counters(client, server):
 
 # each of 1,000 connections at 1,000 a second through nftables' NAT44, counted by TRex v3.08
 WHOLE = make_counters({"connattempt": 1000, "connects": 1000}, {"accepts": 1000, "connects": 1000})
-# 500 were never let through: the device dropped 1,500 SYNs.
+# 500 connections were blocked: the device dropped 1,500 SYNs.
 FULL = make_counters(
     {
         **{"connattempt": 1000, "connects": 500, "conndrops": 500, "keepdrops": 500},
@@ -40,7 +40,7 @@ FULL = make_counters(
     },
     {"accepts": 500, "connects": 500},
 )
-# Each tenth SYN was dropped, those that were sent again among them: 112.
+# Each tenth SYN was dropped, including retransmissions: 112.
 TENTH = make_counters(
     {
         **{"connattempt": 1000, "connects": 999, "conndrops": 1, "keepdrops": 1},
@@ -48,12 +48,12 @@ TENTH = make_counters(
     },
     {"accepts": 999, "connects": 999},
 )
-# Each tenth answer to a SYN was dropped: 113.
+# Each tenth SYN-ACK was dropped: 113.
 ANSWERS = make_counters(
     {"connattempt": 1000, "connects": 1000, "rexmttimeo_syn": 73},
     {"accepts": 1000, "connects": 1000, "rexmttimeo_syn": 53},
 )
-# Each tenth SYN was refused by a reset.
+# Each tenth SYN was reset.
 REFUSED = make_counters(
     {"connattempt": 1000, "connects": 900, "conndrops": 100}, {"accepts": 900, "connects": 900}
 )
@@ -65,7 +65,7 @@ REFUSED = make_counters(
     ids=["whole", "full", "tenth", "refused"],
 )
 def test_every_connection_is_accounted_for(counted, established, refused, timed_out):
-    """What was established by a second SYN is none that was established in time."""
+    """Connections established by a second SYN are late."""
     found = astf.count_opened(counted)
     assert (found.established, found.reset_refused, found.timed_out) == (
         established, refused, timed_out,
@@ -75,7 +75,7 @@ def test_every_connection_is_accounted_for(counted, established, refused, timed_
 
 
 def test_lost_answers_never_raise_established_count():
-    """The server sends its answer again, too: one lost answer may count twice."""
+    """The server repeats its answer, so one lost answer may count twice."""
     found = astf.count_opened(ANSWERS)
     assert found.retransmitted == 73 + 53
     assert found.established == 1000 - 73 - 53 <= 1000 - 100
@@ -89,7 +89,7 @@ def test_connection_open_at_client_only_is_half_open():
 
 
 def test_objects_are_counted_by_their_octets():
-    """Those of connections that came late do not count, nor what had to be sent again."""
+    """Late connections and retransmissions do not count."""
     tcp, opened = Tcp(), astf.count_opened(TENTH)
     bytes_of = {"sndbyte": 999 * len(REQUEST), "rcvbyte": 999 * OBJECT}
     whole = make_counters({**bytes_of, "connects": 999}, {"connects": 999})
@@ -180,7 +180,7 @@ def test_ends_are_first_and_last_addresses_of_the_technology():
 
 
 def test_ipv6_clients_share_a_fixed_prefix():
-    """ASTF counts the last four octets, wherever they are written."""
+    """ASTF increments the last four octets."""
     ends = astf.find_endpoints(make_technology("nat64"))
     assert ends.prefixes == ("2001:2::", "2001:db8:64::")
     assert (ends.clients, ends.servers) == (("0.0.0.2",) * 2, ("198.19.0.2",) * 2)
@@ -211,7 +211,7 @@ def test_each_step_waits_for_all_of_the_one_before():
     assert when.duration_s == 2.0
     for earlier, later in (("open", "ask"), ("ask", "end")):
         assert when.begin_s(later) > when.begin_s(earlier) + when.duration_s + when.wait_s
-    # the last one is given up, and the device is counted
+    # the last one is dropped and the device counts it
     given_up_s = when.duration_s + astf.OPENING_TIMEOUT_S
     assert when.begin_s("ask") - given_up_s == astf._TIMER_DELAY_S + astf._COUNTING_S
 
@@ -268,7 +268,7 @@ def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
 
 
 class Recorder:
-    """Stands for any class of TRex's profiles and records how it is used."""
+    """Fake for any TRex profile class that records its calls."""
 
     def __init__(self, done, name, given):
         self.given, self._done, self._name = given, done, name
@@ -281,7 +281,6 @@ class Recorder:
 
 
 def test_programs_open_ask_and_end():
-    """Both sides' commands as TRex gets them."""
     done = []
     made = {}
 
@@ -312,7 +311,7 @@ def test_programs_open_ask_and_end():
     ]  # fmt: skip
     (opening,) = made["ASTFTCPClientTemplate"]
     assert (opening.given["cps"], opening.given["limit"], opening.given["port"]) == (50.0, 100, 1)
-    # a value that TRex refuses would have it pass over all settings after it
+    # TRex ignores all settings after an invalid value
     for one in made["ASTFGlobalInfo"]:
         assert 2 <= one.tcp.keepinit < one.tcp.keepidle == one.tcp.keepintvl <= 65_533
     assert base64.b64decode(wanted["request"]) == REQUEST

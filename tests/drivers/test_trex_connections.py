@@ -14,7 +14,7 @@ from .test_stateful_lab import ESTABLISH, USE, StatefulLab
 pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 COUNT = 3000
 MANY = replace(ESTABLISH, count=COUNT, rate_cps=2000.0)
-# Of sixty blocks some are stamped and timed, the others told by marks, all are validated.
+# Of sixty blocks, some are stamped and timed, the others marked; all are validated.
 BLOCK_ROWS = {"one block": 32_768, "five blocks": 700, "sixty blocks": 50}
 
 
@@ -31,7 +31,7 @@ def test_many_connections_are_established_and_used(blocks, size, monkeypatch):
         asked = replace(USE, count=COUNT, rate_cps=2000.0)
         stamped = 125 * connections.IDS_PER_DIRECTION if blocks == "sixty blocks" else 7500
         for delays in (None, DelayRequest(tags=100), DelayRequest(tags=0)):
-            # the Initiator goes through its four-tuples more than twice
+            # the Initiator uses each four-tuple more than twice
             result = lab.use(asked, rate_fps=3000.0, duration_s=2.5, delays=delays)
             for counted in result.directions.values():
                 assert list(counted.classes) == ["fg"]
@@ -44,7 +44,7 @@ def test_many_connections_are_established_and_used(blocks, size, monkeypatch):
 
 
 def test_deleted_connection_is_missing_in_the_validation(monkeypatch):
-    """The device forgets some connections between the phases: the validation counts the others."""
+    """Delete some connections between the phases."""
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
     with StatefulLab("trex") as lab:
         tester, trial = lab.bench.prepare(), lab.trial(ESTABLISH, duration_s=ESTABLISH.phase_one_s)

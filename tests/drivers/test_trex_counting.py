@@ -188,7 +188,7 @@ def test_duplicates_and_order(raw):
 
 
 def test_neighbor_filter_uses_higher_octets_of_number():
-    """Its lowest octet, 12 before the end, counts through each run."""
+    """The lowest octet, 12 before the end, changes within a run."""
     assert make_neighbors_filter(1 << 20, 1 << 8) == (
         "ether[len - 16] = 171 and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
     )
@@ -218,7 +218,7 @@ def test_broken_histograms_are_refused(text):
 
 
 def with_trex_mark(stream):
-    """Return a stream as TRex starts it: bit 0 of the TOS octet set, 0xFFFF in a field."""
+    """Return a stream like TRex sends it: bit 0 of the TOS octet set, 0xFFFF in a field."""
     packet = bytearray(stream.packet)
     l3 = locate_headers(packet).networks[0].start
     if packet[l3] >> 4 == 6:
@@ -302,7 +302,7 @@ def test_bursts_are_exact_and_share_the_rate():
     [(2.6e6, None, 0), (2.6e6, DelayRequest(tags=500), 500), (5e6, DelayRequest(), 2_500_000)],
 )
 def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
-    """5 million frames per second over both directions; tags go on."""
+    """The limit is 5 million frames per second in total; tags continue."""
     asked = make_trial(rate, 1.0, delays=delays)
     found = make_bursts(STREAMS["forward"], asked, stamp=True)
     assert sum(b.frames for b in found) == rate
@@ -363,7 +363,7 @@ def test_enumeration_goes_on_at_the_next_pair_of_ports():
 
 
 def test_port_counters_and_delays_of_tagged_frames(raw):
-    """Counted by ports; the recorded groups' delays stand for a sample."""
+    """Count by ports and use the recorded delays as a sample."""
     one = SENT["forward"]
     parts = [
         replace(b, is_tagged=True) if b.index == 1 else replace(b, pg_id=None) for b in one.bursts
@@ -377,7 +377,7 @@ def test_port_counters_and_delays_of_tagged_frames(raw):
 
 
 def compute_departures_us(burst):
-    """Return when TRex sends the frames of a burst: equal groups with a gap after each."""
+    """Return the send times of a burst: equal groups, each followed by a gap."""
     group = burst.frames // burst.times
     within = np.arange(group) * 1e6 / burst.pps
     length = within[-1] + burst.gap_us
@@ -479,7 +479,7 @@ def test_consecutive_frames_are_captured_in_complete_runs(frames):
 
 
 def test_recorded_differences_of_delays(raw):
-    """A capture of single frames holds few neighbours: the other pairs are lost, not made up."""
+    """A capture of single frames has few consecutive ones; other pairs count as lost."""
     reader = read_stamps(decode_samples(raw, 1))
     hz = timing.estimate_tick_rate(reader.stamps)
     found = timing.make_ipdv(reader, SENT["forward"], hz)

@@ -161,7 +161,7 @@ def test_remote_trex_measures_trials(host, pairs):
         assert tester.describe()["reached_by"].startswith("its own host")
         assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.processes()
-        # the server knows the addresses of its ports, regardless of their driver
+        # the server reports its ports' addresses with every driver
         told = {what: text for what, _, text in examine(tester._options)}
         for number, name in enumerate(["l0", "r0"]):
             address = server.shell(f"cat /sys/class/net/{name}/address").strip()
@@ -210,7 +210,7 @@ def both(host, tmp_path):
 @pytest.mark.trex
 @needs_trex
 def test_remote_trex_measures_throughput_of_remote_device(both, tmp_path):
-    """The file of the page, with the names of these hosts and interfaces."""
+    """Use the manual's testbed file with these hosts and interfaces."""
     server, device, trex, reached = both
     (page,) = re.findall(r"```yaml\n# remote-both.yaml.*?\n(.*?)```", PAGE.read_text(), re.DOTALL)
     content = yaml.safe_load(page)

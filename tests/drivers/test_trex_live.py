@@ -113,7 +113,7 @@ def test_server_without_delay_histograms_is_rejected():
         with pytest.raises(TesterError, match="keeps no delay histograms") as caught:
             guest.open()
         assert "restart" in caught.value.hint
-        # the owner is not disturbed, and counts by its ports
+        # the owner is not disturbed and counts by ports
         counted = measure_passed(host, trial).directions["forward"]
         assert set(counted.classes) == {"test frames"}
         assert counted.count_frames("received") == 4000
@@ -157,7 +157,7 @@ print(json.dumps(found))
 
 
 def measure_arrivals(tester, asked):
-    """Return when the frames of a trial arrived at the right port, by the kernel's clock."""
+    """Return the kernel's arrival times of a trial's frames at the right port."""
     enter = ["nsenter", "-t", str(tester.namespaces()["tester"]), "-n"]
     with subprocess.Popen(
         [*enter, sys.executable, "-c", ARRIVALS, str(asked.frames)],
@@ -170,13 +170,13 @@ def measure_arrivals(tester, asked):
 
 
 def compute_offsets(when, rate_fps):
-    """Return the distance of each arrival from its frame's own time, in slots."""
+    """Return the distance of each arrival from its scheduled time, in slots."""
     slots = (np.sort(when) - when.min()) * rate_fps - np.arange(len(when))
     return np.abs(slots - np.median(slots))
 
 
 def test_off_time_detects_displaced_frames():
-    """Every fourth at the wrong time leaves mean and median of the gaps as they were."""
+    """Displacing every fourth frame does not change mean and median of the gaps."""
     on_time = np.arange(400) / 1000
     moved = on_time - np.where(np.arange(400) % 4 == 3, 0.0009, 0.0)
     gaps = np.diff(moved) * 1000
@@ -187,7 +187,7 @@ def test_off_time_detects_displaced_frames():
 
 @pytest.mark.alone
 def test_tags_do_not_delay_frames(cable):
-    """Every frame arrives when its place in the stream says, before the first tag and from it on."""
+    """Frames arrive at their scheduled times before and after the first tag."""
     # every fourth frame from the middle on is a tag
     tester, trial = cable
     delays = DelayRequest(500, first_tag_s=2.0)
@@ -262,7 +262,7 @@ def test_frames_without_stamps_are_identified_by_marks_and_compared():
 
 
 def test_frame_missing_on_a_cable_is_a_fault_of_the_tester(cable):
-    """Also frames that stood in a send ring when the trial ended, and would begin the next one."""
+    """Frames left in a send ring would be sent in the next trial."""
     tester, trial = cable
     for rate in (50_000.0, 400_000.0, 2_000.0):
         result = tester.measure(replace(trial, mode="bidirectional", rate_fps=rate))
@@ -273,7 +273,7 @@ def test_frame_missing_on_a_cable_is_a_fault_of_the_tester(cable):
 
 
 def test_frames_in_a_second_queue_are_lost(monkeypatch):
-    """Why ``qpairs`` is refused: TRex reads the first queue alone."""
+    """TRex reads the first queue only, so ``qpairs`` is rejected."""
     one = AfPacket.format_interface
     monkeypatch.setattr(AfPacket, "format_interface", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
     with open_tester("trex", loopback=True) as (tester, trial):
@@ -282,5 +282,5 @@ def test_frames_in_a_second_queue_are_lost(monkeypatch):
             for _ in range(4)
             for count in tester.measure(trial).directions["forward"].classes.values()
         ]
-        # flows go to a queue by their hash, as long as it has room
+        # flows are hashed to queues
         assert all(0.25 * sent < received < 0.75 * sent for sent, received in counts[:2])

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
 @pytest.fixture(scope="module")
 def router():
-    """Return the tester with all flows, or those that are chosen, and a trial."""
+    """Provide a function that returns a tester with loaded flows, and a trial."""
     setup = make_tester_setup("trex", "ipv4-router", dut="linux-router")
     with closing(make_tester(setup)) as tester:
         tester.open()
@@ -33,7 +33,7 @@ def router():
 
 def test_second_rate_follows_the_first_without_a_gap(router):
     def is_exact(result):
-        """Check that a result is as exact as a busy machine is once in ten times."""
+        """Check that a result has the accuracy that a busy machine reaches once in ten times."""
         ways = result.directions.values()
         return all(abs(w.rate_change_error_s) < 0.003 and w.sending_time_s < 3.52 for w in ways)
 
@@ -73,7 +73,7 @@ def test_outage_is_seen_in_lost_frames_and_in_silence(router):
         lost = found.count_frames("sent") - found.count_frames("received")
         assert lost > 0
         assert 0 < found.first_lost_s < found.last_lost_s < 6
-        # both methods of RFC 6201 see the same outage, which was one stretch of the stream
+        # both methods of RFC 6201 report the same outage
         assert found.longest_gap_s == pytest.approx(lost / 2000, rel=0.2)
         assert found.last_lost_s - found.first_lost_s == pytest.approx(lost / 2000, rel=0.05)
 
@@ -82,7 +82,7 @@ def test_flows_begin_one_after_the_other(router):
     changes = {"rate_fps": 4000.0, "duration_s": 2.0, "flow_starts": FlowStarts(40, 0.025)}
     result = measure_passed(*router(partial(entropy.limit_flows, count=40)), **changes)
     for found in result.directions.values():
-        # half of the first second's turns are those of flows that have not begun
+        # half of the first second's frames belong to flows that have not started
         required = found.count_frames("required")
         assert required == pytest.approx(8000 - 1950, abs=41)
         assert found.count_frames("sent") == found.count_frames("received") == required
@@ -142,7 +142,7 @@ def namespaces():
 
 
 def test_reset_and_flows_from_the_command_line(namespaces, tmp_path):
-    """What a run with TRex on interfaces writes of a router that stops forwarding for half a second."""
+    """The router stops forwarding for half a second."""
     tester, device = namespaces
     way = " ".join(device)
     script = tmp_path / "stopped"
@@ -171,7 +171,7 @@ def test_reset_and_flows_from_the_command_line(namespaces, tmp_path):
     outage = by_name["reset"]["directions"]["forward"]
     assert outage["count"] == 2
     assert outage["min"] >= 0.5
-    # lost frames and silence tell the same outage (RFC 6201)
+    # lost frames and silence show the same outage (RFC 6201)
     assert sum(outage["by_silence"]) / 2 == pytest.approx(outage["average"], rel=0.2)
     points = by_name["flows"]["points"]
     assert [(p["flows"], p["start"]) for p in points] == [

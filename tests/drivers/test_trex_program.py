@@ -79,7 +79,7 @@ def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
 
 
 def run_server_shell(text, **environment):
-    """Run the shell of a server to its own end."""
+    """Run the shell program of a server to its end."""
     stays, open_ = os.pipe()
     try:
         return subprocess.run(
@@ -92,7 +92,7 @@ def run_server_shell(text, **environment):
 
 
 def run_with_pci_bus(tmp_path, now):
-    """Run a server with a NIC of a fake PCI bus; return the bindings written and the override."""
+    """Run a server with a NIC on a fake PCI bus; return the written bindings and override."""
     bus = tmp_path / "bus"
     for name in ("kernel", "dpdk"):
         (bus / "drivers" / name).mkdir(parents=True)
@@ -140,7 +140,7 @@ def test_program_ends_with_its_guard(tmp_path):
 
 
 def test_files_of_dpdk_are_removed(tmp_path):
-    """Remove its directory and hugepages, but no files of others, nor other files."""
+    """Only the directory and hugepages of this server are removed."""
     own = {"dpdk/v6t7n0/config", "huge/v6t7n0map_0", "huge/v6t7n0map_511"}
     others = {"dpdk/v6t7n01/config", "dpdk/a/config", "huge/v6t7n01map_0", "no/v6t7n0map_0"}
     for name in own | others:

@@ -76,7 +76,7 @@ HERTZ = 2.600517e9
 
 
 def make_recording(number, delays_us, spread_s, seed):
-    """Make frames of one of TRex's numbers: the stamping clock is the recording one."""
+    """Make frames of one stream ID; the same clock stamps and records."""
     rng = np.random.default_rng(seed)
     left_s = 81_234.5 + np.sort(rng.uniform(0, spread_s, len(delays_us)))
     frames = np.zeros((len(delays_us), 104), dtype=np.uint8)

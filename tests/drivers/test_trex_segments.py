@@ -56,7 +56,7 @@ def test_second_rate_continues_numbers_of_first():
         assert before.isg == pytest.approx(place / 1000 * 1e6)
     assert len({b.pg_id for b in sent.bursts}) == 4
     assert [s.name for s in sent.streams.streams] == ["fg", "bg", "fg", "bg"]
-    # 64 to 127 are the other direction's
+    # 64 to 127 belong to the other direction
     numbers = [s.stream_id for s in sent.streams.streams]
     assert len(set(numbers)) == 4 and max(numbers) < GROUPS_PER_DIRECTION
     for number, stream in enumerate(STREAMS.streams):
@@ -66,7 +66,7 @@ def test_second_rate_continues_numbers_of_first():
 
 
 def make_frames(numbers, stream_id, began_s, pps):
-    """Make stamped frames in order of arrival, with their times."""
+    """Make stamped frames in order of arrival, with arrival times."""
     seq = np.asarray(numbers)
     left = ((began_s + seq / pps) * HZ).astype(np.uint64)
     frames = np.zeros((len(seq), 80), np.uint8)
@@ -76,7 +76,7 @@ def make_frames(numbers, stream_id, began_s, pps):
 
 
 def read_arrivals(sent, lost=()):
-    """Make all frames but the lost ones, by TRex's numbers, and the burst of each number."""
+    """Make all frames except the lost ones by stream ID, and the burst of each ID."""
     found = CaptureReader()
     by_number = {}
     for number, burst in enumerate(sent.bursts):
@@ -127,7 +127,7 @@ def test_incomplete_recording_is_a_tester_fault():
 
 
 def test_a_queue_of_the_device_does_not_stretch_the_clock():
-    """Frames of an overload come later and later: those before it and after it tell the frequency."""
+    """Delays grow during an overload; frames before and after it give the frequency."""
     found = CaptureReader()
     left_s = np.arange(40_000) / 10_000
     queue_s = np.clip(left_s - 0.2, 0, 1) * 0.1 * (left_s < 2)

@@ -70,7 +70,7 @@ def test_a_minute_is_right_within_ten_millionths(late_s, valid):
 
 
 def test_late_sending_within_20_ms_is_detected():
-    """60 s that took 20 ms more, and a burst at 2 % of the line's rate."""
+    """Use 60 s with 20 ms of delay, and a burst at 2 % of the line rate."""
     late = measure_sending_time(
         make_readings(send_evenly(10**6, 0, 60.0206), 0.0, 0.0005, 60.0, 60.0207), 0, 10**6, 60.0
     )
@@ -88,7 +88,7 @@ def test_late_sending_within_20_ms_is_detected():
 
 
 def test_sending_time_between_rare_readings_is_not_proven():
-    """Sent in time, for all anybody knows; or not."""
+    """The frames may or may not have been sent in time."""
     took = measure_sending_time(
         make_readings(send_evenly(10**6, 0, 60.0), 0.0, 30.0, 60.02), 0, 10**6, 60.0
     )
@@ -108,7 +108,7 @@ def test_wait_for_first_frame_is_not_sending_time():
 
 
 def test_early_start_counts_as_sending_time():
-    """TRex's sleeping scheduler wakes too early; it has sent for longer than since the start."""
+    """TRex's scheduler may wake up before the start time."""
     early = measure_sending_time(
         make_readings(send_evenly(1000, -0.02, 1.0), -0.0205, -0.01, 1.0001), 0, 1000, 1.0
     )
@@ -122,7 +122,7 @@ def test_frames_that_never_left_have_no_time():
 
 COUNT, RATE = 1000, 2000.0
 TOLERANCE = 1.005
-# Between two readings.
+# Interval between two readings [s].
 LOOK_S = 0.0004
 PLUGIN = make_setup(resolve(plugin="nat44", tester="sim")).technology
 
@@ -192,14 +192,14 @@ class Server:
 
     @staticmethod
     def tells(streams, burst, kind):
-        """Check whether a kind of capture takes the frames of a burst."""
+        """Check whether a kind of capture matches the frames of a burst."""
         marked = is_marked(streams.streams[burst["index"]])
         return {"marked": marked, "sample": burst["pg_id"] is not None, "control": False}.get(
             kind, True
         )
 
     def counter_readings(self, bursts, due_s):
-        """Close ones at both ends, wherever these are; a port sends evenly, and longer than asked."""
+        """Return dense readings at start and end; ports send evenly, but too long."""
         frames = {int(p): sum(b["frames"] for b in sent) for p, sent in bursts.items()}
         takes = {p: due_s * (1 - 1 / n) + self.late_s[p] for p, n in frames.items()}
         ends = [takes[p] + k * LOOK_S for p in frames for k in (-1, 1)]
@@ -213,7 +213,7 @@ class Server:
         return found
 
     def frames(self, streams, burst):
-        """Return the frames as TRex sends them: with a stamp or the program's mark."""
+        """Return the frames with TRex's stamp or the program's mark."""
         stream = streams.streams[burst["index"]]
         program = dict((stream.render() if isinstance(stream, connections.Block) else stream).trex)
         if "vm" in program:
@@ -265,7 +265,7 @@ def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, vali
         assert result.faults == ()
         assert (found.sent, found.learned, found.validated) == (COUNT, COUNT, COUNT)
         took = (found.sending_time_s, found.validation_time_s)[port]
-        # never less than it was, and known as closely as the readings were
+        # never too low, and as exact as the readings
         assert 0.5 + late_s <= took <= 0.5 + late_s + 3 * LOOK_S
         verdict = judge_connections(asked, result, sending_time_tolerance=TOLERANCE)
         assert verdict.valid is valid
@@ -301,7 +301,7 @@ def test_phase_two_is_proven_or_invalid(server, way, late_s, valid):
 
 @pytest.mark.parametrize("most_fps", [2 * RATE, RATE])
 def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch, most_fps):
-    """Of all those that come back, or of those that TRex stamps for it where it cannot stamp all."""
+    """Compare all received frames, or those that TRex can stamp."""
     prepared, _, _ = establish_connections(server)
     monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", most_fps)
     server.tester._options = TrexOptions(sample=30)
@@ -319,7 +319,7 @@ def test_share_of_timed_connections_is_reported(server, monkeypatch, rows, share
     asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):
         result = prepared.measure(make_trial(asked, delays=delays))
-        # the Initiator's own program enumerates all, for any list that the table needs
+        # the Initiator's field engine program enumerates all connections
         told = {way: counted.timed_share for way, counted in result.directions.items()}
         assert told == {"forward": None, "reverse": share}
     result = prepared.measure(make_trial(asked))

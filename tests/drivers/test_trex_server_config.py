@@ -44,7 +44,7 @@ def test_default_ring_outlasts_short_delays():
 def test_ring_holds_complete_blocks_and_longest_frame(mtu):
     given = parse_arguments(format_interface(0, "eth1", ring=1024, mtu=mtu))
     slot, block, count = (int(given[k]) for k in ("framesz", "blocksz", "framecnt"))
-    # before the packet: the kernel's header of a slot (TPACKET2), then Ethernet with a VLAN tag
+    # the TPACKET2 header and Ethernet with a VLAN tag precede the packet
     assert slot >= mtu + 18 + 66
     assert block % slot == 0 and block % 4096 == 0
     assert count % (block // slot) == 0, "the kernel refuses a ring of broken blocks"
@@ -74,7 +74,7 @@ def test_data_path_has_a_separate_cpu_if_possible(cpus, plan):
     ports = [("a0", *macs), ("a1", *macs)]
     (config,) = json.loads(make_config(TrexOptions(), ports, placement, "v6t"))
     assert config["interfaces"] == ["a0", "a1"]
-    # TRex starts with three CPUs, or with all threads on one
+    # TRex needs three CPUs, or all threads on one
     assert config.get("low_end", False) == (len(cpus) < 3)
     pairs = config.get("platform", {}).get("dual_if", [])
     assert [pair["threads"] for pair in pairs] == ([plan[2:]] if len(cpus) >= 3 else [])
@@ -135,7 +135,7 @@ def test_possible_options_are_accepted(options):
         *(({"cores": 2, **ports}, "") for ports in (
             {"lab": True}, {"interfaces": ETH}, {"interfaces": list_ports()},
             {"interfaces": list_ports(",qpairs=1", "eth_af_packet")})),
-        # what the kernel puts into a second queue is lost; test_trex_live.py shows it
+        # frames in a second queue are lost (see test_trex_live.py)
         *(({"cores": cores, "interfaces": list_ports(more, name)}, "qpairs")
           for more in (",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4")
           for name, cores in (("net_af_packet", 1), ("eth_af_packet", 2))),
@@ -161,7 +161,7 @@ def test_options_that_exclude_each_other_are_refused(options, mentions):
     ],
 )
 def test_nics_receive_in_software_by_default(options, mode, in_software):
-    """Only so frames behind a translator are compared and timed, with one core and with several."""
+    """Frames from a translator are compared and timed in software only."""
     read = TrexOptions(interfaces=("03:00.0", "03:00.1"), **options)
     assert read.mode_arguments == mode
     assert read.uses_software_mode is in_software

@@ -82,7 +82,7 @@ def more_cpus(tmp_path, monkeypatch):
 
 
 def measure_sent(tester, asked):
-    """Measure until all frames of a trial leave; a busy machine may delay some."""
+    """Repeat a trial until all frames are sent; a busy machine may delay some."""
     for _ in range(5):
         result = tester.measure(asked)
         if all(d.count_frames("sent") == asked.frames for d in result.directions.values()):
@@ -115,7 +115,7 @@ def test_every_core_sends_its_share_and_samples_are_compared(more_cpus, cores):
 
 
 def check_delays(tester, trial, cores):
-    """Check delays of a stream that one core stamps while the others send the load."""
+    """Check the delays of a stream stamped by one core while others send the load."""
     assert tester.capabilities == {"tags", "every-frame"}
     answers = []
     ask = tester.attachment.ask
@@ -133,6 +133,6 @@ def check_delays(tester, trial, cores):
             assert delays.minimum_ns / 1000 in least_us
             assert delays.maximum_ns < 5e9
             assert counted.timed_of == "load"
-            # of 1,500 frames from the first tag on every seventh
+            # every seventh of 1,500 frames from the first tag
             part = 1 / 7 if request.tags else 1 / cores
             assert counted.timed_share == pytest.approx(part, rel=0.02)

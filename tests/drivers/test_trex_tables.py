@@ -79,9 +79,9 @@ def test_mark_identifies_stream_and_number_at_any_length(size):
     assert (list(reader.samples), reader.frames) == ([stream], 20)
     number = reader.select_columns([stream]).sequence
     assert number.tolist() == list(range(70_000, 70_020))
-    # TRex's receiver takes numbers below 128 for its own
+    # TRex's receiver reserves numbers below 128
     assert (trailer.read(frames).stream_id >= 128).all()
-    # the same frames, built from the connection's known values
+    # the same frames, built from the connection's values
     again = Expander(own).frames(0, 20)
     trex_streams.write_numbers(again, number, own.checksum)
     marks = trailer.read(frames)
@@ -379,7 +379,7 @@ def test_too_many_classes_or_lengths_are_not_marked():
 def test_warnings_name_limits_of_marks(options, marks):
     said = " ".join(Trex(options).list_warnings([]))
     assert ("duplicate" in said) == marks
-    # frames that marks cannot distinguish, or that are timed, are counted by ports beyond TRex's stamps
+    # if TRex cannot stamp all frames, timed or indistinguishable ones are counted by ports
     assert "its ports" in said
 
 

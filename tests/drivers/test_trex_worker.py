@@ -104,7 +104,7 @@ TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0
 
 
 def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, monkeypatch):
-    """It is the worker's own: none is started to try, and later ones are not tried again."""
+    """The worker's interpreter is used without a trial start."""
     monkeypatch.setattr(module, "_imported", {})
     monkeypatch.setattr(
         module, "list_interpreters", lambda named: ["/nowhere/python", sys.executable]
@@ -176,7 +176,7 @@ def test_the_worker_is_written_for_old_and_new_interpreters(minor):
                     imported.add(node.module if own else node.module.split(".")[0])
             elif isinstance(node, ast.Import):
                 imported.add(node.names[0].name.split(".")[0])
-    # Python's own modules, what comes with the installation, and what comes along
+    # modules of Python, of the TRex installation and of v6t
     foreign = imported - set(sys.stdlib_module_names) - {"__future__"}
     assert foreign - handed_over == {"scapy", "trex", "zmq"}
 
@@ -212,7 +212,7 @@ def test_worker_ends_with_its_parent():
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
-    """Recovery and reset tell from it when frames were lost."""
+    """Recovery and reset tests depend on this."""
     asked = replace(TRIAL, mode="forward", device_event=DeviceEvent("software-reset", 0.2))
     count = asked.frames - missing
     frames = np.zeros((count, 80), np.uint8)
@@ -233,7 +233,7 @@ def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
     [({}, 1), ({}, 2), ({"counting": "ports"}, 2), ({"cores": 4, "counting": "ports"}, 2)],
 )
 def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, options, slow):
-    """A tester that sends at half the rate is detected with each way to count frames."""
+    """A tester that sends at half the rate is detected with each counting method."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
     with open_loaded(installation, **options) as made:
         for _ in range(5):  # the machine may be busy
@@ -259,7 +259,7 @@ def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, option
     ],
 )
 def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, options, compared):
-    """Counted by ports; captures of several queues need the service mode."""
+    """Frames are counted by ports; captures of several queues need service mode."""
     ports = "4" if "pairs" in options else "2"
     monkeypatch.setenv("FAKE_PORTS", ports)
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
@@ -337,7 +337,6 @@ def test_attached_server_keeps_its_cores(installation, monkeypatch, several, ask
     ],
 )
 def test_attached_multicore_server_rejects_single_core_trials(installation, monkeypatch, asked):
-    """``cores`` says nothing of a server that runs already."""
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     trial = replace(TRIAL, **asked)
     assert trial.required_capabilities <= make_tester(installation).capabilities
@@ -400,7 +399,7 @@ def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypat
 def test_frames_are_marked_if_threads_share_cpus(
     installation, monkeypatch, placement, options, bound_fps, stamped
 ):
-    """Stamps cost most where there is least; up to some rate they tell the order all the same."""
+    """Stamps are costly on shared CPUs, but show reordering up to some rate."""
     with open_loaded(installation, placement, **options) as made:
         asked = record_requests(monkeypatch, made)
         plain = replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps)
@@ -416,7 +415,7 @@ def test_frames_are_marked_if_threads_share_cpus(
 
 @pytest.mark.parametrize("late", ["1", "3", "4"])
 def test_frames_before_common_start_are_not_counted(installation, monkeypatch, request, late):
-    """Where one port was asked too late, those that had begun are stopped, and all begin again."""
+    """If one port starts too late, all ports are stopped and started again."""
     monkeypatch.setenv("FAKE_LATE", late)
     opened = request.getfixturevalue("opened")
     if late == "4":
@@ -584,7 +583,7 @@ def test_server_start_error_names_its_output(tmp_path, monkeypatch, program, opt
 def test_started_server_processes_are_stopped(tmp_path):
     path = faketrex.make_installation(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
     server = Server(make_server_program(str(path), "", ["-c", "1"], prefix="v6t0n0"))
-    # with the shell and its watcher
+    # including the shell and its watcher
     wait_until(lambda: len(faketrex.list_descendants(server.pid)) == 3, "the server")
     processes = faketrex.list_descendants(server.pid)
     server.close()
@@ -593,7 +592,7 @@ def test_started_server_processes_are_stopped(tmp_path):
 
 @pytest.mark.parametrize("program", ["exec sleep 61", "trap '' TERM; while :; do sleep 1; done"])
 def test_server_stopped_during_start_ends_soon(tmp_path, program):
-    """Its shell may not lead a group yet, and it may ignore SIGTERM."""
+    """The shell may not lead its group yet, and the server may ignore SIGTERM."""
     path = faketrex.make_installation(tmp_path / "v3.08", program)
     for _ in range(3):
         server = Server(make_server_program(str(path), "", [], prefix="v6t0n0"))
@@ -677,7 +676,6 @@ def test_only_threads_of_one_server_are_moved():
 
 
 def test_which_server_listens_on_a_port_is_seen_among_several():
-    """The servers inherit their sockets: nothing has to be waited for."""
     ports, servers = [], []
     try:
         for _ in range(2):

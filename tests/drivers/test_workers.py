@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.lab, needs_lab]
 
 @pytest.fixture(params=["fork", "forkserver"])
 def start(request, monkeypatch):
-    """Start holders by either mechanism, regardless of pytest's threads."""
+    """Start holders by either mechanism, despite pytest's threads."""
     monkeypatch.setattr(workers, "_has_one_thread", lambda: request.param == "fork")
     started = []
 
@@ -75,7 +75,7 @@ def test_fork_server_that_died_is_replaced(start):
 
 
 def test_worker_inherits_neither_files_nor_handlers(start):
-    """A file would keep a lock of its parent, and a handler would obey a signal twice."""
+    """An inherited file would hold the parent's lock; a handler would run twice."""
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     reader, writer = os.pipe()
     try:

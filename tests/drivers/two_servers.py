@@ -78,7 +78,7 @@ def make_macs(server: int) -> dict[str, dict[str, str]]:
 
 
 class TwoServers:
-    """Namespaces of two servers and of a device with ports ``left1``, ``right1``, ``left2``, ``right2``."""
+    """Namespaces of two servers and a device with ports left1, right1, left2 and right2."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -110,7 +110,7 @@ class TwoServers:
             process.wait(10)
 
     def _connect(self, server: int) -> None:
-        """Join a server's namespace with the device, and with this one for TRex's client."""
+        """Connect a server's namespace to the device, and to this one for TRex's client."""
         own, management = f"{self.prefix}{server}", f"{self.prefix}m{server}"
         run_command(f"ip netns add {own}")
         run_command("sysctl -qw net.ipv6.conf.all.disable_ipv6=1", own)
@@ -135,7 +135,7 @@ class TwoServers:
         """Start a server and wait until it answers."""
         config, log = (self.directory / f"{server}.{end}" for end in ("yaml", "log"))
         config.write_text(SERVER.format(core=server - 1, **make_macs(server)))
-        options = "--no-scapy-server --no-watchdog"  # a busy machine is no fault of the server
+        options = "--no-scapy-server --no-watchdog"  # the machine may be busy
         command = f"./t-rex-64 -i {options} --software --hdrh -c 1 --cfg {config} --iom 0"
         self._start(f"ip netns exec {self.prefix}{server} {command}", log, TREX_DIR)
         self._wait(lambda: is_listening(f"10.77.{server}.2", 4501), log)
@@ -144,7 +144,7 @@ class TwoServers:
         self._kill_all(f"{self.prefix}{server}")
 
     def testbed(self, device: str = "") -> Path:
-        """Write a testbed file; ``device`` are further lines."""
+        """Write a testbed file; ``device`` is appended."""
         file = self.directory / "two.yaml"
         values = {"one": make_macs(1), "two": make_macs(2), "device": device}
         file.write_text(TESTBED.format(trex_dir=TREX_DIR, **values))
@@ -191,13 +191,13 @@ class TwoServers:
 
     @contextmanager
     def cables(self) -> Iterator[None]:
-        """Join both ports of each server instead of a device."""
+        """Connect both ports of each server by a bridge instead of a device."""
         for server in (1, 2):
             run_command(f"ip -n {self.device} link add loop{server} type bridge mcast_snooping 0")
             run_command(f"ip -n {self.device} link set loop{server} up")
             for place, side in enumerate(
                 SIDES
-            ):  # a bridge keeps frames to its ports' own addresses
+            ):  # a bridge does not forward frames to its ports' addresses
                 own = f"address 02:00:00:0{server}:0{place}:99"
                 run_command(
                     f"ip -n {self.device} link set {side}{server} {own} master loop{server}"
@@ -309,7 +309,7 @@ class TwoServers:
 
 
 def is_listening(host: str, port: int) -> bool:
-    """Check whether something listens at this address."""
+    """Check whether an address accepts TCP connections."""
     try:
         socket.create_connection((host, port), timeout=1).close()
     except OSError:

@@ -71,12 +71,12 @@ class LabBed:
         self.left, self.right = Port(lab.tester.pid, "left"), Port(lab.tester.pid, "right")
 
     def close(self) -> None:
-        """Close the ports: an open socket keeps the tester's namespace, and its cables."""
+        """Close the ports, which keep the tester's namespace and cables alive."""
         self.left.close()
         self.right.close()
 
     def through(self, way: str, src: str, dst: str, sport: int, dport: int, payload: bytes):
-        """Send a datagram into one port and return the frame that arrives at the other."""
+        """Send a datagram to one port; return the frame that arrives at the other."""
         near, far = (self.left, self.right) if way == "forward" else (self.right, self.left)
         link = self.links.left if way == "forward" else self.links.right
         ip = IPv6(src=src, dst=dst) if ":" in src else IP(src=src, dst=dst)
@@ -97,7 +97,7 @@ def open_bed(driver: str, intent, **options):
 
 
 def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
-    """Return streams with other TOS or traffic class octets, also of tunnelled packets."""
+    """Return streams with these outer and inner TOS or traffic class octets."""
 
     def change_stream(stream):
         rows = np.frombuffer(stream.packet, np.uint8)[None, :].copy()

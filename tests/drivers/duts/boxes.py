@@ -102,7 +102,7 @@ DIALECTS = {"ios": IOS, "junos": JUNOS}
 
 
 class BoxServer(sshserver.Server):
-    """The lab's sshd, which starts a command line at each login."""
+    """sshd of the lab that starts a fake command line at login."""
 
     def __init__(self, dialect: str, purpose: str = "box") -> None:
         super().__init__(f"{purpose}-{dialect}")

@@ -60,7 +60,7 @@ class Place:
 
     @property
     def named(self) -> Mapping[str, Any]:
-        """Return the program, if no package has it."""
+        """Return the ``program`` option if no package has the program."""
         return {"program": matrix.find_program(self.driver)} if self.driver in matrix.NAMED else {}
 
 
@@ -82,16 +82,15 @@ class Site:
 
     @property
     def placed(self) -> dict[str, Place]:
-        """Return the parts on machines."""
         return {name: place for name, place in self.parts.items() if place.machine}
 
     @property
     def machines(self) -> list[str]:
-        """List the machines by name, without repetition."""
+        """List the names of the machines."""
         return list(dict.fromkeys(place.machine for place in self.placed.values()))
 
     def lacking(self) -> str:
-        """Return what this machine lacks for the site; empty if it lacks nothing."""
+        """Return what this machine lacks for the site, or an empty string."""
         for place in self.placed.values():
             if place.virtual:
                 if vmserver.find_missing():
@@ -106,7 +105,7 @@ class Site:
         return sshserver.find_missing() or ""
 
     def marks(self) -> list[Any]:
-        """Return the marks for a program that needs whole cores."""
+        """Return the marks for programs that need whole cores."""
         heavy = any(p.driver in ("vpp", "snabb-lwaftr") for p in self.placed.values())
         return [pytest.mark.vpp, pytest.mark.alone] if heavy else []
 
@@ -193,7 +192,7 @@ class RunningSite:
 
     @property
     def hypervisor(self) -> str:
-        """Describe a virtual machine's hypervisor; empty without one."""
+        """Return the hypervisor's description, or an empty string."""
         virtual = (s for s in self.servers.values() if isinstance(s, vmserver.Server))
         return next((server.hypervisor for server in virtual), "")
 
@@ -207,18 +206,18 @@ class RunningSite:
         return lambda command: transport.run(command).out
 
     def states(self) -> dict[str, str]:
-        """Return the state of each part that a configuration changes."""
+        """Return the configurable state of each part."""
         return {name: self.inside(name)(_SURVEY_SCRIPT) for name in self.site.placed}
 
     def records(self) -> dict[str, bool]:
-        """Check for each part whether its undo record is on its machine."""
+        """Return for each part whether its undo record exists."""
         return {
             name: "record.json" in self.inside(name)(f"ls {self.site.directory(name)}")
             for name in self.site.placed
         }
 
     def cabled(self) -> None:
-        """Connect cables that lead nowhere, with the MAC addresses that the drivers look for."""
+        """Add unconnected cables with the MAC addresses that the drivers expect."""
         for name, macs in self._macs().items():
             if not self.site.placed[name].virtual:
                 for side, mac in macs.items():
@@ -228,7 +227,7 @@ class RunningSite:
                     )
 
     def addressed(self) -> None:
-        """Give virtual machines their interfaces with these MAC addresses."""
+        """Set the MAC addresses of virtual machines' interfaces."""
         for name, macs in self._macs().items():
             server = self.servers[self.site.placed[name].machine]
             if isinstance(server, vmserver.Server):
@@ -270,7 +269,7 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
             parts[name] = {"driver": place.driver, **({"options": options} if options else {})}
         document = {
             "tester": {"kind": "embedded"},
-            "line_rate": "1M",  # nobody looks for the tester's own limit beside other tests
+            "line_rate": "1M",  # tester capacity is not measured while other tests run
             "dut": {"driver": "chain", "options": {"parts": parts}},
         }
         path.write_text(json.dumps(document, indent=1))
@@ -291,12 +290,12 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
             server.stop()
 
 
-# Sites of every test run: two machines, and two parts on one machine.
+# Sites of every test run: two machines, and one machine with two parts.
 TWO, ONE = "464xlat", "map-t, CE on one machine"
 
 
 def select_sites(*always: str) -> list[Any]:
-    """List the sites as marked test parameters; most of them run in ``make sites`` only."""
+    """List the sites as test parameters; most run in ``make sites`` only."""
     found = []
     for name, site in SITES.items():
         asked = name in always or os.environ.get("V6T_SITES") == "1"

@@ -50,7 +50,7 @@ def find_missing() -> str | None:
 
 
 class Server(ssh.LabSshServer):
-    """The sshd of the lab, with a boot identifier that tests can change."""
+    """sshd of the lab with a variable boot identifier."""
 
     def __init__(self, name: str) -> None:
         super().__init__(make_unique_name(name))
@@ -83,11 +83,11 @@ class Server(ssh.LabSshServer):
         self._start_sshd()
 
     def drop(self) -> None:
-        """Cut all sessions, as a broken cable or a crash does."""
+        """Kill all sessions, like a broken cable or a crash."""
         self.shell(KILL_SESSIONS)
 
     def connect_sides(self, links) -> None:
-        """Add the interfaces left and right with the MAC addresses of a device, on unconnected cables."""
+        """Add the interfaces left and right with the device's MAC addresses, unconnected."""
         for side in ("left", "right"):
             self.shell(
                 f"ip link add {side} address {getattr(links, side).dut_mac} type veth peer name "
@@ -96,7 +96,7 @@ class Server(ssh.LabSshServer):
 
     @property
     def has_record(self) -> bool:
-        """Whether the undo record of a configuration is on the device."""
+        """Return whether the device has an undo record."""
         return "record.json" in self.shell("ls /run/v6t 2>/dev/null; true")
 
     def processes(self) -> str:

@@ -51,7 +51,7 @@ def find_missing_package(driver):
 
 
 def find_missing_for(name, way):
-    """Return the package that this machine lacks for a device, reached directly or over SSH."""
+    """Return the package that this machine lacks to reach a device, or None."""
     lacking = find_missing_package(make_driver(name, {}))
     return lacking or (sshserver.find_missing() if way == "over ssh" else None)
 
@@ -67,18 +67,18 @@ def make_plan(driver, intent, **options):
 
 @contextmanager
 def in_network_of(pid):
-    """Move into the network namespace of a process; not at all if its id is 0."""
+    """Run in the network namespace of a process; 0 means the current one."""
     if pid:
         netns.enter(pid)
     try:
         yield
     finally:
         if pid:
-            netns.enter(os.getppid())  # it has stayed where this process was
+            netns.enter(os.getppid())  # the parent is in the original namespace
 
 
 def run_v6t(*words, network=0, status=0):
-    """Run v6t in this process, in the network namespace of another one if that is given."""
+    """Run v6t in this process, optionally in another network namespace."""
     with in_network_of(network):
         done = v6t(*words)
     assert done.status == status, done.err

@@ -48,20 +48,19 @@ LONE_CE = {"ea_len": 8, "ce_psid": 0, "rule_ipv6": "2001:db8:ce::/56"}
 
 @dataclass(frozen=True)
 class Base:
-    """Base parameters, into which one alternative value at a time is put."""
+    """Base parameters, of which the tests change one at a time."""
 
     plugin: str
     params: Values = field(default_factory=dict, hash=False)
-    # Parameters that have no effect together with these.
+    # parameters without effect here
     without: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
-        """Name of a test case."""
         return " ".join([self.plugin, *(f"{k}={v}" for k, v in self.params.items())])
 
     def technology(self, **other: Any) -> Technology:
-        """Return the technology with some other values."""
+        """Return the technology with these values changed."""
         kind = load_technology_type(self.plugin)
         return kind(kind.params_model(**{**self.params, **other}))
 
@@ -108,7 +107,7 @@ SERVERS = (
 SECOND_DOMAIN = {
     "rule_ipv6": "2001:db8:cf::/51", "rule_ipv4": "198.51.100.0/24", "ea_len": 13, "ces": 10
 }  # fmt: skip
-# Another value by ``parameter`` or ``technology.parameter``.
+# Alternative value by ``parameter`` or ``technology.parameter``.
 ONE_VALUE: Values = {
     "ttl": 100, "negative_percent": 10, "server_ipv4": "203.0.113.99",
     # translators
@@ -139,7 +138,7 @@ ONE_VALUE: Values = {
     "ce_middle_ipv6": "2001:db8:6::19/64", "pe_middle_ipv6": "2001:db8:6::11/64",
     "ce_mac": "02:00:00:00:03:11", "pe_mac": "02:00:00:00:03:12", "middle_mtu": 1600,
 }  # fmt: skip
-# Other values, with those of other parameters that they need.
+# Alternative values, with the other parameters that they need.
 VALUES: Mapping[str, Sequence[Values]] = {
     **{name: [{name.rpartition(".")[2]: value}] for name, value in ONE_VALUE.items()},
     "n": [{"n": 2, "m": 1}],
@@ -194,30 +193,30 @@ VALUES: Mapping[str, Sequence[Values]] = {
     "public_ipv4": [{"public_ipv4": "198.19.0.77"}, {"public_ipv4": "192.0.2.36"}],
     "public_count": [{"public_ipv4": "198.19.0.77", "public_count": 2}],
 }  # fmt: skip
-# Options of drivers that use more of a device configuration with them.
+# Driver options that make the driver use more of a device configuration.
 OPTIONS: Mapping[str, Values] = {"ip6-tunnel": {"checks": True}}
-# Parameters that name files; :func:`alternatives` leaves them out.
+# Parameters that name files, which are skipped.
 FILES = {"eam_file", "binding_table"}
 
 
-# Parameters with one valid value: nothing but foreground is possible there.
+# Parameters with one valid value, because background traffic is not supported.
 FIXED: Mapping[str, frozenset[str]] = dict.fromkeys(
     ("dslite-aftr", "ipv4aas", "nat46", "nat66"), frozenset({"n", "m", "bg_sport", "bg_dport"})
 )
 
 
-# Parameters from which others follow (tests/plugins/test_tuples.py).
+# Parameters that set others (tests/plugins/test_tuples.py).
 DERIVED_FROM = {"subscribers", "connections_per_subscriber"}
 
 
 def list_parameters(base: Base) -> list[str]:
-    """List the parameters of a technology that have another value, but those that name files."""
+    """List the parameters of a technology that can be changed, except file names."""
     fields = load_technology_type(base.plugin).params_model.model_fields
     return [name for name in fields if name not in FILES | DERIVED_FROM | base.without]
 
 
 def list_alternatives(base: Base, name: str) -> list[Values]:
-    """List other values of a parameter that its technology may or may not accept together with the base."""
+    """List alternative values of a parameter, valid or not."""
     model = load_technology_type(base.plugin).params_model
     listed = VALUES.get(f"{base.plugin}.{name}", VALUES.get(name))
     if listed is not None:
@@ -241,7 +240,6 @@ class Alternative:
 
     @cached_property
     def intent(self) -> DeviceIntent:
-        """Return the device configuration."""
         return self.technology.make_dut_intent()
 
 
@@ -255,7 +253,7 @@ def list_accepted(base: Base, name: str) -> list[Alternative]:
     return found
 
 
-# Direction, frames, the frames that opened their connections, rows of the Responder's table.
+# Direction, frames, frames that opened their connections, rows of the state table.
 Batch = tuple[Direction, Any, Any, Any]
 
 
@@ -303,21 +301,19 @@ def compute_output(technology: Any, batches: Sequence[Batch]) -> list[bytes | No
 
 @dataclass(frozen=True)
 class Device:
-    """A driver with its options, and the parameters with which it can be the technology of a base."""
+    """Driver with options, and the base parameters that it supports."""
 
     driver: str
     base: Base
-    # Options as JSON.
+    # JSON
     options: str = "{}"
 
     @property
     def made(self) -> Any:
-        """Make the driver."""
         return make_driver(self.driver, json.loads(self.options))
 
     @property
     def name(self) -> str:
-        """Name of a test case."""
         return f"{self.driver} {self.options} {self.base.name}"
 
 
@@ -326,7 +322,7 @@ Unit = tuple[Any, DeviceIntent]
 
 
 def list_units(driver: Any, intent: DeviceIntent) -> list[Unit]:
-    """Return the driver with its intent; of a chain, those of the parts."""
+    """Return the driver with its intent, or the parts of a chain with theirs."""
     driver.check_intent(intent)
     return (
         [(p.driver, p.intent) for p in driver.get_parts(intent)]
@@ -364,7 +360,7 @@ def describe_plan(driver: Any, intent: DeviceIntent) -> Any:
 
 
 def list_devices(base: Base) -> Iterator[Device]:
-    """Yield every driver that can be the technology, and every driver of each part of a chain."""
+    """Yield every driver that supports the technology, and every driver for each part of a chain."""
     for name in list_driver_names():
         kind = load_driver_type(name)
         if not kind.configures_device or not can_configure(name, base.plugin):
@@ -378,7 +374,7 @@ def list_devices(base: Base) -> Iterator[Device]:
         for part in (*intent.parts, *intent.alternatives):
             for own in list_driver_names():
                 if own != part.driver and _can_be_part(own, part):
-                    # not every part takes them
+                    # not every part accepts the options
                     for options in (OPTIONS.get(own, {}), {}):
                         chosen = {"driver": own, "options": options}
                         found = list(_find_devices(name, base, {"parts": {part.name: chosen}}))
@@ -400,7 +396,7 @@ def _can_be_part(name: str, part: PartIntent) -> bool:
 
 
 def _find_devices(driver: str, base: Base, options: Values) -> Iterator[Device]:
-    """Yield the device with parameters that its driver accepts, by the hints of its refusals."""
+    """Yield the device with parameters that its driver accepts, following hints in its errors."""
     for _ in range(6):
         device = Device(driver, base, json.dumps(options))
         made = device.made
@@ -408,7 +404,7 @@ def _find_devices(driver: str, base: Base, options: Values) -> Iterator[Device]:
             for unit in list_units(made, base.technology().make_dut_intent()):
                 describe_plan(*unit)
         except UsageError as exc:
-            # without hints: what `v6t run` puts in by itself
+            # without hints, use the defaults that `v6t run` applies
             params = exc.params or {
                 n: own.value for n, own in made.get_parameter_overrides(base.plugin).items()
             }
