@@ -1,8 +1,4 @@
-"""What was recorded about accuracy, for ``docs/accuracy.md``.
-
-Certificates are files that ``python -m v6t.tools.accuracy`` made, planted faults what ``test_planted.py`` found,
-the comparison with other testers what ``peers.py`` measured.
-"""
+"""Tables of ``docs/accuracy.md``: certificates, planted faults and the comparison with other testers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The devices that run here, audited: which clauses each follows. Shown in ``docs/audit-results.md``.
+"""Audits of the devices that run here, shown in ``docs/audit-results.md``.
 
-``python -m v6t.tests.drivers.audits record [NAMES]`` audits in the lab what this machine has and notes the
-verdicts in ``recorded/audits.json`` (machines only where they are named), ``ask WORDS [NAMES]`` only those of
-clauses whose names hold one of the words, for example new ones; ``note NAME DIRECTORY`` does so with an audit that
-was made.
+``python -m v6t.tests.drivers.audits record [NAMES]`` audits in the lab and writes ``recorded/audits.json`` (virtual
+machines must be named). ``ask WORDS [NAMES]`` audits only clauses whose names contain one of the words.
+``note NAME DIRECTORY`` records an existing audit.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ SOFTWIRES = {"initiator_count": 16}
 
 @dataclass(frozen=True)
 class Audited:
-    """A device as one technology.
+    """Device with one technology.
 
     Attributes:
         device, plugin, params, options: of the command.
-        words: on the page.
-        more: tells two rows of one device and technology apart.
-        machine: it stands in a virtual machine, see ``v6t.tests.jool.audits``.
+        words: text of the table.
+        more: suffix of the name.
+        machine: whether it runs in a virtual machine, see ``v6t.tests.jool.audits``.
     """
 
     device: str
@@ -88,10 +87,10 @@ def load_audits() -> dict[str, Any]:
 
 
 def record_audits(names: list[str], words: str = "") -> None:
-    """Audit what is here, note it; ``words``: these clauses only, the others stay as they were noted.
+    """Audit the available devices and record the verdicts; ``words`` select clauses.
 
     Raises:
-        SystemExit: a row has another name, or was not asked.
+        SystemExit: a name is unknown, or an audit failed.
     """
     unknown = [name for name in names if name not in {row.name for row in ROWS}]
     if unknown:
@@ -112,10 +111,10 @@ def record_audits(names: list[str], words: str = "") -> None:
 
 
 def add_record(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
-    """Keep what an audit found: the content of its ``audit.json``; or add it to what is kept of the same device.
+    """Record the content of an ``audit.json``, or add it to the row's record if it is not ``whole``.
 
     Raises:
-        SystemExit: nothing is kept to which it could be added, or that is of another device.
+        SystemExit: the row has no record, or one of another device.
     """
     kept, day = load_audits(), found["made"][:10]
     made: dict[str, Any] = {

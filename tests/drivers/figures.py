@@ -13,11 +13,7 @@ ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
 
 
 def assert_timed(record: Mapping[str, Any]) -> None:
-    """Check that each direction has finite figures from at least one valid repetition.
-
-    Args:
-        record: of latency, PDV or IPDV, from ``results.json``.
-    """
+    """Check that each direction of a delay record has finite figures from a valid repetition."""
     repetitions = record["repetitions"]
     assert repetitions >= 1, record
     assert set(record["directions"]) == set(list_directions(record["direction"]))

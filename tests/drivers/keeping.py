@@ -21,10 +21,7 @@ def load_record(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def update_record(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield a file's content to be changed; write it back if ``V6T_RECORD`` is set.
-
-    Parallel tests take turns, so that none overwrites what another has just added.
-    """
+    """Yield the content of a locked file; write it back if ``V6T_RECORD`` is set."""
     if not os.environ.get("V6T_RECORD"):
         yield {}
         return

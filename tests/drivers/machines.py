@@ -1,7 +1,7 @@
-"""What is run in virtual machines only: each device as each technology, and what was seen of it there.
+"""Devices that run in virtual machines only: recorded results, by technology.
 
-Tests that boot machines call :func:`note` with the run they made: it asserts four facts, and where V6T_RECORD is
-set keeps each as it is shown, in ``recorded/machines.json``. :mod:`.matrix` writes the table.
+Tests call :func:`add_record` with their run. It checks four facts and, with V6T_RECORD, writes them to
+``recorded/machines.json``. :mod:`.matrix` renders the table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ TESTERS = {"embedded": "embedded tester", "trex": "TRex"}
 
 @dataclass(frozen=True)
 class Row:
-    """A device as one technology.
+    """Device with one technology.
 
     Attributes:
-        name: by which tests note it.
-        device: in words.
-        technology: of the plugin, or in words.
-        asked: how it would be run.
+        name: key in the record.
+        device, technology: text of the table.
+        asked: command that runs the test.
     """
 
     name: str
@@ -126,10 +125,10 @@ def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where
 
     Args:
         name: of the row.
-        run: that was carried out with the device.
-        hypervisor: what the machine is.
-        version: of the device, where it does not say it well itself.
-        where: the tester was, besides; empty: in the lab.
+        run: with the device.
+        hypervisor: its description.
+        version: of the device, if its own description is not useful.
+        where: location of the tester; empty: the lab.
     """
     (row,) = (row for row in ROWS if row.name == name)
     seen = {

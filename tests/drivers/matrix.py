@@ -1,8 +1,7 @@
-"""The matrix of testers, devices and benchmarks: the benchmarks of each cell, or why there are none.
+"""Matrix of testers, devices and benchmarks, shown in ``docs/matrix.md``.
 
-``docs/matrix.md`` shows it; ``test_matrix.py`` runs the cells and,
-where V6T_RECORD is set, notes in ``recorded/matrix.json`` which of them passed and when. What runs in virtual
-machines only is in :mod:`.machines`.
+``test_matrix.py`` runs the cells and, with V6T_RECORD, writes the dates to ``recorded/matrix.json``.
+Devices in virtual machines are in :mod:`.machines`.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ LINE_RATE = {"embedded": "1M", "trex": "3M"}
 
 @dataclass(frozen=True)
 class Row:
-    """A device as one technology.
+    """Device with one technology.
 
     Attributes:
-        device: a driver, or ``reference``.
+        device: driver, or ``reference``.
         plugin: the technology.
-        words: of both, on the page.
+        words: text of the table.
         params: of the technology.
         options: of the driver.
-        wanted: what is measured in the row.
-        cannot: why a tester cannot measure some benchmarks, by both.
-        program_of: which of NAMED its program is, where that is not called like the device.
+        wanted: benchmarks of the row.
+        cannot: why a tester does not support a benchmark, by both.
+        program_of: key of NAMED, if it is not the device.
     """
 
     device: str

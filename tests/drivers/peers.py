@@ -1,9 +1,8 @@
-"""v6t's testers and others on the same devices, in turn (A30): ``python -m v6t.tests.drivers.peers CASES ROUNDS``.
+"""Comparison of v6t's testers with siitperf and Maptperf on the same devices.
 
-siitperf and Maptperf are built outside of the tree (SIITPERF_DIR holds ``siitperf-tp``, MAPTPERF_DIR
-``maptperf-tp``) and run in the tester's namespace of the same lab, before the same device, which the same
-driver has configured: v6t's parameters are read from the very file of theirs. A round is one search by each tester; with V6T_RECORD what
-was found is added to ``recorded/peers.json``, from which ``accuracy_page.py`` makes the table.
+``python -m v6t.tests.drivers.peers CASES ROUNDS`` runs one search per tester and round. SIITPERF_DIR holds
+``siitperf-tp``, MAPTPERF_DIR ``maptperf-tp``. All testers use the same lab, device configuration and parameters.
+With V6T_RECORD, results are added to ``recorded/peers.json``, which ``accuracy_page.py`` renders.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ class Peer:
     """Another tester.
 
     Attributes:
-        name: as on the page.
+        name: text of the table.
         built: environment variable with the directory of its program.
         program: its throughput test.
-        read: makes v6t's parameters of its file.
+        read: converts its configuration file to v6t's parameters.
     """
 
     name: str
@@ -71,15 +70,15 @@ PEERS = (SIITPERF, MAPTPERF)
 
 @dataclass(frozen=True)
 class Case:
-    """A device.
+    """Device under test.
 
     Attributes:
-        words: on the page.
-        driver: that configures it.
+        words: text of the table.
+        driver: of the device.
         versions: of IP, left and right.
-        octets: the frame as v6t lists it.
+        octets: frame size as listed by v6t.
         upper_fps, resolution_fps: of the search.
-        peer: the tester it is compared with.
+        peer: the other tester.
     """
 
     words: str

@@ -1,7 +1,7 @@
-"""Planted faults: devices, and a tester, that are wrong in a way that is known, and who finds them.
+"""Planted faults: devices and a tester with known errors, and whether the testers find them.
 
-``test_planted.py`` puts each before each real tester; where V6T_RECORD is set, so often, and adds to
-``recorded/planted.json`` how often it was found. ``accuracy_page.py`` makes the table.
+``test_planted.py`` tries each fault with each tester. With V6T_RECORD (repetitions) it records the results in
+``recorded/planted.json``, which ``accuracy_page.py`` renders.
 """
 
 from __future__ import annotations
@@ -81,15 +81,15 @@ class NextPsid(CorruptedOracle):
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault, and how a tester must report it.
+    """Fault, and how a tester must report it.
 
     Attributes:
-        name: in the record.
-        words: on the page.
-        device: made of the longest frame and the technology; None: the tester is wrong.
-        found: whether a trial's verdict and result say just this; see :class:`Seen`.
-        says: what that is, on the page.
-        technology: whose traffic is sent.
+        name: key in the record.
+        words: text of the table.
+        device: makes the device from the longest frame and the technology; None: the tester is faulty.
+        found: whether a trial reports exactly this fault.
+        says: expected report, in words.
+        technology: of the traffic.
         mode, rate_fps, frames, timeout_s: of the trial.
     """
 

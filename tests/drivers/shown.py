@@ -1,7 +1,6 @@
-"""What a run that came to its end shows of the device it drove, read from what it left in its directory.
+"""Facts that a finished run shows about its device, read from the run's directory.
 
-Four facts: it was configured, its frames were right, it was measured, it was put back. Each is asserted and
-then told in words, for the pages that say what was executed.
+The device was configured, verified by frames, measured and restored. Each fact is asserted and described.
 """
 
 from __future__ import annotations
@@ -28,11 +27,6 @@ class Run:
     """Directory of a run."""
 
     def __init__(self, path: Path) -> None:
-        """Describe a run without reading it.
-
-        Args:
-            path: of the run.
-        """
         self.path = path
 
     @cached_property

@@ -1,8 +1,7 @@
-"""A real TRex with several data path cores over memif, on however few CPUs there are.
+"""A real TRex with several data path cores over memif, on any number of CPUs.
 
-TRex wants a CPU for each of its threads. Where the machine has fewer, a library that is loaded before it
-shows more than there are and lets threads share those there are: slow, and right all the same. So
-nothing here looks at times or at a trial's verdict.
+TRex needs a CPU for each thread. With fewer, a preloaded library reports more CPUs and lets threads share them.
+That is slow, so these tests ignore times and verdicts.
 """
 
 import json

@@ -137,9 +137,10 @@ def prove_translation(flags, testbed=None):
 
 
 def measure_traffic_classes(plugin, octets, *, params=None, dut, **options):
-    """Send each pair of outer and inner octets through a device; return ``{pair: (why, seen)}``.
+    """Send each pair of outer and inner octets through a device.
 
-    ``why`` is empty if every frame came back and is allowed.
+    Returns:
+        ``{pair: (reason, behaviour)}``; the reason is empty if every frame was accepted.
     """
     setup = resolve_setup(plugin=plugin, params=params or {}, dut=dut, dut_params=options)
     run, tool = setup.settings, setup.technology

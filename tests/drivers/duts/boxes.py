@@ -1,4 +1,4 @@
-"""Testbed options for the two command lines of ``fakebox``, and an sshd that starts one of them."""
+"""Testbed options for both command lines of ``fakebox``, and an sshd that starts one of them."""
 
 from __future__ import annotations
 

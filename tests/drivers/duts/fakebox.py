@@ -1,14 +1,13 @@
-"""A router's command line without a router: it configures the namespace that it runs in.
+"""Command line of a fake router that configures its namespace.
 
-``python fakebox.py ios|junos`` is what an sshd starts for a login. Neither is a copy of a vendor's: each has
-the habits that a driver meets (modes, refusals, questions, a candidate, a timer that rolls back), and
-files in ``/run/fakebox`` make it misbehave:
+An sshd starts ``python fakebox.py ios|junos`` at login. Neither copies a vendor's command line, but both have
+modes, errors, questions, a candidate configuration and a rollback timer. Files in ``/run/fakebox`` inject faults:
 
-* ``hang``, ``cut``: beginning of a line at which it never answers again, or the connection breaks;
-* ``enable``: the password that ``enable`` asks for;
-* ``minute``: seconds of a minute of its timers.
+* ``hang``, ``cut``: start of a line at which the router stops answering, or closes the connection;
+* ``enable``: the password for ``enable``;
+* ``minute``: seconds per minute of its timers.
 
-``typed`` holds every line that was typed.
+``typed`` records all typed lines.
 """
 
 from __future__ import annotations

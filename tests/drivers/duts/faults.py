@@ -1,4 +1,4 @@
-"""The fault matrix: what goes wrong, when, and how the device is found afterwards."""
+"""Fault matrix: expected state of the device by fault and phase."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A device in the field: behind a router, with a separate management link.
+"""A device behind a router, with a separate management link.
 
-    operator 10.9.9.2 -- router -- 10.8.8.2 mgmt, device, left and right -- nothing
+    operator 10.9.9.2 -- router -- 10.8.8.2 mgmt, device, left and right -- unconnected
 
-Each is a network namespace; the device has process and mount namespaces and an sshd, too. The
-operator's v6t is a process; the device's console is reached without any network.
+Each is a network namespace; the device also has process and mount namespaces and an sshd. The operator
+runs v6t; the device's console needs no network.
 """
 
 from __future__ import annotations
@@ -173,10 +173,7 @@ class Field:
 
 
 def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Wait for an event, whose duration does not matter.
-
-    To ask a device may take a dozen processes: most of the time it is left alone.
-    """
+    """Wait for a condition; polling may start many processes, so it is infrequent."""
     end = time.monotonic() + seconds
     while True:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Parts of the drivers' pages that are built from the code; the rest of each page is written by hand."""
+"""Generated parts of the drivers' pages."""
 
 from __future__ import annotations
 

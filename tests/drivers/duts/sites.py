@@ -1,6 +1,6 @@
-"""CE and PE of ipv4aas behind a real sshd each, or as two namespaces of one machine: what stands where.
+"""CE and PE of ipv4aas, each behind a real sshd, or in two namespaces of one machine.
 
-A part without machine is the reference translation, which no machine can be.
+A part without machine is the reference translation.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Place:
     """Location of a part.
 
     Attributes:
-        driver: its own.
+        driver: its name.
         machine: ``ce`` or ``pe``; empty: the reference translation.
         netns: a network namespace of the machine.
         options: of the driver.
-        virtual: what is in the machine, if it is a virtual one, whose kernel is its own.
+        virtual: recipe of a virtual machine.
     """
 
     driver: str
@@ -66,13 +66,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Site:
-    """Devices of one variant, by part.
+    """Devices of one variant.
 
     Attributes:
         variant: of the technology.
-        parts: what stands for each.
+        parts: places by part.
         params: of the technology.
-        row: of :mod:`v6t.tests.drivers.machines`, which a run of it shows; empty: of none.
+        row: of :mod:`v6t.tests.drivers.machines`; empty: none.
     """
 
     variant: str

@@ -1,4 +1,4 @@
-"""Plans without a device, and outputs that were recorded on one."""
+"""Helpers for tests of drivers: plans without a device, captured outputs, and runs."""
 
 import os
 import shutil

@@ -22,7 +22,7 @@ from .support import make_plan, run_shell
 
 @dataclass(frozen=True)
 class Built:
-    """A device of a program that was built, as one technology.
+    """Device with a built program and one technology.
 
     Attributes:
         plugin, device, options: of the command.

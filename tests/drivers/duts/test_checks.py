@@ -1,7 +1,7 @@
-"""Every check accepts what a right device prints and rejects an object that looks like it.
+"""Every check accepts the output of a correct device and rejects similar objects.
 
-Outputs are recorded where the program was at hand; those of VPP, Jool, nat46 and OpenBSD that are not under
-``captured`` follow the functions of their sources that are named here.
+Outputs were recorded from the programs. Those of VPP, Jool, nat46 and OpenBSD that are not under ``captured``
+follow the functions of their sources named here.
 """
 
 import os

@@ -1,8 +1,7 @@
-"""Faults at every step of real drivers, over real SSH, to a device behind a router.
+"""Faults at every step of real drivers, over SSH, on a device behind a router.
 
-What the device's console shows at the end is what it showed before: v6t has put it back, or the
-device's own timer, or the command that v6t names. A few cells are tried by `make test`, all by
-`make faults`, which has those of built programs, too, where a variable of ``matrix.NAMED`` or PATH names them.
+The device must be restored by v6t, by its own timer, or by the command that v6t prints. ``make test`` tries a
+few cells, ``make faults`` all, including built programs named by a variable of ``matrix.NAMED`` or in PATH.
 """
 
 import os

@@ -1,7 +1,6 @@
-"""The dead man's timer: a device that hears no more of the v6t that configured it undoes everything.
+"""Rollback timer: a device that loses contact with v6t undoes the configuration.
 
-A device behind a router; its only route is cut at the worst moments. What becomes of it is read from
-its console, which needs no network.
+The only route to the device is cut at critical moments; its state is read from its console.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ctrl-C after each single command on a device, and between the devices of a chain."""
+"""Ctrl-C after each command on a device, and between the devices of a chain."""
 
 import os
 import shutil

@@ -97,10 +97,9 @@ def test_pfctl_rejects_invalid_rule():
     ("intent", "states"), [(intents.nat44(), 2_100_000), (intents.nat64(), 1_050_000)]
 )
 def test_nat44_connection_needs_two_states(intent, states):
-    """Check that the limit of states allows two for each NAT44 connection.
+    """Check that the state limit allows two states per NAT44 connection.
 
-    pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet, whose addresses are
-    in reverse order. A packet translated by af-to is marked as generated and passes without one.
+    pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet.
     """
     text = format_ruleset(intents.with_requirements(intent, sessions=1_000_000))
     assert f"set limit states {states}\n" in text

@@ -1,7 +1,7 @@
-"""A virtual machine that v6t takes for a device of the lab: its sshd answers where the lab's would.
+"""Virtual machine that v6t uses as a lab device: its sshd answers instead of the lab's.
 
-It stands in the namespaces that v6t finds by the device's name. What is a cable there is led on to the
-machine's interface of the same side, whenever v6t plugs in another one.
+Its namespaces have the device's name. Cables in them are connected to the machine's interface of the same
+side, whenever v6t adds one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Other values for every parameter of every technology, and what they change.
+"""Alternative values for every parameter of every technology, and what they change.
 
-A parameter is either the tester's own, and a correct device emits the same frames for the same input
-whatever its value is, or a part of the device configuration (the intent), which every driver turns into
-its plan or refuses.
+A parameter either belongs to the tester, so that a correct device emits the same frames for the same input, or
+to the device configuration (the intent), which every driver must use or reject.
 """
 
 from __future__ import annotations
