@@ -342,7 +342,8 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         for each in self._list_points(point):
             at = self._vary_point(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
-            at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}")
+            message = f"{at.sizes.label} octets, {at.mode}: {words}"
+            at.runner.on_message(message)
             spec = specify_flow_search(
                 specify_search(at, at.make_conditions()), each, settings.interval_s
             )
@@ -362,7 +363,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
                 },
             )
             for benchmark in self._list_parts(point, each):
-                at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
+                at.runner.on_message(f"{message}, {benchmark.name}")
                 further.append((benchmark, each, benchmark.measure(measured).record))
         records = [record for _, record in points] + [record for *_, record in further]
         base = points[0][1].median
@@ -499,7 +500,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
             at = point.runner.vary(
                 f"{case}-", partial(hold_variables, ports=ports, addresses=addresses)
             )
-            at.runner.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
+            at.runner.on_message(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
             spec = specify_search(at, at.make_conditions(variant=f"{case}-"))
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)

@@ -117,23 +117,23 @@ def can_carry_more(spec: SelfTestSpec, capacity_fps: float, measure: Measure) ->
 
 
 def measure_plausible_capacity(
-    spec: SelfTestSpec, measure: Measure, least_fps: float, say: Callable[[str], None]
+    spec: SelfTestSpec, measure: Measure, least_fps: float, on_message: Callable[[str], None]
 ) -> TesterCapacity:
     """Measure the tester's capacity, again while the rate is below the plausible minimum.
 
     Args:
         least_fps: see :func:`find_plausible_rate`.
-        say: receives messages about repetitions and long trials.
+        on_message: receives messages about repetitions and long trials.
     """
-    capacity = measure_tester_capacity(spec, measure, say=say)
+    capacity = measure_tester_capacity(spec, measure, on_message=on_message)
     for repetition in range(1, MAX_REMEASUREMENTS + 1):
         if capacity.rate_fps >= least_fps:
             break
-        say(
+        on_message(
             f"{spec.mode}: the self-test found {capacity.rate_fps:,.0f} fps, less than the "
             f"{least_fps:,.0f} that another mode shows the tester to carry: it is repeated"
         )
-        other = measure_tester_capacity(spec, measure, repetition, say)
+        other = measure_tester_capacity(spec, measure, repetition, on_message)
         better = max(capacity, other, key=lambda capacity: capacity.rate_fps)
         capacity = replace(better, keys=capacity.keys + other.keys)
     return capacity
@@ -143,7 +143,7 @@ def measure_tester_capacity(
     spec: SelfTestSpec,
     measure: Measure,
     repetition: int = 0,
-    say: Callable[[str], None] | None = None,
+    on_message: Callable[[str], None] | None = None,
 ) -> TesterCapacity:
     """Search for the capacity of the tester; 0.0 if no rate passes.
 
@@ -175,8 +175,8 @@ def measure_tester_capacity(
     rules = spec.rules
     long = rules is not None and rules.duration_s > spec.duration_s and not any(valid)
     if rules is not None and long:
-        if say is not None:
-            say(
+        if on_message is not None:
+            on_message(
                 f"{spec.mode}: no short trial proves how long the tester sent: trials of "
                 f"{spec.confirmation_s:g} s look for its rate"
             )

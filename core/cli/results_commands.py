@@ -41,7 +41,7 @@ TOO_FEW_RUNS_MESSAGE = "a comparison needs two runs, but no later run exists her
 @directory_argument
 @json_option
 def list_command(directory: Path | None) -> CommandResult:
-    """List the runs in DIRECTORY and its campaigns, oldest first (default: .)."""
+    """List the runs in DIRECTORY (default: .) and in its campaigns, oldest first."""
     from v6t.core.runs.results import list_runs
 
     directory = directory or Path()
@@ -285,10 +285,10 @@ def trend_command(
 ) -> CommandResult:
     """Sort comparable runs by time or label, and find lasting changes in their results.
 
-    Each directory is a run, or holds some. Runs of another device, or under other
-    conditions, than the last one are left out.
-    Of several campaigns, as made or as published, runs of the same name belong together.
-    A change is reported if chance explains it once in 10,000 series at most.
+    Each DIRECTORY is a run or contains runs. Runs with another device or other conditions
+    than the last one are left out.
+    In several campaigns, runs with the same name form one series.
+    A change is reported only if it would occur by chance in at most 1 of 10,000 series.
 
     The file of -o is .html, .md or .json.
 

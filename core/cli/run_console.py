@@ -65,7 +65,7 @@ def execute_and_report(
                 write_results(run_dir, data.results)
         return _add_bottleneck(path, events, run_plan, data) if watch_device else data
 
-    return path, _measure(setup, path, measure, report, live)
+    return path, _run_and_report(setup, path, measure, report, live)
 
 
 def continue_run(path: Path, report: bool = True, live: str | None = None) -> CommandResult:
@@ -80,18 +80,18 @@ def continue_run(path: Path, report: bool = True, live: str | None = None) -> Co
             return make_run_result(make_stored_data(files), path)
         setup = make_setup(files.settings)
         setup.tester.prepare()
-        data = _measure(setup, path, partial(measure_rest, run_dir, files), report, live)
+        data = _run_and_report(setup, path, partial(measure_rest, run_dir, files), report, live)
         return make_run_result(data, path)
 
 
-def _measure(
+def _run_and_report(
     setup: RunSetup,
     path: Path,
     measure: Callable[[Listener, RunPlan], RunData],
     report: bool,
     live: str | None,
 ) -> RunData:
-    """Measure a run, show its progress, write its report and return its data."""
+    """Call ``measure`` for a run, show its progress, write its report and return its data."""
     from v6t.core.cli.progress import show_progress
     from v6t.core.runs.plan import plan
 

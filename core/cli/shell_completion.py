@@ -18,7 +18,7 @@ LIST_PARAMETERS = ("benchmarks", "suites")
 def complete_value(
     parameter: str, ctx: click.Context | None, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the completions of a parameter; the help of a broken extension is its error."""
+    """Return the completions of a parameter; an extension that cannot be loaded has its error as help."""
     before, comma, last = (
         incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
     )

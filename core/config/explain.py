@@ -159,7 +159,7 @@ def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
     If no setting, benchmark or term does, search data fields, parameters of all technologies, the
     name without its unit, table titles and terms within the name, in this order.
     """
-    known = [*list_all_settings(plugin), *_list_benchmarks(), *_list_terms()]
+    known = [*list_all_settings(plugin), *_iter_benchmark_entries(), *_iter_term_entries()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
     matches = _filter_entries(known, wanted) or _filter_entries(_list_data_fields(), wanted)
@@ -211,17 +211,17 @@ def _filter_entries(rows: Iterable[ReferenceEntry], wanted: list[str]) -> list[R
 
 def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     """List the names that can be looked up, by kind."""
-    words = list(_list_terms())
+    words = list(_iter_term_entries())
     return {
-        "benchmarks": [row.name for row in _list_benchmarks() if row.kind != TITLE_KIND],
+        "benchmarks": [row.name for row in _iter_benchmark_entries() if row.kind != TITLE_KIND],
         "words of tables and figures": [row.name for row in words if row.kind == TERM_KIND],
         "settings": list(dict.fromkeys(row.name for row in list_all_settings(plugin))),
         "error codes": [row.name for row in words if row.kind != TERM_KIND],
     }
 
 
-def _list_benchmarks() -> Iterator[ReferenceEntry]:
-    """Yield the benchmarks and the titles of their tables."""
+def _iter_benchmark_entries() -> Iterator[ReferenceEntry]:
+    """Yield an entry for each benchmark, and one for its table's title if that differs."""
     from v6t.benchmarks import registry
 
     for benchmark in registry.load_installed():
@@ -260,8 +260,8 @@ def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
         )
 
 
-def _list_terms() -> Iterator[ReferenceEntry]:
-    """Yield the terms of tables and the error codes."""
+def _iter_term_entries() -> Iterator[ReferenceEntry]:
+    """Yield an entry for each term of a table and each error code."""
     from v6t.analysis.sheet import read_terms
     from v6t.base.error_codes import ERROR_CODES
 

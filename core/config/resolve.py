@@ -32,7 +32,7 @@ from v6t.core.config.settings import (
     make_procedure_model,
 )
 from v6t.core.config.yaml_file import (
-    Source,
+    SettingsSource,
     YamlFile,
     check_name,
     check_names,
@@ -73,7 +73,7 @@ F = TypeVar("F", RunFileSettings, Testbed)
 def resolve(
     run_file: SettingsFile = None, testbed: SettingsFile = None, **options: Any
 ) -> Settings:
-    """Return the settings of a run; see :func:`resolve_setup`."""
+    """Return the settings of a run without technology, driver and tester; see :func:`resolve_setup`."""
     return resolve_setup(run_file, testbed, **options).settings
 
 
@@ -219,7 +219,9 @@ def _nest_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _read_file(model: type[F], file: SettingsFile, options: Mapping[str, Any]) -> tuple[F, Source]:
+def _read_file(
+    model: type[F], file: SettingsFile, options: Mapping[str, Any]
+) -> tuple[F, SettingsSource]:
     """Read a settings file, merge it with the options, and validate both; refuse the other kind.
 
     ``procedure`` and ``dut`` of the options are merged later: they depend on other settings.
@@ -231,12 +233,9 @@ def _read_file(model: type[F], file: SettingsFile, options: Mapping[str, Any]) -
         other, noun, hint = (Testbed, "a testbed file", "give it as --testbed FILE")
     if document is not None and data and data.keys() <= {*list_file_names(other)}:
         raise UsageError(f"{document.path} is {noun}", hint, code="wrong-kind-of-file")
-    own = {
-        name: value
-        for name, value in options.items()
-        if (name in RunFileSettings.model_fields) == (model is RunFileSettings)
-    }
-    source = Source(document, own)
+    fields = RunFileSettings.model_fields
+    own = {k: v for k, v in options.items() if (k in fields) == (model is RunFileSettings)}
+    source = SettingsSource(document, own)
     values = {name: value for name, value in data.items() if value is not None}
     if isinstance(values.get("procedure"), Mapping):
         del values["procedure"]
@@ -246,7 +245,7 @@ def _read_file(model: type[F], file: SettingsFile, options: Mapping[str, Any]) -
     return settings, source
 
 
-def _choose_tester(testbed: Testbed, source: Source) -> tuple[TesterSettings, TesterKind]:
+def _choose_tester(testbed: Testbed, source: SettingsSource) -> tuple[TesterSettings, TesterKind]:
     """Return the settings and the kind of the tester."""
     with locate_errors(source, "tester", "kind"):
         name = check_name(testbed.tester.kind, (AUTOMATIC, *TESTERS.names()), "tester")
@@ -257,7 +256,7 @@ def _choose_tester(testbed: Testbed, source: Source) -> tuple[TesterSettings, Te
 
 
 def _choose_driver(
-    testbed: Testbed, source: Source, default: str, *, swapped: bool = False
+    testbed: Testbed, source: SettingsSource, default: str, *, swapped: bool = False
 ) -> tuple[DutSettings, Driver]:
     """Return the settings and the driver of the device; options of the command line win."""
     given = source.flag_values.get("dut", {})
@@ -290,7 +289,7 @@ def _merge_params(
     benchmarks: Sequence[str],
     driver_params: Mapping[str, Any],
     run: RunFileSettings,
-    source: Source,
+    source: SettingsSource,
 ) -> tuple[dict[str, Any], PluginParams]:
     """Merge the parameters of driver, benchmarks, file and flags; return them raw and validated."""
     values = {**driver_params, **run.params}
@@ -308,7 +307,7 @@ def _merge_params(
 
 
 def _choose_sizes(
-    technology: Technology, run: RunFileSettings, source: Source
+    technology: Technology, run: RunFileSettings, source: SettingsSource
 ) -> tuple[int | str, ...]:
     """Return the frame sizes of the run or its preset; reject impossible and duplicate ones."""
     default: Sequence[int | str] = (RFC_SIZES,)
@@ -328,7 +327,7 @@ def _choose_sizes(
 
 
 def _check_line_rate(
-    testbed: Testbed, source: Source, technology: Technology, sizes: Sequence[int | str]
+    testbed: Testbed, source: SettingsSource, technology: Technology, sizes: Sequence[int | str]
 ) -> None:
     """Reject a line rate too low for one frame per second."""
     rate_bps = testbed.line_rate_bps
@@ -343,7 +342,7 @@ def _check_line_rate(
 
 
 def _merge_procedure(
-    preset: Preset, params: PluginParams, source: Source, setting_flags: Mapping[str, Any]
+    preset: Preset, params: PluginParams, source: SettingsSource, setting_flags: Mapping[str, Any]
 ) -> ProcedureSettings:
     """Merge the procedure settings of preset, technology, file and options; later ones win."""
     values = make_preset(preset)

@@ -167,7 +167,7 @@ def make_technology(
     origin: Origin = None,
     prefix: tuple[str, ...] = ("params",),
 ) -> Technology:
-    """Return a technology; reject addresses that its device cannot have."""
+    """Return a technology; reject invalid addresses, reported at the key path ``prefix`` in ``origin``."""
     technology = kind(params, links)
     with locate_errors(origin, *prefix):
         check_addresses(technology.make_dut_intent(), params)

@@ -241,8 +241,8 @@ def deep_merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dic
 
 
 @dataclass
-class Source:
-    """Settings file with the flags that override it."""
+class SettingsSource:
+    """Settings file and the flags that override it."""
 
     document: YamlFile | None = None
     flag_values: dict[str, Any] = field(default_factory=dict)  # nested as in the file
@@ -262,7 +262,7 @@ class Source:
         return "" if self.document is None else self.document.format_location(keys)
 
 
-Origin = YamlFile | Source | None  # where settings come from, to locate errors
+Origin = YamlFile | SettingsSource | None  # where settings come from, to locate errors
 
 
 def check_names(

@@ -60,7 +60,7 @@ class Migration:
         return name in self._parameters
 
     def read_string(self, name: str, default: str, target: str) -> str:
-        """Return the value of a parameter and record ``target`` as its setting."""
+        """Return the value of a parameter, or ``default``; record ``target`` as its v6t setting."""
         if name not in self._parameters:
             return default
         self._targets[name] = target
@@ -77,15 +77,15 @@ class Migration:
         """Return a parameter as a variation policy, such as ``random``."""
         return VARIATION_POLICIES[self.read_choice(name, default, target, VARIATION_POLICIES)]
 
-    def read_number(self, name: str, default: int, target: str) -> int:
-        """Return a parameter as an integer, given in decimal or hexadecimal."""
+    def read_int(self, name: str, default: int, target: str) -> int:
+        """Return a decimal or hexadecimal parameter as an integer; see :meth:`read_string`."""
         try:
             return int(self.read_string(name, str(default), target), 0)
         except ValueError as exc:
             raise self.make_error(name, "is not a number", code="not-a-number") from exc
 
     def read_address(self, name: str, version: str, default: str, target: str) -> str:
-        """Return a parameter as an address of an IP version."""
+        """Return a parameter as an address of an IP version; see :meth:`read_string`."""
         value = self.read_string(name, default, target)
         try:
             return str(IPv6Address(value) if version == "6" else IPv4Address(value))
@@ -96,7 +96,7 @@ class Migration:
     def read_params(self, table: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
         """Read technology parameters; ``table`` maps each setting to a parameter's name and default."""
         return {
-            setting: (self.read_number if isinstance(default, int) else self.read_string)(
+            setting: (self.read_int if isinstance(default, int) else self.read_string)(
                 name, default, f"params.{setting}"
             )
             for setting, (name, default) in table.items()
@@ -106,7 +106,7 @@ class Migration:
         """Return the prefix that two parameters specify by its address and its length."""
         target = f"params.{setting}"
         first = self.read_string(f"{name}-Prefix", default, target)
-        return f"{first}/{self.read_number(f'{name}-prefix-length', length, target)}"
+        return f"{first}/{self.read_int(f'{name}-prefix-length', length, target)}"
 
     def read_ports(
         self, policy: str, name: str, setting: str, low: int, high: int
@@ -120,7 +120,7 @@ class Migration:
     def read_bounds(self, name: str, target: str, low: int, high: int) -> dict[str, int]:
         """Return the smallest and the largest value of a range."""
         return {
-            end: self.read_number(f"{name}-{end}", default, f"{target}.{end}")
+            end: self.read_int(f"{name}-{end}", default, f"{target}.{end}")
             for end, default in (("min", low), ("max", high))
         }
 
@@ -135,9 +135,9 @@ class Migration:
         return ["bidirectional"] if all(loaded) else ["forward" if loaded[0] else "reverse"]
 
     def read_mac_addresses(
-        self, tester: str, device: str, letters: str = "LR"
+        self, tester_name: str, device_name: str, side_letters: str = "LR"
     ) -> dict[str, dict[str, str]]:
-        """Return the MAC addresses by side and end; ``{}`` in the names stands for the side's letter."""
+        """Return the MAC addresses by side and end; ``{}`` in a name is replaced by the side's letter."""
         return {
             side: {
                 end: self.read_string(
@@ -145,9 +145,9 @@ class Migration:
                     f"02:00:00:00:0{number}:0{last}",
                     f"testbed: links.{side}.{end}",
                 )
-                for end, name, last in (("tester_mac", tester, 2), ("dut_mac", device, 1))
+                for end, name, last in (("tester_mac", tester_name, 2), ("dut_mac", device_name, 1))
             }
-            for number, (side, letter) in enumerate(zip(("left", "right"), letters, strict=True), 1)
+            for number, side, letter in zip((1, 2), ("left", "right"), side_letters, strict=True)
         }
 
     def check_host_range(self, side: str, low: int, high: int) -> None:
@@ -159,7 +159,7 @@ class Migration:
     def check_single_network(self, problem: str) -> None:
         """Raise UsageError with this problem if a side has several networks."""
         for name in ("Num-L-Nets", "Num-R-Nets"):
-            if self.read_number(name, 1, NOT_USED) > 1:
+            if self.read_int(name, 1, NOT_USED) > 1:
                 hint = "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
                 raise self.make_error(name, problem, hint)
 

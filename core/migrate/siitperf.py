@@ -63,15 +63,15 @@ def read_siitperf(path: Path) -> Migration:
     kind = source.read_choice("Stateful", "0", NOT_USED, ("0", "1", "2"))
     left = source.read_choice("IP-L-Vers", "6", "plugin", ("4", "6"))
     right = source.read_choice("IP-R-Vers", "4", "plugin", ("4", "6"))
-    letters, versions = "LR", (left, right)
+    side_letters, versions = "LR", (left, right)
     if kind == "2":  # the Initiator is on the right: read as if it was on the left
         source.rename_parameters(_swap_sides)
-        letters, versions = "RL", (right, left)
+        side_letters, versions = "RL", (right, left)
     source.run = (_read_stateless if kind == "0" else _read_stateful)(source, versions)
     source.run |= {"preset": "rfc", "modes": source.read_modes("Forward", "Reverse")}
     source.testbed = {
         "tester": {"kind": "trex"},
-        "links": source.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", letters),
+        "links": source.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", side_letters),
         **({"initiator": "right"} if kind == "2" else {}),
         "line_rate": "10G",
         **source.testbed,
@@ -155,10 +155,10 @@ def _read_hosts(
     siitperf replaces the same 16 bits in both forms of an address.
     """
     policy = source.read_policy(f"IP-{side}-var", f"params.{name}.policy")
-    low = source.read_number(f"IP-{side}-min", 0, f"params.{name}.first")
-    high = source.read_number(f"IP-{side}-max", 0, f"params.{name}.last")
-    offset4 = source.read_number(f"IPv4-{side}-offset", 2, "params.eam")
-    offset6 = source.read_number(f"IPv6-{side}-offset", 14, "params.eam")
+    low = source.read_int(f"IP-{side}-min", 0, f"params.{name}.first")
+    high = source.read_int(f"IP-{side}-max", 0, f"params.{name}.last")
+    offset4 = source.read_int(f"IPv4-{side}-offset", 2, "params.eam")
+    offset6 = source.read_int(f"IPv6-{side}-offset", 14, "params.eam")
     if policy == "fixed":
         return {"first": ipv4}, {"ipv4": f"{ipv4}/32", "ipv6": f"{ipv6}/128"}
     source.check_host_range(side, low, high)
@@ -196,7 +196,7 @@ def _read_router(source: Migration, version: str) -> dict[str, Any]:
         )
         policy = source.read_policy(f"IP-{letter}-var", f"{target}.policy")
         varying: dict[str, Any] = source.read_bounds(f"IP-{letter}", target, low, high)
-        varying["offset"] = source.read_number(
+        varying["offset"] = source.read_int(
             f"IPv{version}-{letter}-offset", octet, f"{target}.offset"
         )
         params[f"{side}_hosts"] = {"policy": policy, **({} if policy == "fixed" else varying)}
@@ -343,9 +343,9 @@ def _read_host_range(
     """Return the first value, count and offset of a side's varying 16 bits; None, 1 if fixed."""
     target = f"params.{name}_count"
     policy = source.read_policy(f"IP-{side}-var", target)
-    low, high = (source.read_number(f"IP-{side}-{end}", 0, target) for end in ("min", "max"))
+    low, high = (source.read_int(f"IP-{side}-{end}", 0, target) for end in ("min", "max"))
     last = LAST_16_BITS_OFFSET[version]
-    octet = source.read_number(f"IPv{version}-{side}-offset", last, target)
+    octet = source.read_int(f"IPv{version}-{side}-offset", last, target)
     if policy == "fixed":
         return None, 1, last
     source.check_host_range(side, low, high)

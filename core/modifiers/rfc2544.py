@@ -23,7 +23,7 @@ ROUTE_INTERVAL_S = 30.0  # between two route updates (RFC 2544, appendix C.2.3)
 
 
 class Broadcast(Modifier):
-    """Makes every hundredth frame a broadcast that the device must drop (section 11.1)."""
+    """Modifier that makes every hundredth frame a broadcast that the device must drop (section 11.1)."""
 
     name = "broadcast"
     source = "RFC 2544 section 11.1"
@@ -48,7 +48,7 @@ class Broadcast(Modifier):
 
 
 class Management(Modifier):
-    """Reads the configuration of the device every second over the driver's connection (section 11.2)."""
+    """Modifier that reads the device's configuration every second through the driver (section 11.2)."""
 
     name = "management"
     source = "RFC 2544 section 11.2"
@@ -75,7 +75,7 @@ class Management(Modifier):
 
 
 class Snmp(Management):
-    """Queries the forwarding state of the device by SNMP every second (section 11.2)."""
+    """Modifier that queries the forwarding state of the device by SNMP every second (section 11.2)."""
 
     name = "snmp"
     requirements = DeviceRequirements(snmp_agent=True)
@@ -89,7 +89,7 @@ class Snmp(Management):
 
 
 class Routing(Modifier):
-    """Updates a route that no test frame takes every 30 seconds (section 11.3)."""
+    """Modifier that updates a route every 30 s; no test frame takes the route (section 11.3)."""
 
     name = "routing"
     source = "RFC 2544 section 11.3"
@@ -108,7 +108,7 @@ class Routing(Modifier):
 
 
 class Bgp(Routing):
-    """Updates a route with BGP messages of a speaker that the driver starts (section 11.3)."""
+    """Modifier that updates a route by BGP, with a speaker started by the driver (section 11.3)."""
 
     name = "bgp"
     requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)
@@ -120,7 +120,7 @@ class Bgp(Routing):
 
 
 class OneFilter(Modifier):
-    """Configures one filter per direction and IP version, for the test traffic (section 11.4)."""
+    """Modifier that adds a filter per direction and IP version for the test traffic (section 11.4)."""
 
     name = "filters-1"
     source = "RFC 2544 section 11.4, RFC 5180 section 6.2.2"
@@ -133,7 +133,7 @@ class OneFilter(Modifier):
 
 
 class ManyFilters(OneFilter):
-    """Configures 25 filters per direction, one of which accepts the test traffic (section 11.4)."""
+    """Modifier that adds 25 filters per direction; one accepts the test traffic (section 11.4)."""
 
     name = "filters-25"
     requirements = DeviceRequirements(filters=25)

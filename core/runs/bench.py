@@ -214,7 +214,7 @@ class Bench:
             and setup.has_driver
             and not self._loopback
         ):
-            modifier, session = setup.modifier, self._driver_session
+            modifier, session = setup.modifier, self._require_session()
             measure = partial(modifier.measure, measure=measure, session=session)
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])
 
@@ -224,7 +224,7 @@ class Bench:
         if not self._loopback and self._setup.has_driver and self._setup.has_live_change:
             for action in ACTIONS:
                 if name == name_change_hook(action):
-                    device = self._driver_session
+                    device = self._require_session()
                     return (
                         partial(device.prepare_reconfiguration, action),
                         partial(device.reconfigure, action),
@@ -252,14 +252,13 @@ class Bench:
 
     @property
     def session(self) -> DeviceSession | None:
-        """Session with the device; None without a device driver or an open tester."""
+        """Session with the device; None if there is no device driver or no open tester."""
         if self._device is not None or self._tester is None:
             return self._device
         return self._tester.device_session()
 
-    @property
-    def _driver_session(self) -> DeviceSession:
-        """Session with the device; raises DutError without a device driver or an open tester."""
+    def _require_session(self) -> DeviceSession:
+        """Return the session with the device; raise DutError without a device driver or an open tester."""
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session

@@ -34,7 +34,7 @@ MANUAL_DEVICE_TEXT = "configured by you, not by v6t (dut.driver names a driver)"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Result of one check; ``missing`` means that the lab or the tester cannot work."""
+    """Result of one check; its state ``missing`` means that the lab or the tester cannot work."""
 
     what: str  # checked part of the machine or testbed
     state: CheckState

@@ -321,6 +321,6 @@ def log_run(listener: Listener, directory: Path) -> Iterator[CompositeListener]:
 
 @contextlib.contextmanager
 def open_log(directory: Path | None) -> Iterator[None]:
-    """Append log messages to the log file in a directory, if any, while the context is open."""
+    """Context manager that also writes log messages to the log file in ``directory``, if given."""
     with LogFile(directory).append_log() if directory is not None else contextlib.nullcontext():
         yield

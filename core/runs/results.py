@@ -174,9 +174,9 @@ def _rank_completeness(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
 
 
 def _add_limit_columns(rows: Iterable[CsvRow], record: Record) -> Iterator[CsvRow]:
-    """Add a column for limits of tester or medium, and the median rate if there is one.
+    """Yield the rows with a column ``Limited`` and, if there is one, the median rate.
 
-    Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
+    Rates beyond the self-test count as limited, because the tester itself may lose or delay frames.
     """
     beyond = record.above_usable
     rates = record.as_rate_record

@@ -178,9 +178,9 @@ def format_json(value: Any) -> str:
     return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
-def compute_digest(octets: bytes) -> str:
-    """Return the SHA-256 of a file's content in hexadecimal."""
-    return hashlib.sha256(octets).hexdigest()
+def compute_digest(content: bytes) -> str:
+    """Return the SHA-256 digest of the content in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def read_optional_json(path: Path) -> Any:
@@ -259,7 +259,7 @@ def resolve_run_path(path: Path | None) -> Path:
 
 
 def find_latest_runs(count: int) -> list[Path]:
-    """Return the paths of the last changed runs, in order of their changes."""
+    """Return the paths of the ``count`` most recently changed runs, the most recent one last."""
     places = [*Path("runs").glob("*"), *Path().glob("*")]
     runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_find_last_change)
     if len(runs) < count:

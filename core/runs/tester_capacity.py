@@ -92,7 +92,7 @@ def make_capacity_spec(
 
 
 def make_tcp_capacity_spec(run: Settings, sizes: Sizes, media_cps: float) -> SelfTestSpec:
-    """Return the specification of the self-test that opens TCP connections."""
+    """Return the specification of the TCP self-test; ``media_cps``: rate of the medium [connections/s]."""
     spec = make_capacity_spec(run, sizes, "forward", media_cps, opens_connections=True)
     return replace(spec, duration_s=max(MIN_OPENING_TRIAL_S, spec.duration_s))
 

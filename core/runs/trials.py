@@ -256,7 +256,8 @@ class MeasuredPoint:
         """Prepare a point; nothing is measured yet."""
         self.executor = executor
         self.sizes = sizes
-        self.test = replace(test, on_message=lambda text: self.say(f"{sizes.label} octets, {text}"))
+        label = f"{sizes.label} octets"
+        self.test = replace(test, on_message=lambda text: self.on_message(f"{label}, {text}"))
 
     @cached_property
     def capacity(self) -> tuple[TesterCapacity, str]:
@@ -313,7 +314,7 @@ class MeasuredPoint:
         else:
             self.executor.events.on_step_end(progress)
 
-    def say(self, text: str) -> None:
+    def on_message(self, text: str) -> None:
         """Pass a message to the listeners."""
         self.executor.events.on_message(text)
 
