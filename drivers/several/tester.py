@@ -97,9 +97,9 @@ class SeveralTesters:
         disturbed = [r.is_disturbed for r in results.values() if r.faults]
         return TrialResult(
             {
-                way: merge_directions([r.directions[way] for r in results.values()])
-                for way in DIRECTIONS
-                if all(way in r.directions for r in results.values())
+                direction: merge_directions([r.directions[direction] for r in results.values()])
+                for direction in DIRECTIONS
+                if all(direction in r.directions for r in results.values())
             },
             faults + fault,
             min(r.started for r in results.values()),
@@ -161,7 +161,7 @@ class SeveralTesters:
                 split = partial(divide_enumeration, count=division, part=part, parts=parts)
             elif division == "flows":
                 split = partial(divide_streams, part=part, parts=parts)
-            own = {way: split(streams) for way, streams in self._streams.items()}
+            own = {direction: split(streams) for direction, streams in self._streams.items()}
             self._members[name].load(own, oracle)
 
         self._run_all(load)
@@ -173,7 +173,7 @@ class SeveralTesters:
         return {name: share for name, share in shares if share is not None}
 
     def _run_phase(self, phase: str, trial: Trial, connections: Connections) -> PhaseCounts:
-        """Run a phase on all members, or of TCP connections on the first."""
+        """Run a phase on all members; a phase of TCP connections runs only on the first."""
         if connections.tcp is not None:
             return self._run(
                 self._first, lambda name: getattr(self._members[name], phase)(trial, connections)
@@ -250,8 +250,8 @@ class SeveralTesters:
 def _describe_share(result: TrialResult) -> dict[str, Any]:
     """Return the figures of one tester, and how many frames it lost in each direction."""
     lost = {
-        way: counted.count_frames("required") - counted.count_frames("received")
-        for way, counted in result.directions.items()
+        direction: counted.count_frames("required") - counted.count_frames("received")
+        for direction, counted in result.directions.items()
     }
     return {**result.tester, "lost": lost}
 

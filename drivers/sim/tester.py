@@ -109,18 +109,17 @@ class SimTester:
             device = None if self._loopback else Device(self.options, 1, chance, False)
             directions["forward"] = self._simulate_answers(trial, trial.queries, device)
         else:
-            ways = [way for way in DIRECTIONS if way in list_directions(trial.mode)]
+            loaded = [d for d in DIRECTIONS if d in list_directions(trial.mode)]
             repetition = "/".join(trial.key.split("/")[:4])
             mode = random.Random(f"{self._seed}/slow/{repetition}")  # noqa: S311
             slow = mode.random() < self.options.slow_probability
-            if any(way not in self._streams for way in ways):
-                raise TesterError(
-                    f"no streams are loaded for a {trial.mode} trial", code="not-loaded"
-                )
-            for way in ways:
-                reached = self._spread.get(way, 1.0)
-                device = Device(self.options, len(ways), chance, slow, reached)
-                directions[way] = self._simulate(way, trial, device)
+            if any(direction not in self._streams for direction in loaded):
+                problem = f"no streams are loaded for a {trial.mode} trial"
+                raise TesterError(problem, code="not-loaded")
+            for direction in loaded:
+                reached = self._spread.get(direction, 1.0)
+                device = Device(self.options, len(loaded), chance, slow, reached)
+                directions[direction] = self._simulate(direction, trial, device)
             self.table.refresh()
         self.wait(max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s)
         return TrialResult(directions, started=started, tester={"virtual_time_s": self.clock_s})
@@ -213,9 +212,10 @@ class SimTester:
         return sending_s
 
     def _count_connections(
-        self, way: Direction, count: int, back: int, sending_s: float
+        self, direction: Direction, count: int, back: int, sending_s: float
     ) -> DirectionResult:
-        name = next(s.name for s in self._streams[way].streams if s.role.value == "foreground")
+        streams = self._streams[direction].streams
+        name = next(s.name for s in streams if s.role.value == "foreground")
         counted = ClassCount("foreground", count, count, back)
         checked = min(1000, back)
         return DirectionResult({name: counted}, sending_s, checked=checked, matched=checked)
@@ -249,19 +249,20 @@ class SimTester:
             ),
         )
 
-    def _simulate(self, way: Direction, trial: Trial, device: Device) -> DirectionResult:
+    def _simulate(self, direction: Direction, trial: Trial, device: Device) -> DirectionResult:
         """Simulate a trial in one direction."""
         o = self.options
         noisy = self._loopback and 0 <= self._trials - o.noisy_at < o.noisy_trials
         own_fps = o.tester_fps / 100 if noisy and o.noisy_at else o.tester_fps
-        loss = _Loss(0) if self._loopback else self._simulate_loss(way, trial, device)
-        if way == "reverse" and not self._loopback and trial.connections and self._connections:
+        loss = _Loss(0) if self._loopback else self._simulate_loss(direction, trial, device)
+        established = self._connections if trial.connections and not self._loopback else 0
+        if direction == "reverse" and established:
             # forward, the device makes the connection again
-            gone = 1 - min(1.0, self.table.count_alive() / self._connections)
+            gone = 1 - min(1.0, self.table.count_alive() / established)
             if gone:
                 dead = max(loss.frames, math.ceil(trial.frames * gone))
                 loss = _Loss(dead, 0.0, trial.total_duration_s, loss.gap_s)
-        streams = self._streams[way].streams
+        streams = self._streams[direction].streams
         weights = [s.weight for s in streams]
         required = count_frames(weights, trial.frames)
         if trial.flow_starts is not None:
@@ -304,7 +305,7 @@ class SimTester:
             timeline=_make_timeline(trial, returned, returned - back, loss),
         )
 
-    def _simulate_loss(self, way: str, trial: Trial, device: Device) -> _Loss:
+    def _simulate_loss(self, direction: str, trial: Trial, device: Device) -> _Loss:
         """Compute the number of frames that the device loses, and the times of the losses."""
         o, event = self.options, trial.device_event
         full = trial.first_segment_frames
@@ -322,7 +323,7 @@ class SimTester:
             away_s = o.reset_s if resets else o.reconfigure_s
             if away_s:
                 until = min(event.at_s + away_s, trial.duration_s)
-                if resets and trial.connections is not None and trial.mode == way == "reverse":
+                if resets and trial.connections and trial.mode == direction == "reverse":
                     # nothing but frames from inside makes a lost connection again
                     until = until if o.reset_keeps else trial.duration_s
                 gap = until - event.at_s

@@ -206,14 +206,15 @@ def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: floa
     if not stats.ended:
         faults.append("TRex was still sending long after the trial's end and was stopped")
     for load in loads:
-        way = load.direction
-        tx, rx = stats.ports[load.tx_port], stats.ports[load.rx_port]
+        direction, tx, rx = load.direction, stats.ports[load.tx_port], stats.ports[load.rx_port]
         if tx.sent != load.frames:
-            faults.append(f"{way}: TRex sent {tx.sent} frames instead of {load.frames}")
+            faults.append(f"{direction}: TRex sent {tx.sent} frames instead of {load.frames}")
         if tx.output_errors:
-            faults.append(f"{way}: {tx.output_errors} errors at TRex's transmit port")
+            faults.append(f"{direction}: {tx.output_errors} errors at TRex's transmit port")
         if rx.input_errors:
-            faults.append(f"{way}: TRex's receive port dropped {rx.input_errors} frames (ierrors)")
+            faults.append(
+                f"{direction}: TRex's receive port dropped {rx.input_errors} frames (ierrors)"
+            )
     faults += stats.port_faults
     if stats.dropped_frames:
         faults.append(f"TRex dropped {stats.dropped_frames} frames before its transmit queue")
