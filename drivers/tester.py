@@ -76,7 +76,7 @@ class Tester(Protocol):
         """Run one trial with the loaded streams and wait for its end."""
 
     def device_state(self) -> StateDevice | None:
-        """Return access to the state table of a device that the tester set up, or None."""
+        """Return the device that the tester set up, to read and flush its state table; None without one."""
 
     def device_session(self) -> DeviceSession | None:
         """Return the session with a driven device that the tester set up, or None."""
@@ -147,8 +147,8 @@ class StatefulTester(Tester, Protocol):
     *Phase 2*, :meth:`Tester.measure` of a trial with ``connections``: the Initiator sends frame
     ``n mod count`` of its stream as n-th foreground frame. The Responder's n-th foreground frame is its
     template with a learned row, source and destination swapped (:class:`v6t.drivers.oracle.replay.Replay`);
-    :class:`v6t.drivers.oracle.replay.Order` with ``connections.entries`` and ``connections.reading`` tells
-    which row. The oracle is that of :func:`v6t.drivers.oracle.connection_oracle.make_connection_oracle`.
+    :class:`v6t.drivers.oracle.replay.ConnectionOrder` tells which row, by ``connections.entries`` and
+    ``.reading``. The oracle is that of :func:`v6t.drivers.oracle.connection_oracle.make_connection_oracle`.
 
     *TCP*, of testers with the capability ``tcp``, where ``connections.tcp`` is given: phase 1 opens
     connection k from the four-tuple of frame k and counts those that are open on both sides; the validation

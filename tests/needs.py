@@ -6,10 +6,10 @@ import os
 from typing import TypeVar
 
 import pytest
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 
 T = TypeVar("T")
-LAB, _WHY = available()
+LAB, _WHY = check_availability()
 needs_lab = pytest.mark.skipif(not LAB, reason=f"needs a lab: {_WHY}")
 
 TREX_DIR = os.environ.get("TREX_DIR", "")

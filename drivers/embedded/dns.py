@@ -54,9 +54,9 @@ class DnsAuthority(ServerPort):
         super().__init__(**port)
 
     def arm(self, *, own_share: float, cached: int) -> None:
-        """Begin a trial; see :class:`Authority` for the answers."""
+        """Prepare for a trial; see :class:`Authority` for the answers."""
         self._drain_all()
-        self._begin()
+        self._reset_counters()
         self._authority.native_share, self._authority.cached = own_share, cached
         self.reset_counts()
 
@@ -88,14 +88,14 @@ class DnsAuthority(ServerPort):
 
 @dataclass(frozen=True)
 class QueryNames:
-    """Numbers of the names that the queries of a trial ask for."""
+    """Indexes of the names that the queries of a trial ask for."""
 
-    base: int  # Number of the first new name
+    base: int  # Index of the first new name
     cached: float = 0.0  # Share of the queries for names in the cache
     known: int = 0  # Names in the cache; 0: no query is for them
 
-    def compute_numbers(self, queries: I64) -> I64:
-        """Return the number of the name of each query."""
+    def compute_name_indexes(self, queries: I64) -> I64:
+        """Return, for each query, the index of the name that it asks for."""
         if not self.known:
             return self.base + queries
         before = np.floor(queries * self.cached).astype(np.int64)
@@ -109,7 +109,7 @@ class QueryNames:
 
 
 class DnsClient(ClientPort):
-    """Worker that sends queries and judges the answers; ``header`` is the frame before a question."""
+    """Worker that sends queries and judges the answers; ``header`` precedes the DNS message in a frame."""
 
     def __init__(self, layout: DnsLayout, zone: Zone, header: bytes, **port: Any) -> None:
         self._layout = layout
@@ -141,7 +141,7 @@ class DnsClient(ClientPort):
             Counts, ``reasons``, the first ``wrong`` answer, times, and health of the port.
         """
         self._drain_all()
-        self._begin()
+        self._reset_counters()
         self._expect(pace.frames, names, own_share, timeout_s)
         lateness = self._send_all(pace, start)
         ended = time.monotonic()
@@ -196,7 +196,7 @@ class DnsClient(ClientPort):
         """Write the frames of queries."""
         low, ports = self._ports
         rows[:] = self._template
-        addresses = self._zone.list_addresses(self._names.compute_numbers(queries))
+        addresses = self._zone.list_addresses(self._names.compute_name_indexes(queries))
         write_questions(rows[:, self._layout.dns_offset :], queries // ports & 0xFFFF, addresses)
         header = view(rows, UDP, self._layout.udp_offset)
         header["sport"], header["dport"] = low + queries % ports, DNS_PORT
@@ -218,7 +218,7 @@ class DnsClient(ClientPort):
             frames, times, queries = frames[ours], times[ours], queries[ours]
         if not len(queries):
             return
-        addresses = self._zone.list_addresses(self._names.compute_numbers(queries))
+        addresses = self._zone.list_addresses(self._names.compute_name_indexes(queries))
         expected = self._zone.list_expected_records(addresses, self._own_share)
         judged = messages.judge_answers(frames[:, at:], addresses, expected)
         for row, reason in judged.reasons.items():

@@ -74,7 +74,7 @@ class Embedded(TesterKind):
             )
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
-        can, how = privilege.available()
+        can, how = privilege.check_availability()
         if can:
             yield "embedded lab", "ok", f"network namespaces as {how}"
         else:

@@ -38,7 +38,7 @@ class HostPort(ABC):
     ) -> None:
         self._rx = RxRing(interface, frame_octets)
         self._hosts = None if hosts is None else Hosts(**hosts)
-        self._begin()
+        self._reset_counters()
 
     def idle(self, pipe: Connection) -> None:
         serve_rings(pipe, [self._rx], self._drain, 200)
@@ -48,7 +48,7 @@ class HostPort(ABC):
         for frame in () if self._hosts is None else self._hosts.make_introductions():
             self._rx.send(frame)
 
-    def _begin(self) -> None:
+    def _reset_counters(self) -> None:
         """Reset the counters for a trial."""
         self._control = self._answered = 0
         self._rx.drops()
@@ -100,8 +100,8 @@ class ExchangePort(HostPort):
         self._tx = TxRing(interface, frame_octets)
         super().__init__(interface, frame_octets, hosts)
 
-    def _begin(self) -> None:
-        super()._begin()
+    def _reset_counters(self) -> None:
+        super()._reset_counters()
         self._unsent_before = self._tx.unsent()
 
     def _read_health(self) -> dict[str, int]:
@@ -109,7 +109,7 @@ class ExchangePort(HostPort):
         return {**self._read_losses(), "unsent": unsent, "control": self._control}
 
     def _drain_all(self) -> None:
-        """Drain until the ring is empty; one reading ends at the end of the ring."""
+        """Drain until the ring is empty; one read is not enough because it stops at the ring's end."""
         for _ in range(MAX_LOOKS):
             if not self._drain():
                 break

@@ -18,7 +18,7 @@ from v6t.drivers.oracle.connection_oracle import (
     make_connection_source,
 )
 from v6t.drivers.oracle.replay import FrameSource
-from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_repeated
+from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_duplicates
 from v6t.packets import trailer
 from v6t.packets.direction import Direction
 from v6t.packets.walker import locate_endpoints
@@ -90,7 +90,7 @@ class ReceiverConnections:
             return {}
         if self._inside[0] != table.count:  # counted once for each number of connections
             self._inside = table.count, count_inside_endpoints(self._initial, table.count)
-        return {**describe_repeated(table), "inside_endpoints": self._inside[1]}
+        return {**describe_duplicates(table), "inside_endpoints": self._inside[1]}
 
 
 @dataclass
@@ -162,8 +162,8 @@ class Receiver(HostPort):
         self._ids = np.zeros(1 << 16, dtype=bool)
         super().__init__(interface, frame_octets, hosts)
 
-    def _begin(self) -> None:
-        super()._begin()
+    def _reset_counters(self) -> None:
+        super()._reset_counters()
         self._stale = self._misnumbered = 0
         self._last_ns: int | None = None
         self._longest_gap_ns = 0
@@ -191,11 +191,11 @@ class Receiver(HostPort):
         table: TableLocation | None = None,
         learn: bool = False,
     ) -> None:
-        """Begin a trial with ``required`` frames by stream name; phase 1 (``learn``) fills the table."""
+        """Prepare for a trial with ``required`` frames by stream; phase 1 (``learn``) fills the table."""
         if self._streams is None:
             raise ValueError("nothing is loaded")
         self._drain()
-        self._begin()
+        self._reset_counters()
         self._nonce = nonce
         self._delay_stride = max(1, -(-timed.trial.frames // MAX_DELAYS))
         limit = timed.trial.frame_timeout_s
@@ -295,7 +295,7 @@ class Receiver(HostPort):
             known |= mine
             if not tally.is_negative:
                 first = int(mine.argmax())
-                self._arrivals.add(
+                self._arrivals.add_batch(
                     times[mine], place, int(marks.seq[first]), int(marks.time_ns[first])
                 )
             if self._connections.learning:

@@ -25,7 +25,7 @@ from v6t.drivers.embedded.tcp_ends import (
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableLocation, find_foreground
-from v6t.drivers.oracle.state_table import MemoryFile, describe_repeated
+from v6t.drivers.oracle.state_table import MemoryFile, describe_duplicates
 from v6t.drivers.tester import PhaseCounts
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
@@ -74,7 +74,7 @@ class TcpExchange:
         self._server.ask("arm", path=path, table=table, nonce=nonce, tcp=tcp)
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
         phase = self._run("open", count, asked.rate_fps, tcp.max_wait_s)
-        return replace(phase, **describe_repeated(table.map()))
+        return replace(phase, **describe_duplicates(table.map()))
 
     def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """Ask for an object in each established connection."""

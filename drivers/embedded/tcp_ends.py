@@ -154,9 +154,9 @@ class TcpEnd(ExchangePort):
         return self._layout.recognizes(frames) if self._count else np.zeros(len(frames), bool)
 
     def _begin_trial(self, path: str, count: int, nonce: int, tcp: Tcp) -> None:
-        """Begin a trial; its nonce is part of all timestamps and initial sequence numbers."""
+        """Prepare for a trial; its nonce is part of all timestamps and initial sequence numbers."""
         self._drain_all()
-        self._begin()
+        self._reset_counters()
         self._states = ConnectionStates.open_file(path, count)
         self._count = count
         self._turn = np.uint32(nonce * _TRIAL_STEP & 0xFFFFFFFF)
@@ -505,7 +505,7 @@ class TcpServer(ServerPort, TcpEnd):
         self._layout = TcpLayout(np.frombuffer(frame, np.uint8))
 
     def arm(self, *, path: str, table: TableLocation, nonce: int, tcp: Tcp) -> None:
-        """Begin a trial; write the four-tuples behind the device into a table."""
+        """Prepare for a trial, whose four-tuples behind the device are written into ``table``."""
         self._begin_trial(path, table.count, nonce, tcp)
         self._table = table.map()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.delays import compute_ipdv, make_distribution
+from v6t.packets.arrays import I64
 from v6t.profiles.compiler.schedule import find_positions, list_classes_with_index
 from v6t.trials.delays import Distribution
 from v6t.trials.timeline import Timeline, choose_slot_s
@@ -28,7 +29,7 @@ def select_started(
     return sent
 
 
-def compute_due_s(trial: Trial, places: NDArray[np.int64]) -> NDArray[np.float64]:
+def compute_due_s(trial: Trial, places: I64) -> NDArray[np.float64]:
     """Return the times after the direction's first frame at which frames are due [s]."""
     due: NDArray[np.float64] = places / trial.rate_fps
     if trial.second_segment is not None:
@@ -93,7 +94,7 @@ class ClassDelays:
     def __init__(
         self,
         required: int,
-        tagged: NDArray[np.int64] | None,
+        tagged: I64 | None,
         ordered: bool,
         unsent: NDArray[np.bool_] | None = None,
     ) -> None:
@@ -105,13 +106,13 @@ class ClassDelays:
             self._tagged = np.zeros(required, dtype=bool)
             self._tagged[tagged] = True
         self._ordered = ordered
-        self._waiting: list[NDArray[np.int64]] = []
+        self._waiting: list[I64] = []
         self._waiting_count = 0
         self._folded = Distribution.merge([])
-        self._seq: list[NDArray[np.int64]] = []
-        self._delays: list[NDArray[np.int64]] = []
+        self._seq: list[I64] = []
+        self._delays: list[I64] = []
 
-    def add(self, seq: NDArray[np.int64], delays_ns: NDArray[np.int64]) -> None:
+    def add(self, seq: I64, delays_ns: I64) -> None:
         """Add frames that arrived in time, each for the first time."""
         if self._ordered:
             self._seq.append(seq)
@@ -157,18 +158,18 @@ class Arrivals:
         self._began_ns: int | None = None
         self._counts = np.zeros(self._last + 1, dtype=np.int64)
 
-    def add(self, times_ns: NDArray[np.int64], number: int, seq: int, sent_ns: int) -> None:
-        """Add a batch's arrival times; class, sequence number and sending time are of one frame."""
+    def add_batch(self, arrivals_ns: I64, class_number: int, seq: int, sent_ns: int) -> None:
+        """Count the frames of a batch; ``seq`` and ``sent_ns`` are those of one frame in it."""
         if self._began_ns is None:
-            due = float(self._timed.compute_due_s(number, np.array([seq]))[0])
+            due = float(self._timed.compute_due_s(class_number, np.array([seq]))[0])
             self._began_ns = sent_ns - round(due * 1e9)
         slot_ns = round(self._slot_s * 1e9)
-        ends = (int(times_ns[0]) - self._began_ns, int(times_ns[-1]) - self._began_ns)
+        ends = (int(arrivals_ns[0]) - self._began_ns, int(arrivals_ns[-1]) - self._began_ns)
         first, last = (min(self._last, max(0, since // slot_ns)) for since in ends)
         if first == last:  # nearly always: a batch is short
-            self._counts[first] += len(times_ns)
+            self._counts[first] += len(arrivals_ns)
             return
-        slots = np.clip((times_ns - self._began_ns) // slot_ns, 0, self._last)
+        slots = np.clip((arrivals_ns - self._began_ns) // slot_ns, 0, self._last)
         self._counts += np.bincount(slots, minlength=len(self._counts))
 
     def make_timeline(self, lost_s: NDArray[np.float64]) -> Timeline | None:

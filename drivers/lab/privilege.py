@@ -64,7 +64,7 @@ def find_problem() -> EnvironmentLacking | None:
     return EnvironmentLacking(problem, hint, code="missing-permission")
 
 
-def available() -> tuple[bool, str]:
+def check_availability() -> tuple[bool, str]:
     """Return whether :func:`acquire` would succeed, and how or why not."""
     if (problem := find_problem()) is not None:
         return False, f"{problem.message}; {problem.hint}"

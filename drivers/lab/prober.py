@@ -29,7 +29,7 @@ class ProberRole:
         self._hosts = {s: Hosts(**fields) for s, fields in hosts.items() if fields is not None}
 
     def idle(self, pipe: Connection) -> None:
-        serve_rings(pipe, self._rings.values(), self._take)
+        serve_rings(pipe, self._rings.values(), self._take_frames)
 
     def introduce_hosts(self) -> None:
         """Have the device learn the hosts before it needs them."""
@@ -41,7 +41,7 @@ class ProberRole:
         self, frames: Sequence[tuple[str, bytes]], wait_s: float, quiet_s: float
     ) -> list[tuple[str, bytes]]:
         """Send frames; return those that arrive until none has arrived for ``quiet_s``."""
-        self._take()
+        self._take_frames()
         for side, frame in frames:
             self._rings[side].send(frame)
         poll = poll_rings(self._rings.values())
@@ -49,13 +49,13 @@ class ProberRole:
         end = time.monotonic() + wait_s
         while (left := end - time.monotonic()) > 0:
             poll.poll(max(1, int(left * 1000)))
-            arrived = self._take()
+            arrived = self._take_frames()
             heard += arrived
             if not all(_is_neighbor_message(frame) for _, frame in arrived):
                 end = time.monotonic() + quiet_s
         return heard
 
-    def _take(self) -> list[tuple[str, bytes]]:
+    def _take_frames(self) -> list[tuple[str, bytes]]:
         """Return arrived frames in order; answer requests for hosts instead of returning them."""
         arrivals: list[tuple[int, str, bytes]] = []
         for side, ring in self._rings.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from v6t.base.errors import TesterError
-from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay, make_frames
+from v6t.drivers.oracle.replay import ConnectionOrder, Cycle, FrameSource, Replay, make_frames
 from v6t.drivers.oracle.state_table import ROW_OCTETS, MemoryFile, StateTable
 from v6t.drivers.tester import Oracle, OracleDecorator
 from v6t.packets import trailer
@@ -48,7 +48,7 @@ class TableLocation:
     path: str
     count: int
     version: int
-    reverse: Order
+    reverse: ConnectionOrder
 
     def map(self) -> StateTable:
         """Map the table into this process."""
@@ -72,7 +72,7 @@ def make_connection_source(direction: Direction, stream: Stream, at: TableLocati
     """Return the source of a foreground stream's frames in phase 2."""
     if direction == "forward":
         return Cycle(Expander(stream), at.count)
-    return Replay(stream, at.map(), at.reverse.connections)
+    return Replay(stream, at.map(), at.reverse.find_connections)
 
 
 class ConnectionOracle:
@@ -84,12 +84,12 @@ class ConnectionOracle:
         self._plugin = plugin
         self._initial = find_foreground(forward)
         self._numbers = {
-            way: [s.stream_id for s in list_foregrounds(streams)]
-            for way, streams in (("forward", forward), ("reverse", reverse))
+            direction: [s.stream_id for s in list_foregrounds(streams)]
+            for direction, streams in (("forward", forward), ("reverse", reverse))
         }
         self._expander: Expander | None = None
         self._table: StateTable | None = None
-        self._orders: Mapping[str, Order] = {}
+        self._orders: Mapping[str, ConnectionOrder] = {}
         self.locate: Callable[[U8], NDArray[np.int64] | None] | None = None
         """Returns the connections of frames, or None without any; set if trailers do not tell them."""
 
@@ -100,7 +100,7 @@ class ConnectionOracle:
     def bind(self, at: TableLocation) -> None:
         """Use the connections of a table."""
         self._table = at.map()
-        self._orders = {"forward": Order(at.count), "reverse": at.reverse}
+        self._orders = {"forward": ConnectionOrder(at.count), "reverse": at.reverse}
 
     def _find_connections(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
         """Return the connections ``(n,)`` of frames, or None if they belong to no connection."""
@@ -109,7 +109,7 @@ class ConnectionOracle:
         marks = trailer.read(frames)
         if not np.isin(marks.stream_id, self._numbers[direction]).all():
             return None
-        return self._orders[direction].connections(marks.seq)
+        return self._orders[direction].find_connections(marks.seq)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         table = self._table
@@ -179,7 +179,7 @@ class ConnectionTable:
         """Make an empty table for a number of connections."""
         self.close()
         self._file = MemoryFile(count * ROW_OCTETS[self._version])
-        self._at = TableLocation(self._file.path, count, self._version, Order(count))
+        self._at = TableLocation(self._file.path, count, self._version, ConnectionOrder(count))
         return self._at
 
     def read(self, entries: int | None = None, reading: ReadingOrder = "linear") -> TableLocation:
@@ -187,7 +187,7 @@ class ConnectionTable:
         if self._at is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         count = self._at.count
-        return replace(self._at, reverse=Order(min(entries or count, count), reading))
+        return replace(self._at, reverse=ConnectionOrder(min(entries or count, count), reading))
 
     def close(self) -> None:
         self._at = None

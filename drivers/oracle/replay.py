@@ -47,15 +47,15 @@ def make_frames(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
 
 
 @dataclass(frozen=True)
-class Order:
+class ConnectionOrder:
     """Order in which the frames of a direction go through connections."""
 
     count: int
     reading: ReadingOrder = "linear"
     seed: int = 1
 
-    def connections(self, numbers: NDArray[np.integer]) -> I64:
-        """Return the connections ``(n,)`` of frames ``(n,)``."""
+    def find_connections(self, numbers: NDArray[np.integer]) -> I64:
+        """Return the connections ``(n,)`` of the frames with these numbers ``(n,)``."""
         if self.reading == "fixed":
             return np.zeros(len(numbers), dtype=np.int64)
         if self.reading == "linear":

@@ -66,8 +66,8 @@ class StateTable:
             tuples = _resize_addresses(tuples, width)
         self.rows[numbers[::-1]] = tuples[::-1]
 
-    def count_repeated(self) -> tuple[int, tuple[int, int] | None]:
-        """Count connections whose row equals another one; return an example, too."""
+    def find_duplicates(self) -> tuple[int, tuple[int, int] | None]:
+        """Return the number of connections whose row equals another one, and one such pair, if any."""
         count, example = 0, None
         for marks, numbers in self._iterate_hashes(_hash_rows):
             ordered = np.sort(marks)
@@ -114,11 +114,11 @@ def hash_endpoints(rows: U8) -> NDArray[np.uint64]:
     return _hash_rows(np.concatenate([rows[:, :size], rows[:, -4:-2]], axis=1))
 
 
-def describe_repeated(table: StateTable) -> dict[str, Any]:
-    """Describe repeated rows and endpoints, as fields of :class:`v6t.drivers.tester.PhaseCounts`."""
-    repeated, example = table.count_repeated()
+def describe_duplicates(table: StateTable) -> dict[str, Any]:
+    """Describe duplicate rows and endpoints, as fields of :class:`v6t.drivers.tester.PhaseCounts`."""
+    count, example = table.find_duplicates()
     rows = None if example is None else {str(k): table.rows[k].tobytes().hex() for k in example}
-    counts = {"duplicate_tuples": repeated, "outside_endpoints": table.count_endpoints()}
+    counts = {"duplicate_tuples": count, "outside_endpoints": table.count_endpoints()}
     return {**counts, "example": rows}
 
 

@@ -60,7 +60,7 @@ def log_command(
         f"{device}: {escape_line(redact(result))} after {duration_s:.3f} s",
         f"$ {_format_command(command, text)}",
     ]
-    lines += _mark_lines("|", out) + _mark_lines("!", err)
+    lines += _prefix_lines("|", out) + _prefix_lines("!", err)
     _LOG.log(level, "%s", "\n".join(lines))
 
 
@@ -84,10 +84,10 @@ def _format_command(command: str, text: str) -> str:
     return "\n".join(_escape_line(line) for line in command.split("\n"))
 
 
-def _mark_lines(mark: str, answer: str) -> list[str]:
-    """Return the lines of an answer behind a mark."""
-    cut = _shorten(answer.replace("\r\n", "\n").removesuffix("\n"), ANSWER_LIMIT)
-    return [f"{mark} {_escape_line(line)}".rstrip() for line in cut.split("\n")] if cut else []
+def _prefix_lines(prefix: str, output: str) -> list[str]:
+    """Return the lines of a command's output, each after ``prefix``."""
+    cut = _shorten(output.replace("\r\n", "\n").removesuffix("\n"), ANSWER_LIMIT)
+    return [f"{prefix} {_escape_line(line)}".rstrip() for line in cut.split("\n")] if cut else []
 
 
 def _shorten(text: str, limit: int) -> str:

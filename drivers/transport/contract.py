@@ -85,8 +85,8 @@ class Output:
         return Output(status, text, decode_output(err)[0], clean)
 
     @property
-    def words(self) -> str:
-        """Last line of standard error, else of standard output."""
+    def cause(self) -> str:
+        """Cause of a failure: last line of standard error, else of standard output, else the status."""
         lines = (self.err.strip() or self.out.strip()).splitlines()
         return lines[-1].strip()[:300] if lines else f"status {self.status}"
 

@@ -26,10 +26,10 @@ from v6t.drivers.transport.contract import (
 )
 from v6t.drivers.transport.process import (
     Process,
-    begin,
     build_clean_environment,
     finish,
     kill,
+    start_process,
 )
 from v6t.drivers.transport.redaction import LOGIN_PASSWORD, redact, register_secret
 from v6t.drivers.transport.ssh_client import SshClient
@@ -106,30 +106,27 @@ class SshTransport:
         # the command has a shell of its own: it may exit, be killed, or replace itself
         whole = make_shell_line(command, self._options.become, self.condition, self._options.netns)
         line = f"{whole}; echo {mark} $? >&2"
-        process = begin([*self._words(), f"sh -c {shlex.quote(line)}"])
+        process = start_process([*self._words(), f"sh -c {shlex.quote(line)}"])
         outputs = finish(process, text, limit)
         if outputs is None:
-            raise DeadlinePassed(
-                f"{self.name}: a command did not end within {limit:g} s: {command[:120]}",
-                "it may still be running on the device",
-                code="timeout",
-            )
+            problem = f"{self.name}: a command did not end within {limit:g} s: {command[:120]}"
+            raise DeadlinePassed(problem, "it may still be running on the device", code="timeout")
         out, err = outputs
         before, marked, after = err.rpartition(mark.encode())
         status = after.split()[:1] if marked else []
         if not status:  # the mark, or the status behind it, never came
-            raise ConnectionLost(
-                f"{self.name}: the connection broke ({_find_last_line(err) or 'no exit status came'}) "
-                f"during: {command[:120]}",
-                "the effect of the command is unknown",
-                code="connection-lost",
-            )
+            cause = _find_last_line(err) or "no exit status came"
+            problem = f"{self.name}: the connection broke ({cause}) during: {command[:120]}"
+            hint = "the effect of the command is unknown"
+            raise ConnectionLost(problem, hint, code="connection-lost")
         return Output.decode(self.name, int(status[0]), out, before)
 
     def hold(self, command: str) -> HeldCommand:
         log_start(self.name, command, logging.INFO)
         line = make_shell_line(command, self._options.become, netns=self._options.netns)
-        return HeldCommand(self.name, begin([*self._words(), line]), lambda: not self._alive)
+        return HeldCommand(
+            self.name, start_process([*self._words(), line]), lambda: not self._alive
+        )
 
     @property
     def terminal_command(self) -> list[str]:
@@ -155,13 +152,13 @@ class SshTransport:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
         socket = f"ControlPath={self._client.directory / 'mux'}"
         never = ("-o", "ControlMaster=no", "-o", socket, "-o", "ProxyCommand=false")
-        return [*self._client.words(*never, *options), "--", self._client.host]
+        return [*self._client.make_command_prefix(*never, *options), "--", self._client.host]
 
     def _connect(self, client: SshClient) -> None:
         """Start the connection that all commands share."""
         password = self._password()
         socket = client.directory / "mux"
-        words = client.words(
+        words = client.make_command_prefix(
             *("-N", "-o", "ControlMaster=yes", "-o", f"ControlPath={socket}"),
             *("-o", "ControlPersist=no"),
             password=bool(password),
@@ -188,7 +185,7 @@ class SshTransport:
         netns = self._options.netns
         if netns and (done := self.run("true")).status:
             raise DutError(
-                f"{self.name}: its network namespace cannot be entered: {done.words}",
+                f"{self.name}: its network namespace cannot be entered: {done.cause}",
                 f"`ip netns add {netns}` {ON_DEVICE} makes one; its interfaces must be in it, too",
                 code="lab-failed",
             )

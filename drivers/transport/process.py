@@ -35,8 +35,8 @@ def build_clean_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in (LOGIN_PASSWORD, ENABLE_PASSWORD)}
 
 
-def begin(program: Sequence[str]) -> Process:
-    """Start a program with three pipes, in a process group that Ctrl-C does not reach."""
+def start_process(program: Sequence[str]) -> Process:
+    """Start a program with piped standard streams, in a new session so that Ctrl-C does not reach it."""
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     environment = build_clean_environment()
     return subprocess.Popen(list(program), start_new_session=True, env=environment, **pipes)
@@ -149,22 +149,19 @@ class LocalTransport:
         )
 
     def _run(self, command: str, text: str, limit: float) -> Output:
-        process = begin(self._words(command, self.condition))
+        process = start_process(self._words(command, self.condition))
         outputs = finish(process, text, limit)
         if outputs is None:
-            raise DeadlinePassed(
-                f"{self.name}: a command did not end within {limit:g} s: {command[:120]}",
-                code="timeout",
-            )
+            problem = f"{self.name}: a command did not end within {limit:g} s: {command[:120]}"
+            raise DeadlinePassed(problem, code="timeout")
         if process.returncode == -signal.SIGKILL:
-            raise ConnectionLost(
-                f"{self.name}: it vanished during: {command[:120]}", code="connection-lost"
-            )
+            problem = f"{self.name}: it vanished during: {command[:120]}"
+            raise ConnectionLost(problem, code="connection-lost")
         return Output.decode(self.name, process.returncode, *outputs)
 
     def hold(self, command: str) -> HeldCommand:
         log_start(self.name, command, self.log_level)
-        return HeldCommand(self.name, begin(self._words(command)))
+        return HeldCommand(self.name, start_process(self._words(command)))
 
     def close(self) -> None:
         """Do nothing, since commands need no connection."""

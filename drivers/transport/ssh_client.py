@@ -66,7 +66,7 @@ class SshClient:
         self.remove = weakref.finalize(self, shutil.rmtree, self.directory, True)
         (self.directory / "config").write_text(text, encoding="utf-8")
 
-    def words(self, *options: str, password: bool = False) -> list[str]:
+    def make_command_prefix(self, *options: str, password: bool = False) -> list[str]:
         """Return the ssh command up to its options; the host and the remote command follow."""
         switches = ("yes", "no") if password else ("no", "yes")
         return [
@@ -76,9 +76,9 @@ class SshClient:
             "-o", f"BatchMode={switches[1]}", "-o", "NumberOfPasswordPrompts=1", *options,
         ]  # fmt: skip
 
-    def command(self, program: Sequence[str]) -> list[str]:
+    def make_command(self, program: Sequence[str]) -> list[str]:
         """Return the ssh command that runs a program on the host."""
-        return [*self.words(), "--", self.host, "exec " + shlex.join(program)]
+        return [*self.make_command_prefix(), "--", self.host, "exec " + shlex.join(program)]
 
     def fetch(self, source: str, target: Path) -> None:
         """Copy a file from the host over SFTP, or raise TesterError."""
@@ -128,12 +128,12 @@ class SshClient:
         return [_require_file(text, "configuration") for text in self.options.config.split()]
 
 
-def find_ends(ssh: SshOptions) -> str:
-    """Return the known addresses of a connection's ``server`` and ``client``, one on each line."""
+def find_connection_addresses(ssh: SshOptions) -> str:
+    """Return the known addresses of a connection's ``server`` and ``client``, one per line."""
     if ssh.lab:
         return ""
     client = SshClient(ssh)
-    words = [*client.words("-G"), "--", client.host]
+    words = [*client.make_command_prefix("-G"), "--", client.host]
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     finally:

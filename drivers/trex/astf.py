@@ -55,7 +55,7 @@ Counters = Mapping[str, TcpCounters]  # Counters of ``client`` and ``server``
 
 @runtime_checkable
 class TcpTechnology(Protocol):
-    """A stateful technology, whose parameters name the first client and server, and their numbers."""
+    """Technology that carries TCP; its parameters give the first client and server, and how many of each."""
 
     ip_versions: tuple[int, int]
     params: Any
@@ -197,8 +197,8 @@ def _count_wrong(counters: Counters) -> int:
     return sum(side.wrong_segments for side in counters.values())
 
 
-def count_opened(counters: Counters) -> TcpCounts:
-    """Count the connections after the wait for answers to the last SYN."""
+def count_opened_connections(counters: Counters) -> TcpCounts:
+    """Count the opened connections after the wait for answers to the last SYN."""
     client, server = counters["client"], counters["server"]
     refused = max(0, client.failed - client.given_up)
     # open now, but the SYN or the answer to it was sent again
@@ -297,7 +297,7 @@ class TcpTrial:
         done = {side: {"opened": count} for side in ("client", "server")}
         stats = self._watch("open", "attempts", 1, count, done)
         self._opened = stats.counters
-        self._counts = counts = count_opened(self._opened)
+        self._counts = counts = count_opened_connections(self._opened)
         return self._make_phase(stats, "open", count, counts.attempted, counts.established)
 
     def validate(self) -> PhaseCounts:

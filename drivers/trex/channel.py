@@ -85,7 +85,7 @@ class ClientWorker:
         packed = _pack_modules(modules)
         program: Sequence[str] = [python, "-u", "-c", _BOOT]
         if remote is not None:
-            program = remote.command(program)
+            program = remote.make_command(program)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         try:
             self._process = subprocess.Popen(

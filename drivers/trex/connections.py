@@ -27,7 +27,7 @@ from v6t.drivers.oracle.connection_oracle import (
     list_foregrounds,
 )
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Replay
-from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_repeated
+from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_duplicates
 from v6t.drivers.tester import (
     PHASE_NAMES,
     Oracle,
@@ -302,7 +302,7 @@ class LearnedConnections:
             inside = count_inside_endpoints(
                 find_foreground(self._streams["forward"]), self._rows.count
             )
-            of_table = {**describe_repeated(self._rows), "inside_endpoints": inside}
+            of_table = {**describe_duplicates(self._rows), "inside_endpoints": inside}
         return PhaseCounts(
             replace(counted, classes=classes),
             began_s,

@@ -147,7 +147,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
     host, deadline_s = ssh.text, ssh.connect_deadline_s + _GRACE_S
     try:
         remote = options.remote or SshClient(ssh)
-        command = remote.command(["test", "-e", f"{options.trex_dir}/t-rex-64"])
+        command = remote.make_command(["test", "-e", f"{options.trex_dir}/t-rex-64"])
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
             timeout=deadline_s,
@@ -195,7 +195,7 @@ def examine_host(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding
     if has_nics:
         yield check_programs(facts)
     yield check_clock(facts["clock"])
-    yield check_fence(facts, options)
+    yield check_port_isolation(facts, options)
 
 
 def examine_interfaces(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
@@ -267,8 +267,8 @@ def check_clock(name: str) -> Finding:
     return "clock", "note", text if name else "the kernel's clock source is unknown"
 
 
-def check_fence(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
-    """Check whether other hosts can reach the server's ports."""
+def check_port_isolation(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
+    """Check that other hosts cannot reach the server's ports."""
     subject, ports = "TRex's ports", f"{options.rpc_port} and {options.pub_port}"
     if options.lab:
         return subject, "ok", "in the lab's namespace: no other host reaches them"

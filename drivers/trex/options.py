@@ -347,7 +347,7 @@ class TrexOptions(StrictModel):
 
     @property
     def can_compare_some_frames(self) -> bool:
-        """Whether some frames may be stamped for comparison when frames are counted by port."""
+        """Whether a sample of the frames can be stamped for comparison while frames are counted by port."""
         return (
             bool(self.sample) and self.counts_by_trailer is None and not (self.cache or self.pairs)
         )

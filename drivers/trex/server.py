@@ -163,7 +163,7 @@ class Server:
         remote: SshClient | None = None,
     ) -> None:
         self._failed = False
-        program = program if remote is None else remote.command(program)
+        program = program if remote is None else remote.make_command(program)
         with tempfile.NamedTemporaryFile(prefix="v6t-trex-", suffix=".log", delete=False) as output:
             self.log = Path(output.name)
             self._process = subprocess.Popen(

@@ -256,8 +256,8 @@ def replace_addresses(
     ]
 
 
-def with_macs(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None = None) -> Stream:
-    """Return a stream with the MAC addresses and VLAN of another pair of ports."""
+def with_link_header(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None) -> Stream:
+    """Return a stream with these MAC addresses and, if it is tagged, this VLAN."""
     return stream.with_packet(rewrite_header(stream.packet, (dut_mac, tester_mac), vlan))
 
 

@@ -51,7 +51,7 @@ from v6t.drivers.trex.streams import (
     mark_streams,
     replace_addresses,
     with_cache,
-    with_macs,
+    with_link_header,
     with_stamps,
 )
 from v6t.packets.direction import DIRECTIONS, Direction
@@ -378,7 +378,7 @@ class TrexTester(BedTester):
         for at, stream in enumerate(load.streams.streams):  # one by one: lists are made as they go
             sent = stream.render() if isinstance(stream, Block) else stream
             if (side := pair.sending) is not None:
-                sent = with_macs(sent, side.tester_mac, side.dut_mac, side.vlan)
+                sent = with_link_header(sent, side.tester_mac, side.dut_mac, side.vlan)
             self.attachment.ask("load", port=load.tx_port, streams=[dict(sent.trex)], first=at)
         self._installed[load.tx_port] = load.streams
 
@@ -476,8 +476,8 @@ class TrexTester(BedTester):
         """Add the times of lost frames and of the rate change, found in recordings, to a result."""
         directions, faults = dict(result.directions), [*result.faults]
         for load in loads:
-            way, reader = load.direction, readers[load.direction]
-            faults += timing.find_recording_fault(reader, directions[way], way)
+            direction, reader = load.direction, readers[load.direction]
+            faults += timing.find_recording_fault(reader, directions[direction], direction)
             burst_of = {load.find_stream(b).stream_id: b for b in load.bursts}
             by_number = {
                 number: burst_of[stream.stream_id]
@@ -491,8 +491,8 @@ class TrexTester(BedTester):
                     reader, by_number, load, ticks_hz
                 )
             losses: Mapping[str, Any] = timing.find_losses(reader, load, by_number)
-            directions[way] = replace(
-                directions[way], rate_change_error_s=rate_change_error_s, **losses
+            directions[direction] = replace(
+                directions[direction], rate_change_error_s=rate_change_error_s, **losses
             )
         return replace(result, directions=directions, faults=tuple(faults))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.registry import DRIVERS
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.tests.core.support import v6t, write_distribution
 from v6t.tests.expect import expect_refusal
 
@@ -38,7 +38,7 @@ FAULTS = {
 }
 ASKED = """def build_traffic(self, direction, sizes, seed=1):
         self.make_frame_pair(5)  # here"""
-CAN, WHY = available()
+CAN, WHY = check_availability()
 lab = pytest.mark.skipif(not CAN, reason=WHY)
 RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode", "forward")
 

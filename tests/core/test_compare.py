@@ -333,7 +333,7 @@ dut: {options: {faults: {slow_ns: %d}}}
 @pytest.mark.lab
 @pytest.mark.alone
 def test_slowed_device_is_found_slower(tmp_path):
-    can, how = privilege.available()
+    can, how = privilege.check_availability()
     if not can:
         pytest.skip(how)
     (tmp_path / "run.yaml").write_text(LAB_RUN)

@@ -9,14 +9,14 @@ from v6t.core.runs.device import DeviceCountRecorder
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.tests.core.support import v6t_process
 from v6t.tests.drivers.duts import intents
 
 READINGS = make_driver("nftables", {}).get_telemetry_readings(intents.nat44())
 QUEUE = Reading("cat queue", float, loss_reasons={"dropped": LossReason.QUEUE})
 WHERE = {"benchmark": "throughput", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "direction": "forward"}
-POSSIBLE, WHY = available()
+POSSIBLE, WHY = check_availability()
 
 
 class Device:

@@ -21,7 +21,7 @@ from v6t.tests.expect import expect_refusal
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
     """Provide a machine without any problem."""
-    monkeypatch.setattr(privilege, "available", lambda: (True, "root"))
+    monkeypatch.setattr(privilege, "check_availability", lambda: (True, "root"))
     monkeypatch.setattr(doctor.os, "sched_getaffinity", lambda _pid: {0, 1, 2})
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setenv("TREX_DIR", str(tmp_path))
@@ -41,7 +41,7 @@ def test_complete_machine_passes(machine):
 
 
 def test_missing_lab_permission_exits_with_status_3(machine):
-    machine.setattr(privilege, "available", lambda: (False, "not permitted"))
+    machine.setattr(privilege, "check_availability", lambda: (False, "not permitted"))
     done = v6t("doctor")
     assert done.status == 3
     assert "MISSING embedded lab: " in done.out
@@ -129,7 +129,7 @@ def test_this_machine_is_judged_like_its_lab(monkeypatch, tmp_path):
     """No simulation: the real probe and the status agree."""
     monkeypatch.delenv("TREX_DIR", raising=False)
     monkeypatch.setattr(installation, "DEFAULT_LOCATION", tmp_path)
-    can, _how = privilege.available()
+    can, _how = privilege.check_availability()
     done = v6t("doctor", "--json")
     rows = {r["what"]: r for r in json.loads(done.out)}
     assert (rows["embedded lab"]["state"] == "ok") is can
@@ -157,7 +157,7 @@ def test_a_technology_needs_a_testbed(machine):
 
 @pytest.mark.lab
 def test_a_lab_devices_programs_are_looked_for(tmp_path, monkeypatch):
-    can, why = privilege.available()
+    can, why = privilege.check_availability()
     if not can or os.geteuid():
         pytest.skip(f"needs the lab as root: {why}")
     bed = tmp_path / "bed.yaml"

@@ -16,7 +16,7 @@ from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.events import Listener
 from v6t.core.runs.rundir import make_settings_files
 from v6t.core.runs.runner import resume
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import expand_set
 from v6t.profiles.mixes import describe_sequence, normalize_mix
@@ -25,7 +25,7 @@ from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
-LAB, WHY = available()
+LAB, WHY = check_availability()
 IMIX = "imix:64x28,570x16,1518x4"
 
 

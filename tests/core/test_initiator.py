@@ -12,7 +12,7 @@ from v6t.core.runs.tester_capacity import SelfTest, make_capacity_spec
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.drivers.trex.options import TrexOptions
 from v6t.intent.device import Link, Links
 from v6t.profiles.expand import Expander
@@ -27,7 +27,7 @@ links:
   left: {tester_mac: "02:00:00:00:0a:02", dut_mac: "02:00:00:00:0a:01", vlan: 7}
   right: {tester_mac: "02:00:00:00:0b:02", dut_mac: "02:00:00:00:0b:01"}
 """
-LAB, WHY = available()
+LAB, WHY = check_availability()
 
 
 @pytest.fixture

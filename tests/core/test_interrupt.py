@@ -234,7 +234,7 @@ def test_worker_handles_one_interrupt_only():
 @pytest.mark.parametrize(("number", "everyone"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
 def test_an_interrupted_lab_is_removed(number, everyone, tmp_path):
     """A terminal sends Ctrl-C to every process of the run; ``kill`` only to the first."""
-    can, how = privilege.available()
+    can, how = privilege.check_availability()
     if not can:
         pytest.skip(f"no network namespaces here: {how}")
     out = tmp_path / "out"

@@ -5,10 +5,10 @@ import json
 import pytest
 from v6t.core.config.resolve import resolve
 from v6t.core.reporting import write
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.tests.core.support import measure_run
 
-LAB, WHY = available()
+LAB, WHY = check_availability()
 pytestmark = [
     pytest.mark.lab,
     pytest.mark.slow,

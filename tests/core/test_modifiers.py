@@ -31,7 +31,7 @@ from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.intent.device import DeviceRequirements
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import Expander
@@ -43,7 +43,7 @@ from v6t.trials.codec import result_from_json, result_to_json
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
-LAB, WHY = available()
+LAB, WHY = check_availability()
 TRIAL = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
 DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
 

@@ -15,11 +15,11 @@ from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.journal import Journal
 from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import matrix
 
-POSSIBLE, WHY = available()
+POSSIBLE, WHY = check_availability()
 ASKED = os.environ.get("V6T_PLAIN") == "1"
 pytestmark = [
     pytest.mark.lab,

@@ -14,12 +14,12 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import resume
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.plan import ACTIONS, DeviceChange
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.intent.families import Nat44Config
 from v6t.tests.core.support import measure_run
 from v6t.tests.expect import expect_error
 
-LAB, WHY = available()
+LAB, WHY = check_availability()
 DEVICES = [("ipv4-router", "linux-router"), ("ipv6-router", "linux-router"), ("nat44", "nftables"),
            ("nat44", "iptables"), ("nat44", "vpp"), ("mape-br", "vpp"),
            ("lwaftr", "vpp")]  # fmt: skip

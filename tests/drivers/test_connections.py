@@ -24,8 +24,8 @@ from v6t.drivers.oracle.connection_oracle import (
 from v6t.drivers.oracle.replay import (
     MAX_GAP_FRAMES,
     MAX_RUN_FRAMES,
+    ConnectionOrder,
     Cycle,
-    Order,
     Replay,
     make_frames,
 )
@@ -118,7 +118,7 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
     rows[50, :-2] = rows[60, :-2]  # only the destination port differs
     table.learn(np.arange(COUNT), rows)
     table.rows[100:110] = 0  # never learned: equal, but no connections
-    count, example = table.count_repeated()
+    count, example = table.find_duplicates()
     assert count == 2
     assert {*example} < {3, 17, 1999}
     size = (rows.shape[1] - 4) // 2
@@ -134,10 +134,9 @@ def test_the_largest_table_is_256_million_connections(memory):
     table.learn(np.array([MAX_CONNECTIONS - 1]), row)
     assert MAX_CONNECTIONS == 268_435_456
     assert (table.rows[MAX_CONNECTIONS - 1] == row[0]).all()
-    streams = compile_foreground(Nat44())
-    frame = Replay(
-        find_foreground(streams["reverse"]), table, Order(MAX_CONNECTIONS).connections
-    ).frames(MAX_CONNECTIONS - 1, 1)
+    stream = find_foreground(compile_foreground(Nat44())["reverse"])
+    replay = Replay(stream, table, ConnectionOrder(MAX_CONNECTIONS).find_connections)
+    frame = replay.frames(MAX_CONNECTIONS - 1, 1)
     assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
 
 
@@ -170,7 +169,7 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     rows[0, :] = 0xFF  # sums that fold
     table.learn(np.arange(COUNT), rows)
     stream = find_foreground(compile_foreground(plugin)["reverse"])
-    frames = Replay(stream, table, Order(COUNT).connections).frames(0, COUNT + 5)
+    frames = Replay(stream, table, ConnectionOrder(COUNT).find_connections).frames(0, COUNT + 5)
     assert (frames[:COUNT, 26:30] == rows[:, 4:8]).all()
     assert (frames[:COUNT, 30:34] == rows[:, 0:4]).all()
     assert (frames[:COUNT, 34:36] == rows[:, 10:12]).all()
@@ -178,20 +177,20 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     assert (frames[COUNT:] == frames[:5]).all()
     assert verify(frames).all()
     out = np.empty((5, frames.shape[1]), dtype=np.uint8)
-    Replay(stream, table, Order(COUNT).connections).frames(3, 5, out)
+    Replay(stream, table, ConnectionOrder(COUNT).find_connections).frames(3, 5, out)
     assert (out == frames[3:8]).all()
 
 
 def test_the_order_of_reading():
     numbers = np.arange(10_000)
-    assert (Order(7, "linear").connections(numbers) == numbers % 7).all()
-    assert not Order(7, "fixed").connections(numbers).any()
-    order = Order(100, "pseudorandom")
-    drawn = order.connections(numbers)
+    assert (ConnectionOrder(7, "linear").find_connections(numbers) == numbers % 7).all()
+    assert not ConnectionOrder(7, "fixed").find_connections(numbers).any()
+    order = ConnectionOrder(100, "pseudorandom")
+    drawn = order.find_connections(numbers)
     counted = np.bincount(drawn, minlength=100)
     assert (len(counted), counted.min() > 50, counted.max() < 150) == (100, True, True)
-    assert (drawn != Order(100, "pseudorandom", seed=2).connections(numbers)).any()
-    assert (drawn[5000:] == order.connections(numbers[5000:])).all()
+    assert (drawn != ConnectionOrder(100, "pseudorandom", seed=2).find_connections(numbers)).any()
+    assert (drawn[5000:] == order.find_connections(numbers[5000:])).all()
 
 
 @pytest.mark.parametrize(
@@ -236,7 +235,7 @@ def fill_table(table, streams):
 def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
     streams, table = compile_foreground(plugin), memory(COUNT)
     opening = fill_table(table, streams)
-    order = Order(COUNT, reading)
+    order = ConnectionOrder(COUNT, reading)
     outer, inner = make_connection_oracle(
         ProfiledOracle(plugin, HeaderProfile()), *streams.values()
     )
@@ -247,8 +246,8 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
     sources = {
         "forward": (Cycle(Expander(find_foreground(streams["forward"])), COUNT), numbers % COUNT),
         "reverse": (
-            Replay(find_foreground(streams["reverse"]), table, order.connections),
-            order.connections(numbers),
+            Replay(find_foreground(streams["reverse"]), table, order.find_connections),
+            order.find_connections(numbers),
         ),
     }
     for way, (source, which) in sources.items():
@@ -269,7 +268,7 @@ def test_other_streams_are_judged_by_the_plugin(memory):
     frames = fill_table(table, streams)[:5]
     inner = ConnectionOracle(plugin, *streams.values())
     assert not inner.expect("forward", frames).length.any()  # not bound yet
-    inner.bind(TableLocation(table.rows.filename, COUNT, 4, Order(COUNT)))
+    inner.bind(TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT)))
     checksum = find_foreground(streams["forward"]).checksum
     trailer.stamp(frames, checksum, seq=np.arange(5), stream_id=5, nonce=1, time_ns=0)
     assert not inner.expect("forward", frames).length.any()
@@ -280,7 +279,7 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
     streams, table = compile_foreground(Nat64()), memory(COUNT)
     known = Known()
     stream = find_foreground(streams["forward"])
-    at = TableLocation(table.rows.filename, COUNT, 4, Order(COUNT))
+    at = TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT))
     known.arm(None, at, streams["forward"], learn=True)
     frames = Expander(find_foreground(compile_foreground(Nat44())["forward"])).frames(0, 4)
     numbers = np.array([9, 8, 7, 6], dtype=np.uint32)

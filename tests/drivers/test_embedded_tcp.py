@@ -68,10 +68,10 @@ class _Client(TcpClient):
         self._ends[:, -4:] = np.frombuffer(bytes((0, 1, 0, 2)), np.uint8)
         self._step = "open"
 
-    def _begin(self):
+    def _reset_counters(self):
         pass
 
-    _drain_all = _begin
+    _drain_all = _reset_counters
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from v6t.drivers.oracle.connection_oracle import (
     find_foreground,
     make_connection_oracle,
 )
-from v6t.drivers.oracle.replay import Order, Replay
+from v6t.drivers.oracle.replay import ConnectionOrder, Replay
 from v6t.drivers.oracle.state_table import (
     ROW_OCTETS,
     MemoryFile,
@@ -90,7 +90,7 @@ def test_translated_connections_are_learned_and_replayed(kind, table):
     first = find_foreground(streams["forward"])
     opening = Expander(first).frames(0, COUNT)
     out, numbers = translate_frames(kind, opening)
-    at = TableLocation(table.rows.filename, COUNT, 4, Order(COUNT))
+    at = TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT))
     outer, inner = make_connection_oracle(plugin, streams["forward"], streams["reverse"])
     known = Known(outer, inner)
     known.arm(plugin, at, streams["forward"], learn=True)
@@ -102,7 +102,7 @@ def test_translated_connections_are_learned_and_replayed(kind, table):
     assert (report["inside_endpoints"], report["outside_endpoints"]) == (inside, COUNT)
     assert count_inside_endpoints(first, COUNT) == inside
     answer = find_foreground(streams["reverse"])
-    back = Replay(answer, table, Order(COUNT).connections).frames(0, COUNT)
+    back = Replay(answer, table, ConnectionOrder(COUNT).find_connections).frames(0, COUNT)
     assert not [p for frame in back for p in find_problems(frame.tobytes())]
     assert (back[:, destination] == out[:, source]).all()
     assert (back[:, source] == out[:, destination]).all()

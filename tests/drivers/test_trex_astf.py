@@ -66,7 +66,7 @@ REFUSED = make_counters(
 )
 def test_every_connection_is_accounted_for(counted, established, refused, timed_out):
     """Connections established by a second SYN are late."""
-    found = astf.count_opened(counted)
+    found = astf.count_opened_connections(counted)
     assert (found.established, found.reset_refused, found.timed_out) == (
         established, refused, timed_out,
     )  # fmt: skip
@@ -76,21 +76,22 @@ def test_every_connection_is_accounted_for(counted, established, refused, timed_
 
 def test_lost_answers_never_raise_established_count():
     """The server repeats its answer, so one lost answer may count twice."""
-    found = astf.count_opened(ANSWERS)
+    found = astf.count_opened_connections(ANSWERS)
     assert found.retransmitted == 73 + 53
     assert found.established == 1000 - 73 - 53 <= 1000 - 100
     assert found.classified == 1000
 
 
 def test_connection_open_at_client_only_is_half_open():
-    found = astf.count_opened(make_counters({"connattempt": 10, "connects": 9}, {"connects": 7}))
+    counters = make_counters({"connattempt": 10, "connects": 9}, {"connects": 7})
+    found = astf.count_opened_connections(counters)
     assert (found.established, found.half_open, found.timed_out) == (7, 2, 1)
     assert found.classified == 10
 
 
 def test_objects_are_counted_by_their_octets():
     """Late connections and retransmissions do not count."""
-    tcp, opened = Tcp(), astf.count_opened(TENTH)
+    tcp, opened = Tcp(), astf.count_opened_connections(TENTH)
     bytes_of = {"sndbyte": 999 * len(REQUEST), "rcvbyte": 999 * OBJECT}
     whole = make_counters({**bytes_of, "connects": 999}, {"connects": 999})
     found = astf.count_answered(opened, whole, TENTH, tcp)
@@ -114,7 +115,7 @@ def test_objects_are_counted_by_their_octets():
 )
 def test_ends_are_counted_if_both_sides_agree(closing, client, server, closed):
     found = astf.count_closed(
-        astf.count_opened(WHOLE), make_counters(client, server), Tcp(closing=closing)
+        astf.count_opened_connections(WHOLE), make_counters(client, server), Tcp(closing=closing)
     )
     assert found.closed == closed
 
@@ -123,7 +124,7 @@ def test_damaged_segments_are_counted_as_wrong():
     damaged = make_counters(
         {"connattempt": 1, "connects": 1, "err_l4_cs": 2}, {"connects": 1, "rcvbadsum": 1}
     )
-    assert astf.count_opened(damaged).wrong == 3
+    assert astf.count_opened_connections(damaged).wrong == 3
 
 
 def make_step(counted=WHOLE, **more):

@@ -68,7 +68,8 @@ def host(tmp_path):
 
 def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
     server, remote = host
-    done = subprocess.run(remote.command(["echo", "a b; $HOME"]), capture_output=True, check=True)
+    command = remote.make_command(["echo", "a b; $HOME"])
+    done = subprocess.run(command, capture_output=True, check=True)
     assert done.stdout == b"a b; $HOME\n"
     server.shell("printf content >/tmp/v6t-test-file")
     try:
@@ -91,7 +92,7 @@ def test_remote_program_ends_with_its_input(host):
         "echo ready >&2", "sh -c 'sleep 1000 & sleep 1001'", "echo cleaned"
     )
     running = subprocess.Popen(
-        remote.command(program),
+        remote.make_command(program),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -109,7 +110,7 @@ def test_remote_program_ends_with_its_input(host):
 def test_remote_program_reports_exit_status(host):
     _, remote = host
     running = subprocess.Popen(
-        remote.command(make_shell_command("true", "sh -c 'echo said; exit 7'", "true")),
+        remote.make_command(make_shell_command("true", "sh -c 'echo said; exit 7'", "true")),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -202,7 +202,7 @@ def test_doctor_checks_lspci_and_modprobe(lspci, modprobe, state, text):
 )
 def test_doctor_reports_unfenced_ports(options, facts, state, text):
     facts = {"nft": "/usr/sbin/nft", "nft_problem": "", "served": False, **facts}
-    found = doctor.check_fence(facts, TrexOptions.model_validate(options))
+    found = doctor.check_port_isolation(facts, TrexOptions.model_validate(options))
     assert found[1] == state
     assert text in found[2]
 

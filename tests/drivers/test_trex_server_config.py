@@ -15,7 +15,7 @@ from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.port_driver import find_driver
 from v6t.drivers.trex.server import make_config
-from v6t.drivers.trex.streams import replace_addresses, with_macs
+from v6t.drivers.trex.streams import replace_addresses, with_link_header
 from v6t.drivers.trex.tester import TrexTester
 from v6t.intent.device import Link, Links
 from v6t.plugins.router import Ipv6Router
@@ -265,7 +265,7 @@ def test_pair_with_vlan_tags_its_frames():
     plugin = Ipv6Router(links=make_tagged_links(100))
     (stream,) = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(88))).streams
     side = options.pairs[0].left
-    sent = with_macs(stream, side.tester_mac, side.dut_mac, side.vlan)
+    sent = with_link_header(stream, side.tester_mac, side.dut_mac, side.vlan)
     packet = sent.packet
     assert packet[:18].hex() == "020000000c01020000000c02810000c886dd"
     first = stream.packet

@@ -699,8 +699,8 @@ def test_ssh_options_are_validated_and_words_quoted():
     remote = Trex(
         {"ssh": {"host": "h", "user": "u", "jump": "gate"}, "ssh_config": ""}
     ).options.remote
-    assert remote.command(["a b", "$(c)"])[-3:] == ["--", "h", "exec 'a b' '$(c)'"]
-    config = Path(remote.command([])[2]).read_text()
+    assert remote.make_command(["a b", "$(c)"])[-3:] == ["--", "h", "exec 'a b' '$(c)'"]
+    config = Path(remote.make_command([])[2]).read_text()
     assert "User u\n" in config
     assert "ProxyJump gate\n" in config
 

@@ -14,7 +14,7 @@ import subprocess
 import time
 
 import pytest
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.drivers.lab.workers import PROCESS_TITLE
 from v6t.tests.core.support import COMMAND
 
@@ -131,7 +131,7 @@ MARK = f"V6T_TEST_KILLS={os.getpid()}"
 @pytest.mark.parametrize("lab", [LAB, SERVER], ids=["frames", "queries"])
 def test_a_lab_killed_at_random(lab, tmp_path, monkeypatch):
     """Trials on disk are never measured again; nothing of the lab is left."""
-    can, why = available()
+    can, why = check_availability()
     if not can:
         pytest.skip(f"no network namespaces here: {why}")
     if lab is SERVER and (KILLS <= FEW or shutil.which("unbound") is None):

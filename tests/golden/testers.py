@@ -12,7 +12,7 @@ from v6t.base.errors import V6tError
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded.timing import compute_due_s
-from v6t.drivers.oracle.replay import Order
+from v6t.drivers.oracle.replay import ConnectionOrder
 from v6t.drivers.transport.contract import make_shell_line
 from v6t.drivers.trex.bursts import make_bursts
 from v6t.drivers.trex.streams import with_mark, with_stamps
@@ -82,9 +82,10 @@ def describe_parts() -> Parts:
     """Return orders of connections, shell lines, and what the known device does with frames."""
     numbers = np.arange(40)
     readings: tuple[Any, ...] = ("linear", "fixed", "pseudorandom")
+    orders = [ConnectionOrder(7, reading, 3) for reading in readings]
     arrivals = numbers * 10_000
     parts: Parts = {
-        "orders": [str(Order(7, r, 3).connections(numbers).tolist()) for r in readings],
+        "orders": [str(order.find_connections(numbers).tolist()) for order in orders],
         "shell": [
             make_shell_line("true", become, condition, netns)
             for become in ("", "doas -n")

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.tests.core import warm
 
 from .support import CHECKOUT, SLOW_BED, SLOWLY, elsewhere, make_environment, pip_install, run
 
 pytestmark = pytest.mark.slow
 
-POSSIBLE, WHY = available()
+POSSIBLE, WHY = check_availability()
 TESTS = CHECKOUT / "tests"
 lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 

@@ -10,7 +10,7 @@ from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.drivers.delays import compute_ipdv, make_distribution
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.privilege import check_availability
 from v6t.tools.accuracy import certify as certifying
 from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import Check, checks
@@ -21,7 +21,7 @@ from v6t.tools.accuracy.report import document
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import DelayRequest, Trial
 
-LAB, WHY = available()
+LAB, WHY = check_availability()
 MS = 1_000_000
 
 

@@ -156,7 +156,7 @@ class LabDut(LabDevice):
             ]
         done = NamespaceTransport(self._pid).run(" && ".join(lines))
         if done.status:
-            problem = f"the lab's device interfaces cannot be set: {done.words}"
+            problem = f"the lab's device interfaces cannot be set: {done.cause}"
             raise EnvironmentLacking(problem, code="lab-failed")
 
 

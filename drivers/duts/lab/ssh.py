@@ -93,7 +93,7 @@ class LabSshServer:
         add = f"ip netns add {netns} && ip -n {netns} link set lo up"
         done = inside.run(f"[ -e /run/netns/{netns} ] || {add}")
         if done.status:
-            problem = f"the lab's network namespace cannot be made: {done.words}"
+            problem = f"the lab's network namespace cannot be made: {done.cause}"
             raise EnvironmentLacking(problem, code="lab-failed")
         words = [*enter(self._pid), "ip", "netns", "exec", netns, "sleep", "infinity"]
         null = subprocess.DEVNULL
@@ -159,7 +159,7 @@ class LabSshServer:
             transport.run(f"umask 077; cat >{inside}/{name}", text)
         done = transport.run(f"{SSHD_PROGRAM} -f {inside}/sshd_config -E {inside}/log")
         if done.status:
-            problem = f"the lab's sshd does not start: {done.words}"
+            problem = f"the lab's sshd does not start: {done.cause}"
             raise EnvironmentLacking(problem, code="lab-failed")
         for _ in range(100):
             if self._is_listening():

@@ -256,9 +256,9 @@ class Connection:
         for name, command in commands.items():
             if name not in sections or sections[name].status is None:
                 if _SYNTAX_ERROR_PATTERN.search(done.err):
-                    problem = f"{self.name}: the shell cannot parse '{command[:160]}': {done.words}"
+                    problem = f"{self.name}: the shell cannot parse '{command[:160]}': {done.cause}"
                     raise DutError(problem, "correct this command", code="command-failed")
-                problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"
+                problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.cause}"
                 raise ConnectionLost(problem, code="connection-lost")
             is_text = done.clean or "\\x" not in sections[name].text
             if not is_text and (binary_prefix is None or not name.startswith(binary_prefix)):

@@ -131,7 +131,7 @@ def find_recorded_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[i
 def compare_plan(
     plan: Plan, answers: Mapping[str, Section], recorded_steps: frozenset[int]
 ) -> list[StepComparison]:
-    """Compare the steps and checks of a plan with the outputs of the comparison commands."""
+    """Return the state of each step and check of a plan, judged by outputs of the comparison commands."""
     comparisons = []
     for number, step in enumerate(plan.steps, 1):
         present = answers[f"read-{number}"].text if step.read else ""

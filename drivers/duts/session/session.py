@@ -47,7 +47,7 @@ class Session(Transaction, DeviceSession):
                     continue
                 result = self.run_tracked(step.command, step.text, step.deadline_s)
                 if result.status or (step.silent and (result.out + result.err).strip()):
-                    problem = f"{self.name}: {step.why}: '{step.command}' failed: {result.words}"
+                    problem = f"{self.name}: {step.why}: '{step.command}' failed: {result.cause}"
                     raise DutError(problem, code="command-failed")
                 if step.check is not None:
                     self._await_flush(step.check)
@@ -210,7 +210,7 @@ class Session(Transaction, DeviceSession):
         """Run the command of an action, check its effect and return the command."""
         result = self.run_tracked(change.get_command(action), "", change.deadline_s)
         if result.status:
-            problem = f"{self.name}: {action} {change.description} failed: {result.words}"
+            problem = f"{self.name}: {action} {change.description} failed: {result.cause}"
             raise DutError(problem, code="command-failed")
         output = self.transport.run(change.show_command, "", change.deadline_s).out
         problem = change.find_problem(action, output)

@@ -260,7 +260,7 @@ class UndoStore:
         for name, text in files.items():
             output = self._call("write_file", name, text=text)
             if output.status or output.out != text:
-                problem = output.words if output.status else "it reads back differently"
+                problem = output.cause if output.status else "it reads back differently"
                 raise DutError(
                     f"{self._transport.name}: cannot write the undo record to {self._directory}: {problem}",
                     "nothing was changed on the device",
@@ -282,7 +282,7 @@ class UndoStore:
         if output.status or output.out.strip():
             raise DutError(
                 f"{self._transport.name}: cannot remove all files in {self._directory}: "
-                + (" ".join(output.out.split()) or output.words),
+                + (" ".join(output.out.split()) or output.cause),
                 code="device-not-restored",
             )
         if self._record_dir is not None:
@@ -302,7 +302,7 @@ class UndoStore:
         program = build_timer_script(self._directory, token, limit_s, absolute=absolute)
         output = self._call("start_timer", token, text=program)
         if output.status:
-            problem = f"{self._transport.name}: cannot start the rollback timer: {output.words}"
+            problem = f"{self._transport.name}: cannot start the rollback timer: {output.cause}"
             hint = "nothing was changed; dut.options.undo_after_s: 0 works without a timer"
             raise DutError(problem, hint, code="rollback-timer-failed")
 
@@ -326,7 +326,7 @@ class UndoStore:
         """Call a function of ``state.sh``; raise DutError with the purpose and code if it fails."""
         output = self._call(function)
         if output.status:
-            raise DutError(f"{self._transport.name}: cannot {purpose}: {output.words}", code=code)
+            raise DutError(f"{self._transport.name}: cannot {purpose}: {output.cause}", code=code)
         return output
 
     def _make_damage_error(self, problem: str, *, has_script: bool) -> DamagedRecordError:

@@ -427,16 +427,16 @@ def with_nonce(packet: dict[str, Any], nonce: int) -> dict[str, Any]:
     return dict(packet, binary=base64.b64encode(octets).decode())
 
 
-def unpack_lists(vm: dict[str, Any]) -> dict[str, Any]:
-    """Return a program whose packed lists are lists of numbers."""
-    instructions = [dict(one) for one in vm["instructions"]]
+def unpack_lists(program: dict[str, Any]) -> dict[str, Any]:
+    """Return a field engine program whose packed lists of values are lists of numbers."""
+    instructions = [dict(one) for one in program["instructions"]]
     for one in instructions:
         if one.get("packed") is not None:
             values = array.array(_TYPE_CODES[one["size"]], base64.b64decode(one.pop("packed")))
             if sys.byteorder == "little":
                 values.byteswap()
             one["value_list"] = values.tolist()
-    return dict(vm, instructions=instructions)
+    return dict(program, instructions=instructions)
 
 
 if __name__ == "__main__":

@@ -246,9 +246,8 @@ def test_user_configuration_cannot_weaken_security_options(tmp_path):
     )
     (tmp_path / "config").write_text(soft)
     client = SshClient(SshOptions(host="dut", config=str(tmp_path / "config")))
-    done = subprocess.run(
-        [*client.words("-G"), "dut"], capture_output=True, text=True, check=True, timeout=20
-    )
+    command = [*client.make_command_prefix("-G"), "dut"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
     told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     assert told["stricthostkeychecking"] in ("true", "yes")
     for name in ("forwardagent", "permitlocalcommand", "gssapidelegatecredentials"):

@@ -35,7 +35,7 @@ from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.drivers.transport.contract import ConnectionLost, Output
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.redaction import HIDDEN
-from v6t.drivers.transport.ssh_client import find_ends
+from v6t.drivers.transport.ssh_client import find_connection_addresses
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import LinkIntent
 from v6t.plugins.dns64 import Dns64
@@ -408,7 +408,7 @@ def test_missing_lab_device_is_rejected():
     ],
 )  # fmt: skip
 def test_connection_ends_are_found_before_connecting(ssh, ends):
-    assert find_ends(SshOptions.model_validate(ssh)) == ends
+    assert find_connection_addresses(SshOptions.model_validate(ssh)) == ends
 
 
 DEFINITION = r"""

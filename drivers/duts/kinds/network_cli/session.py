@@ -34,7 +34,7 @@ from v6t.drivers.duts.session.undo_store import PROGRESS, UNDONE, UndoEntry, Und
 from v6t.drivers.transport.contract import Output, Transport
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import LocalTransport
-from v6t.drivers.transport.ssh_client import find_ends
+from v6t.drivers.transport.ssh_client import find_connection_addresses
 from v6t.drivers.transport.ssh_options import SshOptions
 
 BUSY_CHECK_REJECTED = "v6t: command rejected"  # text of section ``busy`` after a rejected command
@@ -69,7 +69,7 @@ class CliSession(Session):
         texts = {name: section.text for name, section in sections.items()}
         if "busy" in sections and sections["busy"].status:
             texts["busy"] = BUSY_CHECK_REJECTED
-        ends = find_ends(self.driver.options.ssh)
+        ends = find_connection_addresses(self.driver.options.ssh)
         self.facts = self.driver.parse_facts({**texts, "ends": ends})
         return self.facts
 
