@@ -5,8 +5,12 @@ A part without machine is the reference translation.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,13 +19,16 @@ from typing import Any
 import pytest
 from v6t.core.config.resolve import resolve_setup
 from v6t.drivers.duts.chain.driver import ChainDriver
+from v6t.drivers.duts.lab import ssh
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.transport.process import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport, enter
 from v6t.tests.drivers import matrix
 from v6t.tests.jool.image import JOOL, TUNNEL
+from v6t.tests.jool.vm import MACS, LinuxMachine, SharedLinuxMachine
+from v6t.tests.machine import image
 from v6t.tests.machine.image import Recipe
 
-from . import sshserver, vmserver
+from . import sshserver
 from .support import find_missing_package
 
 STATE_DIRECTORY = "/run/v6t"
@@ -38,6 +45,110 @@ _SURVEY_SCRIPT = (
     "ps -eo comm | grep -e tayga -e vpp -e snabb; "
     "for j in jool jool_siit; do $j instance display 2>/dev/null; done; true"
 )
+
+
+_LOGIN = f"""\
+sysctl -q -w net.ipv4.conf.all.route_localnet=1
+nft -f - <<'END'
+table ip v6t-login {{
+  chain there {{ type nat hook output priority -100; ip daddr 127.0.0.1 tcp dport 22 dnat to {LinuxMachine.address}; }}
+  chain back {{ type nat hook postrouting priority 100; oifname tap-mgmt masquerade; }}
+}}
+END
+"""
+# A bridge does not work: v6t sets the machine's MAC address on the cable's end.
+_CABLES = """\
+led() { tc qdisc add dev $1 clsact &&
+  tc filter add dev $1 ingress protocol all u32 match u32 0 0 action mirred egress redirect dev $2; }
+while sleep 0.2; do for side in left right; do
+  [ -e /sys/class/net/$side ] || continue
+  tc qdisc show dev $side | grep -q clsact && continue
+  tc qdisc del dev tap-$side clsact 2>/dev/null
+  led tap-$side $side && led $side tap-$side
+done; done
+"""
+# Kills all sessions except the one that runs this command.
+_OTHERS = """\
+p=$$; while read n <$p/comm && [ $n != sshd ]; do p=$(cut -d' ' -f4 $p/stat); done
+for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
+  [ $each = $p ] || kill -9 $each 2>/dev/null
+done; true
+"""
+
+
+def find_missing_for_vm() -> str:
+    """Return what this host lacks for virtual machines, or an empty string."""
+    wanted = image.find_missing_packages()
+    wanted += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
+    return f"needs {', '.join(wanted)}" if wanted else sshserver.find_missing() or ""
+
+
+@functools.cache
+def _boot_template(recipe: Recipe) -> LinuxMachine:
+    """Return a booted machine that serves as the template of all others."""
+    shared = SharedLinuxMachine(recipe.get_image())
+    atexit.register(shared.stop)
+    return shared.start()
+
+
+class VmServer(ssh.LabSshServer):
+    """A machine of a recipe; see :class:`.sshserver.Server`."""
+
+    def __init__(self, name: str, recipe: Recipe) -> None:
+        super().__init__(sshserver.make_unique_name(name))
+        self._recipe = recipe
+        self.start()
+        self.inside = ssh.LabTransport(self._pid, self.make_options())
+        self.inside.open()
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    @property
+    def hypervisor(self) -> str:
+        return self._machine.hypervisor
+
+    def has(self, macs: Mapping[str, str]) -> None:
+        """Set the MAC addresses of the interfaces, by side."""
+        for side, mac in macs.items():
+            self.shell(f"ip link set dev {side} address {mac}")
+
+    def shell(self, command: str) -> str:
+        """Run a command in a separate session."""
+        done = self.inside.run(command)
+        assert done.status == 0, done
+        return done.out
+
+    def drop(self) -> None:
+        """Kill all sessions except this one."""
+        self.shell(f"cd /proc; {_OTHERS}")
+
+    def stop(self) -> None:
+        """Stop the machine; a second call does nothing."""
+        self.inside.close()
+        super().stop()
+        self._machine.stop()
+
+    def _create_keys(self) -> None:
+        """Do nothing: the machine already has keys."""
+
+    def _start_sshd(self) -> None:
+        self._machine = LinuxMachine(
+            self._recipe.get_image(), self._pid, MACS, template=_boot_template(self._recipe)
+        )
+        try:
+            self._machine.start()
+            for name in ("id", "known_hosts"):
+                shutil.copy(self._machine.directory / name, self.directory)
+            done = NamespaceTransport(self._pid).run(_LOGIN)
+            assert done.status == 0, done
+        except BaseException:
+            self._machine.stop()
+            raise
+        words = [*enter(self._pid), "sh", "-c", _CABLES]
+        null = subprocess.DEVNULL
+        subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True)
 
 
 @dataclass(frozen=True)
@@ -93,8 +204,8 @@ class Site:
         """Return what this machine lacks for the site, or an empty string."""
         for place in self.placed.values():
             if place.virtual:
-                if vmserver.find_missing():
-                    return vmserver.find_missing()
+                if find_missing_for_vm():
+                    return find_missing_for_vm()
                 continue
             if place.driver in matrix.NAMED:
                 if not matrix.find_program(place.driver):
@@ -186,14 +297,14 @@ class RunningSite:
     """A site whose machines are running, with an sshd in each."""
 
     site: Site
-    servers: dict[str, sshserver.Server | vmserver.Server]
+    servers: dict[str, sshserver.Server | VmServer]
     testbed: Any
     run: Any
 
     @property
     def hypervisor(self) -> str:
         """Return the hypervisor's description, or an empty string."""
-        virtual = (s for s in self.servers.values() if isinstance(s, vmserver.Server))
+        virtual = (s for s in self.servers.values() if isinstance(s, VmServer))
         return next((server.hypervisor for server in virtual), "")
 
     def inside(self, name: str) -> Callable[[str], str]:
@@ -230,7 +341,7 @@ class RunningSite:
         """Set the MAC addresses of virtual machines' interfaces."""
         for name, macs in self._macs().items():
             server = self.servers[self.site.placed[name].machine]
-            if isinstance(server, vmserver.Server):
+            if isinstance(server, VmServer):
                 server.has(macs)
 
     def _macs(self) -> dict[str, dict[str, str]]:
@@ -247,12 +358,12 @@ class RunningSite:
 @contextmanager
 def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
     """Start the machines and write the testbed file; remove everything at the end."""
-    servers: dict[str, sshserver.Server | vmserver.Server] = {}
+    servers: dict[str, sshserver.Server | VmServer] = {}
     try:
         for place in site.placed.values():
             if place.machine not in servers:
                 servers[place.machine] = (
-                    vmserver.Server(place.machine, place.virtual)
+                    VmServer(place.machine, place.virtual)
                     if place.virtual
                     else sshserver.Server(place.machine)
                 )
@@ -260,11 +371,11 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
         for name, place in site.parts.items():
             options: dict[str, Any] = {}
             if place.machine:
-                ssh = {"lab": servers[place.machine].name}
+                login = {"lab": servers[place.machine].name}
                 if place.netns:
-                    ssh["netns"] = place.netns
+                    login["netns"] = place.netns
                 options = {
-                    **place.named, "undo_after_s": SILENCE_S, **place.options, "ssh": ssh,
+                    **place.named, "undo_after_s": SILENCE_S, **place.options, "ssh": login,
                 }  # fmt: skip
             parts[name] = {"driver": place.driver, **({"options": options} if options else {})}
         document = {
