@@ -527,7 +527,7 @@ def test_denied_frames_are_dropped_and_rollback_is_complete():
         assert first != second and session.update_routes() == first
 
         def passes(src, dst, payload):
-            return bed.through("forward", src, dst, 5000, 53, payload) is not None
+            return bed.forward("forward", src, dst, 5000, 53, payload) is not None
 
         assert passes("198.18.0.2", "198.19.0.2", b"permitted")
         for number, (src, dst) in enumerate([(1, 101), (50, 150)]):

@@ -139,7 +139,7 @@ def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where
     # discard the facts of earlier runs
     write_row(row, seen)
     for fact in FACTS:
-        seen[fact] = run.fact(fact)
+        seen[fact] = run.describe_fact(fact)
         write_row(row, seen)
 
 
@@ -160,7 +160,7 @@ def describe_path(device: dict[str, str]) -> str:
 def describe_versions(run: Run, version: str) -> str:
     """Describe the versions of the devices and their systems."""
     found = []
-    for device in run.driven.values():
+    for device in run.configured_parts.values():
         if describe_path(device) == "SSH":
             said = version or device["version"]
             system = device["system"].partition(",")[0]

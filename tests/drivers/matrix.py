@@ -59,7 +59,7 @@ class Row:
     program_of: str = ""
 
     @property
-    def named(self) -> str:
+    def program_key(self) -> str:
         """Return the name under which NAMED lists the program."""
         return self.program_of or self.device
 
@@ -138,7 +138,6 @@ ROWS = (
 # Drivers of the parts of the chain.
 CHAINED = ("tayga-nftables", "nftables")
 
-
 # Programs without a Debian package and their variables, by driver or version.
 NAMED = {
     "vpp": ("vpp", "V6T_VPP"),
@@ -158,14 +157,14 @@ def find_missing(tester: str, row: Row) -> str:
     """Return what this machine lacks for a cell, or an empty string."""
     if tester == "trex" and NO_TREX:
         return NO_TREX
-    if row.named in NAMED and not find_program(row.named):
-        return "no {} in PATH; {} may name one".format(*NAMED[row.named])
+    if row.program_key in NAMED and not find_program(row.program_key):
+        return "no {} in PATH; {} may name one".format(*NAMED[row.program_key])
     if row.device in ("reference", "vpp"):
         return ""
     programs = {"sysctl": "procps"}
     for name in CHAINED if row.device == "chain" else (row.device,):
         programs.update(make_driver(name, {}).programs)
-    programs.pop(NAMED.get(row.named, ("",))[0], None)
+    programs.pop(NAMED.get(row.program_key, ("",))[0], None)
     path = "/usr/sbin:/sbin:/usr/bin:/bin"
     return next(
         (
@@ -213,7 +212,7 @@ def format_run_file(row: Row, tester: str) -> str:
 def format_testbed_file(row: Row, tester: str) -> str:
     """Return the testbed file of a cell, with a rate that any machine sustains."""
     options = {"lab": True} if tester == "trex" else {}
-    named = {"program": find_program(row.named)} if row.named in NAMED else {}
+    named = {"program": find_program(row.program_key)} if row.program_key in NAMED else {}
     dut: dict[str, Any] = {"driver": row.device}
     if more := {**row.options, **named}:
         dut["options"] = more

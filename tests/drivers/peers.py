@@ -89,12 +89,12 @@ class Case:
     resolution_fps: float
     peer: Peer = SIITPERF
 
-    def conf(self, links) -> str:
+    def format_config(self, links) -> str:
         """Return the peer's configuration, from left to right with pseudorandom ports."""
-        lines = self._siitperf(links) if self.peer is SIITPERF else self._maptperf(links)
+        lines = self._make_siitperf(links) if self.peer is SIITPERF else self._make_maptperf(links)
         return "".join(f"{name} {value}\n" for name, value in lines.items())
 
-    def _siitperf(self, links):
+    def _make_siitperf(self, links):
         """Return the settings for one pair of addresses."""
         left, right = self.versions
         return {
@@ -111,7 +111,7 @@ class Case:
             "IP-L-var": 0, "IP-R-var": 0, "Stateful": 0,
         }  # fmt: skip
 
-    def _maptperf(self, links):
+    def _make_maptperf(self, links):
         """Return the settings for a MAP-T border relay with 1,000 customers."""
         return {
             "Tester-L-IPv6": "2001:db8:6::2", "Tester-R-IPv4": "203.0.113.56",
@@ -141,7 +141,7 @@ def resolve_case(case, tester, directory):
     """Resolve a run of v6t with the parameters of the peer's configuration file."""
     links = make_setup(resolve(plugin="ipv6-router", tester="embedded")).technology.links
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
-    path.write_text(case.conf(links))
+    path.write_text(case.format_config(links))
     asked = case.peer.read(path).run
     run = Path(directory) / "run.yaml"
     run.write_text(json.dumps({"plugin": asked["plugin"], "params": asked["params"]}))

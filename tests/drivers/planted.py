@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -50,21 +50,21 @@ class CorruptedOracle(OracleDecorator):
     def expect(self, direction, frames):
         answer = self.oracle.expect(direction, frames)
         if direction == self.way and len(answer.frames):
-            self.spoil(answer.frames)
+            self.corrupt(answer.frames)
         return answer
 
 
 class PortsSwapped(CorruptedOracle):
     """Swaps source and destination port, which keeps the UDP checksum valid."""
 
-    def spoil(self, frames):
+    def corrupt(self, frames):
         frames[:, 34:38] = frames[:, [36, 37, 34, 35]]
 
 
 class ChecksumOff(CorruptedOracle):
     """Flips one bit of the UDP checksum."""
 
-    def spoil(self, frames):
+    def corrupt(self, frames):
         frames[:, 41] ^= 1
 
 
@@ -73,7 +73,7 @@ class NextPsid(CorruptedOracle):
 
     way = "reverse"
 
-    def spoil(self, frames):
+    def corrupt(self, frames):
         # the PSID ends the interface identifier (RFC 7597, section 6)
         psid = frames[:, 52].astype(np.uint16) << 8 | frames[:, 53]
         frames[:, 52], frames[:, 53] = (psid + 1) >> 8 & 0xFF, (psid + 1) & 0xFF
@@ -239,7 +239,7 @@ class ReplaceableDevice(LabDevice):
     def start_in_namespace(self, pid):
         self._pid = pid
 
-    def put(self, device):
+    def replace(self, device):
         self.close()
         self._inner = device
         device.start_in_namespace(self._pid)
@@ -282,11 +282,11 @@ class Benchmarked:
     def close(self):
         self.tester.close()
 
-    def finds(self, fault):
+    def try_fault(self, fault):
         """Check whether a trial reports the fault."""
         device = fault.device or make_known_device(Known(timeless=True))
         technology = self._setup[fault.technology].technology
-        self._place.put(device(frame_octets(self._links), technology))
+        self._place.replace(device(frame_octets(self._links), technology))
         sizes = self._load(fault.technology)
         for again in range(MAX_TRIES):
             # a fault affects one in a number of frames, independent of time
@@ -295,7 +295,7 @@ class Benchmarked:
                 "planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
                 fault.frames / rate, 0.5, 0.1, frame_timeout_s=fault.timeout_s,
             )  # fmt: skip
-            with self._stopped(trial) if fault.device is None else do_nothing():
+            with self._stop_senders(trial) if fault.device is None else nullcontext():
                 result = self.tester.measure(trial)
             seen = Seen(
                 trial,
@@ -316,7 +316,7 @@ class Benchmarked:
         return sizes
 
     @contextmanager
-    def _stopped(self, trial):
+    def _stop_senders(self, trial):
         """Stop the sending processes from the middle of the trial until after its end."""
         pids = list_senders(self.tester)
 
@@ -335,11 +335,6 @@ class Benchmarked:
             yield
         finally:
             thread.join()
-
-
-@contextmanager
-def do_nothing():
-    yield
 
 
 def list_senders(tester):

@@ -51,23 +51,23 @@ class Run:
         return device
 
     @property
-    def driven(self) -> dict[str, dict[str, Any]]:
+    def configured_parts(self) -> dict[str, dict[str, Any]]:
         """Return the parts, or the device, configured by commands."""
         parts = self.device.get("parts") or {self.device["kind"]: self.device}
         return {name: part for name, part in parts.items() if "commands" in part}
 
     @cached_property
-    def compared(self) -> int:
+    def compared_frames(self) -> int:
         """Return the number of compared frames, all of which must match."""
         trials = Journal(self.path / "journal.jsonl").entries.values()
         counted = [count for trial in trials for count in trial.directions.values()]
         assert all(count.checked == count.matched for count in counted)
         return sum(count.checked for count in counted)
 
-    def proven(self) -> dict[str, str]:
-        return {fact: self.fact(fact) for fact in FACTS}
+    def describe_facts(self) -> dict[str, str]:
+        return {fact: self.describe_fact(fact) for fact in FACTS}
 
-    def fact(self, name: str) -> str:
+    def describe_fact(self, name: str) -> str:
         """Assert one of FACTS and describe it."""
         return {
             "configured": self._configured,
@@ -77,15 +77,15 @@ class Run:
         }[name]()
 
     def _configured(self) -> str:
-        steps, read = self._said(_CONFIGURED), self._said(_READ_BACK)
+        steps, read = self._find_lines(_CONFIGURED), self._find_lines(_READ_BACK)
         for said in (steps, read):
-            self._of_every_device(said)
+            self._check_devices(said)
         counted = (sum(int(one["number"]) for one in said) for said in (steps, read))
-        return "{} steps, {} read back".format(*counted) if self.driven else NOTHING
+        return "{} steps, {} read back".format(*counted) if self.configured_parts else NOTHING
 
     def _verified(self) -> str:
-        assert self.compared > 0
-        return f"all of {self.compared:,}"
+        assert self.compared_frames > 0
+        return f"all of {self.compared_frames:,}"
 
     def _measured(self) -> str:
         assert self.points
@@ -97,18 +97,18 @@ class Run:
         return ", ".join(dict.fromkeys(point["benchmark"] for point in self.points))
 
     def _restored(self) -> str:
-        undone, steps = self._said(_UNDONE), self._said(_CONFIGURED)
-        self._of_every_device(undone)
+        undone, steps = self._find_lines(_UNDONE), self._find_lines(_CONFIGURED)
+        self._check_devices(undone)
         # every configuration was undone
         assert Counter(one["device"] for one in undone) == Counter(one["device"] for one in steps)
-        return "as before" if self.driven else NOTHING
+        return "as before" if self.configured_parts else NOTHING
 
-    def _said(self, words: re.Pattern[str]) -> list[re.Match[str]]:
+    def _find_lines(self, words: re.Pattern[str]) -> list[re.Match[str]]:
         lines = (self.path / LOG).read_text(encoding="utf-8").splitlines()
         return [found for line in lines if (found := words.fullmatch(line.partition(" ")[2]))]
 
-    def _of_every_device(self, said: list[re.Match[str]]) -> None:
-        wanted = Counter(part["device"] for part in self.driven.values())
+    def _check_devices(self, said: list[re.Match[str]]) -> None:
+        wanted = Counter(part["device"] for part in self.configured_parts.values())
         found = Counter(one["device"] for one in said)
         assert set(found) == set(wanted), (found, wanted)
         assert all(found[name] >= number for name, number in wanted.items()), (found, wanted)

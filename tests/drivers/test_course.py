@@ -170,7 +170,7 @@ def test_a_planted_hiccup_is_seen_in_a_real_trial():
         device = planted.make_known_device(Known(hiccup_from=801, hiccup_frames=100, timeless=True))
         more = {"says": "", "technology": "ipv6-router", "mode": "forward"}
         fault = planted.Fault("hiccup", "", device, found=lambda seen: True, **more)
-        seen, _ = bench.finds(fault)
+        seen, _ = bench.try_fault(fault)
     told = seen.result.directions["forward"].timeline
     lost = {place * told.slot_s: n for place, n in enumerate(told.lost) if n}
     # the device counts neighbour discovery too; 2000 fps: frames 801 to 900 are due from 0.4 s on

@@ -32,7 +32,7 @@ def bench(request):
 def test_a_planted_fault_is_found(bench, fault):
     found, said = 0, []
     for _ in range(planted.get_repetitions()):
-        seen, right = bench.finds(fault)
+        seen, right = bench.try_fault(fault)
         found += right
         said.append("; ".join(seen.verdict.reasons))
     planted.add_record(bench.kind, fault, found, planted.get_repetitions(), said[-1])

@@ -66,7 +66,7 @@ def make_run(simulated, tmp_path):
     ],
 )
 def test_four_facts_of_run_are_proven(make_run, lines, device, configured, restored):
-    facts = make_run(lines, device).proven()
+    facts = make_run(lines, device).describe_facts()
     assert tuple(facts) == FACTS
     assert facts["verified by frames"].startswith("all of ")
     assert (facts["configured"], facts["measured"], facts["restored"]) == (
@@ -92,7 +92,7 @@ def test_four_facts_of_run_are_proven(make_run, lines, device, configured, resto
 )
 def test_fact_that_log_lacks_for_a_device_is_not_proven(make_run, fact, lines, device):
     with pytest.raises(AssertionError):
-        make_run(lines, device).fact(fact)
+        make_run(lines, device).describe_fact(fact)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_wrong_results_are_not_proven(make_run, edit):
     run = make_run()
     change(run.path / "results.json", edit)
     with pytest.raises(AssertionError):
-        run.fact("measured")
+        run.describe_fact("measured")
 
 
 @pytest.mark.parametrize("counts", [{"matched": 0}, {"matched": 0, "checked": 0}])
@@ -124,7 +124,7 @@ def test_mismatched_or_unchecked_frames_verify_nothing(make_run, counts, monkeyp
 
     monkeypatch.setattr(shown, "Journal", read)
     with pytest.raises(AssertionError):
-        make_run().fact("verified by frames")
+        make_run().describe_fact("verified by frames")
 
 
 @pytest.fixture

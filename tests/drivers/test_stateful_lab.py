@@ -89,14 +89,14 @@ class StatefulLab:
         assert not result.faults
         return result, result.connections
 
-    def inside(self, command):
+    def run_in_device(self, command):
         pid = self.bench.open().namespaces()["device"]
         subprocess.run(["nsenter", "-t", str(pid), "-n", "sh", "-ec", command], check=True)
 
     @contextmanager
-    def limited(self, limit, verdict):
+    def limit_connections(self, limit, verdict):
         """Limit connections by a rule: the table limit applies to the whole host."""
-        self.inside(
+        self.run_in_device(
             "nft add table ip small; "
             "nft 'add chain ip small forward { type filter hook forward priority 0; }'; "
             f"nft add rule ip small forward ct state new ct count over {limit} counter {verdict}"
@@ -107,7 +107,7 @@ class StatefulLab:
                 loss_tolerance=0.0, sending_time_tolerance=1.5, invalid_retries=TRIES,
             )  # fmt: skip
         finally:
-            self.inside("nft delete table ip small")
+            self.run_in_device("nft delete table ip small")
 
 
 def with_marks(param, *values):
@@ -176,7 +176,7 @@ def test_enumerated_addresses_and_ports_with_delays_and_background(kind):
 
 @pytest.mark.parametrize("nat44", [EMBEDDED], indirect=True)
 def test_capacity_of_limited_table_is_found_exactly(nat44):
-    with nat44.limited(501, "drop") as conditions:
+    with nat44.limit_connections(501, "drop") as conditions:
         spec = CapacitySpec(
             conditions, first=499, most=504, upper_bound_cps=5000.0, upper_bound_reason="given",
             resolution_cps=2500.0, beta=0.5,
@@ -255,7 +255,7 @@ def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
     """The device resets connections above the limit."""
     embedded, limit = tcp_nat.kind == "embedded", 203
     tcp, rate_cps = (Tcp(timeout_s=0.5), 1500.0) if embedded else (Tcp(), 500.0)
-    with tcp_nat.limited(limit, "reject with tcp reset") as conditions:
+    with tcp_nat.limit_connections(limit, "reject with tcp reset") as conditions:
         search = CapacitySpec(
             conditions, first=202, most=205, upper_bound_cps=rate_cps, upper_bound_reason="given", resolution_cps=rate_cps / 2, beta=0.5, benchmark="tcp-capacity", fixed=True,
             phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp),
@@ -293,7 +293,7 @@ def test_streams_work_after_tcp_connections(tcp_nat):
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
 def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
     """Every eighth source port gets no answer; TRex uses the ports in turn."""
-    tcp_nat.inside(
+    tcp_nat.run_in_device(
         "nft add table inet v6tdrop; nft add chain inet v6tdrop pre "
         "'{ type filter hook prerouting priority -300; }'; "
         "nft add rule inet v6tdrop pre iifname left tcp sport '&' 7 == 0 drop"
@@ -301,7 +301,7 @@ def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
     try:
         found = tcp_nat.open_tcp(Tcp(), 320, retransmits=True)[1].tcp
     finally:
-        tcp_nat.inside("nft delete table inet v6tdrop")
+        tcp_nat.run_in_device("nft delete table inet v6tdrop")
     assert (found.established, found.timed_out) == (280, 40)
     assert found.answered == found.closed == 280
     assert found.retransmitted == 40 * SYN_RETRANSMISSIONS

@@ -49,7 +49,6 @@ dut:
       count-states: ip netns exec {device} conntrack -C
 """
 
-
 SERVER = """
 - version: 2
   port_limit: 2
@@ -178,7 +177,7 @@ class TwoServers:
     def kill(self, server: int) -> None:
         self._kill_all(f"{self.prefix}{server}")
 
-    def testbed(self, device: str = "") -> Path:
+    def write_testbed(self, device: str = "") -> Path:
         """Write a testbed file; ``device`` is appended."""
         file = self.directory / "two.yaml"
         values = {"one": make_macs(1), "two": make_macs(2), "device": device}
@@ -186,9 +185,9 @@ class TwoServers:
         return file
 
     @contextmanager
-    def router(self, rules: str = "") -> Iterator[None]:
+    def start_router(self, rules: str = "") -> Iterator[None]:
         """Route in the kernel between the two ports of each server."""
-        self._route()
+        self._add_routes()
         if rules:
             subprocess.run(
                 ["ip", "netns", "exec", self.device, "nft", "-f", "-"],
@@ -206,7 +205,7 @@ class TwoServers:
                 for side in SIDES:
                     run_command(f"ip -n {self.device} addr flush dev {side}{server}")
 
-    def _route(self) -> None:
+    def _add_routes(self) -> None:
         for server in (1, 2):
             for side, other in (SIDES, SIDES[::-1]):
                 network, own, _ = HOSTS[side]
@@ -225,7 +224,7 @@ class TwoServers:
         run_command("sysctl -qw net.ipv4.ip_forward=1", self.device)
 
     @contextmanager
-    def cables(self) -> Iterator[None]:
+    def connect_ports(self) -> Iterator[None]:
         """Connect both ports of each server by a bridge instead of a device."""
         for server in (1, 2):
             run_command(f"ip -n {self.device} link add loop{server} type bridge mcast_snooping 0")
@@ -248,7 +247,7 @@ class TwoServers:
                     )
 
     @contextmanager
-    def vpp(self, program: str) -> Iterator[None]:
+    def start_vpp(self, program: str) -> Iterator[None]:
         """Run one VPP_CONFIG as a MAP-E border relay, with a table of routes for the ports of each server."""
         config, log = self.directory / "vpp.conf", self.directory / "vpp.log"
         config.write_text(VPP_CONFIG.format(place=self.directory))
@@ -289,7 +288,7 @@ class TwoServers:
             (self.directory / "cli.sock").unlink(missing_ok=True)
 
     @contextmanager
-    def captured(self, port: str) -> Iterator[list[bytes]]:
+    def capture_frames(self, port: str) -> Iterator[list[bytes]]:
         """Capture the frames that arrive at a port of the device."""
         frames: list[bytes] = []
         ended = threading.Event()
@@ -360,7 +359,7 @@ def two(tmp_path_factory):
 
 @contextmanager
 def open_lab(two, plugin):
-    setup = make_setup(resolve(None, two.testbed(), plugin=plugin))
+    setup = make_setup(resolve(None, two.write_testbed(), plugin=plugin))
     with closing(make_tester(setup)) as tester:
         tester.open()
         yield tester, replace(load(tester, setup, 128), **LOAD)
@@ -368,7 +367,7 @@ def open_lab(two, plugin):
 
 @pytest.fixture
 def router(two):
-    with two.router(), open_lab(two, "ipv4-router") as lab:
+    with two.start_router(), open_lab(two, "ipv4-router") as lab:
         yield lab
 
 
@@ -391,7 +390,7 @@ def test_delays_of_both_servers_are_merged(router):
 
 
 def test_servers_send_disjoint_flows(two, router):
-    with two.captured("left1") as first, two.captured("left2") as second:
+    with two.capture_frames("left1") as first, two.capture_frames("left2") as second:
         measure_passed(*router)
     addresses = slice(26, 38)  # both IPv4 addresses and both ports of UDP
     flows = [
@@ -417,7 +416,7 @@ def test_frames_dropped_on_one_link_are_lost(two, router):
 
 @pytest.mark.skipif(not VPP, reason="needs VPP: set V6T_VPP to its program")
 def test_mape_relay_of_one_vpp_is_measured_by_both_servers(two):
-    with two.vpp(VPP), open_lab(two, "mape-br") as lab:
+    with two.start_vpp(VPP), open_lab(two, "mape-br") as lab:
         check_all_matched(measure_passed(*lab))
         result = measure_passed(*lab, delays=DelayRequest(tags=100))
     for counted in result.directions.values():
@@ -428,7 +427,7 @@ def test_connections_are_divided_learned_and_validated(two):
     setup = make_setup(
         resolve(
             None,
-            two.testbed(HOOKS.format(device=two.device)),
+            two.write_testbed(HOOKS.format(device=two.device)),
             plugin="nat44",
             params={"subscribers": "1000", "connections_per_subscriber": "200"},
             procedure={"connections.count": str(COUNT)},
@@ -441,7 +440,7 @@ def test_connections_are_divided_learned_and_validated(two):
     asked = Connections(COUNT, 10_000.0, wait_s=1.0, alpha=1.0, purpose="establish")
     trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, connections=asked, **LOAD)
     try:
-        with two.router(NAT):
+        with two.start_router(NAT):
             for _ in range(6):
                 result = bench.measure(trial)
                 verdict = judge_connections(trial, result, sending_time_tolerance=1.5)
@@ -461,12 +460,12 @@ def test_connections_are_divided_learned_and_validated(two):
 
 
 def run_v6t_command(two, *arguments):
-    testbed = ("--testbed", two.testbed(), "--plugin", "ipv4-router")
+    testbed = ("--testbed", two.write_testbed(), "--plugin", "ipv4-router")
     return v6t(*arguments[:1], *testbed, *arguments[1:])
 
 
 def test_selftest_of_each_server_and_of_both(two):
-    with two.cables():
+    with two.connect_ports():
         done = run_v6t_command(two, "selftest", "--mode", "forward", "--json")
     assert done.status == 0, done.err
     rows = json.loads(done.out)
@@ -487,7 +486,7 @@ def test_run_whose_server_was_killed_is_resumed(two, tmp_path):
 
     ended = threading.Event()
     killer = threading.Thread(target=kill_late, args=(ended,))
-    with two.router():
+    with two.start_router():
         killer.start()
         done = run_v6t_command(two, "run", *quick, "-o", path)
         ended.set()
@@ -500,7 +499,7 @@ def test_run_whose_server_was_killed_is_resumed(two, tmp_path):
 
 
 def test_killed_server_is_named(two):
-    with two.router(), open_lab(two, "ipv4-router") as (tester, trial):
+    with two.start_router(), open_lab(two, "ipv4-router") as (tester, trial):
         timer = threading.Timer(1.0, two.kill, [2])
         timer.start()
         with pytest.raises(TesterError, match="server b"):

@@ -126,7 +126,7 @@ def all_units() -> tuple[Unit, ...]:
     for base in walk.BASES:
         for device in walk.list_devices(base):
             intent = device.base.technology().make_dut_intent()
-            for driver, part in walk.list_units(device.made, intent):
+            for driver, part in walk.list_units(device.loaded_driver, intent):
                 key = (driver.name, part.configuration.family, driver.chain_membership is not None)
                 if driver.configures_device:
                     found.setdefault(key, (driver, part))

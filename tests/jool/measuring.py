@@ -79,12 +79,12 @@ def exchange_frames(
     }.get(technology, ("198.18.0.2", "198.19.0.2"))
     translated = technology.startswith("nat")
     for port in range(first, first + number):
-        request = bed.through("forward", client, server, port, 53, b"from port %d" % port)
+        request = bed.forward("forward", client, server, port, 53, b"from port %d" % port)
         assert request is not None, "frame dropped"
         assert (request.payload.src == "198.19.0.1") == translated
         source, sport = (request.payload.src, request["UDP"].sport)
         assert sport >= 1024
-        answer = bed.through("reverse", request.payload.dst, source, 53, sport, b"answer %d" % port)
+        answer = bed.forward("reverse", request.payload.dst, source, 53, sport, b"answer %d" % port)
         assert answer is not None, "answer dropped"
         assert (answer.payload.src, answer.payload.dst) == (server, client)
         assert answer["UDP"].dport == port

@@ -198,7 +198,7 @@ def test_exhausted_pool_is_counted_as_drops(machine, connect_machine):
     before = bed.dut.report()["jool"]
     for port in (6000, 6001):
         late = b"too late: %d" % port
-        assert bed.through("forward", "2001:2::2", "64:ff9b::c613:2", port, 53, late) is None
+        assert bed.forward("forward", "2001:2::2", "64:ff9b::c613:2", port, 53, late) is None
     drops = {name: more for name, more in count_changes(before).items() if "drop" in name}
     assert drops == {"dropped: out of ports for a client (JSTAT_BIB6_NOT_FOUND)": 2}
 

@@ -307,7 +307,7 @@ def test_exhausted_ports_are_counted_as_drops(machine):
         before = bed.dut.report()["pf"]["translate"]
         for port in (6000, 6001):
             late = b"too late: %d" % port
-            assert bed.through("forward", "198.18.0.2", "198.19.0.2", port, 53, late) is None
+            assert bed.forward("forward", "198.18.0.2", "198.19.0.2", port, 53, late) is None
         assert bed.dut.report()["pf"]["translate"] - before == 2
         print(save_output("no-ports-pfctl-si", bed.session.transport.run("pfctl -si").out))
 

@@ -75,7 +75,7 @@ class LabBed:
         self.left.close()
         self.right.close()
 
-    def through(self, way: str, src: str, dst: str, sport: int, dport: int, payload: bytes):
+    def forward(self, way: str, src: str, dst: str, sport: int, dport: int, payload: bytes):
         """Send a datagram to one port; return the frame that arrives at the other."""
         near, far = (self.left, self.right) if way == "forward" else (self.right, self.left)
         link = self.links.left if way == "forward" else self.links.right

@@ -151,11 +151,11 @@ class Field:
         done = run_v6t(*words, network=self.operator.pid, status=status)
         return done.out + done.err + f"[{done.code}]" * bool(done.code)
 
-    def cut(self) -> None:
+    def cut_route(self) -> None:
         """Cut the route: no packet, no error and no end of a connection gets through."""
         self.router.run("ip link set ops down; ip link set dev0 up")
 
-    def mend(self) -> None:
+    def restore_route(self) -> None:
         """Restore the route and wait until connections succeed: logins do not retry."""
         self.router.run("ip link set ops up")
         self.operator.run(

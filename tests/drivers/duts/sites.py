@@ -46,7 +46,6 @@ _SURVEY_SCRIPT = (
     "for j in jool jool_siit; do $j instance display 2>/dev/null; done; true"
 )
 
-
 _LOGIN = f"""\
 sysctl -q -w net.ipv4.conf.all.route_localnet=1
 nft -f - <<'END'
@@ -109,7 +108,7 @@ class VmServer(ssh.LabSshServer):
     def hypervisor(self) -> str:
         return self._machine.hypervisor
 
-    def has(self, macs: Mapping[str, str]) -> None:
+    def set_macs(self, macs: Mapping[str, str]) -> None:
         """Set the MAC addresses of the interfaces, by side."""
         for side, mac in macs.items():
             self.shell(f"ip link set dev {side} address {mac}")
@@ -170,7 +169,7 @@ class Place:
     virtual: Recipe | None = None
 
     @property
-    def named(self) -> Mapping[str, Any]:
+    def program_option(self) -> Mapping[str, Any]:
         """Return the ``program`` option if no package has the program."""
         return {"program": matrix.find_program(self.driver)} if self.driver in matrix.NAMED else {}
 
@@ -200,7 +199,7 @@ class Site:
         """List the names of the machines."""
         return list(dict.fromkeys(place.machine for place in self.placed.values()))
 
-    def lacking(self) -> str:
+    def find_missing_part(self) -> str:
         """Return what this machine lacks for the site, or an empty string."""
         for place in self.placed.values():
             if place.virtual:
@@ -215,7 +214,7 @@ class Site:
                 return f"needs {package}"
         return sshserver.find_missing() or ""
 
-    def marks(self) -> list[Any]:
+    def list_marks(self) -> list[Any]:
         """Return the marks for programs that need whole cores."""
         heavy = any(p.driver in ("vpp", "snabb-lwaftr") for p in self.placed.values())
         return [pytest.mark.vpp, pytest.mark.alone] if heavy else []
@@ -316,20 +315,20 @@ class RunningSite:
             transport = NamespaceTransport(server.add_namespace(place.netns), name)
         return lambda command: transport.run(command).out
 
-    def states(self) -> dict[str, str]:
+    def read_states(self) -> dict[str, str]:
         """Return the configurable state of each part."""
         return {name: self.inside(name)(_SURVEY_SCRIPT) for name in self.site.placed}
 
-    def records(self) -> dict[str, bool]:
+    def find_records(self) -> dict[str, bool]:
         """Return for each part whether its undo record exists."""
         return {
             name: "record.json" in self.inside(name)(f"ls {self.site.directory(name)}")
             for name in self.site.placed
         }
 
-    def cabled(self) -> None:
+    def connect_cables(self) -> None:
         """Add unconnected cables with the MAC addresses that the drivers expect."""
-        for name, macs in self._macs().items():
+        for name, macs in self._get_macs().items():
             if not self.site.placed[name].virtual:
                 for side, mac in macs.items():
                     self.inside(name)(
@@ -337,14 +336,14 @@ class RunningSite:
                         f"ip link set {side} up; ip link set {side}-cable up"
                     )
 
-    def addressed(self) -> None:
+    def set_mac_addresses(self) -> None:
         """Set the MAC addresses of virtual machines' interfaces."""
-        for name, macs in self._macs().items():
+        for name, macs in self._get_macs().items():
             server = self.servers[self.site.placed[name].machine]
             if isinstance(server, VmServer):
-                server.has(macs)
+                server.set_macs(macs)
 
-    def _macs(self) -> dict[str, dict[str, str]]:
+    def _get_macs(self) -> dict[str, dict[str, str]]:
         """Return the MAC addresses of each part's interfaces, by side."""
         setup = resolve_setup(self.run, self.testbed)
         assert isinstance(setup.driver, ChainDriver)
@@ -375,7 +374,7 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
                 if place.netns:
                     login["netns"] = place.netns
                 options = {
-                    **place.named, "undo_after_s": SILENCE_S, **place.options, "ssh": login,
+                    **place.program_option, "undo_after_s": SILENCE_S, **place.options, "ssh": login,
                 }  # fmt: skip
             parts[name] = {"driver": place.driver, **({"options": options} if options else {})}
         document = {
@@ -392,7 +391,7 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
         }
         run.write_text(json.dumps(asked, indent=1))
         found = RunningSite(site, servers, path, run)
-        found.addressed()
+        found.set_mac_addresses()
         yield found
     finally:
         for server in servers.values():
@@ -410,7 +409,7 @@ def select_sites(*always: str) -> list[Any]:
     found = []
     for name, site in SITES.items():
         asked = name in always or os.environ.get("V6T_SITES") == "1"
-        why = site.lacking() if asked else "`make sites` asks for it (V6T_SITES=1)"
-        marks = [*site.marks(), pytest.mark.skipif(bool(why), reason=why)]
+        why = site.find_missing_part() if asked else "`make sites` asks for it (V6T_SITES=1)"
+        marks = [*site.list_marks(), pytest.mark.skipif(bool(why), reason=why)]
         found.append(pytest.param(site, id=name.replace(", ", "-").replace(" ", "-"), marks=marks))
     return found

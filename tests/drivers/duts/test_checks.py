@@ -239,14 +239,12 @@ LINUX = [
      *replace_words("unbound\nUNCONN 0      0      [2001:2:0:f000::1]:53              [::]:*\n", "]:53  ", "]:5353")),
 ]  # fmt: skip
 
-
 GLOBAL = read_captured("jool-nat64-global.txt")
 NAT46 = (
     "local.v4 192.0.2.0/24 local.v6 2001:db8:ce::/51 local.style MAP local.ea-len 13 local.psid-offset 6 "
     "remote.v4 0.0.0.0/0 remote.v6 2001:db8:ffff::/64 remote.style RFC6052 remote.ea-len 0 "
     "remote.psid-offset 0 debug 0"
 )
-
 
 # nat46_get_ipair_config (nat46-core.c) cuts a rule after 199 characters
 RULES_OF_NAT46 = f"add v6t-nat46\nconfig v6t-nat46 {NAT46[:199]}\n\n"
@@ -273,7 +271,6 @@ MODULES = [
     ("nat46-mapt-ce", "ip -o link show dev v6t-nat46", "mtu",
      *replace_words(format_link("v6t-nat46"), "UP,LOWER_UP", "LOWER_UP")),
 ]  # fmt: skip
-
 
 IFCONFIG = read_captured("openbsd-ifconfig.txt").replace("em0", "left").replace("em1", "right")
 NDP = read_captured("openbsd-ndp.txt").replace("  em0", " left")
@@ -302,7 +299,6 @@ OPENBSD = [
     ("openbsd-pf-nat44", "pfctl -si", "",
      *replace_words(read_captured("openbsd-pfctl-si.txt"), "Status: Enabled", "Status: EnabledSoon")),
 ]  # fmt: skip
-
 
 SHOW = (
     read_captured("vpp-show-interface.txt")

@@ -46,12 +46,12 @@ def test_frames_go_through_both_ways(device, way):
         pytest.skip(f"needs {package}")
     intent, src, dst, new_src, new_dst, ttl = FRAMES[device]
     with open_bed(device, intent, **WAYS[way]) as bed:
-        out = bed.through("forward", src, dst, 5000, 53, b"there it goes")
+        out = bed.forward("forward", src, dst, 5000, 53, b"there it goes")
         assert out is not None, "frame dropped"
         assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
         assert out.payload.ttl == ttl
         assert (out.src, out.dst) == (intent.links.right.dut_mac, intent.links.right.tester_mac)
-        back = bed.through("reverse", new_dst, new_src, 53, out["UDP"].sport, b"here it returns")
+        back = bed.forward("reverse", new_dst, new_src, 53, out["UDP"].sport, b"here it returns")
         assert back is not None, "answer dropped"
         assert (back.payload.src, back.payload.dst) == (dst, src)
         assert len(bed.session.verify()) > 5

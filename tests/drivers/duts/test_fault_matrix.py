@@ -174,7 +174,7 @@ def inject(site, fault, session):
     elif fault == "sshd is killed":
         site.device.shell(f"kill $(cat /run/sshd-field.pid); {sshserver.KILL_SESSIONS}")
     elif fault == "the route is cut":
-        site.cut()
+        site.cut_route()
     elif fault == "the disk is full":
         site.device.shell(f"head -c {2 * DISK_KIB}k /dev/zero >{DISK}/filler 2>/dev/null; true")
     elif fault == "the disk is read-only":
@@ -204,7 +204,7 @@ def repair(site, fault):
     elif fault == "the disk is read-only":
         site.device.shell(f"mount -o remount,rw {DISK}")
     elif fault == "the route is cut":
-        site.mend()
+        site.restore_route()
     elif fault == "sshd is killed":
         site.configure_sshd(field.SSHD)
 

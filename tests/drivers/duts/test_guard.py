@@ -47,7 +47,7 @@ def device(site):
     before = site.state()
     site.device.shell("rm -f /run/reached /run/go")
     yield site
-    site.mend()
+    site.restore_route()
     if site.device.has_record:
         site.v6t("dut", "rollback", "--testbed", write_testbed(site, []), *PLUGIN)
     assert site.state() == before
@@ -97,14 +97,14 @@ def test_route_lost_during_commit_is_restored(device):
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     wait_until(lambda: has_reached_mark(device), "the step that waits")
     assert is_configured(device)
-    device.cut()
+    device.cut_route()
     wait_until(lambda: device.state() == add_record_files(before, device), "all is undone")
     said = "".join(v6t.communicate(timeout=90))
     assert v6t.returncode == 4
     assert f"{LIMIT_S} s" in said
     assert "after 3 s" in said
     assert f"`v6t dut rollback --testbed {path}`" in said
-    device.mend()
+    device.restore_route()
     assert "after 3 s of silence" in device.v6t("dut", "status", "--testbed", path, *PLUGIN)
 
 

@@ -57,7 +57,6 @@ RULE_SETS = {
     },
 }
 
-
 PFCTL_SI = read_captured("openbsd-pfctl-si.txt")
 
 

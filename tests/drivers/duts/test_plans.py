@@ -51,7 +51,6 @@ each_case = pytest.mark.parametrize("name", CASE_BY_NAME)
 each_device = pytest.mark.parametrize("name", [c.name for c in CASES if c.driver != "chain"])
 NAMES = [name for name in driver_names() if load_driver_type(name).configures_device]
 
-
 # Cases recorded as a difference from another case.
 VARIANTS = {
     "jool-nat64-4.1.15": "jool-nat64-4.1.9",
@@ -373,7 +372,6 @@ def test_resolved_neighbours_mode_configures_no_neighbours(name):
 
 # Drivers whose device has all programs that they need, or that look at kernel modules.
 BARE = ("chain", "command", "ip6-tunnel", "linux-router", "nat46", "network-cli", "openbsd-pf")
-
 
 SEEN = {
     "system": "Linux 6.1", "links": "[]", "user": "0",

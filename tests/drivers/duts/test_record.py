@@ -118,7 +118,6 @@ def test_only_slow_steps_extend_undo_limit():
 
 TAKEN_BACK = "[ ! -e late ] || mv late back"
 
-
 SHELLS = {"dash": ("dash",), "busybox": ("busybox", "sh")}
 
 

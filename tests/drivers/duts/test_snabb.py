@@ -32,7 +32,7 @@ def test_snabb_keeps_ttl_counts_packets_and_is_restored():
         out = bed.right.await_udp(b"out of the tunnel", seconds=10.0)
         assert out is not None, "frame dropped"
         assert (out[IP].src, out[IP].ttl) == ("192.0.2.80", 64)
-        back = bed.through("reverse", "203.0.113.56", "192.0.2.80", 53, 2000, b"into the tunnel")
+        back = bed.forward("reverse", "203.0.113.56", "192.0.2.80", 53, 2000, b"into the tunnel")
         assert back is not None, "answer dropped"
         assert (back[IPv6].dst, back[IPv6].hlim) == ("2001:db8:b400::c000:250:0", 255)
         assert back[IP].ttl == 63

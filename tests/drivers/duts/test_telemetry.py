@@ -35,7 +35,6 @@ from .test_openbsd import PFCTL_SI
 
 POOL = nat.NatPool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
 
-
 JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
 
 

@@ -38,10 +38,10 @@ def kill_run(standing, path):
     """Kill a run while it measures; return the states from before it."""
     for name in standing.site.placed:
         standing.inside(name)("true")  # its namespace is there
-    before = standing.states()
+    before = standing.read_states()
     with start_run("run", *make_flags(standing), *RUN, "-o", path) as process:
         os.kill(process.pid, signal.SIGKILL)
-    assert all(standing.records().values())
+    assert all(standing.find_records().values())
     return before
 
 
@@ -64,8 +64,8 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
 
 @most_sites
 def test_lock_on_one_device_blocks_all(standing):
-    standing.cabled()
-    before = standing.states()
+    standing.connect_cables()
+    before = standing.read_states()
     for name, place in standing.site.placed.items():
         server, directory = standing.servers[place.machine], standing.site.directory(name)
         held = server.inside.hold(
@@ -77,21 +77,21 @@ def test_lock_on_one_device_blocks_all(standing):
         assert "alice@elsewhere" in done.err
         assert server.name in done.err
         held.release()
-        assert standing.states() == before
-        assert not any(standing.records().values())
+        assert standing.read_states() == before
+        assert not any(standing.find_records().values())
 
 
 @most_sites
 def test_committed_configuration_stays_until_rollback(standing):
     """An unreachable machine does not prevent the rollback of the others."""
-    standing.cabled()
-    before = standing.states()
+    standing.connect_cables()
+    before = standing.read_states()
     run_v6t("dut", "commit", *make_flags(standing))
-    first = standing.states()
+    first = standing.read_states()
     assert all(first[name] != state for name, state in before.items())
     again = run_v6t("dut", "commit", *make_flags(standing))
     assert again.err.count("rolling back what") == len(standing.site.placed)
-    assert all(standing.records().values())
+    assert all(standing.find_records().values())
     told = run_v6t("dut", "status", *make_flags(standing), "--json").out
     assert set(json.loads(told)["parts"]) == set(standing.site.placed)
     if len(standing.servers) > 1:
@@ -100,14 +100,14 @@ def test_committed_configuration_stays_until_rollback(standing):
         machine.shell("kill -STOP $(cat /run/sshd.pid)")  # it takes connections and says nothing
         done = run_v6t("dut", "rollback", *make_flags(standing), status=4)
         machine.shell("kill -CONT $(cat /run/sshd.pid)")
-        now = standing.states()
+        now = standing.read_states()
         assert all(now[name] == before[name] for name in others)
         assert now[lost] != before[lost]
         assert f"{machine.name}: no login" in done.err
         assert f"v6t dut rollback {standing.run} --testbed" in done.err
         assert f"sh {standing.site.directory(lost)}/undo.sh" in done.err
         machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
-        wait_until(lambda: standing.states() == before, "all is as before", 10)
+        wait_until(lambda: standing.read_states() == before, "all is as before", 10)
     run_v6t("dut", "rollback", *make_flags(standing))
     assert not any(server.find_pid() for server in standing.servers.values())
 
@@ -124,7 +124,7 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
         wait_until(lambda shell=shell, fired=fired: shell(fired), f"the timer of {name}", 90)
         assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
     # a killed process may take a moment to end
-    wait_until(lambda: standing.states() == before, "all is as before", 10)
+    wait_until(lambda: standing.read_states() == before, "all is as before", 10)
     done = run_v6t("dut", "rollback", *make_flags(standing))
     assert done.err.count("rolled back after") == len(standing.site.placed)
 
@@ -132,16 +132,16 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
 def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
     """``undo.sh`` works in any namespace."""
     site = sites.SITES["464xlat, one machine"]
-    if site.lacking():
-        pytest.skip(site.lacking())
+    if site.find_missing_part():
+        pytest.skip(site.find_missing_part())
     with sites.start_site(site, tmp_path / "one.yaml") as standing:
-        standing.cabled()
-        before = standing.states()
+        standing.connect_cables()
+        before = standing.read_states()
         run_v6t("dut", "commit", *make_flags(standing))
         (server,) = standing.servers.values()
         for name in reversed(list(site.placed)):
             server.shell(f"sh {site.directory(name)}/undo.sh")
-        assert standing.states() == before
+        assert standing.read_states() == before
         # the record of a single device is ignored while parts are recorded
         server.shell(
             "rm -f /run/v6t/record.json /run/v6t/undo.sh /run/v6t/progress /run/v6t/undone"

@@ -190,7 +190,7 @@ def test_sessions_come_and_go(technology_name):
             assert out is not None, "frame dropped"
             assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
             assert out[IP].ttl == 63
-            back = bed.through("reverse", new_dst, new_src, 53, out[UDP].sport, b"to %d" % port)
+            back = bed.forward("reverse", new_dst, new_src, 53, out[UDP].sport, b"to %d" % port)
             assert back is not None, "answer dropped"
             assert back[UDP].dport == port
             if technology_name == "dslite-aftr":
@@ -219,10 +219,10 @@ def test_flush_of_nat44_ei_frees_its_ports():
     """VPP's `clear nat44 ei sessions` does not free them, so the driver does not use it."""
     with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
         cli = lambda words: bed.session.transport.run(bed.session.driver.cli(words)).out  # noqa: E731
-        assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"one") is not None
+        assert bed.forward("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"one") is not None
         cli("clear nat44 ei sessions")
         assert "1 busy udp ports" in cli("show nat44 ei addresses")
-        assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5001, 53, b"another") is not None
+        assert bed.forward("forward", "198.18.0.2", "198.19.0.2", 5001, 53, b"another") is not None
         assert "2 busy udp ports" in cli("show nat44 ei addresses")
         bed.session.flush()
         assert " 0 busy udp ports" in cli("show nat44 ei addresses")
@@ -231,7 +231,7 @@ def test_flush_of_nat44_ei_frees_its_ports():
 def test_nat44_ei_has_one_session_for_all_servers_of_a_port():
     with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
         ports = {
-            bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53 + n, b"to %d" % n)[
+            bed.forward("forward", "198.18.0.2", "198.19.0.2", 5000, 53 + n, b"to %d" % n)[
                 UDP
             ].sport
             for n in range(5)
@@ -254,7 +254,7 @@ def test_full_table_is_found_by_occupancy_and_counter(plugin):
         )
         for n in range(80):
             bed.left.send(bytes(frame / UDP(sport=2000 + n, dport=53) / b"many"))
-        bed.through("forward", "198.18.0.2", "198.19.0.2", 2000, 53, b"once more")
+        bed.forward("forward", "198.18.0.2", "198.19.0.2", 2000, 53, b"once more")
         samples = [empty, Sample(bed.dut.report(), 1.0, known)]
     verdict, told = judge_device(samples, lost=30), summarize_samples(samples)
     assert told.table == {"used": 50, "limit": 50, "full": 100}
@@ -291,7 +291,7 @@ def test_frames_of_other_psid_have_a_drop_reason():
 def exchange(bed, intent, src, dst, port, payload):
     """Send a frame from the left, tunnelled for an AFTR."""
     if intent.technology != "dslite-aftr":
-        return bed.through("forward", src, dst, port, 53, payload)
+        return bed.forward("forward", src, dst, port, 53, payload)
     link = bed.links.left
     inner = IP(src="10.0.0.1", dst="198.19.0.2") / UDP(sport=port, dport=53) / payload
     frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(src=src, dst="2001:db8:6::1")
@@ -347,7 +347,7 @@ def test_vpp_is_configured_over_ssh():
     with open_bed(
         "vpp", intents.make_paper_mape(), ssh={"lab": sshserver.make_unique_name("vpp")}, **OWN
     ) as bed:
-        out = bed.through("reverse", "203.0.113.56", "192.0.2.80", 41999, 35336, b"over ssh")
+        out = bed.forward("reverse", "203.0.113.56", "192.0.2.80", 41999, 35336, b"over ssh")
         assert out is not None, "frame dropped"
         assert out[IPv6].dst == "2001:db8:ce:a11:0:c000:250:11"
         assert len(bed.session.verify()) > 10
@@ -356,10 +356,10 @@ def test_vpp_is_configured_over_ssh():
 def test_vpp_telemetry_is_read():
     with open_bed("vpp", intents.ROUTER4, **OWN) as bed:
         for n in range(20):
-            assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"frame %d" % n)
+            assert bed.forward("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"frame %d" % n)
         first = bed.session.read_sample()
         for n in range(20):
-            assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"again %d" % n)
+            assert bed.forward("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"again %d" % n)
         told = summarize_samples([first, bed.session.read_sample()])
         assert told.polls and told.cores
         assert told.per_packet["clocks"] > 0

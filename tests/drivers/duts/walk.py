@@ -197,12 +197,10 @@ OPTIONS: Mapping[str, Values] = {"ip6-tunnel": {"checks": True}}
 # Parameters that name files, which are skipped.
 FILES = {"eam_file", "binding_table"}
 
-
 # Parameters with one valid value, because background traffic is not supported.
 FIXED: Mapping[str, frozenset[str]] = dict.fromkeys(
     ("dslite-aftr", "ipv4aas", "nat46", "nat66"), frozenset({"n", "m", "bg_sport", "bg_dport"})
 )
-
 
 # Parameters that set others (tests/plugins/test_tuples.py).
 DERIVED_FROM = {"subscribers", "connections_per_subscriber"}
@@ -308,7 +306,7 @@ class Device:
     options: str = "{}"
 
     @property
-    def made(self) -> Any:
+    def loaded_driver(self) -> Any:
         return make_driver(self.driver, json.loads(self.options))
 
     @property
@@ -398,7 +396,7 @@ def _find_devices(driver: str, base: Base, options: Values) -> Iterator[Device]:
     """Yield the device with parameters that its driver accepts, following hints in its errors."""
     for _ in range(6):
         device = Device(driver, base, json.dumps(options))
-        made = device.made
+        made = device.loaded_driver
         try:
             for unit in list_units(made, base.technology().make_dut_intent()):
                 describe_plan(*unit)
