@@ -12,6 +12,7 @@ from v6t.tools.accuracy.record import Certificate
 from v6t.tools.accuracy.report import document
 
 from . import peers, planted
+from .record_files import load_record
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -32,7 +33,7 @@ def render_certificates() -> str:
 
 def render_faults() -> str:
     """Return how often each planted fault was found, by tester."""
-    ran = planted.load_findings()
+    ran = load_record(planted.RECORD)
     lines = ["| planted | must be said | embedded tester | TRex |", "|---|---|---|---|"]
     for fault in planted.ALL:
         cells = [format_finding(ran.get(f"{tester} {fault.name}")) for tester in planted.TESTERS]

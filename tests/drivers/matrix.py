@@ -20,7 +20,7 @@ from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.intent.families import DeviceConfig
 from v6t.tests.drivers import machines
-from v6t.tests.drivers.keeping import load_record, update_record
+from v6t.tests.drivers.record_files import load_record, update_record
 from v6t.tests.needs import NO_TREX
 
 RECORD = Path(__file__).parent / "recorded" / "matrix.json"

@@ -31,7 +31,7 @@ from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
-from v6t.tests.drivers.keeping import load_record, update_record
+from v6t.tests.drivers.record_files import load_record, update_record
 from v6t.trials.conditions import Conditions
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Verdict
@@ -240,11 +240,6 @@ def run_round(case) -> dict[str, float]:
     return found
 
 
-def load_rates():
-    """Load the recorded rates by case and tester."""
-    return load_record(RECORD)
-
-
 def add_record(name, found):
     """Record a round, if V6T_RECORD is set."""
     with update_record(RECORD) as all_found:
@@ -261,7 +256,7 @@ TESTER_NAMES = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}
 
 def render_table() -> Iterator[str]:
     """Render medians, P1 and P99 of the rounds."""
-    kept = load_rates()
+    kept = load_record(RECORD)
     if not kept:
         yield "No round is recorded: rounds want a machine that does nothing else."
         return

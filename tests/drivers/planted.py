@@ -22,7 +22,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
-from v6t.tests.drivers.keeping import load_record, update_record
+from v6t.tests.drivers.record_files import update_record
 from v6t.tools.accuracy.certify import Unchanged
 from v6t.tools.accuracy.known_behaviour import Known
 from v6t.tools.accuracy.known_device import KnownDevice
@@ -96,7 +96,7 @@ class Fault:
     name: str
     words: str
     device: Callable[[int, object], LabDevice] | None
-    found: Callable[[Seen], bool]
+    found: Callable[[Observation], bool]
     says: str
     technology: str = "mape-br"
     mode: str = "bidirectional"
@@ -106,7 +106,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """A trial with its result and verdict."""
 
     trial: Trial
@@ -260,7 +260,7 @@ class ReplaceableDevice(LabDevice):
             self._inner = None
 
 
-class Benchmarked:
+class FaultBench:
     """Real tester with a replaceable device."""
 
     def __init__(self, kind):
@@ -297,7 +297,7 @@ class Benchmarked:
             )  # fmt: skip
             with self._stop_senders(trial) if fault.device is None else nullcontext():
                 result = self.tester.measure(trial)
-            seen = Seen(
+            seen = Observation(
                 trial,
                 result,
                 assess_trial(trial, result, sending_time_tolerance=SENDING_TIME_TOLERANCE),
@@ -372,11 +372,6 @@ def count_received(pid, side):
 def get_repetitions():
     """Return how often each fault is planted."""
     return int(os.environ.get("V6T_RECORD") or 1)
-
-
-def load_findings():
-    """Load the recorded findings by tester and fault."""
-    return load_record(RECORD)
 
 
 def add_record(tester, fault, found, of, example):

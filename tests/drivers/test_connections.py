@@ -308,7 +308,7 @@ def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
 
 
 @dataclass
-class Scripted:
+class ScriptedTester:
     """Tester and device that record their calls, in virtual time."""
 
     count: int | None = 100
@@ -371,7 +371,7 @@ def make_trial(**asked):
 
 
 def make_two_phase_tester(device=None, trials=1, **asked):
-    device = device or Scripted()
+    device = device or ScriptedTester()
     preparing = TwoPhaseTester(device, device)
     return device, [preparing.measure(make_trial(**asked)) for _ in range(trials)]
 
@@ -405,14 +405,14 @@ def test_only_complete_connections_are_reused():
     assert [r.connections.reused for r in results] == [False, True, True]
     device, results = make_two_phase_tester(trials=3)
     assert device.log.count("establish") == 3
-    device = Scripted(timeout_s=12.0)  # half of it passes with the third trial
+    device = ScriptedTester(timeout_s=12.0)  # half of it passes with the third trial
     _, results = make_two_phase_tester(device, trials=9, reuse=True)
     assert [r.connections.reused for r in results].count(False) >= 2
 
 
 def test_concurrent_action_begins_with_phase_two():
     """The action waits for its gap, with new and with kept connections."""
-    device, sent = Scripted(), []
+    device, sent = ScriptedTester(), []
 
     def stream(trial):
         sent.append((device.log[-1], trial.pause_s))
@@ -429,7 +429,7 @@ def test_concurrent_action_begins_with_phase_two():
 
 
 def test_lost_connections_are_established_again():
-    device = Scripted()
+    device = ScriptedTester()
     preparing = TwoPhaseTester(device, device)
     trial = make_trial(reuse=True)
     preparing.measure(trial)
@@ -448,7 +448,7 @@ def test_lost_connections_are_established_again():
     ],
 )
 def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes, faults):
-    device, (result,) = make_two_phase_tester(Scripted(**changes), alpha=1.0)
+    device, (result,) = make_two_phase_tester(ScriptedTester(**changes), alpha=1.0)
     assert device.log == ["flush", "count", "establish", "count"]
     assert result.faults == faults
     assert result.is_disturbed, "not a loss"
@@ -460,11 +460,13 @@ def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes, faults):
 )
 def test_different_session_counts_are_an_error(purpose, count):
     with expect_error("phase-one-lost"):
-        make_two_phase_tester(Scripted(count=count), purpose=purpose)
+        make_two_phase_tester(ScriptedTester(count=count), purpose=purpose)
 
 
 def test_establishing_accepts_fewer_sessions_than_connections():
-    device, (result,) = make_two_phase_tester(Scripted(count=93), purpose="establish", alpha=1.0)
+    device, (result,) = make_two_phase_tester(
+        ScriptedTester(count=93), purpose="establish", alpha=1.0
+    )
     assert result.connections.sessions == 93
     assert "validate" not in device.log
 
@@ -474,13 +476,13 @@ def test_establishing_accepts_fewer_sessions_than_connections():
     [({"left": 3, "count": 103}, 3, 100), ({"left": 11, "count": None}, None, None)],
 )
 def test_connections_from_before_phase_one_are_not_counted(changes, before, sessions):
-    found = make_two_phase_tester(Scripted(**changes))[1][0].connections
+    found = make_two_phase_tester(ScriptedTester(**changes))[1][0].connections
     assert (found.sessions_before, found.sessions) == (before, sessions)
 
 
 def test_table_that_cannot_be_emptied_is_an_error():
     with expect_error("table-not-emptied", mentions="11"):
-        make_two_phase_tester(Scripted(left=11))
+        make_two_phase_tester(ScriptedTester(left=11))
 
 
 def test_teardown_measures_two_times():
@@ -491,24 +493,24 @@ def test_teardown_measures_two_times():
 
 
 def test_a_timeout_is_checked_before_anything_is_sent():
-    device = Scripted(timeout_s=2.0)
+    device = ScriptedTester(timeout_s=2.0)
     with expect_error("idle-timeout", mentions="2.5"):
         make_two_phase_tester(device)
     assert device.log == []
-    make_two_phase_tester(Scripted(timeout_s=2.6))
+    make_two_phase_tester(ScriptedTester(timeout_s=2.6))
 
 
 def test_gap_longer_than_the_timeout_ends_the_run():
-    _, (result,) = make_two_phase_tester(Scripted(timeout_s=20.0), gap_s=1.0)
+    _, (result,) = make_two_phase_tester(ScriptedTester(timeout_s=20.0), gap_s=1.0)
     assert result.connections.gap_s < 20
     with expect_error("idle-timeout", mentions="31.5"):
-        make_two_phase_tester(Scripted(timeout_s=20.0, slept_s=30.0), gap_s=1.0)
+        make_two_phase_tester(ScriptedTester(timeout_s=20.0, slept_s=30.0), gap_s=1.0)
 
 
 def test_table_limits_are_read_once():
     asked = []
 
-    class Telling(Scripted):
+    class Telling(ScriptedTester):
         def read_limits(self):
             asked.append(1)
             return {"nf_conntrack_max": 262144}
@@ -517,7 +519,7 @@ def test_table_limits_are_read_once():
     assert asked == [1]
     wanted = {"nf_conntrack_max": 262144, "timeout_s": 100.0}
     assert [r.connections.device for r in results] == [wanted] * 3
-    assert make_two_phase_tester(Scripted())[1][0].connections.device is None
+    assert make_two_phase_tester(ScriptedTester())[1][0].connections.device is None
 
 
 def test_kernel_table_limits_are_parsed():
@@ -686,7 +688,7 @@ def test_phase_1_uses_one_stream():
 def test_device_that_counts_endpoints_is_compared_with_those():
     """VPP's nat44-ei has one session per address and port (RFC 4787, REQ-1)."""
     counts = {"outside": 60, "counts_endpoints": True}
-    _, (result,) = make_two_phase_tester(Scripted(count=60, **counts))
+    _, (result,) = make_two_phase_tester(ScriptedTester(count=60, **counts))
     assert (result.connections.sessions, result.connections.expected_sessions) == (60, 60)
     with expect_error("phase-one-lost", mentions="59"):
-        make_two_phase_tester(Scripted(count=59, **counts))
+        make_two_phase_tester(ScriptedTester(count=59, **counts))

@@ -166,7 +166,7 @@ def test_only_long_trials_are_watched_and_by_one_reading():
 @pytest.mark.slow
 @needs_lab
 def test_a_planted_hiccup_is_seen_in_a_real_trial():
-    with closing(planted.Benchmarked("embedded")) as bench:
+    with closing(planted.FaultBench("embedded")) as bench:
         device = planted.make_known_device(Known(hiccup_from=801, hiccup_frames=100, timeless=True))
         more = {"says": "", "technology": "ipv6-router", "mode": "forward"}
         fault = planted.Fault("hiccup", "", device, found=lambda seen: True, **more)

@@ -29,7 +29,7 @@ def test_max_wait_doubles_for_each_retransmission():
     assert replace(Tcp(), timeout_s=1.0, retransmissions=2).max_wait_s == 1 + 2 + 4
 
 
-class _Slow(ClientPort):
+class SlowConnection(ClientPort):
     """Connection that processes received segments slowly."""
 
     def __init__(self):
@@ -51,12 +51,12 @@ class _Slow(ClientPort):
 
 
 def test_sending_time_ends_with_last_packet():
-    asking = _Slow()
+    asking = SlowConnection()
     asking._send_all(Pace(((20, 1000.0),)), time.monotonic())
     assert asking.left <= asking._sent_by <= asking.drained
 
 
-class _Client(TcpClient):
+class PortlessClient(TcpClient):
     """Client without a port, with connections 0 to 4."""
 
     def __init__(self, nonce: int) -> None:
@@ -76,7 +76,7 @@ class _Client(TcpClient):
 
 @pytest.fixture
 def two_trials():
-    made = _Client(1), _Client(2)
+    made = PortlessClient(1), PortlessClient(2)
     yield made
     for one in made:
         one.memory.close()
@@ -183,7 +183,7 @@ def test_late_opening_is_not_established(two_trials):
 
 
 def test_final_drain_reads_all_packets():
-    slow = _Slow()
+    slow = SlowConnection()
     there = [4096, 10, 4096, 0, 7]
     slow._drain = lambda: there.pop(0)
     slow._drain_all()

@@ -298,11 +298,8 @@ def test_decapsulated_ecn_follows_rfc_6040(name, direction):
                 if wanted is None:
                     assert compare_changed(*given, set_octet(ecn)) is None
                 else:
-                    assert is_accepted(*given, set_octet(ecn)) == (ecn == wanted), (
-                        inner,
-                        outer,
-                        ecn,
-                    )
+                    found = is_accepted(*given, set_octet(ecn))
+                    assert found == (ecn == wanted), (inner, outer, ecn)
 
 
 @pytest.mark.parametrize(("name", "direction"), TAKEN_OUT)
@@ -509,9 +506,8 @@ def test_pinned_behaviour_is_reported_if_distinguishable(octet, is_seen):
 @pytest.mark.parametrize(("octet", "seen"), [(0x00, "DF: clear"), (0x40, "DF: set")])
 def test_accepted_df_is_reported(octet, seen):
     either = ProfiledOracle(make_oracle("siit"), HeaderProfile(df="set", dont_fragment="either"))
-    assert (
-        compare_changed("siit", "forward", 0, None, write_octets(6, octet), either).seen[seen] == 3
-    )
+    found = compare_changed("siit", "forward", 0, None, write_octets(6, octet), either)
+    assert found.seen[seen] == 3
 
 
 def test_wrong_frame_does_not_affect_others():

@@ -44,7 +44,7 @@ def make_leftover(frame, port=b"\x99\x99"):
     return bytes(octets)
 
 
-class Leaving(Server):
+class LeftoverServer(Server):
     """A server whose send rings give out the last frames of an earlier phase first.
 
     Attributes:
@@ -77,7 +77,7 @@ class Leaving(Server):
 @pytest.fixture
 def server(tmp_path, monkeypatch):
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
-    made = Leaving(tmp_path)
+    made = LeftoverServer(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)
     made.start()
     yield made

@@ -10,7 +10,8 @@ from v6t.tests.needs import needs_lab
 
 from . import accuracy_page, matrix, peers, planted
 from .figures import ALWAYS, assert_timed
-from .shown import Run
+from .record_files import load_record
+from .run_facts import Run
 
 
 def list_marks(tester, row):
@@ -108,7 +109,7 @@ def test_imported_peer_file_gives_same_measurement(name, tmp_path):
 
 
 def test_every_planted_fault_was_found_every_time():
-    ran = planted.load_findings()
+    ran = load_record(planted.RECORD)
     wanted = {f"{tester} {fault.name}" for tester in planted.TESTERS for fault in planted.ALL}
     assert set(ran) == wanted, "V6T_RECORD=5 pytest tests/drivers/test_planted.py"
     assert all(entry["found"] == entry["of"] > 0 for entry in ran.values())

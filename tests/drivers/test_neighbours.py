@@ -218,7 +218,7 @@ class Again(Exception):
     pass
 
 
-class Way:
+class FakeSocket:
     """Fake for both ends of a ZeroMQ socket."""
 
     def __init__(self):
@@ -257,7 +257,7 @@ def ways(tmp_path):
     made = []
 
     def sockets(kind):
-        made.append(Way())
+        made.append(FakeSocket())
         return made[-1]
 
     zmq = types.SimpleNamespace(
@@ -310,7 +310,7 @@ def test_dead_socket_is_reported_without_waiting(ways):
         read()
 
 
-class Attached:
+class FakeServer:
     """Fake server with port 3 left and port 1 right, which each receive one frame."""
 
     learning_ports = (1,)
@@ -339,7 +339,7 @@ class Attached:
 
 
 def test_ports_are_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Attached()
+    made = FakeServer()
     monkeypatch.setattr(probing, "Attachment", lambda *_, **__: made)
     prober = Trex({"ports": [3, 1]}).prober(Siit().links, None)
     assert made.is_open

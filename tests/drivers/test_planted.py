@@ -23,7 +23,7 @@ KINDS = [pytest.param("embedded"), pytest.param("trex", marks=[pytest.mark.trex,
 
 @pytest.fixture(scope="module", params=KINDS)
 def bench(request):
-    made = planted.Benchmarked(request.param)
+    made = planted.FaultBench(request.param)
     yield made
     made.close()
 
@@ -88,5 +88,5 @@ def measure_phase_two(bench, trial, meanwhile):
             thread.join()
         verdict = assess_trial(trial, result, sending_time_tolerance=planted.SENDING_TIME_TOLERANCE)
         if result.connections.is_complete and verdict.valid and (verdict.passed or meanwhile):
-            return planted.Seen(trial, result, verdict)
+            return planted.Observation(trial, result, verdict)
     return None

@@ -327,7 +327,7 @@ def test_programs_open_ask_and_end():
     }  # fmt: skip
 
 
-class Counting:
+class CountingClient:
     """A client whose connections open at once after the third look.
 
     Like TRex's own it passes over an order to stop before it was told that TRex began.
@@ -371,7 +371,7 @@ class Counting:
 
 def test_worker_polls_until_all_connections_are_open(monkeypatch):
     worker = AstfWorker()
-    worker.client, worker.ports = Counting(), [0, 1]
+    worker.client, worker.ports = CountingClient(), [0, 1]
     monkeypatch.setattr(worker, "_make_profile", lambda wanted: wanted)
     worker.start_connections({"a": "profile"})
     seen = worker.watch(
@@ -390,14 +390,14 @@ def test_worker_polls_until_all_connections_are_open(monkeypatch):
 
 def test_watch_ends_at_its_time_limit():
     worker = AstfWorker()
-    worker.client, worker.ports = Counting(), [0, 1]
+    worker.client, worker.ports = CountingClient(), [0, 1]
     never = {"client": {"opened": 6}}
     assert worker.watch("attempts", 1, 6, 0.0, 0.0, 0.0, never).initial_count == 0
 
 
 def test_missing_connection_attempts_are_an_error(monkeypatch):
     worker = AstfWorker()
-    worker.client, worker.ports = Counting(), [0, 1]
+    worker.client, worker.ports = CountingClient(), [0, 1]
     worker.client.reads = -1_000_000
     monkeypatch.setattr(worker, "_make_profile", lambda wanted: wanted)
     monkeypatch.setattr("v6t.drivers.trex.client.astf.MAX_START_S", 0.01)

@@ -715,7 +715,7 @@ def test_late_answer_is_not_used_for_next_request(installation):
         assert worker.ask("close") is None
 
 
-class Stuck:
+class StuckPorts:
     """Ports whose send rings release frames each time another frame is pushed.
 
     Attributes:
@@ -766,6 +766,6 @@ def test_frames_stuck_in_send_ring_are_flushed(monkeypatch, back, itself, goes, 
     for name in ("trex", "trex.common", "trex.common.trex_client"):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(af_packet, "PUSH_S", 0.0)
-    ports = Stuck(goes, back, itself)
+    ports = StuckPorts(goes, back, itself)
     assert af_packet.flush_send_rings(ports, [0], lambda: stl.count_received(ports, [1])) == stuck
     assert ports.pushed == pushed

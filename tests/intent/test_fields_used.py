@@ -15,9 +15,9 @@ from v6t.core.config.compatibility import accepts_any_technology
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.intent.device import DeviceIntent, DeviceRequirements
 from v6t.intent.families import NatConfig
-from v6t.tests.drivers.duts import walk
+from v6t.tests.drivers.duts import parameter_values
 
-pytestmark = pytest.mark.xdist_group("walk")  # one worker plans what all tests look at
+pytestmark = pytest.mark.xdist_group("parameter-values")  # one worker plans what all tests look at
 BY_SOFTWIRE = "VPP tells customers apart by their softwires (RFC 6333, section 6.6)"
 BY_ENDS = "the ends of the tunnel follow from the rule"
 BY_RULE = "the port set follows from the rule and the end-user prefix"
@@ -123,10 +123,10 @@ Unit = tuple[Any, DeviceIntent]
 def all_units() -> tuple[Unit, ...]:
     """Return each driver with an intent of each family that it accepts, alone and in a chain."""
     found: dict[tuple[str, str, bool], Unit] = {}
-    for base in walk.BASES:
-        for device in walk.list_devices(base):
+    for base in parameter_values.BASES:
+        for device in parameter_values.list_devices(base):
             intent = device.base.technology().make_dut_intent()
-            for driver, part in walk.list_units(device.loaded_driver, intent):
+            for driver, part in parameter_values.list_units(device.loaded_driver, intent):
                 key = (driver.name, part.configuration.family, driver.chain_membership is not None)
                 if driver.configures_device:
                     found.setdefault(key, (driver, part))
@@ -151,7 +151,10 @@ each_driver = pytest.mark.parametrize("name", DRIVERS)
 def is_noticed(driver: Any, intent: DeviceIntent, changed: DeviceIntent) -> bool:
     """Return whether a driver refuses a changed intent, or plans something else for it."""
     try:
-        return bool(walk.describe_plan(driver, changed) != walk.describe_plan(driver, intent))
+        return bool(
+            parameter_values.describe_plan(driver, changed)
+            != parameter_values.describe_plan(driver, intent)
+        )
     except (UsageError, LookupError, ValueError):  # the value may contradict the others
         return True
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 from v6t.tests.core.support import v6t
-from v6t.tests.drivers.shown import Run
+from v6t.tests.drivers.run_facts import Run
 
 SHORT_RUN = (
     *("--mode", "bidirectional", "--reps", "1", "--no-report"),

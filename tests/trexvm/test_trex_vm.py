@@ -19,7 +19,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
-from v6t.tests.drivers.shown import Run
+from v6t.tests.drivers.run_facts import Run
 from v6t.tests.needs import asked_for, needs_trex
 from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial

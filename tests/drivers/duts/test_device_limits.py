@@ -21,8 +21,8 @@ from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
 from .cases import B4
+from .parameter_values import NO_EA_BITS
 from .support import make_plan, run_shell
-from .walk import NO_EA_BITS
 
 OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")

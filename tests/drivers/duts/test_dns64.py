@@ -17,7 +17,7 @@ QPS, SECONDS = 400.0, 0.5
 COUNT = round(QPS * SECONDS)
 
 
-class Asking:
+class DnsBed:
     """DNS64 server between the tester's ports."""
 
     def __init__(self, server: str, threads: int = 1, **params: str) -> None:
@@ -37,7 +37,7 @@ class Asking:
         assert not result.faults
         return result.directions["forward"]
 
-    def __enter__(self) -> Asking:
+    def __enter__(self) -> DnsBed:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,7 +46,7 @@ class Asking:
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_queries_are_answered_correctly_with_and_without_cache(server):
-    with Asking(server) as device:
+    with DnsBed(server) as device:
         plain = device.ask(Queries(timeout_s=2.0))
         assert plain.count_frames("received") == COUNT, plain.answers
         assert (plain.matched, plain.mismatch) == (COUNT, None)
@@ -67,14 +67,14 @@ def test_queries_are_answered_correctly_with_and_without_cache(server):
 
 
 def test_the_authoritative_server_is_reached_by_ipv6_too():
-    with Asking("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as device:
+    with DnsBed("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as device:
         found = device.ask(Queries(timeout_s=2.0))
         assert found.count_frames("received") == COUNT, found.answers
 
 
 def test_several_processes_of_knot_share_the_queries_and_all_end():
     """Check that all processes of kresd end: it forks instead of starting threads."""
-    with Asking("knot-resolver", threads=2) as device:
+    with DnsBed("knot-resolver", threads=2) as device:
         found = device.ask(Queries(timeout_s=2.0))
         assert found.count_frames("received") == COUNT, found.answers
         transport = device.bench.session.transport
@@ -87,7 +87,7 @@ def test_several_processes_of_knot_share_the_queries_and_all_end():
 
 
 def test_another_prefix_on_the_device_is_a_wrong_record():
-    with Asking("unbound") as device:
+    with DnsBed("unbound") as device:
         wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).make_dut_intent()
         device.setup.__dict__["intent"] = wrong  # what the driver is told
         found = device.ask(Queries(timeout_s=2.0))

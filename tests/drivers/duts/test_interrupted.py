@@ -22,7 +22,7 @@ from .field import wait_until
 from .intents import ROUTER4
 
 
-class Stopped(LocalTransport):
+class InterruptingTransport(LocalTransport):
     """Transport that raises KeyboardInterrupt once, after a number of commands (0: never)."""
 
     def __init__(self, after):
@@ -37,14 +37,14 @@ class Stopped(LocalTransport):
         return done
 
 
-class StoppedLate(LocalTransport):
+class InterruptedAtClose(LocalTransport):
     """Transport that raises KeyboardInterrupt when it is closed."""
 
     def close(self):
         raise KeyboardInterrupt
 
 
-class StoppedWithin(LocalTransport):
+class InterruptedInRecord(LocalTransport):
     """Transport that raises KeyboardInterrupt when the record is partly written."""
 
     def run(self, command, text="", deadline_s=None):
@@ -96,7 +96,7 @@ def test_interrupted_commit_is_rolled_back(tmp_path, monkeypatch):
     for after in count(1):
         place = tmp_path / str(after)
         place.mkdir()
-        device = make_directory_session(place, Stopped(after))
+        device = make_directory_session(place, InterruptingTransport(after))
         if not is_stopped(partial(run_commit, monkeypatch, device)):
             break
         assert list_files(place) == [], f"after {after} commands"
@@ -122,7 +122,9 @@ def test_commit_interrupted_during_message_is_rolled_back(tmp_path, monkeypatch)
 def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, monkeypatch):
     assert is_stopped(
         partial(
-            run_commit, monkeypatch, make_directory_session(tmp_path, StoppedWithin("a machine"))
+            run_commit,
+            monkeypatch,
+            make_directory_session(tmp_path, InterruptedInRecord("a machine")),
         )
     )
     assert list_files(tmp_path) == []
@@ -130,7 +132,7 @@ def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, monkeypat
 
 def test_commit_interrupted_too_late_reports_configured_device(tmp_path, monkeypatch):
     said = []
-    device = make_directory_session(tmp_path, StoppedLate("a machine"))
+    device = make_directory_session(tmp_path, InterruptedAtClose("a machine"))
     with copy_records(lambda text: None, said.append):
         assert is_stopped(partial(run_commit, monkeypatch, device))
     assert {"one", "two"} <= set(list_files(tmp_path))
@@ -177,7 +179,7 @@ def test_interrupted_rollback_is_completed(tmp_path):
     for after in count(1):
         shutil.rmtree(place)
         shutil.copytree(configured, place, symlinks=True)
-        second = make_directory_session(place, Stopped(after))
+        second = make_directory_session(place, InterruptingTransport(after))
         second.open()
         stopped = is_stopped(second.rollback)
         second.close()

@@ -19,31 +19,38 @@ from v6t.intent.device import DeviceIntent
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.expect import expect_error
 
-from . import intents, walk
+from . import intents, parameter_values
 from .support import make_plan
 
-each_base = pytest.mark.parametrize("base", walk.BASES, ids=lambda b: b.name)
+each_base = pytest.mark.parametrize("base", parameter_values.BASES, ids=lambda b: b.name)
 
 
 def test_every_technology_has_a_base():
-    assert {base.plugin for base in walk.BASES} == set(plugin_names())
+    assert {base.plugin for base in parameter_values.BASES} == set(plugin_names())
 
 
 @pytest.mark.parametrize("plugin", plugin_names())
 def test_every_parameter_has_another_valid_value(plugin):
-    bases = [base for base in walk.BASES if base.plugin == plugin]
+    bases = [base for base in parameter_values.BASES if base.plugin == plugin]
     lacking = [
         name
         for name in load_technology_type(plugin).params_model.model_fields
-        if name not in walk.FILES | walk.DERIVED_FROM | walk.FIXED.get(plugin, set())
-        and not any(list(walk.list_accepted(base, name)) for base in bases)
+        if name
+        not in parameter_values.FILES
+        | parameter_values.DERIVED_FROM
+        | parameter_values.FIXED.get(plugin, set())
+        and not any(list(parameter_values.list_accepted(base, name)) for base in bases)
     ]
     assert lacking == []
 
 
-@pytest.mark.xdist_group("walk")
+@pytest.mark.xdist_group("parameter-values")
 def test_every_driver_is_a_device_of_its_technologies():
-    made = {(d.driver, base.plugin) for base in walk.BASES for d in walk.list_devices(base)}
+    made = {
+        (d.driver, base.plugin)
+        for base in parameter_values.BASES
+        for d in parameter_values.list_devices(base)
+    }
     configuring = [name for name in driver_names() if load_driver_type(name).configures_device]
     wanted = {(name, plugin) for name in configuring for plugin in list_technologies(name)}
     assert wanted - made == set()
@@ -53,16 +60,16 @@ def test_every_driver_is_a_device_of_its_technologies():
 def test_parameter_outside_the_configuration_changes_no_frame(base):
     technology = base.technology()
     configured = technology.make_dut_intent()
-    own = walk.make_frames(base, {}) if base.plugin != "dns64" else []
-    emitted = walk.compute_output(technology, own)
+    own = parameter_values.make_frames(base, {}) if base.plugin != "dns64" else []
+    emitted = parameter_values.compute_output(technology, own)
     changed = []
-    for name in walk.list_parameters(base):
-        for other in walk.list_accepted(base, name):
+    for name in parameter_values.list_parameters(base):
+        for other in parameter_values.list_accepted(base, name):
             if base.plugin == "dns64" or repr(other.intent) != repr(configured):
                 continue
-            frames = walk.make_frames(base, other.values, walk.SIZES[:1])
-            wanted = emitted + walk.compute_output(technology, frames)
-            if walk.compute_output(other.technology, own + frames) != wanted:
+            frames = parameter_values.make_frames(base, other.values, parameter_values.SIZES[:1])
+            wanted = emitted + parameter_values.compute_output(technology, frames)
+            if parameter_values.compute_output(other.technology, own + frames) != wanted:
                 changed.append(other.values)
     assert changed == []
 

@@ -69,7 +69,7 @@ def test_command_input_is_its_text_or_empty():
         assert done.stdout == said, shell
 
 
-class Timed(LocalTransport):
+class DeadlineRecorder(LocalTransport):
     """Transport that records the deadline of each command."""
 
     def __init__(self):
@@ -89,7 +89,7 @@ def get_undo_deadline(place, *, damaged=False):
         *("me", "", "command", "x", "now", str(place), (make_undo_entry(1, slow, ""),)),
         deadline_s=compute_undo_limit_s([slow]),
     )
-    transport = Timed()
+    transport = DeadlineRecorder()
     UndoStore(transport, str(place)).write(record)
     (place / PROGRESS).write_text("1\n")
     if damaged:

@@ -174,7 +174,7 @@ def test_lock_of_silent_owner_expires(server, login, monkeypatch):
     wait_until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")
 
 
-class Deaf:
+class SilentConnection:
     """Connection that accepts every line and never answers."""
 
     ended = False
@@ -188,13 +188,13 @@ class Deaf:
 
 
 def test_unanswered_beats_count_as_silence():
-    beats = Heartbeat(Deaf(), 0.05)
+    beats = Heartbeat(SilentConnection(), 0.05)
     wait_until(lambda: beats.silence_s > 0.5, "silence")
     assert not beats.await_answer(0.2)
     beats.stop()
 
 
-class Answering(Deaf):
+class EchoConnection(SilentConnection):
     """Connection that answers every line at once."""
 
     def __init__(self):
@@ -214,7 +214,7 @@ class Answering(Deaf):
 
 def test_await_answer_does_not_wait_for_next_beat():
     """Earlier output does not count as an answer."""
-    far = Answering()
+    far = EchoConnection()
     beats = Heartbeat(far, 3600.0)
     for number in (1, 2, 3):
         assert beats.await_answer(60.0)

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from v6t.tests.drivers import machines
-from v6t.tests.drivers.shown import Run
+from v6t.tests.drivers.run_facts import Run
 
 from . import sites, sshserver
 from .field import wait_until

@@ -9,9 +9,9 @@ import pytest
 from v6t.core.runs.journal import Journal
 from v6t.tests.core.support import SIM, v6t
 
-from . import machines, shown
-from .keeping import load_record, update_record
-from .shown import FACTS, Run
+from . import machines, run_facts
+from .record_files import load_record, update_record
+from .run_facts import FACTS, Run
 
 NAME = "ssh root@vm"
 CONFIGURED = f"{NAME}: configured as mape-br in 7 steps"
@@ -122,7 +122,7 @@ def test_mismatched_or_unchecked_frames_verify_nothing(make_run, counts, monkeyp
             journal.entries[key] = replace(result, directions=ways)
         return journal
 
-    monkeypatch.setattr(shown, "Journal", read)
+    monkeypatch.setattr(run_facts, "Journal", read)
     with pytest.raises(AssertionError):
         make_run().describe_fact("verified by frames")
 
