@@ -132,7 +132,7 @@ def test_only_one_machine_runs_at_a_time(monkeypatch):
             driver=SimpleNamespace(name=driver), intent=SimpleNamespace(technology="nat64")
         )
 
-    monkeypatch.setattr(standins, "standing_of", standing)
+    monkeypatch.setattr(standins, "find_shared_machine", standing)
     monkeypatch.setattr(bench, "build_lab_device", lambda *given: "a namespace")
     with zoo._machines(True):
         for driver in ("jool", "openbsd-pf", "openbsd-pf"):
