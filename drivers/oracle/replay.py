@@ -104,7 +104,7 @@ class Replay:
         self.length = len(packet)
         self.layout = locate_endpoints(packet)
         self.checksum = stream.checksum
-        own = _words(self._template[self.layout.row][None, :])[0]
+        own = _convert_to_words(self._template[self.layout.row][None, :])[0]
         self._sums: list[tuple[int, slice, np.uint32]] = []
         for at, covered in self.layout.row_checksums:
             value = int.from_bytes(packet[at : at + 2], "big")
@@ -121,13 +121,13 @@ class Replay:
         out[:] = self._template
         # the learned source is where it is sent to
         out[:, self.layout.row] = rows[:, self.layout.swapped_row]
-        words = _words(rows)
+        words = _convert_to_words(rows)
         for at, covered, rest in self._sums:
             sums = words[:, covered].sum(axis=1, dtype=np.uint32)
             self.layout.write_sum(out, at, sums + rest)
         return out
 
 
-def _words(rows: U8) -> NDArray[np.uint32]:
+def _convert_to_words(rows: U8) -> NDArray[np.uint32]:
     """Return rows of octets as 16-bit words."""
     return np.ascontiguousarray(rows).view(">u2").astype(np.uint32)

@@ -94,7 +94,7 @@ class StateTable:
         shares = -(-self.count // _SHARE)
         for share in range(shares):
             marks, numbers = [], []
-            for part_number, part in enumerate(self._parts()):
+            for part_number, part in enumerate(self._split_rows()):
                 rows = np.flatnonzero(part.any(axis=1))
                 values = mark(part[rows])
                 if shares > 1:
@@ -104,7 +104,7 @@ class StateTable:
                 numbers.append(rows + part_number * _CHUNK)
             yield np.concatenate(marks), np.concatenate(numbers)
 
-    def _parts(self) -> list[U8]:
+    def _split_rows(self) -> list[U8]:
         return [self.rows[at : at + _CHUNK] for at in range(0, self.count, _CHUNK)]
 
 

@@ -106,7 +106,7 @@ class SshTransport:
         # the command has a shell of its own: it may exit, be killed, or replace itself
         whole = make_shell_line(command, self._options.become, self.condition, self._options.netns)
         line = f"{whole}; echo {mark} $? >&2"
-        process = start_process([*self._words(), f"sh -c {shlex.quote(line)}"])
+        process = start_process([*self._make_command(), f"sh -c {shlex.quote(line)}"])
         outputs = finish(process, text, limit)
         if outputs is None:
             problem = f"{self.name}: a command did not end within {limit:g} s: {command[:120]}"
@@ -125,14 +125,14 @@ class SshTransport:
         log_start(self.name, command, logging.INFO)
         line = make_shell_line(command, self._options.become, netns=self._options.netns)
         return HeldCommand(
-            self.name, start_process([*self._words(), line]), lambda: not self._alive
+            self.name, start_process([*self._make_command(), line]), lambda: not self._alive
         )
 
     @property
     def terminal_command(self) -> list[str]:
         """Program that connects its standard input and output to a login on a terminal."""
         # no line of ours is a word to ssh itself: it has no escape character
-        return self._words("-tt", "-e", "none")
+        return self._make_command("-tt", "-e", "none")
 
     def close(self) -> None:
         master, self._master = self._master, None
@@ -146,7 +146,7 @@ class SshTransport:
     def _alive(self) -> bool:
         return self._master is not None and self._master.poll() is None
 
-    def _words(self, *options: str) -> list[str]:
+    def _make_command(self, *options: str) -> list[str]:
         """Return a command line that uses the one connection and never makes another."""
         if self._client is None or not self._alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")

@@ -149,7 +149,7 @@ class LocalTransport:
         )
 
     def _run(self, command: str, text: str, limit: float) -> Output:
-        process = start_process(self._words(command, self.condition))
+        process = start_process(self._make_command(command, self.condition))
         outputs = finish(process, text, limit)
         if outputs is None:
             problem = f"{self.name}: a command did not end within {limit:g} s: {command[:120]}"
@@ -161,12 +161,12 @@ class LocalTransport:
 
     def hold(self, command: str) -> HeldCommand:
         log_start(self.name, command, self.log_level)
-        return HeldCommand(self.name, start_process(self._words(command)))
+        return HeldCommand(self.name, start_process(self._make_command(command)))
 
     def close(self) -> None:
         """Do nothing, since commands need no connection."""
 
-    def _words(self, command: str, condition: str = "") -> list[str]:
+    def _make_command(self, command: str, condition: str = "") -> list[str]:
         """Return the command line that runs a shell line."""
         return [*self._before, "sh", "-c", make_shell_line(command, condition=condition)]
 

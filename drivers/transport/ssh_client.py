@@ -61,7 +61,7 @@ class SshClient:
         self.options = options
         self.host = options.host or "localhost"
         self._before = list(before)
-        text = self._configuration()
+        text = self._make_configuration()
         self.directory = Path(tempfile.mkdtemp(prefix="v6t-ssh-"))
         self.remove = weakref.finalize(self, shutil.rmtree, self.directory, True)
         (self.directory / "config").write_text(text, encoding="utf-8")
@@ -98,7 +98,7 @@ class SshClient:
             problem = f"{source} could not be fetched from {self.host}: {reason}"
             raise TesterError(problem, code="download-failed")
 
-    def _configuration(self) -> str:
+    def _make_configuration(self) -> str:
         o = self.options
         own = dict(_RULES, ConnectTimeout=str(max(1, round(o.connect_deadline_s))))
         if o.known_hosts:

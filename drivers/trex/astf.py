@@ -219,10 +219,10 @@ def count_opened_connections(counters: Counters) -> TcpCounts:
     )
 
 
-def count_answered(
+def add_answered_requests(
     counts: TcpCounts, counters: Counters, at_opening: Counters, tcp: Tcp
 ) -> TcpCounts:
-    """Add the objects that were requested and received, without retransmitted ones."""
+    """Return the counts with the requests sent and answered, without retransmitted ones."""
     client = counters["client"]
     late = min(side.opened for side in at_opening.values()) - counts.established
     requests = client.sent_octets // len(REQUEST)
@@ -237,8 +237,8 @@ def count_answered(
     )
 
 
-def count_closed(counts: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
-    """Add the connections that were closed as intended on both sides."""
+def add_closed_connections(counts: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
+    """Return the counts with the connections that were closed as intended on both sides."""
     if tcp.closing == "rst":
         closed = [side.reset - counts.reset_later for side in counters.values()]
     else:
@@ -307,7 +307,7 @@ class TcpTrial:
         done = {"client": {"received_octets": octets}}
         stats = self._watch("ask", "sent_octets", len(REQUEST), count, done)
         self._answered = stats.counters
-        counts = count_answered(self._counts, self._answered, self._opened, self._tcp)
+        counts = add_answered_requests(self._counts, self._answered, self._opened, self._tcp)
         self._counts = counts
         return self._make_phase(stats, "ask", counts.established, counts.requested, counts.answered)
 
@@ -322,7 +322,7 @@ class TcpTrial:
         done = {"client": {"closed": attempts}, "server": {"closed": arrived}}
         stats = self._watch("end", "control_segments", 1, 2 * attempts, done)
         counters = stats.counters
-        self._counts = counts = count_closed(self._counts, counters, self._tcp)
+        self._counts = counts = add_closed_connections(self._counts, counters, self._tcp)
         # resets or FINs since then, those that were sent again among them
         sent = counters["client"].control_segments - self._answered["client"].control_segments
         self._attachment.ask("stop_connections")

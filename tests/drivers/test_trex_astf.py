@@ -94,13 +94,13 @@ def test_objects_are_counted_by_their_octets():
     tcp, opened = Tcp(), astf.count_opened_connections(TENTH)
     bytes_of = {"sndbyte": 999 * len(REQUEST), "rcvbyte": 999 * OBJECT}
     whole = make_counters({**bytes_of, "connects": 999}, {"connects": 999})
-    found = astf.count_answered(opened, whole, TENTH, tcp)
+    found = astf.add_answered_requests(opened, whole, TENTH, tcp)
     assert (found.requested, found.answered, found.reset_later) == (890, 890, 0)
     one_short = make_counters({**bytes_of, "rcvbyte": 999 * OBJECT - 1}, {})
-    assert astf.count_answered(opened, one_short, TENTH, tcp).answered == 889
+    assert astf.add_answered_requests(opened, one_short, TENTH, tcp).answered == 889
     again = make_counters(bytes_of, {"sndrexmitpack": 3, "rexmttimeo": 2})
-    assert astf.count_answered(opened, again, TENTH, tcp).answered == 885
-    assert astf.count_answered(opened, make_counters({}, {}), TENTH, tcp).answered == 0
+    assert astf.add_answered_requests(opened, again, TENTH, tcp).answered == 885
+    assert astf.add_answered_requests(opened, make_counters({}, {}), TENTH, tcp).answered == 0
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_objects_are_counted_by_their_octets():
     ],
 )
 def test_ends_are_counted_if_both_sides_agree(closing, client, server, closed):
-    found = astf.count_closed(
+    found = astf.add_closed_connections(
         astf.count_opened_connections(WHOLE), make_counters(client, server), Tcp(closing=closing)
     )
     assert found.closed == closed
