@@ -157,10 +157,10 @@ def run_audit(row: Audited, words: str) -> dict[str, Any]:
             command = [sys.executable, "-m", "v6t.tests.jool.audits", row.plugin, place]
         else:
             command += ["-o", place, *(["--clause", words] if words else [])]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
         file = Path(place) / "audit.json"
         if not file.exists():
-            raise SystemExit(f"{row.name}: {done.stderr or done.stdout}")
+            raise SystemExit(f"{row.name}: {result.stderr or result.stdout}")
         made: dict[str, Any] = json.loads(file.read_text())
         return made
 

@@ -67,10 +67,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         passed.append(seconds)
         # subtract the time since the last pause
         rest = max(0.0, seconds - (time.monotonic() - since[0]))
-        done = run(
+        result = run(
             "; ".join([*list_pause_commands(run("conntrack -L 2>/dev/null").out, rest), "true"])
         )
-        assert done.status == 0, done
+        assert result.status == 0, result
         since[0] = time.monotonic()
 
     monkeypatch.setattr(ProbedDevice, "pause", pause)
@@ -79,12 +79,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_too_short_timers_are_found(tmp_path: Path, clock: list[float]) -> None:
     """The kernel's defaults are 30 s, 120 s and 1 minute."""
-    done = v6t(
+    result = v6t(
         *("audit", "--plugin", "nat44", "--dut", "nftables", "--set-dut", "timeout_s=0"),
         *("--clause", "timer-", "--timers", "hours", "--no-variants"),
         *("-o", tmp_path / "made"),
     )
-    assert done.status == 6, done.err
+    assert result.status == 6, result.err
     made = json.loads((tmp_path / "made" / "audit.json").read_text())["findings"]
     found = {f["clause"].partition("timer-")[2]: (f["verdict"], f["got"]) for f in made}
     gone = "nothing after {} s; after {} s it arrived"
@@ -102,12 +102,12 @@ def test_too_short_timers_are_found(tmp_path: Path, clock: list[float]) -> None:
 def test_timers_as_required_by_rfcs_conform(tmp_path: Path, clock: list[float]) -> None:
     """UDP and ICMP timers are checked by the tests of plans."""
     clock.append(0.0)  # its connections' time is the driver's, too
-    done = v6t(
+    result = v6t(
         *("audit", "--plugin", "nat44", "--dut", "nftables", "--set-dut", "rfc_timers=true"),
         *("--clause", "timer-tcp", "--timers", "hours", "--no-variants"),
         *("-o", tmp_path / "made"),
     )
-    assert done.status == 0, done.err
+    assert result.status == 0, result.err
     made = json.loads((tmp_path / "made" / "audit.json").read_text())["findings"]
     assert {f["clause"].partition("timer-")[2] for f in made} == {
         *("tcp-transitory", "tcp-closing", "tcp-established")

@@ -44,25 +44,25 @@ def make_trial(mode="bidirectional", rate=3000.0, duration=1.0, **more):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_counts_add_up(tester, mode):
-    asked = make_trial(mode)
-    result = tester.measure(asked)
+    trial = make_trial(mode)
+    result = tester.measure(trial)
     assert set(result.directions) == set(list_directions(mode))
     for counted in result.directions.values():
-        assert counted.count_frames("required") == asked.frames
+        assert counted.count_frames("required") == trial.frames
         for count in counted.classes.values():
             assert count.sent == count.required
             assert 0 <= count.received + count.late <= count.sent
             assert count.surplus == 0
         assert counted.matched == counted.checked > 0
         shares = {c.role: c.required for c in counted.classes.values()}
-        assert shares == {"foreground": asked.frames * 9 // 10, "background": asked.frames // 10}
+        assert shares == {"foreground": trial.frames * 9 // 10, "background": trial.frames // 10}
 
 
 def test_dependable_rates_pass(tester):
-    asked = make_trial(rate=1000.0)
-    verdicts = [assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.1)]
+    trial = make_trial(rate=1000.0)
+    verdicts = [assess_trial(trial, tester.measure(trial), sending_time_tolerance=1.1)]
     while not verdicts[-1].valid and len(verdicts) < 4:  # a busy machine may spoil a trial
-        verdicts.append(assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.1))
+        verdicts.append(assess_trial(trial, tester.measure(trial), sending_time_tolerance=1.1))
     assert verdicts[-1].passed, verdicts
     assert tester.describe()["kind"] == tester.name
 
@@ -109,8 +109,8 @@ def test_frames_over_the_timeout_are_late(tester):
 
 
 def test_impossible_rate_fails_without_affecting_later_trials(tester):
-    asked = make_trial(rate=4_900_000.0, duration=0.02)
-    verdict = assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.02)
+    trial = make_trial(rate=4_900_000.0, duration=0.02)
+    verdict = assess_trial(trial, tester.measure(trial), sending_time_tolerance=1.02)
     assert verdict.reasons and not verdict.passed
     result = tester.measure(make_trial(rate=500.0))
     for counted in result.directions.values():

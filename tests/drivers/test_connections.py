@@ -78,8 +78,8 @@ def memory():
 def compile_foreground(plugin, size=84):
     sizes = plugin.make_frame_pair(size)
     return {
-        way: compile_traffic(plugin.build_traffic(way, sizes, 1), first_stream_id=first)
-        for way, first in (("forward", 0), ("reverse", 64))
+        direction: compile_traffic(plugin.build_traffic(direction, sizes, 1), first_stream_id=first)
+        for direction, first in (("forward", 0), ("reverse", 64))
     }
 
 

@@ -47,8 +47,8 @@ def simulate_trial(asked, **device):
 
 
 def test_simulated_reset_appears_in_its_time_slots():
-    asked = make_trial(1000.0, 10.0, device_event=DeviceEvent("reset", 4.0))
-    found = simulate_trial(asked, reset_s=2.0, capacity_fps=1e6)
+    trial = make_trial(1000.0, 10.0, device_event=DeviceEvent("reset", 4.0))
+    found = simulate_trial(trial, reset_s=2.0, capacity_fps=1e6)
     told = found.timeline
     assert told.slot_s == 0.2
     assert told.lost == (0,) * 20 + (200,) * 10 + (0,) * 20
@@ -57,8 +57,8 @@ def test_simulated_reset_appears_in_its_time_slots():
 
 
 def test_simulated_courses_add_up():
-    asked = make_trial(2_000_000.0, 6.0, second_segment=Segment(500_000.0, 4.0))
-    found = simulate_trial(asked, capacity_fps=1e6, recovery_s=1.0, jitter_us=3)
+    trial = make_trial(2_000_000.0, 6.0, second_segment=Segment(500_000.0, 4.0))
+    found = simulate_trial(trial, capacity_fps=1e6, recovery_s=1.0, jitter_us=3)
     assert (
         sum(found.timeline.lost)
         == found.count_frames("required") - found.count_frames("received")
@@ -74,8 +74,8 @@ def test_simulated_hiccup_loses_consecutive_frames():
 
 
 def test_arrivals_are_counted_in_their_time_slots():
-    asked = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0, 0.4, 0.1)
-    timed = TimedTrial(asked, (1,))
+    trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0, 0.4, 0.1)
+    timed = TimedTrial(trial, (1,))
     arrivals = Arrivals(timed)
     began = 10**18
     arrivals.add(began + np.array([5, 1_000_000]), 0, 40, began + 40_000_000)  # before its time
@@ -86,7 +86,7 @@ def test_arrivals_are_counted_in_their_time_slots():
     assert told.received[:2] == (7, 6) and sum(told.received) == 14
     assert told.received[-1] == 1 and len(told.received) == 71
     assert {n: lost for n, lost in enumerate(told.lost) if lost} == {0: 2, 1: 1, 15: 1, 49: 1}
-    starting = replace(asked, flow_starts=FlowStarts(2, 0.1))
+    starting = replace(trial, flow_starts=FlowStarts(2, 0.1))
     assert Arrivals(TimedTrial(starting, (1,))).make_timeline(np.array([0.001])) is None
 
 

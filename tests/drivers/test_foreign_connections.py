@@ -127,18 +127,18 @@ def test_icmp_queries_pass_kernel_nat():
     plugin = QueryNat()
     device = LabDut(QueryNftables({}), plugin.make_dut_intent())
     tester = EmbeddedTester(plugin.links, device)
-    asked = Connections(COUNT, 1000.0, wait_s=0.3, alpha=1.0)
+    connections = Connections(COUNT, 1000.0, wait_s=0.3, alpha=1.0)
     trial = Trial(
-        "test", "k", SIZE, SIZE, "bidirectional", 1000.0, 0.5, 0.3, 0.1, connections=asked
+        "test", "k", SIZE, SIZE, "bidirectional", 1000.0, 0.5, 0.3, 0.1, connections=connections
     )
     tester.open()
     try:
         tester.load(compile_streams(plugin), plugin)
         for _ in range(4):  # a busy machine may spoil one
             tester.device_state().flush()
-            phase = tester.establish(trial, asked)
+            phase = tester.establish(trial, connections)
             counted = phase.result.classes["fg"]
-            validated = tester.validate(trial, asked).result.classes["fg"]
+            validated = tester.validate(trial, connections).result.classes["fg"]
             result = tester.measure(trial)
             if not result.faults and counted.received == validated.received == COUNT:
                 break

@@ -29,8 +29,8 @@ ROW = "jool-debian siit"
 def simulated(tmp_path_factory):
     path = tmp_path_factory.mktemp("shown") / "run"
     what = ("--measure", "throughput", "--mode", "forward", "--reps", "1", "--frame-size", "104")
-    done = v6t(*SIM, *what, "--no-report", "-o", path)
-    assert done.status == 0, done.err
+    result = v6t(*SIM, *what, "--no-report", "-o", path)
+    assert result.status == 0, result.err
     # simulated frames are not compared
     change(path / "results.json", lambda c: c["results"][0].update(checked=300, matched=1.0))
     return path
@@ -118,7 +118,7 @@ def test_mismatched_or_unchecked_frames_verify_nothing(make_run, counts, monkeyp
     def read(path):
         journal = Journal(path)
         for key, result in journal.entries.items():
-            ways = {way: replace(c, **counts) for way, c in result.directions.items()}
+            ways = {direction: replace(c, **counts) for direction, c in result.directions.items()}
             journal.entries[key] = replace(result, directions=ways)
         return journal
 

@@ -75,11 +75,11 @@ def count_matching(pattern, frames, path):
         for frame in frames:
             writer.write(bytes(frame))
     with path.open("rb") as file:
-        done = subprocess.run(
+        result = subprocess.run(
             ["tcpdump", "-n", "-r", "-", "-w", "-", "-U", pattern],
             stdin=file, capture_output=True, check=True,
         )  # fmt: skip
-    return count_records(done.stdout)
+    return count_records(result.stdout)
 
 
 def count_records(pcap):

@@ -86,13 +86,13 @@ def test_recorded_request_equals_current_request():
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_counts(raw, direction):
-    counted = count_frames(raw, direction)
-    assert {n: (c.required, c.sent, c.received) for n, c in counted.classes.items()} == {
+    count = count_frames(raw, direction)
+    assert {n: (c.required, c.sent, c.received) for n, c in count.classes.items()} == {
         "fg": (1800, 1800, 1800),
         "bg": (200, 200, 200),
     }
-    assert counted.control == 0
-    assert {n: d.frames for n, d in counted.delays.items()} == {"fg": 1800, "bg": 200}
+    assert count.control == 0
+    assert {n: d.frames for n, d in count.delays.items()} == {"fg": 1800, "bg": 200}
     assert find_faults(raw) == []
 
 
@@ -274,9 +274,9 @@ def test_full_program_keeps_marks(direction):
 
 @pytest.mark.parametrize("rate", [1e8 - 1 / 3, 100_806_451.0, 71_582_788.25, 71_582_790.0])
 def test_long_fast_trial_is_divided_into_bursts(rate):
-    asked = make_trial(rate, 60.0)
-    found = make_bursts(StreamSet("forward", STREAMS["forward"].streams[:1]), asked, stamp=False)
-    assert sum(b.frames for b in found) == asked.frames
+    trial = make_trial(rate, 60.0)
+    found = make_bursts(StreamSet("forward", STREAMS["forward"].streams[:1]), trial, stamp=False)
+    assert sum(b.frames for b in found) == trial.frames
     assert all(b.frames % b.times == 0 and b.frames // b.times < 1 << 32 for b in found)
     ends_us = 0.0
     for burst in found:  # one after the other, and no pause within
@@ -303,8 +303,8 @@ def test_bursts_are_exact_and_share_the_rate():
 )
 def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
     """The limit is 5 million frames per second in total; tags continue."""
-    asked = make_trial(rate, 1.0, delays=delays)
-    found = make_bursts(STREAMS["forward"], asked, stamp=True)
+    trial = make_trial(rate, 1.0, delays=delays)
+    found = make_bursts(STREAMS["forward"], trial, stamp=True)
     assert sum(b.frames for b in found) == rate
     assert {b.pg_id for b in found if not b.is_tagged} == {None}
     assert sum(b.frames for b in found if b.is_tagged) == tagged
@@ -316,14 +316,14 @@ def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
 
 
 def test_samples_are_stamped_above_stamping_limit():
-    asked = make_trial(2e6, 0.5, search_limit_fps=5e6)
-    found = make_bursts(STREAMS["forward"], asked, stamp=True, samples=200)
-    assert sum(b.frames for b in found) == asked.frames
+    trial = make_trial(2e6, 0.5, search_limit_fps=5e6)
+    found = make_bursts(STREAMS["forward"], trial, stamp=True, samples=200)
+    assert sum(b.frames for b in found) == trial.frames
     assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(200, 0), (200, 1)]
     short = make_trial(3e6, 1e-5, search_limit_fps=5e6)
     few = make_bursts(STREAMS["forward"], short, stamp=True, samples=200)
     assert sum(b.frames for b in few) == 30
-    plain = make_bursts(STREAMS["forward"], asked, stamp=False, samples=200)
+    plain = make_bursts(STREAMS["forward"], trial, stamp=False, samples=200)
     assert not any(b.pg_id for b in plain)
 
 
@@ -331,8 +331,8 @@ def test_samples_are_stamped_above_stamping_limit():
 def test_all_trials_of_a_search_use_same_counting(limit_fps, every):
     """The upper limit of the search decides, not the trial's own rate."""
     for rate in (1000.0, 2e6, 2.5e6):
-        asked = make_trial(rate, 0.5, search_limit_fps=limit_fps)
-        found = make_bursts(STREAMS["forward"], asked, stamp=True)
+        trial = make_trial(rate, 0.5, search_limit_fps=limit_fps)
+        found = make_bursts(STREAMS["forward"], trial, stamp=True)
         assert {b.pg_id is not None for b in found} == {every}
 
 
@@ -393,10 +393,10 @@ LOADS = [  # rate, duration, first tag, tags
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize(("rate", "duration", "first_s", "tags"), LOADS)
 def test_tags_do_not_change_departure_times(direction, rate, duration, first_s, tags):
-    asked = make_trial(rate, duration, delays=DelayRequest(tags=tags, first_tag_s=first_s))
-    found = make_bursts(STREAMS[direction], asked, stamp=True)
+    trial = make_trial(rate, duration, delays=DelayRequest(tags=tags, first_tag_s=first_s))
+    found = make_bursts(STREAMS[direction], trial, stamp=True)
     plain = make_bursts(STREAMS[direction], make_trial(rate, duration), stamp=True)
-    assert sum(b.frames for b in found) == asked.frames
+    assert sum(b.frames for b in found) == trial.frames
     assert sum(b.frames for b in found if b.is_tagged) == tags
     assert len({b.pg_id for b in found}) == len(found)
     for whole in plain:
@@ -410,8 +410,8 @@ def test_tags_do_not_change_departure_times(direction, rate, duration, first_s, 
 
 
 def test_the_groups_of_a_class_with_tags():
-    asked = make_trial(1000.0, 2.0, delays=DelayRequest(tags=500, first_tag_s=1.0))
-    found = make_bursts(STREAMS["reverse"], asked, stamp=True)
+    trial = make_trial(1000.0, 2.0, delays=DelayRequest(tags=500, first_tag_s=1.0))
+    found = make_bursts(STREAMS["reverse"], trial, stamp=True)
     assert [(b.index, b.frames, b.pg_id, b.times, b.is_tagged) for b in found] == [
         (0, 900, 64, 1, False),
         (0, 450, 85, 450, False),
@@ -432,19 +432,19 @@ def test_groups_for_the_tags_of_so_many_classes():
         "forward",
         tuple(replace(STREAMS["forward"].streams[0], stream_id=64 + k) for k in range(22)),
     )
-    asked = make_trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
+    trial = make_trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
     with expect_error("too-many-for-trex", mentions="21"):
-        make_bursts(many, asked, stamp=True)
-    found = make_bursts(replace(many, streams=many.streams[:21]), asked, stamp=True)
+        make_bursts(many, trial, stamp=True)
+    found = make_bursts(replace(many, streams=many.streams[:21]), trial, stamp=True)
     assert len(found) == len({b.pg_id for b in found}) == 63
 
 
 def test_every_frame_has_a_delay_or_is_lost(raw):
     raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] -= 3
-    counted = count_frames(raw)
-    found = counting.make_distributions(counted, [SENT["forward"]], tags=False)
+    count = count_frames(raw)
+    found = counting.make_distributions(count, [SENT["forward"]], tags=False)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1800, "bg": 200}
-    assert found["fg"].minimum_ns == counted.delays["fg"].minimum_ns
+    assert found["fg"].minimum_ns == count.delays["fg"].minimum_ns
 
 
 def test_frames_over_the_timeout_are_late(raw):

@@ -151,7 +151,7 @@ def test_reset_and_flows_from_the_command_line(namespaces, tmp_path):
     bed.write_text(BED.format(stopped=f"sh {script}"))
     own = {"trial_duration_s": 0.5, "flows.counts": "[1, 8]", "flows.interval_s": 0.02,
            "sending_time_tolerance": 1.2}  # fmt: skip
-    done = subprocess.run(
+    result = subprocess.run(
         [
             *tester, *COMMAND, "run", "--plugin", "ipv4-router", "--testbed", bed,
             "--measure", "throughput,reset,flows", "--mode", "forward", "--frame-size", "84",
@@ -162,7 +162,7 @@ def test_reset_and_flows_from_the_command_line(namespaces, tmp_path):
         text=True,
         check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr + done.stdout
+    assert result.returncode == 0, result.stderr + result.stdout
     found = json.loads((out / "results.json").read_text())
     assert found["status"] == "complete"
     by_name = {r["benchmark"]: r for r in found["results"]}

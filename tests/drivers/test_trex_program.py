@@ -295,9 +295,9 @@ def test_trex_without_its_module_for_linux_interfaces_runs_trials_on_other_ports
     installation = faketrex.make_installation(tmp_path / "v3.08")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", WITHOUT_AF_PACKET, str(installation), port],
             env={**os.environ, "FAKE_PORT": port}, capture_output=True, text=True, check=False,
         )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["500", "500"]
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["500", "500"]

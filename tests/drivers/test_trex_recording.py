@@ -124,10 +124,10 @@ TAGS = DelayRequest(tags=600, first_tag_s=6.0)
     ],
 )
 def test_stamped_bursts_are_part_of_the_load(duration_s, delays, apart, stamped):
-    asked = make_trial(10_000.0, duration_s, delays=delays)
-    found = make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=apart)
+    trial = make_trial(10_000.0, duration_s, delays=delays)
+    found = make_bursts(STREAMS["forward"], trial, stamp=True, stamp_all=False, interval=apart)
     load = OfferedLoad(STREAMS["forward"], found, 0, (1,))
-    assert load.frames == asked.frames
+    assert load.frames == trial.frames
     assert sum(b.frames for b in load.stamped_bursts) == pytest.approx(stamped, rel=0.02)
     sending_s = duration_s - delays.first_tag_s
     assert sum(b.pps for b in load.stamped_bursts) == pytest.approx(stamped / sending_s, rel=0.02)
@@ -135,8 +135,8 @@ def test_stamped_bursts_are_part_of_the_load(duration_s, delays, apart, stamped)
 
 @pytest.mark.parametrize("lost", [0, 3])
 def test_unrecorded_received_frames_are_not_lost(lost):
-    asked = make_trial(1000.0, 1.0, delays=DelayRequest())
-    found = make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=4)
+    trial = make_trial(1000.0, 1.0, delays=DelayRequest())
+    found = make_bursts(STREAMS["forward"], trial, stamp=True, stamp_all=False, interval=4)
     mine = [b for b in found if b.index == 0]
     one = OfferedLoad(STREAMS["forward"], mine, 0, (1,))
     (stamped,) = one.stamped_bursts

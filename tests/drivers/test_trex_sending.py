@@ -54,9 +54,9 @@ def send_evenly(frames, begin_s, end_s):
 
 def judge_sending(took, frames, duration_s, tolerance=1.00001):
     count = ClassCount("foreground", frames, frames, frames)
-    asked = Trial("throughput", "k", 104, 64, "forward", frames / duration_s, duration_s)
+    trial = Trial("throughput", "k", 104, 64, "forward", frames / duration_s, duration_s)
     counted = DirectionResult({"fg": count}, took.time_s, sending_time_error_s=took.error_s)
-    return assess_trial(asked, TrialResult({"forward": counted}), sending_time_tolerance=tolerance)
+    return assess_trial(trial, TrialResult({"forward": counted}), sending_time_tolerance=tolerance)
 
 
 @pytest.mark.parametrize(("late_s", "valid"), [(0.0, True), (0.0003, True), (0.0007, False)])
@@ -234,11 +234,11 @@ class Server:
 def server(tmp_path, monkeypatch):
     """Provide a server with a table of twenty blocks, of which a validation stamps one."""
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
-    made = Server(tmp_path)
-    monkeypatch.setattr(Attachment, "ask", made.ask)
-    made.start()
-    yield made
-    made.tester.close()
+    server = Server(tmp_path)
+    monkeypatch.setattr(Attachment, "ask", server.ask)
+    server.start()
+    yield server
+    server.tester.close()
 
 
 def make_trial(asked, **changes):
@@ -249,9 +249,9 @@ def make_trial(asked, **changes):
 
 
 def establish_connections(server):
-    asked = Connections(COUNT, RATE, 0.1, 0.0, alpha=1.0, purpose="establish")
+    connections = Connections(COUNT, RATE, 0.1, 0.0, alpha=1.0, purpose="establish")
     prepared = TwoPhaseTester(server.tester, None)
-    return prepared, make_trial(asked), prepared.measure(make_trial(asked))
+    return prepared, make_trial(connections), prepared.measure(make_trial(connections))
 
 
 @pytest.mark.parametrize(
@@ -288,13 +288,13 @@ def test_connections_use_addresses_of_server_ports(server):
 def test_phase_two_is_proven_or_invalid(server, way, late_s, valid):
     prepared, _, _ = establish_connections(server)
     server.late_s[["forward", "reverse"].index(way)] = late_s
-    asked = make_trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True))
-    result = prepared.measure(asked)
+    trial = make_trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True))
+    result = prepared.measure(trial)
     assert result.faults == ()
     counted = result.directions[way]
     assert counted.count_frames("sent") == counted.count_frames("received") == COUNT
     assert 0.5 + late_s <= counted.max_sending_time_s <= 0.5 + late_s + 3 * LOOK_S
-    verdict = assess_trial(asked, result, sending_time_tolerance=TOLERANCE)
+    verdict = assess_trial(trial, result, sending_time_tolerance=TOLERANCE)
     assert verdict.valid is valid
     assert valid or (len(verdict.reasons) == 1 and f"{way}: sending took" in verdict.reasons[0])
 
@@ -320,7 +320,7 @@ def test_share_of_timed_connections_is_reported(server, monkeypatch, rows, share
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):
         result = prepared.measure(make_trial(asked, delays=delays))
         # the Initiator's field engine program enumerates all connections
-        told = {way: counted.timed_share for way, counted in result.directions.items()}
+        told = {direction: counted.timed_share for direction, counted in result.directions.items()}
         assert told == {"forward": None, "reverse": share}
     result = prepared.measure(make_trial(asked))
     assert {counted.timed_share for counted in result.directions.values()} == {None}

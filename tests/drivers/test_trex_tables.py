@@ -287,15 +287,15 @@ WIDE = {
     ],
 )
 def test_cost_of_many_connections_is_announced(tester, count, said):
-    done = v6t(
+    result = v6t(
         *("run", "--plugin", "nat44", "--tester", tester, "--dut", "nftables", "--dry-run"),
         *(("--set-tester", "lab=true") if tester == "trex" else ()),
         *("--measure", "throughput,latency", "--mode", "reverse"),
         *(w for name, value in WIDE.items() for w in ("--set", f"{name}={value}")),
         *("--set-procedure", f"connections.count={count}"),
     )
-    assert said in " ".join((done.out + done.err).split())
-    assert done.status == (2 if "are more" in said else 0)
+    assert said in " ".join((result.out + result.err).split())
+    assert result.status == (2 if "are more" in said else 0)
 
 
 def compile_plugin(plugin="mape-br", size=104, params=None):

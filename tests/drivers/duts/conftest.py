@@ -19,9 +19,9 @@ def server(request):
     """Start an sshd in its own namespaces for a module."""
     if sshserver.find_missing() is not None:
         pytest.skip(f"needs {sshserver.find_missing()}")
-    made = sshserver.Server(_get_module_name(request))
-    yield made
-    sshserver.stop_server(made)
+    server = sshserver.Server(_get_module_name(request))
+    yield server
+    sshserver.stop_server(server)
 
 
 @pytest.fixture(scope="module")

@@ -46,9 +46,9 @@ def save_state(name: str, value) -> None:
 
 
 def run_ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
-    if done.returncode and "File exists" not in done.stderr:
-        raise Refusal(f"% Error: {done.stderr.strip()}")
+    result = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    if result.returncode and "File exists" not in result.stderr:
+        raise Refusal(f"% Error: {result.stderr.strip()}")
 
 
 def apply_statement(statement: str, *, there: bool) -> None:
@@ -118,8 +118,8 @@ def fire(token: str, seconds: str) -> None:
 
 
 def read_kernel_routes() -> str:
-    done = subprocess.run(["ip", "-6", "route"], capture_output=True, text=True, check=False)
-    return done.stdout
+    result = subprocess.run(["ip", "-6", "route"], capture_output=True, text=True, check=False)
+    return result.stdout
 
 
 class Terminal:

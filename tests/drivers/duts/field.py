@@ -51,9 +51,9 @@ class Place:
 
     def run(self, command: str) -> str:
         words = ["nsenter", "-t", str(self.pid), "-n", "--", "sh", "-ec", command]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        result = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     def close(self) -> None:
         self._process.kill()
@@ -148,8 +148,8 @@ class Field:
 
     def v6t(self, *words: object, status: int = 0) -> str:
         """Run ``v6t WORDS`` on the operator's host; return output and error code, in brackets."""
-        done = run_v6t(*words, network=self.operator.pid, status=status)
-        return done.out + done.err + f"[{done.code}]" * bool(done.code)
+        result = run_v6t(*words, network=self.operator.pid, status=status)
+        return result.out + result.err + f"[{result.code}]" * bool(result.code)
 
     def cut_route(self) -> None:
         """Cut the route: no packet, no error and no end of a connection gets through."""

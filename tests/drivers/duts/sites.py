@@ -115,9 +115,9 @@ class VmServer(ssh.LabSshServer):
 
     def shell(self, command: str) -> str:
         """Run a command in a separate session."""
-        done = self.inside.run(command)
-        assert done.status == 0, done
-        return done.out
+        result = self.inside.run(command)
+        assert result.status == 0, result
+        return result.out
 
     def drop(self) -> None:
         """Kill all sessions except this one."""
@@ -140,8 +140,8 @@ class VmServer(ssh.LabSshServer):
             self._machine.start()
             for name in ("id", "known_hosts"):
                 shutil.copy(self._machine.directory / name, self.directory)
-            done = NamespaceTransport(self._pid).run(_LOGIN)
-            assert done.status == 0, done
+            result = NamespaceTransport(self._pid).run(_LOGIN)
+            assert result.status == 0, result
         except BaseException:
             self._machine.stop()
             raise

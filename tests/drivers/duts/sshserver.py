@@ -66,9 +66,9 @@ class Server(ssh.LabSshServer):
 
     def shell(self, command: str, text: str = "") -> str:
         """Run a command without sshd."""
-        done = self.inside.run(command, text)
-        assert done.status == 0, done
-        return done.out
+        result = self.inside.run(command, text)
+        assert result.status == 0, result
+        return result.out
 
     def login(self, **changes) -> ssh.LabTransport:
         options = self.make_options().model_dump()

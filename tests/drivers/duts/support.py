@@ -80,9 +80,9 @@ def in_network_of(pid):
 def run_v6t(*words, network=0, status=0):
     """Run v6t in this process, optionally in another network namespace."""
     with in_network_of(network):
-        done = v6t(*words)
-    assert done.status == status, done.err
-    return done
+        result = v6t(*words)
+    assert result.status == status, result.err
+    return result
 
 
 @contextmanager

@@ -152,8 +152,8 @@ def test_nat46_version_is_module_checksum(tmp_path):
     said = {}
     for name in (str(module), "no_such_module", str(tmp_path / "none.ko")):
         driver = make_driver("nat46", {"module": name})
-        done = run_shell(driver.version_command, "", check=False)
-        said[name] = driver.extract_version(done.stdout)
+        result = run_shell(driver.version_command, "", check=False)
+        said[name] = driver.extract_version(result.stdout)
     assert list(said.values()) == [f"module {own} (SHA-256)", "unknown", "unknown"]
 
 

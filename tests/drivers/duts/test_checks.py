@@ -452,8 +452,8 @@ def test_foreign_vpp_address_with_same_ending_is_ignored(line, is_ours):
     (step,) = [s for s in plan_case("vpp-mape-26.06")[2].steps
                if s.command.endswith("left 2001:db8:6::1/64")]  # fmt: skip
     shell = f"vppctl() {{ printf 'left (up):\\r\\n%s\\r\\n' '{line}'; }}; {step.record_command}"
-    done = run_shell(shell)
-    assert bool(done.stdout.strip()) == is_ours
+    result = run_shell(shell)
+    assert bool(result.stdout.strip()) == is_ours
 
 
 @pytest.mark.parametrize(("table", "in_the_way"), [(0, True), (3, False)])
@@ -463,8 +463,8 @@ def test_vpp_route_of_other_table_is_ignored(table, in_the_way):
     ]
     text = format_fib(RULE, VIA, fib=table).replace("\r", "")
     shell = f"vppctl() {{ cat; }}; {{ {step.record_command}; }}"
-    done = run_shell(shell, text)
-    assert bool(done.stdout.strip()) == in_the_way
+    result = run_shell(shell, text)
+    assert bool(result.stdout.strip()) == in_the_way
 
 
 @pytest.mark.parametrize("name", ["contains", "matches", "absent"])
@@ -495,8 +495,8 @@ def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
     driver, facts, _ = plan_case("iptables-nat44")
     change = driver.find_live_change(CASE_BY_NAME["iptables-nat44"].intent, facts)
     shell = f'iptables() {{ case $* in *-L*) cat;; *) echo "$@";; esac; }}; {change.remove_command}'
-    done = run_shell(shell, LISTED)
-    assert done.stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]
+    result = run_shell(shell, LISTED)
+    assert result.stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]
 
 
 @pytest.mark.parametrize(

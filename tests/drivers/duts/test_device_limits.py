@@ -249,9 +249,9 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset):
     text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
     loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
     script = f"nft -f - && {loaded.check.command}"
-    done = run_shell(script, text, sh=("unshare", "-n", "sh"))
-    assert loaded.check.find_problem(done.stdout) is None
-    assert loaded.check.find_problem(done.stdout.replace("!=", "==", 1))
+    result = run_shell(script, text, sh=("unshare", "-n", "sh"))
+    assert loaded.check.find_problem(result.stdout) is None
+    assert loaded.check.find_problem(result.stdout.replace("!=", "==", 1))
 
 
 def test_missing_ip6_tunnel_module_is_rejected():

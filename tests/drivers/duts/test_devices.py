@@ -186,9 +186,9 @@ def device():
 
     def run(line, text="", status=0):
         enter = ["nsenter", "-t", str(holder.pid), "-n", "sh", "-c", line]
-        done = subprocess.run(enter, input=text, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stderr + done.stdout
-        return done.stdout
+        result = subprocess.run(enter, input=text, capture_output=True, text=True, check=False)
+        assert result.returncode == status, result.stderr + result.stdout
+        return result.stdout
 
     own = os.readlink("/proc/self/ns/net")
     wait_until(lambda: os.readlink(f"/proc/{holder.pid}/ns/net") != own, "the namespace")

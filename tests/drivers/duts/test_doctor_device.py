@@ -15,10 +15,10 @@ def write_testbed(site, driver="linux-router", **options):
 
 
 def find_device_findings(site, path, *words):
-    done = site.v6t(
+    result = site.v6t(
         "doctor", "--testbed", path, "--json", *words, status=3
     )  # there is no such TRex
-    return [(f["state"], f["text"]) for f in json.loads(done) if f["what"] == "device"]
+    return [(f["state"], f["text"]) for f in json.loads(result) if f["what"] == "device"]
 
 
 def test_a_device_that_can_be_used(site):
@@ -61,14 +61,14 @@ def test_device_output_cannot_control_the_terminal(site):
         "undo": "",
     }
     path = site.testbed("command", base=False, steps=[step])
-    said = site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)
-    assert "pwned" in said
-    assert "\\x1b]0;pwned\\x07\\x1b[2J" in said
-    assert not any(c in said for c in "\x1b\x07\x9b")
+    output = site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)
+    assert "pwned" in output
+    assert "\\x1b]0;pwned\\x07\\x1b[2J" in output
+    assert not any(c in output for c in "\x1b\x07\x9b")
 
 
 def test_endless_device_output_is_rejected(site):
     step = {"command": "yes", "why": "a step", "undo": "", "deadline_s": 60}
     path = site.testbed("command", base=False, steps=[step])
-    said = site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)
-    assert "32 MiB" in said
+    output = site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)
+    assert "32 MiB" in output

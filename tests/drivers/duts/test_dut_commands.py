@@ -37,8 +37,8 @@ def test_plan_as_json_has_undo_and_check():
     ],
 )
 def test_command_without_a_device_to_configure_is_rejected(words, code):
-    done = v6t("dut", *words)
-    assert (done.status, done.code) == (2, code)
+    result = v6t("dut", *words)
+    assert (result.status, result.code) == (2, code)
 
 
 @pytest.fixture
@@ -50,11 +50,11 @@ def lab_run(tmp_path):
 
 
 def test_lab_device_is_removed_after_run(lab_run):
-    done = v6t("dut", "rollback", lab_run)
-    assert (done.status, done.out) == (0, f"{LAB_DEVICE_GONE}\n")
-    done = v6t("dut", "status", lab_run)
-    assert (done.status, done.code) == (2, "missing-device")
-    assert LAB_DEVICE_GONE in done.err
+    result = v6t("dut", "rollback", lab_run)
+    assert (result.status, result.out) == (0, f"{LAB_DEVICE_GONE}\n")
+    result = v6t("dut", "status", lab_run)
+    assert (result.status, result.code) == (2, "missing-device")
+    assert LAB_DEVICE_GONE in result.err
     with hold_lock(lab_run):
         assert {v6t("dut", verb, lab_run).code for verb in ("rollback", "status")} == {
             "directory-locked"
@@ -289,10 +289,10 @@ def test_verify_in_lab_rejects_remote_device(dut):
 def test_verify_reads_back_and_sends_frames_in_both_directions(plugin, driver):
     if package := find_missing_for(driver, "directly"):
         pytest.skip(f"needs {package}")
-    done = v6t("dut", "verify", "--plugin", plugin, "--driver", driver)
-    assert done.status == 0, done.err
-    assert "both ways" in done.out
-    told = done.err.splitlines()
+    result = v6t("dut", "verify", "--plugin", plugin, "--driver", driver)
+    assert result.status == 0, result.err
+    assert "both ways" in result.out
+    told = result.err.splitlines()
     assert f"configured as {plugin}" in told[0]
     assert "read-backs agree" in told[1]
     assert "is undone" in told[-1]
@@ -311,7 +311,7 @@ def test_verify_detects_device_that_forwards_nothing(tmp_path):
         "         before: sysctl -n net.ipv4.conf.left.forwarding,\n"
         "         check: {command: sysctl -n net.ipv4.conf.left.forwarding, equals: '0'}}\n"
     )
-    done = v6t("dut", "verify", "--plugin", "ipv4-router", "--testbed", path)
-    assert done.status == 6
-    assert done.code == "translation-incorrect"
-    assert "is undone" in done.err
+    result = v6t("dut", "verify", "--plugin", "ipv4-router", "--testbed", path)
+    assert result.status == 6
+    assert result.code == "translation-incorrect"
+    assert "is undone" in result.err

@@ -179,10 +179,10 @@ def inject(site, fault, session):
         site.device.shell(f"head -c {2 * DISK_KIB}k /dev/zero >{DISK}/filler 2>/dev/null; true")
     elif fault == "the disk is read-only":
         line = f"mount -o remount,ro {DISK} 2>&1"
-        said = site.device.shell(
+        output = site.device.shell(
             f"for i in $(seq 20); do said=$({line}) && exit 0; sleep 0.1; done; echo $said"
         )
-        if "busy" in said:
+        if "busy" in output:
             session.rollback()
             site.clean = read_state(site) == site.before
             pytest.skip("this device has a log there, which it writes to")
@@ -219,9 +219,9 @@ def make_matrix_driver(name, options):
 
 def make_other_session(site, fault, intent, name):
     transport = FaultyTransport(site, fault)
-    made = Session(make_matrix_driver(name, transport.options), transport, intent)
-    made.owner = "somebody@elsewhere process 1"
-    return made
+    session = Session(make_matrix_driver(name, transport.options), transport, intent)
+    session.owner = "somebody@elsewhere process 1"
+    return session
 
 
 def attempt(work):

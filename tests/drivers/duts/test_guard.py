@@ -85,8 +85,8 @@ def test_configuration_that_cuts_session_is_undone_by_timer(device):
     path = write_testbed(
         device, [make_step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)]
     )
-    said = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
-    assert f"{LIMIT_S} s" in said
+    output = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
+    assert f"{LIMIT_S} s" in output
     assert device.state() == before
 
 
@@ -165,13 +165,13 @@ def test_device_without_working_timer_is_not_changed(device):
     before = device.state()
     device.device.shell("mount --bind /bin/false /usr/bin/setsid")
     try:
-        said = device.v6t(
+        output = device.v6t(
             "dut", "commit", "--testbed", write_testbed(device, []), *PLUGIN, status=4
         )
     finally:
         device.device.shell("umount /usr/bin/setsid; rm -rf /run/v6t/guard")
-    assert "[rollback-timer-failed]" in said
-    assert "dut.options.undo_after_s: 0" in said
+    assert "[rollback-timer-failed]" in output
+    assert "dut.options.undo_after_s: 0" in output
     assert device.state() == before
 
 

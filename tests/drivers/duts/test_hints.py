@@ -79,8 +79,8 @@ def expect_working_hint(command, snapshot):
     refused = v6t(*command)
     hint = refused.err.partition("try: ")[2].strip()
     assert (refused.status, hint) == (2, snapshot)
-    done = v6t(*command, *shlex.split(hint))
-    assert done.status == 0, (hint, done.err)
+    result = v6t(*command, *shlex.split(hint))
+    assert result.status == 0, (hint, result.err)
 
 
 @pytest.mark.parametrize(("number", "technology"), [*enumerate(technologies())])

@@ -30,11 +30,11 @@ class InterruptingTransport(LocalTransport):
         self.left = after
 
     def run(self, command, text="", deadline_s=None):
-        done = super().run(command, text, deadline_s)
+        result = super().run(command, text, deadline_s)
         self.left -= 1
         if not self.left:
             raise KeyboardInterrupt
-        return done
+        return result
 
 
 class InterruptedAtClose(LocalTransport):

@@ -142,12 +142,12 @@ def test_ordinary_user_becomes_root_and_sees_its_connection(server):
 @pytest.fixture(scope="module")
 def passwords(server):
     """Start a second sshd on port 2022 that accepts root's password, which is set there only."""
-    done = subprocess.run(
+    result = subprocess.run(
         ["openssl", "passwd", "-6", SECRET], capture_output=True, text=True, check=False
     )
-    if done.returncode:
+    if result.returncode:
         pytest.skip("needs Debian package openssl")
-    server.shell("cat >/run/shadow", f"root:{done.stdout.strip()}:19000:0:99999:7:::\n")
+    server.shell("cat >/run/shadow", f"root:{result.stdout.strip()}:19000:0:99999:7:::\n")
     server.shell("chmod 600 /run/shadow; mount --bind /run/shadow /etc/shadow")
     server.shell("cat >/run/passwords_config", PASSWORDS)
     server.shell("/usr/sbin/sshd -f /run/passwords_config -E /run/passwords.log")
@@ -247,8 +247,8 @@ def test_user_configuration_cannot_weaken_security_options(tmp_path):
     (tmp_path / "config").write_text(soft)
     client = SshClient(SshOptions(host="dut", config=str(tmp_path / "config")))
     command = [*client.make_command_prefix("-G"), "dut"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-    told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    told = dict(line.split(" ", 1) for line in result.stdout.splitlines() if " " in line)
     assert told["stricthostkeychecking"] in ("true", "yes")
     for name in ("forwardagent", "permitlocalcommand", "gssapidelegatecredentials"):
         assert told.get(name, "no") == "no", name

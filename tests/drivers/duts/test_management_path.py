@@ -104,10 +104,10 @@ def test_unknown_management_path_is_rejected(driver, session, looked, management
 
 
 def test_lab_device_needs_no_management_path():
-    made = make_driver("linux-router", {})
-    made.plan(
+    driver = make_driver("linux-router", {})
+    driver.plan(
         intents.ROUTER4,
-        make_facts(made, intents.ROUTER4, ManagementPath(unknown_reason="nobody is there")),
+        make_facts(driver, intents.ROUTER4, ManagementPath(unknown_reason="nobody is there")),
     )
 
 
@@ -267,8 +267,8 @@ def run_with_ip_answers(line, tmp_path, answers, session):
     fake.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 2;;\nesac\n')
     fake.chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SSH_CONNECTION": session}
-    done = run_shell(line, check=False, env=env)
-    return [line for line in done.stdout.splitlines() if not line.startswith("nameserver")]
+    result = run_shell(line, check=False, env=env)
+    return [line for line in result.stdout.splitlines() if not line.startswith("nameserver")]
 
 
 def test_routes_of_vrf_are_surveyed(tmp_path):
@@ -280,13 +280,13 @@ def test_routes_of_vrf_are_surveyed(tmp_path):
         "-o -4 route show default vrf red": "default via 10.8.8.1 dev mgmt",
         "-o -4 route get fibmatch 10.8.8.1 oif mgmt vrf red": "10.8.8.0/24 dev mgmt table 10",
     }
-    said = run_with_ip_answers(management_path.make_survey_command(), tmp_path, answers, SESSION)
-    assert said == [
+    output = run_with_ip_answers(management_path.make_survey_command(), tmp_path, answers, SESSION)
+    assert output == [
         "vrf red",
         "client 10.9.9.2 matched default via 10.8.8.1 dev mgmt table 10",
         "gateway 10.8.8.1 matched 10.8.8.0/24 dev mgmt table 10",
     ]
-    assert management_path.parse_management_path(SESSION, "\n".join(said), ["mgmt"]).vrf == "red"
+    assert management_path.parse_management_path(SESSION, "\n".join(output), ["mgmt"]).vrf == "red"
 
 
 def test_survey_works_without_fibmatch(tmp_path):
@@ -295,8 +295,8 @@ def test_survey_works_without_fibmatch(tmp_path):
         "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue state UP",
         "-o -4 route get 10.9.9.2": "10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2",
     }
-    said = run_with_ip_answers(management_path.make_survey_command(), tmp_path, answers, SESSION)
-    assert said == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
+    output = run_with_ip_answers(management_path.make_survey_command(), tmp_path, answers, SESSION)
+    assert output == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
 
 
 def test_openbsd_routes_are_parsed():
@@ -323,9 +323,9 @@ ROUTER = ("--plugin", "ipv4-router")
 )
 def test_route_to_device_behind_router_is_kept(site, words, what):
     before = site.state()
-    said = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, *words, status=4)
-    assert what in said
-    assert "nothing was changed" in said
+    output = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, *words, status=4)
+    assert what in output
+    assert "nothing was changed" in output
     assert site.state() == before
 
 
@@ -336,8 +336,8 @@ def test_session_interface_is_protected(site, host):
     port = "mgmt" if host == field.DEVICE else "near"
     before = site.state()
     bed = site.testbed(host=host, left=port)
-    said = site.v6t("dut", "commit", "--testbed", bed, *ROUTER, status=4)
-    assert f"interface {port}" in said
+    output = site.v6t("dut", "commit", "--testbed", bed, *ROUTER, status=4)
+    assert f"interface {port}" in output
     assert site.state() == before
 
 
@@ -347,8 +347,8 @@ def test_session_without_client_address_is_rejected(site):
     site.configure_sshd(field.SSHD + hide)
     try:
         before = site.state()
-        said = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, status=4)
-        assert "[operator-path-unknown]" in said
+        output = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, status=4)
+        assert "[operator-path-unknown]" in output
         assert site.state() == before
     finally:
         site.configure_sshd(field.SSHD)

@@ -540,8 +540,8 @@ def test_questions_are_answered_and_pages_turned(log_in):
 
 def test_no_line_follows_a_rejected_one(log_in):
     dialogue = log_in()
-    done = dialogue.run("x\nbad\ny")
-    assert (done.status, "% Invalid input detected" in done.err) == (1, True)
+    result = dialogue.run("x\nbad\ny")
+    assert (result.status, "% Invalid input detected" in result.err) == (1, True)
     assert dialogue.run("x").status == 0
 
 
@@ -571,8 +571,8 @@ def test_interrupted_line_ends_the_login(log_in, monkeypatch):
 
 def test_lines_that_end_in_another_mode_are_an_error(log_in):
     dialogue = log_in(abort=["back"])
-    done = dialogue.run("deeper")
-    assert (done.status, "'R1(config)#'" in done.err) == (1, True)
+    result = dialogue.run("deeper")
+    assert (result.status, "'R1(config)#'" in result.err) == (1, True)
     assert dialogue.is_alive
 
 

@@ -66,12 +66,12 @@ def make_box_session(server, directory: Path, **changes) -> CliSession:
 
 @contextmanager
 def open_box_session(server, directory: Path, **changes) -> Iterator[CliSession]:
-    made = make_box_session(server, directory, **changes)
-    made.open()
+    session = make_box_session(server, directory, **changes)
+    session.open()
     try:
-        yield made
+        yield session
     finally:
-        made.close()
+        session.close()
 
 
 def write_testbed(server, directory: Path, **changes) -> Path:
@@ -125,10 +125,10 @@ def test_script_of_the_record_undoes_by_hand(box, tmp_path):
     session.confirm()
     session.close()
     assert box.configuration
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", str(tmp_path / "state" / "undo.sh")], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, ""), done
+    assert (result.returncode, result.stdout) == (0, ""), result
     assert box.configuration == []
     session.open()
     assert any("undone" in line for line in session.rollback())
@@ -193,8 +193,8 @@ def test_killed_commit_is_rolled_back_later(tmp_path):
     assert box.configuration
     record = tmp_path / "state" / "record.json"
     assert record.exists()
-    done = run_v6t("dut", "rollback", "--testbed", path)
-    assert "configure ipv6-router: undone" in done.out
+    result = run_v6t("dut", "rollback", "--testbed", path)
+    assert "configure ipv6-router: undone" in result.out
     assert not record.exists()
     assert not box.find_pid()  # the lab's device goes with its restore
 
@@ -235,8 +235,8 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
         server.connect_sides(intents.LINKS)
         server.put("enable", "s3cret-enable")
         path = write_testbed(server, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
-        done = v6t("dut", "commit", "--plugin", "ipv6-router", "--testbed", path)
-        assert (done.status, "V6T_NOT_SET" in done.err) == (4, True)
+        result = v6t("dut", "commit", "--plugin", "ipv6-router", "--testbed", path)
+        assert (result.status, "V6T_NOT_SET" in result.err) == (4, True)
         assert not any(line.startswith("hostname") for line in server.typed)
         for command, configure, status in (
             ("commit", refused, 4),
@@ -245,9 +245,9 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
         ):
             path = write_testbed(server, tmp_path, cli=cli, configure=configure)
             with open_log(tmp_path / "run"):
-                done = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")
-            assert done.status == status, done.err
-            printed += done.out + done.err
+                result = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")
+            assert result.status == status, result.err
+            printed += result.out + result.err
             assert "s3cret" not in read_all_files(tmp_path)  # logs, undo record and testbed file
             if configure is refused:
                 assert "username admin password s3cret-line" in server.typed
@@ -268,9 +268,9 @@ def test_run_measures_frames_through_the_device(tmp_path):
     server = BoxServer("ios", "run")
     try:
         path = write_testbed(server, tmp_path)
-        done = run_v6t(*QUICK, "--testbed", path, "-o", tmp_path / "out")
+        result = run_v6t(*QUICK, "--testbed", path, "-o", tmp_path / "out")
         order = ("configured as ipv6-router", "read-backs agree", "octets, forward", "is undone")
-        places = [done.err.index(words) for words in order]
+        places = [result.err.index(words) for words in order]
         assert places == sorted(places)
         log = (tmp_path / "out" / "log.txt").read_text()
         assert re.search(r" ssh \S+: answered after \d+\.\d{3} s\n\$ show version\n\| ", log)

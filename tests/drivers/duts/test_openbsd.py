@@ -309,8 +309,8 @@ def test_flush_waits_for_purge_of_states(left, waited, tmp_path):
         f'-vsr) sed "s/LEFT/{left}/" {tmp_path}/said;; esac; }}; '
         f"{get_flush_step(intents.nat64()).command}; echo $t"
     )
-    done = run_shell(shell)
-    assert int(done.stdout) == waited, done
+    result = run_shell(shell)
+    assert int(result.stdout) == waited, result
 
 
 @pytest.mark.parametrize(("refusals", "status"), [(3, 0), (100, 1)])

@@ -144,10 +144,10 @@ def test_every_line_is_shell(name):
         lines += [step.command, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
         lines += [step.record_command, step.check.command if step.check else ""]
     functions = "\n".join(f"f{n}() {{\n{line}\n}}" for n, line in enumerate(filter(None, lines)))
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-n"], input=functions, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
 
 
 @each_case
@@ -156,8 +156,8 @@ def test_undo_script_does_nothing_before_the_first_step(name, tmp_path):
     entries = tuple(make_undo_entry(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
     record = UndoRecord("me", "boot", CASE_BY_NAME[name].driver, "x", "now", str(tmp_path), entries)
     assert UndoRecord.parse_json(record.to_json()) == record
-    done = run_shell(build_undo_script(record), check=False)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    result = run_shell(build_undo_script(record), check=False)
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
 
 
 @each_device

@@ -47,8 +47,8 @@ def second_look(tmp_path, monkeypatch):
     def look(plant, plugin, mode, dut, line_rate="1M", **params):
         run, bed = write_files(tmp_path, plugin, mode, dut, line_rate, **params)
         out = tmp_path / "out"
-        done = v6t("run", run, "--testbed", bed, "--no-report", "-o", out)
-        assert done.status == 0, done.err
+        result = v6t("run", run, "--testbed", bed, "--no-report", "-o", out)
+        assert result.status == 0, result.err
 
         class Planted(Bench):
             planted = None
@@ -68,10 +68,10 @@ def second_look(tmp_path, monkeypatch):
 
         monkeypatch.setattr(bottleneck, "Bench", Planted)
         monkeypatch.setattr(bottleneck, "IDLE_SAMPLING_S", 0.5)
-        done = v6t("dut", "bottleneck", out, "--duration", "5")
-        assert done.status == 0, done.err
+        result = v6t("dut", "bottleneck", out, "--duration", "5")
+        assert result.status == 0, result.err
         (watched,) = json.loads((out / "results.json").read_text())["bottleneck"]
-        assert watched["says"] in done.out
+        assert watched["says"] in result.out
         return watched
 
     return look
@@ -85,8 +85,8 @@ def get_judged_telemetry(watched):
 @contextmanager
 def run_on_device(session, command):
     """Run a command on the device; its effect ends with the device."""
-    done = session.transport.run(command)
-    assert done.status == 0, done.err
+    result = session.transport.run(command)
+    assert result.status == 0, result.err
     yield
 
 

@@ -48,8 +48,8 @@ def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
     entry = make_undo_entry(1, Step("true", "an example", undo=undo), "")
     record = UndoRecord("me", "boot", "command", "x", "now", str(tmp_path), (entry,))
     (tmp_path / PROGRESS).write_text("1\n")
-    done = run_shell(build_undo_script(record), check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    result = run_shell(build_undo_script(record), check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert {p.name for p in tmp_path.iterdir()} == {"a", "b", PROGRESS, "undone"}
     (tmp_path / "a").unlink()
     again = run_shell(build_undo_script(replace(record, owner="you")), check=False)  # fmt: skip
@@ -65,8 +65,8 @@ def test_command_input_is_its_text_or_empty():
         ("cat; cat", "x", "x\n"),
     ):
         shell = format_here_document(command, text)
-        done = run_shell(shell, "not this", check=False)
-        assert done.stdout == said, shell
+        result = run_shell(shell, "not this", check=False)
+        assert result.stdout == said, shell
 
 
 class DeadlineRecorder(LocalTransport):
@@ -147,14 +147,14 @@ class Device:
         return process
 
     def undo(self):
-        done = subprocess.run(
+        result = subprocess.run(
             [*self.shell, self.place / SCRIPT],
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
         )
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
     def read(self, name):
         path = self.place / name
@@ -286,8 +286,8 @@ def test_vanished_object_is_not_undone(tmp_path):
     )
     record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), entries)
     (tmp_path / "progress").write_text("1\n2\n")
-    done = run_shell(build_undo_script(record), check=False)
-    assert (done.returncode, done.stdout) == (0, ""), done
+    result = run_shell(build_undo_script(record), check=False)
+    assert (result.returncode, result.stdout) == (0, ""), result
     assert seen.read_text() == "one\n"
     assert (tmp_path / "undone").read_text().split() == ["2", "1", "all"]
     look = run_shell(entries[1].state_command, check=False)
@@ -302,8 +302,8 @@ def test_device_output_is_quoted_in_undo_script(old, tmp_path):
         "o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (make_undo_entry(1, step, old),)
     )
     (tmp_path / "progress").write_text("1\n")
-    done = run_shell(build_undo_script(record), check=False)
-    assert done.returncode == 0, done
+    result = run_shell(build_undo_script(record), check=False)
+    assert result.returncode == 0, result
     assert out.read_text() == old
 
 
@@ -321,8 +321,8 @@ def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, ru
     store.mark_for_undo([1])
     assert store.read_undone_steps() == {2}
     (tmp_path / "state").write_text(state)
-    done = run_shell(build_undo_script(record), check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+    result = run_shell(build_undo_script(record), check=False)
+    assert (result.returncode, result.stdout) == (0, "")
     assert (tmp_path / "runs").read_text() == "\n" * runs
     assert store.read_undone_steps() == {1, 2}
 

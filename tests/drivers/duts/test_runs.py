@@ -119,8 +119,8 @@ def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, whole, tmp
         assert "v6t-nat64" in inside.run("ip -o link show").out
         assert inside.run("cat /run/v6t/record.json").out == record.read_text()
         assert record.stat().st_mode & 0o777 == 0o600
-        done = run_v6t("resume", path, "--no-report")
-        lines = done.err.splitlines()
+        result = run_v6t("resume", path, "--no-report")
+        lines = result.err.splitlines()
         first = next(n for n, line in enumerate(lines) if "rolling back what" in line)
         assert "is undone" in lines[first + 1]
         assert "configured as siit" in lines[first + 2]

@@ -39,10 +39,10 @@ def run_shellcheck(text):
     program = shutil.which("shellcheck") or str(Path(sys.executable).with_name("shellcheck"))
     if shutil.which(program) is None:
         pytest.skip("needs shellcheck")
-    done = subprocess.run(
+    result = subprocess.run(
         [program, "-s", "sh", "-"], input=text, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
@@ -203,8 +203,8 @@ def test_text_and_status_of_each_command():
         "exits": ("exit 1", Section("", 1)),
         "errors are no output": ("echo no >&2; echo yes", Section("yes", 0)),
     }
-    done = run_shell(build_batch_script({n: c for n, (c, _) in commands.items()}), check=False)
-    assert parse_sections(done.stdout) == {n: section for n, (_, section) in commands.items()}
+    result = run_shell(build_batch_script({n: c for n, (c, _) in commands.items()}), check=False)
+    assert parse_sections(result.stdout) == {n: section for n, (_, section) in commands.items()}
 
 
 def test_incomplete_section_has_no_status():

@@ -236,6 +236,6 @@ def test_device_has_addresses_that_the_test_does_not_use(driver, words, own):
     ],
 )
 def test_address_of_the_test_is_refused_for_the_device(driver, words, hint):
-    done = v6t("dut", "plan", "--driver", driver, *words)
-    assert done.status == 2
-    assert hint in done.err
+    result = v6t("dut", "plan", "--driver", driver, *words)
+    assert result.status == 2
+    assert hint in result.err

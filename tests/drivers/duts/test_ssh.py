@@ -23,8 +23,8 @@ pytestmark = over_ssh
 
 def test_commands_run_in_sh_with_input_and_status(login):
     transport = login()
-    done = transport.run("cat; echo err >&2; exit 3", "in\n")
-    assert (done.status, done.out, done.err) == (3, "in\n", "err\n")
+    result = transport.run("cat; echo err >&2; exit 3", "in\n")
+    assert (result.status, result.out, result.err) == (3, "in\n", "err\n")
 
 
 def test_commands_use_system_path_and_c_locale(login):
@@ -40,9 +40,9 @@ def test_commands_run_in_a_network_namespace_of_the_machine(server, login):
     )
     transport = login(netns="inner")
     assert transport.name.endswith(" netns inner")
-    done = transport.run("ip -o link show only-here >&2; cat; cat /run/seen; exit 3", "it's in\n")
-    assert (done.status, done.out) == (3, "it's in\nkept\n")
-    assert "only-here" in done.err
+    result = transport.run("ip -o link show only-here >&2; cat; cat /run/seen; exit 3", "it's in\n")
+    assert (result.status, result.out) == (3, "it's in\nkept\n")
+    assert "only-here" in result.err
     assert "only-here" not in login().run("ip -o link").out
 
 
@@ -57,9 +57,9 @@ def test_transfer_one_megabyte_in_each_direction(login):
 
 
 def test_invalid_utf8_output_is_escaped_and_reported(login):
-    done = login().run("printf 'a\\377b'")
-    assert done.out == "a\\xffb"
-    assert not done.clean
+    result = login().run("printf 'a\\377b'")
+    assert result.out == "a\\xffb"
+    assert not result.clean
 
 
 def test_a_deadline_on_every_command(login):
@@ -141,11 +141,11 @@ def test_refused_command_is_recognized_among_other_messages():
     with expect_error("device-busy", kind=DeviceTakenOver):
         Output.decode("device", 1, b"", said)
     assert Output.decode("device", 0, b"", said).status == 0
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", make_shell_line("echo ran", condition="false")],
         capture_output=True,
         check=False,
     )
     with pytest.raises(DeviceTakenOver):
-        Output.decode("device", done.returncode, done.stdout, done.stderr)
-    assert done.stdout == b""
+        Output.decode("device", result.returncode, result.stdout, result.stderr)
+    assert result.stdout == b""

@@ -31,8 +31,8 @@ from .support import run_shell
 
 
 def run(line, text=""):
-    done = run_shell(line, text, check=False)
-    return done.stdout
+    result = run_shell(line, text, check=False)
+    return result.stdout
 
 
 @pytest.mark.parametrize(
@@ -220,10 +220,10 @@ def test_stop_ends_whole_process_group(fate, tmp_path):
 
 def list_group(leader):
     """List the commands of a process group, without zombies."""
-    said = subprocess.run(
+    output = subprocess.run(
         ["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True
     )
-    rows = [line.split(maxsplit=2) for line in said.stdout.splitlines()]
+    rows = [line.split(maxsplit=2) for line in output.stdout.splitlines()]
     return [row[2] for row in rows if row[0] == str(leader) and row[1][0] != "Z"]
 
 

@@ -164,9 +164,9 @@ def test_aborted_run_prints_rollback_command(tmp_path):
         assert f"v6t resume {out}" in said
         # its interfaces may be gone: they are removed with the tester's namespace
         assert inside.run("sysctl -n net.ipv4.ip_forward").out.strip() == "1"
-        done = v6t("dut", "rollback", out)
-        assert done.status == 0, done.err
-        assert "undone" in done.out
+        result = v6t("dut", "rollback", out)
+        assert result.status == 0, result.err
+        assert "undone" in result.out
         assert not (out / "dut-undo.json").exists()
         assert not lab.find_pid()
     finally:
@@ -236,8 +236,8 @@ def test_command_is_printed_only_for_a_device_that_outlives_v6t(tester, options,
 def test_verify_refuses_a_simulated_device(tmp_path):
     path = tmp_path / "bed.json"
     path.write_text(json.dumps({"tester": {"kind": "sim"}, "dut": DIRECT}))
-    done = v6t("dut", "verify", "--testbed", path, "--plugin", "nat44")
-    assert done.code == "unsupported-by-tester"
+    result = v6t("dut", "verify", "--testbed", path, "--plugin", "nat44")
+    assert result.code == "unsupported-by-tester"
 
 
 def test_stop_messages_of_chain_name_its_devices_and_rollback_timers(tmp_path):

@@ -47,14 +47,14 @@ def kill_run(standing, path):
 
 @every_site
 def test_all_are_configured_measured_and_restored(standing, tmp_path):
-    done = run_v6t("run", *make_flags(standing), *RUN, "-o", tmp_path / "run")
+    result = run_v6t("run", *make_flags(standing), *RUN, "-o", tmp_path / "run")
     for place in standing.site.placed.values():
         name = standing.servers[place.machine].name
-        said = [line for line in done.err.splitlines() if name in line]
+        said = [line for line in result.err.splitlines() if name in line]
         if place.netns:
             said = [line for line in said if f"netns {place.netns}" in line]
-        assert any("configured as" in line for line in said), done.err
-        assert any("is undone" in line for line in said), done.err
+        assert any("configured as" in line for line in said), result.err
+        assert any("is undone" in line for line in said), result.err
         assert not standing.servers[place.machine].find_pid()
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
@@ -73,9 +73,9 @@ def test_lock_on_one_device_blocks_all(standing):
             f"echo ok; cat; rm {directory}/lock"
         )
         assert held.line(10) == "ok"
-        done = run_v6t("dut", "commit", *make_flags(standing), status=4)
-        assert "alice@elsewhere" in done.err
-        assert server.name in done.err
+        result = run_v6t("dut", "commit", *make_flags(standing), status=4)
+        assert "alice@elsewhere" in result.err
+        assert server.name in result.err
         held.release()
         assert standing.read_states() == before
         assert not any(standing.find_records().values())
@@ -98,14 +98,14 @@ def test_committed_configuration_stays_until_rollback(standing):
         *others, lost = standing.site.placed
         machine = standing.servers[standing.site.placed[lost].machine]
         machine.shell("kill -STOP $(cat /run/sshd.pid)")  # it takes connections and says nothing
-        done = run_v6t("dut", "rollback", *make_flags(standing), status=4)
+        result = run_v6t("dut", "rollback", *make_flags(standing), status=4)
         machine.shell("kill -CONT $(cat /run/sshd.pid)")
         now = standing.read_states()
         assert all(now[name] == before[name] for name in others)
         assert now[lost] != before[lost]
-        assert f"{machine.name}: no login" in done.err
-        assert f"v6t dut rollback {standing.run} --testbed" in done.err
-        assert f"sh {standing.site.directory(lost)}/undo.sh" in done.err
+        assert f"{machine.name}: no login" in result.err
+        assert f"v6t dut rollback {standing.run} --testbed" in result.err
+        assert f"sh {standing.site.directory(lost)}/undo.sh" in result.err
         machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
         wait_until(lambda: standing.read_states() == before, "all is as before", 10)
     run_v6t("dut", "rollback", *make_flags(standing))
@@ -125,8 +125,8 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
         assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
     # a killed process may take a moment to end
     wait_until(lambda: standing.read_states() == before, "all is as before", 10)
-    done = run_v6t("dut", "rollback", *make_flags(standing))
-    assert done.err.count("rolled back after") == len(standing.site.placed)
+    result = run_v6t("dut", "rollback", *make_flags(standing))
+    assert result.err.count("rolled back after") == len(standing.site.placed)
 
 
 def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
@@ -148,9 +148,9 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         )
         alone = tmp_path / "alone.yaml"
         alone.write_text(f"dut: {{driver: tayga, options: {{ssh: {{lab: {server.name}}}}}}}\n")
-        done = run_v6t("dut", "commit", "--plugin", "clat", "--testbed", alone, status=4)
-        assert "configured on it: plat" in done.err
-        assert "sh /run/v6t/part-plat/undo.sh" in done.err
+        result = run_v6t("dut", "commit", "--plugin", "clat", "--testbed", alone, status=4)
+        assert "configured on it: plat" in result.err
+        assert "sh /run/v6t/part-plat/undo.sh" in result.err
 
 
 def test_rollback_does_not_check_session_limit(tmp_path):

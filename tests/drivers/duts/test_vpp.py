@@ -75,8 +75,8 @@ def test_background_traffic_passes_map_e_relay(tmp_path):
     bench = Bench(setup)
     try:
         bench.load(compile_directions(setup.technology, sizes, setup.settings.seed))
-        asked = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "reverse", 50_000.0, 0.5, 0.3, 0.1)
-        (counted,) = bench.measure(asked).directions.values()
+        trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "reverse", 50_000.0, 0.5, 0.3, 0.1)
+        (counted,) = bench.measure(trial).directions.values()
         lost = {name: c.sent - c.received for name, c in counted.classes.items()}
     finally:
         bench.close()
@@ -148,14 +148,14 @@ def list_commands(text):
 
 def test_the_printed_plan_makes_the_papers_frame():
     """Run the printed commands in a shell; expect figure 8 of the Mapperf paper."""
-    done = v6t(
+    result = v6t(
         "dut", "plan", "--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0",
         "--set-dut", f"program={PROGRAM}",
     )  # fmt: skip
-    assert done.status == 0, done.err
+    assert result.status == 0, result.err
     with start_bare_device(intents.make_paper_mape()) as (dut, lab):
         shell = dut._make_transport()
-        ready = shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(done.out))
+        ready = shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(result.out))
         assert ready.status == 0
         ran = shell.run("sh /run/plan")
         assert (ran.status, ran.err) == (0, "")
