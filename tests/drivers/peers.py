@@ -65,7 +65,6 @@ class Peer:
 
 SIITPERF = Peer("siitperf", "SIITPERF_DIR", "siitperf-tp", read_siitperf)
 MAPTPERF = Peer("Maptperf", "MAPTPERF_DIR", "maptperf-tp", read_maptperf)
-PEERS = (SIITPERF, MAPTPERF)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ pytestmark = [
     pytest.mark.lab,
     needs_lab,
 ]
-# Longer pauses are simulated. Shorter ones are waited: the kernel assures an entry after
-# 2 s.
+# Shorter pauses are not simulated: the kernel marks an entry as assured after 2 s.
 LONG_S = 3.0
 _ENTRY = re.compile(
     r"^(\w+)\s+\d+\s+(\d+)\s.*?src=(\S+) dst=(\S+) "
@@ -27,12 +26,7 @@ _ENTRY = re.compile(
 
 
 def list_pause_commands(table: str, pause_s: float) -> Iterator[str]:
-    """Commands after which a table is what it would be after a pause.
-
-    Args:
-        table: of ``conntrack -L``.
-        pause_s: that long.
-    """
+    """Yield commands that age the entries of a ``conntrack -L`` table by a pause [s]."""
     for line in table.splitlines():
         found = _ENTRY.match(line)
         if found is None:

@@ -1,7 +1,6 @@
-"""The same trials on every tester, the same invariants (DESIGN.md section 5).
+"""The same trials and invariants on every tester (DESIGN.md, section 5).
 
-``sim`` runs everywhere, ``embedded`` wherever a lab can be made, ``trex`` where TREX_DIR names an
-installation. Rates stay at what a busy small machine does dependably.
+``sim`` runs everywhere, ``embedded`` with a lab, ``trex`` with TREX_DIR. Rates suit a small, busy machine.
 """
 
 from contextlib import closing

@@ -173,7 +173,7 @@ def test_a_planted_hiccup_is_seen_in_a_real_trial():
         seen, _ = bench.try_fault(fault)
     told = seen.result.directions["forward"].timeline
     lost = {place * told.slot_s: n for place, n in enumerate(told.lost) if n}
-    # the device counts neighbour discovery too; 2000 fps: frames 801 to 900 are due from 0.4 s on
+    # the device counts neighbor discovery, too; 2000 fps: frames 801 to 900 are due from 0.4 s on
     assert 90 <= sum(lost.values()) <= 100
     assert min(lost) >= 0.38 and max(lost) <= 0.45
     assert sum(told.received) + sum(told.lost) == 2000

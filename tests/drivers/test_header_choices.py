@@ -1,6 +1,6 @@
-"""Which frames a comparison accepts: all that RFCs allow, for each technology, and nothing else.
+"""Comparisons accept exactly the headers that RFCs allow, for each technology.
 
-Right and wrong answers are made here octet by octet; the tables are those of the RFCs.
+The tests build answers octet by octet; the tables are from the RFCs.
 """
 
 from functools import cache

@@ -45,11 +45,11 @@ def make_leftover(frame, port=b"\x99\x99"):
 
 
 class LeftoverServer(Server):
-    """A server whose send rings give out the last frames of an earlier phase first.
+    """Server whose send rings first emit the last frames of an earlier phase.
 
     Attributes:
-        left: frames of each burst, by direction.
-        copies: frames that the device repeats, of each burst of the Initiator.
+        left: frames left from each burst, by direction.
+        copies: frames that the device repeats, per burst of the Initiator.
     """
 
     def __init__(self, directory):

@@ -39,10 +39,7 @@ START = v6t if os.geteuid() == 0 else v6t_process
 
 @pytest.fixture
 def one_tester(tester, row, monkeypatch):
-    """Measure the tester without a device in two rows only: it is the same in every row.
-
-    Setting up its own lab, and starting a second TRex, takes as long as all trials of a cell.
-    """
+    """Measure tester capacity in two rows only: it takes as long as a cell and is always the same."""
     rows = ("reference-mape-br",) if tester == "trex" else ("reference-mape-br", "nftables-nat44")
     if row.name not in rows:
         monkeypatch.setattr(RunSetup, "can_measure_tester", False)

@@ -328,10 +328,7 @@ def test_programs_open_ask_and_end():
 
 
 class CountingClient:
-    """A client whose connections open at once after the third look.
-
-    Like TRex's own it passes over an order to stop before it was told that TRex began.
-    """
+    """Client whose connections open after the third reading; ignores a stop before the start."""
 
     STATE_TX = "transmitting"
 

@@ -119,7 +119,7 @@ FORWARDING = "sysctl -qw net.ipv4.ip_forward"
 
 @pytest.fixture
 def namespaces():
-    """Start a tester's and a router's namespace without a driver or static neighbours."""
+    """Start a tester's and a router's namespace without a driver or static neighbors."""
     keepers = [subprocess.Popen(["unshare", "-n", "sleep", "infinity"]) for _ in range(2)]
     tester, device = (["nsenter", "-t", str(k.pid), "-n"] for k in keepers)
     while any(

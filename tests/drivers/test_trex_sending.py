@@ -36,10 +36,7 @@ WIDTH_S = 5e-5
 
 
 def make_readings(sent_at, *times):
-    """Make counter readings of port 0, where ``sent_at`` gives the frames sent at a time.
-
-    The first look is before the start is ordered.
-    """
+    """Make readings of port 0 before the start and at these times; ``sent_at`` counts the frames."""
     return [CounterReading(at, {0: sent_at(at)}, at + WIDTH_S) for at in (-0.2, *times)]
 
 
@@ -128,11 +125,11 @@ PLUGIN = make_setup(resolve(plugin="nat44", tester="sim")).technology
 
 
 class Server:
-    """TRex behind a worker, with a cable between its ports: all it is asked for comes back.
+    """Fake TRex with a cable between its ports: all requested frames come back.
 
     Attributes:
-        late_s: how much longer than asked its sending takes, by the port that sends.
-        macs: destination and source addresses of the streams it got, by port.
+        late_s: additional sending time by port.
+        macs: destination and source addresses of the received streams, by port.
     """
 
     def __init__(self, directory: Path) -> None:

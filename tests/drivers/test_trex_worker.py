@@ -349,7 +349,9 @@ def test_attached_multicore_server_rejects_single_core_trials(installation, monk
 
 def test_run_on_unsuitable_server_ends_before_first_trial(installation, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers nobody
+    monkeypatch.setattr(
+        TrexOptions, "list_hosts", lambda *_: {}
+    )  # the fake answers no neighbor requests
     flags = {
         "plugin": "mape-br",
         "tester": "trex",
@@ -716,11 +718,7 @@ def test_late_answer_is_not_used_for_next_request(installation):
 
 
 class StuckPorts:
-    """Ports whose send rings release frames each time another frame is pushed.
-
-    Attributes:
-        itself: frames that came by themselves whenever one looks.
-    """
+    """Ports whose send rings release frames at each push; ``itself`` is released by reading."""
 
     def __init__(self, goes, back, itself):
         self.goes, self.back, self.came, self.pushed = list(goes), back, 100, 0

@@ -72,7 +72,7 @@ LEFT_OUT = {
     "network-cli": "a device with a command line of its own",
     "command": "the user's lines",
 }
-# a polling core. They share one site.
+# Tested at one site: they share huge pages, a name in /tmp, or a polling core.
 ALONE = ("snabb-lwaftr", "vpp")
 FAULTS = (
     "the session is killed",

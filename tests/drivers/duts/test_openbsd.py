@@ -1,8 +1,7 @@
-"""OpenBSD: rule sets checked by pfctl's own parser, and outputs of its programs.
+"""OpenBSD: rule sets checked by pfctl, and outputs of its programs.
 
-``V6T_PFCTL`` names a ``pfctl`` that runs here. What is under ``captured`` was printed by a system built from
-sources of December 2024 and February 2025 (7.6 to 7.7), see the driver's page; of what stands here as text the
-comments say which function of those sources prints it.
+``V6T_PFCTL`` names a ``pfctl`` for this machine. Outputs under ``captured`` are from systems built from sources of
+December 2024 and February 2025 (7.6 to 7.7). Comments name the functions that print the other texts.
 """
 
 import os
@@ -176,10 +175,7 @@ CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
     ],
 )  # fmt: skip
 def test_cpu_ticks_are_per_core_or_mean(text, figures):
-    """Check the ticks that sysctl prints in the order of sys/sys/sched.h.
-
-    Of the ticks, it prints kern.cp_time only: the mean of all cores (sys/kern/kern_sysctl.c).
-    """
+    """Check kern.cp_time, the mean of all cores in the order of sys/sys/sched.h (kern_sysctl.c)."""
     assert openbsd.parse_cpu_ticks(text) == figures
 
 

@@ -1,6 +1,6 @@
-"""A parameter outside the device configuration changes no frame; timers are what v6t believes.
+"""Parameters outside the device configuration change no frame; timers must match v6t's assumptions.
 
-What is in the configuration is used by every driver, or refused: tests/intent/test_fields_used.py.
+tests/intent/test_fields_used.py checks that drivers use or reject the other parameters.
 """
 
 from __future__ import annotations

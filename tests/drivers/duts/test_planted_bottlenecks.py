@@ -1,8 +1,7 @@
-"""Bottlenecks that are planted in real devices: ``v6t dut bottleneck`` names the one that is there.
+"""Bottlenecks planted in real devices are named by ``v6t dut bottleneck``.
 
-A run finds what the untouched device forwards on a slow medium; something is planted in the device that
-stands for the second look, behind its driver's back. No rate and no time is compared: what is offered then
-is more than the planted part can take, on any machine.
+A run measures the device without bottleneck on a slow medium. The second measurement offers more than the
+bottleneck can carry on any machine, so rates and times are not compared.
 """
 
 import json

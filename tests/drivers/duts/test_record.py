@@ -192,7 +192,7 @@ def test_undo_kills_hanging_step_with_children(device, monkeypatch):
     step = device.begin(f"touch a; (({wait}) & {wait}) & {wait}")
     device.undo()
     assert step.wait() == -signal.SIGKILL
-    with pytest.raises(ProcessLookupError):  # nobody of them is left, stopped or not
+    with pytest.raises(ProcessLookupError):  # no process remains, not even a stopped one
         wait_until(lambda: os.killpg(step.pid, 0), "the end of all")
     assert device.files == {"a"}
 

@@ -168,7 +168,7 @@ def test_lock_of_silent_owner_expires(server, login, monkeypatch):
         Lock(second, "/run/v6t", "bob@two process 2")
     wait_until(lambda: "lock" not in server.shell("ls /run/v6t"), "the lock frees itself")
     other = Lock(second, "/run/v6t", "bob@two process 2")
-    silent.release()  # takes nobody else's away
+    silent.release()  # keeps the locks of others
     assert "bob@two" in server.shell("readlink /run/v6t/lock")
     other.release()
     wait_until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")

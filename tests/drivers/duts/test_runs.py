@@ -27,7 +27,7 @@ pytestmark = [
 NAME = sshserver.make_unique_name("runs")
 TESTBED = f"""\
 tester: {{kind: embedded}}
-line_rate: 1M  # nobody looks for the tester's own limit on a machine with other tests
+line_rate: 1M  # tester capacity is not measured while other tests run
 dut:
   driver: tayga
   options:

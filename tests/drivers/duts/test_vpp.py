@@ -67,7 +67,7 @@ def test_every_frame_is_the_reference_translation(plugin, params):
 def test_background_traffic_passes_map_e_relay(tmp_path):
     """VPP drops native IPv6 on an interface with MAP-E; on separate VLANs it passes.
 
-    Its ip6-map does so to frames that come in pairs, and lets single ones pass: a frame at a time tells nothing.
+    VPP's ip6-map drops pairs of frames but passes single ones, so single frames do not show it.
     """
     mixed = {"n": "2", "m": "1"}
     setup = resolve_setup(plugin="mape-br", params=mixed, dut="vpp", dut_params=OWN)
