@@ -31,11 +31,11 @@ class _Refused(object):
 
 class _Port(object):
     owner = ""
-    late = before = 0  # starts that come too late, frames of one that was stopped
-    stale = False  # streams that were stopped go on with other numbers
+    late = before = 0  # late starts; frames sent before a stop
+    stale = False  # stopped streams continue with other numbers
     acquired = False
     active_until = began = 0.0
-    streams = {}  # the client's copies
+    streams = {}  # copies of the client
     added = ()
     def sync(self): pass
     def get_owner(self): return self.owner

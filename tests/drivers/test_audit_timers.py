@@ -95,7 +95,7 @@ def test_too_short_timers_are_found(tmp_path: Path, clock: list[float]) -> None:
 
 def test_timers_as_required_by_rfcs_conform(tmp_path: Path, clock: list[float]) -> None:
     """UDP and ICMP timers are checked by the tests of plans."""
-    clock.append(0.0)  # its connections' time is the driver's, too
+    clock.append(0.0)  # the driver sets the timeout of its connections, too
     result = v6t(
         *("audit", "--plugin", "nat44", "--dut", "nftables", "--set-dut", "rfc_timers=true"),
         *("--clause", "timer-tcp", "--timers", "hours", "--no-variants"),

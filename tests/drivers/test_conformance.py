@@ -34,7 +34,7 @@ def tester(request):
     made.load(compile_directions(plugin, plugin.make_frame_pair(104), run.seed), plugin)
     yield made
     made.close()
-    made.close()  # twice does no harm
+    made.close()  # a second call does nothing
 
 
 def make_trial(mode="bidirectional", rate=3000.0, duration=1.0, **more):

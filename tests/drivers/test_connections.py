@@ -267,7 +267,7 @@ def test_other_streams_are_judged_by_the_plugin(memory):
     streams, table = compile_foreground(plugin), memory(COUNT)
     frames = fill_table(table, streams)[:5]
     inner = ConnectionOracle(plugin, *streams.values())
-    assert not inner.expect("forward", frames).length.any()  # not bound yet
+    assert not inner.expect("forward", frames).length.any()  # not yet bound
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT)))
     checksum = find_foreground(streams["forward"]).checksum
     trailer.stamp(frames, checksum, seq=np.arange(5), stream_id=5, nonce=1, time_ns=0)
@@ -617,7 +617,7 @@ def test_simulated_connections_expire_oldest_first():
         assert table.count_alive() == alive
     table, _ = fill_sim_table(100, rate=100.0, table_timeout_s=10.0)
     table.clock_s = 10.5
-    table.refresh()  # those that live carry frames
+    table.refresh()  # open connections carry frames
     table.clock_s = 20.4
     assert table.count_alive() == 49
     table.clock_s = 20.6
@@ -645,7 +645,7 @@ def test_absent_checksums_need_a_matching_profile():
     assert all(matches_profile(lenient, six, six))
     wrong = frames.copy()
     wrong[:, at] ^= 1
-    assert matches_profile(lenient, wrong, changed)[0] is False  # nothing stands for a wrong one
+    assert matches_profile(lenient, wrong, changed)[0] is False  # an unknown value is not replaced
 
 
 @pytest.mark.parametrize("way", ["forward", "reverse"])

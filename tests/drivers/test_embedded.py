@@ -85,7 +85,7 @@ def test_second_rate_follows_flows_that_begin_one_after_the_other(two_classes):
 def test_overflow_of_receive_ring_makes_trial_invalid():
     with open_tester("embedded", loopback=True) as (tester, trial):
         receiver = tester._workers["right receiver"]
-        tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # all is warm
+        tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # caches are warm
         stop = threading.Timer(0.25, lambda: os.kill(receiver.pid, signal.SIGSTOP))
         go = threading.Timer(2.6, lambda: os.kill(receiver.pid, signal.SIGCONT))
         stop.start()

@@ -83,7 +83,7 @@ def test_lost_frame_among_a_million_is_identified():
     (stream,) = compile_directions(tool, tool.make_frame_pair(84), 1)["forward"].streams
     tally = receiver.StreamTally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))
     came = np.delete(np.arange(MILLION, dtype=np.uint32), 987_654)
-    came = np.append(came, came[-1])  # and one comes twice
+    came = np.append(came, came[-1])  # one is duplicated
     for first in range(0, len(came), BATCH_FRAMES):
         numbers = came[first : first + BATCH_FRAMES]
         mine, frames = np.ones(len(numbers), dtype=bool), np.zeros((len(numbers), 66), np.uint8)

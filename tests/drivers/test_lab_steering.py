@@ -29,7 +29,7 @@ def test_only_lab_cables_are_steered():
         assert (len(steered), why) == (4, "")
         for holder in (lab.tester, lab.device):
             assert read_masks(holder) == {"left": {1}, "right": {1}, "lo": {0}}
-        assert set(os.listdir("/sys/class/net")) == here  # the /sys of others is as it was
+        assert set(os.listdir("/sys/class/net")) == here  # the /sys of other processes is unchanged
 
 
 def test_existing_steering_is_kept():

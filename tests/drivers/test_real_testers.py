@@ -15,7 +15,7 @@ pytestmark = pytest.mark.parametrize("kind", REAL)
 RESOLVED = "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
 
 
-@pytest.mark.alone  # a kernel that is late with its own frames has them counted
+@pytest.mark.alone  # late frames of the kernel are counted
 def test_all_frames_return_and_match(kind):
     with open_tester(kind, loopback=True, params={"n": "10", "m": "9"}) as (tester, trial):
         for mode in ("bidirectional", "forward", "reverse"):

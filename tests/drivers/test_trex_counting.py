@@ -253,7 +253,7 @@ def test_marked_fields_are_restored_in_every_frame(plugin, direction, rows):
         assert verify(frames).all()
         kinds = [i["type"] for i in after.trex["vm"]["instructions"]]
         assert kinds.count("fix_checksum_hw") == 1
-    assert with_stamps(ready) == ready  # twice is once
+    assert with_stamps(ready) == ready  # a second call changes nothing
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
@@ -279,7 +279,7 @@ def test_long_fast_trial_is_divided_into_bursts(rate):
     assert sum(b.frames for b in found) == trial.frames
     assert all(b.frames % b.times == 0 and b.frames // b.times < 1 << 32 for b in found)
     ends_us = 0.0
-    for burst in found:  # one after the other, and no pause within
+    for burst in found:  # consecutive, without a gap
         assert burst.isg == pytest.approx(ends_us)
         assert burst.times == 1 or burst.gap_us == pytest.approx(1e6 / burst.pps)
         ends_us = burst.isg + burst.frames * 1e6 / burst.pps

@@ -99,7 +99,7 @@ def test_remote_program_ends_with_its_input(host):
     )
     assert running.stderr.readline() == b"ready\n"
     until = time.monotonic() + 20
-    while "sleep 1001" not in server.processes():  # it starts after the line above
+    while "sleep 1001" not in server.processes():  # the process starts after the line above
         assert time.monotonic() < until
     running.stdin.close()
     assert running.wait(20) != 0

@@ -124,7 +124,7 @@ def test_unused_server_is_restarted():
         with pytest.raises(TesterError, match=r"is in use \(port 0: "):
             guest.open()
         measure_passed(host, trial)
-        host.attachment.worker.close()  # its ports are free; the server goes on
+        host.attachment.worker.close()  # its ports are released; the server keeps running
         assert host.attachment.server.is_alive
         guest.open()
         assert not host.attachment.server.is_alive
@@ -147,7 +147,7 @@ found = []
 try:
     while len(found) < wanted:
         frame, said, _, where = link.recvmsg(2048, 64)
-        if where[2] != 4:  # not what the port itself sends
+        if where[2] != 4:  # without frames sent by the port
             s, ns = struct.unpack("qq", said[0][2])
             found.append(s + ns / 1e9)
 except TimeoutError:
@@ -249,7 +249,7 @@ def test_frames_without_stamps_are_identified_by_marks_and_compared():
         cpus = tester.describe()["cpus"]
         alone = set(os.sched_getaffinity(0)) - set(cpus["data path"])
         crowded = len({cpus["master"], cpus["latency"], *cpus["data path"]}) < 3 and alone
-        if os.geteuid() == 0 and crowded:  # what v6t does by itself where threads share CPUs
+        if os.geteuid() == 0 and crowded:  # v6t's default if threads share CPUs
             assert set(steered["cpus"]) == alone
             assert steered["interfaces"] and "trouble" not in steered
         else:

@@ -181,7 +181,7 @@ def test_memif_ports_are_joined_for_the_self_test():
         ([0, 0, 1], [0]),  # the data path sends, the other CPU forwards
         ([1, 1, 1], [0]),
         ([4, 4, 4], [0, 1]),
-        ([0, 1, 2], []),  # every thread has its own
+        ([0, 1, 2], []),  # one CPU per thread
     ],
 )
 def test_forwarding_uses_other_cpu_than_data_path(plan, cpus):

@@ -148,7 +148,7 @@ def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
     for at, block in enumerate(made):
         assert block.connections.tolist() == order[at::number].tolist()
         rows = len(block.connections)
-        sent = build_block_frames(block).frames(0, 2 * rows)  # the list goes round once
+        sent = build_block_frames(block).frames(0, 2 * rows)  # the list repeats once
         wanted = block.source().frames(0, 2 * rows)
         end = sent.shape[1] - trailer.LENGTH
         far = sent.shape[1] - trex_streams.compute_number_distance(sent.shape[1])
@@ -336,7 +336,7 @@ def test_a_trial_is_counted_class_by_class():
     assert set(sent.marked_classes) == {0, 1}
     assert "ether[len - 15] = 7 " in make_class_filter(
         1, 7
-    )  # late frames of others are not counted
+    )  # late frames of other trials are not counted
     assert [request["nonce"] for request in sent.make_requests()] == [7, 7]
     captures = [
         {"kind": "marked", "port": 0, "class": 0, "matched": 499},

@@ -394,7 +394,7 @@ def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypat
         (ThreadPlacement(0, 0, (1,)), {}, 10_000.0, True),
         (ThreadPlacement(0, 0, (1,)), {"marks": False}, 20_000.0, True),
         (ThreadPlacement(0, 1, (2,)), {}, 20_000.0, True),
-        (None, {}, 20_000.0, True),  # a server of somebody else's
+        (None, {}, 20_000.0, True),  # a server of another user
         (ThreadPlacement(0, 1, (2,)), {"marks": True}, 1000.0, False),
     ],
 )
@@ -750,12 +750,12 @@ def test_driver_of_ports_is_known_if_all_have_it(names, known):
             ([], 0, 2),
             ([1], 1, 2),
             ([277, 277, 5], 559, 4),
-            ([92] * 89 + [4], 8192, 91),  # a whole ring of long frames
+            ([92] * 89 + [4], 8192, 91),  # a full ring of long frames
         )),
-        (0, [0, 900, 400, 7], [], 0, 2),  # a device's queue, which it empties after the wait
+        (0, [0, 900, 400, 7], [], 0, 2),  # a device's queue that empties after the wait
         (0, [0, 900, 400, 7], [3], 3, 2),
         (0, [0, 0, 0, 1], [], 0, 2),  # a router advertisement meanwhile
-        (0, itertools.repeat(1), [277], 0, 0),  # it never falls silent
+        (0, itertools.repeat(1), [277], 0, 0),  # frames never stop
         (0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # it does not end
     ],
 )  # fmt: skip

@@ -84,7 +84,7 @@ def apply(new: list[str]) -> None:
         return ORDER.index(statement.split(maxsplit=1)[0])
 
     for statement in sorted((s for s in old if s not in new), key=get_rank, reverse=True):
-        with contextlib.suppress(Refusal):  # gone with the address it needed
+        with contextlib.suppress(Refusal):  # removed with the address that it needed
             apply_statement(statement, there=False)
     for statement in sorted((s for s in new if s not in old), key=get_rank):
         apply_statement(statement, there=True)

@@ -130,7 +130,7 @@ def find_case(name: str):
 
 def _introduce_plan(name: str, *, linux: bool) -> str:
     case = find_case(name)
-    given = {} if accepts_any_technology(name) else case.options  # else they are on the page
+    given = {} if accepts_any_technology(name) else case.options  # otherwise the page shows them
     options = f" with {given}" if given else ""
     text = f"For `{case.intent.technology}`{options}, as `v6t dut plan` prints it"
     if linux and name != "linux-router":

@@ -55,7 +55,7 @@ def make_nat64(**params):
     [
         (Siit(), {}, ()),
         (make_nat64(), {}, ()),
-        (make_siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # behind a prefix of its own
+        (make_siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # behind its own prefix
         (make_mapped_siit("64:ff9b::/120"), {}, VERSIONS[:5]),
         (make_mapped_siit("64:ff9b:1::/120"), {}, VERSIONS[:3]),
         (make_mapped_siit("100::/120"), {}, ()),

@@ -89,7 +89,7 @@ def test_several_processes_of_knot_share_the_queries_and_all_end():
 def test_another_prefix_on_the_device_is_a_wrong_record():
     with DnsBed("unbound") as device:
         wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).make_dut_intent()
-        device.setup.__dict__["intent"] = wrong  # what the driver is told
+        device.setup.__dict__["intent"] = wrong  # the value passed to the driver
         found = device.ask(Queries(timeout_s=2.0))
         assert found.count_frames("received") == 0
         assert found.answers.reasons == {"wrong AAAA record": COUNT}

@@ -17,7 +17,7 @@ def write_testbed(site, driver="linux-router", **options):
 def find_device_findings(site, path, *words):
     result = site.v6t(
         "doctor", "--testbed", path, "--json", *words, status=3
-    )  # there is no such TRex
+    )  # this TRex does not exist
     return [(f["state"], f["text"]) for f in json.loads(result) if f["what"] == "device"]
 
 

@@ -114,11 +114,11 @@ class FaultyTransport(SshTransport):
 
     def arm(self, number, fault):
         self.left, self.fault, self.happened = number, fault, False
-        if self.command_s < 20:  # who is cut off waits as long as this for each login
+        if self.command_s < 20:  # a login without connection waits this long
             self._options = self._options.model_copy(update={"connect_deadline_s": 2.0})
 
     def run(self, command, text="", deadline_s=None):
-        self.left -= 1  # before it happens: what it does may run commands of its own
+        self.left -= 1  # before the fault, which may run commands
         if self.left == -1:
             self.happened = True
             self.fault()

@@ -178,7 +178,7 @@ def test_device_without_working_timer_is_not_changed(device):
 LAB = sshserver.make_unique_name("guard-run")
 TESTBED = {
     "tester": {"kind": "embedded"},
-    "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
+    "line_rate": "1M",  # tester capacity is not measured while other tests run
     "dut": {
         "driver": "linux-router",
         "options": {
@@ -205,7 +205,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         assert v6t.poll() is None, v6t.communicate()
         inside = NamespaceTransport(lab.find_pid())
         assert "192.168.18.1" in inside.run("ip addr show dev left").out
-        inside.run("ip link set lo down")  # the whole way of this lab's SSH
+        inside.run("ip link set lo down")  # the command line of this lab's SSH
         wait_until(
             lambda: "192.168.18.1" not in inside.run("ip addr show dev left").out, "the timer"
         )

@@ -610,7 +610,7 @@ def test_idle_login_is_kept_by_empty_lines(log_in, monkeypatch):
     wait_until(lambda: len(typed) > 2, "three empty lines")
     with dialogue._turn:
         assert set(typed) == {"\n"}
-        assert dialogue.run("x").status == 0  # each answer belongs to its line
+        assert dialogue.run("x").status == 0  # each answer matches its line
         typed.clear()
         for last in ("R1(config)#", "Erase all of it? [confirm]"):
             dialogue._text = last

@@ -196,7 +196,7 @@ def test_killed_commit_is_rolled_back_later(tmp_path):
     result = run_v6t("dut", "rollback", "--testbed", path)
     assert "configure ipv6-router: undone" in result.out
     assert not record.exists()
-    assert not box.find_pid()  # the lab's device goes with its restore
+    assert not box.find_pid()  # the lab's device is removed after the rollback
 
 
 @one_is_enough
@@ -205,7 +205,7 @@ def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(box, tmp_path)
     session.open()
     session.commit()
     assert box.configuration
-    session.close()  # without a word
+    session.close()  # without a message
     wait_until(lambda: box.configuration == [], "the timer undoes it")
     session = make_box_session(box, tmp_path, undo_after_s=2)
     wait_until(lambda: not (tmp_path / "state" / "lock").is_symlink(), "the timer is done")

@@ -208,7 +208,7 @@ def test_flush_is_checked_and_stateful_devices_have_one(name):
         return
     assert plan.flush
     assert getattr(driver.options, "timeout_s", 0) > 0
-    if (driver.name, technology) != ("vpp", "nat64"):  # only by listing all
+    if (driver.name, technology) != ("vpp", "nat64"):  # requires listing all
         assert driver.get_session_reading(CASE_BY_NAME[name].intent) is not None
 
 
@@ -382,7 +382,7 @@ SEEN = {
 def list_programs(name):
     """List the programs that a driver's device must have for every technology."""
     programs = tuple(getattr(make_driver(name, {}), "programs", ()))
-    return programs[:1] if name == "vpp" else programs  # its client comes with it
+    return programs[:1] if name == "vpp" else programs  # includes its client
 
 
 def assert_names_source(lacking, program, option=False):

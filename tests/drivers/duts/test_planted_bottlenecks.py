@@ -130,7 +130,7 @@ def find_host_pid(session, file):
             if numbers[-1] == inner and os.readlink(status.parent / "ns" / "pid") == space:
                 return int(status.parent.name)
         except (OSError, StopIteration):
-            continue  # it ended meanwhile
+            continue  # the process has ended
     raise AssertionError(f"no process {inner}")
 
 
@@ -159,7 +159,7 @@ def test_a_nat_without_ports(second_look):
     def plant(session):
         return run_on_device(session, "sed s/:1024-65535/:1024-1055/ /run/v6t/v6t.nft | nft -f -")
 
-    one = {"min": 1, "max": 1}  # a port serves once for each port on the other side
+    one = {"min": 1, "max": 1}  # a port is reused for each destination port
     watched = second_look(plant, "nat44", "forward", {"driver": "nftables"}, responder_ports=one)
     assert watched["limited_by"] == "table", watched
     assert "conntrack insert_failed" in watched["says"]
@@ -169,7 +169,7 @@ def test_a_nat_without_ports(second_look):
 def test_a_tester_that_is_too_slow(tmp_path, monkeypatch):
     run, bed = write_files(tmp_path, "ipv4-router", "forward", {"driver": "linux-router"}, "1G")
     out = tmp_path / "out"
-    monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # of what takes all cores
+    monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # of a process that uses all cores
     # a user namespace could not be left again
     start = v6t if os.geteuid() == 0 else v6t_process
     done = start("run", run, "--testbed", bed, "--bottleneck", "--no-report", "-o", out)

@@ -248,7 +248,7 @@ def test_undo_started_by_a_step_does_not_deadlock(device, monkeypatch):
 def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
     driver = make_driver("nftables", {"state_dir": str(tmp_path), "log_connections": True})
     session = Session(driver, LocalTransport("here"), ROUTER4, tmp_path)
-    for text in ("one\n", "two\n"):  # the second is that of a resumed run
+    for text in ("one\n", "two\n"):  # the second belongs to a resumed run
         (tmp_path / "connections.log").write_text(text)
         session._save_artefacts()
     kept = [tmp_path / "connections.log.gz", tmp_path / "connections.log-2.gz"]

@@ -111,7 +111,7 @@ def test_damaged_record_error_offers_undo_script(damage, server, device, tmp_pat
         server.shell(f"{damage} /run/v6t/undo.sh")
         with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
             session.rollback()
-        assert "dut-undo.sh" in info.value.hint  # its copy is here
+        assert "dut-undo.sh" in info.value.hint  # the local copy remains
 
 
 def test_interrupted_record_removal_leaves_device_unconfigured(server, device):

@@ -133,7 +133,7 @@ def test_closed_terminal_restores_device(device):
 LAB = sshserver.make_unique_name("stopping-run")
 TESTBED = {
     "tester": {"kind": "embedded"},
-    "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
+    "line_rate": "1M",  # tester capacity is not measured while other tests run
     "dut": {"driver": "linux-router", "options": {"ssh": {"lab": LAB}}},
 }
 

@@ -20,7 +20,7 @@ RUN = (
     *("--mode", "bidirectional", "--reps", "1", "--no-report"),
     *("--measure", "throughput", "--duration", "0.2", "--resolution", "500"),
     *("--set-procedure", "sending_time_tolerance=1.5"),
-    *("--set-procedure", "invalid_retries=10"),  # other tests run beside it
+    *("--set-procedure", "invalid_retries=10"),  # other tests run at the same time
 )
 
 
@@ -97,7 +97,7 @@ def test_committed_configuration_stays_until_rollback(standing):
     if len(standing.servers) > 1:
         *others, lost = standing.site.placed
         machine = standing.servers[standing.site.placed[lost].machine]
-        machine.shell("kill -STOP $(cat /run/sshd.pid)")  # it takes connections and says nothing
+        machine.shell("kill -STOP $(cat /run/sshd.pid)")  # it accepts connections but never answers
         result = run_v6t("dut", "rollback", *make_flags(standing), status=4)
         machine.shell("kill -CONT $(cat /run/sshd.pid)")
         now = standing.read_states()

@@ -257,7 +257,7 @@ def test_only_nat44_ei_counts_endpoints():
 def test_module_and_program_are_of_one_version():
     driver = make_driver("jool", {})
     assert driver.extract_version(read_captured("jool-version.txt")) == "4.1.9"
-    assert driver.extract_version("4.1.255.5\n4.1.255.5\n") == "4.2.0-rc3"  # as it was published
+    assert driver.extract_version("4.1.255.5\n4.1.255.5\n") == "4.2.0-rc3"  # as published
     assert driver.extract_version("4.1.255.9\n") == "4.1.255.9"
     with expect_error("version-mismatch", mentions="4.1.10"):
         driver.extract_version("4.1.10.0\n4.1.9.0\n")
