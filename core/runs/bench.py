@@ -258,7 +258,7 @@ class Bench:
         return self._tester.device_session()
 
     def _require_session(self) -> DeviceSession:
-        """Return the session with the device; raise DutError without a device driver or an open tester."""
+        """Return the session; raise DutError without a device driver or an open tester."""
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session
