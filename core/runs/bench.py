@@ -252,7 +252,7 @@ class Bench:
 
     @property
     def session(self) -> DeviceSession | None:
-        """Session with the device; None if there is no device driver or no open tester."""
+        """Session with the device; None without a device driver or an open tester."""
         if self._device is not None or self._tester is None:
             return self._device
         return self._tester.device_session()
