@@ -37,7 +37,7 @@ class TableSource(ABC):
 
     @abstractmethod
     def table(self, name: str) -> list[Row]:
-        """Return a table as a list of rows."""
+        """Return a table as a list of rows, each with its values by column."""
 
     def dataframe(self, name: str) -> pd.DataFrame:
         """Return a table as a pandas data frame.
@@ -70,7 +70,7 @@ class Run(TableSource):
 
     @property
     def status(self) -> str:
-        """State: ``complete``, ``running`` (or interrupted) or ``translation incorrect``."""
+        """``complete``, ``translation incorrect``, or ``running``, which includes interrupted runs."""
         return self.data.status
 
     @property
@@ -193,7 +193,7 @@ def run(
     label: str | None = None,
     listener: Listener | None = None,
 ) -> Run:
-    """Measure a technology like ``v6t run`` and return the run.
+    """Measure a technology, as ``v6t run`` does, and return the run.
 
     Args:
         technology: name or alias of a technology; by default, that of the run file.
@@ -202,7 +202,7 @@ def run(
         tester, dut, preset: names of a tester, a device driver and a preset.
         measure: one or several benchmarks.
         frame_sizes: IPv6 frame sizes [octets with FCS] or mixes, one or several.
-        modes: some of ``forward``, ``reverse``, ``bidirectional``.
+        modes: any of ``forward``, ``reverse``, ``bidirectional``.
         params: parameters of the technology, as ``--set``.
         dut_options, tester_options, procedure: as ``--set-dut``, ``--set-tester``, ``--set-procedure``.
         seed: seed of all pseudorandom numbers.

@@ -105,9 +105,9 @@ class RunDevice:
         """
         with ExitStack() as stack:
             if self.interfaces is None and self.setup.tester.in_lab:
-                probe = _open_in_lab(self.setup, stack)
+                probe = _open_lab_device(self.setup, stack)
             else:
-                probe = _open_remote(self.setup, self.interfaces, stack)
+                probe = _open_remote_device(self.setup, self.interfaces, stack)
             self.on_open(probe.name_and_version)
             yield probe
 
@@ -130,7 +130,7 @@ class RunDevice:
         return replace(self, setup=changed)
 
 
-def _open_in_lab(setup: RunSetup, stack: ExitStack) -> ProbedDevice:
+def _open_lab_device(setup: RunSetup, stack: ExitStack) -> ProbedDevice:
     """Set up a lab device and return it for probing; ``stack`` removes it at the end."""
     if setup.driver.is_cable:
         raise UsageError(
@@ -154,7 +154,7 @@ def _open_in_lab(setup: RunSetup, stack: ExitStack) -> ProbedDevice:
     return ProbedDevice(prober, session, _format_device(setup, bed.describe()), model)
 
 
-def _open_remote(
+def _open_remote_device(
     setup: RunSetup, interfaces: tuple[str, str] | None, stack: ExitStack
 ) -> ProbedDevice:
     """Configure a device outside the lab and return it; ``stack`` rolls it back at the end."""

@@ -29,7 +29,7 @@ _CAPTURE_FPS = 1000.0  # for time stamps in captures; no clause depends on them
 
 @contextmanager
 def reserve_directory(out: Path) -> Iterator[None]:
-    """Create the output directory before the audit starts; remove it at the end if it is empty.
+    """Create the output directory, and remove it at the end of the context if it is empty.
 
     Raises:
         UsageError: the directory cannot be created, or holds a run, a campaign or an audit.

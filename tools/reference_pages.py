@@ -128,7 +128,7 @@ def _paragraphs(text: str) -> str:
 
 def _run_file() -> Iterator[str]:
     from v6t.benchmarks import registry
-    from v6t.core.config.settings import make_preset, make_procedure_model
+    from v6t.core.config.settings import make_preset_settings, make_procedure_model
 
     yield "# Run file\n"
     yield "The file for `v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags"
@@ -148,7 +148,7 @@ def _run_file() -> Iterator[str]:
     yield "## procedure\n"
     yield "How trials are run and repeated. The columns `quick` and `rfc` have the values of these presets"
     yield "that differ from the default.\n"
-    flat = {preset: dict(_flat(make_preset(preset))) for preset in ("quick", "rfc")}
+    flat = {preset: dict(_flat(make_preset_settings(preset))) for preset in ("quick", "rfc")}
     yield "| setting | type | default | quick | rfc | description |"
     yield "|---|---|---|---|---|---|"
     for row in list_settings(make_procedure_model()):

@@ -123,7 +123,7 @@ def plan_campaign(
     document = file if isinstance(file, YamlFile) else YamlFile(file)
     content, planned = read_campaign(document, testbeds, experiments)
     is_packaged = document.path in list_packaged_campaigns().values()
-    if is_packaged and not testbeds and tester is None and not all(map(_is_lab, planned)):
+    if is_packaged and not testbeds and tester is None and not all(map(_uses_lab, planned)):
         problem = f"the campaign {document.path.stem} comes without a testbed"
         hint = "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses"
         raise UsageError(problem, hint, code="missing-setting")
@@ -161,7 +161,7 @@ def _select_runs(runs: Sequence[CampaignEntry], name: str, values: str) -> list[
     return [run for run in runs if run in selected]
 
 
-def _is_lab(planned_run: PlannedRun) -> bool:
+def _uses_lab(planned_run: PlannedRun) -> bool:
     """Return whether the testbed of a run is the lab on this machine."""
     tester = planned_run.testbed_settings.data.get("tester") or {}
     return bool(tester) and load_kind(tester["kind"], tester.get("options", {})).in_lab

@@ -91,7 +91,7 @@ class ExperimentSettings(YamlFile):
         self._location = origin.format_location(keys)
 
     def format_location(self, keys: Sequence[Any]) -> str:
-        """Return the line of the experiment, followed by the keys of a setting if there are any."""
+        """Return the line number of the experiment as text, followed by the keys of a setting, if any."""
         return f"{self._location}{'.'.join(map(str, keys))}: " if keys else self._location
 
 

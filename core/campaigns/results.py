@@ -171,7 +171,7 @@ def read_progress(directory: Path, campaign: CampaignPlan) -> tuple[str, int]:
 
 
 def are_campaigns(directories: Sequence[Path]) -> bool:
-    """Return whether these are at least two directories of measured or published campaigns."""
+    """Return whether there are two or more directories, each of a measured or published campaign."""
     return len(directories) > 1 and all(
         (path / PLAN).is_file() or (path / SUMMARY_FILE).is_file() for path in directories
     )

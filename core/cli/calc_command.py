@@ -48,9 +48,9 @@ def calc_command() -> None:
 @json_option
 def map_command(**arguments: Any) -> CommandResult:
     """Print addresses and ports of a CE (RFC 7597)."""
-    from v6t.core.cli.map_calculator import calc_map, list_map_warnings
+    from v6t.core.cli.map_calculator import calc_map, iter_map_warnings
 
-    return _make_values_result(calc_map(**arguments), list_map_warnings(arguments))
+    return _make_values_result(calc_map(**arguments), iter_map_warnings(arguments))
 
 
 @calc_command.command("rfc6052")

@@ -236,7 +236,7 @@ def _use_device(
 def resolve_device_run(
     arguments: dict[str, Any], *, any_technology: bool = False, single_frames: bool = False
 ) -> RunSetup:
-    """Return the run that options describe, with the command that rolls its device back.
+    """Return the setup that the options describe; it holds the command that rolls the device back.
 
     Args:
         arguments: values of :func:`device_options`.

@@ -173,10 +173,10 @@ def _check_conformance(name: str | None) -> CommandResult:
 def explain_command(setting: tuple[str, ...], plugin: str | None, show_all: bool) -> CommandResult:
     """Explain settings of the run and testbed files, benchmarks, terms and error codes.
 
-    NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
-    in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or
-    `limited by the tester`; an error code; a column or field of the files of a run, as in
-    `loss_percent`. Without a name: the names. With --plugin: the technology's parameters, too.
+    NAME is a setting, or the start or end of its name (`tester.options`, `tags`); a benchmark
+    (`pdv`); a term of the tables (`P99`, `limited by the tester`); an error code; or a column or
+    field of a run's files (`loss_percent`). Without NAME, all names are listed. With --plugin, the
+    technology's parameters are included.
     """
     from v6t.core.config.explain import list_all_settings, list_names, look_up
 

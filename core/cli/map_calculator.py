@@ -76,7 +76,7 @@ def calc_map(
     }
 
 
-def list_map_warnings(arguments: Mapping[str, Any]) -> Iterator[str]:
+def iter_map_warnings(arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield a warning if the interface identifier of ``ipv6`` belongs to another CE.
 
     Only an identifier in the form of RFC 7597, section 6, or of the drafts before it names a CE.

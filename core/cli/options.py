@@ -58,7 +58,7 @@ def parse_frame_size(
 def parse_frame_sizes(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[int | str | None, ...]:
-    """Return the frame sizes of values separated by commas; a mix keeps its commas."""
+    """Split values at commas into frame sizes; the commas inside a mix are kept."""
     from v6t.profiles.mixes import is_mix
 
     parts = [p.strip() for text in values for p in ([text] if is_mix(text) else text.split(","))]
@@ -393,10 +393,10 @@ def _add_setting(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 def resolve_run(arguments: dict[str, Any]) -> RunSetup:
-    """Return the run described by the values of :func:`run_options`.
+    """Return the setup described by the values of :func:`run_options`.
 
-    In place of a run file a technology can be named, or the directory of a run to repeat it; an existing
-    file or directory wins.
+    A technology, or the directory of a run to repeat, can be named in place of a run file; an existing
+    file or directory takes precedence.
 
     Raises:
         UsageError: the options or the files are wrong.

@@ -249,7 +249,7 @@ def make_comparison_result(
     return make_document_result(make_document, output, comparison.to_json, status)
 
 
-def _compare_audits(directories: tuple[Path, ...], anyway: bool) -> AuditComparison:
+def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> AuditComparison:
     """Compare audits of one technology clause by clause."""
     from v6t.audit.record import AuditComparison, audit_from
     from v6t.base.files import read_json
@@ -260,7 +260,7 @@ def _compare_audits(directories: tuple[Path, ...], anyway: bool) -> AuditCompari
         raise UsageError(message, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
     audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
     for path, audit in zip(directories[1:], audits[1:], strict=True):
-        if audit.plugin != audits[0].plugin and not anyway:
+        if audit.plugin != audits[0].plugin and not allow_differences:
             raise UsageError(
                 f"{directories[0]} and {path} differ: technology {audits[0].plugin}, "
                 f"{audit.plugin}",

@@ -28,7 +28,7 @@ from v6t.core.config.settings import (
     Testbed,
     TesterSettings,
     list_file_names,
-    make_preset,
+    make_preset_settings,
     make_procedure_model,
 )
 from v6t.core.config.yaml_file import (
@@ -96,8 +96,8 @@ def resolve_setup(
             ``dut_params`` their options. None and empty mean that an option is not given.
     """
     given = _nest_options(options)
-    run, run_source = _read_file(RunFileSettings, run_file, given)
-    bed, bed_source = _read_file(Testbed, testbed, given)
+    run, run_source = _read_settings(RunFileSettings, run_file, given)
+    bed, bed_source = _read_settings(Testbed, testbed, given)
     is_bare = not (given or setting_flags or single_frames or run_file or testbed)
     name = resolve_alias(run.plugin or (DEMONSTRATION_TECHNOLOGY if is_bare else ""))
     if not name:
@@ -199,14 +199,14 @@ def drop_rejected_benchmarks(
 
 def resolve_tester(testbed: Path) -> TesterKind:
     """Return the tester of a testbed file after validating the whole file."""
-    bed, source = _read_file(Testbed, testbed, {})
+    bed, source = _read_settings(Testbed, testbed, {})
     _choose_driver(bed, source, DEFAULT_DRIVER)
     return _choose_tester(bed, source)[1]
 
 
 def find_driver_name(testbed: SettingsFile) -> str:
     """Return the name of the driver in a testbed file, by default the reference device's."""
-    return _read_file(Testbed, testbed, {})[0].dut.driver or DEFAULT_DRIVER
+    return _read_settings(Testbed, testbed, {})[0].dut.driver or DEFAULT_DRIVER
 
 
 def _nest_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,10 +219,10 @@ def _nest_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _read_file(
+def _read_settings(
     model: type[F], file: SettingsFile, options: Mapping[str, Any]
 ) -> tuple[F, SettingsSource]:
-    """Read a settings file, merge it with the options, and validate both; refuse the other kind.
+    """Read a settings file, merge it with the options and validate both; reject a file of the other kind.
 
     ``procedure`` and ``dut`` of the options are merged later: they depend on other settings.
     """
@@ -345,7 +345,7 @@ def _merge_procedure(
     preset: Preset, params: PluginParams, source: SettingsSource, setting_flags: Mapping[str, Any]
 ) -> ProcedureSettings:
     """Merge the procedure settings of preset, technology, file and options; later ones win."""
-    values = make_preset(preset)
+    values = make_preset_settings(preset)
     if params.subscriber_connections:
         values = deep_merge(values, {"connections": {"count": params.subscriber_connections}})
     if source.document is not None:

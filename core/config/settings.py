@@ -172,7 +172,7 @@ def _validate_procedure(values: Any) -> Any:
 
 def _make_preset_procedure(run: dict[str, Any]) -> ProcedureSettings:
     """Return the procedure of the preset of a run."""
-    return make_procedure_model().model_validate(make_preset(run.get("preset", "quick")))
+    return make_procedure_model().model_validate(make_preset_settings(run.get("preset", "quick")))
 
 
 class RunFileSettings(StrictModel):
@@ -290,7 +290,7 @@ _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
 }
 
 
-def make_preset(preset: Preset) -> dict[str, Any]:
+def make_preset_settings(preset: Preset) -> dict[str, Any]:
     """Return the procedure settings of a preset, including those of every installed benchmark."""
     benchmark_settings = registry.make_quick_preset() if preset == "quick" else {}
     return {**_PRESET_SETTINGS[preset], **benchmark_settings}

@@ -180,7 +180,7 @@ def to_yaml(values: Mapping[str, Any]) -> str:
 
 
 def format_yaml(value: Any) -> str:
-    """Return a default value as YAML on one line."""
+    """Return a value as YAML on one line."""
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
     match value:
@@ -277,7 +277,7 @@ def check_names(
 
 
 def check_name(name: str, known: Sequence[str], noun: str, path: KeyPath = ()) -> str:
-    """Return the name; reject an unknown one."""
+    """Return the name if it is known; otherwise raise an error about this ``noun`` at ``path``."""
     if name not in known:
         raise UsageError(
             f"unknown {noun} '{name}'", suggest_names(name, known), path=path, code="unknown-name"

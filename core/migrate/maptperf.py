@@ -54,7 +54,7 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     source.run = {
         "plugin": chosen,
         "params": _read_addresses(source, chosen)
-        | _read_rule(source, chosen)
+        | _read_rules(source, chosen)
         | _read_ports(source),
         "preset": "rfc",
         "benchmarks": ["throughput"],
@@ -101,7 +101,7 @@ def _find_neighbor(address: str, length: int) -> str:
     return str(network[1] if network[1] != ip_address(address) else network[2])
 
 
-def _read_rule(source: Migration, plugin: str) -> dict[str, Any]:
+def _read_rules(source: Migration, plugin: str) -> dict[str, Any]:
     """Return the settings of the mapping rules."""
     rule = {
         "rule_ipv6": source.read_prefix("rule_ipv6", "BMR-IPv6", "2001:db8:ce::", 51),

@@ -103,7 +103,7 @@ class Migration:
         }
 
     def read_prefix(self, setting: str, name: str, default: str, length: int) -> str:
-        """Return the prefix that two parameters specify by its address and its length."""
+        """Return the prefix of ``NAME-Prefix`` and ``NAME-prefix-length``; both have a default value."""
         target = f"params.{setting}"
         first = self.read_string(f"{name}-Prefix", default, target)
         return f"{first}/{self.read_int(f'{name}-prefix-length', length, target)}"

@@ -241,7 +241,7 @@ def describe_tester_limit(record: Mapping[str, Any]) -> str:
 def _sample_trials(
     bench: Bench, device: Session, trials: Mapping[str, Trial]
 ) -> tuple[dict[str, list[Sample]], dict[str, TrialResult]]:
-    """Measure the trials; return the samples before, during and after them, and the results."""
+    """Measure the trials; return samples of the device before, during and after them, and the results."""
     ends: list[tuple[str, float]] = []
     results: dict[str, TrialResult] = {}
     watcher = device.start_watcher()

@@ -102,7 +102,7 @@ def _check_system() -> Iterator[Diagnosis]:
 
 
 def _check_current_directory() -> Diagnosis:
-    """Check the current directory, where results are written by default."""
+    """Check that the current directory, where results are written by default, is writable."""
     here = Path.cwd()
     if not os.access(here, os.W_OK):
         return Diagnosis("results", "note", f"{here} cannot be written: give a directory with -o")

@@ -65,7 +65,7 @@ class IdealDevice:
         return self._point
 
     def find_result(self, key: str) -> TrialResult:
-        """Return the result of a trial that was simulated or measured before."""
+        """Return the result of a trial that was simulated or measured before, which must exist."""
         return self.results[key]
 
     def vary(self, name: str, change: TrafficChange) -> Point:
@@ -103,7 +103,7 @@ class IdealDevice:
         return result
 
     def _add_time(self, seconds: float, weight: int | None = None) -> None:
-        """Add the time of an action, multiplied by the number of planned trials."""
+        """Add the time of an action, multiplied by ``weight``: by default, the number of planned trials."""
         self.seconds += seconds * (self.trial_weight if weight is None else weight)
 
     def _add_filling_time(self, connections: Connections) -> None:

@@ -88,7 +88,7 @@ def execute(
                 return Runner(run_plan, run_dir, log, files).run()
         except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
             with suppress(UsageError, OSError):
-                run_dir.discard()
+                run_dir.discard_if_unused()
             raise
 
 
@@ -291,7 +291,7 @@ class Runner:
         return median(measurement.rates) > self._setup.search_share * usable_fps
 
     def _store_record(self, benchmark: Benchmark[Any, Any], measurement: Measurement) -> None:
-        """Store a finished record, and write the results unless that takes too much time."""
+        """Store a finished record; write the results unless the last write was too short a time ago."""
         self._results.add(benchmark, measurement)
         began = time.monotonic()
         if began >= self._next_write:

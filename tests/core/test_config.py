@@ -7,7 +7,7 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
-from v6t.core.config.settings import Settings, is_demonstration, make_preset
+from v6t.core.config.settings import Settings, is_demonstration, make_preset_settings
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.plugins.base import JUMBO_SIZES
@@ -48,7 +48,7 @@ def test_preset_then_file_then_flags(tmp_path):
     run = resolved(tmp_path, text, procedure={"repetitions": 9})
     assert run.procedure.repetitions == 9
     assert run.procedure.residual_wait_s == 3
-    assert run.procedure.trial_duration_s == make_preset("quick")["trial_duration_s"]
+    assert run.procedure.trial_duration_s == make_preset_settings("quick")["trial_duration_s"]
 
 
 def test_flags_win_over_every_setting_of_the_files(tmp_path):
