@@ -9,7 +9,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.trials.load_estimate import LoadEstimate, OfferedLoad, ShapeEstimate
+from v6t.trials.load_estimate import LoadEstimate, ShapeLoadEstimate, TrialLoss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,9 +98,7 @@ class CriticalLoadInference:
     def __init__(self) -> None:
         self._near: dict[str, tuple[F64, F64]] = {}
 
-    def __call__(
-        self, trials: Sequence[OfferedLoad], target: float, most_fps: float
-    ) -> LoadEstimate:
+    def __call__(self, trials: Sequence[TrialLoss], target: float, most_fps: float) -> LoadEstimate:
         """Estimate the critical load from all trials so far; ``most_fps`` is the scale of the prior."""
         loads = np.array([t.rate_fps for t in trials])
         # frames of all directions count: the time in which one direction would send as many
@@ -118,13 +116,17 @@ class CriticalLoadInference:
             m, a, weight, self._near[name] = _sample_posterior(log_likelihood, most_fps, near)
             critical = _find_critical_loads(shape, m, a, target)
             mean = float(critical @ weight)
-            estimates.append(ShapeEstimate(name, mean, math.sqrt((critical - mean) ** 2 @ weight)))
+            estimates.append(
+                ShapeLoadEstimate(name, mean, math.sqrt((critical - mean) ** 2 @ weight))
+            )
             values.append(critical)
             weights.append(weight / len(SHAPES))
         return _combine_shapes(tuple(estimates), np.concatenate(values), np.concatenate(weights))
 
 
-def _combine_shapes(shapes: tuple[ShapeEstimate, ...], loads: F64, weights: F64) -> LoadEstimate:
+def _combine_shapes(
+    shapes: tuple[ShapeLoadEstimate, ...], loads: F64, weights: F64
+) -> LoadEstimate:
     """Combine the weighted critical loads of all shapes into a mean with its interval."""
     mean = float(loads @ weights)
     by_size = np.argsort(loads, kind="stable")

@@ -29,7 +29,7 @@ from v6t.procedures.critical_load import (
     CriticalLoadResult,
     CriticalLoadSpec,
     measure_critical_load,
-    sum_load,
+    sum_loss,
 )
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
 from v6t.trials.load_estimate import EstimateLoad
@@ -369,7 +369,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         steps, estimate = result.steps, result.estimate
         if len(steps) < 2:
             raise NotMeasured("the tester faltered in all trials but one")
-        rates = [step.offered.rate_fps for step in steps]
+        rates = [step.loss.rate_fps for step in steps]
         shapes = estimate.shapes if estimate else ()
         record = CriticalLoadRecord.from_result(
             result,
@@ -383,7 +383,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
                 s.name: ShapeEstimate(mean=s.mean_fps, deviation=s.deviation_fps) for s in shapes
             },
             searched_s=sum(step.duration_s for step in steps),
-            lossless=sum(not step.offered.lost for step in steps),
+            lossless=sum(not step.loss.lost for step in steps),
             lowest=min(rates),
             highest=max(rates),
             upper_bound=point.limit_fps,
@@ -395,7 +395,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     def list_trial_rows(self, result: CriticalLoadResult) -> list[CsvRow]:
         """Return a row for each valid trial, with the estimate after it."""
         rows = (
-            (s.offered.rate_fps, s.duration_s, s.offered.frames, s.offered.lost,
+            (s.loss.rate_fps, s.duration_s, s.loss.frames, s.loss.lost,
              e and e.mean_fps, e and e.low_fps, e and e.high_fps)
             for s, e in zip(result.steps, result.step_estimates, strict=True)
         )  # fmt: skip
@@ -477,7 +477,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
 def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     points = [
-        sum_load(float(trial.request["rate_fps"]), trial.result)
+        sum_loss(float(trial.request["rate_fps"]), trial.result)
         for trial in data.list_valid_trials([record])
     ]
     style = {"linestyle": "", "marker": "o", "markersize": 4, "color": plots.BLUE}

@@ -26,7 +26,7 @@ def source() -> str | None:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ClockReading:
     """One reading of all clocks.
 
     Attributes:
@@ -39,7 +39,7 @@ class Reading:
     raw_ns: int  # The processor's counter, which no time server adjusts
 
 
-def read() -> Reading:
+def read() -> ClockReading:
     """Read all clocks, several times; return the reading that took the least time."""
     readings = []
     for _ in range(READINGS):
@@ -48,16 +48,16 @@ def read() -> Reading:
         raw = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         after = time.monotonic_ns()
         middle = (before + after) // 2
-        readings.append(Reading(2 * day - before - after, after - before, middle, raw))
+        readings.append(ClockReading(2 * day - before - after, after - before, middle, raw))
     return min(readings, key=lambda r: r.duration_ns)
 
 
-def find_faults_since(before: Reading) -> list[str]:
+def find_faults_since(before: ClockReading) -> list[str]:
     """Find faults of the clock since an earlier reading."""
     return find_faults_between(before, read())
 
 
-def find_faults_between(before: Reading, after: Reading) -> list[str]:
+def find_faults_between(before: ClockReading, after: ClockReading) -> list[str]:
     """Find faults of the clock between two readings: steps and slews."""
     # each is known to half of the time it took
     error_ns = (before.duration_ns + after.duration_ns) / 2

@@ -46,7 +46,7 @@ Results = Iterator[tuple[str, Any, str]]
 
 
 @dataclass(frozen=True)
-class Finding:
+class ConformanceFinding:
     """An error in a plugin."""
 
     where: str  # check and case
@@ -62,7 +62,7 @@ class ConformanceReport:
     """Result of all checks of a plugin."""
 
     checks: int  # number of checks
-    findings: tuple[Finding, ...]
+    findings: tuple[ConformanceFinding, ...]
     notes: tuple[str, ...] = ()  # about checks that were impossible
 
 
@@ -198,7 +198,9 @@ def check_plugin(
         plugin = kind(params if params is not None else kind.params_model())
         tried = list(list_cases(kind, params)) if plugin.exchange == "frames" else []
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        return ConformanceReport(1, (Finding("construction", "error", _describe_error(exc, kind)),))
+        return ConformanceReport(
+            1, (ConformanceFinding("construction", "error", _describe_error(exc, kind)),)
+        )
     queries, roles = plugin.exchange == "queries", set()
     other = ("zone", check_zone) if queries else ("pickling", check_pickling)
     checks = [(n, partial(c, plugin)) for n, c in (("description", check_instance), other)]
@@ -220,14 +222,16 @@ def assert_conforms(kind: type[Technology], params: PluginParams | None = None) 
         raise AssertionError("\n".join(map(str, findings)))
 
 
-def _run_check(where: str, check: Callable[[], Results], kind: type[Technology]) -> list[Finding]:
+def _run_check(
+    where: str, check: Callable[[], Results], kind: type[Technology]
+) -> list[ConformanceFinding]:
     """Run a check and return its first findings; an exception is a finding, too."""
-    findings: list[Finding] = []
+    findings: list[ConformanceFinding] = []
     try:
-        faults = (Finding(where, code, text) for code, fault, text in check() if fault)
+        faults = (ConformanceFinding(where, code, text) for code, fault, text in check() if fault)
         findings.extend(islice(faults, MAX_FINDINGS_PER_CHECK))
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        findings.append(Finding(where, "error", _describe_error(exc, kind)))
+        findings.append(ConformanceFinding(where, "error", _describe_error(exc, kind)))
     return findings
 
 

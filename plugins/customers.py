@@ -129,7 +129,7 @@ class CustomerTechnology(StatelessTechnology):
         fields: dict[str, Any] = {}
         for end in ("sport", "dport"):
             value = getattr(p, f"fw_{end}" if forward else f"rv_{end}")
-            if isinstance(value, ports.PortRange):
+            if isinstance(value, ports.HeaderPorts):
                 fields[end] = value.build_field(ports.PEER_PORT)
             else:
                 fields[end] = ports.build_port(flow.ports, value, end == "sport", flow.psid)

@@ -189,7 +189,7 @@ class LwB4Params(CustomerParams):
         return CustomerAddresses(self.b4_address, IPv4Network(self.ipv4_address), ports)
 
 
-class CustomerEdge(CustomerTechnology):
+class CustomerEdgeTechnology(CustomerTechnology):
     """A stateless customer device, without its NAPT."""
 
     sides = ("relay", "customer")
@@ -255,7 +255,7 @@ class CustomerEdge(CustomerTechnology):
         return customer.ipv4, customer.port if ports.psid_len else 443
 
 
-class TunnelEdge(TunnelDevice, CustomerEdge):
+class TunnelEdge(TunnelDevice, CustomerEdgeTechnology):
     """A customer device that encapsulates IPv4 in IPv6."""
 
     config_model: ClassVar[type[LwB4Config]] = LwB4Config
@@ -305,7 +305,7 @@ class LwB4(TunnelEdge):
     params_model = LwB4Params
 
 
-class MapTCe(DmrTranslator, CustomerEdge):
+class MapTCe(DmrTranslator, CustomerEdgeTechnology):
     """MAP-T CE without its NAPT."""
 
     name = "mapt-ce"

@@ -65,7 +65,7 @@ class ValueRange(Bounds):
         return Variable(name, 16, VARIABLE_KINDS[self.policy], low=self.min, high=self.max)
 
 
-class PortRange(ValueRange):
+class HeaderPorts(ValueRange):
     """Ports drawn from ``min..max``, without port 0 (RFC 6335); the policy ``fixed`` always sends ``min``."""
 
     fixed_port: ClassVar[int] = 1  # sent by the policy ``fixed`` if ``min`` is not set
@@ -83,7 +83,7 @@ class PortRange(ValueRange):
         return self.min if fixed else self.make_variable(name)
 
 
-class SourcePorts(PortRange):
+class SourcePorts(HeaderPorts):
     """Source ports: 1024 to 65535 (RFC 4814, section 4.5), or RFC 2544's if fixed."""
 
     fixed_port: ClassVar[int] = FIXED_SOURCE
@@ -91,7 +91,7 @@ class SourcePorts(PortRange):
     max: int = Field(65535, ge=1, le=65535)
 
 
-class DestinationPorts(PortRange):
+class DestinationPorts(HeaderPorts):
     """Destination ports: 1 to 49151 (RFC 4814, section 4.5), or RFC 2544's if fixed."""
 
     fixed_port: ClassVar[int] = FIXED_DESTINATION
@@ -99,7 +99,7 @@ class DestinationPorts(PortRange):
     max: int = Field(49151, ge=1, le=65535)
 
 
-def make_udp_header(source: PortRange, destination: PortRange, prefix: str = "") -> Layer:
+def make_udp_header(source: HeaderPorts, destination: HeaderPorts, prefix: str = "") -> Layer:
     """Return a UDP header with ports of two ranges; names of variables start with ``prefix``."""
     ports = {"sport": source, "dport": destination}
     return Layer("UDP", {name: ports[name].build_field(prefix + name) for name in ports})

@@ -14,8 +14,7 @@ from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.headers import HOP_LIMIT_FIELD, IP, view
 from v6t.packets.reference import DropReason
-from v6t.plugins.audit_views import Router as RouterView
-from v6t.plugins.audit_views import SideName
+from v6t.plugins.audit_views import Router, SideName
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.plugins.params import Ipv4Links, LinkParams, address, describe_link, negative_share
@@ -154,7 +153,7 @@ class Ipv6RouterParams(RouterParams):
     right_hosts: HostBits = Field(HostBits(), description="varying bits of hosts on the right")
 
 
-class Router(StatelessTechnology):
+class RouterTechnology(StatelessTechnology):
     """A router of one IP version."""
 
     overhead = 0
@@ -192,8 +191,8 @@ class Router(StatelessTechnology):
         left, right = (describe_link(p, self.links, s, p.list_networks(s)) for s in SIDES)
         return DeviceIntent(self.name, RouterConfig(), self.links, left, right)
 
-    def list_audit_views(self) -> tuple[RouterView]:
-        return (RouterView(*(self.params.describe_side(side)[0] for side in SIDES)),)
+    def list_audit_views(self) -> tuple[Router]:
+        return (Router(*(self.params.describe_side(side)[0] for side in SIDES)),)
 
 
 def _route(networks: LongestMatch, version: int, packets: U8) -> Outcome:
@@ -201,7 +200,7 @@ def _route(networks: LongestMatch, version: int, packets: U8) -> Outcome:
     return Outcome([(RouterDrop.NO_ROUTE, True)], native=known)
 
 
-class Ipv4Router(Router):
+class Ipv4Router(RouterTechnology):
     """An IPv4 router, the baseline of RFC 2544."""
 
     name = "ipv4-router"
@@ -211,7 +210,7 @@ class Ipv4Router(Router):
     rfc_frame_sizes = IPV4_SIZES
 
 
-class Ipv6Router(Router):
+class Ipv6Router(RouterTechnology):
     """An IPv6 router, the baseline of RFC 5180."""
 
     name = "ipv6-router"

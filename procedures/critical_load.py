@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
-from v6t.trials.load_estimate import EstimateLoad, LoadEstimate, OfferedLoad
+from v6t.trials.load_estimate import EstimateLoad, LoadEstimate, TrialLoss
 from v6t.trials.result import Measure, TrialResult
 
 BENCHMARK = "critical-load"
@@ -50,7 +50,7 @@ class LoadStep:
 
     key: str  # key of the trial
     duration_s: float
-    offered: OfferedLoad  # load and loss of the trial
+    loss: TrialLoss
     estimate: LoadEstimate | None  # None: too few frames were lost
 
 
@@ -72,7 +72,7 @@ class CriticalLoadResult(RepeatedResult[CriticalLoadSpec, tuple[LoadStep, ...]])
         estimates: list[LoadEstimate | None] = []
         lossy = False
         for step in self.steps:
-            lossy = lossy or step.offered.lost > 0
+            lossy = lossy or step.loss.lost > 0
             within = step.estimate is not None and step.estimate.mean_fps <= self.spec.most_fps
             estimates.append(step.estimate if lossy and within else None)
         return tuple(estimates)
@@ -93,18 +93,18 @@ class _LoadChooser:
     def __post_init__(self) -> None:
         self.lossy: list[float] = []
 
-    def add_load(self, offered: OfferedLoad) -> None:
+    def add_loss(self, loss: TrialLoss) -> None:
         """Record the loss at an offered load."""
-        if offered.ratio >= self.spec.target and offered.lost:
-            self.lossy = sorted([*self.lossy, *[offered.rate_fps] * LOSSY_LOAD_COPIES])
+        if loss.ratio >= self.spec.target and loss.lost:
+            self.lossy = sorted([*self.lossy, *[loss.rate_fps] * LOSSY_LOAD_COPIES])
             self.lossless_trials = 0
-        elif not offered.lost:
+        elif not loss.lost:
             self.lossless_trials += 1
         else:
             self.lossless_trials = 0
 
     def choose_next_rate(
-        self, number: int, previous: OfferedLoad | None, estimate: LoadEstimate | None
+        self, number: int, previous: TrialLoss | None, estimate: LoadEstimate | None
     ) -> float:
         """Choose the next rate: middle, maximum, two from the loss ratio, then from the estimate."""
         spec = self.spec
@@ -138,7 +138,7 @@ def measure_critical_load(
         for number, duration_s in enumerate(durations):
             previous = steps[-1] if steps else None
             estimate = previous.estimate if previous else None
-            rate = loads.choose_next_rate(number, previous.offered if previous else None, estimate)
+            rate = loads.choose_next_rate(number, previous.loss if previous else None, estimate)
             low, high = (estimate.low_fps, estimate.high_fps) if estimate else (0.0, spec.most_fps)
             outcome = trials.run(
                 spec.conditions.make_trial(BENCHMARK, rate, duration_s),
@@ -147,20 +147,20 @@ def measure_critical_load(
                 bracket=(min(low, spec.most_fps), min(high, spec.most_fps)),
             )
             if outcome.verdict.valid:
-                offered = sum_load(rate, outcome.result)
-                loads.add_load(offered)
-                seen = [*(step.offered for step in steps), offered]
+                loss = sum_loss(rate, outcome.result)
+                loads.add_loss(loss)
+                seen = [*(step.loss for step in steps), loss]
                 inferred = infer(seen, spec.target, spec.most_fps) if steps else None
-                steps.append(LoadStep(outcome.trial.key, duration_s, offered, inferred))
+                steps.append(LoadStep(outcome.trial.key, duration_s, loss, inferred))
         return tuple(steps)
 
     done = repeat(spec, 1, measure, watch, run_search)
     return CriticalLoadResult(spec, done.repetitions, done.attempts)
 
 
-def sum_load(rate_fps: float, result: TrialResult) -> OfferedLoad:
+def sum_loss(rate_fps: float, result: TrialResult) -> TrialLoss:
     """Sum the frames and losses of a trial over all directions."""
     ways = result.directions.values()
     frames = sum(direction.count_frames("required") for direction in ways)
     back = sum(direction.count_frames("received") for direction in ways)
-    return OfferedLoad(rate_fps, frames, max(0, frames - back))
+    return TrialLoss(rate_fps, frames, max(0, frames - back))

@@ -9,9 +9,9 @@ from v6t.procedures.search.goals import Goal, GoalResult, find_goal_result
 from v6t.procedures.search.mlr import TrialCounts, run_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
 from v6t.procedures.trial_runner import (
-    Outcome,
     PointSpec,
     RepeatedResult,
+    TrialOutcome,
     TrialRunner,
     Watch,
     repeat,
@@ -55,7 +55,7 @@ def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = Non
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
 
 
-def count_loss(conditions: Conditions, outcome: Outcome) -> TrialCounts:
+def count_loss(conditions: Conditions, outcome: TrialOutcome) -> TrialCounts:
     """Count the lost frames of a trial and check for faults other than loss."""
     # frames of one direction do not compensate the loss of the other
     directions = outcome.result.directions.values()

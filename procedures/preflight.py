@@ -16,8 +16,8 @@ MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Reason why a trial before the run failed."""
+class TranslationCheckFailure:
+    """Reason why a check of the translation failed."""
 
     tester: bool  # the tester failed, so nothing is known about the device
     direction: str  # direction that failed; empty: all
@@ -34,12 +34,12 @@ def check_translation(
     mode: Mode = "bidirectional",
     residual_wait_s: float = 0.3,
     pause_s: float = 0.0,
-) -> Finding | None:
+) -> TranslationCheckFailure | None:
     """Send 200 frames at a low rate, and compare them with the reference translation.
 
     A trial that lost frames is repeated; a wrong frame is not. Without a fault the result is None.
     """
-    finding: Finding | None = None
+    failure: TranslationCheckFailure | None = None
     for attempt in range(1, MAX_ATTEMPTS + 1):
         trial = Trial(
             benchmark=BENCHMARK,
@@ -53,30 +53,32 @@ def check_translation(
             pause_s=pause_s,
             mix=mix,
         )
-        finding = _find_fault(trial, measure(trial))
-        if finding is None or (finding.frames and finding.frames.get("received")):
-            return finding
-    return finding
+        failure = _find_fault(trial, measure(trial))
+        if failure is None or (failure.frames and failure.frames.get("received")):
+            return failure
+    return failure
 
 
-def _find_fault(trial: Trial, result: TrialResult) -> Finding | None:
+def _find_fault(trial: Trial, result: TrialResult) -> TranslationCheckFailure | None:
     for direction in list_directions(trial.mode):
         counted = result.directions.get(direction)
         if counted is None:
             continue
         if counted.mismatch is not None:
-            return Finding(False, direction, counted.mismatch.get("why", ""), counted.mismatch)
+            return TranslationCheckFailure(
+                False, direction, counted.mismatch.get("why", ""), counted.mismatch
+            )
     # sending at this rate may stutter on a busy machine: that alone is no reason to stop
     verdict = assess_trial(trial, result, sending_time_tolerance=10.0)
     if not verdict.valid:
-        return Finding(True, "", verdict.reasons[0])
+        return TranslationCheckFailure(True, "", verdict.reasons[0])
     for direction in list_directions(trial.mode):
         counted = result.directions[direction]
         why = _describe_missing(direction, counted)
         if why:
-            return Finding(False, direction, why, counted.missing)
+            return TranslationCheckFailure(False, direction, why, counted.missing)
     if not verdict.passed:
-        return Finding(False, "", verdict.reasons[0])
+        return TranslationCheckFailure(False, "", verdict.reasons[0])
     return None
 
 

@@ -137,13 +137,13 @@ def measure_throughput(
         spec.repetitions,
         measure,
         watch,
-        lambda trials: _Search(spec, trials).run(),
+        lambda trials: _ThroughputSearch(spec, trials).run(),
         adaptive=adaptive,
         is_enough=is_known,
     )
 
 
-class _Search:
+class _ThroughputSearch:
     """Search of one repetition in progress."""
 
     def __init__(self, spec: ThroughputSpec, trials: TrialRunner) -> None:

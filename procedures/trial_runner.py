@@ -38,7 +38,7 @@ class PointSpec(ABC):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """A trial and its repetitions after faults of the tester."""
 
     attempts: tuple[Attempt, ...]  # all but the last are invalid
@@ -123,7 +123,7 @@ class TrialRunner:
         steps: int = 1,
         bracket: tuple[float, float] | None = None,
         assess: Callable[[Trial, TrialResult], Verdict] | None = None,
-    ) -> Outcome:
+    ) -> TrialOutcome:
         """Run one trial, and repeat it while it is invalid.
 
         Args:
@@ -152,7 +152,7 @@ class TrialRunner:
         self.all += attempts
         if self._watch:
             self._watch(replace(self._next, verdict=attempts[-1].verdict))
-        return Outcome(tuple(attempts), result)
+        return TrialOutcome(tuple(attempts), result)
 
 
 P = TypeVar("P", bound=PointSpec)

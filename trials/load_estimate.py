@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class OfferedLoad:
+class TrialLoss:
     """Required and lost frames of one trial over all directions, at a rate per direction."""
 
     rate_fps: float
@@ -21,7 +21,7 @@ class OfferedLoad:
 
 
 @dataclass(frozen=True)
-class ShapeEstimate:
+class ShapeLoadEstimate:
     """Mean and standard deviation of the critical load by one shape of the loss function."""
 
     name: str
@@ -40,12 +40,12 @@ class LoadEstimate:
         low_fps, high_fps: ends of the interval of the critical load.
     """
 
-    shapes: tuple[ShapeEstimate, ...]
+    shapes: tuple[ShapeLoadEstimate, ...]
     mean_fps: float
     deviation_fps: float
     low_fps: float
     high_fps: float
 
 
-EstimateLoad = Callable[[Sequence[OfferedLoad], float, float], "LoadEstimate | None"]
+EstimateLoad = Callable[[Sequence[TrialLoss], float, float], "LoadEstimate | None"]
 """Function of the trials, the target loss ratio and the highest load; None: too little is known."""

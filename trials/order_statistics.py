@@ -36,7 +36,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 @dataclass(frozen=True)
-class MedianInterval:
+class OrderStatisticInterval:
     """Confidence interval of a median.
 
     Attributes:
@@ -59,7 +59,7 @@ class MedianInterval:
 
 def compute_median_interval(
     values: Sequence[float], confidence: float = 0.95
-) -> MedianInterval | None:
+) -> OrderStatisticInterval | None:
     """Return the narrowest symmetric interval of order statistics with at least this coverage.
 
     Returns:
@@ -67,12 +67,12 @@ def compute_median_interval(
     """
     count, ordered = len(values), sorted(values)
     tail = 0  # combinations in which fewer than `rank` values lie below the median
-    interval: MedianInterval | None = None
+    interval: OrderStatisticInterval | None = None
     for rank in range(1, count // 2 + 1):
         tail += math.comb(count, rank - 1)
         coverage = 1 - 2 * tail / 2**count
         if coverage < confidence:
             break
         ends = ordered[rank - 1], ordered[count - rank]
-        interval = MedianInterval(*ends, coverage, (rank, count - rank + 1))
+        interval = OrderStatisticInterval(*ends, coverage, (rank, count - rank + 1))
     return interval

@@ -134,7 +134,7 @@ def _check_conformance(name: str | None) -> CommandResult:
     """
     from v6t.audit.self_check import check_audit
     from v6t.core.config.plugins import load_technology_type
-    from v6t.plugins.conformance import Finding, check_plugin
+    from v6t.plugins.conformance import ConformanceFinding, check_plugin
 
     if name is None:
         message = "which plugin shall be checked?"
@@ -142,7 +142,7 @@ def _check_conformance(name: str | None) -> CommandResult:
     kind = load_technology_type(name)
     report = check_plugin(kind, entry_point=name)
     problems, note = check_audit(kind) if not report.findings else ([], "")
-    findings = (Finding(f"audit, {where}", "audit", text) for where, text in problems)
+    findings = (ConformanceFinding(f"audit, {where}", "audit", text) for where, text in problems)
     report = replace(
         report,
         checks=report.checks + 1,

@@ -173,14 +173,14 @@ def verify(setup: RunSetup) -> str:
     bench = Bench(setup)
     try:
         bench.load(compile_directions(plugin, sizes, run.seed))
-        finding = run_preflight(plugin, sizes, bench.measure)
+        failure = run_preflight(plugin, sizes, bench.measure)
         if bench.session is None or not bench.session.verify():
             problem = "the driver did not read back the configuration of the device"
             raise DutError(problem, code="no-read-back")
     finally:
         bench.close()
-    if finding is not None:
-        raise make_mismatch_error(finding)
+    if failure is not None:
+        raise make_mismatch_error(failure)
     if plugin.exchange == "queries":
         return "queries were answered rightly; the device is as it was"
     return "frames came back as the reference translation both ways; the device is as it was"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from v6t.base.errors import TesterError, TranslationError
 from v6t.benchmarks.resolution import make_selftest_queries
-from v6t.procedures.preflight import BENCHMARK, Finding, check_translation
+from v6t.procedures.preflight import BENCHMARK, TranslationCheckFailure, check_translation
 from v6t.procedures.stateful.phases import ConnectionPreparer
 from v6t.profiles.mixes import Sizes
 from v6t.trials.connections import Connections
@@ -25,7 +25,9 @@ LOOPBACK_CONNECTIONS = Connections(10_000, 5_000.0, wait_s=0.1, reuse=True)  # o
 _ROW_OCTETS = 8  # octets per line of a frame comparison
 
 
-def run_preflight(plugin: Technology, sizes: Sizes, measure: Measure) -> Finding | None:
+def run_preflight(
+    plugin: Technology, sizes: Sizes, measure: Measure
+) -> TranslationCheckFailure | None:
     """Check the translation of a few frames of each size; return the first fault, or None."""
     return check_translation(
         with_preflight_setup(measure, plugin),
@@ -75,27 +77,29 @@ def with_phase_one(measure: Measure) -> Measure:
     return measure_phase_one
 
 
-def find_mismatch(trial: Trial, result: TrialResult) -> Finding | None:
+def find_mismatch(trial: Trial, result: TrialResult) -> TranslationCheckFailure | None:
     """Return the first wrong frame of a trial, or None; preflight trials are ignored."""
     for direction, counted in result.directions.items():
         if counted.mismatch is not None and trial.benchmark != BENCHMARK:
-            return Finding(False, direction, counted.mismatch.get("why", ""), counted.mismatch)
+            return TranslationCheckFailure(
+                False, direction, counted.mismatch.get("why", ""), counted.mismatch
+            )
     return None
 
 
-def make_mismatch_error(finding: Finding) -> TesterError | TranslationError:
+def make_mismatch_error(failure: TranslationCheckFailure) -> TesterError | TranslationError:
     """Return the error for a wrong translation, or for a tester that cannot check frames."""
-    if finding.tester:
+    if failure.tester:
         return TesterError(
-            f"the tester cannot even send a few frames: {finding.why}", code="tester-fault"
+            f"the tester cannot even send a few frames: {failure.why}", code="tester-fault"
         )
-    frames = dict(finding.frames or {})
+    frames = dict(failure.frames or {})
     name = frames.get("class")
-    where = [finding.direction] * bool(finding.direction) + [f"class {name}"] * bool(name)
+    where = [failure.direction] * bool(failure.direction) + [f"class {name}"] * bool(name)
     text = ", ".join(["translation incorrect", *where])
     picture = "\n" + format_frame_comparison(frames) if frames else ""
     return TranslationError(
-        f"{text}: {finding.why}{picture}",
+        f"{text}: {failure.why}{picture}",
         "compare the device's configuration with `v6t run --dry-run`, which prints what it must be",
         code="translation-incorrect",
     )

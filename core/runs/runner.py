@@ -202,9 +202,9 @@ class Runner:
     def _check_translation(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Check the translation of a few frames before a frame size is measured."""
         self._events.on_message(f"{sizes.label} octets: checking the translation")
-        finding = run_preflight(self._setup.technology, sizes, self._executor.measure_device)
-        if finding is not None:
-            self._executor.raise_mismatch(finding)
+        failure = run_preflight(self._setup.technology, sizes, self._executor.measure_device)
+        if failure is not None:
+            self._executor.raise_mismatch(failure)
         if is_first_size:
             for warning in self._list_tester_warnings():
                 self._events.on_message(f"note: {warning}")

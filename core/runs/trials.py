@@ -38,7 +38,7 @@ from v6t.core.runs.tester_capacity import (
 )
 from v6t.drivers.tester import Tester
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
-from v6t.procedures.preflight import Finding
+from v6t.procedures.preflight import TranslationCheckFailure
 from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
@@ -126,17 +126,17 @@ class TrialExecutor:
         self.remaining.begin(stage, planned)
         self._before = None
 
-    def raise_mismatch(self, finding: Finding) -> None:
+    def raise_mismatch(self, failure: TranslationCheckFailure) -> None:
         """Record a wrong frame and raise the error that ends the run.
 
         Raises:
             TranslationError: the device translates wrongly.
             TesterError: the tester cannot check frames.
         """
-        error = make_mismatch_error(finding)
-        if not finding.tester:
-            frames = finding.frames or {}
-            self.finding = {"direction": finding.direction, "why": finding.why, **frames}
+        error = make_mismatch_error(failure)
+        if not failure.tester:
+            frames = failure.frames or {}
+            self.finding = {"direction": failure.direction, "why": failure.why, **frames}
         raise error
 
     def list_warnings(self) -> list[str]:
@@ -192,9 +192,9 @@ class TrialExecutor:
             bench.virtual_time_s = max(bench.virtual_time_s, find_virtual_time_s(result))
             if result.modifier and trial.benchmark != PREFLIGHT:
                 self._modifications.append(result.modifier)
-            finding = find_mismatch(trial, result)
-            if finding is not None:
-                self.raise_mismatch(finding)
+            failure = find_mismatch(trial, result)
+            if failure is not None:
+                self.raise_mismatch(failure)
             return result
 
         return measure_and_evaluate

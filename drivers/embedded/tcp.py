@@ -41,7 +41,7 @@ _EMPTY_REPORT = {
 }  # fmt: skip
 
 
-class TcpExchange:
+class TcpWorkers:
     """Workers at both ends of TCP connections; ``place`` holds their namespace and frame length."""
 
     def __init__(self, place: Mapping[str, Any], *, loopback: bool) -> None:

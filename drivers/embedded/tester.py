@@ -15,7 +15,7 @@ from v6t.drivers.embedded.dns import DnsTrials
 from v6t.drivers.embedded.port import describe_losses
 from v6t.drivers.embedded.receiver import Receiver, ReceiverConnections
 from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender
-from v6t.drivers.embedded.tcp import TcpExchange
+from v6t.drivers.embedded.tcp import TcpWorkers
 from v6t.drivers.embedded.timing import TimedTrial
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice, frame_octets
@@ -58,7 +58,7 @@ class EmbeddedTester(BedTester):
         self._nonce = 0
         self._connections = ConnectionTable()
         self._dns: DnsTrials | None = None
-        self._tcp: TcpExchange | None = None
+        self._tcp: TcpWorkers | None = None
 
     def open(self) -> None:
         self._bed.open()
@@ -183,9 +183,9 @@ class EmbeddedTester(BedTester):
     def _receiver(self, direction: Direction) -> Worker:
         return self._workers[f"{self._ports[direction][1]} receiver"]
 
-    def _open_tcp(self) -> TcpExchange:
+    def _open_tcp(self) -> TcpWorkers:
         if self._tcp is None:
-            self._tcp = TcpExchange(self._worker_arguments(), loopback=self._loopback)
+            self._tcp = TcpWorkers(self._worker_arguments(), loopback=self._loopback)
             self._tcp.load(self._streams)
         return self._tcp
 

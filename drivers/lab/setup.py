@@ -106,7 +106,7 @@ class WorkerDevice(LabDevice):
             self._worker = None
 
 
-class ReferenceDevice(WorkerDevice):
+class ReferenceLabDevice(WorkerDevice):
     """Device of the lab that uses the technology's reference translation."""
 
     def __init__(

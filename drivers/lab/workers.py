@@ -23,7 +23,7 @@ _SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGTERM}  # Not passed on to wo
 _PRELOADED = ("v6t.drivers.", "v6t.packets.", "v6t.plugins.", "v6t.profiles.", "v6t.procedures.")
 
 
-class Role(Protocol):
+class WorkerRole(Protocol):
     """The work of a worker; its public methods are requests."""
 
     def idle(self, pipe: Connection) -> None:
@@ -35,7 +35,7 @@ class Worker:
 
     Args:
         role: name of the role in messages.
-        role_class: a :class:`Role`.
+        role_class: a :class:`WorkerRole`.
         namespace: process whose network namespace the worker enters; None: this machine's.
         values: arguments of the class, pickled to the worker.
     """
@@ -177,7 +177,7 @@ def _serve(pipe: Connection) -> None:
     role_class, namespace, values = pipe.recv()
     if namespace is not None:
         netns.enter(namespace)
-    role: Role = role_class(**values)
+    role: WorkerRole = role_class(**values)
     gc.collect()
     gc.freeze()
     pipe.send(("ok", os.getpid()))

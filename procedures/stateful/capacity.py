@@ -67,10 +67,10 @@ def measure_capacity(
     spec: CapacitySpec, measure: Measure, watch: Watch | None = None
 ) -> CapacityResult:
     """Search for the largest number of connections that the table holds."""
-    return _Search(spec, measure, watch).run()
+    return _CapacitySearch(spec, measure, watch).run()
 
 
-class _Search:
+class _CapacitySearch:
     """State of a search for the table's capacity."""
 
     def __init__(self, spec: CapacitySpec, measure: Measure, watch: Watch | None) -> None:

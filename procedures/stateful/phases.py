@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from v6t.procedures.trial_runner import Outcome, TrialRunner
+from v6t.procedures.trial_runner import TrialOutcome, TrialRunner
 from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.result import Measure, TrialResult
@@ -139,7 +139,7 @@ def attempt_connections(
     step: str,
     steps: int = 1,
     bracket: tuple[float, float] | None = None,
-) -> Outcome:
+) -> TrialOutcome:
     """Run phase 1 as a separate trial; repeat it while it is invalid.
 
     Its directions are those of the Initiator and of the validation. The loss tolerance of the conditions

@@ -21,7 +21,7 @@ from v6t.procedures.soak import SoakSpec, measure_soak
 from v6t.tests.core.support import measure_run, read_csv, simulate
 from v6t.tests.needs import sample
 from v6t.trials.conditions import Conditions
-from v6t.trials.load_estimate import LoadEstimate, OfferedLoad
+from v6t.trials.load_estimate import LoadEstimate, TrialLoss
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import Timeline
 
@@ -95,7 +95,7 @@ ESTIMATES = ("mean_fps", "low_fps", "high_fps")
 
 def test_the_same_trials_give_the_same_figures():
     loads = ((5e5, 500_000, 0), (1e6, 1_000_000, 400_000), (6e5, 600_000, 90))
-    trials = [OfferedLoad(*load) for load in loads]
+    trials = [TrialLoss(*load) for load in loads]
     one, other = (CriticalLoadInference()(trials, 1e-4, 1e6) for _ in range(2))
     assert [getattr(one, name) for name in ESTIMATES] == [
         getattr(other, name) for name in ESTIMATES

@@ -20,7 +20,7 @@ import numpy as np
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
-from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
+from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.record_files import update_record
 from v6t.tools.accuracy.certify import Unchanged
@@ -130,14 +130,14 @@ def has_mismatch(seen):
 
 def make_wrapped_device(oracle):
     """Make the technology's reference device with a wrapper around its translation."""
-    return lambda octets, technology: ReferenceDevice(oracle(technology), octets)
+    return lambda octets, technology: ReferenceLabDevice(oracle(technology), octets)
 
 
 def make_device_with_params(**params):
     """Make the technology's reference device with other parameters than the tester's."""
     run = resolve(plugin="mape-br", tester="embedded", params=params)
     other = make_setup(run).technology
-    return lambda octets, technology: ReferenceDevice(other, octets)
+    return lambda octets, technology: ReferenceLabDevice(other, octets)
 
 
 def make_known_device(behaviour):

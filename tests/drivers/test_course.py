@@ -12,7 +12,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.core.runs.device import compute_load, with_device_load
 from v6t.drivers import clock
-from v6t.drivers.clock import Reading, find_faults_between
+from v6t.drivers.clock import ClockReading, find_faults_between
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.trex.bursts import OfferedLoad
@@ -181,7 +181,7 @@ def test_a_planted_hiccup_is_seen_in_a_real_trial():
 
 def make_reading(ahead_ns=0, duration_ns=100, at_s=0.0, raw_s=None):
     raw_s = at_s if raw_s is None else raw_s
-    return Reading(2 * (10**18 + ahead_ns), duration_ns, int(at_s * 1e9), int(raw_s * 1e9))
+    return ClockReading(2 * (10**18 + ahead_ns), duration_ns, int(at_s * 1e9), int(raw_s * 1e9))
 
 
 @pytest.mark.parametrize("step_ns", [-3_000_000_000, -5_000, 5_000, 1_000_000, 10**15])

@@ -6,7 +6,7 @@ import pytest
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.lab.reference_device import Faults
-from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
+from v6t.drivers.lab.setup import ReferenceLabDevice, frame_octets
 from v6t.tests.needs import needs_lab
 from v6t.tests.plugins.foreign import ALL, GreTunnel, OverTcp
 from v6t.trials.trial import Trial
@@ -18,7 +18,7 @@ SIZE = 128
 
 
 def open_bench(plugin, faults=None):
-    device = ReferenceDevice(plugin, frame_octets(plugin.links), faults)
+    device = ReferenceLabDevice(plugin, frame_octets(plugin.links), faults)
     tester = EmbeddedTester(plugin.links, device)
     tester.open()
     tester.load(compile_directions(plugin, plugin.make_frame_pair(SIZE), 1), plugin)

@@ -10,7 +10,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import locate_headers
-from v6t.plugins.ports import Policy, PortRange
+from v6t.plugins.ports import HeaderPorts, Policy
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 
@@ -114,7 +114,7 @@ def test_policy_of_a_parameter_orders_the_values_in_the_frames(technology, field
             if stream.name.startswith(role):
                 values = values_of(stream, place)
                 assert_order(values, policy)
-                if isinstance(getattr(plugin.params, field), PortRange):
+                if isinstance(getattr(plugin.params, field), HeaderPorts):
                     assert {*values} <= {*range(3000, 3100)}
                     assert policy == "random" or values[0] == (3099 if policy == "dec" else 3000)
                 seen += 1

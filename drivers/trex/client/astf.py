@@ -19,7 +19,7 @@ from v6t.drivers.trex.client.stats import (
     parse_stats,
     parse_traffic,
 )
-from v6t.drivers.trex.client.worker import Worker
+from v6t.drivers.trex.client.worker import EngineWorker
 
 _CLOSE_WATCH_S = 0.05  # This close to due changes of a counter, it is read continuously
 _READING_INTERVAL_S = 0.05  # At other times
@@ -28,7 +28,7 @@ MAX_START_S = 30.0  # Longest time from the start request to the first SYN
 _KEEPALIVE_S = 65000  # In place of five seconds: idle connections are not probed
 
 
-class AstfWorker(Worker):
+class AstfWorker(EngineWorker):
     """Worker for TCP connections, with TRex's stateful engine."""
 
     engine, client_class = "astf", "ASTFClient"

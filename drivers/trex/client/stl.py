@@ -25,7 +25,7 @@ from v6t.drivers.trex.client.stats import (
     parse_groups,
     parse_stats,
 )
-from v6t.drivers.trex.client.worker import Worker
+from v6t.drivers.trex.client.worker import EngineWorker
 from v6t.drivers.trex.port_driver import choose_driver
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
@@ -37,7 +37,7 @@ _READ_BEFORE_S = (
 _READ_AFTER_S = 0.03  # Counters are read continuously until this long after the start
 
 
-class StlWorker(Worker):
+class StlWorker(EngineWorker):
     """Worker for trials of streams, with TRex's stateless engine."""
 
     engine, client_class = "stl", "STLClient"

@@ -1,4 +1,4 @@
-"""Worker with TRex's client of either engine: server, ports, and answers for the tester's hosts.
+"""Base class of workers with TRex's client: server, ports, and answers for the tester's hosts.
 
 TRex hands neighbor requests that pass a filter to a socket of ZeroMQ and sends what comes back from it,
 also while traffic runs.
@@ -108,8 +108,8 @@ class NeighborResponder:
             self.sent[port] -= 1
 
 
-class Worker(abc.ABC):
-    """Worker whose methods are the requests of v6t; arguments and answers are JSON values.
+class EngineWorker(abc.ABC):
+    """Base class of workers whose methods are the requests of v6t; arguments and answers are JSON values.
 
     Attributes:
         engine, client_class: TRex's names of the engine and of its client class.

@@ -21,7 +21,7 @@ from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
-from v6t.plugins.ports import PortRange
+from v6t.plugins.ports import HeaderPorts
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
@@ -223,7 +223,7 @@ def list_alternatives(base: Base, name: str) -> list[Values]:
         return [{name: not now}]
     if get_origin(kind) is Literal:
         return [{name: value} for value in get_args(kind) if value != now]
-    if isinstance(kind, type) and issubclass(kind, PortRange):
+    if isinstance(kind, type) and issubclass(kind, HeaderPorts):
         return [{name: {"policy": "inc", "min": 2000, "max": 3000}}]
     return []
 
