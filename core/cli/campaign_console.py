@@ -122,7 +122,7 @@ class CampaignExecution:
 
     @contextlib.contextmanager
     def serve_page(self, live: str | None) -> Iterator[None]:
-        """Serve the live page at an address, unless it is None, while the context is open."""
+        """Serve the live page at an address within the context; None: serve no page."""
         if live is None:
             yield
             return
