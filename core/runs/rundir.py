@@ -125,7 +125,7 @@ class RunDir:
                 self.close()
                 raise
 
-    def delete_if_unused(self) -> None:
+    def delete_if_empty(self) -> None:
         """Delete the directory of a run without trials, unless it contains other files."""
         self._check_free()
         for name in {LOG, *_REMOVABLE_FILES}:

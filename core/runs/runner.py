@@ -88,7 +88,7 @@ def execute(
                 return Runner(run_plan, run_dir, log, files).run()
         except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
             with suppress(UsageError, OSError):
-                run_dir.delete_if_unused()
+                run_dir.delete_if_empty()
             raise
 
 
