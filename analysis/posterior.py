@@ -116,9 +116,8 @@ class CriticalLoadInference:
             m, a, weight, self._near[name] = _sample_posterior(log_likelihood, most_fps, near)
             critical = _find_critical_loads(shape, m, a, target)
             mean = float(critical @ weight)
-            estimates.append(
-                ShapeLoadEstimate(name, mean, math.sqrt((critical - mean) ** 2 @ weight))
-            )
+            deviation = math.sqrt((critical - mean) ** 2 @ weight)
+            estimates.append(ShapeLoadEstimate(name, _round(mean), _round(deviation)))
             values.append(critical)
             weights.append(weight / len(SHAPES))
         return _combine_shapes(tuple(estimates), np.concatenate(values), np.concatenate(weights))
@@ -136,7 +135,16 @@ def _combine_shapes(
         float(loads[by_size[min(len(loads) - 1, int(np.searchsorted(cumulative, p)))]])
         for p in (tail, 1 - tail)
     )
-    return LoadEstimate(shapes, mean, math.sqrt((loads - mean) ** 2 @ weights), low, high)
+    deviation = math.sqrt((loads - mean) ** 2 @ weights)
+    return LoadEstimate(shapes, *map(_round, (mean, deviation, low, high)))
+
+
+def _round(value: float) -> float:
+    """Round to five significant digits: the last digits of NumPy's results depend on the processor.
+
+    A run that is resumed on another machine must offer the same rates again.
+    """
+    return float(f"{value:.5g}")
 
 
 def _transform_points(points: F64, most_fps: float) -> tuple[F64, F64, F64]:

@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -49,12 +50,13 @@ def install(tmp_path, monkeypatch):
     importlib.import_module(
         "v6t.core.cli.run_commands"
     )  # its help names what is there: for all tests after this
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    directory = Path(tempfile.mkdtemp(dir=tmp_path))  # loaded classes are cached by sys.path
+    monkeypatch.syspath_prepend(str(directory))
+    monkeypatch.setenv("PYTHONPATH", str(directory))
 
     def make(text: str, **points: str) -> Path:
-        write_distribution(tmp_path, "odd-things", **points)
-        module = tmp_path / "odd_things.py"
+        write_distribution(directory, "odd-things", **points)
+        module = directory / "odd_things.py"
         module.write_text(text)
         return module
 

@@ -78,9 +78,11 @@ def test_arrivals_are_counted_in_their_time_slots():
     timed = TimedTrial(trial, (1,))
     arrivals = Arrivals(timed)
     began = 10**18
-    arrivals.add(began + np.array([5, 1_000_000]), 0, 40, began + 40_000_000)  # before its time
-    arrivals.add(began + np.arange(15, 26) * 1_000_000, 0, 15, began)  # across a border
-    arrivals.add(np.array([began + 10**12]), 0, 9, began)  # a clock that was stepped
+    arrivals.add_batch(
+        began + np.array([5, 1_000_000]), 0, 40, began + 40_000_000
+    )  # before its time
+    arrivals.add_batch(began + np.arange(15, 26) * 1_000_000, 0, 15, began)  # across a border
+    arrivals.add_batch(np.array([began + 10**12]), 0, 9, began)  # a clock that was stepped
     told = arrivals.make_timeline(timed.list_due_s({0: np.array([0, 19, 20, 300, 999])}))
     assert told.slot_s == 0.02
     assert told.received[:2] == (7, 6) and sum(told.received) == 14

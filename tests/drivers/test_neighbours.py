@@ -228,7 +228,7 @@ class FakeSocket:
     def setsockopt(self, option, value):
         self.wait_s = value / 1000
 
-    def make_setup(self, endpoint):
+    def bind(self, endpoint):
         self.endpoint = endpoint
 
     def recv(self):
