@@ -183,10 +183,10 @@ def error_of_plugin(install, text):
         ("import json\n\nraise SystemExit(7)\n", "SystemExit: 7"),
     ],
 )
-def test_load_error_names_file_and_line(text, error, install, tmp_path):
+def test_load_error_names_file_and_line(text, error, install):
     said = error_of_plugin(install, text)
     assert error in said
-    assert f"({tmp_path / 'odd_things.py'}, line 3)" in said
+    assert "/odd_things.py, line 3)" in said
 
 
 def test_incomplete_plugin_class_error_lists_missing_methods(install):
