@@ -49,6 +49,7 @@ from .duts.field import wait_until
 
 pytestmark = pytest.mark.slow
 PLUGIN = make_setup(resolve(plugin="mape-br")).technology
+STREAMS = compile_directions(PLUGIN, PLUGIN.make_frame_pair(104), 1)
 
 
 @pytest.fixture
@@ -74,11 +75,10 @@ def make_tester(installation, **options):
 
 
 @contextmanager
-def open_loaded(installation, placement=None, **options):
+def open_loaded(installation, **options):
     with closing(make_tester(installation, **options)) as tester:
         tester.open()
-        tester.attachment.placement = placement
-        tester.load(compile_directions(PLUGIN, PLUGIN.make_frame_pair(104), 1), PLUGIN)
+        tester.load(STREAMS, PLUGIN)
         yield tester
 
 
@@ -229,8 +229,7 @@ def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
 
 
 @pytest.mark.parametrize(
-    ("options", "slow"),
-    [({}, 1), ({}, 2), ({"counting": "ports"}, 2), ({"cores": 4, "counting": "ports"}, 2)],
+    ("options", "slow"), [({}, 1), ({}, 2), ({"cores": 4, "counting": "ports"}, 2)]
 )
 def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, options, slow):
     """A tester that sends at half the rate is detected with each counting method."""
@@ -328,22 +327,20 @@ def test_attached_server_keeps_its_cores(installation, monkeypatch, several, ask
     assert (figures["version"], figures["by_trailer"]) == ("v3.08", not several)
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"frame_timeout_s": 0.01},
-        {"delays": DelayRequest(ipdv=True)},
-        {"device_event": DeviceEvent("change", 0.1)},
-    ],
-)
-def test_attached_multicore_server_rejects_single_core_trials(installation, monkeypatch, asked):
+def test_attached_multicore_server_rejects_single_core_trials(installation, monkeypatch):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    trial = replace(TRIAL, **asked)
-    assert trial.required_capabilities <= make_tester(installation).capabilities
+    capabilities = make_tester(installation).capabilities
     with open_loaded(installation) as tester:
-        assert not trial.required_capabilities <= tester.capabilities
-        with expect_error("unsupported-by-tester", kind=TesterError):
-            tester.measure(trial)
+        for asked in (
+            {"frame_timeout_s": 0.01},
+            {"delays": DelayRequest(ipdv=True)},
+            {"device_event": DeviceEvent("change", 0.1)},
+        ):
+            trial = replace(TRIAL, **asked)
+            assert trial.required_capabilities <= capabilities
+            assert not trial.required_capabilities <= tester.capabilities
+            with expect_error("unsupported-by-tester", kind=TesterError):
+                tester.measure(trial)
         assert tester.measure(TRIAL).tester["counting"] == "ports"
 
 
@@ -387,32 +384,35 @@ def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypat
             assert len(set(ids)) == len(ids) == 4
 
 
+SHARED, SEPARATE = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2,))
+
+
 @pytest.mark.parametrize(
-    ("placement", "options", "bound_fps", "stamped"),
+    ("options", "cases"),
     [
-        (ThreadPlacement(0, 0, (1,)), {}, 20_000.0, False),
-        (ThreadPlacement(0, 0, (1,)), {}, 10_000.0, True),
-        (ThreadPlacement(0, 0, (1,)), {"marks": False}, 20_000.0, True),
-        (ThreadPlacement(0, 1, (2,)), {}, 20_000.0, True),
-        (None, {}, 20_000.0, True),  # a server of another user
-        (ThreadPlacement(0, 1, (2,)), {"marks": True}, 1000.0, False),
+        # None: a server of another user
+        ({}, [(SHARED, 20e3, False), (SHARED, 10e3, True), (SEPARATE, 20e3, True), (None, 20e3, True)]),
+        ({"marks": False}, [(SHARED, 20e3, True)]),
+        ({"marks": True}, [(SEPARATE, 1e3, False)]),
     ],
-)
-def test_frames_are_marked_if_threads_share_cpus(
-    installation, monkeypatch, placement, options, bound_fps, stamped
-):
+)  # fmt: skip
+def test_frames_are_marked_if_threads_share_cpus(installation, monkeypatch, options, cases):
     """Stamps are costly on shared CPUs, but show reordering up to some rate."""
-    with open_loaded(installation, placement, **options) as made:
+    with open_loaded(installation, **options) as made:
         asked = record_requests(monkeypatch, made)
-        plain = replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps)
-        for trial in (plain, replace(plain, delays=DelayRequest())):
-            made.measure(trial)
-        has_stamps = [
-            {b["pg_id"] is not None for bursts in one["bursts"].values() for b in bursts}
-            for one in asked
-        ]
-        assert has_stamps == [{stamped}, {True}]
-        assert ("marked" in {c["kind"] for c in asked[0]["captures"]}) is not stamped
+        for placement, bound_fps, stamped in cases:
+            made.attachment.placement = placement
+            made.load(STREAMS, PLUGIN)
+            plain = replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps)
+            for trial in (plain, replace(plain, delays=DelayRequest())):
+                made.measure(trial)
+            has_stamps = [
+                {b["pg_id"] is not None for bursts in one["bursts"].values() for b in bursts}
+                for one in asked
+            ]
+            assert has_stamps == [{stamped}, {True}]
+            assert ("marked" in {c["kind"] for c in asked[0]["captures"]}) is not stamped
+            asked.clear()
 
 
 @pytest.mark.parametrize("late", ["1", "3", "4"])
