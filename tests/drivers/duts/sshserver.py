@@ -94,10 +94,23 @@ class Server(ssh.LabSshServer):
                 f"{side}-cable; ip link set {side} up; ip link set {side}-cable up"
             )
 
+    def path(self, name: str) -> Path:
+        """Return the path of a file of the device in this process's file system."""
+        return Path(f"/proc/{self._pid}/root{name}")
+
     @property
     def has_record(self) -> bool:
         """Return whether the device has an undo record."""
-        return "record.json" in self.shell("ls /run/v6t 2>/dev/null; true")
+        return self.path("/run/v6t/record.json").exists()
+
+    @property
+    def has_undone(self) -> bool:
+        """Return whether the device's rollback timer has run the undo script."""
+        locked = self.path("/run/v6t/lock").is_symlink()
+        return self.path("/run/v6t/guard/fired").exists() and not locked
+
+    def has_interface(self, name: str) -> bool:
+        return f"{name}:" in Path(f"/proc/{self._pid}/net/dev").read_text()
 
     def processes(self) -> str:
         return self.shell("ps -eo args")

@@ -59,8 +59,8 @@ def write_testbed(site, steps, limit=LIMIT_S, **more):
     return site.testbed("command", ssh=ssh, **options)
 
 
-def has_reached_mark(site):
-    return "here" in site.device.shell("cat /run/reached 2>/dev/null || true")
+def wait_for_mark(site):
+    wait_until(site.device.path("/run/reached").exists, "the step that waits")
 
 
 def list_ssh_clients(site) -> list[str]:
@@ -76,15 +76,14 @@ def list_ssh_clients(site) -> list[str]:
 
 
 def is_configured(site):
-    return "v6tdummy" in site.device.shell("ip -o link")
+    return site.device.has_interface("v6tdummy")
 
 
 def test_configuration_that_cuts_session_is_undone_by_timer(device):
     """v6t waits for the device's timer, logs in again and checks."""
     before = device.state()
-    path = write_testbed(
-        device, [make_step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)]
-    )
+    step = make_step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)
+    path = write_testbed(device, [step])
     output = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
     assert f"{LIMIT_S} s" in output
     assert device.state() == before
@@ -95,10 +94,11 @@ def test_route_lost_during_commit_is_restored(device):
     before = device.state()
     path = write_testbed(device, [make_step("waits", deadline_s=5)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_until(lambda: has_reached_mark(device), "the step that waits")
+    wait_for_mark(device)
     assert is_configured(device)
     device.cut_route()
-    wait_until(lambda: device.state() == add_record_files(before, device), "all is undone")
+    wait_until(lambda: device.device.has_undone, "the timer")
+    assert without_record_files(device) == before
     said = "".join(v6t.communicate(timeout=90))
     assert v6t.returncode == 4
     assert f"{LIMIT_S} s" in said
@@ -108,24 +108,21 @@ def test_route_lost_during_commit_is_restored(device):
     assert "after 3 s of silence" in device.v6t("dut", "status", "--testbed", path, *PLUGIN)
 
 
-def add_record_files(before, site):
-    """Add the files of the undo record, if kept, to an earlier state of the device."""
-    kept = [
-        line
-        for line in site.state()
-        if line in ("guard", "progress", "record.json", "undo.sh", "undone")
-    ]
-    return [*before, *kept] if kept else before
+def without_record_files(site):
+    """Survey the device's state without the files of the undo record."""
+    kept = ("guard", "progress", "record.json", "undo.sh", "undone")
+    return [line for line in site.state() if line not in kept]
 
 
 def test_killed_commit_is_undone_by_timer(device):
     before = device.state()
     path = write_testbed(device, [make_step("waits", deadline_s=60)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_until(lambda: has_reached_mark(device), "the step that waits")
+    wait_for_mark(device)
     assert list_ssh_clients(device)
     v6t.kill()
-    wait_until(lambda: device.state() == add_record_files(before, device), "all is undone")
+    wait_until(lambda: device.device.has_undone, "the timer")
+    assert without_record_files(device) == before
     said = "".join(v6t.communicate(timeout=90))
     wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
     assert v6t.returncode == -signal.SIGKILL, said
@@ -135,15 +132,14 @@ def test_killed_commit_is_undone_by_timer(device):
 @pytest.mark.parametrize("hangs", [False, True])
 def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     device.device.shell("cat >/run/late", "touch /run/too-late\n")
-    path = write_testbed(
-        device, [make_step("waits", deadline_s=60), make_step("late", "rm -f /run/too-late")]
-    )
+    steps = [make_step("waits", deadline_s=60), make_step("late", "rm -f /run/too-late")]
+    path = write_testbed(device, steps)
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_until(lambda: has_reached_mark(device), "the step that waits")
+    wait_for_mark(device)
     v6t.send_signal(signal.SIGSTOP)
     if not hangs:
         device.device.shell("touch /run/go")
-    wait_until(lambda: not is_configured(device), "the timer")
+    wait_until(lambda: device.device.has_undone, "the timer")
     path = write_testbed(device, [])
     assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
     wait_until(lambda: "timer.sh" not in device.device.processes(), "the timers end")
@@ -155,7 +151,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     assert v6t.returncode == 4, said
     ended = "sh /run/waits' failed" if hangs else "the lock on the device is no longer this v6t's"
     assert ended in said
-    assert "too-late" not in device.device.shell("ls /run")
+    assert not device.device.path("/run/too-late").exists()
     assert is_configured(device)
     assert device.state() == theirs
     wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
@@ -165,9 +161,8 @@ def test_device_without_working_timer_is_not_changed(device):
     before = device.state()
     device.device.shell("mount --bind /bin/false /usr/bin/setsid")
     try:
-        output = device.v6t(
-            "dut", "commit", "--testbed", write_testbed(device, []), *PLUGIN, status=4
-        )
+        flags = ("--testbed", write_testbed(device, []), *PLUGIN)
+        output = device.v6t("dut", "commit", *flags, status=4)
     finally:
         device.device.shell("umount /usr/bin/setsid; rm -rf /run/v6t/guard")
     assert "[rollback-timer-failed]" in output
@@ -206,9 +201,9 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         inside = NamespaceTransport(lab.find_pid())
         assert "192.168.18.1" in inside.run("ip addr show dev left").out
         inside.run("ip link set lo down")  # the command line of this lab's SSH
-        wait_until(
-            lambda: "192.168.18.1" not in inside.run("ip addr show dev left").out, "the timer"
-        )
+        fired = Path(f"/proc/{lab.find_pid()}/root/run/v6t/guard/fired")
+        wait_until(fired.exists, "the timer")
+        assert "192.168.18.1" not in inside.run("ip addr show dev left").out
         known = count_trials(out)
         wait_until(lambda: v6t.poll() is not None, "the run's end", 120)
         said = v6t.communicate()[1]

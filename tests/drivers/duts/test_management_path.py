@@ -93,14 +93,12 @@ def test_every_next_hop_belongs_to_path(line, length, devices):
         (SESSION, "client 10.9.9.2 matched unreachable 10.9.9.2\n", ["mgmt"]),
     ],
 )
-@pytest.mark.parametrize("driver", ["linux-router", "vpp", "openbsd-pf"])
-def test_unknown_management_path_is_rejected(driver, session, looked, management):
+def test_unknown_management_path_is_rejected(session, looked, management):
     seen = management_path.parse_management_path(session, looked, management)
     assert seen.unknown_reason
-    with expect_error("operator-path-unknown"):
-        make_path_plan(
-            driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {})
-        )
+    for driver, options in (("linux-router", {}), ("vpp", {"start": False}), ("openbsd-pf", {})):
+        with expect_error("operator-path-unknown"):
+            make_path_plan(driver, intents.ROUTER4, seen, **options)
 
 
 def test_lab_device_needs_no_management_path():
@@ -180,10 +178,10 @@ def expect_path_error(text, driver, intent, seen, **options):
         ("10.8.8.2/32", "10.8.8.2, the address this SSH session came to"),
     ],
 )
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_route_to_an_end_of_the_session_is_refused_by_name(net, who, side):
-    text = f"{side} route {net} would cut the path to {who}"
-    expect_path_error(text, "linux-router", with_route(net, side), SEEN)
+def test_route_to_an_end_of_the_session_is_refused_by_name(net, who):
+    for side in ("left", "right"):
+        text = f"{side} route {net} would cut the path to {who}"
+        expect_path_error(text, "linux-router", with_route(net, side), SEEN)
 
 
 @pytest.mark.parametrize(("driver", "intent", "path", "text"), COLLISIONS)
@@ -193,9 +191,8 @@ def test_plan_that_cuts_management_path_is_rejected(driver, intent, path, text):
 
 @pytest.mark.parametrize(("driver", "intent", "path"), NO_COLLISIONS)
 def test_plan_beside_management_path_is_accepted(driver, intent, path):
-    assert make_path_plan(
-        driver, intent, path, **({"start": False} if driver == "vpp" else {})
-    ).steps
+    options = {"start": False} if driver == "vpp" else {}
+    assert make_path_plan(driver, intent, path, **options).steps
 
 
 # Each covers a client at 10.9.9.2 behind the device's default route.
@@ -208,28 +205,27 @@ TYPED = [
 ]
 
 
-@pytest.mark.parametrize("base", [True, False])
+def make_user_options(line, **more):
+    return {"steps": [{"command": line, "why": "mine", "undo": ""}], **more}
+
+
 @pytest.mark.parametrize("line", TYPED)
-def test_user_lines_that_cut_management_path_are_rejected(line, base):
-    steps = [{"command": line, "why": "mine", "undo": ""}]
-    seen = SEEN if base else management_path.make_client_path(SESSION)
-    expect_path_error("step 1 (mine) with" if not base else "(mine) with", "command", intents.ROUTER4, seen,
-            steps=steps, base=base)  # fmt: skip
+def test_user_lines_that_cut_management_path_are_rejected(line):
+    own, alone = make_user_options(line), make_user_options(line, base=False)
+    expect_path_error("(mine) with", "command", intents.ROUTER4, SEEN, **own)
+    client = management_path.make_client_path(SESSION)
+    expect_path_error("step 1 (mine) with", "command", intents.ROUTER4, client, **alone)
 
 
 def test_user_flush_that_cuts_management_path_is_rejected():
     flush = [{"command": TYPED[0], "check": {"command": "echo 0", "equals": "0"}}]
-    expect_path_error(
-        "step (empty the device's state) with", "command", intents.ROUTER4, SEEN, flush=flush
-    )
+    text = "step (empty the device's state) with"
+    expect_path_error(text, "command", intents.ROUTER4, SEEN, flush=flush)
 
 
-@pytest.mark.parametrize(
-    "line", ["ip -6 r a default dev left", "ip r show default", "ip r g 10.9.9.2"]
-)
-def test_user_lines_beside_management_path_are_accepted(line):
-    steps = [{"command": line, "why": "mine", "undo": ""}]
-    make_path_plan("command", intents.ROUTER4, SEEN, steps=steps)
+def test_user_lines_beside_management_path_are_accepted():
+    for line in ("ip -6 r a default dev left", "ip r show default", "ip r g 10.9.9.2"):
+        make_path_plan("command", intents.ROUTER4, SEEN, **make_user_options(line))
 
 
 def test_return_interface_is_protected():
@@ -247,17 +243,16 @@ def test_bridge_over_vlan_is_followed_to_interface():
         "eth1": Interface("02:00:00:00:00:13", master="bond0"),
         "bond0": Interface("02:00:00:00:00:14"),
         "eth2": Interface("02:00:00:00:00:15"),
+        "bond0.7": Interface("02:00:00:00:00:16", lower_interface="bond0"),
     }
-    found = Facts(
-        "Linux", "6", interfaces=ports, management_interfaces=frozenset({"br0"})
-    ).find_protected_interfaces()
-    assert set(found) == {"br0", "eth0.10", "eth0"}
-    assert "eth0.10" in found["eth0"]
-    over = {**ports, "bond0.7": Interface("02:00:00:00:00:16", lower_interface="bond0")}
-    found = Facts(
-        "Linux", "6", interfaces=over, management_interfaces=frozenset({"bond0.7"})
-    ).find_protected_interfaces()
-    assert set(found) == {"bond0.7", "bond0", "eth0", "eth1"}
+
+    def find(management):
+        facts = Facts("Linux", "6", interfaces=ports, management_interfaces={management})
+        return facts.find_protected_interfaces()
+
+    assert set(find("br0")) == {"br0", "eth0.10", "eth0"}
+    assert "eth0.10" in find("br0")["eth0"]
+    assert set(find("bond0.7")) == {"bond0.7", "bond0", "eth0", "eth1"}
 
 
 def run_with_ip_answers(line, tmp_path, answers, session):
@@ -313,45 +308,32 @@ ROUTER = ("--plugin", "ipv4-router")
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (("--set", "left_ipv4=10.9.9.77"), "10.9.9.2, where this SSH session comes from"),
-        (("--set", "right_ipv4=10.8.8.77"), "10.8.8.1, the device's default gateway"),
-        (("--set", "left_ipv4=10.7.7.1"), "10.7.7.53, the device's name server"),
-    ],
-)
-def test_route_to_device_behind_router_is_kept(site, words, what):
-    before = site.state()
-    output = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, *words, status=4)
-    assert what in output
-    assert "nothing was changed" in output
-    assert site.state() == before
-
-
-@pytest.mark.lab
-@pytest.mark.parametrize("host", [field.DEVICE, field.LINK_LOCAL])
-def test_session_interface_is_protected(site, host):
+def test_path_and_interface_of_a_session_are_kept(site):
     """A link-local login has a zone; the interface it names is protected like any other."""
-    port = "mgmt" if host == field.DEVICE else "near"
     before = site.state()
-    bed = site.testbed(host=host, left=port)
-    output = site.v6t("dut", "commit", "--testbed", bed, *ROUTER, status=4)
-    assert f"interface {port}" in output
+    for words, options, what in (
+        ("left_ipv4=10.9.9.77", {}, "10.9.9.2, where this SSH session comes from"),
+        ("right_ipv4=10.8.8.77", {}, "10.8.8.1, the device's default gateway"),
+        ("left_ipv4=10.7.7.1", {}, "10.7.7.53, the device's name server"),
+        ("ttl=64", {"left": "mgmt"}, "interface mgmt"),
+        ("ttl=64", {"left": "near", "host": field.LINK_LOCAL}, "interface near"),
+    ):
+        flags = ("--testbed", site.testbed(**options), *ROUTER, "--set", words)
+        assert what in site.v6t("dut", "commit", *flags, status=4)
     assert site.state() == before
 
 
 @pytest.mark.lab
 def test_session_without_client_address_is_rejected(site):
     hide = """ForceCommand exec env -u SSH_CONNECTION sh -c "$SSH_ORIGINAL_COMMAND"\n"""
+    before = site.state()
     site.configure_sshd(field.SSHD + hide)
     try:
-        before = site.state()
         output = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, status=4)
-        assert "[operator-path-unknown]" in output
-        assert site.state() == before
     finally:
         site.configure_sshd(field.SSHD)
+    assert "[operator-path-unknown]" in output
+    assert site.state() == before
 
 
 @pytest.mark.lab
