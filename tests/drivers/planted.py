@@ -101,7 +101,7 @@ class Fault:
     technology: str = "mape-br"
     mode: str = "bidirectional"
     rate_fps: float = 2000.0
-    frames: int = 2000
+    frames: int = 1000
     timeout_s: float | None = None
 
 
@@ -207,7 +207,7 @@ FAULTS = (
         lambda seen: seen.verdict.valid
         and not seen.verdict.passed
         and (seen.lost, seen.count_frames("surplus")) == (0, seen.trial.frames // DUPLICATED),
-        "surplus frames, exactly as many", **{**PLAIN, "rate_fps": 5000.0, "frames": 10_000},
+        "surplus frames, exactly as many", **{**PLAIN, "rate_fps": 10_000.0, "frames": 10_000},
     ),
     Fault(
         "late", "every frame 3 ms late, where 2 ms are allowed",
@@ -218,7 +218,7 @@ FAULTS = (
     Fault(
         "under-sends", "the tester stands still in the middle of a trial", None,
         lambda seen: not seen.verdict.valid, "the trial is invalid: the tester's fault, no loss",
-        **{**PLAIN, "rate_fps": 1000.0, "frames": 2000},
+        **{**PLAIN, "rate_fps": 1000.0, "frames": 1000},
     ),
 )  # fmt: skip
 RESET = Fault(

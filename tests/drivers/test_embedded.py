@@ -31,7 +31,8 @@ pytestmark = [pytest.mark.lab, needs_lab]
 def test_lost_frames_have_an_example_and_times(tmp_path):
     bed = write_testbed(tmp_path, "dut: {options: {faults: {drop_every: 100}}}\n")
     with open_tester("embedded", testbed=bed) as (tester, trial):
-        counted = tester.measure(replace(trial, rate_fps=1000.0)).directions["forward"]
+        result = tester.measure(replace(trial, mode="forward", rate_fps=1000.0))
+        counted = result.directions["forward"]
         assert counted.count_frames("received") == 990
         assert counted.missing["received"] == ""
         assert counted.first_lost_s == pytest.approx(0.099, abs=0.001)
@@ -107,7 +108,8 @@ def test_stepped_clock_makes_trial_invalid(monkeypatch):
         calls.append(1)
         return real() + (3_000_000_000 if len(calls) > clock.READINGS else 0)
 
-    with open_tester("embedded", loopback=True) as (tester, trial):
+    with open_tester("embedded", loopback=True) as (tester, second):
+        trial = replace(second, duration_s=0.2)
         measure_passed(tester, trial)
         with monkeypatch.context() as patch:
             patch.setattr(time, "time_ns", stepped)
@@ -244,7 +246,7 @@ from v6t.drivers.lab.privilege import acquire
 how = acquire()
 from v6t.tests.drivers.lab_testers import open_tester, measure_passed
 with open_tester("embedded") as lab:
-    print(how, bool(measure_passed(*lab, rate_fps=1000.0)))
+    print(how, bool(measure_passed(*lab, rate_fps=1000.0, duration_s=0.2)))
 """
 
 

@@ -50,12 +50,12 @@ def test_a_table_that_is_reset_during_a_trial(kind):
     sizes = setup.technology.make_frame_pair(run.frame_sizes[0])
     bench = Bench(setup)
     bench.load(compile_directions(setup.technology, sizes, run.seed))
-    trial = Trial("planted", "reset", sizes.ipv6, sizes.ipv4, "reverse", 1000.0, 2.0, 0.5, 0.1,
+    trial = Trial("planted", "reset", sizes.ipv6, sizes.ipv4, "reverse", 1000.0, 1.2, 0.5, 0.1,
                   connections=Connections(500, 1000.0, wait_s=0.5))  # fmt: skip
 
     def reset(tester, pid):
         planted.wait_for_frames(pid, "right")
-        time.sleep(0.5)
+        time.sleep(0.3)
         tester.device_state().flush()
 
     found, said = 0, []
