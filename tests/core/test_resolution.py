@@ -65,7 +65,7 @@ def test_combinations_are_ordered_and_distinct(matrix):
 
 def test_resolution_table_is_reported_and_printed(matrix):
     out, done = matrix
-    assert v6t("report", out).status == 0
+    assert v6t("report", out, "--format", "md").status == 0
     assert "P1 to P99" in " ".join(done.out.split())
     report = (out / "report.md").read_text()
     for word in (
@@ -87,8 +87,8 @@ def test_rates_that_the_self_test_does_not_cover_are_refused(tmp_path):
     assert record["combinations"][0]["median"] == pytest.approx(allowed)
     assert f"{allowed:,.0f}" in record["not_measured"]
     assert "refused" in " ".join(done.out.split())
-    assert v6t("report", tmp_path / "out").status == 0
-    assert "covers no more" in (tmp_path / "out" / "report.html").read_text()
+    assert v6t("report", tmp_path / "out", "--format", "md").status == 0
+    assert "covers no more" in (tmp_path / "out" / "report.md").read_text()
     assert record["selftest"]["timeout_s"] == 0.25
 
 

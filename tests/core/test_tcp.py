@@ -108,7 +108,7 @@ def test_every_connection_of_every_trial_is_accounted_for(found):
 
 def test_rfc_3511_tables_are_reported_and_printed(found):
     _, done, out = found
-    assert v6t("report", out).status == 0
+    assert v6t("report", out, "--format", "md").status == 0
     report = (out / "report.md").read_text()
     for word in (
         *("Maximum TCP connection establishment rate", "Concurrent TCP connection capacity"),

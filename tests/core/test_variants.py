@@ -179,8 +179,8 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     tables = [t.title for t in make_all_tables(registry.load_presentations(), [record])]
     assert len(tables) == 1 + len(also)
     assert tables[1].endswith("Xpd = (Xn - X1) / X1 * 100 %")
-    write.write_run_report(tmp_path / "out", formats=["html"])
-    report = (tmp_path / "out" / "report.html").read_text()
+    write.write_run_report(tmp_path / "out", formats=["md"])
+    report = (tmp_path / "out" / "report.md").read_text()
     assert "network flows" in report
     assert "IPDV median" in report
     rows = read_csv(tmp_path / "out" / "flows-degradation.csv")
