@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
 from v6t.core.cli import main
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
@@ -61,7 +62,13 @@ def parse_done(status: int, out: str, err: str) -> Done:
 def v6t(*arguments: object) -> Done:
     """Run ``v6t ARGUMENTS`` in this process and directory."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        if "V6T_DEBUG" not in os.environ:  # --debug sets it
+            patch.setenv("V6T_DEBUG", "")
         try:
             main.main([str(a) for a in arguments])
         except SystemExit as exc:

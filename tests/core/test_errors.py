@@ -9,7 +9,7 @@ from v6t.core.cli import main as main_module
 from v6t.core.runs.results import read_results
 from v6t.drivers.lab import privilege
 from v6t.drivers.trex import installation
-from v6t.tests.core.support import SIM, enforce_permissions, tree, v6t, v6t_process
+from v6t.tests.core.support import SIM, enforce_permissions, tree, v6t
 from v6t.tests.expect import expect_refusal
 
 pytestmark = pytest.mark.slow
@@ -189,9 +189,8 @@ def test_missing_lab_permission_is_reported(command, uid, tmp_path, monkeypatch)
 
 def test_missing_ip_command_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    expect_refusal(
-        v6t_process("run", "--plugin", "mape-br", PATH=str(tmp_path)), "missing-program", 3
-    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    expect_refusal(v6t("run", "--plugin", "mape-br"), "missing-program", 3)
     assert tree(tmp_path) == {}
 
 
