@@ -254,10 +254,12 @@ def list_accepted(base: Base, name: str) -> list[Alternative]:
 Batch = tuple[Direction, Any, Any, Any]
 
 
-def make_frames(base: Base, values: Values, sizes: Sequence[int] = SIZES) -> list[Batch]:
+def make_frames(
+    base: Base, values: Values, sizes: Sequence[int] = SIZES, dfs: Sequence[bool] = (True, False)
+) -> list[Batch]:
     """Return input frames of every class, direction and size, with the DF bit and without it."""
     found: list[Batch] = []
-    for df in (True, False):
+    for df in dfs:
         own = base.technology(**{**values, "df": df})
         for size in sizes[: 1 if own.stateful else 2]:
             opening: Any = None
