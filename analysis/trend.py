@@ -127,8 +127,8 @@ def find_changes(
 ) -> tuple[TrendChange, ...]:
     """Find the runs at which the level of the values changes."""
     usual = _drop_outliers([v.value for v in values])
-    found = _find_change_points([values[n].value for n in usual], 0)
-    points = [(usual[place], chance) for place, chance in found]
+    change_points = _find_change_points([values[n].value for n in usual], 0)
+    points = [(usual[place], chance) for place, chance in change_points]
     bounds = [0, *(place for place, _ in points), len(values)]
     changes = []
     for number, (place, chance) in enumerate(points):

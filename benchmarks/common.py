@@ -131,9 +131,9 @@ def check_repetitions(name: str, records: Sequence[Record]) -> Ruling:
 def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> Ruling:
     """Check that streams were sent at the throughput of their point, its median or P1."""
     throughputs = {
-        (r.sizes, r.direction): (found.median, found.p1)
+        (r.sizes, r.direction): (record.median, record.p1)
         for r in data.records
-        if r.throughput_fps is not None and (found := r.as_rate_record)
+        if r.throughput_fps is not None and (record := r.as_rate_record)
     }
     offered = [(r, t.request["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
     right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]

@@ -128,12 +128,12 @@ X = TypeVar("X", bound="CapacityRecord")
 def make_rate_record(kind: type[R], result: ConnectionRateResult, point: Point, **values: Any) -> R:
     """Make a record of the connection rate, over UDP or TCP."""
     spec = result.spec
-    found = [(r.rate_cps, r.attempts) for r in result.repetitions]
+    rates = [(r.rate_cps, r.attempts) for r in result.repetitions]
     capacity, margin = point.tester_capacity.rate_fps, point.procedure.selftest_margin
     return kind.from_result(
         result,
         point.run_conditions,
-        **summarize_rates(found, capacity, margin),
+        **summarize_rates(rates, capacity, margin),
         direction=NO_DIRECTION,
         alpha=spec.phase_one.alpha,
         validated=spec.phase_one.alpha is not None,

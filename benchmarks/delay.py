@@ -265,8 +265,8 @@ def _describe_columns(**figures: str) -> dict[str, str]:
 
 def _make_columns(column: DelayColumn) -> Iterator[Column[TableRow]]:
     def get_figure(line: TableRow) -> RepeatedFigure:
-        found: RepeatedFigure = line.value.figures[column.key]
-        return found
+        figure: RepeatedFigure = line.value.figures[column.key]
+        return figure
 
     yield Column(f"{column.column}\nms", lambda line: format_milliseconds(get_figure(line).median))
     if column.has_spread:

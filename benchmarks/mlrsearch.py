@@ -160,9 +160,9 @@ def _summarize_goal_rates(result: MlrResult, index: int, point: Point) -> GoalRa
     """Return the rates and bounds of the goal with this index."""
     spec, capacity = result.spec, point.tester_capacity.rate_fps
     results = [r.results[index] for r in result.repetitions]
-    found = [(r.results[index].rate_fps, r.attempts) for r in result.repetitions]
+    rates = [(r.results[index].rate_fps, r.attempts) for r in result.repetitions]
     return GoalRates(
-        **summarize_rates(found, capacity, point.procedure.selftest_margin),
+        **summarize_rates(rates, capacity, point.procedure.selftest_margin),
         **summarize_goal(results),
         upper_bound=spec.max_load_fps,
         upper_bound_reason=spec.max_load_reason,

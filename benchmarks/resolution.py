@@ -318,13 +318,15 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         for r in records:
             if len(r.combinations) < 2:
                 continue
-            found = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
-            aaaa, cached = (sorted({pair[place] for pair in found}) for place in (0, 1))
+            combinations = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
+            aaaa, cached = (sorted({pair[place] for pair in combinations}) for place in (0, 1))
             names = [
                 *make_text_columns("names with\nan AAAA record"),
                 *(f"{c} %\ncached" for c in cached),
             ]
-            rows = [(f"{a} %", *(_format_cell(found.get((a, c))) for c in cached)) for a in aaaa]
+            rows = [
+                (f"{a} %", *(_format_cell(combinations.get((a, c))) for c in cached)) for a in aaaa
+            ]
             yield make_text_table(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
     def draw_figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:

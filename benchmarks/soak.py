@@ -519,5 +519,5 @@ def _list_interval_losses(
 
 
 def _format_shape(record: CriticalLoadRecord, name: str) -> str:
-    found = record.shapes.get(name)
-    return format_count(found.mean) if found else "-"
+    shape = record.shapes.get(name)
+    return format_count(shape.mean) if shape else "-"

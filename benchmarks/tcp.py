@@ -167,28 +167,28 @@ class TcpCapacityRecord(CapacityRecord):
 
 def _find_fastest_loopback(keys: Sequence[str], find_result: FindResult) -> LoopbackTimes | None:
     fastest = None
-    for found in (find_result(key).connections for key in keys):
-        tcp = None if found is None else found.tcp
-        if found is None or tcp is None or tcp.mean_s is None or not found.sending_time_s:
+    for phases in (find_result(key).connections for key in keys):
+        tcp = None if phases is None else phases.tcp
+        if phases is None or tcp is None or tcp.mean_s is None or not phases.sending_time_s:
             continue
-        rate_cps = tcp.attempted / found.sending_time_s
-        is_complete = tcp.established == tcp.attempted == found.required
+        rate_cps = tcp.attempted / phases.sending_time_s
+        is_complete = tcp.established == tcp.attempted == phases.required
         if is_complete and (fastest is None or rate_cps > fastest.rate_cps):
             fastest = LoopbackTimes.model_validate({**asdict(tcp), "rate_cps": rate_cps})
     return fastest
 
 
 def _make_ending(attempt: Attempt, find_result: FindResult) -> ConnectionEnding | None:
-    asked, phase_one = attempt.trial.connections, find_result(attempt.trial.key).connections
-    if asked is None or asked.tcp is None or phase_one is None or phase_one.tcp is None:
+    request, phase_one = attempt.trial.connections, find_result(attempt.trial.key).connections
+    if request is None or request.tcp is None or phase_one is None or phase_one.tcp is None:
         return None
     return ConnectionEnding(
-        closing=asked.tcp.closing,
+        closing=request.tcp.closing,
         connections=phase_one.tcp.attempted,
         closed=phase_one.tcp.closed,
         sessions_after=phase_one.tcp.sessions_after,
         aged_s=phase_one.tcp.expiry_s,
-        waited_s=asked.tcp.aging_s,
+        waited_s=request.tcp.aging_s,
     )
 
 
@@ -237,10 +237,10 @@ def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
         return lost, direction.sending_time_s
 
     def measure_opening(trial: Trial) -> TrialResult:
-        made = Connections(
+        connections = Connections(
             trial.frames, trial.rate_fps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
         )  # fmt: skip
-        result = measure(replace(trial, key=f"tcp-{trial.key}", connections=made))
+        result = measure(replace(trial, key=f"tcp-{trial.key}", connections=connections))
         return replace(
             result, directions={"forward": max(result.directions.values(), key=compute_rank)}
         )

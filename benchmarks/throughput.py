@@ -107,7 +107,7 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
     """Make the record of the searches at a point or with a variant of its traffic."""
     spec, repetitions, find = result.spec, result.repetitions, point.find
     ways = list_directions(spec.conditions.mode)
-    found = [(r.rate_fps, r.attempts) for r in repetitions]
+    rates = [(r.rate_fps, r.attempts) for r in repetitions]
     decisive = [key for key in map(find_decisive_trial, repetitions) if key]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = 0 if point.context.tester.simulates else sum(d.checked for d in counted)
@@ -115,7 +115,7 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
     return ThroughputRecord.from_result(
         result,
         point.run_conditions,
-        **summarize_rates(found, point.tester_capacity.rate_fps, point.procedure.selftest_margin),
+        **summarize_rates(rates, point.tester_capacity.rate_fps, point.procedure.selftest_margin),
         search_label=mlr.RESULT_LABEL if spec.search == "mlrsearch" else None,
         controller=SEARCH_LIBRARY if goals else None,
         goal=summarize_goal(goals) if goals else None,

@@ -244,9 +244,9 @@ class RuleTable:
             psids, in_port_set = rule.find_psids(port)
             in_port_set &= psids == claimed[PSID]
             netmask = np.uint64((1 << 32) - (1 << rule.host_bits))
-            found = inside, agrees, in_port_set, claimed[IPV4], netmask
+            results = inside, agrees, in_port_set, claimed[IPV4], netmask
             rows = inside.all() or inside
-            for column, values in zip(sources, found, strict=True):
+            for column, values in zip(sources, results, strict=True):
                 np.copyto(column, values, where=rows)
         return sources
 

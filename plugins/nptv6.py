@@ -102,9 +102,9 @@ class Nptv6(StatelessTechnology):
             header = make_ipv6(p, p.hosts.vary("host", host), p.server)
         else:
             header = make_ipv6(p, p.server, p.hosts.vary("host", self.find_external_address(host)))
-        made = make_foreground(self, direction, sizes, header, draw_order=("sport", "dport"))
-        expired = change_header(made, "expired", "IPv6", hlim=1)
-        return combine(self, made, [expired], direction, sizes, seed)
+        traffic = make_foreground(self, direction, sizes, header, draw_order=("sport", "dport"))
+        expired = change_header(traffic, "expired", "IPv6", hlim=1)
+        return combine(self, traffic, [expired], direction, sizes, seed)
 
     def translate_forward(self, packets: U8) -> Outcome:
         p, header = self.params, view(packets, IPV6)

@@ -171,9 +171,9 @@ class RouterTechnology(StatelessTechnology):
         near, far = SIDES if direction == "forward" else SIDES[::-1]
         ends = p.make_address(near, destination=False), p.make_address(far, destination=True)
         header = make_ipv4(p, *ends) if p.version == 4 else make_ipv6(p, *ends)
-        made = make_foreground(self, direction, sizes, header)
-        expired = change_header(made, "expired", header.name, **{HOP_LIMIT_FIELD[p.version]: 1})
-        return combine(self, made, [expired], direction, sizes, seed)
+        traffic = make_foreground(self, direction, sizes, header)
+        expired = change_header(traffic, "expired", header.name, **{HOP_LIMIT_FIELD[p.version]: 1})
+        return combine(self, traffic, [expired], direction, sizes, seed)
 
     def build_reference_device(self) -> ReferenceDevice:
         return ReferenceDevice(self.links, self._route_to("right"), self._route_to("left"))

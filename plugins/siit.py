@@ -269,13 +269,13 @@ class StatelessTranslator(StatelessTechnology):
             link = self._order_by_link(self.links.left, self.links.right)[0]
             check_unfragmented(p.df, sizes.ipv6, link, p.lowest_ipv6_mtu)
             header, source = make_ipv4(p, four.values[4], six.values[4]), p.ipv4_hosts.first
-        made = make_foreground(self, direction, sizes, header)
+        traffic = make_foreground(self, direction, sizes, header)
         negative = []
         unmapped = p.find_unmapped(source) if p.negative_percent else None
         if unmapped is not None:
-            negative = [change_header(made, "unmapped", header.name, src=str(unmapped))]
+            negative = [change_header(traffic, "unmapped", header.name, src=str(unmapped))]
         ends = self._order_by_link(p.bg_ipv6_side, p.bg_ipv4_side)
-        return combine(self, made, negative, direction, sizes, seed, ends)
+        return combine(self, traffic, negative, direction, sizes, seed, ends)
 
     def build_reference_device(self) -> ReferenceDevice:
         from_six = {6: partial(self._translate, 6)}

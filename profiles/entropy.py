@@ -13,14 +13,14 @@ _ADDRESS = re.compile(r"IP(v6)?(:\d+)?\.(src|dst)")
 
 def find_variation(traffic: Traffic) -> tuple[bool, bool]:
     """Return whether the foreground has variables of ports only, and variables of addresses."""
-    found = set()
+    varying = set()
     for traffic_class in (c for c in traffic.classes if c.role is Role.FOREGROUND):
         far = _find_address_variables(traffic_class)
         for variable in traffic_class.list_drawn_variables():
             values = variable.values if variable.kind is Kind.LIST else (variable.top,)
             if any(int(value) != variable.first for value in values):
-                found.add(variable.name in far)
-    return False in found, True in found
+                varying.add(variable.name in far)
+    return False in varying, True in varying
 
 
 def hold_variables(traffic: Traffic, *, ports: bool, addresses: bool) -> Traffic:

@@ -117,20 +117,20 @@ def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
     word, _, spec = text.strip().lower().partition(":")
     spec = "csit" if word == text.strip().lower() == MIX_PREFIX else spec
     matches = [_SIZE_RE.fullmatch(part) for part in NAMED_MIXES.get(spec.strip(), spec).split(",")]
-    found = tuple((int(m[1]), int(m[2])) for m in matches if m)
-    sizes, counts = [size for size, _ in found], [count for _, count in found]
-    if len(found) < len(matches) or 0 in counts:
+    entries = tuple((int(m[1]), int(m[2])) for m in matches if m)
+    sizes, counts = [size for size, _ in entries], [count for _, count in entries]
+    if len(entries) < len(matches) or 0 in counts:
         problem, code = "is not a mix of frame sizes", "invalid-frame-size-mix"
     elif min(sizes) < MIN_FRAME_OCTETS:
         problem = f"has frames of {min(sizes)} octets, too few for Ethernet"
         code = "frame-too-small"
     elif len(set(sizes)) < len(sizes):
         problem, code = "has a size twice", "duplicate"
-    elif not 2 <= len(found) <= MAX_SIZES:
-        problem, code = f"has {len(found)} sizes, not 2 to {MAX_SIZES}", "wrong-length"
+    elif not 2 <= len(entries) <= MAX_SIZES:
+        problem, code = f"has {len(entries)} sizes, not 2 to {MAX_SIZES}", "wrong-length"
     elif sum(counts) > MAX_ROUND_FRAMES * math.gcd(*counts):
         problem, code = f"has more than {MAX_ROUND_FRAMES:,} frames in a round", "out-of-range"
     else:
-        return found
+        return entries
     hint = "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames)"
     raise UsageError(f"mix '{text:.60}' {problem}", hint, code=code)

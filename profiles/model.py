@@ -189,13 +189,13 @@ class TrafficClass:
         return tuple(each.replace(**fields) if each is chosen else each for each in self.layers)
 
     def list_drawn_variables(self) -> tuple[Variable, ...]:
-        found: dict[str, Variable] = {}
+        variables: dict[str, Variable] = {}
         for _, copy in self.copied_bits:
-            if found.setdefault(copy.variable.name, copy.variable) is not copy.variable:
+            if variables.setdefault(copy.variable.name, copy.variable) is not copy.variable:
                 problem = f"class '{self.name}' has two variables named '{copy.variable.name}'"
                 raise UsageError(problem, code="duplicate")
-        first = [found.pop(name) for name in self.draw_order if name in found]
-        return (*first, *found.values())
+        first = [variables.pop(name) for name in self.draw_order if name in variables]
+        return (*first, *variables.values())
 
     @cached_property
     def copied_bits(self) -> list[tuple[str, VariableBits]]:

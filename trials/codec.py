@@ -157,8 +157,8 @@ def _list_decoders(kind: type) -> Mapping[str, Callable[[Any], Any]]:
     """Return the decoders of values that JSON changes, by key."""
     hints = get_type_hints(kind)
     decoders = {key: _make_decoder(hints[name]) for name, key, *_ in list_attributes(kind)}
-    found = {key: decode for key, decode in decoders.items() if decode is not None}
-    return {**found, **_SPECIAL_DECODERS.get(kind, {})}
+    used = {key: decode for key, decode in decoders.items() if decode is not None}
+    return {**used, **_SPECIAL_DECODERS.get(kind, {})}
 
 
 def _make_decoder(hint: Any) -> Callable[[Any], Any] | None:

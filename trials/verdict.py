@@ -64,8 +64,8 @@ def assess_trial(
         if counted is None:
             faults.append(f"{direction}: the tester reported nothing")
             continue
-        found = _find_faults(trial, counted, sending_time_tolerance)
-        faults += [f"{direction}: {fault}" for fault in found]
+        direction_faults = _find_faults(trial, counted, sending_time_tolerance)
+        faults += [f"{direction}: {fault}" for fault in direction_faults]
         failed = _find_failures(counted, loss_tolerance)
         failures += [f"{direction}: {failure}" for failure in failed]
         required = counted.count_frames("required")

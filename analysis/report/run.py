@@ -150,8 +150,8 @@ def _make_sections(
             if words:
                 meanings = [FactTable(tuple(words))]
                 blocks.append(Collapsible("What the words mean", meanings, brief=True, shown=True))
-        if found := list_warnings(records, presentations):
-            blocks.append(BulletList([str(warning) for warning in found]))
+        if warnings := list_warnings(records, presentations):
+            blocks.append(BulletList([str(warning) for warning in warnings]))
         if measured:
             drawn = list(share.take(presentation.draw_figures(data, measured)))
             blocks += drawn[:SHOWN_FIGURES]

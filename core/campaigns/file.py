@@ -83,7 +83,7 @@ class PlannedRun:
 
 
 class ExperimentSettings(YamlFile):
-    """Settings that a campaign file composes; their errors name the line of the experiment."""
+    """Merged settings of an experiment in a campaign file; errors name the experiment's line."""
 
     def __init__(self, data: dict[str, Any], origin: YamlFile, keys: Sequence[str | int]) -> None:
         self.path = origin.path

@@ -190,7 +190,7 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
                 left_out.append(f"{name}: not in {campaign}")
                 continue
             with rundir.report_damage(other[name]):
-                found = compare_with_first(
+                comparison = compare_with_first(
                     load_run(path),
                     [load_run(other[name])],
                     load_presentations(),
@@ -198,10 +198,10 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
                 )
             lines += [
                 replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")
-                for line in found.lines
+                for line in comparison.lines
             ]
-            unlike = [text for texts in found.unlike.values() for text in texts]
-            left_out += [f"{name}: {text}" for text in [*found.left_out, *unlike]]
+            unlike = [text for texts in comparison.unlike.values() for text in texts]
+            left_out += [f"{name}: {text}" for text in [*comparison.left_out, *unlike]]
     if not lines:
         raise UsageError(
             f"these campaigns cannot be compared: {(left_out or ['they do not contain runs'])[0]}",

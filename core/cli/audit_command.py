@@ -136,9 +136,9 @@ def audit_command(
     with reserve_directory(out), open_log(out):
         with handle_device_signals(setup), status_line:
             error = run_audit(device, selection, request, progress)
-        made = make_current_record(progress)
+        record = make_current_record(progress)
         try:
-            write_audit(made, progress.frames, out)
+            write_audit(record, progress.frames, out)
         except (OSError, V6tError) as exc:  # the findings are printed all the same
             error = exc
 
@@ -146,9 +146,9 @@ def audit_command(
         if error is not None:
             raise error
 
-    status = DEVIATION_STATUS if made.fails or (made.stopped and not made.findings) else 0
-    show = partial(_print_record, made, out, show_all)
-    return CommandResult(made.to_json, show, status, raise_error)
+    status = DEVIATION_STATUS if record.fails or (record.stopped and not record.findings) else 0
+    show = partial(_print_record, record, out, show_all)
+    return CommandResult(record.to_json, show, status, raise_error)
 
 
 def _choose_clauses(device: RunDevice, suites: tuple[str, ...]) -> tuple[RunDevice, Selection]:

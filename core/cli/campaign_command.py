@@ -71,9 +71,9 @@ def campaign_command(
 ) -> int:
     """Carry out the runs that FILE describes, or a campaign that comes with v6t.
 
-    Every run has its directory; report.html and summary.json in DIR hold the whole. Runs on
-    different testbeds are made at the same time. Tester, preset and settings of options replace
-    those of the files; `--tester sim` rehearses.
+    Each run has its own directory; report.html and summary.json in DIR cover all runs. Runs on
+    different testbeds are carried out at the same time. Tester, preset and settings given as
+    options replace those of the files; `--tester sim` rehearses the campaign without devices.
     """
     if file is not None:
         document = YamlFile(locate_campaign(file))

@@ -154,7 +154,7 @@ def _check_conformance(name: str | None) -> CommandResult:
     if not report.findings:
         lines.append(f"{name} conforms: {report.checks} checks found nothing wrong")
 
-    def raise_findings() -> None:
+    def reject_findings() -> None:
         if report.findings:
             raise ExtensionError(
                 f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
@@ -162,7 +162,7 @@ def _check_conformance(name: str | None) -> CommandResult:
                 code="not-conformant",
             )
 
-    return replace(make_result(asdict(report), lines), finish=raise_findings)
+    return replace(make_result(asdict(report), lines), finish=reject_findings)
 
 
 @click.command(cls=Command)
@@ -188,8 +188,8 @@ def explain_command(setting: tuple[str, ...], plugin: str | None, show_all: bool
         }
         lines = (f"{kind}:\n  {names}" for kind, names in shown.items())
         return make_result(groups, lines, indent=0)
-    found = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
-    return make_result([asdict(row) for row in found], map(_describe_row, found), indent=0)
+    settings = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
+    return make_result([asdict(row) for row in settings], map(_describe_row, settings), indent=0)
 
 
 def _describe_row(row: ReferenceEntry) -> str:

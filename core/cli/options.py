@@ -69,14 +69,14 @@ def parse_assignments(
     _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
     """Parse ``name=value`` texts into values by name."""
-    found: dict[str, str] = {}
+    assignments: dict[str, str] = {}
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             message = f"{param.opts[0]} takes name=value, not '{text}'"
             raise UsageError(message, code="not-name-and-value")
-        found[name.strip()] = value
-    return found
+        assignments[name.strip()] = value
+    return assignments
 
 
 def parse_names(

@@ -29,7 +29,7 @@ MANY_CLIENTS_OPTIONS = "--set subscribers=N --set connections_per_subscriber=M"
 
 
 def make_plan_result(setup: RunSetup, detailed: bool) -> CommandResult:
-    """Return the plan of a run as result."""
+    """Return the plan of a run as a command result."""
     run, run_plan = setup.settings, plan(setup)
     describe = _describe_details if detailed else _describe_briefly
     lines = chain(

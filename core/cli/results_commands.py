@@ -182,7 +182,7 @@ def compare_command(
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
 
-    The file of -o is .html, .md or .json.
+    The file given with -o must end in .html, .md or .json.
 
     Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
     """
@@ -290,9 +290,9 @@ def trend_command(
     In several campaigns, runs with the same name form one series.
     A change is reported only if it would occur by chance in at most 1 of 10,000 series.
 
-    The file of -o is .html, .md or .json.
+    The file given with -o must end in .html, .md or .json.
 
-    Exit status 7: the last change of some result is for the worse.
+    Exit status 7: the latest change of at least one result is a deterioration.
     """
     from v6t.core.campaigns.results import are_campaigns, find_campaign_trend
     from v6t.core.reporting.trend import find_trend, make_trend_document

@@ -27,7 +27,7 @@ SHARED_CODE_WARNING = (
 def make_run_result(
     data: RunData, path: Path, *, wide: bool = False, all_warnings: bool = False
 ) -> CommandResult:
-    """Return the results of a run as result; its text ends with the path of the report, if any.
+    """Return the results of a run as a command result; its text ends with the path of any report.
 
     Args:
         data: the run.
@@ -69,11 +69,11 @@ def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) ->
     trials += ", not counting checks and self-tests"
     lines = [*explain_marks(data.records), trials, *_describe_bottleneck(data)]
     kinds = _list_warning_kinds(data, known)
-    found = list_warnings(data.records, known)
-    lines += [str(warning) for warning in found if warning.code == NOT_MEASURED]
+    warnings = list_warnings(data.records, known)
+    lines += [str(warning) for warning in warnings if warning.code == NOT_MEASURED]
     if all_warnings:
         texts = [text for text, count in kinds if not count]
-        texts += [str(warning) for warning in found if warning.code != NOT_MEASURED]
+        texts += [str(warning) for warning in warnings if warning.code != NOT_MEASURED]
         lines += [f"- {text}" for text in texts]
     elif kinds:
         is_cut = len(kinds) > MAX_SHOWN_WARNINGS or any((count or 0) > 1 for _, count in kinds)
@@ -89,7 +89,10 @@ def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) ->
 
 
 def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, int | None]]:
-    """Return one warning of each kind with its number of figures, or None for the whole run."""
+    """Return one warning of each kind and the number of figures that it applies to.
+
+    The number is None if the warning applies to the whole run.
+    """
     from v6t.analysis.warnings import list_warnings
 
     whole = [

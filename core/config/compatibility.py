@@ -60,22 +60,22 @@ def list_compatible_drivers(technology: str, *, exclude_reference: bool = False)
 
 def list_technologies(driver: str) -> tuple[str, ...]:
     """List the technologies that a driver can configure; empty if it accepts any."""
-    found = []
+    names = []
     for name in () if accepts_any_technology(driver) else list_names():
         with suppress(V6tError):  # a broken plugin of another distribution
             if can_configure(driver, name):
-                found.append(name)
-    return tuple(found)
+                names.append(name)
+    return tuple(names)
 
 
 def list_capabilities(driver: str) -> list[tuple[str, str]]:
     """Return the names and values of a driver's capabilities, combined over its technologies."""
-    found = DriverCapabilities()
+    capabilities = DriverCapabilities()
     for technology in list_technologies(driver):
         intent = _make_default_intent(load_technology_type(technology))
-        found |= find_capabilities(make_driver(driver, {}), intent)
+        capabilities |= find_capabilities(make_driver(driver, {}), intent)
     technologies = ", ".join(list_technologies(driver)) or "any"
-    return [("technologies", technologies), *found.to_rows()]
+    return [("technologies", technologies), *capabilities.to_rows()]
 
 
 @cache

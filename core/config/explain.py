@@ -379,8 +379,8 @@ def list_fields() -> tuple[DataField, ...]:
 def _make_field(file: str, name: str, text: str) -> DataField:
     """Return a field; its unit is given in brackets in the text or implied by its name."""
     text = convert_docstring(text).rstrip(".")
-    if found := _UNIT_PATTERN.search(text):
-        unit, text = found[1], text[: found.start()] + text[found.end() :]
+    if match := _UNIT_PATTERN.search(text):
+        unit, text = match[1], text[: match.start()] + text[match.end() :]
         return DataField(file, name, _UNIT_SPELLINGS.get(unit, unit), text)
     suffix = next((s for s in _UNITS_BY_SUFFIX if name.endswith(s)), "")
     return DataField(file, name, _UNITS_BY_SUFFIX.get(suffix, ""), text)

@@ -85,15 +85,15 @@ def resolve_setup(
     single_frames: bool = False,
     **options: Any,
 ) -> RunSetup:
-    """Read, merge and check the settings of a run, and return the run with its objects.
+    """Return a run's checked settings, and the technology, driver and benchmarks that they name.
 
     Args:
         run_file: file with settings of :class:`RunFileSettings`.
         testbed: file with settings of :class:`Testbed`.
-        setting_flags: texts by flag of a setting of ``procedure``.
-        single_frames: measure no benchmark; send single frames only.
+        setting_flags: command line values for settings of ``procedure``, by flag.
+        single_frames: send single frames only, without a benchmark.
         options: other settings by name; ``tester`` and ``dut`` are names, and ``tester_options`` and
-            ``dut_params`` their options. None and empty mean that an option is not given.
+            ``dut_params`` their options. None or an empty value means not given.
     """
     given = _nest_options(options)
     run, run_source = _read_settings(RunFileSettings, run_file, given)

@@ -294,7 +294,7 @@ def _make_trials(record: Mapping[str, Any], duration_s: float) -> dict[str, Tria
     """Return a trial at the measured rate and, if possible, one just above it."""
     sizes, mode = record["frame_sizes"], record["direction"]
     settings = record.get("conditions", {}).get("connections")
-    found = Trial(
+    trial = Trial(
         benchmark="bottleneck",
         key=f"bottleneck/{make_sizes_key(sizes['ipv6'], sizes.get('mix'))}/{mode}",
         ipv6_frame_size=sizes["ipv6"],
@@ -309,5 +309,5 @@ def _make_trials(record: Mapping[str, Any], duration_s: float) -> dict[str, Tria
     )
     above_fps = choose_higher_rate(record)
     if above_fps is None:
-        return {"found": found}
-    return {"found": found, "above": replace(found, key=f"{found.key}/above", rate_fps=above_fps)}
+        return {"found": trial}
+    return {"found": trial, "above": replace(trial, key=f"{trial.key}/above", rate_fps=above_fps)}

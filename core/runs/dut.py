@@ -106,16 +106,21 @@ def _check_replaceable(device: DeviceSession, setup: RunSetup) -> None:
     """Raise DutError if a confirmed configuration has another owner, driver or technology."""
     for part, session in device.get_sessions():
         status = session.status()
-        made = status["configured"]
+        configured = status["configured"]
         is_confirmed = status["rollback_in_s"] is None and not status["timer"]
-        if made is None or made["undone"] or not made["finished"] or not is_confirmed:
+        if (
+            configured is None
+            or configured["undone"]
+            or not configured["finished"]
+            or not is_confirmed
+        ):
             continue
         now = (session.driver.name, session.intent.technology, session.owner.partition(" ")[0])
-        before = (status["driver"], status["technology"], made["owner"].partition(" ")[0])
+        before = (status["driver"], status["technology"], configured["owner"].partition(" ")[0])
         if before != now:
             raise DutError(
-                f"{part} is configured for {before[1]} ({before[0]}) by {made['owner']} since "
-                f"{made['started']}",
+                f"{part} is configured for {before[1]} ({before[0]}) by {configured['owner']} since "
+                f"{configured['started']}",
                 f"nothing was changed; `{setup.rollback_command}` undoes it first, or --replace does",
                 code="changed-by-another-owner",
             )
@@ -136,10 +141,12 @@ def confirm(setup: RunSetup) -> str:
             hint = f"`{setup.rollback_command}` removes the undo record; then commit again"
             raise DutError(problem, hint, code="rollback-timer-failed")
         for part in _list_part_statuses(status):
-            made = part["configured"]
-            if made is None or not made["finished"]:
+            configured = part["configured"]
+            if configured is None or not configured["finished"]:
                 steps = (
-                    f"{made['begun']} of {made['steps']} steps, not verified" if made else "no step"
+                    f"{configured['begun']} of {configured['steps']} steps, not verified"
+                    if configured
+                    else "no step"
                 )
                 problem = f"{part['device']}: the commit did not finish: {steps}"
                 raise DutError(problem, f"run `{setup.rollback_command}`", code="not-configured")
@@ -198,13 +205,13 @@ def flush(setup: RunSetup) -> str:
     """Empty the connection table of the device and return a message."""
     with open_session(setup) as device:
         for part, session in device.get_sessions():
-            found = session.status()
+            status = session.status()
             driver, technology = session.driver.name, session.intent.technology
-            if (found["driver"], found["technology"]) != (driver, technology):
+            if (status["driver"], status["technology"]) != (driver, technology):
                 problem = f"{part} is not configured by v6t for {technology} ({driver})"
                 hint = "`v6t dut status` shows what it is; `v6t dut commit` configures it"
                 raise DutError(problem, hint, code="not-configured")
-            _check_not_undone(found, setup)
+            _check_not_undone(status, setup)
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
@@ -266,9 +273,9 @@ def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _check_not_undone(status: dict[str, Any], setup: RunSetup) -> None:
     """Raise DutError if steps of a device's configuration have been undone."""
-    made = status["configured"]
-    if made["undone"]:
-        problem = f"{status['device']}: {made['undone']} of {made['to_undo']} steps are undone"
+    configured = status["configured"]
+    if configured["undone"]:
+        problem = f"{status['device']}: {configured['undone']} of {configured['to_undo']} steps are undone"
         hint = f"`{setup.rollback_command}` checks it and undoes the rest; then commit again"
         raise DutError(problem, hint, code="not-configured")
 

@@ -196,8 +196,10 @@ class Runner:
                     point = make_point(executor, sizes, mode, streams)
                     self._measure_point(phase, chosen, replace(point, measured_rates=rates))
             elif chosen:
-                found = self._measure_point(phase, chosen, replace(once, measured_rates=rates))
-                rates = {**rates, **found}
+                measurement = self._measure_point(
+                    phase, chosen, replace(once, measured_rates=rates)
+                )
+                rates = {**rates, **measurement}
 
     def _check_translation(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Check the translation of a few frames before a frame size is measured."""

@@ -140,8 +140,8 @@ class SelfTest:
                 return self.measure_capacity(min_fps, store=True), THIS_RUN_SOURCE
             used[self.key] = {"fps": capacity.rate_fps, "source": source}
             directory.write_json(CAPACITY_FILE, used)
-        found = used[self.key]
-        return TesterCapacity(spec.mode, found["fps"], (), ()), found["source"]
+        stored = used[self.key]
+        return TesterCapacity(spec.mode, stored["fps"], (), ()), stored["source"]
 
     def measure_capacity(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
         """Measure the capacity of the tester; if ``store``, also store it for later runs."""

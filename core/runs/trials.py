@@ -86,14 +86,14 @@ class TrialExecutor:
         self.figures: list[Mapping[str, Any]] = []
         self._modifications: list[Mapping[str, Any]] = []
 
-        def check(tester: Tester) -> None:
-            """Check an open tester, which may lack what its options promise."""
+        def check_tester_features(tester: Tester) -> None:
+            """Reject an open tester that lacks a feature its options declare."""
             check_capabilities(setup, lambda: tester)
 
-        self.bench = Bench(setup, record_dir=directory.path, check=check)
+        self.bench = Bench(setup, record_dir=directory.path, check=check_tester_features)
         self._loopback_bench = self.bench
         if not setup.driver.is_cable:
-            self._loopback_bench = Bench(setup, loopback=True, check=check)
+            self._loopback_bench = Bench(setup, loopback=True, check=check_tester_features)
         self.measure_device = self._decorate(self.bench)
         self.measure_loopback = self._decorate(self._loopback_bench)
 

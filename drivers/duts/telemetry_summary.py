@@ -104,12 +104,12 @@ def is_polling(samples: Sequence[Sample]) -> bool:
 
 def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
     """Return the share [%] of ``idle``, ``softirq`` or ``steal`` time of each core in each second."""
-    found: dict[str, list[float]] = {}
+    shares: dict[str, list[float]] = {}
     for sample in samples:
         for name, share in sample.figures.get("cpu", {}).items():
             core, _, what = name.rpartition(".")
             if what == f"{kind}_percent":
-                found.setdefault(core, []).append(share)
+                shares.setdefault(core, []).append(share)
     for first, last in _pair_figures(samples, "cpu"):
         for name, total in last.items():
             core, _, what = name.partition(".")
@@ -118,8 +118,8 @@ def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[
                 continue
             if (spent := total - first[name]) > 0:
                 share = 100.0 * (last[part] - first.get(part, 0.0)) / spent
-                found.setdefault(core, []).append(share)
-    return found
+                shares.setdefault(core, []).append(share)
+    return shares
 
 
 def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
@@ -166,10 +166,10 @@ def _summarize_process(samples: Sequence[Sample]) -> dict[str, float]:
         return {}
     busiest = max(threads.values(), key=lambda shares: sum(map(sum, shares)))
     ran, waited = map(_compute_median, zip(*busiest, strict=True))
-    found = {"run": ran, "wait": waited}
+    summary = {"run": ran, "wait": waited}
     quota = ("quota.periods", "quota.throttled")
     periods, throttled = (_measure_growth(samples, "process", name) for name in quota)
-    return {**found, "throttled": round(100 * throttled / periods, 1)} if periods else found
+    return {**summary, "throttled": round(100 * throttled / periods, 1)} if periods else summary
 
 
 def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
@@ -185,10 +185,10 @@ def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
             taken = vectors - first.get(name, 0.0)
             if first and called > 0 and taken >= 0:  # smaller values: the counters were cleared
                 seconds.setdefault((thread, node), []).append(taken / called)
-    found: dict[str, float] = {}
+    vectors_per_call: dict[str, float] = {}
     for (_, node), shares in seconds.items():
-        found[node] = max(found.get(node, 0.0), _compute_median(shares))
-    return found
+        vectors_per_call[node] = max(vectors_per_call.get(node, 0.0), _compute_median(shares))
+    return vectors_per_call
 
 
 def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
@@ -205,13 +205,13 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
     )
     used = last - first
     is_exact = used > 0 and ROUNDING_ERROR * (first + last) <= MAX_RELATIVE_ERROR * used
-    found = {"clocks": round(used / packets, 1)} if is_exact and packets else {}
+    costs = {"clocks": round(used / packets, 1)} if is_exact and packets else {}
     for what in ("cycles", "instructions"):
         seen = [s.figures.get("perf", {}).get(f"{what}_per_s") for s in samples]
         counted = [value for value in seen if value]
         if counted and packets:
-            found[what] = round(_compute_median(counted) * seconds / packets, 1)
-    return found
+            costs[what] = round(_compute_median(counted) * seconds / packets, 1)
+    return costs
 
 
 def _summarize_table(samples: Sequence[Sample]) -> dict[str, float]:

@@ -80,10 +80,10 @@ class DnsAuthority(ServerPort):
         # what follows a short datagram is padding of the frame
         octets = int(view(frames, UDP, self._layout.udp_offset)["len"][0]) - 8
         for rows, answers in self._authority.answer(frames[:, at : at + octets]):
-            made = self._layout.make_replies(frames[rows], answers.shape[1])
-            made[:, at:] = answers
-            self._layout.write_lengths(made)
-            self._tx.send(made)
+            replies = self._layout.make_replies(frames[rows], answers.shape[1])
+            replies[:, at:] = answers
+            self._layout.write_lengths(replies)
+            self._tx.send(replies)
 
 
 @dataclass(frozen=True)
@@ -290,23 +290,23 @@ class DnsTrials:
             worker.answer()
 
     def measure(self, trial: Trial) -> TrialResult:
-        asked = trial.queries
-        if asked is None:
+        queries = trial.queries
+        if queries is None:
             raise TesterError("a name resolver does not forward frames", code="no-frames")
         for worker in (self._client, self._server):
             worker.ask("introduce_hosts")
         time.sleep(trial.pause_s)
-        own_share = 1.0 if asked.is_selftest else asked.native_aaaa_share
-        self._server.ask("arm", own_share=own_share, cached=asked.cached_names)
-        known = self._fill_cache(asked) if asked.cached_share else 0
+        own_share = 1.0 if queries.is_selftest else queries.native_aaaa_share
+        self._server.ask("arm", own_share=own_share, cached=queries.cached_names)
+        known = self._fill_cache(queries) if queries.cached_share else 0
         self._server.ask("reset_counts")
         clocks = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         # the first names are for the cache
-        base = asked.cached_names + self._used % (self._zone.count - asked.cached_names)
-        names = QueryNames(base, asked.cached_share, known)
+        base = queries.cached_names + self._used % (self._zone.count - queries.cached_names)
+        names = QueryNames(base, queries.cached_share, known)
         sent = self._ask(
-            Pace.from_trial(trial), names, own_share, asked.timeout_s, trial.residual_wait_s
+            Pace.from_trial(trial), names, own_share, queries.timeout_s, trial.residual_wait_s
         )
         self._used += names.count_fresh(trial.frames)
         heard = self._server.ask("report")
@@ -339,15 +339,15 @@ class DnsTrials:
             | {"lateness_s": round(sent["lateness_s"], 6)},
         )
 
-    def _fill_cache(self, asked: Queries) -> int:
+    def _fill_cache(self, queries: Queries) -> int:
         """Query the names to be cached until all are answered; return the number of cached names."""
-        pace, wait = Pace(((asked.cached_names, CACHING_QPS),)), CACHING_TIMEOUT_S
+        pace, wait = Pace(((queries.cached_names, CACHING_QPS),)), CACHING_TIMEOUT_S
         unanswered: list[int] = []
         for _ in range(CACHING_ROUNDS):
-            report = self._ask(pace, QueryNames(0), asked.native_aaaa_share, wait, wait)
+            report = self._ask(pace, QueryNames(0), queries.native_aaaa_share, wait, wait)
             unanswered = report["unanswered"]
             if not unanswered:
-                return asked.cached_names
+                return queries.cached_names
         return unanswered[0]
 
     def _ask(

@@ -103,8 +103,8 @@ class Sender:
         self._sources = []
         for stream, source in self._loaded:
             if table is not None and stream in chosen:
-                made = make_connection_source(self._streams.direction, stream, table)
-                self._sources.append((stream, made))
+                connection_source = make_connection_source(self._streams.direction, stream, table)
+                self._sources.append((stream, connection_source))
             elif not alone or stream in chosen:
                 self._sources.append((stream, source))
 

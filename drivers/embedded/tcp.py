@@ -62,7 +62,7 @@ class TcpWorkers:
         self._server.ask("load", frame=behind.packet)
 
     def establish(
-        self, asked: Trial, connections: Connections, table: TableLocation
+        self, trial: Trial, connections: Connections, table: TableLocation
     ) -> PhaseCounts:
         """Open all connections; fill the table with the four-tuples behind the device."""
         tcp, count = _require_tcp(connections), connections.count
@@ -73,19 +73,19 @@ class TcpWorkers:
         self._states = ConnectionStates.open_file(path, count)
         self._server.ask("arm", path=path, table=table, nonce=nonce, tcp=tcp)
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
-        phase = self._run("open", count, asked.rate_fps, tcp.max_wait_s)
+        phase = self._run("open", count, trial.rate_fps, tcp.max_wait_s)
         return replace(phase, **describe_duplicates(table.map()))
 
-    def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
-        """Ask for an object in each established connection."""
+    def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
+        """Check that each established connection works: request an object over it."""
         count = int(np.count_nonzero(self._current_states.select_established()))
-        return self._run("ask", count, asked.rate_fps, _require_tcp(connections).timeout_s)
+        return self._run("ask", count, trial.rate_fps, _require_tcp(connections).timeout_s)
 
-    def disconnect(self, asked: Trial, connections: Connections) -> PhaseCounts:
+    def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """End the connections by resets or FINs."""
         tcp, known = _require_tcp(connections), self._current_states
         ended = known.client & SENT if tcp.closing == "rst" else known.select_established()
-        return self._run(tcp.closing, int(np.count_nonzero(ended)), asked.rate_fps, tcp.timeout_s)
+        return self._run(tcp.closing, int(np.count_nonzero(ended)), trial.rate_fps, tcp.timeout_s)
 
     def close(self) -> None:
         self._release_states()

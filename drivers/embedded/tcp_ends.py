@@ -394,14 +394,14 @@ class TcpClient(ClientPort, TcpEnd):
         self, candidates: list[Connections], ports: U8 | None = None
     ) -> Connections:
         """Return each row's first candidate that was begun and has the ports, else the count."""
-        found = np.full(len(candidates[0]), self._count, np.int64)
+        connections = np.full(len(candidates[0]), self._count, np.int64)
         for tried in candidates:
-            fits = (found == self._count) & (tried < self._count)
+            fits = (connections == self._count) & (tried < self._count)
             fits[fits] = self._states.client[tried[fits]] & SENT != 0
             if ports is not None:
                 fits[fits] = (self._ends[tried[fits], -4:] == ports[fits]).all(axis=1)
-            found[fits] = tried[fits]
-        return found
+            connections[fits] = tried[fits]
+        return connections
 
     def _find_reset_connections(self, read: SegmentFields, bare: Mask) -> Connections:
         """Find the connections of resets without timestamps (RFC 9293, section 3.5.2), or the count.
@@ -409,7 +409,7 @@ class TcpClient(ClientPort, TcpEnd):
         What answers a segment without ACK acknowledges it; what answers another has the number that it
         acknowledged.
         """
-        asked, answer = len(REQUEST), len(self._answer)
+        request, answer = len(REQUEST), len(self._answer)
         acknowledged, number = read.acknowledgement[bare], read.sequence[bare]
         answers = read.flags[bare] & ACK != 0
         return self._find_connections(
@@ -419,7 +419,7 @@ class TcpClient(ClientPort, TcpEnd):
                     self._decode_client_isns(acknowledged - np.uint32(1 + sent)),
                     self._decode_server_isns(number - np.uint32(1 + received)),
                 )
-                for sent, received in ((0, 0), (asked, answer), (asked + 1, answer + 1))
+                for sent, received in ((0, 0), (request, answer), (request + 1, answer + 1))
             ]
         )
 
@@ -429,8 +429,8 @@ class TcpClient(ClientPort, TcpEnd):
         candidates = [
             self._decode_client_isns(numbers - np.uint32(n)) for n in (0, 1, sent, sent + 1)
         ]
-        found = self._find_connections(candidates, ports)
-        return found[found < self._count]
+        connections = self._find_connections(candidates, ports)
+        return connections[connections < self._count]
 
     def _handle_syn_acks(self, read: SegmentFields, which: Connections, known: Mask) -> None:
         """Open the connections of valid SYN-ACKs."""

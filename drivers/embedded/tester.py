@@ -100,28 +100,28 @@ class EmbeddedTester(BedTester):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
         self._prepare_trial(trial)
         table = None
-        if (asked := trial.connections) is not None:
-            table = self._connections.read(asked.entries, asked.reading)
+        if (request := trial.connections) is not None:
+            table = self._connections.read(request.entries, request.reading)
         self._close_tcp()
         return self._exchange(trial, directions, table)[0]
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        asked = make_phase_one_trial(trial, connections)
+        phase_trial = make_phase_one_trial(trial, connections)
         if connections.tcp is None:
             self._close_tcp()
         self._prepare_trial(trial)
         table = self._connections.make(connections.count)
         if connections.tcp is None:
-            return self._run_phase(asked, "forward", table, learn=True)
-        phase = self._open_tcp().establish(asked, connections, table)
+            return self._run_phase(phase_trial, "forward", table, learn=True)
+        phase = self._open_tcp().establish(phase_trial, connections, table)
         self._bed.check()
         return phase
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        asked = make_validation_trial(trial, connections)
+        phase_trial = make_validation_trial(trial, connections)
         if connections.tcp is not None:
-            return self._open_tcp().validate(asked, connections)
-        return self._run_phase(asked, "reverse", self._connections.read())
+            return self._open_tcp().validate(phase_trial, connections)
+        return self._run_phase(phase_trial, "reverse", self._connections.read())
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         phase = self._open_tcp().disconnect(make_phase_one_trial(trial, connections), connections)
@@ -202,10 +202,10 @@ class EmbeddedTester(BedTester):
         time.sleep(trial.pause_s)
 
     def _run_phase(
-        self, asked: Trial, direction: Direction, table: TableLocation, *, learn: bool = False
+        self, trial: Trial, direction: Direction, table: TableLocation, *, learn: bool = False
     ) -> PhaseCounts:
         result, began_s, learned = self._exchange(
-            asked, [direction], table, learn=learn, alone=True
+            trial, [direction], table, learn=learn, alone=True
         )
         counted = result.directions[direction]
         health: Mapping[str, Any] = dict(result.tester)[direction]

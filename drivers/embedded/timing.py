@@ -68,12 +68,12 @@ class TimedTrial:
         self, required: Sequence[int], unsent: Sequence[NDArray[np.bool_] | None]
     ) -> list[ClassDelays | None]:
         """Return an empty collector for each class, or None if the trial measures no delays."""
-        asked = self.trial.delays
-        if asked is None:
+        delays = self.trial.delays
+        if delays is None:
             return [None] * len(required)
-        if not asked.tags:
+        if not delays.tags:
             return [
-                ClassDelays(n, None, asked.ipdv, gone)
+                ClassDelays(n, None, delays.ipdv, gone)
                 for n, gone in zip(required, unsent, strict=True)
             ]
         tags = [list_classes_with_index(self.weights, p, 1) for p in self.trial.tag_positions]

@@ -169,16 +169,16 @@ class Lab:
 
 def _join(cables: Sequence[tuple[End, End, int]]) -> None:
     """Create cables with an MTU [octets] and bring their ends up, with one command per namespace."""
-    made: dict[Worker, list[str]] = {}
+    groups: dict[Worker, list[str]] = {}
     up: dict[Worker, list[str]] = {}
     for (holder, name), (other, peer), mtu in cables:
         end = f"name {peer} mtu {mtu} netns {other.pid}"
-        made.setdefault(holder, []).append(f"link add {name} mtu {mtu} type veth peer {end}")
+        groups.setdefault(holder, []).append(f"link add {name} mtu {mtu} type veth peer {end}")
         for where, interface in ((holder, name), (other, peer)):
             up.setdefault(where, []).append(f"link set dev {interface} mtu {mtu} arp off up")
     # the first end of a cable is left of its second one, or the tester's: both exist when put up
     for holder, words in up.items():
-        lines = made.get(holder, []) + words
+        lines = groups.get(holder, []) + words
         status, output = holder.ask("run", command=["ip", "-batch", "-"], text="\n".join(lines))
         if status:
             raise EnvironmentLacking(

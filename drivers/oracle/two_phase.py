@@ -269,8 +269,8 @@ class TwoPhaseTester:
         """Check that idle connections live longer than the trial."""
         if connections.tcp is not None:
             return  # that is a time-out of UDP's; every connection of TCP is tried at the end
-        asked = connections
-        needed = asked.phase_one_s + asked.wait_s + asked.validation_s + asked.gap_s
+        request = connections
+        needed = request.phase_one_s + request.wait_s + request.validation_s + request.gap_s
         if connections.purpose == "prepare":
             needed += trial.total_duration_s + trial.residual_wait_s
         if (limit := self._timeout_s) is not None and limit <= needed:

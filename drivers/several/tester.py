@@ -208,7 +208,7 @@ class SeveralTesters:
         """Run ``act`` for members in parallel; their traffic starts when all streams are installed."""
         start = threading.Barrier(len(names), timeout=MAX_INSTALL_S)
 
-        def act_together(name: str) -> Outcome:
+        def act_after_others(name: str) -> Outcome:
             member: Any = self._members[name]
             member.before_start = start.wait  # members without such a step start at once
             try:
@@ -218,7 +218,7 @@ class SeveralTesters:
                 raise
 
         try:
-            return self._run_all(act_together, names)
+            return self._run_all(act_after_others, names)
         except threading.BrokenBarrierError:
             text = f"the servers did not start together within {MAX_INSTALL_S:g} s"
             raise TesterError(text, code="tester-fault") from None

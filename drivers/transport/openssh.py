@@ -222,10 +222,10 @@ class SshTransport:
 
     def _find_refusing_host(self, stderr: str) -> str:
         """Return the device, or the host on the way to it that ssh names."""
-        said = stderr.partition("Connection closed by UNKNOWN")[0]
+        message = stderr.partition("Connection closed by UNKNOWN")[0]
         for text, host in self._options.hops.items():
             known = rf"(^|[\s@\[]){re.escape(host)}([\s:\]]|$)"
-            if re.search(known, said, re.MULTILINE) and host != self._options.host:
+            if re.search(known, message, re.MULTILINE) and host != self._options.host:
                 return f"{self.name}, through {text}"
         return self.name
 

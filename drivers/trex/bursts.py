@@ -305,15 +305,15 @@ def add_second_rate(
     return both, [*make_bursts(streams, first_trial, stamp=True), *second]
 
 
-def start_flows_in_turn(
+def make_sequential_flows(
     streams: StreamSet, trial: Trial, starts: FlowStarts
 ) -> tuple[StreamSet, list[Burst]]:
     """Make streams and bursts of flows that begin one after the other.
 
-    Frame k of a class belongs to flow k mod n, and traffic of n flows repeats after n frames at most:
-    so a flow is one frame again and again, a separate stream that waits for its turn. The first
-    flow of each class is stamped, which proves how long sending took; the others, more than TRex's
-    identifiers, carry marks that tell their class.
+    Frame k of a class belongs to flow k mod n, and the traffic of n flows repeats after at most n frames.
+    Each flow therefore repeats a single frame, and gets a stream of its own that starts when its turn
+    comes. The first flow of each class is stamped, which proves how long sending took. TRex has too few
+    identifiers to stamp the others; they carry marks that tell their class.
     """
     if starts.flows > MARKS_PER_CLASS:
         raise UsageError(
@@ -322,7 +322,7 @@ def start_flows_in_turn(
             code="too-many-for-trex",
         )
     weights = [s.weight for s in streams.streams]
-    made: list[Stream] = []
+    flows: list[Stream] = []
     bursts: list[Burst] = []
     for number, (stream, frames) in enumerate(
         zip(streams.streams, count_frames(weights, trial.frames), strict=True)
@@ -343,12 +343,12 @@ def start_flows_in_turn(
             constant = _make_constant(stream, flow)
             if flow:
                 identifier = MARK_IDS + number * MARKS_PER_CLASS + flow
-                made.append(mark_stream(replace(constant, stream_id=identifier), rows=1))
+                flows.append(mark_stream(replace(constant, stream_id=identifier), rows=1))
             else:
-                made.append(with_stamp(constant))
+                flows.append(with_stamp(constant))
             group = None if flow else constant.stream_id
-            bursts.append(Burst(len(made) - 1, pps, own, 1e6 * place / trial.rate_fps, group))
-    return replace(streams, streams=tuple(made)), bursts
+            bursts.append(Burst(len(flows) - 1, pps, own, 1e6 * place / trial.rate_fps, group))
+    return replace(streams, streams=tuple(flows)), bursts
 
 
 def _find_first_turn(

@@ -312,9 +312,9 @@ class CaptureReader:
         ticks = marks.time_ns.astype(np.int64)
         streams = marks.stream_id[with_trailer]
         by_stream = with_trailer[np.argsort(streams, kind="stable")]
-        found, counts = count_unique(streams)
+        ids, counts = count_unique(streams)
         parts = np.split(by_stream, np.cumsum(counts)[:-1])
-        for number, rows in zip(found.tolist(), parts, strict=False):
+        for number, rows in zip(ids.tolist(), parts, strict=False):
             kept = self.samples.setdefault(number, [])
             if not kept or self._keep is None:
                 kept.append(frames[rows[: self._keep]])

@@ -182,10 +182,10 @@ def make_distributions(
             if stream.role is not Role.NEGATIVE:
                 share = burst.frames if burst.is_tagged or not tags else 0
                 expected[stream.name] = expected.get(stream.name, 0) + share
-    found = counted.tags if tags else counted.delays
+    counts_by_key = counted.tags if tags else counted.delays
     delays = {}
     for name, frames in expected.items():
-        timed = found.get(name, NO_DELAYS)
+        timed = counts_by_key.get(name, NO_DELAYS)
         lost = max(0, frames - timed.frames - counted.untimed.get(name, 0))
         delays[name] = replace(timed, lost=lost)
     return delays

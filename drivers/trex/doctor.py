@@ -202,11 +202,11 @@ def examine_interfaces(worker: ClientWorker, options: TrexOptions) -> Iterator[F
     """Check that the interfaces of a server exist on the worker's host."""
     facts = read_host_facts(worker, options)["interfaces"]
     for name in options.all_interfaces or ():
-        found = facts[find_device(name)]
+        device = facts[find_device(name)]
         if is_pci(name):
-            state, text = check_nic(found, options.socket)
+            state, text = check_nic(device, options.socket)
         else:
-            state, text = found or ("ok", "made by TRex")
+            state, text = device or ("ok", "made by TRex")
         yield f"interface {name}", state, text
 
 

@@ -181,8 +181,8 @@ class TrexOptions(StrictModel):
     def _check_consistency(self) -> TrexOptions:
         named, pairs, cores = self.all_interfaces or (), 1 + len(self.pairs), self.cores
         devices = [find_device(name) for name in named]
-        found = (find_driver(name).find_conflict(name, cores) for name in named)
-        conflict, hint, *settings = next(filter(None, found), ("", "", ""))
+        conflicts = (find_driver(name).find_conflict(name, cores) for name in named)
+        conflict, hint, *settings = next(filter(None, conflicts), ("", "", ""))
         twice = [name for name in devices if devices.count(name) > 1]
         cpus, own_cpus = cores * pairs + 2, len(self.core_list)
         for_each = f"for each of {pairs} pairs" if self.pairs else "for the data path"

@@ -68,5 +68,5 @@ def find_driver(interface: str) -> PortDriver:
 
 def choose_driver(names: Iterable[str]) -> PortDriver:
     """Return the driver of ports by the names that TRex reports."""
-    found = set(names)
-    return next((one for one in DRIVERS if found == {one.name}), _DEFAULT_DRIVER)
+    kernel_drivers = set(names)
+    return next((one for one in DRIVERS if kernel_drivers == {one.name}), _DEFAULT_DRIVER)

@@ -23,8 +23,8 @@ from v6t.drivers.trex.bursts import (
     add_second_rate,
     check_stamps,
     make_bursts,
+    make_sequential_flows,
     select_part,
-    start_flows_in_turn,
 )
 from v6t.drivers.trex.capture import (
     SAMPLES_PER_STREAM,
@@ -336,7 +336,7 @@ class TrexTester(BedTester):
         """Make the load of each pair of ports for a trial without connections."""
         streams, parts = self._streams[direction], len(self._pairs[direction])
         if trial.flow_starts is not None:
-            return [self._make_load(*start_flows_in_turn(streams, trial, trial.flow_starts))]
+            return [self._make_load(*make_sequential_flows(streams, trial, trial.flow_starts))]
         if trial.second_segment is not None:
             return [self._make_load(*add_second_rate(streams, trial, trial.second_segment))]
         uses_trailer = self.attachment.uses_trailer

@@ -109,8 +109,8 @@ def measure_delays(
         late_us = (stamps.arrived_s - stamps.arrived_s[0] - sent_s) * 1e6
         delays_us = np.rint(late_us - late_us.min() + min_delays_us[name]).astype(np.int64)
         values, counts = count_unique(1000 * delays_us)
-        found = Distribution(tuple(values.tolist()), tuple(counts.tolist()))
-        distributions.setdefault(name, []).append(found)
+        distribution = Distribution(tuple(values.tolist()), tuple(counts.tolist()))
+        distributions.setdefault(name, []).append(distribution)
     return {name: Distribution.merge(parts) for name, parts in distributions.items()}
 
 

@@ -172,8 +172,8 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
             raise make_model_error(problem)
         owners |= dict.fromkeys(frame_bits, name)
         high = width - bits.source
-        made = FrameBits(high - bits.length, high, first + bits.length - 1, bits.add)
-        copies.setdefault(name, []).append(made)
+        copy = FrameBits(high - bits.length, high, first + bits.length - 1, bits.add)
+        copies.setdefault(name, []).append(copy)
     return copies
 
 

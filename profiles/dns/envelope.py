@@ -91,7 +91,7 @@ class DnsLayout:
             (UDP, self.udp_offset, "sport", "dport"),
         )
         for dtype, at, source, destination in exchanged:
-            asked, reply = view(frames, dtype, at), view(replies, dtype, at)
-            reply[source], reply[destination] = asked[destination], asked[source]
+            query, reply = view(frames, dtype, at), view(replies, dtype, at)
+            reply[source], reply[destination] = query[destination], query[source]
         read_hops(replies, self.version, self.ip_offset)[:] = 64
         return replies

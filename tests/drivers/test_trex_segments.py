@@ -14,7 +14,7 @@ from v6t.drivers.trex.bursts import (
     Burst,
     OfferedLoad,
     add_second_rate,
-    start_flows_in_turn,
+    make_sequential_flows,
 )
 from v6t.drivers.trex.capture import CaptureReader
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, with_mark, with_stamps
@@ -194,7 +194,7 @@ def list_flows(count, rate, duration, interval_s):
     asked = replace(
         make_trial(flow_starts=FlowStarts(count, interval_s)), rate_fps=rate, duration_s=duration
     )
-    made, found = start_flows_in_turn(streams, asked, asked.flow_starts)
+    made, found = make_sequential_flows(streams, asked, asked.flow_starts)
     return streams, asked, OfferedLoad(made, found, 0, (1,))
 
 
@@ -244,6 +244,6 @@ def test_flows_are_distinguished_by_class_and_number():
 def test_flows_that_cannot_begin_in_turn_are_refused():
     streams, asked, _ = list_flows(5, 100.0, 2.0, 1.0)
     with expect_error("beyond-trex"):
-        start_flows_in_turn(streams, asked, FlowStarts(4, 1.0))
+        make_sequential_flows(streams, asked, FlowStarts(4, 1.0))
     with expect_error("too-many-for-trex", mentions="4,096"):
-        start_flows_in_turn(streams, asked, FlowStarts(5000, 1.0))
+        make_sequential_flows(streams, asked, FlowStarts(5000, 1.0))

@@ -176,10 +176,10 @@ class Nat46Driver(LinuxDriver):
 
 def parse_counters(text: str) -> Mapping[str, float]:
     """Parse the device's counters and add the number of packets that did not leave it."""
-    found = dict(telemetry.parse_link(text))
-    if {"rx.packets", "tx.packets"} <= found.keys():
-        found[UNSENT_FIGURE] = max(0.0, found["rx.packets"] - found["tx.packets"])
-    return found
+    counters = dict(telemetry.parse_link(text))
+    if {"rx.packets", "tx.packets"} <= counters.keys():
+        counters[UNSENT_FIGURE] = max(0.0, counters["rx.packets"] - counters["tx.packets"])
+    return counters
 
 
 def _make_rule_steps(local: Sequence[RuleSide], remote: Sequence[RuleSide]) -> list[Step]:

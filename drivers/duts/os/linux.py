@@ -78,8 +78,8 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
 
     def find_difference(output: str) -> tuple[str, str]:
         wrong = find_wrong_settings(output)
-        found = ", ".join(f"{name} {value or 'absent'}" for name, value in wrong.items())
-        return found, ", ".join(f"{name} {expected[name]}" for name in wrong)
+        values = ", ".join(f"{name} {value or 'absent'}" for name, value in wrong.items())
+        return values, ", ".join(f"{name} {expected[name]}" for name in wrong)
 
     description = ", ".join(f"{name} {value}" for name, value in values.items())
     if len(values) > 3:

@@ -144,10 +144,10 @@ def make_address_step(address: InterfaceAddress, port: str) -> Step:
         words = f"inet6 {address.ip}{length}"
 
     def find_problem(output: str) -> str | None:
-        found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
-        if not found:
+        match = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
+        if not match:
             return f"'{words}' is missing"
-        return f"another host has {address.ip}" if "duplicated" in found[1].split() else None
+        return f"another host has {address.ip}" if "duplicated" in match[1].split() else None
 
     return Step(
         f"ifconfig {port} {family} alias {address.ip}{length}",

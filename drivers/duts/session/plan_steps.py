@@ -82,7 +82,10 @@ def make_undo_entry(number: int, step: Step, old_state: str) -> UndoEntry:
 
 
 def compute_undo_limit_s(steps: Iterable[Step]) -> float:
-    """Return the time limit for undoing steps [s]: the sum for slow steps plus one for all others."""
+    """Return the time limit for undoing steps [s].
+
+    Each slow step adds its own limit; all other steps share one.
+    """
     slow = (s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s)
     return UNDO_LIMIT_S + sum(slow)
 

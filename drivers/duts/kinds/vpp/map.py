@@ -189,9 +189,9 @@ def _make_softwire_steps(
     )
 
     def find_softwire_problem(output: str) -> str | None:
-        found = outputs.parse_domain_rules(output)
+        rules = outputs.parse_domain_rules(output)
         for row in rows:
-            b4 = found.get((tags[row.ipv4], row.psid))
+            b4 = rules.get((tags[row.ipv4], row.psid))
             if b4 != row.b4_address:
                 return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4_address}"
         return None

@@ -51,14 +51,14 @@ _RULE_LINE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
 
 def parse_domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
     """Return IPv6 addresses from ``show map domain``, keyed by the tag of a domain and the PSID."""
-    found: dict[tuple[str, int], IPv6Address] = {}
+    rules: dict[tuple[str, int], IPv6Address] = {}
     tag = ""
     for line in text.splitlines():
         if domain := _DOMAIN_LINE.search(line):
             tag = domain[1]
         elif rule := _RULE_LINE.match(line):
-            found[tag, int(rule[1])] = IPv6Address(rule[2])
-    return found
+            rules[tag, int(rule[1])] = IPv6Address(rule[2])
+    return rules
 
 
 _NODE_LINE = re.compile(
@@ -74,40 +74,40 @@ _RATES_LINE = "vector rates " + ", ".join(
 
 
 def parse_runtime(text: str) -> Mapping[str, float]:
-    """Return the figures of ``show runtime``, such as ``thread0.node.ip4-input.calls``, and rates.
+    """Return the counters and rates of ``show runtime``, such as ``thread0.node.ip4-input.calls``.
 
-    ``node.ip4-input.vectors_per_call`` is since VPP began, of the thread where they are most. Clocks of a
-    node that polls include its empty rounds: they are left out.
+    ``node.ip4-input.vectors_per_call`` is the average since VPP started, of the thread with the highest
+    value. The clocks of polling nodes are omitted, because they include empty polls.
     """
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
     for number, part in enumerate(threads[1:]):
         for match in _NODE_LINE.finditer(part):
             name, state, calls, vectors, _suspends, clocks, per_call = match.groups()
             if int(vectors):
                 counted, average = f"thread{number}.node.{name}", f"node.{name}.vectors_per_call"
-                found[f"{counted}.calls"] = float(calls)
-                found[f"{counted}.vectors"] = float(vectors)
+                figures[f"{counted}.calls"] = float(calls)
+                figures[f"{counted}.vectors"] = float(vectors)
                 if state != "polling":
-                    found[f"{counted}.clocks"] = float(clocks) * float(vectors)
-                found[average] = max(found.get(average, 0.0), float(per_call))
+                    figures[f"{counted}.clocks"] = float(clocks) * float(vectors)
+                figures[average] = max(figures.get(average, 0.0), float(per_call))
         rates = re.search(_RATES_LINE, part)
         for name, value in (rates.groupdict() if rates else {}).items():
-            found[f"thread{number}.vector_rate_{name}"] = float(value)
-    return found
+            figures[f"thread{number}.vector_rate_{name}"] = float(value)
+    return figures
 
 
 def parse_hardware_addresses(text: str) -> Mapping[str, str]:
     """Return the MAC address of each interface from ``show hardware-interfaces``."""
-    found: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     name = ""
     for line in text.splitlines():
         if line and not line[0].isspace():
             name = line.split()[0]
         match = re.search(r"Ethernet address ([0-9a-f:]{17})", line)
         if match and name:
-            found[name] = match.group(1)
-    return found
+            addresses[name] = match.group(1)
+    return addresses
 
 
 def has_path(text: str, net: str, path: str) -> bool:
@@ -123,16 +123,16 @@ def has_path(text: str, net: str, path: str) -> bool:
 
 def parse_pool_addresses(text: str) -> list[str]:
     """Return the addresses without a tenant VRF from ``show nat44 addresses`` or ``show nat64 pool``."""
-    found: list[str] = []
+    addresses: list[str] = []
     for line in text.splitlines():
         words = line.split()
         if "twice-nat" in words:
             break
         if len(words) == 1 and re.fullmatch(r"[\d.]+", words[0]):
-            found.append(words[0])
-        elif found and words[:2] == ["tenant", "VRF:"]:
-            found.pop()
-    return found
+            addresses.append(words[0])
+        elif addresses and words[:2] == ["tenant", "VRF:"]:
+            addresses.pop()
+    return addresses
 
 
 # counters of ``show interface`` that are reported
@@ -149,16 +149,16 @@ INTERFACE_LOSS_REASONS = {
 
 def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
     """Return the counters of ``show interface``, such as ``host-left.drops``, and the sum ``rx.packets``."""
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     name, counted = "", re.compile(rf"(?<![\w-])({'|'.join(INTERFACE_COUNTERS)})\s+(\d+)\s*$")
     for line in text.splitlines()[1:]:
         if line and not line[0].isspace():
             name = line.split()[0]
         if (match := counted.search(line)) and name:
-            found[f"{name}.{match[1].replace(' ', '_')}"] = float(match[2])
+            counters[f"{name}.{match[1].replace(' ', '_')}"] = float(match[2])
     if name and ports:
-        found["rx.packets"] = sum(found.get(f"{port}.rx_packets", 0.0) for port in ports)
-    return found
+        counters["rx.packets"] = sum(counters.get(f"{port}.rx_packets", 0.0) for port in ports)
+    return counters
 
 
 # loss reasons by a part of the text in ``show errors``; other errors are harmless
@@ -183,9 +183,9 @@ ERROR_LOSS_REASONS = {f".*: .*{text}.*": reason for text, reason in ERROR_TEXT_R
 
 def parse_errors(text: str) -> Mapping[str, float]:
     """Return losses from ``show errors``, keyed ``NODE: REASON``; ``reasons`` counts its rows."""
-    found: dict[str, float] = {}
+    errors: dict[str, float] = {}
     if "Reason" in text:
-        found["reasons"] = float(len(text.strip().splitlines()) - 1)
+        errors["reasons"] = float(len(text.strip().splitlines()) - 1)
     last = -1 if "Severity" in text else None
     for line in text.splitlines():
         words = line.split()
@@ -194,8 +194,8 @@ def parse_errors(text: str) -> Mapping[str, float]:
         reason = " ".join(words[2:last]).lower()
         if any(part in reason for part in ERROR_TEXT_REASONS):
             name = f"{words[1]}: {reason}"
-            found[name] = found.get(name, 0.0) + float(words[0])
-    return found
+            errors[name] = errors.get(name, 0.0) + float(words[0])
+    return errors
 
 
 def parse_nat44_sessions(text: str) -> Mapping[str, float]:
