@@ -26,7 +26,7 @@ def open_bench(plugin, faults=None):
 
 
 def make_trial(mode):
-    return Trial("throughput", "t", SIZE, SIZE, mode, 1000.0, 0.5, 0.3, 0.1)
+    return Trial("throughput", "t", SIZE, SIZE, mode, 1000.0, 0.25, 0.2, 0.1)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -34,10 +34,10 @@ def test_foreground_returns_and_negative_traffic_is_dropped(kind):
     with closing(open_bench(kind())) as tester:
         result = measure_passed(tester, make_trial("bidirectional"))
         for counted in result.directions.values():
-            assert counted.classes["fg"].received == 400
-            assert counted.classes["expired"].sent == 100
+            assert counted.classes["fg"].received == 200
+            assert counted.classes["expired"].sent == 50
             assert counted.classes["expired"].received == 0
-            assert counted.checked == counted.matched == 400
+            assert counted.checked == counted.matched == 200
             assert counted.control == 0
 
 
@@ -48,5 +48,5 @@ def test_corrupted_field_is_named(kind, octet, said):
     with closing(open_bench(kind(), Faults(corrupt_octet=octet))) as tester:
         counted = tester.measure(make_trial("forward")).directions["forward"]
         assert counted.matched == 0
-        assert counted.classes["fg"].received == 400
+        assert counted.classes["fg"].received == 200
         assert said in counted.mismatch["why"]

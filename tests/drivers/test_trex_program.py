@@ -286,12 +286,13 @@ trex.open()
 trex.load(compile_directions(plugin, plugin.make_frame_pair(104), 1), plugin)
 result = trex.measure(Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0))
 trex.close()
+assert "v6t.drivers.trex.astf" not in sys.modules
 print(*(d.count_frames("received") for d in result.directions.values()))
 """
 
 
 @pytest.mark.slow
-def test_trex_without_its_module_for_linux_interfaces_runs_trials_on_other_ports(tmp_path):
+def test_trex_needs_neither_linux_interfaces_nor_stateful_engine_for_streams(tmp_path):
     installation = faketrex.make_installation(tmp_path / "v3.08")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
