@@ -11,13 +11,18 @@ import os
 import statistics
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 
+from v6t.base.errors import TesterError
 from v6t.core.config.plugins import list_names
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
-from v6t.drivers.lab.setup import Bed
+from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex.bursts import Burst
+from v6t.drivers.trex.channel import parse_answer
+from v6t.drivers.trex.client.stats import TrialStats
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
 from v6t.profiles.rows import convert_to_rows
@@ -74,47 +79,46 @@ def compile_profiles() -> dict[str, StreamSet]:
     return stream_sets
 
 
-def measure_frame_time(tester: TrexTester, compiled: StreamSet) -> float:
-    """Return the time of the data path core per attempted frame [ns]."""
-    tester.attachment.ask("load", port=0, streams=[dict(s.trex) for s in compiled.streams])
-    frames = int(OFFERED_FPS * SECONDS)
-    burst = {
-        "index": 0, "pps": OFFERED_FPS, "frames": frames, "isg": 0.0, "pg_id": None, "times": 1,
-    }  # fmt: skip
-    raw = tester.attachment.ask(
-        "run_trial", deadline_s=60, bursts={"0": [burst]}, due_s=SECONDS, receive=[1], residual_s=0.2,
-        give_up_s=SECONDS, control="", samples={}, recordings={},
+def measure_frame_time(attachment: Attachment, compiled: StreamSet) -> float:
+    """Return the time of the data path core per attempted frame [ns].
+
+    Raises:
+        TesterError: TRex does not report how many frames it dropped.
+    """
+    streams = [dict(stream.trex) for stream in compiled.streams]
+    attachment.ask("load", port=0, streams=streams)
+    burst = Burst(index=0, pps=OFFERED_FPS, frames=int(OFFERED_FPS * SECONDS), isg=0.0, pg_id=None)
+    answer = attachment.ask(
+        "run_trial", deadline_s=60, bursts={"0": [asdict(burst)]}, due_s=SECONDS, receive=[1],
+        residual_s=0.2, give_up_s=SECONDS, captures=[],
     )  # fmt: skip
-    seconds = raw["looks"][-1][2] if raw["ended"] else SECONDS
-    attempts = raw["ports"]["0"]["opackets"] + raw["queue_drop"] + raw["global"]["queue_full"]
-    return 1e9 * seconds / attempts
+    stats = parse_answer(TrialStats, answer)
+    if stats.dropped_frames is None:
+        raise TesterError("; ".join(stats.events), code="tester-fault")
+    seconds = stats.counter_readings[-1].after_s if stats.ended else SECONDS
+    return 1e9 * seconds / (stats.ports[0].sent + stats.dropped_frames + stats.queue_full_count)
 
 
 def main() -> None:
     """Measure and print the times."""
     if not os.environ.get("TREX_DIR"):
         sys.exit("set TREX_DIR to the directory with t-rex-64")
-    run = resolve(plugin="mape-br")
+    # in the lab's namespace, without ports of this machine
     options = TrexOptions(
-        interfaces=MEMIF, start="always", counting="ports", sample=0, extra_arguments=("--no-ofed-check",),
-    )  # fmt: skip
-    bed = Bed(make_setup(run).technology.links, None)
-    lab = bed.open()  # a separate namespace, without ports of this machine
-    lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
-    tester = TrexTester(options, make_setup(run).technology.links)
-    tester.attachment.namespace = lambda: lab.tester.pid  # type: ignore[method-assign]
+        lab=True, interfaces=MEMIF, counting="ports", sample=0, extra_arguments=("--no-ofed-check",)
+    )
+    tester = TrexTester(options, make_setup(resolve(plugin="mape-br")).technology.links)
     try:
         tester.open()
         times = measure_alternately(
             {
-                name: lambda s=s: measure_frame_time(tester, s)
-                for name, s in compile_profiles().items()
+                name: partial(measure_frame_time, tester.attachment, stream_set)
+                for name, stream_set in compile_profiles().items()
             },
             3,
         )
     finally:
         tester.close()
-        bed.close()
     print_times("generation on one data path core, memif", times, "ns per frame")
 
 
