@@ -90,7 +90,7 @@ docs: $(VENV)/.developed
 man: $(VENV)/.developed
 	$(BIN)/python -m v6t.tools.man_pages build/man
 
-# Every lab device with every technology, and the results page; one to two hours on an idle machine. An
+# Every lab device with every technology, and the results page; two to three hours on an idle machine. An
 # interrupted call continues; a finished one starts again, or repeats only its failures with RESUME=1.
 # Programs come from PATH or from variables such as V6T_VPP. MACHINES=1 adds the virtual machines: Jool,
 # nat46, ip6_tunnel, and the OpenBSD of V6T_OPENBSD_VM and V6T_OPENBSD_KEY (tests/openbsd/vm.py).

@@ -730,3 +730,4 @@ def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
     known = {(t, d) for d in set(list_driver_names()) - elsewhere for t in list_technologies(d)}
     assert not known - set(pairs)
     assert all(r.config["tester"]["kind"] == "embedded" for r in runs)
+    assert {r.config["procedure"]["trial_duration_s"] for r in runs} == {3}
