@@ -180,7 +180,7 @@ def explain_marks(records: Iterable[Record]) -> list[str]:
 
 @cache
 def read_terms() -> Mapping[str, Mapping[str, str]]:
-    """Read the meanings of terms by group: ``tables``, and ``common`` without those in legends."""
+    """Read the meanings of terms by group: ``tables``, ``common`` (not in legends) and ``titles``."""
     text = files("v6t.analysis").joinpath("data/terms.json").read_text(encoding="utf-8")
     meanings: dict[str, dict[str, str]] = json.loads(text)
     return meanings

@@ -38,6 +38,7 @@ from v6t.procedures.back_to_back import (
 class BurstRecord(RangedSeries, AnnotatedSeries, Record):
     """Longest burst without loss (RFC 9004)."""
 
+    heading = "Back-to-back frames"
     unit_name = "frames"
 
     unit: Literal["frames"] = Field(description="unit of bursts")
@@ -63,7 +64,7 @@ class BurstRecord(RangedSeries, AnnotatedSeries, Record):
 
     def describe(self) -> str:
         slower = " at the tester's maximum rate" * (self.burst_rate_reason == "tester")
-        return f"Back-to-back frames{slower}"
+        return f"{self.heading}{slower}"
 
     @property
     def repetition_values(self) -> Sequence[float | None]:

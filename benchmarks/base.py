@@ -90,6 +90,11 @@ class Benchmark(Presentation[R], Generic[R, S]):
         Mapping[str, Mapping[str, str]]
     ] = {}  # by name of a further CSV file
 
+    @property
+    def heading(self) -> str:
+        """Title of its records, without deviations from the RFC."""
+        return self.record.heading
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         defined = vars(cls)

@@ -35,7 +35,7 @@ from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.benchmarks.settings import AdaptiveSettings, RepetitionCount, TrialLength
-from v6t.benchmarks.throughput import FrameTimeoutBenchmark
+from v6t.benchmarks.throughput import WITH_TIMEOUT, FrameTimeoutBenchmark
 from v6t.procedures.frame_loss import (
     MAX_RATE_STEP,
     FrameLossResult,
@@ -91,6 +91,7 @@ class LossAtRate(RecordModel):
 class FrameLossRecord(Record):
     """Frame loss at all offered rates."""
 
+    heading = "Frame loss rate"
     maximum: Number = Field(description="highest offered rate [frames per second per direction]")
     maximum_reason: str = Field("", description="`media`, `tester` or `given`")
     media_maximum: int | Number = Field(description="rate of the medium [fps per direction]")
@@ -102,9 +103,9 @@ class FrameLossRecord(Record):
     rates: list[LossAtRate] = Field(description="each offered rate")
 
     def describe(self) -> str:
-        title = "Frame loss rate"
+        title = self.heading
         if self.frame_timeout_s is not None:
-            title += f" with per-frame timeout {self.frame_timeout_s * 1000:g} ms"
+            title = f"{title}{WITH_TIMEOUT} {self.frame_timeout_s * 1000:g} ms"
         deviations = ["restricted range"] * self.restricted_range
         deviations += [f"adaptive, n={self.repetitions}"] * (self.adaptive is not None)
         return title + (f" ({', '.join(deviations)})" if deviations else "")

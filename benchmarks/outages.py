@@ -89,6 +89,7 @@ class RecoveryRecord(OutageRecord):
 class ResetRecord(OutageRecord):
     """Record of the time without forwarding in a reset (RFC 6201), by lost frames."""
 
+    heading = "Reset"
     hook: str = Field(description="hook that resets the device")
     state_survived: list[bool] | None = Field(None, description="whether connections survived")
     rate: Number = Field(description="offered rate [frames per second per direction]")
@@ -96,7 +97,7 @@ class ResetRecord(OutageRecord):
     at_s: Number | None = Field(None, description="time of the reset [s]")
 
     def describe(self) -> str:
-        return f"Reset ({self.hook}), frame-loss method"
+        return f"{self.heading} ({self.hook}), frame-loss method"
 
     @property
     def offered_rates(self) -> Sequence[float]:

@@ -77,6 +77,7 @@ class ShapeEstimate(RecordModel):
 class CriticalLoadRecord(Record):
     """Record of the load at which a given share of the frames is lost on average."""
 
+    heading = "Critical load"
     unit: Literal["frames per second"] = Field(default=FPS, description="unit of rates")
     target_percent: Number = Field(description="loss ratio at the critical load [%]")
     estimate: Number | None
@@ -96,7 +97,7 @@ class CriticalLoadRecord(Record):
 
     def describe(self) -> str:
         loss = f"{self.target_percent:g} % loss"
-        return f"Critical load at {loss} (PLRsearch, no RFC 8219 throughput)"
+        return f"{self.heading} at {loss} (PLRsearch, no RFC 8219 throughput)"
 
     @property
     def has_loss(self) -> bool:

@@ -48,6 +48,7 @@ _TRIAL_FIELDS = (
 class ThroughputRecord(RateRecord):
     """Record of the highest rate without loss; rates are per direction in all modes."""
 
+    heading = "Throughput"
     unit: Literal["frames per second"] = Field(description="unit of rates")
     convention: Literal["per_direction"] = Field(description="all rates are per direction")
     search: str = Field("binary", description="`binary` or `mlrsearch`")
@@ -73,9 +74,9 @@ class ThroughputRecord(RateRecord):
     decisive_trials: list[str] = Field(description="keys of the highest passed trials")
 
     def describe(self) -> str:
-        title = "Throughput"
+        title = self.heading
         if self.frame_timeout_s is not None:
-            title += f" with per-frame timeout {self.frame_timeout_s * 1000:g} ms"
+            title = f"{title}{WITH_TIMEOUT} {self.frame_timeout_s * 1000:g} ms"
         if self.search == "mlrsearch":
             title += " (MLRsearch, RFC 2544 goal)"
         if self.adaptive is not None:
@@ -157,6 +158,9 @@ def _find_worst_loss(
     return max((v.loss[direction] for v in verdicts if direction in v.loss), default=None)
 
 
+WITH_TIMEOUT = " with per-frame timeout"
+
+
 class FrameTimeoutSettings(StrictModel):
     """Settings of the deadline of every frame."""
 
@@ -173,6 +177,10 @@ class FrameTimeoutBenchmark(Benchmark[Any, Any]):
         "frame_timeout": FrameTimeoutSettings
     }
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
+
+    @property
+    def heading(self) -> str:
+        return f"{super().heading}{WITH_TIMEOUT}"
 
     def get_timeout_s(self, context: RunContext) -> float:
         """Return the deadline [s]."""

@@ -171,11 +171,12 @@ def _check_conformance(name: str | None) -> CommandResult:
 @all_option
 @json_option
 def explain_command(setting: tuple[str, ...], plugin: str | None, show_all: bool) -> CommandResult:
-    """Explain settings of the run and testbed files, benchmarks, terms and error codes.
+    """Explain settings of the run and testbed files, benchmarks, technologies, terms and error codes.
 
     NAME is a setting, or the start or end of its name (`tester.options`, `tags`); a benchmark
-    (`pdv`); a term of the tables (`P99`, `limited by the tester`); an error code; or a column or
-    field of a run's files (`loss_percent`). Without NAME, all names are listed. With --plugin, the
+    (`pdv`); a technology, device driver or tester (`mape-br`); a term or title of the tables
+    (`P99`, `Frame loss rate`); an error code; or a column or field of a run's files
+    (`loss_percent`). Without NAME, all names are listed. With --plugin, the
     technology's parameters are included.
     """
     from v6t.core.config.explain import list_all_settings, list_names, look_up

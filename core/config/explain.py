@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields
 from v6t.base.text import convert_docstring, did_you_mean
+from v6t.core.config.plugins import TECHNOLOGIES, load_technology_type, resolve_alias
 from v6t.core.config.yaml_file import format_yaml
 from v6t.trials.codec import list_attributes
 from v6t.trials.result import TrialResult
@@ -50,12 +51,17 @@ MAX_SHOWN_SETTINGS = 5  # in the explanation of a benchmark
 MAX_SHOWN_TERMS = 5  # column terms in the explanation of a benchmark
 # Column terms that the explanation of a benchmark omits.
 PLAIN_TERMS = {"octets", "direction", "fps", "cps", "median", "min", "max", "sum", "rate", "start"}
+BENCHMARK_KIND = "benchmark"
+DRIVER_KIND = "device driver"
+ERROR_KIND = "error code"
 TERM_KIND = "word of tables and figures"
-TITLE_KIND = "title of a table"
-# Unit or prefix of a column heading, which is removed to look the heading up.
+TECHNOLOGY_KIND = "technology"
+TESTER_KIND = "tester"
+TITLE_KIND = "title of tables and reports"
+# Unit or prefix of a column heading or title, which is removed to look it up.
 _COLUMN_UNIT = re.compile(
     r",? +(?:fps|cps|ms|us|s|%|octets|frames|connections|entries|(?:connections|queries)/s)"
-    r"(?: per direction)?$|^IPv6/IPv4 |^frame "
+    r"(?: per direction)?$|^IPv6/IPv4 |^frame |^sampled "
 )
 
 
@@ -156,30 +162,30 @@ def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
 def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
     """Find the entries whose name starts or ends with ``name``.
 
-    If no setting, benchmark or term does, search data fields, parameters of all technologies, the
-    name without its unit, table titles and terms within the name, in this order.
+    If none does, search data fields, parameters of all technologies, the technology with this
+    alias, the name without its unit, the titles that it begins with, and terms within it, in this
+    order.
     """
     known = [*list_all_settings(plugin), *_iter_benchmark_entries(), *_iter_term_entries()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
+    known += _iter_extension_entries()
     matches = _filter_entries(known, wanted) or _filter_entries(_list_data_fields(), wanted)
     matches = matches or _filter_entries(_list_parameters(), wanted)
+    matches = matches or _filter_entries(known, [resolve_alias(name)])
     if not matches:
         bare = _COLUMN_UNIT.sub("", name)
         if bare and bare != name:
             with contextlib.suppress(UsageError):  # the unit may be the only known word
                 return look_up(bare, plugin)
         words = f" {name.lower()} "
-        matches = [
-            row for row in known if row.kind == TITLE_KIND and f" {row.name.lower()}" in words
-        ]
-        matches = matches or [
+        matches = _find_titles(known, name) or [
             row for row in known if row.kind == TERM_KIND and f" {row.name.lower()} " in words
         ]
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, row.parts[-1])))
         raise UsageError(
-            f"unknown setting, benchmark, term, error code or data field '{name}'",
+            f"unknown setting, benchmark, technology, term, error code or data field '{name}'",
             did_you_mean(name, names) or "`v6t explain` lists all",
             code="unknown-name",
         )
@@ -187,10 +193,21 @@ def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
     return exact[:1] + inner if exact and inner else exact or matches
 
 
+def _find_titles(rows: Iterable[ReferenceEntry], title: str) -> list[ReferenceEntry]:
+    """Return the entry with the longest name that a title begins with, if any."""
+    words = title.lower()
+    matches = [
+        row
+        for row in rows
+        if row.kind in {TITLE_KIND, BENCHMARK_KIND, TECHNOLOGY_KIND}
+        and words.startswith(row.name.lower())
+        and not re.match(r"[\w-]", words[len(row.name) :])
+    ]
+    return sorted(matches, key=lambda row: len(row.name))[-1:]
+
+
 def _list_parameters() -> Iterator[ReferenceEntry]:
     """Yield each distinct parameter with the names of the technologies that have it."""
-    from v6t.core.config.plugins import TECHNOLOGIES
-
     users: dict[ReferenceEntry, list[str]] = {}
     for row in TECHNOLOGIES.list_rows():
         for setting in list_settings(row.kind.params_model, "params.") if row.kind else ():
@@ -212,11 +229,15 @@ def _filter_entries(rows: Iterable[ReferenceEntry], wanted: list[str]) -> list[R
 def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     """List the names that can be looked up, by kind."""
     words = list(_iter_term_entries())
+    extensions = list(_iter_extension_entries())
     return {
+        "technologies": [row.name for row in extensions if row.kind == TECHNOLOGY_KIND],
+        "device drivers": [row.name for row in extensions if row.kind == DRIVER_KIND],
+        "testers": [row.name for row in extensions if row.kind == TESTER_KIND],
         "benchmarks": [row.name for row in _iter_benchmark_entries() if row.kind != TITLE_KIND],
         "words of tables and figures": [row.name for row in words if row.kind == TERM_KIND],
         "settings": list(dict.fromkeys(row.name for row in list_all_settings(plugin))),
-        "error codes": [row.name for row in words if row.kind != TERM_KIND],
+        "error codes": [row.name for row in words if row.kind == ERROR_KIND],
     }
 
 
@@ -226,11 +247,33 @@ def _iter_benchmark_entries() -> Iterator[ReferenceEntry]:
 
     for benchmark in registry.load_installed():
         yield ReferenceEntry(
-            benchmark.name, "benchmark", "", "\n".join(_describe_benchmark(benchmark))
+            benchmark.name, BENCHMARK_KIND, "", "\n".join(_describe_benchmark(benchmark))
         )
-        title = benchmark.record.heading.split(" (")[0].split(",")[0]
+        title = benchmark.heading.split(" (")[0].split(",")[0]
         if title and title.lower() != benchmark.name:
             yield ReferenceEntry(title, TITLE_KIND, "", f"{benchmark.name}: {benchmark.summary}")
+
+
+def _iter_extension_entries() -> Iterator[ReferenceEntry]:
+    """Yield an entry for each technology, its title, each device driver and each tester."""
+    from v6t.drivers.duts.registry import DRIVERS
+    from v6t.drivers.testers import TESTERS
+
+    for row in TECHNOLOGIES.list_rows():
+        if row.kind is not None:
+            text = f"{row.kind.title} [{', '.join(row.kind.rfcs)}]"
+            parameters = f"Parameters: v6t plugins {row.name}"
+            yield ReferenceEntry(row.name, TECHNOLOGY_KIND, "", f"{text}\n{parameters}")
+            title = row.kind.title.partition(":")[0]
+            if title.lower() != row.name:
+                yield ReferenceEntry(title, TITLE_KIND, "", f"{row.name}: {text}")
+    for row in DRIVERS.list_rows():
+        if row.kind is not None:
+            text = f"{row.kind.title}\nCapabilities: v6t plugins --drivers {row.name}"
+            yield ReferenceEntry(row.name, DRIVER_KIND, "", text)
+    for row in TESTERS.list_rows():
+        if row.kind is not None:
+            yield ReferenceEntry(row.name, TESTER_KIND, "", row.kind.title)
 
 
 def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
@@ -261,15 +304,16 @@ def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
 
 
 def _iter_term_entries() -> Iterator[ReferenceEntry]:
-    """Yield an entry for each term of a table and each error code."""
+    """Yield an entry for each term and title of tables, and each error code."""
     from v6t.analysis.sheet import read_terms
     from v6t.base.error_codes import ERROR_CODES
 
     meanings = read_terms()
-    for term, meaning in {**meanings["tables"], **meanings["common"]}.items():
-        yield ReferenceEntry(term, TERM_KIND, "", f"{meaning[0].upper()}{meaning[1:]}.")
+    for group, kind in (("tables", TERM_KIND), ("common", TERM_KIND), ("titles", TITLE_KIND)):
+        for term, meaning in meanings[group].items():
+            yield ReferenceEntry(term, kind, "", f"{meaning[0].upper()}{meaning[1:]}.")
     for code, meaning in ERROR_CODES.items():
-        yield ReferenceEntry(code, "error code", "", meaning)
+        yield ReferenceEntry(code, ERROR_KIND, "", meaning)
 
 
 def _list_data_fields() -> Iterator[ReferenceEntry]:
@@ -281,7 +325,6 @@ def _list_data_fields() -> Iterator[ReferenceEntry]:
 
 def list_all_settings(plugin: str | None = None) -> Iterator[ReferenceEntry]:
     """Yield the settings of run file, testbed file, testers and drivers, and a plugin's parameters."""
-    from v6t.core.config.plugins import load_technology_type
     from v6t.core.config.settings import Testbed, make_procedure_model
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
     from v6t.drivers.duts.registry import DRIVERS

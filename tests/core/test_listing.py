@@ -160,4 +160,6 @@ def test_rate_to_fail_below_has_a_unit_that_exists():
 def test_explain_without_a_name_lists_the_names():
     groups = json.loads(v6t("explain", "--json").out)
     assert "pdv" in groups["benchmarks"] and "P99" in groups["words of tables and figures"]
+    assert "mape-br" in groups["technologies"] and "vpp" in groups["device drivers"]
+    assert "trex" in groups["testers"]
     assert "procedure.repetitions" in groups["settings"] and "wrong-form" in groups["error codes"]
