@@ -31,6 +31,11 @@ SHUTDOWN_S = 40.0  # Deadline for a server to end and release its ports
 MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver records in a trial with several cores. It wrote
 200,000 a second to a file without loss."""
+_HINTS = {
+    "taken": "wait for its owner, or take it with force: true",
+    "server": "check that t-rex-64 still runs on its host and start it again",
+}
+"""Hints by kind of the worker's error."""
 _server_numbers = itertools.count()  # Part of the prefix of DPDK's files
 Engine = Literal["STL", "ASTF"]
 """TRex's engine for streams, and the one for connections: a server has one of them."""
@@ -103,9 +108,9 @@ class Attachment:
         try:
             return self.worker.ask(op, **arguments)
         except WorkerError as exc:
-            if exc.kind != "taken":
+            if exc.kind not in _HINTS:
                 raise
-            hint = "wait for its owner, or take it with force: true"
+            hint = _HINTS[exc.kind]
             raise WorkerError(exc.message, exc.kind, hint, code=exc.code) from exc
 
     def close(self) -> None:
@@ -238,7 +243,7 @@ class Attachment:
         if failure is not None and (options.start == "never" or options.is_elsewhere):
             other = "set start: auto"
             if options.is_elsewhere:
-                other = "say ssh: user@host, so that v6t does"
+                other = "set ssh: user@host to have v6t start it"
             raise EnvironmentLacking(
                 f"no TRex server answers at {options.server}:{options.rpc_port}: {failure.message}",
                 f"start one there with `./t-rex-64 -i --software --hdrh -c 1`, or {other}",
@@ -350,7 +355,7 @@ class Attachment:
         if reason:
             raise TesterError(
                 f"the running TRex server cannot give this measurement: {reason}",
-                "restart it with `-c 1 --software --hdrh`, or say restart: true",
+                "restart it with `-c 1 --software --hdrh`, or set restart: true",
                 code="unsupported-by-tester",
             )
         by_trailer = self._options.counts_by_trailer

@@ -250,7 +250,7 @@ class Recordings:
             if not path.exists():
                 raise EnvironmentLacking(
                     f"the recording of {name} is not here: {path}",
-                    "TRex writes it on the server's host: say ssh: user@host in the testbed",
+                    "TRex writes it on the server's host: set ssh: user@host in the testbed",
                     code="file-unreadable",
                 )
             self.stale[name] = 0

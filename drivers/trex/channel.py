@@ -86,6 +86,9 @@ class ClientWorker:
         program: Sequence[str] = [python, "-u", "-c", _BOOT]
         if remote is not None:
             program = remote.make_command(program)
+        self._hint = ""
+        if remote is not None:
+            self._hint = f"check the SSH server on {remote.host} and tester.options.ssh"
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         try:
             self._process = subprocess.Popen(
@@ -195,7 +198,7 @@ class ClientWorker:
             self._stderr.seek(0)
             lines = self._stderr.read().decode(errors="replace").strip().splitlines()
             words = lines[-1] if lines else f"status {status}"
-        return TesterError(f"the TRex worker died: {words}", code="worker-failed")
+        return TesterError(f"the TRex worker died: {words}", self._hint, code="worker-failed")
 
 
 def _pack_modules(paths: Sequence[str]) -> bytes:

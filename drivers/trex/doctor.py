@@ -91,7 +91,7 @@ def _find_start_fix(options: TrexOptions) -> str:
     if options.start == "never":
         return "start one with `./t-rex-64 -i --software --hdrh -c 1`, or set start: auto"
     if options.is_elsewhere:
-        return "start one there, or say ssh: user@host"
+        return "start one there, or set ssh: user@host"
     if options.all_interfaces is None:
         return "name its interfaces (tester.options.interfaces)"
     return ""

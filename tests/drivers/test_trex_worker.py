@@ -471,6 +471,28 @@ def test_lost_server_is_an_error(opened, listener):
         opened.measure(TRIAL)
 
 
+def test_refused_connection_names_the_server_and_a_remedy(installation, listener):
+    listener.close()
+    tester = make_tester(installation)
+    with closing(tester), expect_error("tester-fault", kind=WorkerError) as caught:
+        tester.open()
+    assert "start it again" in caught.value.hint
+    assert f"127.0.0.1:{os.environ['FAKE_PORT']}" in caught.value.message
+
+
+def test_worker_without_ssh_server_names_the_host_to_check():
+    refusal = "ssh: connect to host trex1 port 22: Connection refused"
+    remote = SimpleNamespace(
+        host="trex1",
+        make_command=lambda program: [sys.executable, "-c", f"raise SystemExit({refusal!r})"],
+    )
+    with expect_error("worker-failed") as caught:
+        ClientWorker("python3", remote=remote).ask("import_client", trex_dir="/opt/trex")
+    assert refusal in caught.value.message
+    assert "trex1" in caught.value.hint
+    assert "tester.options.ssh" in caught.value.hint
+
+
 @pytest.fixture
 def restarted(tmp_path, monkeypatch, listener):
     """Provide a server with two cores that closes its port some time after it is stopped."""

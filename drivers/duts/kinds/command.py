@@ -122,7 +122,7 @@ class FlushOptions(StrictModel):
     @model_validator(mode="after")
     def _require_check(self) -> FlushOptions:
         if (self.check is None) != self.reboots:
-            raise InvalidValue("give a check, or say reboots: true", code="missing-setting")
+            raise InvalidValue("give a check, or set reboots: true", code="missing-setting")
         return self
 
 

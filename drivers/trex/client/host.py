@@ -101,7 +101,13 @@ def _set_niceness(process: str, task: str, niceness: int) -> None:
 
 def is_local(server: tuple[str, int]) -> bool:
     """Whether a server, given by host and port, runs on this host."""
-    with contextlib.closing(socket.create_connection(server, timeout=2)) as connection:
+    try:
+        connection = socket.create_connection(server, timeout=2)
+    except OSError as exc:
+        place, reason = ":".join(map(str, server)), exc.strerror or exc
+        text = f"no connection to the TRex server at {place}: {reason}"
+        raise RequestError("server", text) from exc
+    with contextlib.closing(connection):
         return bool(connection.getsockname()[0] == connection.getpeername()[0])
 
 
