@@ -32,8 +32,9 @@ def make_plan_result(setup: RunSetup, detailed: bool) -> CommandResult:
     """Return the plan of a run as a command result."""
     run, run_plan = setup.settings, plan(setup)
     describe = _describe_details if detailed else _describe_briefly
+    device = "a device that you configure" if setup.has_user_device else run.dut.driver
     lines = chain(
-        [f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset"],
+        [f"{run.plugin} on {device}, {run.tester.kind} tester, {run.preset} preset"],
         describe(setup, run_plan),
         ["Nothing was changed."],
     )

@@ -51,6 +51,11 @@ class RunSetup:
         return self.driver.configures_device and not self.tester.simulates
 
     @property
+    def has_user_device(self) -> bool:
+        """Whether there is a device that the user configures."""
+        return not self.can_measure_tester and not self.driver.configures_device
+
+    @property
     def can_measure_tester(self) -> bool:
         """Whether the run can measure the tester alone, by a loopback or without a device."""
         return self.tester.can_loop_back or self.driver.is_cable

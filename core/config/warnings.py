@@ -124,11 +124,7 @@ def _list_link_warnings(setup: RunSetup) -> Iterator[str]:
 
 def _list_device_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about a device that no driver configures or that SSH cannot reach."""
-    if (
-        not setup.tester.can_loop_back
-        and not setup.driver.configures_device
-        and not setup.driver.is_cable
-    ):
+    if setup.has_user_device:
         yield (
             "no driver configures the device (dut.driver): before the run, configure it as "
             "`--dry-run` prints"

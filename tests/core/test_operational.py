@@ -82,6 +82,15 @@ def test_initial_setup_4_warns_of_unusual_settings():
 
 
 @pytest.mark.parametrize(
+    ("driver", "name"), [((), "a device that you configure"), (("--dut", "vpp"), "vpp")]
+)
+def test_plan_names_a_device_without_driver(here, driver, name):
+    (here / "bed.yaml").write_text("tester: {kind: trex, options: {interfaces: [a, b]}}")
+    planned = v6t("run", "mape-br", "--testbed", "bed.yaml", *driver, "--dry-run")
+    assert planned.out.startswith(f"mape-br on {name}, trex tester")
+
+
+@pytest.mark.parametrize(
     ("bed", "words"),
     [
         ("links: {left: {dut_mac: '03:00:00:00:00:01'}}", "is a group address"),
