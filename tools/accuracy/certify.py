@@ -56,7 +56,7 @@ _SECTIONS: Mapping[str, type[Any]] = {
     "paced": Paced,
     "capacity": Capacity,
 }
-Say = Callable[[str], None]
+ProgressReporter = Callable[[str], None]
 
 
 def identity(setup: RunSetup) -> str:
@@ -82,13 +82,13 @@ class Unchanged(OracleDecorator):
         return Expected(frames, lengths, np.zeros(count, dtype=np.uint8))
 
 
-def certify(setup: RunSetup, out: Path, say: Say) -> Certificate:
+def certify(setup: RunSetup, out: Path, report_progress: ProgressReporter) -> Certificate:
     """Run the checks that are not on disk yet and write the certificate.
 
     Args:
-        setup: whose tester.
+        setup: setup of a run with the tester.
         out: directory for the certificate.
-        say: told what begins.
+        report_progress: called with a line of text when a check begins.
 
     Raises:
         UsageError: the directory cannot be used.
@@ -106,11 +106,11 @@ def certify(setup: RunSetup, out: Path, say: Say) -> Certificate:
         for number, check in enumerate(todo, 1):
             if check.name in steps.rows:
                 continue
-            say(f"{number}/{len(todo)} {check.name}")
+            report_progress(f"{number}/{len(todo)} {check.name}")
             section, row = bench.run(check)
             steps.add(check.name, section, row.to_json(), bench.described)
     except KeyboardInterrupt:
-        say(
+        report_progress(
             f"{len(steps.rows)} of {len(todo)} checks are kept: the same command goes on from there"
         )
         raise

@@ -249,7 +249,7 @@ class CliTransport:
                     if answer is None
                     else f"the device repeats its question {context}: {shorten_output(last)}"
                 )
-                hint = "if that is a prompt, or a question, say so with dut.options.cli.prompt or .answers"
+                hint = "describe a prompt in dut.options.cli.prompt, a question in dut.options.cli.answers"
                 raise DeadlinePassed(f"{self.name}: {problem}", hint, code="console-prompt")
             _LOG.debug("%s: a question or page was answered: %s", self.name, shorten_output(last))
             self._send(answer)
