@@ -30,10 +30,11 @@ from v6t.tests.core.support import parse_done, read_schema, replace_config, tree
 from v6t.tests.drivers.matrix import NAMED
 from v6t.tests.expect import expect_refusal
 from v6t.tools.publish.__main__ import main
-from v6t.tools.publish.meaning import _machine
-from v6t.tools.publish.overview import ALONE, LATE, _benchmark
-from v6t.tools.publish.public import options
-from v6t.tools.publish.publish import _again
+from v6t.tools.publish.introduction import describe_test_bed
+from v6t.tools.publish.overview import LOOPBACK_NOTE, UNDEFINED_NOTE, present_benchmark
+from v6t.tools.publish.page import explain_repetition
+from v6t.tools.publish.redaction import list_public_options
+from v6t.tools.publish.result_rows import build_rows
 
 
 def run_publish(directory, place):
@@ -296,8 +297,8 @@ def test_of_every_option_it_is_decided_whether_it_is_published():
     kinds = [*(load_driver_type(n).options_model for n in list_driver_names()), TrexOptions]
     found = {name for kind in kinds for name in models_of(kind)}
     assert len(found) > 50
-    assert found - options() - WITHHELD == set()
-    assert options() & WITHHELD == {"lab"}  # TRex's own; of ssh nothing is kept
+    assert found - list_public_options() - WITHHELD == set()
+    assert list_public_options() & WITHHELD == {"lab"}  # TRex's own; of ssh nothing is kept
 
 
 def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, tmp_path):
@@ -511,19 +512,19 @@ def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
 
 def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
     own = load_campaign(made)
-    assert _again(own, "results") == ""
+    assert explain_repetition(own, "results") == ""
     named_so = dataclasses.replace(own, name="zoo")
-    assert _again(named_so, "results") == ""
+    assert explain_repetition(named_so, "results") == ""
     zoo = plan_campaign(list_packaged_campaigns()["zoo"], experiments=("siit",))
-    text = _again(zoo, "my results")
+    text = explain_repetition(zoo, "my results")
     assert "v6t campaign zoo -o again\n" in text
     assert "v6t compare 'my results' again" in text
     assert "make results MACHINES=1" in text
     assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
     simulated = plan_campaign(list_packaged_campaigns()["zoo"], experiments=("siit",), tester="sim")
-    assert "make results" not in _again(simulated, "page")
+    assert "make results" not in explain_repetition(simulated, "page")
     siit = plan_campaign(list_packaged_campaigns()["siit"], tester="sim")
-    assert "--tester sim -o again" in _again(siit, "page")
+    assert "--tester sim -o again" in explain_repetition(siit, "page")
 
 
 def records_with(changes, benchmark="tcp-capacity"):
@@ -572,7 +573,7 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
         "undefined": "undefined",
     }
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
-    assert table.notes == (LATE, "not measured: it rains")
+    assert table.notes == (UNDEFINED_NOTE, "not measured: it rains")
 
     none = {"figures": (headline("throughput", 0.0, 0.0, 30.0),), "unit": FPS, "resolution_fps": 20}
     (table,) = tables_of({"slow": records_with(none, "throughput")}, "throughput")
@@ -630,7 +631,7 @@ def test_delays_have_their_spread_and_stand_beside_the_testers_own():
         "faltered": ("7", "7", "undefined"),
         "once": ("7", "7", "-"),
     }
-    assert table.notes == (LATE, ALONE)
+    assert table.notes == (UNDEFINED_NOTE, LOOPBACK_NOTE)
 
 
 def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
@@ -684,7 +685,7 @@ def blocks_of(records, benchmark):
         )
         for n, (name, record) in enumerate(records.items())
     ]  # fmt: skip
-    return list(_benchmark(benchmark, runs, Known(), {}, "x"))
+    return list(present_benchmark(benchmark, list(build_rows(benchmark, runs, Known(), {})), "x"))
 
 
 def test_shares_of_what_faltered_and_of_what_the_tester_limited_are_told(made, page):
@@ -714,7 +715,7 @@ def test_a_device_with_another_kernel_is_told_from_those_of_the_testers_machine(
         "parts": {"ce": {"kind": "nat46", "system": machine}, "pe": {"system": "Linux 6.18.44"}}
     }
     runs = [run("jool", machine), run("tayga", "Linux 6.18.44"), run("chain", "", **parts)]
-    said = [b.text for b in _machine(runs)]
+    said = [b.text for b in describe_test_bed(runs)]
     assert len(said) == 2
     assert f"{machine}" in said[1]
 

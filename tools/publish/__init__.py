@@ -1,1 +1,1 @@
-"""Write the page of a campaign that is published with the documentation."""
+"""Publish the results of a campaign as a page of the documentation."""

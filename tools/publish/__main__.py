@@ -1,7 +1,7 @@
-"""Publish a campaign: ``python -m v6t.tools.publish CAMPAIGN PLACE``.
+"""Publish a campaign: ``python -m v6t.tools.publish CAMPAIGN PAGE``.
 
-Writes Markdown with figures, CSV, and the files that ``v6t compare`` and ``v6t trend`` read. The page says
-what the machine is, not where it is.
+Writes Markdown with figures, CSV, and the files that ``v6t compare`` and ``v6t trend`` read. Host names,
+addresses of devices and paths are removed.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from v6t.base.errors import V6tError
 from v6t.core.runs.rundir import resolve_run_path
-from v6t.tools.publish.publish import publish
+from v6t.tools.publish.page import publish_campaign
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page and print the paths of its files; return the exit status."""
+    """Publish the campaign, print the paths of the written files and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m v6t.tools.publish")
     parser.add_argument("campaign", type=Path, help="directory of a campaign")
-    parser.add_argument("place", type=Path, help="directory of the page")
-    given = parser.parse_args(arguments)
+    parser.add_argument("page", type=Path, help="directory of the page")
+    options = parser.parse_args(arguments)
     try:
-        paths = publish(resolve_run_path(given.campaign), given.place)
+        paths = publish_campaign(resolve_run_path(options.campaign), options.page)
     except V6tError as exc:
         print(f"v6t: {exc.message} [{exc.code}]", file=sys.stderr)
         if exc.hint:

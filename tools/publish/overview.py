@@ -1,7 +1,7 @@
-"""The page of a finished campaign: meaning of the numbers, testbed and all results.
+"""The page of a campaign as a document: introduction, test bed, tables and figures of all results.
 
-Its runs are told by what was measured on what, not by their settings; see
-:mod:`v6t.analysis.report.campaign` for the report of whoever made them.
+Rows are named by technology and device. For the report to the user who runs the campaign, see
+:mod:`v6t.analysis.report.campaign`.
 """
 
 from __future__ import annotations
@@ -31,33 +31,43 @@ from v6t.analysis.sheet import (
     mark_limited,
     pluralize,
 )
-from v6t.tools.publish.device_counts import device_sheet
-from v6t.tools.publish.differing import MEANING as DIFFERS
-from v6t.tools.publish.differing import TITLE as NOT_ALIKE
-from v6t.tools.publish.differing import Differing, differing, differing_sheet
-from v6t.tools.publish.doubts import LOST, LOST_MEANING, QUEUED, QUEUED_MEANING
-from v6t.tools.publish.meaning import meaning
-from v6t.tools.publish.point_lines import Line, device, driver, lines, names_of, technology
+from v6t.tools.publish.device_counts import make_device_table
+from v6t.tools.publish.introduction import write_introduction
+from v6t.tools.publish.rate_checks import LOSS_MARK, LOSS_NOTE, QUEUE_MARK, QUEUE_NOTE
+from v6t.tools.publish.result_rows import (
+    ResultRow,
+    build_rows,
+    format_device,
+    format_technology,
+    get_driver_name,
+    name_runs,
+)
+from v6t.tools.publish.setting_differences import (
+    MARK_NOTE,
+    SECTION_TITLE,
+    find_setting_differences,
+    make_difference_table,
+)
 
-LOWERED = (
+LOWERED_NOTE = (
     "lowered: less than the throughput, because the tester could not measure delays at that rate"
 )
-OWN_RATES = (
+OWN_RATES_NOTE = (
     "each device was measured at its own rate: delays at different rates do not compare devices"
 )
-LIMITED = "* the tester or the medium was the limit: the device may be faster"
-RESOLUTION = "resolution: the largest distance between the rates that passed and failed"
-ALONE = (
+LIMITED_NOTE = "* the tester or the medium was the limit: the device may be faster"
+RESOLUTION_NOTE = "resolution: the largest distance between the rates that passed and failed"
+LOOPBACK_NOTE = (
     "tester alone: the tester's own delay at the same rate without a device, the larger of both directions; "
     "it is part of the other columns and not subtracted"
 )
-_SPREAD = "median (P1-P99)"
-UNLIKE = (
+UNDEFINED_NOTE = "undefined: the percentile falls on a lost frame"
+DIFFERENCES_INTRODUCTION = (
     "Some devices were measured with other parameters than the others of their technology, because they do "
     "not support the usual ones. Their numbers do not compare the devices alone; v6t compare needs --anyway."
 )
-LATE = "undefined: the percentile falls on a lost frame"
-PER_DIRECTION = {"frames per second": "frames per second per direction"}
+AXIS_LABELS = {"frames per second": "frames per second per direction"}
+"""Labels of units whose name alone is ambiguous."""
 
 
 @dataclass(frozen=True)
@@ -69,235 +79,241 @@ class _Spread:
     p99: float
 
 
-def overview(
+def build_overview(
     title: str, notes: Mapping[str, str], runs: Sequence[CampaignRun], presentations: Presentations
 ) -> ReportDocument:
     """Return the page as a document.
 
     Args:
-        title: heading.
-        notes: of its experiments, by name.
-        runs: all of them, those that failed too.
-        presentations: of the benchmarks.
+        title: heading of the page.
+        notes: notes of the campaign by experiment.
+        runs: all runs, including those that failed.
+        presentations: presentations of all benchmarks.
     """
-    made = [r for r in runs if r.data is not None and r.records]
-    when = sorted(str(r.data.manifest.get("created", ""))[:10] for r in made if r.data)
-    days = " to ".join(dict.fromkeys([when[0], when[-1]])) if when else "nothing measured yet"
-    odd = differing(made, lambda run: (technology(run), device(run)))
+    measured = [r for r in runs if r.data is not None and r.records]
+    days = sorted(str(r.data.manifest.get("created", ""))[:10] for r in measured if r.data)
+    dates = " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "nothing measured yet"
+    names = {run.directory: (format_technology(run), format_device(run)) for run in measured}
+    differences = find_setting_differences(measured, names)
+    introduction = list(write_introduction(measured, has_differences=bool(differences)))
     sections = [
-        ReportSection("What these numbers mean", "meaning", list(meaning(made, any(odd.values())))),
-        ReportSection("Machine, versions", "machine", list(_machine(made))),
+        ReportSection("What these numbers mean", "meaning", introduction),
+        ReportSection("Machine, versions", "machine", list(_describe_machine(measured))),
     ]
-    for number, benchmark in enumerate(dict.fromkeys(r.benchmark for m in made for r in m.records)):
-        blocks = list(_benchmark(benchmark, made, presentations, odd, f"overview-{number}"))
-        if blocks:
-            titled = next(r.title for m in made for r in m.records if r.benchmark == benchmark)
-            sections.append(ReportSection(titled, f"benchmark-{number}", blocks))
-    if odd:
-        blocks = [Paragraph(UNLIKE), differing_sheet(odd.values())]
-        sections.append(ReportSection(NOT_ALIKE, "not-alike", blocks))
-    told = device_sheet(made, lambda run: names_of(made)[run.directory])
-    if told is not None:
-        sections.append(ReportSection("Devices' own counters", "device-counters", [told]))
-    sections.append(ReportSection("Not measured", "not-measured", list(_lacking(runs))))
-    said = [f"{name}: {text}" for name, text in notes.items() if text and name]
-    if said:
-        sections.append(ReportSection("Notes", "notes", [BulletList(said)]))
-    sections.append(ReportSection("Files", "files", list(_files())))
-    return ReportDocument(title, days, sections)
+    titles: dict[str, str] = {}
+    for record in (record for run in measured for record in run.records):
+        titles.setdefault(record.benchmark, record.title)
+    for number, (benchmark, heading) in enumerate(titles.items()):
+        rows = list(build_rows(benchmark, measured, presentations, differences))
+        blocks = list(present_benchmark(benchmark, rows, f"overview-{number}"))
+        sections.append(ReportSection(heading, f"benchmark-{number}", blocks))
+    if differences:
+        blocks = [Paragraph(DIFFERENCES_INTRODUCTION), make_difference_table(differences.values())]
+        sections.append(ReportSection(SECTION_TITLE, "not-alike", blocks))
+    device_table = make_device_table(measured, name_runs(measured))
+    if device_table is not None:
+        sections.append(ReportSection("Devices' own counters", "device-counters", [device_table]))
+    sections.append(ReportSection("Not measured", "not-measured", list(_list_incomplete(runs))))
+    note_lines = [f"{name}: {text}" for name, text in notes.items() if text and name]
+    if note_lines:
+        sections.append(ReportSection("Notes", "notes", [BulletList(note_lines)]))
+    files = [
+        LinkList(
+            [
+                ("All figures of the tables, one on each line", "summary.csv"),
+                ("The same for programs", "summary.json"),
+                ("Every trial: frames required, sent, received and compared", "trials.csv"),
+            ]
+        ),
+        Paragraph(
+            "The settings, machine and results of each run are in its directory, which v6t compare and "
+            "v6t trend read."
+        ),
+    ]
+    sections.append(ReportSection("Files", "files", files))
+    return ReportDocument(title, dates, sections)
 
 
-def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
-    rows: dict[str, list[str]] = {}
-    for run in made:
+def _describe_machine(runs: Sequence[CampaignRun]) -> Iterator[Block]:
+    """Yield the facts about the machine and the tester, and the table of devices."""
+    facts: dict[str, list[str]] = {}
+    for run in runs:
         manifest = run.data.manifest if run.data else {}
         machine, tester = manifest.get("machine") or {}, manifest.get("tester") or {}
-        memory = machine.get("memory_kib")
+        memory_kib = machine.get("memory_kib")
+        versions = [(manifest.get("packages") or {}).get("v6t"), manifest.get("source_commit")]
         for name, value in (
             ("processor", machine.get("processor")),
             ("cores", machine.get("cores")),
-            ("memory", memory and f"{memory / (1 << 20):.0f} GiB"),
+            ("memory", memory_kib and f"{memory_kib / (1 << 20):.0f} GiB"),
             ("kernel", machine.get("kernel")),
-            ("v6t", _version(manifest)),
+            ("v6t", ", commit ".join(str(version) for version in versions if version) or None),
             ("Python", manifest.get("python")),
             ("tester", tester.get("engine") or tester.get("kind")),
         ):
-            if value is not None and str(value) not in rows.setdefault(name, []):
-                rows[name].append(str(value))
-    yield FactTable([(name, "; ".join(values)) for name, values in rows.items()])
-    found: dict[str, tuple[list[str], list[str]]] = {}
-    for run in made:
-        for name, *told in _devices(run):
-            for values, value in zip(found.setdefault(name, ([], [])), told, strict=True):
-                if value and value not in values:
-                    values.append(value)
-    devices = [
+            if value is not None and str(value) not in facts.setdefault(name, []):
+                facts[name].append(str(value))
+    yield FactTable([(name, "; ".join(values)) for name, values in facts.items()])
+    devices: dict[str, tuple[list[str], list[str]]] = {}
+    for run in runs:
+        for name, *values in _list_devices(run):
+            for column, value in zip(devices.setdefault(name, ([], [])), values, strict=True):
+                if value and value not in column:
+                    column.append(value)
+    rows = [
         (name, *("; ".join(values) or "-" for values in columns))
-        for name, columns in sorted(found.items())
+        for name, columns in sorted(devices.items())
     ]
-    yield make_text_table("Devices", make_text_columns("device", "version", "system"), devices)
+    yield make_text_table("Devices", make_text_columns("device", "version", "system"), rows)
 
 
-def _version(manifest: Mapping[str, Any]) -> str | None:
-    words = [(manifest.get("packages") or {}).get("v6t"), manifest.get("source_commit")]
-    said = [str(w) for w in words if w]
-    return ", commit ".join(said) or None
-
-
-def _devices(run: CampaignRun) -> Iterator[tuple[str, str, str]]:
-    """Describe drivers, versions and systems of the devices; empty if unknown."""
+def _list_devices(run: CampaignRun) -> Iterator[tuple[str, str, str]]:
+    """Yield (driver, version, system) of the device or of its parts; unknown values are empty."""
     tester = (run.data.manifest.get("tester") or {}) if run.data else {}
-    told = tester.get("device") or {}
-    parts = told.get("parts") or {}
-    devices = list(parts.values() if isinstance(parts, Mapping) else parts) or [
-        {**told, "kind": driver(run)}
-    ]
-    for part in devices:
-        words = (part.get(key) or "" for key in ("version", "system"))
-        version, system = map(str, words)
+    device = tester.get("device") or {}
+    parts = device.get("parts") or {}
+    devices = list(parts.values() if isinstance(parts, Mapping) else parts)
+    for part in devices or [{**device, "kind": get_driver_name(run)}]:
+        version, system = (str(part.get(key) or "") for key in ("version", "system"))
         yield str(part.get("kind", "?")), version, system
 
 
-def _benchmark(
-    benchmark: str,
-    made: Sequence[CampaignRun],
-    presentations: Presentations,
-    odd: Mapping[str, Differing],
-    name: str,
+def present_benchmark(
+    benchmark: str, rows: Sequence[ResultRow], drawing_id: str
 ) -> Iterator[Block]:
-    """Return a figure and a table per unit, with a line for each point of each run."""
-    found = list(lines(benchmark, made, presentations, odd))
-    units = dict.fromkeys(unit for line in found for unit, of_unit in line.found.items() if of_unit)
+    """Yield a table for each unit, preceded by a figure if each row has only one value."""
+    units = dict.fromkeys(unit for row in rows for unit, figures in row.figures.items() if figures)
     for number, unit in enumerate(units or [""]):
-        # lines without a measurement have no unit and appear once
-        mine = [x for x in found if x.found.get(unit) or (not number and not any(x.found.values()))]
-        figures = list(dict.fromkeys(figure for line in mine for figure in line.of(unit)))
-        said = PER_DIRECTION.get(unit, unit)
-        drawn = list(_drawn(mine, unit))
-        if len(figures) == 1 and drawn:
-            caption = _caption(f"{benchmark}, {said}", mine, unit)
-            figure = draw_points(cast("Any", drawn), said, f"{name}-{number}")
+        # rows without a measurement have no unit and appear in the first table
+        in_unit = [
+            row
+            for row in rows
+            if row.get_figures(unit) or (number == 0 and not any(row.figures.values()))
+        ]
+        names = list(dict.fromkeys(name for row in in_unit for name in row.get_figures(unit)))
+        label = AXIS_LABELS.get(unit, unit)
+        title = f"{benchmark}, {label}" if label else benchmark
+        values = list(_list_drawn_values(in_unit, unit))
+        if len(names) == 1 and values:
+            caption = _format_caption(title, in_unit, unit)
+            figure = draw_points(cast("Any", values), label, f"{drawing_id}-{number}")
             yield Drawing(figure, caption, caption)
-        yield _table(f"{benchmark}, {said}" if said else benchmark, unit, mine, figures)
+        yield _make_table(title, unit, in_unit, names)
 
 
-def _caption(title: str, lines: Sequence[Line], unit: str) -> str:
+def _format_caption(title: str, rows: Sequence[ResultRow], unit: str) -> str:
     """Explain a figure, its marks and the values that it omits."""
-    figures = [(line, figure) for line in lines for figure in line.of(unit).values()]
+    figures = [(row, figure) for row in rows for figure in row.get_figures(unit).values()]
     parts = [f"{title}: median, bars from P1 to P99"]
     if any(figure["limited"] for _, figure in figures):
-        parts.append(LIMITED)
-    none = sum(figure["median"] is not None and not x.is_drawn(figure) for x, figure in figures)
-    if none:
+        parts.append(LIMITED_NOTE)
+    omitted = sum(f["median"] is not None and not row.can_draw(f) for row, f in figures)
+    if omitted:
         parts.append(
-            f"not drawn: {pluralize(none, 'device')} of which no rate that was tried passed"
+            f"not drawn: {pluralize(omitted, 'device')} of which no rate that was tried passed"
         )
     return "; ".join(parts) + "."
 
 
-def _differing(lines: Sequence[Line]) -> tuple[bool, bool]:
-    """Return whether frame sizes and directions differ between lines."""
-    return len({line.sizes for line in lines}) > 1, len({line.direction for line in lines}) > 1
-
-
-def _drawn(lines: Sequence[Line], unit: str) -> Iterator[tuple[str, _Spread]]:
-    """Return names and spreads of the lines that have a value."""
-    sizes, directions = _differing(lines)
-    for line in lines:
-        for figure in line.of(unit).values():
-            if not line.is_drawn(figure):
+def _list_drawn_values(rows: Sequence[ResultRow], unit: str) -> Iterator[tuple[str, _Spread]]:
+    """Yield a label and the values for each row that can be drawn."""
+    has_sizes = len({row.sizes for row in rows}) > 1
+    has_directions = len({row.direction for row in rows}) > 1
+    for row in rows:
+        for figure in row.get_figures(unit).values():
+            if not row.can_draw(figure):
                 continue
-            words = [f"{line.technology}: {line.marked_device}"]
-            words += [f"{line.sizes} octets"] * sizes + [line.direction] * directions
-            words += [LOWER_BOUND] * (figure["figure"] == LOWER_BOUND)
-            low, high = (
-                figure["median"] if figure[end] is None else figure[end] for end in ("p1", "p99")
+            label = [f"{row.technology}: {row.marked_device}"]
+            label += [f"{row.sizes} octets"] * has_sizes + [row.direction] * has_directions
+            label += [LOWER_BOUND] * (figure["figure"] == LOWER_BOUND)
+            p1, p99 = (
+                figure["median"] if figure[key] is None else figure[key] for key in ("p1", "p99")
             )
-            yield (
-                mark_limited(", ".join(words), figure["limited"]),
-                _Spread(figure["median"], low, high),
-            )
+            spread = _Spread(figure["median"], p1, p99)
+            yield mark_limited(", ".join(label), figure["limited"]), spread
 
 
-def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str]) -> Table:
-    alone = len(figures) <= 1
-    stepped = alone and any(line.step for line in lines)
-    _, directions = _differing(lines)
-    offered = any(line.offered for line in lines)
-    own = dict.fromkeys(name.rpartition(" ")[0] for line in lines for name in line.own)
-    rows = []
-    for line in lines:
-        cells = [line.technology, line.marked_device, line.sizes, *[line.direction] * directions]
-        cells += [line.offered] * offered
-        for name in figures or [""]:
-            figure = line.of(unit).get(name)
-            show = line.printed if alone else line.spread
-            cells.append(show(figure) if figure else line.lacking)
-            if alone:
-                cells += [line.number(figure[k]) if figure else "-" for k in ("p1", "p99")]
-        cells += [line.tester] * bool(own)
-        cells += [line.show(line.step) if line.step else "-"] * stepped
-        rows.append((*cells, line.told))
-    heads = ["median", "P1", "P99"] if alone else [f"{f or 'median'}\n{_SPREAD}" for f in figures]
-    names = [
-        *make_text_columns("technology", "device", "octets"),
-        *make_text_columns("direction") * directions,
-    ]
-    names += ["offered\nfps per direction"] * offered
-    heads += [f"{' / '.join(own)}\ntester alone"] * bool(own) + ["resolution"] * stepped
-    notes = [*_marks(lines, unit), *[RESOLUTION] * stepped]
-    notes += [LATE] * any(UNDEFINED in cell for row in rows for cell in row)
-    notes += [*[ALONE] * bool(own), *_of_rates(lines)]
-    notes += [f"not measured: {why}" for why in dict.fromkeys(x.why for x in lines) if why]
-    return make_text_table(title, [*names, *heads, "repetitions (trials)"], rows, notes)
+def _make_table(title: str, unit: str, rows: Sequence[ResultRow], names: Sequence[str]) -> Table:
+    """Return the table of one unit.
+
+    A single figure has three columns: median, P1 and P99. Each of several figures has one column.
+    """
+    is_single = len(names) <= 1
+    has_directions = len({row.direction for row in rows}) > 1
+    has_offered = any(row.offered for row in rows)
+    has_resolution = is_single and any(row.resolution for row in rows)
+    loopbacks = dict.fromkeys(
+        name.rpartition(" ")[0] for row in rows for name in row.loopback_values
+    )
+
+    left = ["technology", "device", "octets", *["direction"] * has_directions]
+    right = ["offered\nfps per direction"] * has_offered
+    right += (
+        ["median", "P1", "P99"]
+        if is_single
+        else [f"{name or 'median'}\nmedian (P1-P99)" for name in names]
+    )
+    right += [f"{' / '.join(loopbacks)}\ntester alone"] * bool(loopbacks)
+    right += ["resolution"] * has_resolution
+
+    lines = []
+    for row in rows:
+        cells = [row.technology, row.marked_device, row.sizes, *[row.direction] * has_directions]
+        cells += [row.offered] * has_offered
+        for name in names or [""]:
+            figure = row.get_figures(unit).get(name)
+            if figure is None:
+                cells += [row.placeholder, *["-", "-"] * is_single]
+            elif is_single:
+                cells += [row.format_median(figure)]
+                cells += [row.format_number(figure[key]) for key in ("p1", "p99")]
+            else:
+                cells.append(row.format_spread(figure))
+        cells += [row.loopback] * bool(loopbacks)
+        if has_resolution:
+            cells.append(row.format_value(row.resolution) if row.resolution else "-")
+        lines.append((*cells, row.repetitions))
+
+    notes = [*_explain_marks(rows, unit), *[RESOLUTION_NOTE] * has_resolution]
+    notes += [UNDEFINED_NOTE] * any(UNDEFINED in cell for line in lines for cell in line)
+    notes += [*[LOOPBACK_NOTE] * bool(loopbacks), *_explain_offered_rates(rows)]
+    reasons = dict.fromkeys(row.not_measured for row in rows if row.not_measured)
+    notes += [f"not measured: {reason}" for reason in reasons]
+    columns = [*make_text_columns(*left), *right, "repetitions (trials)"]
+    return make_text_table(title, columns, lines, notes)
 
 
-def _marks(lines: Sequence[Line], unit: str) -> Iterator[str]:
-    """Explain the marks of these lines."""
-    if any(f["limited"] for line in lines for f in line.of(unit).values()):
-        yield LIMITED
-    doubts = {line.doubt for line in lines}
-    if LOST in doubts:
-        yield LOST_MEANING
-    if QUEUED in doubts:
-        yield QUEUED_MEANING
-    if any(line.odd for line in lines):
-        yield DIFFERS
+def _explain_marks(rows: Sequence[ResultRow], unit: str) -> Iterator[str]:
+    """Yield a note for each mark of these rows."""
+    if any(figure["limited"] for row in rows for figure in row.get_figures(unit).values()):
+        yield LIMITED_NOTE
+    marks = {row.mark for row in rows}
+    if LOSS_MARK in marks:
+        yield LOSS_NOTE
+    if QUEUE_MARK in marks:
+        yield QUEUE_NOTE
+    if any(row.differs for row in rows):
+        yield MARK_NOTE
 
 
-def _of_rates(lines: Sequence[Line]) -> Iterator[str]:
-    """Explain the rates at which delays were measured."""
-    sources = dict.fromkeys(line.source for line in lines if line.source)
-    if sources:
-        yield f"offered: {', '.join(sources)}"
-    if any("lowered" in line.offered for line in lines):
-        yield LOWERED
-    if sources and len({line.offered for line in lines}) > 1:
-        yield OWN_RATES
+def _explain_offered_rates(rows: Sequence[ResultRow]) -> Iterator[str]:
+    """Yield notes on the rates at which delays were measured."""
+    origins = dict.fromkeys(row.rate_origin for row in rows if row.rate_origin)
+    if origins:
+        yield f"offered: {', '.join(origins)}"
+    if any("lowered" in row.offered for row in rows):
+        yield LOWERED_NOTE
+    if origins and len({row.offered for row in rows}) > 1:
+        yield OWN_RATES_NOTE
 
 
-def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
-    whole = sum(r.status == "complete" for r in runs)
-    yield Paragraph(f"{whole} of {pluralize(len(runs), 'run')} are complete.")
-    rest = [r for r in runs if r.status != "complete"]
-    if rest:
-        yield BulletList(
-            [
-                ": ".join(filter(None, (technology(r), device(r), r.failure or r.status)))
-                for r in rest
-            ]
+def _list_incomplete(runs: Sequence[CampaignRun]) -> Iterator[Block]:
+    """Yield the number of complete runs, and the others with their failures."""
+    incomplete = [run for run in runs if run.status != "complete"]
+    complete = len(runs) - len(incomplete)
+    yield Paragraph(f"{complete} of {pluralize(len(runs), 'run')} are complete.")
+    if incomplete:
+        parts = (
+            (format_technology(r), format_device(r), r.failure or r.status) for r in incomplete
         )
-
-
-def _files() -> Iterator[Block]:
-    yield LinkList(
-        [
-            ("All figures of the tables, one on each line", "summary.csv"),
-            ("The same for programs", "summary.json"),
-            ("Every trial: frames required, sent, received and compared", "trials.csv"),
-        ]
-    )
-    yield Paragraph(
-        "The settings, machine and results of each run are in its directory, which v6t compare and v6t trend "
-        "read."
-    )
+        yield BulletList([": ".join(filter(None, texts)) for texts in parts])

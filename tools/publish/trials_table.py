@@ -1,11 +1,11 @@
-"""Write every trial of a campaign, with its use in results, to one CSV file."""
+"""All trials of a campaign as one CSV file, which states for each trial whether it counts."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,82 +17,90 @@ from v6t.core.runs.rundir import TRIALS
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import CampaignRun
-    from v6t.tools.publish.public import Words
+    from v6t.tools.publish.redaction import Redactor
 
-COUNTS = "yes"
-"""Outcome of a valid trial that counts in a result; other trials have a reason instead."""
-APART = (
+UNCOUNTED_KEYS = (
     (re.compile(r"(^|-)loopback-"), "no: tester alone"),
     (re.compile(r"(^|-)selftest/"), "no: self-test"),
     (re.compile(r"(^|-)preflight/"), "no: preflight"),
 )
-"""Keys of trials that never count in a device's result."""
-_ANEW = re.compile(r"again\d+-")
+"""Keys of trials that never count in a result of the device."""
+_RESTART = re.compile(r"again\d+-")  # prefix of the keys of a restarted search
 
 
-def trials_table(
-    directory: Path, runs: Sequence[tuple[CampaignRun, CampaignRun]], words: Words
+def format_trials_csv(
+    directory: Path, runs: Sequence[tuple[CampaignRun, CampaignRun]], redactor: Redactor
 ) -> str:
-    """Write the trials of all runs as CSV, with the run's published name first and two more columns last.
+    """Return the trials of all runs as CSV with three more columns: ``run``, ``counts`` and ``invalid``.
 
-    ``counts`` is ``yes`` for a valid trial behind a result, else ``no`` and why; ``invalid`` is what the
-    tester did wrong in it, reasons parted by semicolons. Both are of the trial and stand in all its lines.
+    ``run`` is the published name. ``counts`` is ``yes`` for a valid trial of a result, otherwise ``no``
+    with the reason. ``invalid`` lists the errors of the tester, separated by semicolons.
 
     Args:
-        directory: of the campaign.
-        runs: each as read and as published.
-        words: what sentences are cleaned with.
+        directory: directory of the campaign.
+        runs: pairs of the original and the published run.
+        redactor: removes private data from the cells.
 
     Raises:
         UsageError: the trials of a complete run cannot be read.
     """
-    out = io.StringIO()
+    output = io.StringIO()
     writer: csv.DictWriter[str] | None = None
-    for read, public in runs:
-        invalid = [t for r in public.records for t in r.invalid_trials]
-        reasons = {t.key: "; ".join(t.reasons) for t in invalid}
-        behind = {key for r in public.records for key in r.trials}
-        for row in csv.DictReader(io.StringIO(_trials_of(directory, read))):
+    for run, public_run in runs:
+        invalid = {
+            t.key: "; ".join(t.reasons) for r in public_run.records for t in r.invalid_trials
+        }
+        result_keys = {key for record in public_run.records for key in record.trials}
+        for row in csv.DictReader(io.StringIO(_read_trials(directory, run))):
             if writer is None:
-                writer = csv.DictWriter(out, ["run", *row, "counts", "invalid"], lineterminator="\n",
-                                        restval="", extrasaction="ignore")  # fmt: skip
+                writer = csv.DictWriter(
+                    output,
+                    ["run", *row, "counts", "invalid"],
+                    lineterminator="\n",
+                    restval="",
+                    extrasaction="ignore",
+                )
                 writer.writeheader()
-            told = {k: words.within(v) for k, v in _rounded(row).items()}
             key = row.get("key", "")
-            fate = {"counts": _counts(key, behind, reasons), "invalid": reasons.get(key, "")}
-            writer.writerow({"run": strip_number(public.directory), **told, **fate})
-    return out.getvalue()
+            writer.writerow(
+                {
+                    "run": strip_number(public_run.directory),
+                    **{name: redactor.redact_value(_round(cell)) for name, cell in row.items()},
+                    "counts": _explain_count(key, result_keys, invalid),
+                    "invalid": invalid.get(key, ""),
+                }
+            )
+    return output.getvalue()
 
 
-def _counts(key: str, behind: set[str], invalid: Mapping[str, str]) -> str:
-    """Return whether a trial counts in a result, and if not, why."""
-    if key in behind:
-        return "no: invalid" if key in invalid else COUNTS
-    for begins, why in APART:
-        if begins.search(key):
-            return why
-    anew = {_benchmark(other) for other in behind if _ANEW.search(other)}
-    return "no: search begun anew" if _benchmark(key) in anew else "no: of no result"
+def _explain_count(key: str, result_keys: Collection[str], invalid: Mapping[str, str]) -> str:
+    """Return "yes" if a trial counts in a result, otherwise "no" with the reason."""
+    if key in result_keys:
+        return "no: invalid" if key in invalid else "yes"
+    for pattern, reason in UNCOUNTED_KEYS:
+        if pattern.search(key):
+            return reason
+    restarted = {_get_benchmark(k) for k in result_keys if _RESTART.search(k)}
+    return "no: search begun anew" if _get_benchmark(key) in restarted else "no: of no result"
 
 
-def _benchmark(key: str) -> str:
-    return _ANEW.sub("", key.partition("/")[0])
+def _get_benchmark(key: str) -> str:
+    return _RESTART.sub("", key.partition("/")[0])
 
 
-def _trials_of(directory: Path, run: CampaignRun) -> str:
+def _read_trials(directory: Path, run: CampaignRun) -> str:
+    """Return ``trials.csv`` of a run; empty if an incomplete run has none."""
     path = directory / run.directory / TRIALS
     try:
         return read_text(path)
     except OSError as exc:
-        if run.status != COMPLETE:  # it has not come so far
+        if run.status != COMPLETE:
             return ""
         raise UsageError(
             f"{path} cannot be read: {exc.strerror or exc}", code="file-unreadable"
         ) from exc
 
 
-def _rounded(row: Mapping[str, str]) -> dict[str, str]:
-    """Return a row with long decimal fractions rounded to six digits."""
-    return {
-        k: f"{float(v):.6f}" if re.fullmatch(r"\d+\.\d{7,}", v or "") else v for k, v in row.items()
-    }
+def _round(cell: str) -> str:
+    """Round long decimal fractions to six digits."""
+    return f"{float(cell):.6f}" if re.fullmatch(r"\d+\.\d{7,}", cell or "") else cell
