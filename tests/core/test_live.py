@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +16,7 @@ from v6t.analysis.report import run as run_report
 from v6t.core.campaigns import results
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign, run_campaign
 from v6t.core.campaigns.results import read_progress
+from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.run_setup import make_setup
 from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_address
 from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector
@@ -262,18 +264,21 @@ experiments:
 """
 
 
+def poll_page(url, now):
+    """Wait until the page shows a message and one finished run; return its state and report."""
+    for _ in range(600):
+        state = json.loads(asked(url, "/now")[2])
+        report = asked(url, "/report")[2]
+        if re.fullmatch(now, state["now"]) and "1 of 2" in report:
+            return state, report
+        time.sleep(0.05)
+    pytest.fail("the second run was never shown")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "now", "title"),
-    [
-        (CAMPAIGN, r"002-customers-30: .*", "A campaign that is followed"),
-        (TWO_BEDS, r"1 of 2 runs are complete; now 001-first", "Two at a time"),
-    ],
-    ids=["one testbed", "two testbeds"],
-)
-def test_a_campaign_is_followed(text, now, title, tmp_path):
+def test_a_campaign_is_followed(tmp_path):
     """The report, built in a separate process, covers the finished runs."""
-    (tmp_path / "campaign.yaml").write_text(text)
+    (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
     out = tmp_path / "out"
     words = ["campaign", str(tmp_path / "campaign.yaml"), "-o", str(out), "--no-report"]
     with warm.Process([*words, "--live=127.0.0.1:0"], stderr=subprocess.PIPE) as campaign:
@@ -282,18 +287,11 @@ def test_a_campaign_is_followed(text, now, title, tmp_path):
             url = next(lines, None)
             assert url is not None, "no page"
             threading.Thread(target=campaign.stderr.read, daemon=True).start()
-            for _ in range(600):
-                state = json.loads(asked(url, "/now")[2])
-                report = asked(url, "/report")[2]
-                if re.fullmatch(now, state["now"]) and "1 of 2" in report:
-                    break
-                time.sleep(0.05)
-            else:
-                pytest.fail("the second run was never shown")
+            state, report = poll_page(url, r"002-customers-30: .*")
         finally:
             campaign.terminate()
     assert (state["title"], state["version"] >= 1) == ("v6t: out", True)
-    assert title in report
+    assert "A campaign that is followed" in report
     assert "report.html" not in report  # what is not served is not linked
 
 
@@ -302,6 +300,24 @@ def campaign_in(tmp_path, text=CAMPAIGN):
     campaign = plan_campaign(tmp_path / "campaign.yaml")
     create_campaign(campaign, tmp_path / "out")
     return campaign, tmp_path / "out"
+
+
+def test_workers_of_a_campaign_are_followed(tmp_path):
+    """One worker has ended; the other has begun."""
+    campaign, directory = campaign_in(tmp_path, TWO_BEDS.replace("0.2", "0.0").replace("0.05", "0"))
+    assert run_campaign(directory, campaign.runs, Listener()) == []
+    manifest = directory / campaign.runs[0].directory / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "status": "running"}))
+    execution, ended = CampaignExecution(campaign, directory, report=False), threading.Event()
+    worker = SimpleNamespace(poll=lambda: 0 if ended.is_set() else None)
+    with execution.serve_page("127.0.0.1:0"):
+        following = threading.Thread(target=execution._show_worker_progress, args=([worker],))
+        following.start()
+        try:
+            poll_page(execution._view.url, r"1 of 2 runs are complete; now 001-first")
+        finally:
+            ended.set()
+            following.join()
 
 
 @pytest.mark.parametrize("text", [CAMPAIGN, TWO_BEDS], ids=["one testbed", "two testbeds"])
