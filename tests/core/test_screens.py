@@ -10,12 +10,13 @@ import sys
 
 import pytest
 from v6t.core.runs.doctor import list_drivers
+from v6t.tests.core import warm
+from v6t.tests.core.support import v6t
 from v6t.tests.core.terminal import Session
 
 INSTALLED = {"nft", "conntrack", "tayga"}
 MAIN = """
-import os, shutil
-os.environ.pop("TREX_DIR", None)
+import shutil
 programs, which = PROGRAMS, shutil.which
 shutil.which = lambda name, **k: programs[name] if name in programs else which(name, **k)
 from v6t.core.cli.main import main
@@ -47,12 +48,12 @@ MOST_LINES = {"run": 75, "dry run": 40, "dry run of sizes": 40}
 
 def show(command: str, status: int = 0) -> str:
     """Return the screen of a command, with placeholders for what differs between machines."""
-    programs = {}
+    start = warm.command()
     if command in ("doctor", "dut list"):
         names = {name for driver in list_drivers() for name in driver.programs}
         programs = {name: name if name in INSTALLED else None for name in names}
-    script = MAIN.replace("PROGRAMS", repr(programs))
-    session = Session([sys.executable, "-c", script, *shlex.split(command)], 80)
+        start = [sys.executable, "-c", MAIN.replace("PROGRAMS", repr(programs))]
+    session = Session([*start, *shlex.split(command)], 80)
     assert session.ended() == status, session.screen.text
     text = session.screen.text
     for pattern, placeholder in VOLATILE.items():
@@ -63,6 +64,7 @@ def show(command: str, status: int = 0) -> str:
 @pytest.mark.parametrize("name", SCREENS)
 def test_screen(name, tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TREX_DIR", raising=False)
     text = show(SCREENS[name])
     assert len(text.splitlines()) <= MOST_LINES.get(name, 75)
     assert text == snapshot
@@ -71,7 +73,8 @@ def test_screen(name, tmp_path, monkeypatch, snapshot):
 def test_screen_of_comparison(tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
     for name, rate in (("slow", 300_000), ("fast", 600_000)):
-        show(f"{QUICK} --set-tester capacity_fps={rate} --no-report --reps 4 -o {name}")
+        words = f"{QUICK} --set-tester capacity_fps={rate} --no-report --reps 4 -o {name}"
+        assert v6t(*shlex.split(words)).status == 0
     assert show("compare fast slow", status=7) == snapshot
 
 
