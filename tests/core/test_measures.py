@@ -211,18 +211,18 @@ def test_searches_and_repetition_rules_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "benchmarks"),
+    ("plugin", "benchmarks", "crash_at"),
     [
-        ("mape-br", ALL),
-        ("ipv4-router", ("rss-probe",)),
-        ("ipv4-router", ("flows",)),
-        ("nat44", ("tcp-rate", "tcp-capacity")),
-        ("nat44", ("connection-rate", "throughput", "teardown")),
+        ("mape-br", ALL, 25),
+        ("ipv4-router", ("rss-probe",), 20),
+        ("ipv4-router", ("flows",), 10),
+        ("nat44", ("tcp-rate", "tcp-capacity"), 10),
+        ("nat44", ("connection-rate", "throughput", "teardown"), 10),
     ],
 )
-def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks):
-    """The tester fails in every tenth trial, until the run is complete."""
-    whole, cut, failing = tmp_path / "whole", tmp_path / "cut", {**DEVICE, "crash_at": 10}
+def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, crash_at):
+    """The tester fails again and again, until the run is complete."""
+    whole, cut, failing = tmp_path / "whole", tmp_path / "cut", {**DEVICE, "crash_at": crash_at}
     procedure = QUICK_ALL if benchmarks == ALL else QUICK
     measure_run(wanted(*benchmarks, plugin=plugin, **procedure), whole)
     with pytest.raises(TesterError):

@@ -478,15 +478,13 @@ def test_simulated_device_is_not_queried(tmp_path):
 
 @pytest.mark.lab
 @pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
-@pytest.mark.parametrize("modifier", DRIVEN)
+@pytest.mark.parametrize("modifier", [name for name in DRIVEN if name != "filters-25"])
 def test_a_real_router_under_each(modifier, tmp_path):
-    """The kernel's: it is asked and changed while frames pass, none of which is lost."""
-    programs = {
-        "filters-1": ["nft"],
-        "filters-25": ["nft"],
-        "snmp": ["snmpd", "snmpget"],
-        "bgp": ["bird"],
-    }
+    """The kernel's: it is asked and changed while frames pass, none of which is lost.
+
+    The test of denied frames below has 25 filters.
+    """
+    programs = {"filters-1": ["nft"], "snmp": ["snmpd", "snmpget"], "bgp": ["bird"]}
     for program in programs.get(modifier, ()):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")

@@ -523,7 +523,9 @@ def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
     assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
     simulated = plan_campaign(list_packaged_campaigns()["zoo"], experiments=("siit",), tester="sim")
     assert "make results" not in explain_repetition(simulated, "page")
-    siit = plan_campaign(list_packaged_campaigns()["siit"], tester="sim")
+    siit = plan_campaign(
+        list_packaged_campaigns()["siit"], experiments=("acceptance",), tester="sim"
+    )
     assert "--tester sim -o again" in explain_repetition(siit, "page")
 
 
