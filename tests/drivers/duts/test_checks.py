@@ -42,37 +42,41 @@ def read(check, output):
     return run_shell(f"{stub}\n{check.command}", check=False, env=env).stdout
 
 
-@pytest.mark.parametrize(
-    ("phrase", "line", "found"),
-    [
-        ("id 100", "vlan protocol 802.1Q id 1000 <REORDER_HDR>", False),
-        ("host-left", "host-left.10   3  up  9000/0/0/0", False),
-        ("left", "5: v6t-left@left: <UP>", False),
-        ("198.18.0.0/15", "98.198.18.0.0/15 fib:0", False),
-        ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::10", False),
-        ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::1:5", False),
-        ("2001:db8", "2001:db8::/32", False),
-        ("2001:db8::", "2001:db8::1", False),
-        ("db8::/32", "2001:db8::/32", False),
-        ("198.19.0.1:1024-6553", "snat to 198.19.0.1:1024-65535", False),
-        (":1024-65535", "snat to 198.19.0.1:1024-65535", False),
-        ("UP", "<BROADCAST,LOWER_UP> mtu 1500", False),
-        ("tbf", "qdisc tbf-like 8001: root", False),
-        ("one two", "one and two", False),
-        ("UP", "<BROADCAST,UP,LOWER_UP> mtu 1500", True),
-        ("tbf", "qdisc tbf 8001: root", True),
-        ("qlen  2000", "mode DEFAULT qlen 2000\\    link/ether", True),
-        ("v6t-left@left", "5: v6t-left@left: <UP>", True),
-        ("v6t-left", "5: v6t-left@left: <UP>", True),
-        ("2001:db8::/32", "route 2001:db8::/32, metric 5", True),
-        ("2001:db8::2", "next hop is 2001:db8::2.", True),
-        ("[2001:db8::1]:53", "UNCONN 0 0 [2001:db8::1]:53 [::]:*", True),
-        ("= 5", "sessions= 5", True),
-        ('key "rndc-key"', 'key "rndc-key" {', True),
-    ],
-)
-def test_whole_words_are_found_and_parts_of_words_are_not(phrase, line, found):
-    assert find_line(f"other\r\n{line}\r\n", phrase) == (line if found else None)
+WHOLE_WORDS = [
+    ("UP", "<BROADCAST,UP,LOWER_UP> mtu 1500"),
+    ("tbf", "qdisc tbf 8001: root"),
+    ("qlen  2000", "mode DEFAULT qlen 2000\\    link/ether"),
+    ("v6t-left@left", "5: v6t-left@left: <UP>"),
+    ("v6t-left", "5: v6t-left@left: <UP>"),
+    ("2001:db8::/32", "route 2001:db8::/32, metric 5"),
+    ("2001:db8::2", "next hop is 2001:db8::2."),
+    ("[2001:db8::1]:53", "UNCONN 0 0 [2001:db8::1]:53 [::]:*"),
+    ("= 5", "sessions= 5"),
+    ('key "rndc-key"', 'key "rndc-key" {'),
+]
+PARTS_OF_WORDS = [
+    ("id 100", "vlan protocol 802.1Q id 1000 <REORDER_HDR>"),
+    ("host-left", "host-left.10   3  up  9000/0/0/0"),
+    ("left", "5: v6t-left@left: <UP>"),
+    ("198.18.0.0/15", "98.198.18.0.0/15 fib:0"),
+    ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::10"),
+    ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::1:5"),
+    ("2001:db8", "2001:db8::/32"),
+    ("2001:db8::", "2001:db8::1"),
+    ("db8::/32", "2001:db8::/32"),
+    ("198.19.0.1:1024-6553", "snat to 198.19.0.1:1024-65535"),
+    (":1024-65535", "snat to 198.19.0.1:1024-65535"),
+    ("UP", "<BROADCAST,LOWER_UP> mtu 1500"),
+    ("tbf", "qdisc tbf-like 8001: root"),
+    ("one two", "one and two"),
+]
+
+
+def test_whole_words_are_found_and_parts_of_words_are_not():
+    for phrase, line in WHOLE_WORDS:
+        assert find_line(f"other\r\n{line}\r\n", phrase) == line, phrase
+    for phrase, line in PARTS_OF_WORDS:
+        assert find_line(f"other\r\n{line}\r\n", phrase) is None, phrase
 
 
 SNAT_RULE = expect_words("-s 198.18.0.0/24", "-j SNAT")

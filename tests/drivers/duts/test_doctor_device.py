@@ -2,7 +2,7 @@
 
 import json
 
-from .support import over_ssh
+from .support import DUMMY, over_ssh
 
 pytestmark = over_ssh
 ELSEWHERE = {"kind": "trex", "options": {"start": "never", "trex_dir": "/nowhere"}}
@@ -46,7 +46,7 @@ def test_a_device_that_cannot(site):
 
 
 def test_locked_or_configured_device_gives_notes(site):
-    path = write_testbed(site, undo_after_s=0)
+    path = write_testbed(site, "command", base=False, steps=[DUMMY], undo_after_s=0)
     site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router")
     rows = find_device_findings(site, path)
     assert "note" in {state for state, _ in rows}, rows

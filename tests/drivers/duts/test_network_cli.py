@@ -63,20 +63,19 @@ def test_rendered_line_equals_terminal_output(sent, shown):
     assert render_line(sent) == shown
 
 
-@pytest.mark.parametrize(
-    ("last", "is_prompt"),
-    [
-        *((text, True) for text in (
-            "R1>", "R1#", "R1(config-if)#", "RP/0/RP0/CPU0:R1#", "me@R1> ", "<R1>", "[~R1]",
-            "R1(config)# ", "[*R1-GigabitEthernet0/0/1]", "me@R1:~$ ", "A:admin@R1# ",
-            "*A:R1>config>router# ",
-        )),
-        *((text, False) for text in ("", "R1", "Password: ", "####", "R1 has 5 routes #", "x>y", "-->")),
-    ],
+PROMPTS = (
+    "R1>", "R1#", "R1(config-if)#", "RP/0/RP0/CPU0:R1#", "me@R1> ", "<R1>", "[~R1]",
+    "R1(config)# ", "[*R1-GigabitEthernet0/0/1]", "me@R1:~$ ", "A:admin@R1# ",
+    "*A:R1>config>router# ",
 )  # fmt: skip
-def test_prompt_is_recognized(last, is_prompt):
-    assert CliOptions().is_prompt(last, "") is is_prompt
-    assert not CliOptions().is_prompt(last, "another")
+NO_PROMPTS = ("", "R1", "Password: ", "####", "R1 has 5 routes #", "x>y", "-->")
+
+
+def test_prompt_is_recognized():
+    options = CliOptions()
+    lines = (*PROMPTS, *NO_PROMPTS)
+    assert tuple(line for line in lines if options.is_prompt(line, "")) == PROMPTS
+    assert [line for line in lines if options.is_prompt(line, "another")] == []
 
 
 @pytest.mark.parametrize(
