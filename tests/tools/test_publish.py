@@ -1,4 +1,4 @@
-"""A campaign as a page: everything that was measured, nothing of where; comparisons and trends read it."""
+"""Published pages: contents, removal of private data, and replacement of an earlier page."""
 
 import contextlib
 import csv
@@ -30,18 +30,18 @@ from v6t.tests.core.support import parse_done, read_schema, replace_config, tree
 from v6t.tests.drivers.matrix import NAMED
 from v6t.tests.expect import expect_refusal
 from v6t.tools.publish.__main__ import main
-from v6t.tools.publish.introduction import describe_test_bed
+from v6t.tools.publish.introduction import describe_machines
 from v6t.tools.publish.overview import LOOPBACK_NOTE, UNDEFINED_NOTE, present_benchmark
 from v6t.tools.publish.page import explain_repetition
 from v6t.tools.publish.redaction import list_public_options
 from v6t.tools.publish.result_rows import build_rows
 
 
-def run_publish(directory, place):
+def run_publish(directory, page_dir):
     """Run ``python -m v6t.tools.publish DIRECTORY PLACE`` in this process."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = main([str(directory), str(place)])
+        status = main([str(directory), str(page_dir)])
     return parse_done(status, out.getvalue(), err.getvalue())
 
 
@@ -67,7 +67,7 @@ experiments:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def campaign(tmp_path_factory):
     """Provide a campaign whose last run failed with an error that contains a path."""
     home = tmp_path_factory.mktemp("secret-place")
     (home / "campaign.yaml").write_text(CAMPAIGN)
@@ -81,22 +81,22 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(made, tmp_path_factory):
+def page(campaign, tmp_path_factory):
     """Publish the campaign and provide the page's directory."""
-    place = tmp_path_factory.mktemp("page") / "results"
-    done = run_publish(made, place)
+    page_dir = tmp_path_factory.mktemp("page") / "results"
+    done = run_publish(campaign, page_dir)
     assert done.status == 0, done.err
-    return place
+    return page_dir
 
 
-def test_the_page_has_every_figure_and_says_what_they_mean(made, page):
+def test_page_contains_all_rates_and_the_conditions(campaign, page):
     text = (page / "index.md").read_text()
-    summary = json.loads((made / "summary.json").read_text())
+    summary = json.loads((campaign / "summary.json").read_text())
     rates = [f for r in summary["runs"] for f in r["results"] if f["benchmark"] == "throughput"]
     assert len(rates) == 3
     steps = {
         json.loads(path.read_text())["results"][0]["resolution_fps"]
-        for path in made.glob("*/results.json")
+        for path in campaign.glob("*/results.json")
     }
     for found in rates:
         line = f"| {found['median']:,.0f} | {found['p1']:,.0f} | {found['p99']:,.0f} | "
@@ -121,23 +121,23 @@ def test_published_results_state_shared_conditions_once(page):
         assert all("preset" not in record["conditions"] for record in content["results"])
 
 
-def test_every_trial_has_its_line(made, page):
+def test_every_trial_has_one_row(campaign, page):
     rows = list(csv.DictReader((page / "trials.csv").open()))
     own = {
         strip_number(path.parent.name): sum(1 for _ in path.open()) - 1
-        for path in made.glob("*/trials.csv")
+        for path in campaign.glob("*/trials.csv")
     }
     assert len(own) == 3
     assert {name: sum(r["run"] == name for r in rows) for name in own} == own
-    told = {(r["run"], r["key"]): r["counts"] for r in rows}
-    for path in made.glob("*/results.json"):
+    actual = {(r["run"], r["key"]): r["counts"] for r in rows}
+    for path in campaign.glob("*/results.json"):
         records, name = json.loads(path.read_text())["results"], strip_number(path.parent.name)
         valid = {k for r in records for k in r["trials"]}
         valid -= {t["key"] for r in records for t in r["invalid_trials"]}
-        assert {key for (run, key), why in told.items() if run == name and why == "yes"} == valid
+        assert {key for (run, key), why in actual.items() if run == name and why == "yes"} == valid
 
 
-def test_nothing_says_where_it_was_made(made, page):
+def test_files_contain_no_private_path(campaign, page):
     files = [path for path in page.rglob("*") if path.is_file()]
     assert len(files) > 10
     for path in files:
@@ -145,7 +145,7 @@ def test_nothing_says_where_it_was_made(made, page):
         assert path.stat().st_mode & 0o077 == 0o044  # read by all
 
 
-LEADING = {
+PRIVATE_SETTINGS = {
     "tester": {"options": {"server": "trex.secret.example", "ssh_config": "/home/me/.ssh/lab",
         "interfaces": ["enp3s0f0", "0000:81:00.1"], "trex_dir": "/opt/secret/v3.08",
         "pairs": [{"ports": [2, 3], "interfaces": ["enp4s0f0", "enp4s0f1"]}], "cores": 4}},
@@ -158,49 +158,59 @@ LEADING = {
         "vlan": 7, "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"}},
     "links_right": {"vlan": 9, "background": {"vlan": 8, "device": "2a00:1::3/64", "tester": "2a00:1::4"}},
 }  # fmt: skip
-"""Values that reveal a place, next to those that describe the measurement."""
-GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00:1:", "gateway", "lab.example")
+"""Private settings, mixed with public ones."""
+PRIVATE_TEXTS = (
+    "secret",
+    "trex.",
+    "/.ssh",
+    "enp",
+    "81:00",
+    "3c:fd",
+    "2a00:1:",
+    "gateway",
+    "lab.example",
+)
 
 
 @pytest.fixture
-def changed(made, tmp_path):
+def campaign_copy(campaign, tmp_path):
     """Provide a copy of the campaign that a test may change."""
-    shutil.copytree(made, tmp_path / "copy")
+    shutil.copytree(campaign, tmp_path / "copy")
     return tmp_path / "copy"
 
 
-def edited(path, change):
+def edit_json(path, change):
     content = json.loads(path.read_text())
     content.pop("sha256", None)  # as if written by hand
     change(content)
     path.write_text(json.dumps(content))
 
 
-def published(campaign, place):
+def publish_and_read(campaign, page_dir):
     """Publish a campaign and return the text of every file by name."""
-    done = run_publish(campaign, place)
+    done = run_publish(campaign, page_dir)
     assert done.status == 0, done.err
-    return {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
+    return {str(p.relative_to(page_dir)): p.read_text() for p in page_dir.rglob("*") if p.is_file()}
 
 
-def test_a_published_run_keeps_no_way_to_a_device(changed, tmp_path):
-    def lead(config):
-        for part, values in LEADING.items():
+def test_private_settings_are_removed_from_runs(campaign_copy, tmp_path):
+    def add_private_settings(config):
+        for part, values in PRIVATE_SETTINGS.items():
             config[part] |= values
         config["frame_sizes"] = [128]  # 104 octets are too small with a tag
 
-    def tell(results):
+    def add_warning(results):
         results["caveats"].append("links.left: 3c:fd:fe:00:11:23 answers at admin@gateway")
 
-    replace_config(changed / "001-map-64", lead)
+    replace_config(campaign_copy / "001-map-64", add_private_settings)
 
-    def say(manifest):
+    def add_version(manifest):
         version = "vpp v26.06-release built by secret on enp at 2026-11-01T00:00:00"
         manifest["tester"]["device"] = {"kind": "vpp", "version": version, "facts": {"x": "secret"}}
 
-    edited(changed / "001-map-64" / "results.json", tell)
-    edited(changed / "001-map-64" / "manifest.json", say)
-    page = published(changed, tmp_path / "page")
+    edit_json(campaign_copy / "001-map-64" / "results.json", add_warning)
+    edit_json(campaign_copy / "001-map-64" / "manifest.json", add_version)
+    page = publish_and_read(campaign_copy, tmp_path / "page")
     kept = json.loads(page["map-64/config.json"])
     assert kept["tester"]["options"] == {"cores": 4, "pairs": [{"ports": [2, 3]}]}
     assert kept["dut"]["options"] == {
@@ -210,31 +220,29 @@ def test_a_published_run_keeps_no_way_to_a_device(changed, tmp_path):
     }
     assert (kept["links_left"]["mtu"], kept["links_left"]["background"]["vlan"]) == (1600, 8)
     for name, text in page.items():
-        assert not [word for word in GONE if word in text], name
+        assert not [word for word in PRIVATE_TEXTS if word in text], name
     assert "(withheld) answers at (withheld)" in page["index.md"]
     assert "vpp v26.06-release built at 2026-11-01" in page["index.md"]
 
 
-def test_failures_are_told_without_places_and_hosts(changed, tmp_path):
+def test_failures_contain_no_paths_and_hosts(campaign_copy, tmp_path):
     message = (
         "root@lab.example: cannot open (/srv/secret/deep/key) or file:/home/me; gateway says no; "
         "64/104 octets, ipv6-router, 2001:db8::/32"
     )
     said = {"message": message, "hint": "", "exit_code": 4}
-    (changed / "failures" / "003-router.json").write_text(json.dumps(said))
-    replace_config(changed / "003-router", lambda c: c["dut"].update(LEADING["dut"]))
-    page = published(changed, tmp_path / "page")
+    (campaign_copy / "failures" / "003-router.json").write_text(json.dumps(said))
+    replace_config(campaign_copy / "003-router", lambda c: c["dut"].update(PRIVATE_SETTINGS["dut"]))
+    page = publish_and_read(campaign_copy, tmp_path / "page")
     for name, text in page.items():
-        assert not [word for word in (*GONE, "root@", "/srv", "/me") if word in text], name
-    (told,) = (r["failure"] for r in json.loads(page["summary.json"])["runs"] if r["failure"])
-    assert told.count("(withheld)") == 2
-    assert told.endswith("64/104 octets, ipv6-router, 2001:db8::/32")
+        assert not [word for word in (*PRIVATE_TEXTS, "root@", "/srv", "/me") if word in text], name
+    (actual,) = (r["failure"] for r in json.loads(page["summary.json"])["runs"] if r["failure"])
+    assert actual.count("(withheld)") == 2
+    assert actual.endswith("64/104 octets, ipv6-router, 2001:db8::/32")
 
 
-def test_axes_that_lead_somewhere_are_not_published(changed, tmp_path):
-    """Neither in tables nor in the names of runs; those that describe the measurement are."""
-
-    def vary(plan):
+def test_private_axes_are_removed(campaign_copy, tmp_path):
+    def set_axes(plan):
         for number, run in enumerate(plan["runs"][:2]):
             old = run["directory"]
             run["axes"] = {
@@ -245,12 +253,12 @@ def test_axes_that_lead_somewhere_are_not_published(changed, tmp_path):
                 "links.left.vlan": 7,
             }
             run["directory"] = f"00{number + 1}-map-gateway{number}.secret-1-3-7"
-            (changed / old).rename(changed / run["directory"])
+            (campaign_copy / old).rename(campaign_copy / run["directory"])
 
-    edited(changed / "campaign.json", vary)
-    page = published(changed, tmp_path / "page")
+    edit_json(campaign_copy / "campaign.json", set_axes)
+    page = publish_and_read(campaign_copy, tmp_path / "page")
     for name, text in page.items():
-        assert not [word for word in GONE if word in name + text], name
+        assert not [word for word in PRIVATE_TEXTS if word in name + text], name
     runs = json.loads(page["summary.json"])["runs"]
     assert [r["axes"] for r in runs[:2]] == [
         {"dut.options.workers": "1-3", "links.left.vlan": 7}
@@ -261,20 +269,20 @@ def test_axes_that_lead_somewhere_are_not_published(changed, tmp_path):
     assert "map-1-3-7-2: mape-br, 7 | reference, workers 1-3 † |" in page["index.md"]
 
 
-def models_of(model, above=()):
+def list_options(model, above=()):
     """Yield every option of a model and of models below it."""
     for name, field in model.model_fields.items():
         yield name
-        for inner in inner_models(field.annotation):
+        for inner in list_inner_models(field.annotation):
             if inner not in above and name not in ("params", "faults", "profile"):
-                yield from models_of(inner, (*above, inner))
+                yield from list_options(inner, (*above, inner))
 
 
-def inner_models(kind):
+def list_inner_models(kind):
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
     for part in get_args(kind):
-        yield from inner_models(part)
+        yield from list_inner_models(part)
 
 
 WITHHELD = {
@@ -290,25 +298,24 @@ WITHHELD = {
     *("abort", "line_deadline_s", "busy", "pattern", "prepare", "configure", "confirm", "keep", "cancel"),
     *("idle_s", "module", "settle_s", "verify", "restore", "tidy", "compare", "but", "lines", "telemetry", "version_pattern"),
 }  # fmt: skip
-"""Options that are not part of a measurement or reveal a place, by decision."""
+"""Private options: not part of a measurement, or a path, host or address."""
 
 
-def test_of_every_option_it_is_decided_whether_it_is_published():
+def test_every_option_is_listed_as_public_or_private():
     kinds = [*(load_driver_type(n).options_model for n in list_driver_names()), TrexOptions]
-    found = {name for kind in kinds for name in models_of(kind)}
+    found = {name for kind in kinds for name in list_options(kind)}
     assert len(found) > 50
     assert found - list_public_options() - WITHHELD == set()
     assert list_public_options() & WITHHELD == {"lab"}  # TRex's own; of ssh nothing is kept
 
 
-def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, tmp_path):
-    """`v6t compare` refuses them; a reader of the page is to know as much."""
+def test_rows_with_different_parameters_are_marked_and_listed(campaign_copy, tmp_path):
 
     def same_technology(plan):
         for run in plan["runs"][:2]:
             run["axes"] = {}
 
-    def counted(results):
+    def add_device_counters(results):
         results["device"] = [
             {
                 "device": "ssh root@lab.example", "benchmark": "throughput", "direction": "bidirectional",
@@ -317,14 +324,14 @@ def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, t
             }
         ]  # fmt: skip
 
-    edited(changed / "campaign.json", same_technology)
-    edited(changed / "002-map-128" / "results.json", counted)
-    page = published(changed, tmp_path / "page")
+    edit_json(campaign_copy / "campaign.json", same_technology)
+    edit_json(campaign_copy / "002-map-128" / "results.json", add_device_counters)
+    page = publish_and_read(campaign_copy, tmp_path / "page")
     text = page["index.md"]
     assert "| map-128: mape-br | reference † |" in text
     assert "| map-64: mape-br | reference |" in text
     assert "| mape-br | reference | ces | 128 | 64 |" in text
-    assert "† other parameters" in text
+    assert "† the parameters" in text
     assert "| mape-br | reference | 1,200 tun x.dropped (queue) | - |" in text.replace(
         "map-128: ", ""
     )
@@ -332,105 +339,109 @@ def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, t
     assert "64 and 128" in refused.out + refused.err
 
 
-def test_campaigns_are_compared_run_by_run(made, page):
-    told = json.loads(v6t("compare", "--json", page, made).out)
-    jsonschema.validate(told, read_schema("comparison-1"))
-    rates = [line for line in told["lines"] if line["what"] == "rate"]
+def test_compare_reads_a_page(campaign, page):
+    actual = json.loads(v6t("compare", "--json", page, campaign).out)
+    jsonschema.validate(actual, read_schema("comparison-1"))
+    rates = [line for line in actual["lines"] if line["what"] == "rate"]
     assert [line["benchmark"] for line in rates] == [
         "map-128: throughput",
         "map-64: throughput",
         "router: throughput",
     ]
-    assert all(line["first"] == line["second"] for line in told["lines"])
-    assert not any(line["improved"] for line in told["lines"])
-    one = v6t("compare", "--json", page / "map-64", made / "001-map-64")
+    assert all(line["first"] == line["second"] for line in actual["lines"])
+    assert not any(line["improved"] for line in actual["lines"])
+    one = v6t("compare", "--json", page / "map-64", campaign / "001-map-64")
     assert [x["second"] for x in json.loads(one.out)["lines"] if x["what"] == "rate"] == [
         rates[1]["second"]
     ]
 
 
-def test_the_trend_of_campaigns_is_one_for_each_run(made, page):
-    told = json.loads(v6t("trend", "--json", "--by", "given", *[page] * 9, *[made] * 9).out)
-    jsonschema.validate(told, read_schema("trend-1"))
-    assert {s["point"].partition(":")[0] for s in told["series"]} == {"map-64", "map-128", "router"}
-    assert all(len(s["values"]) == 18 and not s["changes"] for s in told["series"])
+def test_trend_has_one_series_for_each_run(campaign, page):
+    actual = json.loads(v6t("trend", "--json", "--by", "given", *[page] * 9, *[campaign] * 9).out)
+    jsonschema.validate(actual, read_schema("trend-1"))
+    assert {s["point"].partition(":")[0] for s in actual["series"]} == {
+        "map-64",
+        "map-128",
+        "router",
+    }
+    assert all(len(s["values"]) == 18 and not s["changes"] for s in actual["series"])
 
 
-def test_a_page_replaces_an_earlier_one_and_nothing_else(made, page, tmp_path):
-    place = tmp_path / "page"
-    assert run_publish(made, place).status == 0
-    edited(place / "page.json", lambda marker: marker["files"].append("gone/config.json"))
-    (place / "gone").mkdir()
-    (place / "gone" / "config.json").write_text("{}")
-    assert run_publish(made, place).status == 0
-    assert sorted(p.name for p in place.iterdir()) == sorted(p.name for p in page.iterdir())
+def test_page_replaces_an_earlier_page(campaign, page, tmp_path):
+    page_dir = tmp_path / "page"
+    assert run_publish(campaign, page_dir).status == 0
+    edit_json(page_dir / "page.json", lambda marker: marker["files"].append("gone/config.json"))
+    (page_dir / "gone").mkdir()
+    (page_dir / "gone" / "config.json").write_text("{}")
+    assert run_publish(campaign, page_dir).status == 0
+    assert sorted(p.name for p in page_dir.iterdir()) == sorted(p.name for p in page.iterdir())
     assert [p.name for p in tmp_path.iterdir()] == ["page"]
 
 
 @pytest.mark.parametrize("own", ["thesis.tex", "map-64/notes.txt"])
-def test_what_somebody_put_into_a_page_stays(own, made, tmp_path):
-    place = tmp_path / "page"
-    assert run_publish(made, place).status == 0
-    (place / own).write_bytes(b"\xff\x00")
-    (place / own).chmod(0o600)
-    before = tree(place)
-    assert own in expect_refusal(run_publish(made, place), "file-exists")
-    assert tree(place) == before
-    assert (place / own).stat().st_mode & 0o777 == 0o600
+def test_page_with_unknown_files_is_not_replaced(own, campaign, tmp_path):
+    page_dir = tmp_path / "page"
+    assert run_publish(campaign, page_dir).status == 0
+    (page_dir / own).write_bytes(b"\xff\x00")
+    (page_dir / own).chmod(0o600)
+    before = tree(page_dir)
+    assert own in expect_refusal(run_publish(campaign, page_dir), "file-exists")
+    assert tree(page_dir) == before
+    assert (page_dir / own).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_directory_that_is_no_page_is_refused(made, tmp_path):
+def test_directory_without_a_page_is_rejected(campaign, tmp_path):
     """A summary alone makes no page: every campaign has one."""
     (tmp_path / "mine" / "run").mkdir(parents=True)
     for name in ("summary.json", "run/config.json"):
         (tmp_path / "mine" / name).write_text("{}")
     before = tree(tmp_path)
-    expect_refusal(run_publish(made, tmp_path / "mine"), "file-exists")
+    expect_refusal(run_publish(campaign, tmp_path / "mine"), "file-exists")
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("place", ["copy", "copy/page", ".", "other", "other/page", "link"])
-def test_measurements_are_never_taken_for_a_page(place, changed, tmp_path):
-    shutil.copytree(changed, tmp_path / "other")
-    (tmp_path / "link").symlink_to(changed)
+@pytest.mark.parametrize("page_dir", ["copy", "copy/page", ".", "other", "other/page", "link"])
+def test_campaign_directory_is_rejected_as_page(page_dir, campaign_copy, tmp_path):
+    shutil.copytree(campaign_copy, tmp_path / "other")
+    (tmp_path / "link").symlink_to(campaign_copy)
     before = tree(tmp_path)
-    expect_refusal(run_publish(changed, tmp_path / place), "file-exists")
+    expect_refusal(run_publish(campaign_copy, tmp_path / page_dir), "file-exists")
     assert tree(tmp_path) == before
 
 
-def test_a_campaigns_own_directory_is_refused_from_within(changed, monkeypatch):
-    monkeypatch.chdir(changed)
-    before = tree(changed)
+def test_current_campaign_directory_is_rejected_as_page(campaign_copy, monkeypatch):
+    monkeypatch.chdir(campaign_copy)
+    before = tree(campaign_copy)
     expect_refusal(run_publish(".", "."), "file-exists")
-    assert tree(changed) == before
+    assert tree(campaign_copy) == before
 
 
-def test_what_cannot_be_read_costs_no_earlier_page(changed, tmp_path):
-    place = tmp_path / "page"
-    before = published(changed, place)
-    (changed / "001-map-64" / "trials.csv").unlink()
-    said = expect_refusal(run_publish(changed, place), "file-unreadable")
+def test_unreadable_campaign_keeps_the_earlier_page(campaign_copy, tmp_path):
+    page_dir = tmp_path / "page"
+    before = publish_and_read(campaign_copy, page_dir)
+    (campaign_copy / "001-map-64" / "trials.csv").unlink()
+    said = expect_refusal(run_publish(campaign_copy, page_dir), "file-unreadable")
     assert "001-map-64/trials.csv" in said
-    assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
+    assert {str(p.relative_to(page_dir)): p.read_text() for p in page_dir.rglob("*.*")} == before
 
 
-def test_a_page_that_cannot_be_exchanged_stays(made, tmp_path, monkeypatch):
-    place = tmp_path / "page"
-    before = published(made, place)
+def test_failed_replacement_restores_the_earlier_page(campaign, tmp_path, monkeypatch):
+    page_dir = tmp_path / "page"
+    before = publish_and_read(campaign, page_dir)
     rename = pathlib.Path.rename
 
-    def failing(path, target):
+    def fail_once(path, target):
         if path.name == "new":
             raise OSError(errno.EBUSY, "busy")
         return rename(path, target)
 
-    monkeypatch.setattr(pathlib.Path, "rename", failing)
-    expect_refusal(run_publish(made, place), "file-unwritable")
-    assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
+    monkeypatch.setattr(pathlib.Path, "rename", fail_once)
+    expect_refusal(run_publish(campaign, page_dir), "file-unwritable")
+    assert {str(p.relative_to(page_dir)): p.read_text() for p in page_dir.rglob("*.*")} == before
     assert [p.name for p in tmp_path.iterdir()] == ["page"]
 
 
-def test_a_run_of_four_digits_has_no_number_in_its_name():
+def test_strip_number_accepts_four_digits():
     assert [strip_number(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
 
 
@@ -456,11 +467,11 @@ experiments:
 """
 
 
-def test_every_size_and_direction_of_every_run_has_its_own_figures(tmp_path):
+def test_every_size_and_direction_has_one_row(tmp_path):
     (tmp_path / "points.yaml").write_text(POINTS)
     done = v6t("campaign", tmp_path / "points.yaml", "--no-report", "-o", tmp_path / "out")
     assert done.status == 0, done.err
-    page = published(tmp_path / "out", tmp_path / "page")
+    page = publish_and_read(tmp_path / "out", tmp_path / "page")
     text = page["index.md"]
     found = [
         (f["ipv6_frame_size"], f["direction"], *(f"{f[k]:,.0f}" for k in ("median", "p1", "p99")))
@@ -484,14 +495,14 @@ def test_every_size_and_direction_of_every_run_has_its_own_figures(tmp_path):
     assert "reverse" in drawn
 
 
-def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
+def test_introduction_depends_on_the_settings(tmp_path):
     (tmp_path / "points.yaml").write_text(POINTS)
     only = ("--experiment", "again", "--no-report")
     for name, changes in {"short": (), "long": ("--preset", "rfc", "--reps", 20)}.items():
         done = v6t("campaign", tmp_path / "points.yaml", *only, *changes, "-o", tmp_path / name)
         assert done.status == 0, done.err
     short, long = (
-        published(tmp_path / name, tmp_path / f"{name}-page")["index.md"]
+        publish_and_read(tmp_path / name, tmp_path / f"{name}-page")["index.md"]
         for name in ("short", "long")
     )
     assert "not RFC 8219 results" in short
@@ -507,11 +518,11 @@ def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
         assert "at most 1 %" in text
         assert "invalid and repeated" not in text
         assert "Every run was simulated" in text
-    assert "## Again" not in short  # nobody else has its file
+    assert "## Repeat" not in short  # the campaign is not packaged
 
 
-def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
-    own = load_campaign(made)
+def test_commands_are_shown_for_packaged_campaigns_only(campaign):
+    own = load_campaign(campaign)
     assert explain_repetition(own, "results") == ""
     named_so = dataclasses.replace(own, name="zoo")
     assert explain_repetition(named_so, "results") == ""
@@ -529,7 +540,7 @@ def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
     assert "--tester sim -o again" in explain_repetition(siit, "page")
 
 
-def records_with(changes, benchmark="tcp-capacity"):
+def make_record(changes, benchmark="tcp-capacity"):
     return SimpleNamespace(**{**RECORD, "benchmark": benchmark, **changes})
 
 
@@ -548,8 +559,8 @@ def headline(name, *percentiles):
     return Quantity("", "", (), headline=name, summary=Percentiles(*percentiles))
 
 
-class Known:
-    """As much of the presentations as a page asks for."""
+class FakePresentations:
+    """Presentations that read the figures of fake records."""
 
     def find(self, record):
         return SimpleNamespace(
@@ -559,14 +570,14 @@ class Known:
         )
 
 
-def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_no_invalid_one():
+def test_table_shows_lower_bounds_and_absent_figures():
     records = {
-        "bounded": records_with({"figures": (headline(LOWER_BOUND, 9000.0, 9000.0, 9000.0),)}),
-        "found": records_with({"figures": (headline("tcp-capacity", 70.0, 70.0, 70.0),)}),
-        "faltered": records_with({**UNMEASURED, "invalid_trials": ("a",)}),
-        "undefined": records_with({"figures": (headline("tcp-capacity", None, None, None),)}),
+        "bounded": make_record({"figures": (headline(LOWER_BOUND, 9000.0, 9000.0, 9000.0),)}),
+        "found": make_record({"figures": (headline("tcp-capacity", 70.0, 70.0, 70.0),)}),
+        "faltered": make_record({**UNMEASURED, "invalid_trials": ("a",)}),
+        "undefined": make_record({"figures": (headline("tcp-capacity", None, None, None),)}),
     }
-    (table,) = tables_of(records, "tcp-capacity")
+    (table,) = make_tables(records, "tcp-capacity")
     cells = {row[1]: row[3] for row in table.rows}
     assert cells == {
         "bounded": "at least 9,000",
@@ -578,33 +589,33 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
     assert table.notes == (UNDEFINED_NOTE, "not measured: it rains")
 
     none = {"figures": (headline("throughput", 0.0, 0.0, 30.0),), "unit": FPS, "resolution_fps": 20}
-    (table,) = tables_of({"slow": records_with(none, "throughput")}, "throughput")
+    (table,) = make_tables({"slow": make_record(none, "throughput")}, "throughput")
     assert table.rows[0][3:7] == ("< 20", "< 20", "30", "20")
 
     # the rate at which a table is filled is looked for to within that, not the table's size
     size = {"figures": (headline("capacity", 0.0, 0.0, 0.0),), "resolution_cps": 20}
-    (table,) = tables_of({"none": records_with(size, "capacity")}, "capacity")
+    (table,) = make_tables({"none": make_record(size, "capacity")}, "capacity")
     assert table.rows[0][3:] == ("0", "0", "0", "1 (1, 0 invalid)")
 
     other = {
-        name: records_with({"figures": (headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
+        name: make_record({"figures": (headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
         for name in ("one", "two")
     }
-    (table,) = tables_of(other, "tcp-capacity")
+    (table,) = make_tables(other, "tcp-capacity")
     assert [row[3:5] for row in table.rows] == [("5", "-"), ("-", "5")]
 
 
-def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
+def test_delay_table_contains_the_offered_rate():
     figure = {"figures": (headline("TL forward", 0.1, 0.1, 0.1),)}
     records = {
-        "slow": records_with({**figure, "offered_rates": (30_000.0,)}, "latency"),
-        "fast": records_with(
+        "slow": make_record({**figure, "offered_rates": (30_000.0,)}, "latency"),
+        "fast": make_record(
             {**figure, "offered_rates": (75_000.0,), "is_rate_lowered": True}, "latency"
         ),
     }
     for record in records.values():
         record.rate_origin = "P1 of the throughput"
-    (table,) = tables_of(records, "latency")
+    (table,) = make_tables(records, "latency")
     assert [c.name for c in table.columns][3] == "offered\nfps per direction"
     assert {row[1]: row[3] for row in table.rows} == {"slow": "30,000", "fast": "75,000, lowered"}
     source, lowered, own = table.notes
@@ -613,15 +624,15 @@ def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
     assert "compare" in own
 
 
-def test_delays_have_their_spread_and_stand_beside_the_testers_own():
+def test_delay_table_contains_percentiles_and_the_tester_alone():
     """Of three values the median alone hides one that is a hundred times as large."""
     ways = [headline(f"TL {way}", 7.0, 6.0, 900.0) for way in ("forward", "reverse")]
     records = {
-        "slow": records_with({"unit": "ms", "figures": ways, "repetitions": 3, "own": {"TL forward": 2.0, "TL reverse": 1.0}}, "latency"),
-        "faltered": records_with({"unit": "ms", "figures": ways, "own": {"TL forward": 2.0, "TL reverse": None}}, "latency"),
-        "once": records_with({"unit": "ms", "figures": ways}, "latency"),
+        "slow": make_record({"unit": "ms", "figures": ways, "repetitions": 3, "own": {"TL forward": 2.0, "TL reverse": 1.0}}, "latency"),
+        "faltered": make_record({"unit": "ms", "figures": ways, "own": {"TL forward": 2.0, "TL reverse": None}}, "latency"),
+        "once": make_record({"unit": "ms", "figures": ways}, "latency"),
     }  # fmt: skip
-    (table,) = tables_of(records, "latency")
+    (table,) = make_tables(records, "latency")
     heads = [c.name.replace("\n", " ") for c in table.columns]
     assert heads[3:6] == [
         "TL forward median (P1-P99)",
@@ -636,49 +647,49 @@ def test_delays_have_their_spread_and_stand_beside_the_testers_own():
     assert table.notes == (UNDEFINED_NOTE, LOOPBACK_NOTE)
 
 
-def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
+def test_rate_of_zero_is_not_drawn():
     none = {"figures": (headline("throughput", 0.0, 0.0, 0.0),), "unit": FPS, "resolution_fps": 20}
     some = {
         "figures": (headline("throughput", 90.0, 80.0, 95.0),),
         "unit": FPS,
         "resolution_fps": 20,
     }
-    records = {"none": records_with(none, "throughput"), "some": records_with(some, "throughput")}
-    (drawing,) = (b for b in blocks_of(records, "throughput") if isinstance(b, Drawing))
+    records = {"none": make_record(none, "throughput"), "some": make_record(some, "throughput")}
+    (drawing,) = (b for b in make_blocks(records, "throughput") if isinstance(b, Drawing))
     assert "p: some" in drawing.svg
     assert "p: none" not in drawing.svg
     assert "(linear axis)" in drawing.svg
     assert "not drawn: 1" in drawing.caption
     far = {"figures": (headline("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
-    wide = {**records, "far": records_with(far, "throughput")}
-    (drawing,) = (b for b in blocks_of(wide, "throughput") if isinstance(b, Drawing))
+    wide = {**records, "far": make_record(far, "throughput")}
+    (drawing,) = (b for b in make_blocks(wide, "throughput") if isinstance(b, Drawing))
     assert "(logarithmic axis)" in drawing.svg
     assert not [
-        b for b in blocks_of({"none": records["none"]}, "throughput") if isinstance(b, Drawing)
+        b for b in make_blocks({"none": records["none"]}, "throughput") if isinstance(b, Drawing)
     ]
 
 
-def test_what_was_not_measured_stands_beside_the_others_and_says_why():
+def test_unmeasured_record_is_in_the_table_with_its_reason():
     """A record without values has no unit and would be alone in a table."""
     ms = {"unit": "ms", "figures": (headline("PDV forward", 1.0, 1.0, 1.0),)}
     records = {
-        "none": records_with({**UNMEASURED, "unit": None}, "pdv"),
-        "slow": records_with(ms, "pdv"),
+        "none": make_record({**UNMEASURED, "unit": None}, "pdv"),
+        "slow": make_record(ms, "pdv"),
     }
-    (table,) = tables_of(records, "pdv")
+    (table,) = make_tables(records, "pdv")
     assert table.title == "pdv, ms"
     assert {row[1]: row[3] for row in table.rows} == {"none": "-", "slow": "1"}
     assert table.notes == ("not measured: it rains",)
-    (table,) = tables_of({"none": records["none"]}, "pdv")
+    (table,) = make_tables({"none": records["none"]}, "pdv")
     assert table.title == "pdv"
 
 
-def tables_of(records, benchmark):
+def make_tables(records, benchmark):
     """Return the tables of a page whose runs, by device name, have these records."""
-    return [b for b in blocks_of(records, benchmark) if isinstance(b, Table)]
+    return [b for b in make_blocks(records, benchmark) if isinstance(b, Table)]
 
 
-def blocks_of(records, benchmark):
+def make_blocks(records, benchmark):
     """Return the blocks of a page, figures included."""
     runs = [
         SimpleNamespace(
@@ -687,24 +698,27 @@ def blocks_of(records, benchmark):
         )
         for n, (name, record) in enumerate(records.items())
     ]  # fmt: skip
-    return list(present_benchmark(benchmark, list(build_rows(benchmark, runs, Known(), {})), "x"))
+    return list(
+        present_benchmark(
+            benchmark, list(build_rows(benchmark, runs, FakePresentations(), {})), "x"
+        )
+    )
 
 
-def test_shares_of_what_faltered_and_of_what_the_tester_limited_are_told(made, page):
-    """A reader is to know how many of the figures are the tester's own."""
+def test_invalid_trials_and_limited_rates_are_counted(campaign, page):
     text = (page / "index.md").read_text()
     figures = [
-        f for r in json.loads((made / "summary.json").read_text())["runs"] for f in r["results"]
+        f for r in json.loads((campaign / "summary.json").read_text())["runs"] for f in r["results"]
     ]
     points = {(r["directory"], f["benchmark"]): f for r in
-              json.loads((made / "summary.json").read_text())["runs"] for f in r["results"]}  # fmt: skip
+              json.loads((campaign / "summary.json").read_text())["runs"] for f in r["results"]}  # fmt: skip
     trials, invalid = (sum(f[k] for f in points.values()) for k in ("trials", "invalid_trials"))
     assert re.search(rf"Of {trials} trials, {invalid} were invalid(: \d+ because [^.]+)?\.", text)
     limited = sum(f["limited"] for f in figures if f["benchmark"] == "throughput")
     assert (f"{limited} of 3 rates are marked" in text) == bool(limited)
 
 
-def test_a_device_with_another_kernel_is_told_from_those_of_the_testers_machine():
+def test_devices_with_a_different_kernel_are_listed():
     def run(name, system, **more):
         device = {"kind": name, "system": system, "version": "1", **more}
         return SimpleNamespace(data=SimpleNamespace(
@@ -717,12 +731,12 @@ def test_a_device_with_another_kernel_is_told_from_those_of_the_testers_machine(
         "parts": {"ce": {"kind": "nat46", "system": machine}, "pe": {"system": "Linux 6.18.44"}}
     }
     runs = [run("jool", machine), run("tayga", "Linux 6.18.44"), run("chain", "", **parts)]
-    said = [b.text for b in describe_test_bed(runs)]
+    said = [b.text for b in describe_machines(runs)]
     assert len(said) == 2
     assert f"{machine}" in said[1]
 
 
-def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
+def test_zoo_campaign_covers_every_driver_and_technology_of_the_lab():
     """No testbed is asked for, other than of the papers' campaigns."""
     runs = plan_campaign(list_packaged_campaigns()["zoo"]).runs
     pairs = [(r.config["plugin"], r.config["dut"]["driver"]) for r in runs]

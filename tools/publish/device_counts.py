@@ -12,18 +12,18 @@ from v6t.analysis.sheet import Table, format_count, make_text_columns, make_text
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.trials.timeline import DeviceLoad
 
-TITLE = "What devices dropped, and how full their tables were"
+TITLE = "Drops, tables and load"
 _TOTAL = "all"  # reason of a counter whose frames are also in counters of other reasons
 _NOTES = (
     "dropped: the device's own counters over all benchmarks, also in trials above the result; two counters "
     "may count the same frame; the meaning of a counter is in brackets",
-    "a device without a line counted no loss and has no table, or v6t cannot read its counters",
-    "table: the fuller of its states before and after a benchmark",
+    "a device that is not listed counted no loss and has no table, or v6t cannot read its counters",
+    "table: the largest number of entries before or after a benchmark",
 )
 _LOAD_NOTES = (
-    "load: read once a second in trials of 3 s or longer, of the fastest that are not above the throughput; "
-    "the middle second",
-    "where tester and device share cores, the load is of both",
+    "load: sampled once a second in trials of 3 s or longer; the median over the fastest trials that are not "
+    "above the throughput",
+    "if tester and device share cores, the load includes both",
 )
 _LIMIT_NOTES = ("limit: the verdict of --bottleneck",)
 

@@ -40,7 +40,7 @@ def write_introduction(runs: Sequence[CampaignRun], *, has_differences: bool) ->
     """
     if not runs:
         return
-    yield from describe_test_bed(runs)
+    yield from describe_machines(runs)
     if has_differences:
         yield Paragraph(_DIFFERENCE_WARNING, "warning")
     yield _compare_with_rfcs(runs)
@@ -58,7 +58,7 @@ def write_introduction(runs: Sequence[CampaignRun], *, has_differences: bool) ->
         yield BulletList(warnings, "warning")
 
 
-def describe_test_bed(runs: Sequence[CampaignRun]) -> Iterator[Block]:
+def describe_machines(runs: Sequence[CampaignRun]) -> Iterator[Block]:
     """Yield warnings about simulated runs, shared cores and devices with another kernel."""
     simulated = [r for r in runs if r.data and r.data.simulated]
     if simulated:
@@ -89,7 +89,7 @@ def describe_test_bed(runs: Sequence[CampaignRun]) -> Iterator[Block]:
                 kernels.setdefault(system, []).append(str(part.get("kind", "?")))
     for system, names in kernels.items():
         yield Paragraph(
-            f"These devices had another kernel than the tester: {', '.join(dict.fromkeys(names))} "
+            f"These devices ran a different kernel from the tester: {', '.join(dict.fromkeys(names))} "
             f"({system}). Do not compare their rates with the others.",
             "warning",
         )
@@ -248,7 +248,7 @@ def _count_matches(runs: Sequence[CampaignRun]) -> Iterator[str]:
             reasons.update(answers.reasons)
         wrong = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common())
         yield (
-            f"In all trials, also those above the result, {correct:,} queries were answered correctly "
+            f"In all trials, including those above the result, {correct:,} queries were answered correctly "
             f"and in time. The others: {wrong or 'none'}."
         )
     if any(run.data and run.data.shares_oracle for run in runs):

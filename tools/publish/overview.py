@@ -56,15 +56,18 @@ OWN_RATES_NOTE = (
     "each device was measured at its own rate: delays at different rates do not compare devices"
 )
 LIMITED_NOTE = "* the tester or the medium was the limit: the device may be faster"
-RESOLUTION_NOTE = "resolution: the largest distance between the rates that passed and failed"
+RESOLUTION_NOTE = (
+    "resolution: the largest difference between the highest passing and the lowest failing rate "
+    "of a search"
+)
 LOOPBACK_NOTE = (
     "tester alone: the tester's own delay at the same rate without a device, the larger of both directions; "
     "it is part of the other columns and not subtracted"
 )
 UNDEFINED_NOTE = "undefined: the percentile falls on a lost frame"
 DIFFERENCES_INTRODUCTION = (
-    "Some devices were measured with other parameters than the others of their technology, because they do "
-    "not support the usual ones. Their numbers do not compare the devices alone; v6t compare needs --anyway."
+    "Some devices do not support the parameters of most rows of their technology and were measured with "
+    "others. Their numbers reflect the parameters too; v6t compare needs --anyway."
 )
 AXIS_LABELS = {"frames per second": "frames per second per direction"}
 """Labels of units whose name alone is ambiguous."""
@@ -112,7 +115,7 @@ def build_overview(
         sections.append(ReportSection(SECTION_TITLE, "not-alike", blocks))
     device_table = make_device_table(measured, name_runs(measured))
     if device_table is not None:
-        sections.append(ReportSection("Devices' own counters", "device-counters", [device_table]))
+        sections.append(ReportSection("Device counters", "device-counters", [device_table]))
     sections.append(ReportSection("Not measured", "not-measured", list(_list_incomplete(runs))))
     note_lines = [f"{name}: {text}" for name, text in notes.items() if text and name]
     if note_lines:
@@ -120,8 +123,8 @@ def build_overview(
     files = [
         LinkList(
             [
-                ("All figures of the tables, one on each line", "summary.csv"),
-                ("The same for programs", "summary.json"),
+                ("All values of the tables, one per line", "summary.csv"),
+                ("The same values as JSON", "summary.json"),
                 ("Every trial: frames required, sent, received and compared", "trials.csv"),
             ]
         ),
@@ -209,9 +212,7 @@ def _format_caption(title: str, rows: Sequence[ResultRow], unit: str) -> str:
         parts.append(LIMITED_NOTE)
     omitted = sum(f["median"] is not None and not row.can_draw(f) for row, f in figures)
     if omitted:
-        parts.append(
-            f"not drawn: {pluralize(omitted, 'device')} of which no rate that was tried passed"
-        )
+        parts.append(f"not drawn: {pluralize(omitted, 'device')} for which no rate passed")
     return "; ".join(parts) + "."
 
 

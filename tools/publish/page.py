@@ -203,9 +203,9 @@ def explain_repetition(campaign: CampaignPlan, page_name: str) -> str:
     page, options = shlex.quote(page_name), _format_testbed_options(campaign)
     requirements = "" if options else content.get("again", "")
     return f"""
-## Again
+## Repeat the campaign
 
-In the directory that contains that of this page:
+Run these commands in the parent directory of this page:
 
 ```text
 v6t campaign {campaign.name}{options} -o again

@@ -21,9 +21,10 @@ T = TypeVar("T")
 
 MARK = "†"
 """Mark of a row whose settings differ from most rows of its technology."""
-SECTION_TITLE = "Not measured alike"
+SECTION_TITLE = "Different settings"
 MARK_NOTE = (
-    f"{MARK} other parameters or conditions than most rows of its technology: see '{SECTION_TITLE}'"
+    f"{MARK} the parameters or conditions differ from most rows of the technology: see "
+    f"'{SECTION_TITLE}'"
 )
 
 
@@ -128,7 +129,7 @@ def _compare_conditions(
 def make_difference_table(differences: Iterable[SettingDifferences]) -> Table:
     """Return a table with one row per differing setting."""
     columns = make_text_columns(
-        "technology", "device", "what", "here", "in most rows of the technology"
+        "technology", "device", "setting", "this row", "most rows of the technology"
     )
     rows = [row for difference in differences for row in difference.list_rows()]
     note = "complete lists: config.json and results.json of each run's directory"
