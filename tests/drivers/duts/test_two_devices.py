@@ -77,6 +77,8 @@ def test_committed_configuration_stays_until_rollback(standing):
     run_v6t("dut", "commit", *make_flags(standing))
     first = standing.read_states()
     assert all(first[name] != state for name, state in before.items())
+    again = run_v6t("dut", "commit", *make_flags(standing))
+    assert again.err.count("rolling back what") == len(standing.site.placed)
     assert all(standing.find_records().values())
     told = run_v6t("dut", "status", *make_flags(standing), "--json").out
     assert set(json.loads(told)["parts"]) == set(standing.site.placed)
