@@ -95,9 +95,17 @@ class RunData:
         return bool(device.get("shares_oracle", False))
 
     @property
+    def has_user_device(self) -> bool:
+        """Whether the device was one that its user had configured, without a driver."""
+        has_run = bool(self.manifest.get("tester"))
+        is_undriven = self.config["dut"]["driver"] == "reference"
+        return has_run and is_undriven and not self.simulated and not self.shares_oracle
+
+    @property
     def heading(self) -> str:
         """Technology, tester and device in one line."""
-        tester, device = self.config["tester"]["kind"], self.config["dut"]["driver"]
+        tester, driver = self.config["tester"]["kind"], self.config["dut"]["driver"]
+        device = "user's" if self.has_user_device else driver
         return f"{self.config['plugin']}, {tester} tester, {device} device"
 
     @property

@@ -21,6 +21,8 @@ from v6t.base.ethernet import GAP_OCTETS, max_frame_rate_fps
 
 def name_device(data: RunData) -> str:
     """Name the device in a title: its driver, with the version where that is known."""
+    if data.has_user_device:
+        return "a device configured by its user"
     name = str(data.config["dut"]["driver"])
     facts = (data.manifest.get("tester") or {}).get("device") or {}
     version = facts.get("version")
@@ -100,7 +102,10 @@ def write_verdict(data: RunData) -> list[str]:
     tolerated = data.procedure.get("loss_tolerance") or 0.0
     loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
     name = name_device(data)
-    device = "The simulation" if data.simulated else name.replace("reference", "The reference")
+    if data.simulated or data.has_user_device:
+        device = "The simulation" if data.simulated else "The device"
+    else:
+        device = name.replace("reference", "The reference")
     rate = f"{'at least ' * first.limited}{format_count(first.median)} fps"
     left, right = first.frame_sizes.ipv6, first.frame_sizes.ipv4
     sizes = first.sizes.partition("/")[0] if left == right else first.sizes

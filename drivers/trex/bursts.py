@@ -311,8 +311,8 @@ def make_sequential_flows(
     """Make streams and bursts of flows that begin one after the other.
 
     Frame k of a class belongs to flow k mod n, and the traffic of n flows repeats after at most n frames.
-    Each flow therefore repeats a single frame, and gets a stream of its own that starts when its turn
-    comes. The first flow of each class is stamped, which proves how long sending took. TRex has too few
+    Each flow therefore repeats a single frame, and has a separate stream that starts when its turn comes.
+    The first flow of each class is stamped, which proves how long sending took. TRex has too few
     identifiers to stamp the others; they carry marks that tell their class.
     """
     if starts.flows > MARKS_PER_CLASS:

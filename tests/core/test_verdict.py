@@ -1,5 +1,7 @@
 """The summary sentences of a run: rates as shares of links, and their limits."""
 
+from dataclasses import replace
+
 import pytest
 from v6t.analysis.blocks import Paragraph
 from v6t.analysis.report.verdict import make_title, summarize_throughput
@@ -68,3 +70,21 @@ def test_both_sizes_are_of_one_direction(tmp_path):
     last = {r.direction: r.median for r in data.records if r.frame_sizes.ipv6 == 1280}
     assert last["forward"] != last["reverse"]
     assert f"{last['forward'] / 1000000.0:.3f}" in text
+
+
+@pytest.mark.parametrize(
+    ("manifest", "device"),
+    [
+        (
+            {"setup": {"simulated": False}, "tester": {"version": "v3.08"}},
+            "a device configured by its user",
+        ),
+        (
+            {"setup": {"simulated": False}, "tester": {"device": {"shares_oracle": True}}},
+            "reference device",
+        ),
+    ],
+)
+def test_title_tells_device_of_user_from_reference(tmp_path, manifest, device):
+    data = load_run(make_run(tmp_path / "run", procedure={"repetitions": 1}))
+    assert make_title(replace(data, manifest=manifest)).endswith(f"border relay on {device}")
