@@ -41,7 +41,7 @@ def test_every_task_names_tests_that_exist(row):
 
 
 def test_the_page_about_threads_names_the_sizes_and_the_priority_that_are_chosen():
-    page = (DOCS / "trex.md").read_text(encoding="utf-8")
+    page = (DOCS / "guides/tuning.md").read_text(encoding="utf-8")
     assert f"has {placement.RING_FRAMES:,} frames" in page
     assert f"{placement.MAX_RING_FRAMES:,} frames and {placement.RING_OCTETS >> 20} MiB" in page
     assert page.count(f"niceness {placement.DATA_PATH_NICENESS}") == 2
