@@ -1,15 +1,21 @@
-"""``v6t calc``."""
+"""``v6t calc``: arithmetic of MAP, RFC 6052, EAM and frame rates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Any
 
 import click
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.core.cli.options import CommandGroup, F, json_option
 from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.log import print_notice
+from v6t.packets.address_layouts import EA, IidFormat, end_user_prefix_layout
+from v6t.plugins import translation
+from v6t.plugins.map_rules import MapRule, parse_rule
+from v6t.plugins.prefixes import parse_address, parse_ipv6_network
 
 MAX_SHOWN_RANGES = 8  # port ranges of a CE
 
@@ -48,9 +54,140 @@ def calc_command() -> None:
 @json_option
 def map_command(**arguments: Any) -> CommandResult:
     """Print addresses and ports of a CE (RFC 7597)."""
-    from v6t.core.cli.map_calculator import calc_map, iter_map_warnings
+    ce = calc_map(**arguments)
+    if warning := _check_interface_identifier(arguments, ce):
+        print_notice(f"v6t: note: {warning}")
+    return _make_values_result(ce)
 
-    return _make_values_result(calc_map(**arguments), iter_map_warnings(arguments))
+
+def calc_map(
+    rule_ipv6: str,
+    rule_ipv4: str,
+    ea_len: int,
+    psid_offset: int,
+    *,
+    psid_len: int | None = None,
+    psid: int | None = None,
+    ipv4: str | None = None,
+    ipv6: str | None = None,
+    port: int | None = None,
+    iid_format: IidFormat = "rfc7597",
+) -> dict[str, Any]:
+    """Return the addresses and ports of one CE of a MAP rule.
+
+    The CE is named by IPv4 address and PSID, by IPv4 address and port, or by any of its IPv6 addresses.
+
+    Returns:
+        Keys ``end_user_prefix, map_address, ipv4, psid, psid_len, port_ranges, ports_per_ce,
+        sharing_ratio``; ``psid`` is None if addresses are not shared.
+
+    Raises:
+        UsageError: the rule or the CE is impossible.
+    """
+    rule = parse_rule(
+        rule_ipv6, rule_ipv4, ea_len, psid_offset, psid_len=psid_len, iid_format=iid_format
+    )
+    if ipv6 is not None:
+        if (ipv4, psid, port) != (None, None, None):
+            message = "give either --ipv6, or --ipv4 with --psid or --port"
+            raise UsageError(message, code="missing-setting")
+        address, number = _find_ce(rule, parse_address(IPv6Address, ipv6, "IPv6 address"))
+    elif ipv4 is not None:
+        address = parse_address(IPv4Address, ipv4, "IPv4 address")
+        number = _find_psid(rule, psid, port)
+    elif psid is not None and rule.suffix_len == 0:
+        address, number = rule.ipv4_prefix.network_address, psid
+    else:
+        raise UsageError(
+            "which CE is meant?",
+            "give --ipv6, or --ipv4 with --psid or --port",
+            code="missing-setting",
+        )
+    ports = rule.make_port_set(number)
+    owned: IPv4Address | IPv4Network = address
+    if rule.host_bits:
+        owned = IPv4Network((int(address), 32 - rule.host_bits), strict=False)
+    return {
+        "end_user_prefix": str(rule.compute_end_user_prefix(address, number)),
+        "map_address": str(rule.map_address(address, number)),
+        "ipv4": str(owned),
+        "psid": number if rule.is_shared else None,
+        "psid_len": rule.psid_len,
+        "port_ranges": [list(r) for r in ports.ranges],
+        "ports_per_ce": ports.count,
+        "sharing_ratio": rule.sharing_ratio,
+    }
+
+
+def _check_interface_identifier(arguments: Mapping[str, Any], ce: Mapping[str, Any]) -> str:
+    """Return a warning if the interface identifier of ``ipv6`` belongs to another CE, else ``""``.
+
+    Only an identifier in the form of RFC 7597, section 6, or of the drafts before it names a CE.
+
+    Args:
+        arguments: arguments of :func:`calc_map`.
+        ce: its result.
+    """
+    if arguments["ipv6"] is None:
+        return ""
+    address = parse_address(IPv6Address, arguments["ipv6"], "IPv6 address")
+    identifier = address.packed[8:]
+    named = []
+    if identifier[:2] == bytes(2) and identifier[2]:
+        named.append(IPv4Address(identifier[2:6]))
+    if identifier[0] == identifier[7] == 0 and identifier[1]:
+        named.append(IPv4Address(identifier[1:5]))
+    prefix = IPv4Network(ce["ipv4"])
+    is_own_host = prefix.num_addresses > 1 and any(a in prefix for a in named)
+    if not named or is_own_host or str(address) == ce["map_address"]:
+        return ""
+    for name in ("rfc7597", "draft"):
+        alike: dict[str, Any] = {**arguments, "iid_format": name}
+        if calc_map(**alike)["map_address"] == str(address):
+            return f"the interface identifier has the format {name}: use --iid-format {name}"
+    psid = "" if ce["psid"] is None else f" and PSID {ce['psid']}"
+    return (
+        f"the interface identifier of {address} names {' or '.join(map(str, named))}, but the prefix "
+        f"names {ce['ipv4']}{psid}: this CE's MAP address is {ce['map_address']}"
+    )
+
+
+def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
+    """Return the given PSID or that of the port; without address sharing, it is always 0."""
+    if port is not None:
+        if not 0 <= port <= 65535:
+            raise UsageError(f"port {port} is outside 0..65535", code="out-of-range")
+        owner = rule.find_psid(port)
+        if owner is None:
+            raise UsageError(
+                f"port {port} does not belong to a CE: PSID offset {rule.psid_offset} excludes ports "
+                f"below {1 << 16 - rule.psid_offset}",
+                code="outside-port-set",
+            )
+        if psid not in (None, owner):
+            message = f"port {port} belongs to PSID {owner}, not {psid}"
+            raise UsageError(message, code="outside-port-set")
+        return owner
+    if psid is None and rule.is_shared:
+        raise UsageError(
+            f"{rule.sharing_ratio} CEs share an IPv4 address in this rule",
+            "add --psid or --port",
+            code="missing-setting",
+        )
+    return psid or 0
+
+
+def _find_ce(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
+    """Return the IPv4 address and the PSID of the CE whose end-user prefix contains an address."""
+    if ipv6 not in rule.ipv6_prefix:
+        message = f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}"
+        raise UsageError(message, code="outside-prefix")
+    if rule.ea_len:
+        return rule.decode_ea(end_user_prefix_layout(rule).decode(int(ipv6))[EA])
+    ce = rule.decode_address(ipv6)
+    if ce is None:
+        raise UsageError(f"{ipv6} is not a MAP address of this rule", code="outside-prefix")
+    return ce
 
 
 @calc_command.command("rfc6052")
@@ -58,12 +195,32 @@ def map_command(**arguments: Any) -> CommandResult:
 @ipv4_option
 @ipv6_option
 @json_option
-def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None) -> CommandResult:
+def rfc6052_command(**arguments: Any) -> CommandResult:
     """Embed or extract an IPv4 address (RFC 6052)."""
-    from v6t.core.cli.map_calculator import calc_rfc6052, list_rfc6052_warnings
+    values = calc_rfc6052(**arguments)
+    prefix, ipv4, ipv6 = values.values()
+    embedded = calc_rfc6052(prefix, ipv4)["ipv6"]
+    if embedded != ipv6:
+        print_notice(
+            f"v6t: note: {ipv6} has bits set outside the embedded address, which must be 0 (RFC 6052, "
+            f"section 2.2): {ipv4} behind {prefix} is {embedded}; is the prefix length right?"
+        )
+    return _make_values_result(values)
 
-    values = calc_rfc6052(prefix, ipv4, ipv6)
-    return _make_values_result(values, list_rfc6052_warnings(**values))
+
+def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) -> dict[str, str]:
+    """Embed or extract an IPv4 address; return ``prefix``, ``ipv4`` and ``ipv6`` as text.
+
+    Raises:
+        UsageError: neither or both addresses are given, or RFC 6052 has no such prefix length.
+    """
+    network = translation.check_rfc6052_prefix(parse_ipv6_network(prefix, "prefix"))
+    address = _parse_one_address(ipv4, ipv6)
+    if isinstance(address, IPv4Address):
+        four, six = address, translation.embed_ipv4(network, address)
+    else:
+        four, six = translation.extract_ipv4(network, address), address
+    return {"prefix": str(network), "ipv4": str(four), "ipv6": str(six)}
 
 
 @calc_command.command("eam")
@@ -77,8 +234,6 @@ def eam_command(pairs: tuple[str, ...], **arguments: Any) -> CommandResult:
 
     Addresses without a mapping are translated with --prefix.
     """
-    from v6t.core.cli.map_calculator import calc_eam
-
     if any(pair.count("=") != 1 for pair in pairs):
         raise UsageError(
             "a mapping is an IPv4 and an IPv6 prefix",
@@ -89,6 +244,42 @@ def eam_command(pairs: tuple[str, ...], **arguments: Any) -> CommandResult:
     return _make_values_result(calc_eam(mappings, **arguments))
 
 
+def calc_eam(
+    pairs: Sequence[Sequence[str]],
+    prefix: str | None = None,
+    ipv4: str | None = None,
+    ipv6: str | None = None,
+) -> dict[str, Any]:
+    """Translate an address with explicit mappings; return ``ipv4``, ``ipv6`` and ``mapping``.
+
+    Args:
+        pairs: explicit mappings, an IPv4 and an IPv6 prefix each.
+        prefix: RFC 6052 prefix for addresses without a mapping.
+        ipv4, ipv6: the address, of either version; None in the result if it has no mapping.
+
+    Raises:
+        UsageError: neither or both addresses are given, or the table is impossible.
+    """
+    mappings = translation.parse_mappings(pairs, prefix)
+    address = _parse_one_address(ipv4, ipv6)
+    values: dict[str, Any] = {"ipv4": None, "ipv6": None, f"ipv{address.version}": str(address)}
+    if isinstance(address, IPv4Address):
+        if mapping := mappings.find_by_ipv4(address):
+            values["ipv6"] = str(mapping.to_ipv6(address))
+    elif mapping := mappings.find_by_ipv6(address):
+        values["ipv4"] = str(mapping.to_ipv4(address))
+    return {**values, "mapping": mapping and f"{mapping.ipv4} = {mapping.ipv6}"}
+
+
+def _parse_one_address(ipv4: str | None, ipv6: str | None) -> IPv4Address | IPv6Address:
+    """Return the one address that is given; reject neither or both."""
+    if ipv4 is not None and ipv6 is None:
+        return parse_address(IPv4Address, ipv4, "IPv4 address")
+    if ipv6 is not None and ipv4 is None:
+        return parse_address(IPv6Address, ipv6, "IPv6 address")
+    raise UsageError("give either --ipv4 or --ipv6", code="missing-setting")
+
+
 @calc_command.command("rate")
 @click.option("--line-rate", required=True, metavar="RATE", help="For example 10G.")
 @click.option("--frame-size", required=True, type=int, help="Octets with FCS.")
@@ -96,15 +287,20 @@ def eam_command(pairs: tuple[str, ...], **arguments: Any) -> CommandResult:
 @json_option
 def rate_command(line_rate: str, frame_size: int, overhead: int) -> CommandResult:
     """Print a link's maximum frame rate (RFC 8219)."""
-    from v6t.core.cli.map_calculator import calc_rate
+    rate_bps = parse_line_rate(line_rate)
+    return _make_values_result(
+        {
+            "line_rate_bps": round(rate_bps),
+            "frame_size": frame_size,
+            "overhead": overhead,
+            "max_fps": max_frame_rate_fps(rate_bps, frame_size, overhead),
+            "convention": "per_direction",
+        }
+    )
 
-    return _make_values_result(calc_rate(line_rate, frame_size, overhead))
 
-
-def _make_values_result(values: dict[str, Any], warnings: Iterable[str] = ()) -> CommandResult:
-    """Print warnings, and return the computed values with a line for each."""
-    for warning in warnings:
-        print_notice(f"v6t: note: {warning}")
+def _make_values_result(values: Mapping[str, Any]) -> CommandResult:
+    """Return the computed values with a line for each."""
     width = max(map(len, values))
     lines = (
         f"{name.replace('_', ' '):<{width}}  {_format_value(name, value)}"

@@ -12,11 +12,11 @@ from v6t.base.errors import ExtensionError, UsageError
 from v6t.core.cli.options import (
     Command,
     all_option,
-    complete_parameter,
     flag,
     json_option,
     plugin_option,
 )
+from v6t.core.cli.shell_completion import complete_parameter
 from v6t.core.cli.terminal import CommandResult, make_result
 
 if TYPE_CHECKING:

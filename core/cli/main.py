@@ -76,22 +76,12 @@ class LazyGroup(CommandGroup):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
-def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    """Print the version of v6t and exit."""
-    if value and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"v6t {version('v6t')}")
-        ctx.exit()
-
-
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option("--version", is_flag=True, callback=_print_version, expose_value=False, is_eager=True,
-              help="Show the version and exit.")  # fmt: skip
+@click.version_option(package_name="v6t", prog_name="v6t", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:

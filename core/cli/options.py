@@ -12,9 +12,9 @@ import click
 from v6t.base.errors import UsageError
 from v6t.base.text import convert_docstring, did_you_mean, suggest_names
 from v6t.core import log
+from v6t.core.cli.shell_completion import complete_parameter
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
     from v6t.core.cli.terminal import CommandResult
     from v6t.core.config.run_setup import RunSetup
     from v6t.core.config.yaml_file import YamlFile
@@ -88,15 +88,6 @@ def parse_names(
         message = f"{param.opts[0]} takes names separated by commas"
         raise UsageError(message, code="not-name-and-value")
     return names
-
-
-def complete_parameter(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the shell completions of a parameter."""
-    from v6t.core.cli.shell_completion import complete_value
-
-    return complete_value(str(param.name), ctx, incomplete)
 
 
 # -------------------------------------------------------------- kinds of options

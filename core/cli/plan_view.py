@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import chain
 from typing import Any
 
 from v6t.analysis.sheet import pluralize
-from v6t.core.cli.terminal import CommandResult, print_lines, wrap
+from v6t.core.cli.terminal import CommandResult, make_result, wrap
 from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan
@@ -38,7 +37,7 @@ def make_plan_result(setup: RunSetup, detailed: bool) -> CommandResult:
         describe(setup, run_plan),
         ["Nothing was changed."],
     )
-    return CommandResult(run_plan.to_json, partial(print_lines, lines))
+    return make_result(run_plan.to_json(), lines)
 
 
 def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
@@ -48,28 +47,26 @@ def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
     if all(size[0] == size[1] for size in (text.split("/") for text in sizes) if len(size) == 2):
         sizes, sides = dict.fromkeys(text.partition("/")[0] for text in sizes), ""
     modes = dict.fromkeys(p.mode for p in run_plan.points)
-    rows = [
-        *_label_first("traffic", _describe_traffic(setup, run_plan)),
-        ("measures", ", ".join(dict.fromkeys(p.benchmark for p in run_plan.points))),
-        ("", f"{', '.join(sizes)} octets{sides}; {', '.join(modes)}"),
-        ("takes", _describe_trials(run_plan)),
-    ]
+    rows: dict[str, Iterable[str]] = {
+        "traffic": _describe_traffic(setup, run_plan),
+        "measures": [
+            ", ".join(dict.fromkeys(p.benchmark for p in run_plan.points)),
+            f"{', '.join(sizes)} octets{sides}; {', '.join(modes)}",
+        ],
+        "takes": [_describe_trials(run_plan)],
+    }
     if setup.driver.configures_device:
         steps = setup.example_plan.steps
-        rows += _label_first("device gets", [*_describe_device(setup), *_describe_steps(steps)])
         count = pluralize(len(steps), "step")
-        rows.append(("", f"{count}, all undone at the end (commands: v6t dut plan, or -v)"))
+        undo = f"{count}, all undone at the end (commands: v6t dut plan, or -v)"
+        rows["device gets"] = [*_describe_device(setup), *_describe_steps(steps), undo]
     elif not setup.driver.is_cable:
-        rows += _label_first("device needs", _describe_device(setup))
-    rows += _label_first("warnings", [*run_plan.warnings, *list_setting_warnings(setup)])
-    for name, text in rows:
-        yield wrap(f"  {name:<{LABEL_WIDTH}}{text}", indent=LABEL_WIDTH + 2)
-
-
-def _label_first(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each line with a label, which is empty for all but the first."""
-    for number, line in enumerate(lines):
-        yield "" if number else name, line
+        rows["device needs"] = _describe_device(setup)
+    rows["warnings"] = [*run_plan.warnings, *list_setting_warnings(setup)]
+    for name, lines in rows.items():
+        for number, line in enumerate(lines):
+            label = "" if number else name
+            yield wrap(f"  {label:<{LABEL_WIDTH}}{line}", indent=LABEL_WIDTH + 2)
 
 
 def _describe_clients(params: Any) -> Iterator[str]:

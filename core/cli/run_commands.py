@@ -119,7 +119,7 @@ def run_command(
         check_capabilities(setup, lambda: make_tester(setup))
         result = make_plan_result(setup, is_verbose())
         return replace(result, finish=partial(click.echo, planned_audit)) if audit else result
-    from v6t.core.cli.results_view import make_run_result
+    from v6t.core.cli.results_commands import make_comparison_result, make_run_result
     from v6t.core.cli.run_console import execute_and_report
 
     setup.tester.prepare()
@@ -133,13 +133,12 @@ def run_command(
         """Check the rates, compare the run with the baseline, and return the exit status."""
         status = 0 if min_fps is None else _check_rates(data, min_fps)
         if baseline is not None and baseline_data is not None:
-            from v6t.core.cli.results_commands import make_comparison_result
             from v6t.core.reporting.compare import compare_runs
 
             runs = baseline_data, data
             comparison = compare_runs(runs, allow_differences=False)
             result = make_comparison_result(comparison, None, (baseline, path), runs)
-            status = result.print(as_json=False) or status
+            return result.print(as_json=False) or status
         return status
 
     return replace(make_run_result(data, path), finish=check_results)

@@ -15,7 +15,7 @@ from v6t.analysis.rundata import RunData
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
-from v6t.core.cli.results_view import make_run_result
+from v6t.core.cli.results_commands import make_run_result
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
 from v6t.core.cli.terminal import CommandResult
 from v6t.core.config.run_setup import RunSetup, make_setup

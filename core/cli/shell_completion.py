@@ -3,64 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import Any
 
+import click
 from click.shell_completion import CompletionItem
 
-if TYPE_CHECKING:
-    import click
-    from v6t.base.entry_points import Extensions
-
+# The extensions that a parameter names; they are imported only to complete it.
+EXTENSIONS = {
+    "plugin": "v6t.core.config.plugins:TECHNOLOGIES",
+    "benchmarks": "v6t.benchmarks.registry:BENCHMARKS",
+    "suites": "v6t.audit.auditor:SUITES",
+    "tester": "v6t.drivers.testers:TESTERS",
+    "dut": "v6t.drivers.duts.registry:DRIVERS",
+}
 # Parameters with one or several names, separated by commas.
 LIST_PARAMETERS = ("benchmarks", "suites")
 
 
-def complete_value(
-    parameter: str, ctx: click.Context | None, incomplete: str
+def complete_parameter(
+    ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Return the completions of a parameter; an extension that cannot be loaded has its error as help."""
+    name = str(param.name)
     before, comma, last = (
-        incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
+        incomplete.rpartition(",") if name in LIST_PARAMETERS else ("", "", incomplete)
     )
     helps: dict[str, str] = {}
-    extensions = _find_extensions(parameter)
-    if extensions is None:
-        names = list(_find_names(parameter, ctx)) if ctx is not None else []
-    else:
+    if name in EXTENSIONS:
+        extensions = resolve_name(EXTENSIONS[name])
         rows = extensions.list_rows(foreign=True)
         helps = {row.name: f"BROKEN: {row.error}" for row in rows if row.error}
-        names = [*(["auto"] if parameter == "tester" else []), *extensions.names()]
+        names = [*(["auto"] if name == "tester" else []), *extensions.names()]
+    else:
+        names = list(_find_names(name, ctx))
     return [
         CompletionItem(f"{before}{comma}{name}", help=helps.get(name))
         for name in dict.fromkeys(names)
         if name.startswith(last)
     ]
-
-
-def _find_extensions(parameter: str) -> Extensions[Any] | None:
-    """Return the extensions whose names a parameter takes, or None for other parameters."""
-    match parameter:
-        case "plugin":
-            from v6t.core.config.plugins import TECHNOLOGIES
-
-            return TECHNOLOGIES
-        case "benchmarks":
-            from v6t.benchmarks.registry import BENCHMARKS
-
-            return BENCHMARKS
-        case "suites":
-            from v6t.audit.auditor import SUITES
-
-            return SUITES
-        case "tester":
-            from v6t.drivers.testers import TESTERS
-
-            return TESTERS
-        case "dut":
-            from v6t.drivers.duts.registry import DRIVERS
-
-            return DRIVERS
-    return None
 
 
 def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,12 +60,6 @@ def print_text(text: str, indent: int = 2) -> None:
         click.echo(line)
 
 
-def print_lines(lines: Iterable[str], indent: int = 2) -> None:
-    """Print lines; on a terminal, wrap each between words with a hanging indent."""
-    for line in lines:
-        print_text(line, indent)
-
-
 @dataclass(frozen=True)
 class CommandResult:
     """The result of a command, which is printed as text or as JSON.
@@ -101,7 +94,12 @@ def make_result(
     value: Any, lines: Iterable[str], *, indent: int = 2, status: int = 0
 ) -> CommandResult:
     """Return a result with its JSON value and the lines of text that describe it."""
-    return CommandResult(lambda: value, partial(print_lines, lines, indent), status=status)
+
+    def print_lines() -> None:
+        for line in lines:
+            print_text(line, indent)
+
+    return CommandResult(lambda: value, print_lines, status)
 
 
 def print_document(document: ReportDocument) -> None:

@@ -9,7 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import click
 import pytest
+from v6t.core.cli.help_commands import plugins_command
 from v6t.drivers.duts.registry import DRIVERS
 from v6t.drivers.lab.privilege import check_availability
 from v6t.tests.core.support import v6t, write_distribution
@@ -213,9 +215,8 @@ def test_doctor_lists_a_broken_driver(install):
 
 
 def test_completion_lists_a_broken_one_with_its_error(install):
-    from v6t.core.cli import shell_completion
-
     install("1 / 0\n", plugins="faulty = odd_things:Faulty")
-    items = {item.value: item.help for item in shell_completion.complete_value("plugin", None, "")}
+    context = click.Context(plugins_command)
+    items = {i.value: i.help for i in plugins_command.params[0].shell_complete(context, "")}
     assert items["faulty"].startswith("BROKEN: the plugin 'faulty' of odd-things")
     assert items["mape-br"] is None

@@ -13,7 +13,7 @@ GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
 BROKEN = {
     "no-module": ("nowhere_at_all:Plugin", "extension-broken"),
     "no-name": ("v6t.plugins.mape_br:Absent", "extension-broken"),
-    "no-class": ("v6t.core.cli.map_calculator:calc_map", "extension-broken"),
+    "no-class": ("v6t.core.cli.calc_command:calc_map", "extension-broken"),
     "no-technology": ("v6t.plugins.base:Link", "extension-broken"),
     "raises": ("foreign_plugin:Plugin", "extension-broken"),
 }

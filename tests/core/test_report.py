@@ -522,8 +522,8 @@ def test_figure_of_old_run_uses_plugin(short_run, monkeypatch):
 
 def test_matplotlib_waits_until_it_is_needed():
     script = (
-        "import sys, v6t.core.cli.main, v6t.core.cli.run_commands, v6t.core.cli.results_commands, "
-        "v6t.core.runs.runner, v6t.core.cli.results_view; sys.exit('matplotlib' in sys.modules)"
+        "import sys, v6t.core.cli.main, v6t.core.cli.run_commands, v6t.core.runs.runner, "
+        "v6t.core.cli.results_commands; sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 

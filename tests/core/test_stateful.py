@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from v6t.base.errors import DutError
 from v6t.benchmarks.registry import make_results_schema
-from v6t.core.cli.results_view import make_run_result
+from v6t.core.cli.results_commands import make_run_result
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_result_warnings

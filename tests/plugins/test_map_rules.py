@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.audit.packet_device.maps import MapDomain
-from v6t.core.cli.map_calculator import calc_map
+from v6t.core.cli.calc_command import calc_map
 from v6t.packets.headers import to_numbers
 from v6t.plugins.map_domains import _draw_ea_values
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_eas

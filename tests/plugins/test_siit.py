@@ -10,7 +10,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit.packet_device.maps import TableMap
-from v6t.core.cli.map_calculator import calc_eam
+from v6t.core.cli.calc_command import calc_eam
 from v6t.plugins import translation
 from v6t.plugins.audit_views import AddressTable
 from v6t.plugins.siit import SiitParams

@@ -11,7 +11,7 @@ from v6t.audit.clause import Frame
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packets import Wire
 from v6t.base.errors import UsageError
-from v6t.core.cli.map_calculator import calc_map, calc_rfc6052
+from v6t.core.cli.calc_command import calc_map, calc_rfc6052
 from v6t.packets.checksum import sum_words, write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.plugins import translation
