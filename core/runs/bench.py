@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from v6t.base.errors import DutError
 from v6t.benchmarks import registry
-from v6t.core.config.checks import check_tester_capabilities
+from v6t.core.config.checks import check_capabilities, check_tester_capabilities
 from v6t.core.config.resolve import drop_rejected_benchmarks
 from v6t.core.config.run_setup import RunSetup
 from v6t.core.runs.device import measure_with_event, run_hook
@@ -137,11 +137,11 @@ class Bench:
         *,
         loopback: bool = False,
         record_dir: Path | None = None,
-        check: Callable[[Tester], object] = lambda tester: None,
+        checks_capabilities: bool = False,
     ) -> None:
-        """Store the settings; ``check`` is called with the tester after it is opened."""
+        """Store the settings; the open tester may be checked for what the benchmarks need."""
         self._setup = setup
-        self._check = check
+        self._checks_capabilities = checks_capabilities
         self._loopback = loopback or setup.driver.is_cable
         self._record_dir = record_dir
         self._tester: Tester | None = None
@@ -159,13 +159,14 @@ class Bench:
         """Configure the device and open the tester, unless both are ready."""
         if self._tester is None:
             self._configure_remote_device()
-            self._tester = make_tester(
+            self._tester = tester = make_tester(
                 self._setup, loopback=self._loopback, record_dir=self._record_dir
             )
-            self._tester.open()
+            tester.open()
             if self.virtual_time_s:  # only testers that can wait report a virtual time
-                cast(StatefulTester, self._tester).wait(self.virtual_time_s)
-            self._check(self._tester)
+                cast(StatefulTester, tester).wait(self.virtual_time_s)
+            if self._checks_capabilities:
+                check_capabilities(self._setup, lambda: tester)
         return self._tester
 
     def prepare(self) -> Tester:
@@ -214,7 +215,7 @@ class Bench:
             and setup.has_driver
             and not self._loopback
         ):
-            modifier, session = setup.modifier, self._require_session()
+            modifier, session = setup.modifier, self.require_session()
             measure = partial(modifier.measure, measure=measure, session=session)
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])
 
@@ -224,7 +225,7 @@ class Bench:
         if not self._loopback and self._setup.has_driver and self._setup.has_live_change:
             for action in ACTIONS:
                 if name == name_change_hook(action):
-                    device = self._require_session()
+                    device = self.require_session()
                     return (
                         partial(device.prepare_reconfiguration, action),
                         partial(device.reconfigure, action),
@@ -257,7 +258,7 @@ class Bench:
             return self._device
         return self._tester.device_session()
 
-    def _require_session(self) -> DeviceSession:
+    def require_session(self) -> DeviceSession:
         """Return the session; raise DutError without a device driver or an open tester."""
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")

@@ -26,7 +26,7 @@ from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
-    from v6t.core.runs.plan import PlannedStage, Stage
+    from v6t.core.runs.plan import Stage
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,11 @@ class CompositeListener(Listener):
             setattr(self, event, partial(_call_all, [getattr(each, event) for each in listeners]))
 
 
+def _call_all(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
+    for receive in receivers:
+        receive(value)
+
+
 class RunDataCollector(Listener):
     """Keeps the data of runs, including failed ones, by name; a single run has an empty name."""
 
@@ -103,12 +108,6 @@ class RunDataCollector(Listener):
         self._get_data = get_data
 
 
-def _call_all(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
-    """Call each receiver with a value."""
-    for receive in receivers:
-        receive(value)
-
-
 MIN_TIMED_TRIAL_S = 5.0  # shortest trial whose elapsed time is shown
 
 
@@ -116,28 +115,29 @@ class RemainingTimeEstimator:
     """Estimates the remaining time from the plan and the pace of the measured stages."""
 
     def __init__(
-        self, planned: Iterable[PlannedStage], clock: Callable[[], float] = time.monotonic
+        self, planned: Iterable[Stage], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.stage: Stage | None = None
-        self._planned = {p.stage: p for p in planned}
+        self._planned = {stage: stage for stage in planned}
         self._clock = clock
         self._taken_s: dict[Stage, float] = {}
         self._coming = list(self._planned.values())
-        self._finished: list[tuple[PlannedStage, float]] = []
+        self._finished: list[Stage] = []
+        self.stage: Stage | None = None
         self._since = self._began = clock()
         self._share_done = 0.0
         self._trials = 0
 
-    def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """End the previous stage and begin another; ``planned`` replaces its planned time."""
+    def begin(self, stage: Stage) -> None:
+        """End the previous stage and begin another, whose planned time replaces the plan's."""
         if self.stage is not None:
             self._taken_s[self.stage] = self._compute_stage_time_s()
-        if planned is not None:
-            self._planned[stage] = planned
-        self.stage, self._since, self._share_done = stage, self._clock(), 0.0
-        others = [p for s, p in self._planned.items() if s != stage]
-        self._coming = [p for p in others if p.stage not in self._taken_s]
-        self._finished = [(p, self._taken_s[p.stage]) for p in others if p.stage in self._taken_s]
+        if stage.seconds:
+            self._planned[stage] = stage
+        self.stage = self._planned.get(stage, stage)
+        self._since, self._share_done = self._clock(), 0.0
+        others = [other for other in self._planned.values() if other != stage]
+        self._coming = [other for other in others if other not in self._taken_s]
+        self._finished = [other for other in others if other in self._taken_s]
 
     def record_progress(self, progress: Progress) -> None:
         """Record which share of the stage is done."""
@@ -150,8 +150,7 @@ class RemainingTimeEstimator:
         if self.stage is None:
             raise ValueError("no stage has begun")
         self._trials += 1
-        current = self._planned.get(self.stage)
-        remaining_trials = current.trials * (1 - self._share_done) if current else 0.0
+        remaining_trials = self.stage.trials * (1 - self._share_done)
         return CurrentTrial(
             self.stage,
             trial,
@@ -159,20 +158,19 @@ class RemainingTimeEstimator:
             self.estimate_remaining_s(),
             self._clock() - self._began,
             self._trials,
-            round(remaining_trials + sum(p.trials for p in self._coming)),
+            round(remaining_trials + sum(stage.trials for stage in self._coming)),
         )
 
     def estimate_remaining_s(self) -> float:
         """Return the estimated remaining time of the run [s]."""
         share, elapsed_s = self._share_done, self._compute_stage_time_s()
         find_pace = cache(self._compute_pace)
-        current = self._planned.get(self.stage) if self.stage is not None else None
-        expected_s = current.expected_s * find_pace(current.stage) if current else 0.0
+        expected_s = self.stage.expected_s * find_pace(self.stage) if self.stage else 0.0
         current_s = max(0.0, expected_s - elapsed_s)
         if share:  # its own trials count more towards the end
             by_pace_s = elapsed_s / share * (1 - share)
             current_s = share * by_pace_s + (1 - share) * (1 - share) * expected_s
-        return current_s + sum(p.expected_s * find_pace(p.stage) for p in self._coming)
+        return current_s + sum(stage.expected_s * find_pace(stage) for stage in self._coming)
 
     def _compute_stage_time_s(self) -> float:
         """Return the time spent in the current stage [s]."""
@@ -181,11 +179,11 @@ class RemainingTimeEstimator:
 
     def _compute_pace(self, stage: Stage) -> float:
         """Return the ratio of measured to planned time, from the most similar stages."""
-        same = [f for f in self._finished if f[0].stage.name == stage.name]
-        for stages in ([f for f in same if f[0].stage.mode == stage.mode], same, self._finished):
-            expected_s = sum(planned.expected_s for planned, _ in stages)
+        same = [other for other in self._finished if other.name == stage.name]
+        for stages in ([s for s in same if s.mode == stage.mode], same, self._finished):
+            expected_s = sum(other.expected_s for other in stages)
             if expected_s:
-                return sum(taken_s for _, taken_s in stages) / expected_s
+                return sum(self._taken_s[other] for other in stages) / expected_s
         return 1.0
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parse_json, read_octets
-from v6t.core.runs.rundir import JOURNAL, RESULTS
+from v6t.core.runs.rundir import JOURNAL, OTHER_VERSION_HINT, RESULTS
 from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, trial_to_json
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -96,9 +96,10 @@ class Journal:
 
         def replay_or_measure(trial: Trial) -> TrialResult:
             known = self.trials.get(trial.key)
+            values = {**TRIAL_DEFAULTS, **trial_to_json(trial)}  # the journal may omit defaults
             if known is None:
                 self.append(trial, measure(trial))
-            elif _fill_in_defaults(trial_to_json(trial)) != {**TRIAL_DEFAULTS, **known}:
+            elif json.loads(json.dumps(values)) != {**TRIAL_DEFAULTS, **known}:
                 problem = f"the journal's trial {trial.key} is not the next trial of this run"
                 hint = "journal and configuration do not belong together; start a new run"
                 raise UsageError(problem, hint, code="journal-mismatch")
@@ -122,11 +123,6 @@ class Journal:
         self.entries[trial["key"]] = result
 
 
-def _fill_in_defaults(trial: dict[str, Any]) -> Any:
-    """Return a trial in its JSON form, with defaults for keys that the journal may omit."""
-    return json.loads(json.dumps({**TRIAL_DEFAULTS, **trial}))
-
-
 def read_journal(directory: Path, results: Mapping[str, Any], manifest: Any) -> Journal:
     """Read the journal of a run; raise UsageError if it lacks trials of the results."""
     path = directory / JOURNAL
@@ -137,11 +133,8 @@ def read_journal(directory: Path, results: Mapping[str, Any], manifest: Any) -> 
     for record in results.get("results", ()):
         for key in record.get("trials", ()):
             if key not in journal.trials:
-                raise UsageError(
-                    f"{path} does not belong to {RESULTS} beside it: trial {key} is not in it",
-                    RESTORE_HINT,
-                    code="damaged-file",
-                )
+                problem = f"{path} does not belong to {RESULTS} beside it: trial {key} is not in it"
+                raise UsageError(problem, RESTORE_HINT, code="damaged-file")
     return journal
 
 
@@ -150,23 +143,23 @@ def _parse_lines(
 ) -> Iterator[tuple[bytes, dict[str, Any], TrialResult]]:
     """Yield each line that ends with a newline, with its content and its result."""
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
-        entry = _parse_line(line)
         where = f"{path}:{number}"
-        if entry is None:
+        checksum, _, body = line.partition(b" ")
+        try:
+            entry = parse_json(body) if int(checksum, 16) == zlib.crc32(body) else None
+        except ValueError:
+            entry = None
+        if not isinstance(entry, dict):
             problem = f"{where}: this line is damaged"
             raise UsageError(problem, RESTORE_HINT, code="damaged-file")
         schema = entry.get("schema")
         if schema != SCHEMA:
-            raise UsageError(
-                f"{where}: this trial is of another version: its schema is {schema!r}, "
-                f"this v6t reads '{SCHEMA}'",
-                "use the v6t that wrote it; manifest.json names its version",
-                code="journal-other-version",
-            )
+            problem = f"its schema is {schema!r}, this v6t reads '{SCHEMA}'"
+            problem = f"{where}: this trial is of another version: {problem}"
+            raise UsageError(problem, OTHER_VERSION_HINT, code="journal-other-version")
         if run is not None and entry.get("run", "") != run:
-            raise UsageError(
-                f"{where}: this trial belongs to another run", RESTORE_HINT, code="journal-mismatch"
-            )
+            problem = f"{where}: this trial belongs to another run"
+            raise UsageError(problem, RESTORE_HINT, code="journal-mismatch")
         if entry.get("n", number) != number:
             problem = f"{where}: this is line {entry['n']} of the run: one is missing or repeated"
             raise UsageError(problem, RESTORE_HINT, code="damaged-file")
@@ -175,17 +168,6 @@ def _parse_lines(
                 raise TypeError("a trial without a key")
             result = result_from_json(entry["result"])
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
-            raise UsageError(
-                f"{where}: this line is not a trial: {exc}", RESTORE_HINT, code="damaged-file"
-            ) from exc
+            problem = f"{where}: this line is not a trial: {exc}"
+            raise UsageError(problem, RESTORE_HINT, code="damaged-file") from exc
         yield line, entry, result
-
-
-def _parse_line(line: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a line, or None if its checksum is wrong."""
-    checksum, _, body = line.partition(b" ")
-    try:
-        entry = parse_json(body) if int(checksum, 16) == zlib.crc32(body) else None
-    except (ValueError, UnicodeDecodeError):
-        return None
-    return entry if isinstance(entry, dict) else None

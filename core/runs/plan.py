@@ -8,12 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.point import Point, RunContext, TrafficChange
-from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
@@ -27,7 +25,7 @@ from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.delays import Distribution
 from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import TcpCounts
-from v6t.trials.trial import Capability, Mode, Trial, list_directions
+from v6t.trials.trial import Capability, Trial, list_directions
 
 IDEAL_DELAY_NS = 1000  # delay of each frame in an ideal device
 # Time [s] to remove one of 100,000 connections from a table of nftables, with Linux 6.18.
@@ -61,12 +59,10 @@ class IdealDevice:
 
     def bind_point(self, point: Point) -> Point:
         """Return a copy of the point whose trials run on this device."""
-        self._point = replace(point, runner=self, measure=self.measure, find=self.find_result)
+        self._point = replace(
+            point, runner=self, measure=self.measure, find=self.results.__getitem__
+        )
         return self._point
-
-    def find_result(self, key: str) -> TrialResult:
-        """Return the result of a trial that was simulated or measured before, which must exist."""
-        return self.results[key]
 
     def vary(self, name: str, change: TrafficChange) -> Point:
         """Return the same point, because a variant of the traffic takes the same time."""
@@ -158,12 +154,11 @@ class IdealDevice:
         )  # fmt: skip
 
 
-def plan_point(setup: RunSetup, sizes: Sizes, mode: Mode, media_fps: float | None = None) -> Point:
+def _plan_point(setup: RunSetup, sizes: Sizes, spec: SelfTestSpec) -> Point:
     """Return a point for planning whose tester reaches the maximum frame rate of the link."""
-    if media_fps is None:
-        media_fps = max_frame_rate_fps(setup.settings.line_rate_bps, sizes.longest)
+    mode, media_fps = spec.mode, spec.media_fps
     device = IdealDevice(setup, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
-    return Point(setup, sizes, mode, media_fps, device, device.measure, device.find_result)
+    return Point(setup, sizes, mode, media_fps, device, device.measure, device.results.__getitem__)
 
 
 def estimate_trials(
@@ -207,21 +202,18 @@ _STREAM_SETTINGS = {
 
 @dataclass(frozen=True)
 class Stage:
-    """Part of a run: a benchmark, self-test or set-up at one frame size and mode."""
+    """Part of a run: a benchmark, self-test or set-up at one frame size and mode, and its plan.
+
+    Stages of the same name, frame size and mode are equal, even if they are planned differently.
+    """
 
     name: str
     size_label: str  # label of the frame size
     mode: str  # traffic mode, ``connections`` or ``queries``; empty for a set-up
-
-
-@dataclass(frozen=True)
-class PlannedStage:
-    """Stage with its planned number of trials and its planned duration."""
-
-    stage: Stage
-    seconds: float  # maximum duration
-    least_s: float  # minimum duration, if the device carries the upper bound of each search
-    trials: int = 0
+    seconds: float = field(default=0.0, compare=False)  # maximum duration; 0: not planned
+    # minimum duration, if the device carries the upper bound of each search
+    least_s: float = field(default=0.0, compare=False)
+    trials: int = field(default=0, compare=False)  # planned number
 
     @property
     def expected_s(self) -> float:
@@ -252,7 +244,7 @@ class RunPlan:
 
     setup: RunSetup
     points: tuple[PlannedPoint, ...]
-    stages: tuple[PlannedStage, ...]
+    stages: tuple[Stage, ...]
     stream_sets: Mapping[str, Streams]  # compiled streams by label of the frame size
 
     @property
@@ -315,7 +307,7 @@ def plan(setup: RunSetup, stream_cache: dict[str, Mapping[str, Streams]] | None 
     if frames not in cached:
         cached[frames] = {sizes.label: compile_streams(setup, sizes) for sizes in all_sizes}
     points: list[PlannedPoint] = []
-    stages: list[PlannedStage] = []
+    stages: list[Stage] = []
     for number, sizes in enumerate(all_sizes):
         for point, each in _plan_size(setup, sizes, is_first_size=number == 0):
             points.append(point)
@@ -323,22 +315,24 @@ def plan(setup: RunSetup, stream_cache: dict[str, Mapping[str, Streams]] | None 
     return RunPlan(setup, tuple(points), tuple(stages), cached[frames])
 
 
-def make_first_stage(size_label: str, *, is_first_size: bool) -> Stage:
+def plan_first_stage(setup: RunSetup, size_label: str, *, is_first_size: bool) -> Stage:
     """Return the first stage of a frame size: set-up of the run, or loading of other streams."""
-    return Stage(SETUP if is_first_size else LOADING, size_label, "")
+    name, seconds = (
+        (SETUP, setup.tester.setup_s) if is_first_size else (LOADING, setup.tester.load_s)
+    )
+    return Stage(name, size_label, "", seconds, seconds)
 
 
-def plan_stage(
-    benchmark: Benchmark[Any, Any], point: Point
-) -> tuple[PlannedStage, Sequence[float]]:
+def plan_stage(benchmark: Benchmark[Any, Any], point: Point) -> tuple[Stage, Sequence[float]]:
     """Return the planned stage of a benchmark and the rates that an ideal device would have."""
-    stage = Stage(benchmark.name, point.sizes.label, _name_stage_mode(benchmark.phase, point.mode))
     trials, seconds, rates = estimate_trials(benchmark, point)
     least_s = seconds
     if benchmark.is_search:
         seconds *= 1 + point.context.tester.usual_retries
         _, least_s, _ = estimate_trials(benchmark, point, carries_all=True)
-    return PlannedStage(stage, seconds, min(seconds, least_s), trials), rates
+    mode = _name_stage_mode(benchmark.phase, point.mode)
+    stage = Stage(benchmark.name, point.sizes.label, mode, seconds, min(seconds, least_s), trials)
+    return stage, rates
 
 
 def _name_stage_mode(phase: Phase, mode: str) -> str:
@@ -350,7 +344,7 @@ def _name_stage_mode(phase: Phase, mode: str) -> str:
 
 def _plan_size(
     setup: RunSetup, sizes: Sizes, *, is_first_size: bool
-) -> Iterator[tuple[PlannedPoint, list[PlannedStage]]]:
+) -> Iterator[tuple[PlannedPoint, list[Stage]]]:
     """Yield each benchmark at a frame size with its stages, including set-up and self-test."""
     run = setup.settings
     benchmarks = [b for b in registry.select_benchmarks(setup) if is_first_size or b.phase.sized]
@@ -359,33 +353,31 @@ def _plan_size(
     tcp = [b for b in benchmarks if not b.phase.sized]
     groups: list[tuple[Point, SelfTestSpec, list[Benchmark[Any, Any]]]] = []
     for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
-        point = plan_point(setup, sizes, mode)
-        groups.append((point, make_capacity_spec(run, sizes, mode, round(point.media_fps)), group))
+        spec = make_capacity_spec(run, sizes, mode)
+        groups.append((_plan_point(setup, sizes, spec), spec, group))
     if tcp:
-        syn_sizes, media_cps = find_syn_limit(setup)
-        spec = make_tcp_capacity_spec(run, syn_sizes, media_cps)
-        groups.append((plan_point(setup, syn_sizes, "forward", media_cps), spec, tcp))
-    stages: dict[str, PlannedStage] = {}
+        syn_sizes, spec = make_tcp_capacity_spec(setup)
+        groups.append((_plan_point(setup, syn_sizes, spec), spec, tcp))
+    stages: dict[str, Stage] = {}
     rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode
         point = groups[0 if benchmark.phase.sized else -1][0]
         planned = plan_stage(benchmark, replace(point, measured_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
-    setup_s = setup.tester.setup_s if is_first_size else setup.tester.load_s
-    first_stage = make_first_stage(sizes.label, is_first_size=is_first_size)
-    before = [PlannedStage(first_stage, setup_s, setup_s)]
+    before = [plan_first_stage(setup, sizes.label, is_first_size=is_first_size)]
+    connects: set[Capability] = {"connections"} if run.connects else set()
     learns = run.connects and setup.tester.can_loop_back and not setup.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
         selftest_s, selftest_trials = _estimate_selftest(setup, spec)
-        if learns and number == 0:
-            selftest_s += LOOPBACK_CONNECTIONS.total_s
+        selftest_s += LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
         for place, benchmark in enumerate(group):
             mode_name = _name_stage_mode(benchmark.phase, point.mode)
             if place == 0:
-                selftest = Stage(SELFTEST, point.sizes.label, mode_name)
-                before.append(PlannedStage(selftest, selftest_s, selftest_s, selftest_trials))
-            stage = stages[benchmark.name]
-            taken = [*before, replace(stage, stage=replace(stage.stage, mode=mode_name))]
+                times = selftest_s, selftest_s, selftest_trials
+                before.append(Stage(SELFTEST, point.sizes.label, mode_name, *times))
+            needs = benchmark.list_capabilities(setup) | connects
+            stage = replace(stages[benchmark.name], mode=mode_name)
+            taken = [*before, stage]
             yield (
                 PlannedPoint(
                     benchmark.name,
@@ -395,18 +387,11 @@ def _plan_size(
                     stage.trials,
                     sum(each.seconds for each in taken),
                     sum(each.least_s for each in taken),
-                    _describe_counting_method(benchmark, point),
+                    setup.tester.describe_counting(needs, point.mode, point.limit_fps),
                 ),
                 taken,
             )
             before = []
-
-
-def _describe_counting_method(benchmark: Benchmark[Any, Any], point: Point) -> str:
-    """Return how the tester counts the frames of a benchmark; empty if it has only one way."""
-    connects: set[Capability] = {"connections"} if point.context.settings.connects else set()
-    needs = benchmark.list_capabilities(point.context) | connects
-    return point.context.tester.describe_counting(needs, point.mode, point.limit_fps)
 
 
 def _estimate_selftest(setup: RunSetup, spec: SelfTestSpec) -> tuple[float, int]:

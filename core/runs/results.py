@@ -26,6 +26,7 @@ from v6t.core.runs.rundir import (
     CONFIG_DIGEST,
     MANIFEST,
     MEDIANS,
+    OTHER_VERSION_HINT,
     REPETITIONS,
     RESULTS,
     TRIALS,
@@ -45,7 +46,6 @@ SCHEMA = "v6t-results/1"  # schema identifier in results.json
 DIGEST = "sha256"  # key of the digest in results.json; earlier versions wrote none
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
 INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
-OTHER_VERSION_HINT = "use the v6t that wrote it; manifest.json names its version"
 REWRITE_HINT = "move it away; `v6t resume` writes it again from the journal"
 NO_RESULTS = {"status": "nothing measured yet", "results": []}  # before the first trial
 

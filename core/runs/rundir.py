@@ -43,6 +43,7 @@ CAMPAIGN = "campaign.json"  # in a campaign directory
 # Files that only the owner may read: they contain host names and commands for the device.
 PRIVATE_FILES = frozenset({CONFIG, MANIFEST})
 CONFIG_DIGEST = "config_sha256"  # key of the manifest: SHA-256 of config.json as the run began
+OTHER_VERSION_HINT = f"use the v6t that wrote it; {MANIFEST} names its version"
 LATEST = "latest"  # keyword for the last changed run in the current directory or ./runs
 _RUN_FILES = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
 # Files to remove from the directory of a run that ended before its first trial.
@@ -56,17 +57,13 @@ _OWNED_FILES = frozenset({
 
 def make_no_run_error(path: Path) -> UsageError:
     """Return the error for a directory without a run."""
+    problem, hint = f"{path} does not contain a run", "give the directory of an earlier `v6t run`"
     if (path / AUDIT).is_file():
-        return UsageError(
-            f"{path} contains an audit, not a run",
-            "its report is audit.html; `v6t compare` compares audits with audits and runs with runs",
-            code="no-such-run",
+        problem = f"{path} contains an audit, not a run"
+        hint = (
+            "its report is audit.html; `v6t compare` compares audits with audits and runs with runs"
         )
-    return UsageError(
-        f"{path} does not contain a run",
-        "give the directory of an earlier `v6t run`",
-        code="no-such-run",
-    )
+    return UsageError(problem, hint, code="no-such-run")
 
 
 def check_paths_exist(paths: Iterable[Path]) -> None:
@@ -112,7 +109,10 @@ class RunDir:
         """
         self.path = path
         if new:
-            self._create()
+            with report_write_errors(path):
+                if path.exists():
+                    self._check_free()
+                path.mkdir(parents=True, exist_ok=True)
         elif not (path / CONFIG).is_file():
             raise make_no_run_error(path)
         self._lock = acquire_lock(path)
@@ -151,13 +151,6 @@ class RunDir:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _create(self) -> None:
-        """Create the directory, or accept one that has no trials yet."""
-        with report_write_errors(self.path):
-            if self.path.exists():
-                self._check_free()
-            self.path.mkdir(parents=True, exist_ok=True)
 
     def _check_free(self) -> None:
         """Raise UsageError unless the directory is empty or contains only a run without trials."""

@@ -29,11 +29,11 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
-from v6t.core.runs.device import COUNTERS_KEY, DeviceCountRecorder
+from v6t.core.runs.device import COUNTERS_KEY
 from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
-from v6t.core.runs.plan import RunPlan, make_first_stage, plan, plan_stage
+from v6t.core.runs.plan import RunPlan, plan, plan_first_stage, plan_stage
 from v6t.core.runs.preflight import run_preflight
 from v6t.core.runs.results import (
     COMPLETE,
@@ -123,8 +123,7 @@ class Runner:
         self._files, self._journal = files, files.journal
         self._journal.open()
         self._results = ResultWriter(run_dir, self._journal, files.results)
-        counts = DeviceCountRecorder(files.results.get(COUNTERS_KEY, ()))
-        self._executor = TrialExecutor(run_plan, run_dir, self._journal, events, counts)
+        self._executor = TrialExecutor(run_plan, run_dir, files, events)
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING
         self._next_write = 0.0
@@ -179,27 +178,28 @@ class Runner:
 
     def _measure_size(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Measure all phases at a frame size, each in every mode or only once."""
-        executor, benchmarks = self._executor, registry.select_benchmarks(self._setup)
-        executor.begin_stage(make_first_stage(sizes.label, is_first_size=is_first_size))
+        executor = self._executor
+        stage = plan_first_stage(self._setup, sizes.label, is_first_size=is_first_size)
+        executor.begin_stage(stage)
         streams = executor.load(sizes)
         self._check_translation(sizes, is_first_size=is_first_size)
-        tcp = [b for b in benchmarks if not b.phase.sized]
-        if is_first_size and tcp:
-            tcp_point = make_tcp_point(executor, streams)
-            self._tcp_rates = self._measure_point(Phase.TCP, tcp, tcp_point)
         once = make_point(executor, sizes, "forward", streams, opens_connections=self._run.connects)
         rates = self._tcp_rates
-        for phase in Phase:
-            chosen = [b for b in benchmarks if b.phase == phase and b.phase.sized]
-            if chosen and phase.directed:
-                for mode in self._run.modes:
-                    point = make_point(executor, sizes, mode, streams)
-                    self._measure_point(phase, chosen, replace(point, measured_rates=rates))
-            elif chosen:
-                measurement = self._measure_point(
-                    phase, chosen, replace(once, measured_rates=rates)
+        for phase in sorted(Phase, key=lambda phase: phase.sized):  # TCP first
+            points = [once]
+            if not phase.sized:
+                points = [make_tcp_point(executor, streams)] if is_first_size else []
+            elif phase.directed:
+                points = [make_point(executor, sizes, mode, streams) for mode in self._run.modes]
+            benchmarks = [b for b in registry.select_benchmarks(self._setup) if b.phase == phase]
+            for point in points if benchmarks else ():
+                measured = self._measure_point(
+                    phase, benchmarks, replace(point, measured_rates=rates)
                 )
-                rates = {**rates, **measurement}
+                if not phase.directed:
+                    rates = {**rates, **measured}
+            if not phase.sized:
+                self._tcp_rates = rates
 
     def _check_translation(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Check the translation of a few frames before a frame size is measured."""
@@ -257,9 +257,9 @@ class Runner:
         try:
             measurement = self._measure_stage(benchmark, point)
             for number in range(1, MAX_REMEASUREMENTS + 1):
-                if not self._exceeds_tester(benchmark, point, measurement):
-                    break
-                better = remeasure_tester(point, number)
+                better = None
+                if self._exceeds_tester(benchmark, point, measurement):
+                    better = remeasure_tester(point, number)
                 if better is None:
                     break
                 point, measurement = better, self._measure_stage(benchmark, better)
@@ -278,8 +278,7 @@ class Runner:
 
     def _measure_stage(self, benchmark: Benchmark[Any, Any], point: Point) -> Measurement:
         """Measure a benchmark as a stage that is planned with the rates measured so far."""
-        planned, _ = plan_stage(benchmark, point)
-        self._executor.begin_stage(planned.stage, planned)
+        self._executor.begin_stage(plan_stage(benchmark, point)[0])
         return benchmark.measure(point)
 
     def _exceeds_tester(

@@ -18,6 +18,7 @@ from typing import Any
 
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.files import locate_cache, write_atomically
+from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.config.settings import Settings
 from v6t.core.log import LineWriter
@@ -68,7 +69,7 @@ Streams = Mapping[Direction, StreamSet]  # by direction
 
 
 def make_capacity_spec(
-    run: Settings, sizes: Sizes, mode: Mode, media_fps: float, *, opens_connections: bool = False
+    run: Settings, sizes: Sizes, mode: Mode, *, opens_connections: bool = False
 ) -> SelfTestSpec:
     """Return the specification of the self-test for a frame size and mode."""
     careful, p = run.preset == "rfc", run.procedure
@@ -77,7 +78,7 @@ def make_capacity_spec(
         ipv4_frame_size=sizes.ipv4,
         mix=sizes.mix,
         mode=mode,
-        media_fps=media_fps,
+        media_fps=max_frame_rate_fps(run.line_rate_bps, sizes.longest),
         duration_s=min(5.0 if careful else 0.3, p.trial_duration_s),
         refinements=4 if careful else 2,
         residual_wait_s=min(0.2, p.residual_wait_s),
@@ -91,10 +92,12 @@ def make_capacity_spec(
     )
 
 
-def make_tcp_capacity_spec(run: Settings, sizes: Sizes, media_cps: float) -> SelfTestSpec:
-    """Return the specification of the TCP self-test; ``media_cps``: rate of the medium [connections/s]."""
-    spec = make_capacity_spec(run, sizes, "forward", media_cps, opens_connections=True)
-    return replace(spec, duration_s=max(MIN_OPENING_TRIAL_S, spec.duration_s))
+def make_tcp_capacity_spec(setup: RunSetup) -> tuple[Sizes, SelfTestSpec]:
+    """Return the frame sizes of TCP handshakes and the specification of their self-test."""
+    sizes, media_cps = find_syn_limit(setup)
+    spec = make_capacity_spec(setup.settings, sizes, "forward", opens_connections=True)
+    duration_s = max(MIN_OPENING_TRIAL_S, spec.duration_s)
+    return sizes, replace(spec, media_fps=media_cps, duration_s=duration_s)
 
 
 @dataclass(frozen=True)
@@ -259,11 +262,10 @@ def _measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dic
         for sizes in map(plugin.make_sizes, run.frame_sizes):
             streams = compile_streams(setup, sizes)
             bench.load(streams)
-            media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             rates: dict[Mode, float] = {}
             for mode in run.modes:
                 on_message(f"{sizes.label} octets, {mode}")
-                spec = make_capacity_spec(run, sizes, mode, media)
+                spec = make_capacity_spec(run, sizes, mode)
                 test = SelfTest(setup, spec, streams, measure, on_message=on_message)
                 capacity = test.measure_capacity(find_plausible_rate(mode, rates), store=True)
                 rate_fps = rates[mode] = capacity.rate_fps
@@ -273,8 +275,8 @@ def _measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dic
                     "convention": "per_direction",
                     "capacity_fps": rate_fps,
                     "usable_fps": compute_usable_rate(rate_fps, run.procedure.selftest_margin),
-                    "media_fps": media,
-                    "bounded_by": "line_rate" if rate_fps >= media else "tester",
+                    "media_fps": spec.media_fps,
+                    "bounded_by": "line_rate" if rate_fps >= spec.media_fps else "tester",
                     "trials": len(capacity.keys),
                     "first_fault_above": capacity.faults[0] if capacity.faults else None,
                 }

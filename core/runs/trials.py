@@ -10,24 +10,22 @@ from statistics import median
 from typing import Any, ClassVar
 
 from v6t.base.errors import TesterError
-from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.point import Point, TrafficChange
-from v6t.benchmarks.tcp import find_syn_limit, make_tcp_measure
-from v6t.core.config.checks import check_capabilities
+from v6t.benchmarks.tcp import make_tcp_measure
 from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, compile_streams
-from v6t.core.runs.device import DeviceCountRecorder, with_device_load
+from v6t.core.runs.device import COUNTERS_KEY, DeviceCountRecorder, with_device_load
 from v6t.core.runs.events import Listener, RemainingTimeEstimator
-from v6t.core.runs.journal import Journal
 from v6t.core.runs.manifest import describe_machine
-from v6t.core.runs.plan import CONNECTIONS, SELFTEST, PlannedStage, RunPlan, Stage
+from v6t.core.runs.plan import CONNECTIONS, SELFTEST, RunPlan, Stage
 from v6t.core.runs.preflight import (
     find_mismatch,
     make_mismatch_error,
     with_loopback_setup,
     with_phase_one,
 )
+from v6t.core.runs.results import RunFiles
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.tester_capacity import (
     THIS_RUN_SOURCE,
@@ -36,7 +34,6 @@ from v6t.core.runs.tester_capacity import (
     make_capacity_spec,
     make_tcp_capacity_spec,
 )
-from v6t.drivers.tester import Tester
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.procedures.preflight import TranslationCheckFailure
 from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate
@@ -70,12 +67,12 @@ class TrialExecutor:
         self,
         plan: RunPlan,
         directory: RunDir,
-        journal: Journal,
+        files: RunFiles,
         events: Listener,
-        counts: DeviceCountRecorder,
     ) -> None:
-        self.plan, self.directory, self.journal = plan, directory, journal
-        self.events, self.counts = events, counts
+        self.plan, self.directory, self.journal = plan, directory, files.journal
+        self.events = events
+        self.counts = DeviceCountRecorder(files.results.get(COUNTERS_KEY, ()))
         self.setup = setup = plan.setup
         self.remaining = RemainingTimeEstimator(plan.stages)
         self.capacities: dict[str, dict[Mode, float]] = {}
@@ -86,14 +83,10 @@ class TrialExecutor:
         self.figures: list[Mapping[str, Any]] = []
         self._modifications: list[Mapping[str, Any]] = []
 
-        def check_tester_features(tester: Tester) -> None:
-            """Reject an open tester that lacks a feature its options declare."""
-            check_capabilities(setup, lambda: tester)
-
-        self.bench = Bench(setup, record_dir=directory.path, check=check_tester_features)
+        self.bench = Bench(setup, record_dir=directory.path, checks_capabilities=True)
         self._loopback_bench = self.bench
         if not setup.driver.is_cable:
-            self._loopback_bench = Bench(setup, loopback=True, check=check_tester_features)
+            self._loopback_bench = Bench(setup, loopback=True, checks_capabilities=True)
         self.measure_device = self._decorate(self.bench)
         self.measure_loopback = self._decorate(self._loopback_bench)
 
@@ -121,9 +114,9 @@ class TrialExecutor:
         self._loopback_bench.load(streams)
         return streams
 
-    def begin_stage(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """Begin a stage of the run; ``planned``, if given, replaces the stage's planned time."""
-        self.remaining.begin(stage, planned)
+    def begin_stage(self, stage: Stage) -> None:
+        """Begin a stage of the run; if it has a planned time, this replaces the plan's."""
+        self.remaining.begin(stage)
         self._before = None
 
     def raise_mismatch(self, failure: TranslationCheckFailure) -> None:
@@ -160,29 +153,22 @@ class TrialExecutor:
         """Wrap ``measure`` to announce each trial and to read the device's counters before it."""
 
         def announce_and_measure(trial: Trial) -> TrialResult:
-            """Announce a trial to the listeners, read the device's counters and measure it."""
             self.measured_count += 1
             self.events.on_trial_start(self.remaining.start_trial(trial, self._before))
-            if bench is self.bench:
-                self._read_counters(trial)
+            if bench is self.bench and trial.benchmark == PREFLIGHT:
+                self.counts.discard_unused_reading()
+            elif bench is self.bench and self.setup.settings.procedure.read_device:
+                bench.prepare()
+                self.counts.begin(bench.session)
             self._before = measure(trial)
             return self._before
 
         return announce_and_measure
 
-    def _read_counters(self, trial: Trial) -> None:
-        """Read the device's counters before the first trial of a benchmark, if configured."""
-        if trial.benchmark == PREFLIGHT:
-            self.counts.discard_unused_reading()
-        elif self.setup.settings.procedure.read_device:
-            self.bench.prepare()
-            self.counts.begin(self.bench.session)
-
     def _with_evaluation(self, measure: Measure, bench: Bench) -> Measure:
         """Wrap ``measure`` to end the run at a wrong frame and to collect data for warnings."""
 
         def measure_and_evaluate(trial: Trial) -> TrialResult:
-            """Measure a trial, collect its data for warnings and end the run at a wrong frame."""
             result = measure(trial)
             share = find_steal_time(result)
             if share is not None:
@@ -358,25 +344,19 @@ def make_point(
     variant: str = "",
 ) -> Point:
     """Return a point of the run; ``opens_connections`` is true if its benchmarks do."""
-    setup = executor.setup
-    media = max_frame_rate_fps(setup.settings.line_rate_bps, sizes.longest)
-    spec = make_capacity_spec(
-        setup.settings, sizes, mode, media, opens_connections=opens_connections
-    )
-    measure = (with_phase_one if opens_connections else partial(with_loopback_setup, setup=setup))(
-        executor.measure_loopback
-    )
+    setup, measure = executor.setup, executor.measure_loopback
+    spec = make_capacity_spec(setup.settings, sizes, mode, opens_connections=opens_connections)
+    measure = with_phase_one(measure) if opens_connections else with_loopback_setup(measure, setup)
     test = SelfTest(setup, replace(spec, variant=variant), streams, measure, opens_connections)
-    return _make_point(executor, sizes, media, test)
+    return _make_point(executor, sizes, test)
 
 
 def make_tcp_point(executor: TrialExecutor, streams: Streams) -> Point:
     """Return the point for TCP connections, which use the four-tuples of the streams."""
-    sizes, media = find_syn_limit(executor.setup)
-    spec = make_tcp_capacity_spec(executor.setup.settings, sizes, media)
+    sizes, spec = make_tcp_capacity_spec(executor.setup)
     measure = make_tcp_measure(executor.setup, executor.measure_loopback)
     test = SelfTest(executor.setup, spec, streams, measure, True)
-    return _make_point(executor, sizes, media, test)
+    return _make_point(executor, sizes, test)
 
 
 def remeasure_tester(point: Point, number: int) -> Point | None:
@@ -401,8 +381,8 @@ def remeasure_tester(point: Point, number: int) -> Point | None:
     return replace(point, runner=better, trial_conditions=conditions)
 
 
-def _make_point(executor: TrialExecutor, sizes: Sizes, media_fps: float, test: SelfTest) -> Point:
+def _make_point(executor: TrialExecutor, sizes: Sizes, test: SelfTest) -> Point:
     """Return a point of the run whose tester capacity is measured by ``test``."""
+    runner, spec = MeasuredPoint(executor, sizes, test), test.spec
     measure, find = executor.measure_device, executor.journal.entries.__getitem__
-    runner = MeasuredPoint(executor, sizes, test)
-    return Point(executor.setup, sizes, test.spec.mode, media_fps, runner, measure, find)
+    return Point(executor.setup, sizes, spec.mode, spec.media_fps, runner, measure, find)

@@ -119,7 +119,7 @@ def test_capacity_key_depends_on_initiator(run):
     for initiator in ("left", "right"):
         setup = make_setup(run.model_copy(update={"initiator": initiator, "links": links}))
         sizes = setup.technology.make_frame_pair(64)
-        spec = make_capacity_spec(setup.settings, sizes, "forward", 1e6)
+        spec = make_capacity_spec(setup.settings, sizes, "forward")
         keys.add(SelfTest(setup, spec, {}, never_measured).key)
     assert len(keys) == 2
 

@@ -13,7 +13,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import runner, trials
 from v6t.core.runs.bench import Bench
 from v6t.core.runs.events import CurrentTrial, Listener, RemainingTimeEstimator, describe_trial
-from v6t.core.runs.plan import PlannedStage, Stage, plan
+from v6t.core.runs.plan import Stage, plan
 from v6t.drivers.sim.kind import Sim
 from v6t.procedures.trial_runner import FPS, Progress
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -68,14 +68,14 @@ def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
     """Searches and self-tests that take other times than planned, each by its own factor."""
     clock, kinds = Clock(), {"self-test": (8.0, selftest), "throughput": (60.0, pace)}
     planned = [
-        PlannedStage(Stage(name, octets, "forward"), seconds, seconds)
+        Stage(name, octets, "forward", seconds, seconds)
         for octets in OCTETS
         for name, (seconds, _) in kinds.items()
     ]
     remaining = RemainingTimeEstimator(planned, clock)
     whole = len(OCTETS) * sum(seconds * factor for seconds, factor in kinds.values())
     errors = []
-    for stage in (p.stage for p in planned):
+    for stage in planned:
         remaining.begin(stage)
         seconds, factor = kinds[stage.name]
         for repetition in (1, 2, 3, 4):
@@ -92,9 +92,7 @@ def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
 
 def test_remaining_time_ignores_an_unplanned_stage_and_never_becomes_negative():
     clock = Clock()
-    remaining = RemainingTimeEstimator(
-        [PlannedStage(Stage("pdv", "84/64", "forward"), 10.0, 10.0)], clock
-    )
+    remaining = RemainingTimeEstimator([Stage("pdv", "84/64", "forward", 10.0, 10.0)], clock)
     remaining.begin(Stage("self-test", "84/64", "connections"))
     clock.s += 5.0
     assert remaining.estimate_remaining_s() == pytest.approx(10.0)
@@ -107,10 +105,9 @@ def test_remaining_time_ignores_an_unplanned_stage_and_never_becomes_negative():
 
 def test_a_stage_that_goes_on_after_another_keeps_its_plan():
     clock = Clock()
-    search, selftest = Stage("throughput", "84/64", "forward"), Stage("self-test", "84/64", "")
-    remaining = RemainingTimeEstimator(
-        [PlannedStage(search, 10.0, 10.0), PlannedStage(selftest, 2.0, 2.0)], clock
-    )
+    search = Stage("throughput", "84/64", "forward", 10.0, 10.0)
+    selftest = Stage("self-test", "84/64", "", 2.0, 2.0)
+    remaining = RemainingTimeEstimator([search, selftest], clock)
     remaining.begin(search)
     clock.s += 1.0
     remaining.begin(selftest)
@@ -170,9 +167,9 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
     begun, seen = [], []
     begin = RemainingTimeEstimator.begin
 
-    def note(self, stage, planned=None):
+    def note(self, stage):
         begun.append(stage)
-        begin(self, stage, planned)
+        begin(self, stage)
 
     class Watch(Listener):
         def on_trial_start(self, now):
@@ -190,7 +187,7 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
         )
     )
     outcome = runner.execute(setup, tmp_path / "run", Watch())
-    named = {p.stage for p in plan(setup).stages if p.stage.mode != "connections"}
+    named = {stage for stage in plan(setup).stages if stage.mode != "connections"}
     assert named <= set(begun)
     assert len(seen) == len(outcome.trials)
     assert {n.trial.benchmark for n in seen} >= {"selftest", "preflight", "throughput"}

@@ -49,7 +49,7 @@ def make_spec(run, size=104, **changes):
     """Return the plugin's streams of a frame size and the self-test's specification, forward."""
     plugin = make_setup(run).technology
     sizes = plugin.make_frame_pair(size)
-    spec = make_capacity_spec(run, sizes, "forward", MEDIA)
+    spec = replace(make_capacity_spec(run, sizes, "forward"), media_fps=MEDIA)
     return replace(spec, **changes), compile_directions(plugin, sizes, run.seed)
 
 
