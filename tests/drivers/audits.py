@@ -1,8 +1,7 @@
 """Audits of the devices that run here, shown in ``docs/audit-results.md``.
 
 ``python -m v6t.tests.drivers.audits record [NAMES]`` audits in the lab and writes ``recorded/audits.json`` (virtual
-machines must be named). ``ask WORDS [NAMES]`` audits only clauses whose names contain one of the words.
-``note NAME DIRECTORY`` records an existing audit.
+machines must be named). ``note NAME DIRECTORY`` records an existing audit.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from v6t.tests.drivers.matrix import NAMED, Row, find_missing, find_program
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
-NOT_YET = "it was not recorded yet: record the whole row first"
 SOFTWIRES = {"initiator_count": 16}
 
 
@@ -86,8 +84,8 @@ def load_audits() -> dict[str, Any]:
     return found
 
 
-def record_audits(names: list[str], words: str = "") -> None:
-    """Audit the available devices and record the verdicts; ``words`` select clauses.
+def record_audits(names: list[str]) -> None:
+    """Audit the available devices, or those with these names, and record the verdicts.
 
     Raises:
         SystemExit: a name is unknown, or an audit failed.
@@ -98,76 +96,45 @@ def record_audits(names: list[str], words: str = "") -> None:
     for row in ROWS:
         if row.name not in names if names else row.machine:
             continue
-        whole = not words or row.machine
         missing = (
             "" if row.machine else find_missing("embedded", Row(row.device, row.plugin, row.words))
         )
-        if not whole and row.name not in load_audits():
-            missing = NOT_YET
         if missing:
             print(f"{row.name}: {missing}")
-            continue
-        add_record(row, run_audit(row, words), whole=whole)
+        else:
+            add_record(row, run_audit(row))
 
 
-def add_record(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
-    """Record the content of an ``audit.json``, or add it to the row's record if it is not ``whole``.
-
-    Raises:
-        SystemExit: the row has no record, or one of another device.
-    """
-    kept, day = load_audits(), found["made"][:10]
-    made: dict[str, Any] = {
-        "clauses": {f["clause"]: f["verdict"] for f in found["findings"]},
-        "about": {
-            f["clause"]: [f["rfc"], f["section"], f["level"], f["title"]] for f in found["findings"]
-        },
-        "got": {f["clause"]: f["got"] for f in found["findings"] if f["verdict"] != "conforms"},
+def add_record(row: Audited, found: Mapping[str, Any]) -> None:
+    """Record the content of an ``audit.json``."""
+    findings = found["findings"]
+    kept = load_audits()
+    kept[row.name] = {
+        "device": found["device"],
+        "date": found["made"][:10],
+        "clauses": {f["clause"]: f["verdict"] for f in findings},
+        "about": {f["clause"]: [f["rfc"], f["section"], f["level"], f["title"]] for f in findings},
+        "got": {f["clause"]: f["got"] for f in findings if f["verdict"] != "conforms"},
     }
-    if not whole:
-        before, new = kept.get(row.name), set(made["clauses"])
-        if before is None:
-            raise SystemExit(f"{row.name}: {NOT_YET}")
-        if before["device"] != found["device"]:
-            raise SystemExit(
-                f"{row.name}: its other verdicts are of {before['device']}, these of {found['device']}: "
-                "record the whole row"
-            )
-        for part, said in made.items():
-            others = {c: words for c, words in before[part].items() if c not in new}
-            made[part] = {**others, **said}
-        made["later"] = {**before.get("later", {}), **dict.fromkeys(new, day)}
-        day = before["date"]
-    kept[row.name] = {"device": found["device"], "date": day, **made}
     RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-    print(f"{row.name}: {len(found['findings'])} clauses")
+    print(f"{row.name}: {len(findings)} clauses")
 
 
-def run_audit(row: Audited, words: str) -> dict[str, Any]:
+def run_audit(row: Audited) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
-        command = [*COMMAND, "audit", "--plugin", row.plugin, "--dut", row.device]
-        for name, value in row.params.items():
-            command += ["--set", f"{name}={value}"]
-        options = dict(row.options)
-        if row.device in NAMED:
-            options["program"] = find_program(row.device)
-        for name, value in options.items():
-            command += ["--set-dut", f"{name}={value}"]
+        command = [*COMMAND, "audit", "--plugin", row.plugin, "--dut", row.device, "-o", place]
+        program = {"program": find_program(row.device)} if row.device in NAMED else {}
+        for option, values in (("--set", row.params), ("--set-dut", {**row.options, **program})):
+            for name, value in values.items():
+                command += [option, f"{name}={value}"]
         if row.machine:
             command = [sys.executable, "-m", "v6t.tests.jool.audits", row.plugin, place]
-        else:
-            command += ["-o", place, *(["--clause", words] if words else [])]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         file = Path(place) / "audit.json"
         if not file.exists():
             raise SystemExit(f"{row.name}: {result.stderr or result.stdout}")
         made: dict[str, Any] = json.loads(file.read_text())
         return made
-
-
-def render_tables() -> str:
-    """Return the verdict counts and deviations of each device."""
-    return "\n".join(list_lines())
 
 
 def format_dates(kept: Mapping[str, Any]) -> str:
@@ -177,7 +144,12 @@ def format_dates(kept: Mapping[str, Any]) -> str:
     return "; ".join([kept["date"], *later])
 
 
-def list_lines() -> Iterator[str]:
+def render_tables() -> str:
+    """Return the verdict counts and deviations of each device."""
+    return "\n".join(_list_lines())
+
+
+def _list_lines() -> Iterator[str]:
     found = load_audits()
     rows = [row for row in ROWS if row.name in found]
     yield "| device | audited | clauses | + | - MUST | - SHOULD | - MAY | ? |"
@@ -218,8 +190,6 @@ def list_deviations(audit: Mapping[str, Any]) -> Iterator[str]:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["record"]:
         record_audits(sys.argv[2:])
-    elif sys.argv[1:2] == ["ask"]:
-        record_audits(sys.argv[3:], sys.argv[2])
     elif sys.argv[1:2] == ["note"]:
         wanted = {row.name: row for row in ROWS}[sys.argv[2]]
         add_record(wanted, json.loads((Path(sys.argv[3]) / "audit.json").read_text()))

@@ -21,7 +21,6 @@ from v6t.tests.needs import needs_lab
 from v6t.trials.trial import DelayRequest, FlowStarts, Segment
 from v6t.trials.verdict import assess_trial
 
-from . import faketrex
 from .duts.field import wait_until
 from .lab_testers import measure_passed, open_tester, write_testbed
 
@@ -121,34 +120,22 @@ def test_stepped_clock_makes_trial_invalid(monkeypatch):
 
 
 def find_lab_workers(directory):
-    """Find the child processes of the lab of a v6t started in a directory."""
-    found = set()
-    for entry in os.listdir("/proc"):
-        try:
-            words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-            started_in = os.readlink(f"/proc/{entry}/cwd")
-        except OSError:
-            continue
-        ours = words[0] == PROCESS_TITLE.encode() and started_in == str(directory)
-        if ours and not faketrex.has_ended(int(entry)):
-            found.add(int(entry))
+    """Find the child processes of the lab of a v6t started in a directory, with their namespaces."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            ours = os.readlink(process / "cwd") == str(directory)
+            if ours and words[0] == PROCESS_TITLE.encode():
+                found[process] = os.readlink(process / "ns/net")
     return found
 
 
-def find_namespaces(processes):
-    """Return the network namespaces of the running processes."""
-    namespaces = set()
-    for process in processes:
+def list_namespaces():
+    """List the network namespaces of all processes."""
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            namespaces.add(os.readlink(f"/proc/{process}/ns/net"))
-    return namespaces
-
-
-def list_leftovers(processes, namespaces):
-    """List running processes, and remaining namespaces with their interfaces."""
-    everyone = {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
-    running = {process for process in processes if not faketrex.has_ended(process)}
-    return running | namespaces & find_namespaces(everyone)
+            yield os.readlink(process / "ns/net")
 
 
 def test_killed_run_leaves_no_processes(tmp_path):
@@ -158,13 +145,13 @@ def test_killed_run_leaves_no_processes(tmp_path):
     )
     try:
         wait_until(lambda: len(find_lab_workers(tmp_path)) >= 6, "the workers of the lab")
-        made = find_lab_workers(tmp_path)
-        namespaces = find_namespaces(made) - find_namespaces({os.getpid()})
+        namespaces = {*find_lab_workers(tmp_path).values()} - {os.readlink("/proc/self/ns/net")}
         assert len(namespaces) >= 2
     finally:
         process.kill()
         process.wait()
-    wait_until(lambda: list_leftovers(made, namespaces) == set(), "the end of all", 30)
+    wait_until(lambda: not find_lab_workers(tmp_path), "the end of all workers", 30)
+    wait_until(lambda: not namespaces & {*list_namespaces()}, "the end of the namespaces", 30)
 
 
 AS_NOBODY = """
@@ -190,29 +177,30 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp/v6t-nobody
 """
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0, reason="already an ordinary user: every other test is this one"
-)
-def test_an_ordinary_user_gets_a_lab_through_a_user_namespace():
-    done = _run_as_nobody(sys.executable, "-c", ORDINARY)
+@pytest.mark.skipif(os.geteuid() != 0, reason="every other test runs as an ordinary user")
+def test_ordinary_user_gets_a_lab_through_a_user_namespace():
+    """The command line enters the namespace before numpy starts threads."""
+    needed = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
+    command = [*needed, "--", sys.executable, "-c", ORDINARY]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *command],
+        capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
     assert done.stdout.splitlines()[-1:] == ["user namespace True"], done.stdout + done.stderr
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0, reason="already an ordinary user: every other test is this one"
-)
-def test_command_enters_user_namespace_with_numpy_imported():
-    done = _run_as_nobody(sys.executable, "-c", COMMAND_LINE)
-    assert done.stdout.splitlines()[-1:] == ["user namespace"], done.stdout + done.stderr
-
-
-COMMAND_LINE = """
+ORDINARY = """
+import os
 from v6t.core.cli import entry, main
-def acquire():
+def measure():
     import numpy
-    from v6t.drivers.lab import privilege
-    print(privilege.acquire())
-main.main = acquire
+    from v6t.drivers.lab.privilege import acquire
+    assert os.geteuid() == 65534
+    how = acquire()
+    from v6t.tests.drivers.lab_testers import open_tester, measure_passed
+    with open_tester("embedded") as lab:
+        print(how, bool(measure_passed(*lab, rate_fps=1000.0, duration_s=0.2)))
+main.main = measure
 entry.main()
 """
 
@@ -228,26 +216,6 @@ def test_process_with_threads_is_told_how_to_start_python(monkeypatch):
         privilege.acquire()
     assert raised.value.code == "missing-permission"
     assert "OPENBLAS_NUM_THREADS=1" in raised.value.hint
-
-
-def _run_as_nobody(*command):
-    """Run a command as an unprivileged user who can read the necessary files."""
-    needed = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
-    return subprocess.run(
-        ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *needed, "--", *command],
-        capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
-
-
-ORDINARY = """
-import os
-assert os.geteuid() == 65534
-from v6t.drivers.lab.privilege import acquire
-how = acquire()
-from v6t.tests.drivers.lab_testers import open_tester, measure_passed
-with open_tester("embedded") as lab:
-    print(how, bool(measure_passed(*lab, rate_fps=1000.0, duration_s=0.2)))
-"""
 
 
 def find_hidden(paths):

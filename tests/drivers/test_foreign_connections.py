@@ -1,17 +1,9 @@
 """Connections of other transports, and ICMP queries through the kernel."""
 
-import shutil
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from v6t.core.runs.bench import compile_directions
-from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
-from v6t.drivers.duts.lab.device import LabDut
-from v6t.drivers.duts.plan import Step, expect_words
-from v6t.drivers.duts.steps import make_config_file_step
 from v6t.drivers.embedded.receiver import ReceiverConnections as Known
-from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.oracle.connection_oracle import (
     TableLocation,
     find_foreground,
@@ -27,39 +19,12 @@ from v6t.drivers.oracle.state_table import (
 from v6t.packets import trailer
 from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander
-from v6t.tests.needs import needs_lab
 from v6t.tests.plugins.foreign_stateful import ALL, QueryNat, TcpNat
-from v6t.trials.connections import Connections
-from v6t.trials.trial import Trial
 
 COUNT = 500
 SIZE = 128
 # Source and destination in a frame of the plugin.
 PORTS = {TcpNat: (slice(34, 36), slice(36, 38)), QueryNat: (slice(38, 40), slice(38, 40))}
-
-
-class QueryNftables(Nftables):
-    name = "nftables-queries"
-
-    def make_rule_steps(self, pools, port):
-        rules = [
-            f'ip saddr {net} oifname "{port}" meta l4proto icmp counter snat to {pool.snat_target}'
-            for pool in pools
-            for net in pool.client_networks
-        ]
-        lines = ["table ip v6t {", "chain post { type nat hook postrouting priority srcnat;"]
-        text = "\n".join([*lines, *rules, "}", "}\n"])
-        file = f"{self.options.state_dir}/v6t.nft"
-        return [
-            make_config_file_step(file, text, "the rules"),
-            Step(
-                f"nft -f {file}",
-                "translate the clients' queries",
-                undo="nft delete table ip v6t",
-                read="nft list table ip v6t 2>/dev/null || true",
-                expected=expect_words("icmp"),
-            ),
-        ]
 
 
 @pytest.fixture
@@ -117,43 +82,3 @@ def test_translated_connections_are_learned_and_replayed(kind, table):
     assert (told.frames[:, destination] == opening[:, source]).all()
     assert not [p for frame in told.frames for p in find_problems(frame.tobytes())]
     assert numbers[0] == 20_000
-
-
-@pytest.mark.lab
-@needs_lab
-def test_icmp_queries_pass_kernel_nat():
-    if not all(map(shutil.which, ("nft", "conntrack"))):
-        pytest.skip("needs the Debian packages nftables and conntrack")
-    plugin = QueryNat()
-    device = LabDut(QueryNftables({}), plugin.make_dut_intent())
-    tester = EmbeddedTester(plugin.links, device)
-    connections = Connections(COUNT, 1000.0, wait_s=0.3, alpha=1.0)
-    trial = Trial(
-        "test", "k", SIZE, SIZE, "bidirectional", 1000.0, 0.5, 0.3, 0.1, connections=connections
-    )
-    tester.open()
-    try:
-        tester.load(compile_streams(plugin), plugin)
-        for _ in range(4):  # a busy machine may spoil one
-            tester.device_state().flush()
-            phase = tester.establish(trial, connections)
-            counted = phase.result.classes["fg"]
-            validated = tester.validate(trial, connections).result.classes["fg"]
-            result = tester.measure(trial)
-            if not result.faults and counted.received == validated.received == COUNT:
-                break
-        assert counted.received == validated.received == COUNT
-        assert (phase.duplicate_tuples, phase.inside_endpoints, phase.outside_endpoints) == (
-            0,
-            COUNT,
-            COUNT,
-        )
-        assert tester.device_state().count_sessions() >= COUNT
-        for back in result.directions.values():
-            assert back.mismatch is None
-            assert back.checked == back.matched > 400
-        # without a connection, no frame is recognized
-        single = replace(trial, connections=None)
-        assert tester.measure(single).directions["reverse"].classes["fg"].received == 0
-    finally:
-        tester.close()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import threading
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,6 @@ from v6t.core.runs.journal import Journal
 from v6t.tests.core.support import SIM, v6t
 
 from . import machines, run_facts
-from .record_files import load_record, update_record
 from .run_facts import FACTS, Run
 
 NAME = "ssh root@vm"
@@ -153,40 +151,11 @@ def test_new_facts_replace_earlier_ones(record, make_run):
     assert find_row("jool-debian clat")[2:6] == ["not run"] * 4
 
 
-@pytest.mark.parametrize(
-    ("version", "system", "expected"),
-    [
-        ("", "Linux 6.1", "1.2; Linux 6.1"),
-        ("6.1", "Linux 6.1", "Linux 6.1"),
-        ("BSD 7.6 (built of its sources)", "BSD 7.6", "BSD 7.6 (built of its sources)"),
-    ],
-)
-def test_version_and_system_of_one_name_are_written_once(
-    record, make_run, version, system, expected
-):
-    machines.add_record(ROW, make_run(device={**PART, "system": system}), "QEMU", version=version)
-    assert machines.load_rows()[ROW]["version"] == expected
-
-
 def test_record_has_complete_known_rows_only():
     rows, seen = {row.name for row in machines.ROWS}, machines.load_rows()
     assert len(rows) == len(machines.ROWS)
     assert set(seen) <= rows
     assert all(set(one) == {*FACTS, "how", "version", "date"} for one in seen.values())
-
-
-def test_tests_that_record_at_the_same_time_are_both_kept(record):
-    def note(name):
-        with update_record(record) as found:
-            found[name] = "seen"
-
-    other = threading.Thread(target=note, args=["b"])
-    with update_record(record) as found:
-        other.start()
-        other.join(0.2)
-        found["a"] = "seen"
-    other.join()
-    assert load_record(record) == {"a": "seen", "b": "seen"}
 
 
 def test_nothing_is_recorded_without_variable(record, make_run, monkeypatch):

@@ -12,7 +12,6 @@ from v6t.drivers.trex.astf import SYN_RETRANSMISSIONS
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import PhaseOneSettings, judge_connections
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
-from v6t.tests.expect import expect_error
 from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp
@@ -185,31 +184,6 @@ def test_capacity_of_limited_table_is_found_exactly(nat44):
         assert (result.capacity, result.first_failed) == (501, 502)
 
 
-@pytest.mark.parametrize("nat44", [EMBEDDED], indirect=True)
-def test_foreign_connection_ends_the_run(nat44, monkeypatch):
-    nat44.establish()
-    state = nat44.bench.open().device_state()
-    count = state.count_sessions
-
-    class Another:
-        timeout_s = state.timeout_s
-        counts_endpoints = state.counts_endpoints
-        flush = staticmethod(state.flush)
-        count_sessions = staticmethod(lambda: count() + (7 if count() else 0))
-
-    monkeypatch.setattr(nat44.bench._two_phase.__self__, "_device", Another())
-    with expect_error("phase-one-lost"):
-        nat44.use(replace(USE, alpha=1.0, reuse=False))
-
-
-@pytest.mark.parametrize("kind", [EMBEDDED])
-def test_loopback_learns_and_replays_frames(kind):
-    with StatefulLab(kind, "nat64", loopback=True) as lab:
-        result = lab.use(replace(USE, reuse=False))
-        assert (result.connections.learned, result.connections.sessions) == (COUNT, None)
-        assert [d.count_frames("received") for d in result.directions.values()] == [1000] * 2
-
-
 @pytest.fixture(scope="module", params=REAL)
 def tcp_nat(request):
     with StatefulLab(request.param, benchmarks=("tcp-rate",)) as lab:
@@ -265,13 +239,6 @@ def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
         found = tcp_nat.open_tcp(tcp, 220, rate_cps)[1].tcp
         assert (found.established, found.answered) == (limit, limit)
         assert found.reset_refused == 220 - limit
-
-
-@pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
-def test_idle_tcp_connections_stay_open(tcp_nat):
-    """Opening takes 5 s, TRex's default keepalive interval."""
-    _, found = tcp_nat.open_tcp(Tcp(), 100, rate_cps=20.0)
-    assert found.tcp.established == found.tcp.closed == 100
 
 
 @pytest.mark.parametrize("tcp_nat", [EMBEDDED], indirect=True)

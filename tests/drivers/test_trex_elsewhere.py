@@ -4,8 +4,6 @@ import json
 import os
 import re
 import subprocess
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from v6t.core.config.run_setup import make_setup
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
-from v6t.drivers.trex.server import STDIN_BOUND_SCRIPT
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab, needs_trex
@@ -81,76 +78,19 @@ def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
         remote.fetch("/nothing", tmp_path / "none")
 
 
-def make_shell_command(prepare, program, clean):
-    parts = {"prepare": prepare, "program": program, "clean": clean}
-    return ["sh", "-c", STDIN_BOUND_SCRIPT % parts]
-
-
-def test_remote_program_ends_with_its_input(host):
+@pytest.mark.trex
+@needs_trex
+def test_remote_trex_measures_trials_on_two_pairs_of_ports(host):
     server, remote = host
-    program = make_shell_command(
-        "echo ready >&2", "sh -c 'sleep 1000 & sleep 1001'", "echo cleaned"
-    )
-    running = subprocess.Popen(
-        remote.make_command(program),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert running.stderr.readline() == b"ready\n"
-    until = time.monotonic() + 20
-    while "sleep 1001" not in server.processes():  # the process starts after the line above
-        assert time.monotonic() < until
-    running.stdin.close()
-    assert running.wait(20) != 0
-    assert running.stdout.read() == b"cleaned\n"
-    assert "sleep 100" not in server.processes()
-
-
-def test_remote_program_reports_exit_status(host):
-    _, remote = host
-    running = subprocess.Popen(
-        remote.make_command(make_shell_command("true", "sh -c 'echo said; exit 7'", "true")),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert (running.wait(60), running.stdout.read()) == (7, b"said\n")
-    running.stdin.close()
-
-
-@contextmanager
-def attach_tester(remote, pairs):
-    """Yield a tester on the other host, and a trial."""
+    server.shell(CABLES)
+    macs = {"tester_mac": "02:00:00:00:03:01", "dut_mac": "02:00:00:00:03:02"}
     given = {
         "lab": "false", "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host,
-        "ssh_config": remote.options.config, "start": "always", "interfaces": "[l0, r0]", "pairs": json.dumps(pairs),
+        "ssh_config": remote.options.config, "start": "always", "interfaces": "[l0, r0]",
+        "pairs": json.dumps([{"ports": (2, 3), "interfaces": ("l1", "r1"), "left": macs}]),
     }  # fmt: skip
     params = {"n": "10", "m": "9"}
     with open_tester("trex", loopback=True, params=params, options=given) as (tester, trial):
-        yield tester, trial
-
-
-@pytest.mark.trex
-@needs_trex
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        (),
-        ({"ports": (2, 3), "interfaces": ("l1", "r1")},),
-        (
-            {
-                "ports": (2, 3),
-                "interfaces": ("l1", "r1"),
-                "left": {"tester_mac": "02:00:00:00:03:01", "dut_mac": "02:00:00:00:03:02"},
-            },
-        ),
-    ],
-    ids=["one pair", "two pairs", "own addresses"],
-)
-def test_remote_trex_measures_trials(host, pairs):
-    server, remote = host
-    server.shell(CABLES)
-    with attach_tester(remote, pairs) as (tester, trial):
         for delays in (None, DelayRequest(tags=100)):
             result = measure_passed(tester, trial, delays=delays)
             for way in result.directions.values():
@@ -158,7 +98,7 @@ def test_remote_trex_measures_trials(host, pairs):
                 assert way.checked == way.matched > 50
                 if delays is not None:
                     assert sum(d.frames + d.lost for d in way.delays.values()) == 100
-        assert tester.describe()["pairs_of_ports"] == 1 + len(pairs)
+        assert tester.describe()["pairs_of_ports"] == 2
         assert tester.describe()["reached_by"].startswith("its own host")
         assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.processes()

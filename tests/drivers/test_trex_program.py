@@ -21,8 +21,6 @@ from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import make_server_program
 from v6t.tests.needs import needs_lab
 
-from . import faketrex
-
 needs_nft = pytest.mark.skipif(shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin") is None,
                                reason="needs nft (apt-get install nftables)")  # fmt: skip
 LISTEN = "import socket,time; s=socket.create_server(('', 4501)); print('listening', flush=True); time.sleep(99)"
@@ -255,50 +253,3 @@ def test_only_one_module_handles_linux_interfaces():
         if re.search("af_?packet|linux_driver|on_linux", ast.unparse(tree), re.IGNORECASE):
             knowing.add(path.name)
     assert knowing == {"af_packet.py", "interfaces.py"}
-
-
-WITHOUT_AF_PACKET = """
-import sys
-sys.modules["v6t.drivers.trex.af_packet"] = None
-from v6t.core.config.run_setup import make_setup
-from v6t.core.config.resolve import resolve
-from v6t.core.runs.bench import compile_directions
-from v6t.drivers.trex import channel
-from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.tester import TrexTester
-from v6t.tests.expect import expect_error
-from v6t.trials.trial import Trial
-assert not any("af_packet" in path for path in channel.STL_MODULES)
-with expect_error("wrong-form"):
-    Trex({"interfaces": ["eth1", "eth2"]})
-for name in ("net_af_packet", "eth_af_packet"):
-    with expect_error("unsupported-by-tester"):
-        Trex({"interfaces": [f"--vdev={name}{n},iface=eth{n}" for n in (0, 1)]})
-with expect_error("unsupported-by-tester"):
-    Trex({"lab": True})
-Trex({"lab": True, "interfaces": [f"--vdev=net_memif{n},id={n},role=server" for n in (0, 1)]})
-plugin = make_setup(resolve(plugin="mape-br")).technology
-options = TrexOptions(interfaces=("03:00.0", "03:00.1"), trex_dir=sys.argv[1], python=sys.executable,
-                      start="never", rpc_port=int(sys.argv[2]))
-trex = TrexTester(options, plugin.links, loopback=True)
-trex.open()
-trex.load(compile_directions(plugin, plugin.make_frame_pair(104), 1), plugin)
-result = trex.measure(Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0))
-trex.close()
-assert "v6t.drivers.trex.astf" not in sys.modules
-print(*(d.count_frames("received") for d in result.directions.values()))
-"""
-
-
-@pytest.mark.slow
-def test_trex_needs_neither_linux_interfaces_nor_stateful_engine_for_streams(tmp_path):
-    installation = faketrex.make_installation(tmp_path / "v3.08")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-        result = subprocess.run(
-            [sys.executable, "-c", WITHOUT_AF_PACKET, str(installation), port],
-            env={**os.environ, "FAKE_PORT": port}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == ["500", "500"]

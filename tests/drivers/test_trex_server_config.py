@@ -135,7 +135,7 @@ def test_possible_options_are_accepted(options):
         *(({"cores": 2, **ports}, "") for ports in (
             {"lab": True}, {"interfaces": ETH}, {"interfaces": list_ports()},
             {"interfaces": list_ports(",qpairs=1", "eth_af_packet")})),
-        # frames in a second queue are lost (see test_trex_live.py)
+        # TRex reads the first queue only
         *(({"cores": cores, "interfaces": list_ports(more, name)}, "qpairs")
           for more in (",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4")
           for name, cores in (("net_af_packet", 1), ("eth_af_packet", 2))),
