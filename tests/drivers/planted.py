@@ -32,7 +32,7 @@ from v6t.trials.verdict import assess_trial
 RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")
 MILLION = 1_000_000
-# One frame of this number is lost. ``test_embedded_sender.py`` tests one in a million without
+# One frame of this number is lost. ``test_embedded_parts.py`` tests one in a million without
 # frames; recording runs and ``python -m v6t.tools.accuracy`` use real ones.
 PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 50
 # Maximum number of tries if a busy machine makes a trial invalid.

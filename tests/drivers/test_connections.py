@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -314,17 +315,15 @@ class ScriptedTester:
     count: int | None = 100
     learned: int = 100
     repeated: int = 0
-    validated: int = 100
-    phase_two_s: float = 1.0
     slept_s: float = 0.0
     faults: tuple[str, ...] = ()
     timeout_s: float | None = None
     left: int = 0
+    counts_endpoints: bool = False
+    outside: int | None = None
     log: list[str] = field(default_factory=list)
     clock: float = 0.0
     full: bool = False
-    counts_endpoints: bool = False
-    outside: int | None = None
 
     def read_clock(self):
         return self.clock
@@ -344,24 +343,24 @@ class ScriptedTester:
         return self.count if self.full else self.left
 
     def establish(self, trial, connections):
-        self.log.append("establish")
         self.full = True
-        began, self.clock = self.clock, self.clock + connections.phase_one_s + connections.wait_s
-        counted = ClassCount("foreground", connections.count, connections.count, self.learned)
-        result = DirectionResult({"fg": counted}, connections.phase_one_s)
-        ended = began + connections.phase_one_s
+        counted = self._run_phase("establish", connections.phase_one_s, self.learned)
+        self.clock += connections.wait_s
         more = {"faults": self.faults, "outside_endpoints": self.outside}
-        return PhaseCounts(result, began, ended, duplicate_tuples=self.repeated, **more)
+        return replace(counted, duplicate_tuples=self.repeated, **more)
 
     def validate(self, trial, connections):
-        self.log.append("validate")
-        began, self.clock = self.clock, self.clock + connections.validation_s
-        counted = ClassCount("foreground", connections.count, connections.count, self.validated)
-        return PhaseCounts(DirectionResult({"fg": counted}, 0.1), began, self.clock)
+        return self._run_phase("validate", connections.validation_s, 100)
+
+    def _run_phase(self, name, duration_s, received):
+        self.log.append(name)
+        began, self.clock = self.clock, self.clock + duration_s
+        counted = ClassCount("foreground", 100, 100, received)
+        return PhaseCounts(DirectionResult({"fg": counted}, duration_s), began, self.clock)
 
     def measure(self, trial):
         self.log.append("measure")
-        self.clock += trial.pause_s + self.slept_s + self.phase_two_s
+        self.clock += trial.pause_s + self.slept_s + 1.0
         return TrialResult({"forward": DirectionResult({}, 1.0)}, tester={"gap": trial.pause_s})
 
 
@@ -393,10 +392,31 @@ def test_gap_without_validation_begins_with_phase_one():
     assert result.connections.validated is None
 
 
-def test_establish_purpose_has_no_phase_two():
-    device, (result,) = make_two_phase_tester(alpha=1.0, purpose="establish")
-    assert "measure" not in device.log
-    assert set(result.directions) == {"forward", "reverse"}
+@pytest.mark.parametrize(("count", "log"), [(100, ["validate"]), (93, [])])
+def test_establish_purpose_has_no_phase_two(count, log):
+    """Fewer sessions than connections are a result, without a validation."""
+    asked = {"alpha": 1.0, "purpose": "establish"}
+    device, (result,) = make_two_phase_tester(ScriptedTester(count=count), **asked)
+    assert device.log == ["flush", "count", "establish", "count", *log]
+    assert result.connections.sessions == count
+    assert set(result.directions) == ({"forward", "reverse"} if log else {"forward"})
+
+
+def test_teardown_measures_two_times():
+    device, (result,) = make_two_phase_tester(purpose="tear-down", alpha=1.0)
+    assert device.log[-3:] == ["flush", "flush", "count"]
+    assert result.connections.flush_s == pytest.approx(0.5)
+    assert result.connections.idle_flush_s == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"learned": 99, "count": 99}, {"repeated": 1}, {"faults": ("its ring overflowed",)}]
+)
+def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes):
+    device, (result,) = make_two_phase_tester(ScriptedTester(**changes), alpha=1.0)
+    assert device.log == ["flush", "count", "establish", "count"]
+    assert result.faults == device.faults
+    assert result.is_disturbed, "not a loss"
 
 
 def test_only_complete_connections_are_reused():
@@ -440,35 +460,12 @@ def test_lost_connections_are_established_again():
 
 
 @pytest.mark.parametrize(
-    ("changes", "faults"),
-    [
-        ({"learned": 99, "count": 99}, ()),
-        ({"repeated": 1}, ()),
-        ({"faults": ("its ring overflowed",)}, ("its ring overflowed",)),
-    ],
-)
-def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes, faults):
-    device, (result,) = make_two_phase_tester(ScriptedTester(**changes), alpha=1.0)
-    assert device.log == ["flush", "count", "establish", "count"]
-    assert result.faults == faults
-    assert result.is_disturbed, "not a loss"
-
-
-@pytest.mark.parametrize(
     ("purpose", "count"),
     [("prepare", 93), ("prepare", 107), ("establish", 107), ("tear-down", 93), ("tear-down", 107)],
 )
 def test_different_session_counts_are_an_error(purpose, count):
     with expect_error("phase-one-lost"):
         make_two_phase_tester(ScriptedTester(count=count), purpose=purpose)
-
-
-def test_establishing_accepts_fewer_sessions_than_connections():
-    device, (result,) = make_two_phase_tester(
-        ScriptedTester(count=93), purpose="establish", alpha=1.0
-    )
-    assert result.connections.sessions == 93
-    assert "validate" not in device.log
 
 
 @pytest.mark.parametrize(
@@ -483,13 +480,6 @@ def test_connections_from_before_phase_one_are_not_counted(changes, before, sess
 def test_table_that_cannot_be_emptied_is_an_error():
     with expect_error("table-not-emptied", mentions="11"):
         make_two_phase_tester(ScriptedTester(left=11))
-
-
-def test_teardown_measures_two_times():
-    device, (result,) = make_two_phase_tester(purpose="tear-down", alpha=1.0)
-    assert device.log[-3:] == ["flush", "flush", "count"]
-    assert result.connections.flush_s == pytest.approx(0.5)
-    assert result.connections.idle_flush_s == pytest.approx(0.1)
 
 
 def test_a_timeout_is_checked_before_anything_is_sent():
@@ -507,18 +497,14 @@ def test_gap_longer_than_the_timeout_ends_the_run():
         make_two_phase_tester(ScriptedTester(timeout_s=20.0, slept_s=30.0), gap_s=1.0)
 
 
-def test_table_limits_are_read_once():
-    asked = []
-
-    class Telling(ScriptedTester):
-        def read_limits(self):
-            asked.append(1)
-            return {"nf_conntrack_max": 262144}
-
-    _, results = make_two_phase_tester(Telling(timeout_s=100.0), trials=3)
-    assert asked == [1]
-    wanted = {"nf_conntrack_max": 262144, "timeout_s": 100.0}
-    assert [r.connections.device for r in results] == [wanted] * 3
+def test_table_limits_are_read_once(monkeypatch):
+    limits = {"nf_conntrack_max": 262144}
+    read = Mock(return_value=limits)
+    monkeypatch.setattr(ScriptedTester, "read_limits", lambda self: read())
+    _, results = make_two_phase_tester(ScriptedTester(timeout_s=100.0), trials=3)
+    read.assert_called_once()
+    assert [r.connections.device for r in results] == [{**limits, "timeout_s": 100.0}] * 3
+    read.return_value = {}
     assert make_two_phase_tester(ScriptedTester())[1][0].connections.device is None
 
 
@@ -528,19 +514,14 @@ def test_kernel_table_limits_are_parsed():
     )
     wanted = {"nf_conntrack_max": 262144, "nf_conntrack_udp_timeout": 3600}
     assert conntrack.make_table_reading().parse(text + "sysctl: cannot stat x\n") == wanted
-    ran = []
-
-    def run(command):
-        ran.append(command)
-        return SimpleNamespace(out=text)
-
+    run = Mock(return_value=SimpleNamespace(out=text))
     for name in ("nftables", "iptables", "tayga-nftables", "linux-router"):
-        driver = make_driver(name, {})
         intent = (Nat64 if name == "tayga-nftables" else Nat44)().make_dut_intent()
-        session = Session(driver, SimpleNamespace(run=run), intent)
+        session = Session(make_driver(name, {}), SimpleNamespace(run=run), intent)
         assert session.read_limits() == ({} if name == "linux-router" else wanted)
-    assert len(ran) == 3
-    assert all(command.startswith("sysctl net.netfilter.nf_conntrack_max") for command in ran)
+    commands = [asked.args[0] for asked in run.mock_calls]
+    assert len(commands) == 3
+    assert all(command.startswith("sysctl net.netfilter.nf_conntrack_max") for command in commands)
 
 
 FIXED = {"conntrack_max": "262144", "conntrack_fixed": "read-only"}
@@ -586,13 +567,13 @@ def plan_of(driver, sections, count):
 
 
 def test_hook_state_flushes_and_counts_sessions():
-    done = []
-    state = HookState(lambda: done.append(1), lambda: "entries: 42\n")
+    flush = Mock()
+    state = HookState(flush, lambda: "entries: 42\n")
     state.flush()
-    assert done == [1]
+    flush.assert_called_once()
     assert state.count_sessions() == 42
-    assert HookState(lambda: None, lambda: "what?").count_sessions() is None
-    assert HookState(lambda: None, None).count_sessions() is None
+    assert HookState(flush, lambda: "what?").count_sessions() is None
+    assert HookState(flush, None).count_sessions() is None
 
 
 # --- the simulated table -------------------------------------------------------------------------

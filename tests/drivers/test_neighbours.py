@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import queue
 import types
-from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
 from scapy.layers.inet6 import (
@@ -131,25 +131,23 @@ def test_answers_carry_the_vlan_tag():
 
 def test_background_vlan_has_a_separate_host():
     """Neighbor resolution finds the tester on both VLANs of a cable."""
-    link = Link(
-        tester_mac=OWN,
-        dut_mac=DEVICE,
-        vlan=7,
-        background=BackgroundVlan(vlan=8, device="2001:2:0:b::1/64", tester="2001:2:0:b::2"),
-    )
-    both = Hosts(**make_host_arguments(make_emulated_intent(link)))
-    asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / make_request().payload
-    assert Ether(both.answer(bytes(asked)))[Dot1Q].vlan == 7
-    beside = make_solicitation("2001:2:0:b::2", "2001:2:0:b::1")
-    for vlan, heard in ((8, True), (7, False), (9, False)):
-        frame = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=vlan) / beside.payload
-        told = both.answer(bytes(frame))
-        assert (told is not None) is heard
-    told = Ether(both.answer(bytes(Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=8) / beside.payload)))
-    assert (told[Dot1Q].vlan, told[ICMPv6ND_NA].tgt) == (8, "2001:2:0:b::2")
-    introduced = [Ether(f) for f in both.make_introductions()]
+    own, router = "2001:2:0:b::2", "2001:2:0:b::1"
+    background = BackgroundVlan(vlan=8, device=f"{router}/64", tester=own)
+    link = Link(tester_mac=OWN, dut_mac=DEVICE, vlan=7, background=background)
+    hosts = Hosts(**make_host_arguments(make_emulated_intent(link)))
+
+    def ask(vlan, packet):
+        told = hosts.answer(bytes(Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=vlan) / packet.payload))
+        return told and Ether(told)
+
+    solicitation = make_solicitation(own, router)
+    assert ask(7, make_request())[Dot1Q].vlan == 7
+    assert [ask(vlan, solicitation) for vlan in (7, 9)] == [None, None]
+    told = ask(8, solicitation)
+    assert (told[Dot1Q].vlan, told[ICMPv6ND_NA].tgt) == (8, own)
+    introduced = [Ether(f) for f in hosts.make_introductions()]
     assert [f[Dot1Q].vlan for f in introduced] == [7, 8]
-    assert introduced[1][ICMPv6ND_NS].tgt == "2001:2:0:b::1"
+    assert introduced[1][ICMPv6ND_NS].tgt == router
 
 
 def test_hosts_resolve_device_address_of_their_network():
@@ -168,19 +166,6 @@ def test_introductions_need_device_address_and_are_limited():
     many = [f"10.{n >> 8}.{n & 255}.1" for n in range(MAX_INTRODUCED_HOSTS + 1)]
     assert len(make_hosts(many[1:]).make_introductions()) == MAX_INTRODUCED_HOSTS
     assert make_hosts(many).make_introductions() == []
-
-
-def test_emulated_hosts_equal_hosts_to_resolve():
-    assert make_host_arguments(
-        make_emulated_intent(Link(tester_mac=OWN, dut_mac=DEVICE, vlan=7))
-    ) == {
-        "mac": OWN,
-        "addresses": [FOUR],
-        "device_mac": DEVICE,
-        "device": [f"{ROUTER4}/24"],
-        "vlan": 7,
-    }
-    assert make_host_arguments(Links().left) is None
 
 
 @pytest.mark.parametrize(("answers", "introduces"), [(True, False), (False, True)])
@@ -273,7 +258,7 @@ def ways(tmp_path):
     one.close()
 
 
-def test_answers_are_counted_by_port(ways):
+def test_answers_taken_by_trex_are_counted_by_port(ways):
     one, way = ways
     way[0].arrived.put(bytes(make_request()))
     way[0].arrived.put(bytes(make_request("198.18.0.3")))
@@ -283,18 +268,12 @@ def test_answers_are_counted_by_port(ways):
         way[0].arrived.put(bytes(make_request()))
         assert len(way[0].left) == 1, "nobody is answered while counters are read"
     wait_until(lambda: len(way[0].left) == 2, "another answer")
-    assert way[1].left == []
-
-
-@pytest.mark.parametrize(("full", "count"), [(False, 1), (True, 0)])
-def test_answers_taken_by_trex_are_counted(ways, full, count):
-    one, way = ways
-    way[0].full = full
+    way[0].full = True
     way[0].arrived.put(bytes(make_request()))
-    wait_until(lambda: way[0].tried, "an attempt")
+    wait_until(lambda: way[0].tried == 3, "an attempt")
     with one.pause():
-        assert len(way[0].left) == count
-        assert one.sent == {0: count, 1: 0}
+        assert one.sent == {0: 2, 1: 0}
+    assert (len(way[0].left), way[1].left) == (2, [])
 
 
 def test_dead_socket_is_reported_without_waiting(ways):
@@ -310,47 +289,23 @@ def test_dead_socket_is_reported_without_waiting(ways):
         read()
 
 
-class FakeServer:
-    """Fake server with port 3 left and port 1 right, which each receive one frame."""
-
-    learning_ports = (1,)
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.is_open = False
-
-    def open(self) -> None:
-        self.is_open = True
-
-    def ask(self, op: str, **arguments: Any) -> Any:
-        self.asked.append((op, arguments))
-        return [
-            {
-                "kind": "sample",
-                "port": port,
-                "matched": 1,
-                "frames": [[at_s, base64.b64encode(octets)]],
-            }
-            for port, at_s, octets in ((3, 2.0, b"back"), (1, 1.0, b"out"))
-        ]
-
-    def close(self) -> None:
-        self.is_open = False
-
-
-def test_ports_are_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = FakeServer()
-    monkeypatch.setattr(probing, "Attachment", lambda *_, **__: made)
+def test_ports_are_sides(monkeypatch):
+    """The frames of port 3 are those of the left side."""
+    frames = ((3, 2.0, b"back"), (1, 1.0, b"out"))
+    server = Mock(learning_ports=(1,))
+    server.ask.return_value = [
+        {"kind": "sample", "port": p, "matched": 1, "frames": [[at_s, base64.b64encode(octets)]]}
+        for p, at_s, octets in frames
+    ]
+    monkeypatch.setattr(probing, "Attachment", Mock(return_value=server))
     prober = Trex({"ports": [3, 1]}).prober(Siit().links, None)
-    assert made.is_open
+    server.open.assert_called_once()
     heard = prober.exchange([("left", b"a"), ("right", b"b")], 0.4, 0.06)
     assert heard == [("right", b"out"), ("left", b"back")]
-    assert [op for op, _ in made.asked] == ["introduce_hosts", "exchange"]
-    asked = made.asked[1][1]
-    assert asked["frames"] == [
-        [3, base64.b64encode(b"a").decode()],
-        [1, base64.b64encode(b"b").decode()],
-    ]
-    assert [one["port"] for one in asked["captures"]] == [3, 1]
+    introduced, asked = server.ask.mock_calls
+    assert introduced == call("introduce_hosts", ports=(1,))
+    given = [[port, base64.b64encode(octets).decode()] for port, octets in ((3, b"a"), (1, b"b"))]
+    assert asked.kwargs["frames"] == given
+    assert [one["port"] for one in asked.kwargs["captures"]] == [3, 1]
     prober.close()
-    assert not made.is_open
+    server.close.assert_called_once()

@@ -1,5 +1,6 @@
 """RFC 9693 and TCP connections with real frames, through kernel NATs and TAYGA in the lab."""
 
+import re
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from dataclasses import replace
 import pytest
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.trex import connections as trex_connections
 from v6t.drivers.trex.astf import SYN_RETRANSMISSIONS
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import PhaseOneSettings, judge_connections
@@ -281,3 +283,54 @@ def test_tcp_clients_and_servers_may_use_ipv6(kind, plugin):
         found = lab.open_tcp(Tcp())[1].tcp
     assert found.established == found.answered == found.closed == 300
     assert found.wrong == 0
+
+
+MANY_COUNT = 3000
+MANY = replace(ESTABLISH, count=MANY_COUNT, rate_cps=2000.0)
+
+
+@pytest.mark.parametrize("kind", [TREX])
+@pytest.mark.parametrize(("rows", "size"), [(32_768, 84), (50, 1518)])
+def test_many_connections_are_established_and_used(kind, rows, size, monkeypatch):
+    """Of sixty blocks, some are stamped and timed, the others marked; all are validated."""
+    monkeypatch.setattr(trex_connections, "MAX_ROWS", rows)
+    with StatefulLab(kind, size=size) as lab:
+        found = lab.establish(MANY)
+        assert (found.sent, found.learned, found.validated) == (MANY_COUNT, MANY_COUNT, MANY_COUNT)
+        assert (found.sessions_before, found.sessions, found.duplicate_tuples) == (0, MANY_COUNT, 0)
+        asked = replace(USE, count=MANY_COUNT, rate_cps=2000.0)
+        stamped = 125 * trex_connections.IDS_PER_DIRECTION if rows == 50 else 7500
+        for delays in (None, DelayRequest(tags=100), DelayRequest(tags=0)):
+            # the Initiator uses each four-tuple more than twice
+            result = lab.use(asked, rate_fps=3000.0, duration_s=2.5, delays=delays)
+            for counted in result.directions.values():
+                assert list(counted.classes) == ["fg"]
+                assert counted.count_frames("sent") == counted.count_frames("received") == 7500
+                assert (counted.control, counted.checked) == (0, counted.matched)
+                assert counted.checked > 50
+                if delays is not None:
+                    timed = counted.delays["fg"]
+                    assert (timed.frames, timed.lost) == (delays.tags or stamped, 0)
+
+
+@pytest.mark.parametrize("kind", [TREX])
+def test_deleted_connection_is_missing_in_the_validation(kind, monkeypatch):
+    """Delete some connections between the phases."""
+    monkeypatch.setattr(trex_connections, "MAX_ROWS", 50)
+    with StatefulLab(kind) as lab:
+        tester, trial = lab.bench.prepare(), lab.trial(ESTABLISH, duration_s=ESTABLISH.phase_one_s)
+        tester.establish(trial, ESTABLISH)
+        pid = tester.namespaces()["device"]
+
+        def run_conntrack(*words):
+            command = ["nsenter", "-t", str(pid), "-n", "conntrack", *words]
+            return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+        ports = {re.search(r"sport=(\d+)", line)[1] for line in run_conntrack("-L").splitlines()}
+        deleted = 0
+        for port in sorted(ports)[:5]:
+            listed = run_conntrack("-D", "-p", "udp", "--orig-port-src", port)
+            deleted += len(listed.splitlines())
+        (count,) = tester.validate(trial, ESTABLISH).result.classes.values()
+        assert deleted >= 5
+        assert (count.sent, count.received, count.surplus) == (1000, 1000 - deleted, 0)

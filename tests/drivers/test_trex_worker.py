@@ -131,17 +131,14 @@ def test_worker_without_one_of_its_modules_does_not_start():
         ClientWorker(sys.executable, modules=modules)
 
 
-def test_port_is_virtual_if_trex_says_so():
-    for told, virtual in (
-        ("yes", True),
-        (True, True),
-        ("no", False),
-        (False, False),
-        ("N/A", False),
-    ):
-        info = {"index": 0, "is_virtual": told}
-        (port,) = parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
-        assert port.is_virtual is port.describe()["virtual"] is virtual, told
+@pytest.mark.parametrize(
+    ("told", "virtual"),
+    [("yes", True), (True, True), ("no", False), (False, False), ("N/A", False)],
+)
+def test_port_is_virtual_if_trex_says_so(told, virtual):
+    info = {"index": 0, "is_virtual": told}
+    (port,) = parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
+    assert port.is_virtual is port.describe()["virtual"] is virtual
 
 
 def test_missing_client_is_reported(tmp_path):
@@ -161,26 +158,19 @@ def list_runtime_nodes(tree):
 
 @pytest.mark.parametrize("minor", [8, 13])
 def test_the_worker_is_written_for_old_and_new_interpreters(minor):
-    top = Path(stl.__file__).parents[3]
-    modules = {*STL_MODULES, *ASTF_MODULES}
-    handed_over = {"v6t." + p[:-3].replace("/", ".") for p in modules}
+    """It imports modules of Python, of v6t that are handed over, and of the TRex installation."""
+    top, modules = Path(stl.__file__).parents[3], {*STL_MODULES, *ASTF_MODULES}
     imported = set()
     for path in modules:
-        for node in list_runtime_nodes(
-            ast.parse((top / path).read_text(), feature_version=(3, minor))
-        ):
+        tree = ast.parse((top / path).read_text(), feature_version=(3, minor))
+        for node in list_runtime_nodes(tree):
             if isinstance(node, ast.ImportFrom):
-                assert node.module is not None
-                own = node.module.startswith("v6t.")
-                if own and node.module not in handed_over:  # a package
-                    imported.update(f"{node.module}.{alias.name}" for alias in node.names)
-                else:
-                    imported.add(node.module if own else node.module.split(".")[0])
+                imported.update(f"{node.module}.{alias.name}" for alias in node.names)
             elif isinstance(node, ast.Import):
-                imported.add(node.names[0].name.split(".")[0])
-    # modules of Python, of the TRex installation and of v6t
-    foreign = imported - set(sys.stdlib_module_names) - {"__future__"}
-    assert foreign - handed_over == {"scapy", "trex", "zmq"}
+                imported.add(node.names[0].name)
+    handed_over = tuple("v6t." + path[:-3].replace("/", ".") for path in modules)
+    foreign = {name.split(".")[0] for name in imported if not name.startswith(handed_over)}
+    assert foreign - set(sys.stdlib_module_names) == {"scapy", "trex", "zmq"}
 
 
 def test_deadline(installation, monkeypatch):
@@ -216,18 +206,16 @@ def test_worker_ends_with_its_parent():
 def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
     """Recovery and reset tests depend on this."""
     asked = replace(TRIAL, mode="forward", device_event=DeviceEvent("software-reset", 0.2))
-    count = asked.frames - missing
-    frames = np.zeros((count, 80), np.uint8)
-    seq = (np.arange(count) + FIRST_SEQUENCE) % (1 << 32)
-    trailer.stamp(frames, None, seq=seq, stream_id=7, nonce=0, time_ns=np.arange(count))
-    monkeypatch.setattr(
-        opened._recordings, "read", lambda name: iter([(np.arange(count) / 1000, frames)])
-    )
+    numbers = np.arange(asked.frames - missing)
+    frames = np.zeros((len(numbers), 80), np.uint8)
+    trailer.stamp(
+        frames, None, seq=(numbers + FIRST_SEQUENCE) % (1 << 32), stream_id=7, nonce=0,
+        time_ns=numbers,
+    )  # fmt: skip
+    monkeypatch.setattr(opened._recordings, "read", lambda name: iter([(numbers / 1000, frames)]))
     verdict = assess_trial(asked, opened.measure(asked), sending_time_tolerance=2.0)
     assert verdict.valid == (not missing)
-    if missing:
-        (reason,) = verdict.reasons
-        assert "499 of 500" in reason
+    assert ["499 of 500" in reason for reason in verdict.reasons] == [True] * missing
 
 
 @pytest.mark.parametrize(
@@ -348,19 +336,14 @@ def test_attached_multicore_server_rejects_single_core_trials(installation, monk
 
 def test_run_on_unsuitable_server_ends_before_first_trial(installation, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    monkeypatch.setattr(
-        TrexOptions, "list_hosts", lambda *_: {}
-    )  # the fake answers no neighbor requests
-    flags = {
-        "plugin": "mape-br",
-        "tester": "trex",
-        "tester_options": fake_options(installation),
-        "benchmarks": ("throughput-frame-timeout",),
-        "procedure": {"frame_timeout": {"deadline_ms": 10.0}},
-    }
-    setup = make_setup(resolve(**flags))
+    monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers no requests
+    run = resolve(
+        plugin="mape-br", tester="trex", tester_options=fake_options(installation),
+        benchmarks=("throughput-frame-timeout",),
+        procedure={"frame_timeout": {"deadline_ms": 10.0}},
+    )  # fmt: skip
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        execute(setup, tmp_path / "run", Listener())
+        execute(make_setup(run), tmp_path / "run", Listener())
     assert not (tmp_path / "run").exists()
 
 
@@ -467,14 +450,10 @@ def test_server_that_cannot_be_used_is_refused(
     assert hint in (caught.value.hint or "")
 
 
-def test_lost_server_is_an_error(opened, listener):
+def test_lost_server_is_an_error(opened, installation, listener):
     listener.close()
     with expect_error("tester-fault", kind=WorkerError):
         opened.measure(TRIAL)
-
-
-def test_refused_connection_names_the_server_and_a_remedy(installation, listener):
-    listener.close()
     tester = make_tester(installation)
     with closing(tester), expect_error("tester-fault", kind=WorkerError) as caught:
         tester.open()
@@ -484,10 +463,8 @@ def test_refused_connection_names_the_server_and_a_remedy(installation, listener
 
 def test_worker_without_ssh_server_names_the_host_to_check():
     refusal = "ssh: connect to host trex1 port 22: Connection refused"
-    remote = SimpleNamespace(
-        host="trex1",
-        make_command=lambda program: [sys.executable, "-c", f"raise SystemExit({refusal!r})"],
-    )
+    command = [sys.executable, "-c", f"raise SystemExit({refusal!r})"]
+    remote = SimpleNamespace(host="trex1", make_command=lambda program: command)
     with expect_error("worker-failed") as caught:
         ClientWorker("python3", remote=remote).ask("import_client", trex_dir="/opt/trex")
     assert refusal in caught.value.message
@@ -664,35 +641,30 @@ def test_only_threads_of_one_server_are_moved():
         return subprocess.Popen(words, executable=sys.executable, **pipe)
 
     def list_threads(process):
+        """Return the CPUs and the priority of each thread by name."""
         tasks = Path(f"/proc/{process.pid}/task").iterdir()
-        return {(t / "comm").read_text().strip(): int(t.name) for t in tasks}
+        names = {(task / "comm").read_text().strip(): int(task.name) for task in tasks}
+        return {
+            name: (os.sched_getaffinity(task), os.getpriority(os.PRIO_PROCESS, task))
+            for name, task in names.items()
+        }
 
-    def list_prioritized(process):
-        priority = {n: os.getpriority(os.PRIO_PROCESS, t) for n, t in list_threads(process).items()}
-        return {name for name, nice in priority.items() if nice == -20}
-
-    def read_autogroup(process):
-        group = Path(f"/proc/{process.pid}/autogroup")
-        return group.read_text().split()[-1] if group.exists() else "-20"
-
-    def list_affinities(process):
-        return {name: os.sched_getaffinity(task) for name, task in list_threads(process).items()}
-
+    normal = os.getpriority(os.PRIO_PROCESS, 0)
+    prioritized = -20 if os.geteuid() == 0 else normal
     own, other = start_fake_server("v6t1n0"), start_fake_server("v6t1n1")
     try:
         assert own.stdout.readline() == other.stdout.readline() == "all there\n"
-        before = list_affinities(other)
+        before = list_threads(other)
         placed = ThreadPlacement(first, first, (last,)).list_threads()
         assert stl.StlWorker().place_threads("v6t1n0", placed) == 3
-        found = list_affinities(own)
-        assert found.pop("Trex DP core 1") == {last}
-        assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
-        assert list_affinities(other) == before
-        assert list_prioritized(own) == (
-            {"TRex RX", "Trex DP core 1"} if os.geteuid() == 0 else set()
-        )
-        assert list_prioritized(other) == set()
-        assert read_autogroup(own) == "-20" or os.geteuid() != 0
+        found = list_threads(own)
+        assert found.pop("Trex DP core 1") == ({last}, prioritized)
+        assert found.pop("TRex RX") == ({first}, prioritized)
+        assert [*found.values()] == [({first}, normal)]
+        assert list_threads(other) == before
+        group = Path(f"/proc/{own.pid}/autogroup")
+        if os.geteuid() == 0 and group.exists():
+            assert group.read_text().split()[-1] == "-20"
         with pytest.raises(RequestError, match="CPU 1023"):
             stl.StlWorker().place_threads("v6t1n0", {**placed, "trex rx": (1023, None)})
     finally:
@@ -754,9 +726,11 @@ class StuckPorts:
 
     def get_stats(self, ports):
         self.came += next(self.itself)
-        others = {"opackets": 0, "oerrors": 0, "ierrors": 0}
-        total = {"queue_full": 0, "cpu_util_raw": 0.0, "rx_cpu_util": 0.0}
-        return {1: {"ipackets": self.came, **others}, "global": total}
+        return {1: {"ipackets": self.came, **OTHERS}, "global": TOTAL}
+
+
+OTHERS = dict.fromkeys(("opackets", "oerrors", "ierrors"), 0)
+TOTAL = {"queue_full": 0, "cpu_util_raw": 0.0, "rx_cpu_util": 0.0}
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 import os
 import signal
 import threading
+from contextlib import closing
 from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 from v6t.drivers.lab import workers
-from v6t.drivers.lab.namespaces import Holder
+from v6t.drivers.lab.namespaces import Holder, Lab
 from v6t.drivers.lab.workers import PROCESS_TITLE, Worker
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
@@ -105,3 +106,31 @@ def test_process_with_threads_is_not_forked():
     finally:
         end.set()
         thread.join()
+
+
+QUEUES = "cd /sys/class/net; for n in *; do echo $n $(cat $n/queues/rx-*/rps_cpus); done"
+
+
+def read_masks(holder):
+    status, output = holder.ask("run", command=["sh", "-c", QUEUES])
+    assert status == 0
+    return {
+        words[0]: {int(m.replace(",", ""), 16) for m in words[1:]}
+        for words in map(str.split, output.splitlines())
+    }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the kernel lets root alone steer")
+def test_only_lab_cables_are_steered():
+    here, last = set(os.listdir("/sys/class/net")), max(os.sched_getaffinity(0))
+    with closing(Lab(1500, 1500)) as lab:
+        steered, why = lab.steer([1000])  # a missing CPU is reported
+        assert steered == [] and why
+        assert read_masks(lab.tester)["left"] == {0}
+        steered, why = lab.steer([0])
+        assert (len(steered), why) == (4, "")
+        for holder in (lab.tester, lab.device):
+            assert read_masks(holder) == {"left": {1}, "right": {1}, "lo": {0}}
+        assert set(os.listdir("/sys/class/net")) == here  # the /sys of other processes is unchanged
+        assert lab.steer([last]) == ([], "")  # existing steering is kept
+        assert read_masks(lab.device)["left"] == {1}
