@@ -6,6 +6,8 @@ import json
 
 import pytest
 from pydantic import ValidationError
+from v6t.core.config.resolve import resolve_setup
+from v6t.core.runs import tester_capacity
 from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
 from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.testers import load_kind
@@ -367,3 +369,17 @@ def test_warnings_name_share_and_skew_limit():
     assert "192.0.2.2:4501" in texts
     assert "1/2" in texts
     assert "3.00%" in texts
+
+
+def test_selftest_measures_each_server_and_all(monkeypatch):
+    options = {"start": "never", "servers": json.dumps(SERVERS)}
+    monkeypatch.setattr(
+        tester_capacity, "_measure_capacities", lambda setup, _: [{"of": setup.tester.servers}]
+    )
+    setup = resolve_setup(plugin="siit", tester="trex", tester_options=options)
+    rows = list(tester_capacity.measure_capacities(setup, print))
+    assert rows == [
+        {"server": "1", "of": ()},
+        {"server": "second", "of": ()},
+        {"of": ("1", "second")},
+    ]
