@@ -45,7 +45,6 @@ class Row:
         params: of the technology.
         options: of the driver.
         wanted: benchmarks of the row.
-        cannot: why a tester does not support a benchmark, by both.
         program_of: key of NAMED, if it is not the device.
     """
 
@@ -55,7 +54,6 @@ class Row:
     params: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     wanted: tuple[str, ...] = BENCHMARKS
-    cannot: Mapping[tuple[str, str], str] = field(default_factory=dict)
     program_of: str = ""
 
     @property
@@ -176,12 +174,7 @@ def find_missing(tester: str, row: Row) -> str:
     )
 
 
-def list_benchmarks(tester: str, row: Row) -> tuple[str, ...]:
-    """List the benchmarks that a tester can run in a row."""
-    return tuple(b for b in row.wanted if (tester, b) not in row.cannot)
-
-
-def format_run_file(row: Row, tester: str) -> str:
+def format_run_file(row: Row) -> str:
     """Return the run file of a cell (JSON is valid YAML)."""
     procedure: dict[str, Any] = {
         "repetitions": 1,
@@ -201,7 +194,7 @@ def format_run_file(row: Row, tester: str) -> str:
         {
             "plugin": row.plugin,
             "params": row.params,
-            "benchmarks": list(list_benchmarks(tester, row)),
+            "benchmarks": list(row.wanted),
             "modes": list(row.modes),
             "procedure": procedure,
         },
@@ -287,7 +280,6 @@ def render_cell(row: Row, tester: str) -> str:
     said = [ran["date"] if ran else "not run"]
     said += [", ".join(row.wanted)] * (row.wanted != BENCHMARKS)
     said += [", ".join(row.modes)] * (row.modes != MODES[:1])
-    said += [f"no {b}: {row.cannot[tester, b]}" for b in BENCHMARKS if (tester, b) in row.cannot]
     return "; ".join(said)
 
 
@@ -305,7 +297,7 @@ def add_record(tester: str, row: Row) -> None:
     """Record that a cell passed today, if V6T_RECORD is set."""
     with update_record(RECORD) as found:
         found[make_key(tester, row)] = {
-            "benchmarks": ", ".join(list_benchmarks(tester, row)),
+            "benchmarks": ", ".join(row.wanted),
             "modes": ", ".join(row.modes),
             "date": date.today().isoformat(),
         }

@@ -22,6 +22,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
+from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.record_files import update_record
 from v6t.tools.accuracy.certify import Unchanged
 from v6t.tools.accuracy.known_behaviour import Known
@@ -45,38 +46,30 @@ SENDING_TIME_TOLERANCE = 1.05
 class CorruptedOracle(OracleDecorator):
     """Reference translation with one fault in the frames of one direction."""
 
-    way = "forward"
+    def __init__(self, oracle, corrupt, direction):
+        super().__init__(oracle)
+        self._corrupt, self._direction = corrupt, direction
 
     def expect(self, direction, frames):
         answer = self.oracle.expect(direction, frames)
-        if direction == self.way and len(answer.frames):
-            self.corrupt(answer.frames)
+        if direction == self._direction and len(answer.frames):
+            self._corrupt(answer.frames)
         return answer
 
 
-class PortsSwapped(CorruptedOracle):
-    """Swaps source and destination port, which keeps the UDP checksum valid."""
-
-    def corrupt(self, frames):
-        frames[:, 34:38] = frames[:, [36, 37, 34, 35]]
+def swap_ports(frames):
+    """Swap source and destination port, which keeps the UDP checksum valid."""
+    frames[:, 34:38] = frames[:, [36, 37, 34, 35]]
 
 
-class ChecksumOff(CorruptedOracle):
-    """Flips one bit of the UDP checksum."""
-
-    def corrupt(self, frames):
-        frames[:, 41] ^= 1
+def flip_checksum_bit(frames):
+    frames[:, 41] ^= 1
 
 
-class NextPsid(CorruptedOracle):
-    """Encapsulates frames towards the customer with the next PSID."""
-
-    way = "reverse"
-
-    def corrupt(self, frames):
-        # the PSID ends the interface identifier (RFC 7597, section 6)
-        psid = frames[:, 52].astype(np.uint16) << 8 | frames[:, 53]
-        frames[:, 52], frames[:, 53] = (psid + 1) >> 8 & 0xFF, (psid + 1) & 0xFF
+def use_next_psid(frames):
+    """Add one to the PSID, which ends the interface identifier (RFC 7597, section 6)."""
+    psid = (frames[:, 52].astype(np.uint16) << 8 | frames[:, 53]) + 1
+    frames[:, 52], frames[:, 53] = psid >> 8 & 0xFF, psid & 0xFF
 
 
 @dataclass(frozen=True)
@@ -128,25 +121,26 @@ def has_mismatch(seen):
     return seen.verdict.valid and not seen.verdict.passed and seen.verdict.mismatch is not None
 
 
-def make_wrapped_device(oracle):
-    """Make the technology's reference device with a wrapper around its translation."""
-    return lambda octets, technology: ReferenceLabDevice(oracle(technology), octets)
+def make_reference_device(octets, technology):
+    return ReferenceLabDevice(technology, octets)
 
 
-def make_device_with_params(**params):
-    """Make the technology's reference device with other parameters than the tester's."""
-    run = resolve(plugin="mape-br", tester="embedded", params=params)
-    other = make_setup(run).technology
-    return lambda octets, technology: ReferenceLabDevice(other, octets)
+def make_corrupting_device(corrupt, direction="forward"):
+    """Make the technology's reference device with a fault in the frames of one direction."""
+    return lambda octets, technology: ReferenceLabDevice(
+        CorruptedOracle(technology, corrupt, direction), octets
+    )
+
+
+def make_device_with_other_rule(octets, technology):
+    """Make the technology's reference device with one bit of the rule's IPv6 prefix inverted."""
+    run = resolve(plugin="mape-br", tester="embedded", params={"rule_ipv6": "2001:db8:cf::/51"})
+    return ReferenceLabDevice(make_setup(run).technology, octets)
 
 
 def make_known_device(behaviour):
     """Make a device that forwards frames unchanged, except for this behaviour."""
-
-    def made(octets, technology):
-        return StartedKnownDevice(octets, behaviour)
-
-    return made
+    return lambda octets, technology: StartedKnownDevice(octets, behaviour)
 
 
 class StartedKnownDevice(KnownDevice):
@@ -165,34 +159,31 @@ PLAIN = {"technology": "ipv6-router", "mode": "forward"}
 LONG = {**PLAIN, "rate_fps": 50_000.0, "frames": PLANTED}
 DUPLICATED = 1000
 
-NOTHING = (
+FAULTS = (
     Fault(
         "nothing-translated", "nothing: MAP-E border relay as it should be",
-        make_wrapped_device(lambda technology: technology), lambda seen: seen.verdict.passed, "the trial passes",
+        make_reference_device, lambda seen: seen.verdict.passed, "the trial passes",
     ),
     Fault(
         "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", make_known_device(Known(timeless=True)),
         lambda seen: seen.verdict.passed, "the trial passes", **LONG,
     ),
-)  # fmt: skip
-FAULTS = (
-    *NOTHING,
     Fault(
         "rule-bit", "one bit of the rule's IPv6 prefix",
-        make_device_with_params(rule_ipv6="2001:db8:cf::/51"),
+        make_device_with_other_rule,
         lambda seen: (seen.verdict.valid and seen.lost > 0) or has_mismatch(seen),
         "frames are lost, or differ from the translation",
     ),
     Fault(
-        "psid", "PSID one too large", make_wrapped_device(NextPsid), has_mismatch,
+        "psid", "PSID one too large", make_corrupting_device(use_next_psid, "reverse"), has_mismatch,
         "frames differ from the translation",
     ),
     Fault(
-        "checksum", "one bit of the UDP checksum", make_wrapped_device(ChecksumOff), has_mismatch,
+        "checksum", "one bit of the UDP checksum", make_corrupting_device(flip_checksum_bit), has_mismatch,
         "frames differ from the translation",
     ),
     Fault(
-        "ports", "source and destination port swapped", make_wrapped_device(PortsSwapped), has_mismatch,
+        "ports", "source and destination port swapped", make_corrupting_device(swap_ports), has_mismatch,
         "frames differ from the translation",
     ),
     Fault(
@@ -340,16 +331,8 @@ class FaultBench:
 def list_senders(tester):
     if tester.name == "embedded":
         return [tester._workers["left sender"].pid]
-    return list_process_tree(tester.attachment.server._process.pid)
-
-
-def list_process_tree(pid):
-    """Return a process and its descendants."""
-    found = [pid]
-    for one in found:
-        for task in Path(f"/proc/{one}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
-    return found
+    pid = tester.attachment.server.pid
+    return [pid, *list_descendants(pid)]
 
 
 def wait_for_frames(pid, side="left"):

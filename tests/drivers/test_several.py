@@ -66,23 +66,26 @@ def test_random_shares_cover_whole_range():
     assert [low for low, _ in ranges[1:]] == [high + 1 for _, high in ranges[:-1]]
 
 
-@pytest.mark.parametrize(("flows", "parts"), [(7, 3), (1000, 8)])
-def test_few_flows_are_divided_exactly(flows, parts):
+def compile_few_flows(flows):
     setup = resolve_setup(None, None, plugin="ipv4-router")
     sizes = setup.technology.make_sizes(512)
-    whole = compile_streams(setup, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
+    return compile_streams(setup, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
+
+
+@pytest.mark.parametrize(("flows", "parts"), [(7, 3), (1000, 8)])
+def test_few_flows_are_divided_exactly(flows, parts):
+    whole = compile_few_flows(flows)
     shares = [divide_streams(whole, part, parts).streams[0] for part in range(parts)]
     found = [list_flows(share, compute_period(share)) for share in shares]
     assert sum(map(len, found)) == flows
     assert set().union(*found) == list_flows(whole.streams[0], flows)
 
 
-def test_one_flow_cannot_be_divided():
-    setup = resolve_setup(None, None, plugin="ipv4-router")
-    sizes = setup.technology.make_sizes(512)
-    whole = compile_streams(setup, sizes, lambda traffic: limit_flows(traffic, 1))["forward"]
+def test_fewer_flows_or_connections_than_servers_are_rejected():
     with expect_error("flows-not-divisible", kind=UsageError):
-        divide_streams(whole, 0, 2)
+        divide_streams(compile_few_flows(1), 0, 2)
+    with expect_error("flows-not-divisible", kind=UsageError):
+        divide_connections(replace(CONNECTIONS, count=2), 0, 3)
 
 
 def test_large_enumeration_is_interleaved():
@@ -124,31 +127,19 @@ def test_server_without_frames_gets_no_trial():
     assert [s and s.frames for s in shares] == [None, 1]
 
 
-def test_fewer_connections_than_servers_are_rejected():
-    with expect_error("flows-not-divisible", kind=UsageError):
-        divide_connections(replace(CONNECTIONS, count=2), 0, 3)
-
-
-def simulate(parts=2, **options):
-    members = {
-        f"s{n}": SimTester(SimOptions(**{"tester_fps": 1e9, **options}), n) for n in range(parts)
-    }
-    tester = SeveralTesters("sim", members)
+def simulate(parts=2, plugin="mape-br", **options):
+    setup, streams = compile_plugin(
+        plugin, **({"n": "10", "m": "9"} if plugin == "mape-br" else {})
+    )
+    options = SimOptions(**{"tester_fps": 1e9, **options})
+    tester = SeveralTesters("sim", {f"s{n}": SimTester(options, n) for n in range(parts)})
     tester.open()
-    _, streams = compile_plugin("nat44")
-    tester.load(streams, object())
-    return tester
-
-
-def simulate_frames(parts=2, **options):
-    tester = simulate(parts, **options)
-    setup, streams = compile_plugin("mape-br", n="10", m="9")
     tester.load(streams, setup.technology)
     return tester
 
 
 def test_counts_of_all_servers_are_summed():
-    result = simulate_frames(3, capacity_fps=3000.0).measure(TRIAL)
+    result = simulate(3, capacity_fps=3000.0).measure(TRIAL)
     assert not result.faults
     for counted in result.directions.values():
         assert counted.count_frames("required") == counted.count_frames("sent") == 10_001
@@ -160,7 +151,7 @@ def test_counts_of_all_servers_are_summed():
 
 def test_delays_of_all_servers_are_merged():
     asked = replace(TRIAL, delays=DelayRequest(tags=500))
-    delays = simulate_frames().measure(asked).directions["forward"].delays
+    delays = simulate().measure(asked).directions["forward"].delays
     assert sum(d.frames for d in delays.values()) == 500
 
 
@@ -174,7 +165,7 @@ def test_capabilities_are_common_ones():
 
 @pytest.mark.parametrize("alpha", [None, 1.0])
 def test_connections_are_learned_and_validated_by_all_servers(alpha):
-    tester = simulate(3)
+    tester = simulate(3, "nat44")
     connections = replace(CONNECTIONS, alpha=alpha)
     phase = tester.establish(TRIAL, connections)
     back = tester.validate(TRIAL, connections)
@@ -185,25 +176,32 @@ def test_connections_are_learned_and_validated_by_all_servers(alpha):
 
 
 class FakeMember:
-    """Tester that counts its requests."""
+    """Tester that records its trials, and when streams are installed and traffic starts."""
 
     name, capabilities = "fake", frozenset({"queries"})
 
     def __init__(self, started="2026-01-01T00:00:00.000+00:00", faults=(), error=None, **counts):
         self.started, self.faults, self.error, self.counts = started, faults, error, counts
-        self.trials, self.loads, self.closed = [], [], 0
+        self.trials, self.closed, self.events, self.may_install = [], 0, [], None
 
     def open(self):
         if self.error:
             raise self.error
 
     def load(self, streams, oracle):
-        self.loads.append(streams)
+        pass
+
+    def before_start(self):
+        pass
 
     def measure(self, trial):
         self.trials.append(trial)
         if self.error:
             raise self.error
+        assert self.may_install is None or self.may_install.wait(5)
+        self.events.append("installed")
+        self.before_start()
+        self.events.append("started")
         counted = ClassCount("foreground", trial.frames, trial.frames, trial.frames)
         direction = DirectionResult({"fg": counted}, 1.0, **self.counts)
         return TrialResult({"forward": direction}, self.faults, self.started, {"cpu": 1})
@@ -278,43 +276,25 @@ def test_description_has_common_and_own_facts():
     assert set(facts["servers"]) == {"a", "b"}
 
 
-class InstallingMember(FakeMember):
-    """Tester that records when streams are installed and when traffic starts."""
-
-    def __init__(self, events, installed=None, error=None):
-        super().__init__()
-        self.events, self.installed, self.failure = events, installed, error
-
-    def measure(self, trial):
-        if self.failure is not None:
-            raise self.failure
-        if self.installed is not None:
-            assert self.installed.wait(5)
-        self.events.append("installed")
-        self.before_start()
-        self.events.append("started")
-        return super().measure(trial)
-
-
 def test_no_server_starts_before_all_have_installed_their_streams():
-    events, slow = [], threading.Event()
-    tester = combine(InstallingMember(events), InstallingMember(events, slow))
-    threading.Timer(0.2, slow.set).start()
-    tester.measure(TRIAL)
-    assert events == ["installed"] * 2 + ["started"] * 2
+    first, second = FakeMember(), FakeMember()
+    second.events, second.may_install = first.events, threading.Event()
+    threading.Timer(0.2, second.may_install.set).start()
+    combine(first, second).measure(TRIAL)
+    assert first.events == ["installed"] * 2 + ["started"] * 2
 
 
 def test_server_that_waits_for_a_failed_one_ends_with_its_error():
-    events = []
-    broken = InstallingMember(events, error=TesterError("gone", code="tester-fault"))
+    waiting = FakeMember()
+    broken = FakeMember(error=TesterError("gone", code="tester-fault"))
     with expect_error("tester-fault", kind=TesterError) as caught:
-        combine(InstallingMember(events), broken).measure(TRIAL)
+        combine(waiting, broken).measure(TRIAL)
     assert caught.value.message == "server b: gone"
-    assert events == ["installed"]
+    assert waiting.events == ["installed"]
 
 
 def test_eight_fast_servers_are_simulated():
-    tester = simulate_frames(8, tester_fps=40e6, capacity_fps=40e6)
+    tester = simulate(8, tester_fps=40e6, capacity_fps=40e6)
     asked = replace(TRIAL, rate_fps=320e6, duration_s=60.0)
     result = tester.measure(asked)
     assert result.directions["forward"].count_frames("received") == 19_200_000_000

@@ -23,7 +23,6 @@ from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.profiles import entropy
-from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.connections import Connections
 from v6t.trials.device_events import DeviceEvent
@@ -288,102 +287,6 @@ def test_flows_begin_one_after_the_other(router):
         assert required == pytest.approx(8000 - 1950, abs=41)
         assert found.count_frames("sent") == found.count_frames("received") == required
         assert found.checked == found.matched > 50
-
-
-LINKS = """
-link add tl type veth peer name left netns {device}
-link add tr type veth peer name right netns {device}
-link set lo up
-link set tl up
-link set tr up
-"""
-ROUTES = """
-link set left address 02:00:00:00:01:01 up
-link set right address 02:00:00:00:02:01 up
-addr add 192.168.18.1/30 dev left
-addr add 192.168.19.1/30 dev right
-route add 198.18.0.0/24 via 192.168.18.2
-route add 198.19.0.0/24 via 192.168.19.2
-"""
-BED = """
-tester:
-  kind: trex
-  options: {{interfaces: [tl, tr], fence: false}}
-dut:
-  driver: reference
-  options:
-    hooks: {{software-reset: "{stopped}"}}
-line_rate: 4M
-"""
-FORWARDING = "sysctl -qw net.ipv4.ip_forward"
-
-
-@pytest.fixture
-def namespaces():
-    """Start a tester's and a router's namespace without a driver or static neighbors."""
-    keepers = [subprocess.Popen(["unshare", "-n", "sleep", "infinity"]) for _ in range(2)]
-    tester, device = (["nsenter", "-t", str(k.pid), "-n"] for k in keepers)
-    while any(
-        os.readlink(f"/proc/{k.pid}/ns/net") == os.readlink("/proc/self/ns/net") for k in keepers
-    ):
-        time.sleep(0.01)
-    quiet = "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1"
-    for way in (tester, device):
-        subprocess.run([*way, *quiet.split()], check=True)
-    for way, text in ((tester, LINKS.format(device=keepers[1].pid)), (device, ROUTES)):
-        subprocess.run([*way, "ip", "-batch", "-"], input=text, text=True, check=True)
-    for name in ("tl", "tr"):
-        off = ["tx", "off", "gro", "off", "gso", "off", "tso", "off"]
-        subprocess.run([*tester, "ethtool", "-K", name, *off], check=True, capture_output=True)
-    subprocess.run([*device, *f"{FORWARDING}=1 net.ipv4.conf.all.rp_filter=0".split()], check=True)
-    yield tester, device
-    for keeper in keepers:
-        keeper.kill()
-        keeper.wait()
-
-
-def test_reset_and_flows_from_the_command_line(namespaces, tmp_path):
-    """The router stops forwarding for half a second."""
-    tester, device = namespaces
-    way = " ".join(device)
-    script = tmp_path / "stopped"
-    script.write_text(f"{way} {FORWARDING}=0\nsleep 0.5\n{way} {FORWARDING}=1\n")
-    bed, out = tmp_path / "bed.yaml", tmp_path / "out"
-    bed.write_text(BED.format(stopped=f"sh {script}"))
-    own = {"trial_duration_s": 0.5, "flows.counts": "[1, 8]", "flows.interval_s": 0.02,
-           "sending_time_tolerance": 1.2}  # fmt: skip
-    result = subprocess.run(
-        [
-            *tester, *COMMAND, "run", "--plugin", "ipv4-router", "--testbed", bed,
-            "--measure", "throughput,reset,flows", "--mode", "forward", "--frame-size", "84",
-            "--reps", "1", "--resolution", "3000", "--output", out, "--no-report",
-            *(word for name, value in own.items() for word in ("--set-procedure", f"{name}={value}")),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr + result.stdout
-    found = json.loads((out / "results.json").read_text())
-    assert found["status"] == "complete"
-    by_name = {r["benchmark"]: r for r in found["results"]}
-    assert set(by_name) == {"throughput", "reset", "flows"}
-    assert by_name["throughput"]["matched"] == 1
-    outage = by_name["reset"]["directions"]["forward"]
-    assert outage["count"] == 2
-    assert outage["min"] >= 0.5
-    # lost frames and silence show the same outage (RFC 6201)
-    assert sum(outage["by_silence"]) / 2 == pytest.approx(outage["average"], rel=0.2)
-    points = by_name["flows"]["points"]
-    assert [(p["flows"], p["start"]) for p in points] == [
-        *((1, "together"), (8, "together"), (8, "successive"))
-    ]
-    assert all(p["matched"] == 1 and p["median"] > 0 for p in points)
-    neighbours = subprocess.run(
-        [*device, "ip", "neigh"], capture_output=True, text=True, check=True
-    )
-    assert "192.168.18.2 dev left lladdr 02:00:00:00:01:02" in neighbours.stdout
-    assert "PERMANENT" not in neighbours.stdout
 
 
 CONNECTIONS = 20_000

@@ -58,7 +58,7 @@ def test_the_example_of_the_page(vpp, plugin):
     bed.write_text(f"{text}line_rate: 30M\n")
     row = matrix.Row("vpp", plugin, "over memif")
     run = vpp / "run.yaml"
-    run.write_text(matrix.format_run_file(row, "trex"))
+    run.write_text(matrix.format_run_file(row))
     done = v6t_process("run", run, "--testbed", bed, "-o", out)
     assert done.status == 0, done.err[-4000:] + done.out
     results = json.loads((out / "results.json").read_text())["results"]
