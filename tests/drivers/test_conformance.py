@@ -3,35 +3,26 @@
 ``sim`` runs everywhere, ``embedded`` with a lab, ``trex`` with TREX_DIR. Rates suit a small, busy machine.
 """
 
-from contextlib import closing
-
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
-from v6t.core.runs.bench import compile_directions, make_tester
+from v6t.core.runs.bench import make_tester
 from v6t.tests.expect import expect_error
-from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import MODES, DelayRequest, Trial, list_directions
 from v6t.trials.verdict import assess_trial
 
-KINDS = [
-    pytest.param("sim"),
-    pytest.param("embedded", marks=[pytest.mark.lab, needs_lab]),
-    pytest.param("trex", marks=[pytest.mark.trex, needs_trex, needs_lab]),
-]
+from .lab_testers import REAL, load, make_tester_setup, measure_passed
+
+KINDS = [pytest.param("sim"), *REAL]
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def tester(request):
     """Provide a tester with the reference border relay, foreground and background."""
-    options = {"lab": "true"} if request.param == "trex" else {}
-    run = resolve(
-        plugin="mape-br", tester=request.param, tester_options=options, params={"n": "10", "m": "9"}
-    )
-    made = make_tester(make_setup(run))
+    setup = make_tester_setup(request.param, params={"n": "10", "m": "9"})
+    made = make_tester(setup)
     made.open()
-    plugin = make_setup(run).technology
-    made.load(compile_directions(plugin, plugin.make_frame_pair(104), run.seed), plugin)
+    with expect_error("not-loaded"):
+        made.measure(make_trial())
+    load(made, setup, 104)
     yield made
     made.close()
     made.close()  # a second call does nothing
@@ -58,11 +49,7 @@ def test_counts_add_up(tester, mode):
 
 
 def test_dependable_rates_pass(tester):
-    trial = make_trial(rate=1000.0)
-    verdicts = [assess_trial(trial, tester.measure(trial), sending_time_tolerance=1.1)]
-    while not verdicts[-1].valid and len(verdicts) < 4:  # a busy machine may spoil a trial
-        verdicts.append(assess_trial(trial, tester.measure(trial), sending_time_tolerance=1.1))
-    assert verdicts[-1].passed, verdicts
+    measure_passed(tester, make_trial(rate=1000.0), tolerance=1.1)
     assert tester.describe()["kind"] == tester.name
 
 
@@ -115,14 +102,3 @@ def test_impossible_rate_fails_without_affecting_later_trials(tester):
     for counted in result.directions.values():
         assert counted.count_frames("surplus") == 0
         assert counted.count_frames("received") <= counted.count_frames("sent") == 500
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_measure_without_streams_is_an_error(kind):
-    options = {"lab": "true"} if kind == "trex" else {}
-    with closing(
-        make_tester(make_setup(resolve(plugin="mape-br", tester=kind, tester_options=options)))
-    ) as made:
-        made.open()
-        with expect_error("not-loaded"):
-            made.measure(make_trial())
