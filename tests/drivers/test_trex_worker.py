@@ -535,21 +535,6 @@ def test_server_that_does_not_stop_is_an_error(restarted, monkeypatch):
     assert {one.name for one in state.iterdir()} == {"ended", "disconnected"}
 
 
-@pytest.mark.parametrize(
-    ("code", "mentions", "options"),
-    [
-        ("missing-setting", "interfaces", {"restart": True}),
-        ("conflict", "start", {"restart": True, "start": "never", "interfaces": ["a", "b"]}),
-        ("conflict", "t.example", {"restart": True, "interfaces": ["a", "b"], "server": "t.example"}),
-        ("conflict", "t.example", {"start": "always", "interfaces": ["a", "b"], "server": "t.example"}),
-        ("conflict", "t.example", {"lab": True, "server": "t.example"}),
-    ],
-)  # fmt: skip
-def test_impossible_start_of_a_server_is_refused(code, mentions, options):
-    with expect_error(code, mentions=mentions):
-        Trex(options)
-
-
 def make_starter(path, script, **options):
     """Make a tester that starts a shell script as its server."""
     given = {"start": "always", "interfaces": ("eth8", "eth9"), **options}
