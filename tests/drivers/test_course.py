@@ -7,17 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
-from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.core.runs.device import compute_load, with_device_load
 from v6t.drivers import clock
 from v6t.drivers.clock import ClockReading, find_faults_between
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
+from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.counting import make_timeline
-from v6t.profiles.compiler.compile import compile_traffic
 from v6t.tests.needs import needs_lab
 from v6t.tools.accuracy.certify import _Bench
 from v6t.tools.accuracy.known_behaviour import Behaviour, Known
@@ -27,6 +24,7 @@ from v6t.trials.trial import FlowStarts, Segment, Trial
 
 from . import planted
 from .faketrex import parse_trial
+from .lab_testers import compile_plugin
 
 
 def make_trial(rate=3000.0, duration=1.0, mode="forward", **more):
@@ -34,15 +32,8 @@ def make_trial(rate=3000.0, duration=1.0, mode="forward", **more):
 
 
 def simulate_trial(asked, **device):
-    setup = make_setup(
-        resolve(
-            plugin="mape-br", tester="sim", tester_options={k: str(v) for k, v in device.items()}
-        )
-    )
-    tester = make_tester(setup)
-    tester.load(
-        compile_directions(setup.technology, setup.technology.make_frame_pair(104), 1), None
-    )
+    tester = SimTester(SimOptions(**device))
+    tester.load(compile_plugin()[1], None)
     return tester.measure(asked).directions["forward"]
 
 
@@ -96,15 +87,7 @@ def reading(at, out, back):
     return [at, {"0": [out, 0], "1": [0, back]}]
 
 
-@pytest.fixture(scope="module")
-def streams():
-    setup = make_setup(resolve(plugin="mape-br", tester="sim"))
-    return compile_traffic(
-        setup.technology.build_traffic("forward", setup.technology.make_frame_pair(104), 1)
-    )
-
-
-def test_port_counters_show_a_hiccup(streams):
+def test_port_counters_show_a_hiccup():
     # 1000 fps for 4 s, an outage from 1.5 to 2 s, 7 frames in flight
     back = (493, 993, 1493, 1493, 1993, 2493, 2993)
     readings = [reading(0.5 * n, 500 * n, frames) for n, frames in enumerate(back, 1)]
@@ -112,7 +95,7 @@ def test_port_counters_show_a_hiccup(streams):
         "timeline_readings": readings,
         "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}},
     }
-    load = OfferedLoad(streams, [], 0, (1,))
+    load = OfferedLoad(compile_plugin()[1]["forward"], [], 0, (1,))
     told = make_timeline(parse_trial(raw), [load], make_trial(1000.0, 4.0))
     assert told.slot_s == 0.5
     assert sum(told.received) == 3500 and sum(told.lost) == 500

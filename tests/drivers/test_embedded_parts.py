@@ -8,9 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
-from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded import receiver, sender
 from v6t.drivers.embedded.port import ClientPort
 from v6t.drivers.embedded.sender import BATCH, TIMED_BATCH, Pace, Sender
@@ -25,13 +22,13 @@ from v6t.drivers.embedded.tcp_ends import (
     TcpClient,
 )
 from v6t.packets import trailer
-from v6t.plugins.mape_br import MapEBorderRelay
-from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.tcp.http import REQUEST
 from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
 from v6t.tests.packets.oracle import verify
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
+
+from .lab_testers import compile_plugin
 
 
 def test_max_wait_doubles_for_each_retransmission():
@@ -223,10 +220,8 @@ class Ring:
 @pytest.fixture
 def sending(monkeypatch):
     monkeypatch.setattr(sender, "TxRing", Ring)
-    plugin = MapEBorderRelay()
-    streams = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(128), 1))
     made = Sender("none", 124)
-    made.load(streams)
+    made.load(compile_plugin(size=128)[1]["forward"])
 
     def send(rate_fps, *, timed):
         trial = Trial("latency", "k", 128, 88, "forward", rate_fps, 1500 / rate_fps)
@@ -262,8 +257,7 @@ MILLION, BATCH_FRAMES = 1_000_000, 5000
 
 
 def test_lost_frame_among_a_million_is_identified():
-    tool = make_setup(resolve(plugin="ipv6-router")).technology
-    (stream,) = compile_directions(tool, tool.make_frame_pair(84), 1)["forward"].streams
+    (stream,) = compile_plugin("ipv6-router", 84)[1]["forward"].streams
     tally = receiver.StreamTally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))
     came = np.delete(np.arange(MILLION, dtype=np.uint32), 987_654)
     came = np.append(came, came[-1])  # one is duplicated

@@ -9,9 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.base.errors import BeyondTester
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
-from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import counting, timing
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
 from v6t.drivers.trex.capture import (
@@ -41,10 +38,10 @@ from v6t.trials.device_events import DeviceEvent
 from v6t.trials.trial import DelayRequest, Segment, Trial
 
 from .faketrex import parse_trial
+from .lab_testers import compile_plugin
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
-RUN = resolve(plugin="mape-br", params={"n": "10", "m": "9"})
-PLUGIN = make_setup(RUN).technology
+PLUGIN, _ = compile_plugin(n="10", m="9")
 STREAMS = {d: from_stl_json(json.dumps(s)) for d, s in RECORDED["streams"].items()}
 
 
@@ -233,17 +230,11 @@ def with_trex_mark(stream):
     return stream.with_packet(bytes(packet))
 
 
-def compile_plugin(plugin="mape-br", **params):
-    run = resolve(plugin=plugin, params=params)
-    made = make_setup(run).technology
-    return compile_directions(made, made.make_frame_pair(run.frame_sizes[0]), run.seed)
-
-
 @pytest.mark.parametrize("plugin", ["mape-br", "siit", "ipv4-router", "ipv6-router", "nat44"])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("rows", [0, 400])
 def test_marked_fields_are_restored_in_every_frame(plugin, direction, rows):
-    plain = compile_plugin(plugin)[direction]
+    plain = compile_plugin(plugin)[1][direction]
     ready = with_stamps(convert_to_rows(plain, rows))
     for before, after in zip(plain.streams, ready.streams, strict=True):
         frames = Expander(before).frames(0, 400)
@@ -259,7 +250,7 @@ def test_marked_fields_are_restored_in_every_frame(plugin, direction, rows):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_full_program_keeps_marks(direction):
     full = [declare_range(f"v{k}", 8, "inc", 0, 9) for k in range(8)]
-    for stream in compile_plugin()[direction].streams:
+    for stream in compile_plugin()[1][direction].streams:
         (made,) = with_stamps(StreamSet(direction, (stream.with_program(full),))).streams
         frames = Expander(made).frames(0, 3)
         l3 = locate_headers(frames[0]).networks[0].start
@@ -355,8 +346,7 @@ def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(asked):
 
 
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
-    technology = make_setup(resolve(plugin="nat44", tester="sim")).technology
-    streams = compile_directions(technology, technology.make_frame_pair(84), 1)["forward"]
+    streams = compile_plugin("nat44", 84)[1]["forward"]
     second = select_part(streams, make_trial(1000.0, 1.0), 1, 2, core=1)
     frames = second.streams[0].source().frames(0, 500)
     assert (frames == Expander(streams.streams[0]).frames(500, 500)).all()

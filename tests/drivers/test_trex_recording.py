@@ -5,9 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
-from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import capture, counting, timing
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import (
@@ -32,6 +29,7 @@ from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import DelayRequest, FlowStarts, Segment, Trial
 
 from .faketrex import parse_trial
+from .lab_testers import compile_plugin
 from .test_trex_counting import STREAMS, make_trial
 
 
@@ -179,9 +177,8 @@ def test_unrecorded_received_frames_are_not_lost(lost):
         assert delays.minimum_ns == 50_000
 
 
-RUN = resolve(plugin="mape-br", params={"n": "10", "m": "9"})
-PLUGIN = make_setup(RUN).technology
-STAMPED = with_stamps(compile_directions(PLUGIN, PLUGIN.make_frame_pair(104), 1)["forward"])
+PLUGIN, _STREAMS = compile_plugin(n="10", m="9")
+STAMPED = with_stamps(_STREAMS["forward"])
 HZ = 2e9
 
 

@@ -9,9 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
-from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded.receiver import Receiver
 from v6t.drivers.embedded.receiver import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
@@ -36,6 +33,7 @@ from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
 from .faketrex import parse_trial
+from .lab_testers import compile_plugin
 from .test_trex_recording import make_pcap
 
 WIDTH_S = 5e-5
@@ -127,7 +125,7 @@ COUNT, RATE = 1000, 2000.0
 TOLERANCE = 1.005
 # Interval between two readings [s].
 LOOK_S = 0.0004
-PLUGIN = make_setup(resolve(plugin="nat44", tester="sim")).technology
+PLUGIN, STREAMS = compile_plugin("nat44", 84)
 
 
 class Server:
@@ -153,7 +151,7 @@ class Server:
         self.tester.attachment.facts = ServerFacts(
             ports=[PortFacts(n, "net_memif", is_virtual=True) for n in (0, 1)]
         )
-        self.tester.load(compile_directions(PLUGIN, PLUGIN.make_frame_pair(84), 1), PLUGIN)
+        self.tester.load(STREAMS, PLUGIN)
 
     def ask(self, op, /, *, watch=None, deadline_s=0.0, **asked):
         return getattr(self, op)(**asked)
@@ -442,7 +440,6 @@ def test_worker_writes_the_nonce_of_the_trial_into_marked_frames(nonce, octet):
 
 
 FRAMES = 100
-STREAMS = compile_directions(PLUGIN, PLUGIN.make_frame_pair(84), 1)
 TRIAL = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
 
 

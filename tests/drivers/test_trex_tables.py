@@ -7,9 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
-from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.replay import Replay
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
@@ -45,14 +42,9 @@ from v6t.tests.packets.oracle import verify
 from v6t.trials.trial import DelayRequest, Trial
 
 from .faketrex import parse_trial
+from .lab_testers import compile_plugin
 
-RUN = resolve(plugin="nat44", tester="sim")
-PLUGIN = make_setup(RUN).technology
 COUNT = 1000
-
-
-def compile_streams(size=84):
-    return compile_directions(PLUGIN, PLUGIN.make_frame_pair(size), 1)
 
 
 def read_captured(frames, distance):
@@ -62,7 +54,8 @@ def read_captured(frames, distance):
 @pytest.mark.parametrize("size", [84, 128, 511, 512, 513, 516, 520, 524, 525, 528, 540, 1518])
 def test_mark_identifies_stream_and_number_at_any_length(size):
     own = replace(
-        find_foreground(compile_streams(size)["reverse"]), stream_id=trex_streams.MARK_IDS + 300
+        find_foreground(compile_plugin("nat44", size)[1]["reverse"]),
+        stream_id=trex_streams.MARK_IDS + 300,
     )
     made = with_checksum_fixes(with_mark(own))
     program = [i for i in made.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
@@ -119,7 +112,7 @@ def table(monkeypatch):
 
 
 def list_blocks(table, stamps=3, size=84):
-    own = find_foreground(compile_streams(size)["reverse"])
+    own = find_foreground(compile_plugin("nat44", size)[1]["reverse"])
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
     replay = lambda at, blocks, mine: Replay(own, table, partial(cycle_through, mine))  # noqa: E731
     return make_blocks(own, order, replay, 64, stamps), order
@@ -287,12 +280,6 @@ def test_cost_of_many_connections_is_announced(tester, count, said):
     )
     assert said in " ".join((result.out + result.err).split())
     assert result.status == (2 if "are more" in said else 0)
-
-
-def compile_plugin(plugin="mape-br", size=104, params=None):
-    run = resolve(plugin=plugin, tester="sim", params=params or {})
-    made = make_setup(run).technology
-    return made, compile_directions(made, made.make_frame_pair(size), run.seed)
 
 
 @pytest.mark.parametrize("size", [104, 600, 1518])

@@ -19,7 +19,6 @@ import pytest
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
-from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.drivers.placement import ThreadPlacement
@@ -46,10 +45,10 @@ from v6t.trials.verdict import assess_trial
 
 from . import faketrex
 from .duts.field import wait_until
+from .lab_testers import compile_plugin
 
 pytestmark = pytest.mark.slow
-PLUGIN = make_setup(resolve(plugin="mape-br")).technology
-STREAMS = compile_directions(PLUGIN, PLUGIN.make_frame_pair(104), 1)
+PLUGIN, STREAMS = compile_plugin()
 
 
 @pytest.fixture
