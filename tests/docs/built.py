@@ -22,7 +22,7 @@ TECHNOLOGY = "parameters of "
 PARTS: dict[str, Callable[[], str]] = {
     "options of every device": lambda: device_pages.render_options(DutOptions),
     "options of every Linux device": lambda: device_pages.render_options(LinuxOptions),
-    "accuracy of the testers": accuracy_page.render_certificates,
+    "accuracy of the testers": accuracy_page.render_accuracy,
     "planted faults": accuracy_page.render_faults,
     "comparison with other testers": accuracy_page.render_peers,
     "audited devices": audits.render_tables,

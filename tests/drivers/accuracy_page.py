@@ -1,4 +1,4 @@
-"""Tables of ``docs/accuracy.md``: certificates, planted faults and the comparison with other testers."""
+"""Tables of ``docs/accuracy.md``: accuracy of the testers, planted faults and the comparison with other testers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from v6t.analysis.report.render import to_markdown
-from v6t.tools.accuracy.record import Certificate
-from v6t.tools.accuracy.report import document
+from v6t.tools.accuracy.record import AccuracyRecord
+from v6t.tools.accuracy.report import make_document
 
 from . import peers, planted
 from .record_files import load_record
@@ -17,17 +17,17 @@ from .record_files import load_record
 RECORDED = Path(__file__).parent / "recorded"
 
 
-def load_certificates() -> Iterator[Certificate]:
-    """Load the certificates of all certified testers."""
+def load_accuracy_records() -> Iterator[AccuracyRecord]:
+    """Load the records of all testers whose accuracy was measured."""
     for tester in planted.TESTERS:
         path = RECORDED / f"accuracy-{tester}.json"
         if path.exists():
-            yield Certificate.model_validate(json.loads(path.read_text(encoding="utf-8")))
+            yield AccuracyRecord.model_validate(json.loads(path.read_text(encoding="utf-8")))
 
 
-def render_certificates() -> str:
-    """Return a chapter for each certified tester."""
-    chapters = [to_markdown(document(found)).rstrip() for found in load_certificates()]
+def render_accuracy() -> str:
+    """Return a chapter for each tester."""
+    chapters = [to_markdown(make_document(record)).rstrip() for record in load_accuracy_records()]
     return re.sub(r"^#", "###", "\n\n".join(chapters), flags=re.MULTILINE)
 
 

@@ -24,9 +24,9 @@ from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.record_files import update_record
-from v6t.tools.accuracy.certify import Unchanged
-from v6t.tools.accuracy.known_behaviour import Known
+from v6t.tools.accuracy.impairments import Impairments
 from v6t.tools.accuracy.known_device import KnownDevice
+from v6t.tools.accuracy.study import UnchangedFrames
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
 
@@ -138,21 +138,21 @@ def make_device_with_other_rule(octets, technology):
     return ReferenceLabDevice(make_setup(run).technology, octets)
 
 
-def make_known_device(behaviour):
-    """Make a device that forwards frames unchanged, except for this behaviour."""
-    return lambda octets, technology: StartedKnownDevice(octets, behaviour)
+def make_known_device(impairments):
+    """Return a function that makes a known device with these impairments."""
+    return lambda octets, technology: StartedKnownDevice(octets, impairments)
 
 
 class StartedKnownDevice(KnownDevice):
-    """Known device that applies its behaviour from the start."""
+    """Known device that impairs frames from the start."""
 
-    def __init__(self, octets, behaviour):
+    def __init__(self, octets, impairments):
         super().__init__(octets)
-        self.behaviour = behaviour
+        self.impairments = impairments
 
     def start_in_namespace(self, pid):
         super().start_in_namespace(pid)
-        self.behave(self.behaviour)
+        self.start_trial(self.impairments)
 
 
 PLAIN = {"technology": "ipv6-router", "mode": "forward"}
@@ -165,7 +165,7 @@ FAULTS = (
         make_reference_device, lambda seen: seen.verdict.passed, "the trial passes",
     ),
     Fault(
-        "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", make_known_device(Known(timeless=True)),
+        "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", make_known_device(Impairments(record_departures=False)),
         lambda seen: seen.verdict.passed, "the trial passes", **LONG,
     ),
     Fault(
@@ -188,13 +188,13 @@ FAULTS = (
     ),
     Fault(
         "one-in-a-million", f"one frame in {MILLION:,} lost",
-        make_known_device(Known(lose_every=PLANTED, timeless=True)),
+        make_known_device(Impairments(lose_every=PLANTED, record_departures=False)),
         lambda seen: seen.verdict.valid and not seen.verdict.passed and seen.lost == 1,
         "exactly one frame is lost", **LONG,
     ),
     Fault(
         "duplicates", f"one frame in {DUPLICATED:,} twice",
-        make_known_device(Known(duplicate_every=DUPLICATED, timeless=True)),
+        make_known_device(Impairments(duplicate_every=DUPLICATED, record_departures=False)),
         lambda seen: seen.verdict.valid
         and not seen.verdict.passed
         and (seen.lost, seen.count_frames("surplus")) == (0, seen.trial.frames // DUPLICATED),
@@ -202,7 +202,7 @@ FAULTS = (
     ),
     Fault(
         "late", "every frame 3 ms late, where 2 ms are allowed",
-        make_known_device(Known(delay_us=3000, timeless=True)),
+        make_known_device(Impairments(delay_us=3000, record_departures=False)),
         lambda seen: seen.verdict.valid and seen.count_frames("late") == seen.trial.frames,
         "every frame is late", timeout_s=0.002, **PLAIN,
     ),
@@ -275,7 +275,7 @@ class FaultBench:
 
     def try_fault(self, fault):
         """Check whether a trial reports the fault."""
-        device = fault.device or make_known_device(Known(timeless=True))
+        device = fault.device or make_known_device(Impairments(record_departures=False))
         technology = self._setup[fault.technology].technology
         self._place.replace(device(frame_octets(self._links), technology))
         sizes = self._load(fault.technology)
@@ -301,7 +301,7 @@ class FaultBench:
         technology = self._setup[name].technology
         sizes = technology.make_frame_pair(104 if name == "mape-br" else 84)
         if self._loaded != name:
-            oracle = technology if name == "mape-br" else Unchanged(technology)
+            oracle = technology if name == "mape-br" else UnchangedFrames(technology)
             self.tester.load(compile_directions(technology, sizes, 1), oracle)
             self._loaded = name
         return sizes

@@ -16,8 +16,8 @@ from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.counting import make_timeline
 from v6t.tests.needs import needs_lab
-from v6t.tools.accuracy.certify import _Bench
-from v6t.tools.accuracy.known_behaviour import Behaviour, Known
+from v6t.tools.accuracy.impairments import Impairer, Impairments
+from v6t.tools.accuracy.study import Bench
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
@@ -59,9 +59,9 @@ def test_simulated_courses_add_up():
 
 
 def test_simulated_hiccup_loses_consecutive_frames():
-    behaviour = Behaviour(Known(hiccup_from=11, hiccup_frames=5))
-    kept = [behaviour.leaving(np.arange(8, dtype=np.int64))[0].size for _ in range(3)]
-    assert kept == [8, 3, 8] and behaviour.lost == 5
+    impairer = Impairer(Impairments(outage_from=11, outage_frames=5))
+    sent = [impairer.schedule(np.arange(8, dtype=np.int64))[0].size for _ in range(3)]
+    assert sent == [8, 3, 8] and impairer.lost == 5
 
 
 def test_arrivals_are_counted_in_their_time_slots():
@@ -152,7 +152,8 @@ def test_only_long_trials_are_watched_and_by_one_reading():
 @needs_lab
 def test_a_planted_hiccup_is_seen_in_a_real_trial():
     with closing(planted.FaultBench("embedded")) as bench:
-        device = planted.make_known_device(Known(hiccup_from=801, hiccup_frames=100, timeless=True))
+        outage = Impairments(outage_from=801, outage_frames=100, record_departures=False)
+        device = planted.make_known_device(outage)
         more = {"says": "", "technology": "ipv6-router", "mode": "forward"}
         fault = planted.Fault("hiccup", "", device, found=lambda seen: True, **more)
         seen, _ = bench.try_fault(fault)
@@ -218,7 +219,7 @@ def test_clock_step_during_a_trial_is_detected(monkeypatch):
     assert "-0.00" in told
 
 
-def test_certificate_trial_with_clock_step_is_rejected(monkeypatch):
+def test_accuracy_trial_with_clock_step_is_rejected(monkeypatch):
     real = time.time_ns
     trial = Trial("test", "k", 84, 64, "forward", 1000.0, 1.0)
     stepped = False
@@ -228,10 +229,10 @@ def test_certificate_trial_with_clock_step_is_rejected(monkeypatch):
             monkeypatch.setattr(time, "time_ns", lambda: real() + 1_000_000)
         return TrialResult({})
 
-    device = SimpleNamespace(behave=lambda known, seed: None, truth=lambda: "truth")
-    asking = SimpleNamespace(_open=lambda: SimpleNamespace(measure=measure), _device=device)
-    check = SimpleNamespace(known=None)
-    assert _Bench._ask(asking, check, trial)[0].faults == ()
+    device = SimpleNamespace(start_trial=lambda impairments, seed: None, end_trial=lambda: "truth")
+    bench = SimpleNamespace(_open=lambda: SimpleNamespace(measure=measure), _device=device)
+    check = SimpleNamespace(impairments=None)
+    assert Bench._run_trial(bench, check, trial)[0].faults == ()
     stepped = True
-    (told,) = _Bench._ask(asking, check, trial)[0].faults
-    assert "clock" in told
+    (fault,) = Bench._run_trial(bench, check, trial)[0].faults
+    assert "clock" in fault

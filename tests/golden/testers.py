@@ -18,7 +18,7 @@ from v6t.drivers.trex.bursts import make_bursts
 from v6t.drivers.trex.streams import with_mark, with_stamps
 from v6t.profiles.streams import StreamSet
 from v6t.tests.golden.store import Parts
-from v6t.tools.accuracy.known_behaviour import Behaviour, Known
+from v6t.tools.accuracy.impairments import Impairer, Impairments
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import DelayRequest, Segment, Trial
 from v6t.trials.verdict import assess_trial
@@ -100,6 +100,6 @@ def describe_parts() -> Parts:
         line = f"{verdict.passed:d}{verdict.valid:d} {len(verdict.reasons)} {list(verdict.loss.values())}"
         parts.setdefault("verdicts", []).append(line)
     for number, options in enumerate(BEHAVIOURS):
-        leaving = Behaviour(Known(**options), seed=1).leaving(arrivals)
-        parts[f"behaviour {number}"] = [str(column.tolist()) for column in leaving]
+        columns = Impairer(Impairments(**options), seed=1).schedule(arrivals)
+        parts[f"behaviour {number}"] = [str(column.tolist()) for column in columns]
     return parts

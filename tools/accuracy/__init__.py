@@ -1,1 +1,1 @@
-"""Measure the error of a tester in front of devices of known behaviour."""
+"""Measure the accuracy of a tester in front of a device of known behaviour."""

@@ -1,8 +1,8 @@
-"""The known device: forwards frames unchanged with a given behaviour and reports the true effects.
+"""The known device: forwards frames with given impairments and records what really happened to them.
 
-The kernel supplies the true times: a frame arrives when the receive ring stamps it, and departs when
-a tap on the other interface stamps it. The true delay is therefore known exactly, although this
-process is scheduled like any other and cannot keep it exactly.
+The kernel supplies the times: the receive ring stamps the arrival of a frame, and a tap on the other
+interface stamps its departure. The actual delay is therefore known exactly, although this process is
+scheduled like any other and cannot keep the requested delay exactly.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from v6t.drivers.lab.ring import RxRing, TxRing
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.lab.workers import Worker
 from v6t.packets import trailer
-from v6t.tools.accuracy.known_behaviour import Behaviour, Known
+from v6t.tools.accuracy.impairments import Impairer, Impairments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8
 
 BATCH = 512
-TAPPED = 1 << 16
+TAP_SLOTS = 1 << 16
 """Slots of the ring that records departure times."""
 SPIN_NS = 300_000
 """Wait without sleeping for departures nearer than this, because kernel timers are tens of us late."""
-
-
 _SOL_PACKET, _IGNORE_OUTGOING = 263, 23
 _PACKET_TYPE = 32 + 10
 """Offset of ``sll_pkttype`` in a slot, in the address behind the aligned header."""
@@ -53,7 +51,7 @@ class Tap(RxRing):
         super().__init__(interface, frame_octets, slots)
         self.socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 0)
 
-    def departures_ns(self) -> NDArray[np.int64]:
+    def read_departures_ns(self) -> NDArray[np.int64]:
         """Return times of the frames that left since the last call [ns, CLOCK_REALTIME]."""
         departures = [np.empty(0, dtype=np.int64)]
         while self.take():
@@ -67,27 +65,27 @@ class Tap(RxRing):
 
 @dataclass(frozen=True)
 class Truth:
-    """What the device did to the frames of a trial, from left to right.
+    """What happened to the frames of a trial, from left to right.
 
     Attributes:
-        arrived_ns: ``(n,)`` kernel's time of the arrival of every test frame, CLOCK_REALTIME.
-        stayed_ns: ``(m,)`` departure less arrival, in order of departure; empty if not recorded.
-        sent: ``(m,)`` numbers of those frames in the order of their arrival, from 0.
-        lost, doubled, reordered: frames dropped, duplicated and reordered on purpose.
+        arrivals_ns: ``(n,)`` arrival of each test frame by the kernel's clock, CLOCK_REALTIME.
+        delays_ns: ``(m,)`` departure minus arrival, in order of departure; empty if not recorded.
+        numbers: ``(m,)`` numbers of those frames in the order of their arrival, from 0.
+        lost, duplicated, reordered: frames impaired on purpose.
         missed: frames lost because a buffer was full.
     """
 
-    arrived_ns: NDArray[np.int64]
-    stayed_ns: NDArray[np.int64]
-    sent: NDArray[np.int64]
+    arrivals_ns: NDArray[np.int64]
+    delays_ns: NDArray[np.int64]
+    numbers: NDArray[np.int64]
     lost: int
-    doubled: int
+    duplicated: int
     reordered: int
     missed: int
 
 
-class KnownDut:
-    """Device process: shapes frames from left to right and forwards others at once."""
+class KnownDeviceProcess:
+    """Impairs test frames from left to right and forwards all other frames at once."""
 
     def __init__(self, left: str, right: str, frame_octets: int) -> None:
         """Open the rings.
@@ -99,62 +97,72 @@ class KnownDut:
         """
         self._rx = RxRing(left, frame_octets)
         self._tx = TxRing(right, frame_octets, bypass=False)
-        self._back = (RxRing(right, frame_octets), TxRing(left, frame_octets))
-        self._octets, self._right = frame_octets, right
+        self._reverse_rx = RxRing(right, frame_octets)
+        self._reverse_tx = TxRing(left, frame_octets)
+        self._frame_octets, self._right = frame_octets, right
         self._tap: Tap | None = None
-        self.behave(Known())
+        self.start_trial(Impairments())
 
-    def behave(self, known: Known, seed: int = 0) -> None:
-        """Start a behaviour and discard earlier records."""
-        self._known, self._behaviour = known, Behaviour(known, seed)
-        self._arrived: list[NDArray[np.int64]] = []
+    def start_trial(self, impairments: Impairments, seed: int = 0) -> None:
+        """Use these settings from the next frame on, and discard earlier records."""
+        self._impairments, self._impairer = impairments, Impairer(impairments, seed)
+        self._arrivals: list[NDArray[np.int64]] = []
         self._sent: list[NDArray[np.int64]] = []
+        # heap of departure time, counter, number and frame
         self._waiting: list[tuple[int, int, int, U8]] = []
-        self._held: tuple[int, U8] | None = None
-        self._count = self._taken = 0
+        self._swapped: tuple[int, U8] | None = None
+        self._waited = self._received = 0
         self._rx.drops()
-        if known.timeless and self._tap is not None:
+        if self._tap is not None and not impairments.record_departures:
             self._tap.close()
             self._tap = None
-        if not known.timeless and self._tap is None:
-            self._tap = Tap(self._right, self._octets, TAPPED)
+        if self._tap is None and impairments.record_departures:
+            self._tap = Tap(self._right, self._frame_octets, TAP_SLOTS)
         if self._tap is not None:
-            self._tap.departures_ns()
+            self._tap.read_departures_ns()
             self._tap.drops()
 
-    def truth(self) -> Truth:
-        """Return what was done since the last :meth:`behave`, then forward without changes."""
-        arrived = np.concatenate([np.empty(0, dtype=np.int64), *self._arrived])
-        sent = np.concatenate([np.empty(0, dtype=np.int64), *self._sent])
-        stayed = np.empty(0, dtype=np.int64)
+    def end_trial(self) -> Truth:
+        """Return what happened since :meth:`start_trial`, and stop impairing frames."""
+        arrivals = np.concatenate([np.empty(0, dtype=np.int64), *self._arrivals])
+        numbers = np.concatenate([np.empty(0, dtype=np.int64), *self._sent])
+        delays = np.empty(0, dtype=np.int64)
         missed = self._rx.drops() + self._tx.unsent()
         if self._tap is not None:
-            left = self._tap.departures_ns()
-            if self._tap.drops() or len(left) != len(sent):
-                missed += max(1, abs(len(left) - len(sent)))
+            departures = self._tap.read_departures_ns()
+            if self._tap.drops() or len(departures) != len(numbers):
+                missed += max(1, abs(len(departures) - len(numbers)))
             else:
-                stayed = left - arrived[sent]
-        done, self._known = self._behaviour, Known()
-        return Truth(arrived, stayed, sent, done.lost, done.doubled, done.reordered, missed)
+                delays = departures - arrivals[numbers]
+        impairer, self._impairments = self._impairer, Impairments()
+        return Truth(
+            arrivals,
+            delays,
+            numbers,
+            impairer.lost,
+            impairer.duplicated,
+            impairer.reordered,
+            missed,
+        )
 
     def idle(self, pipe: Connection) -> None:
         """Forward frames until a request arrives."""
         poll = select.poll()
         poll.register(pipe.fileno(), select.POLLIN)
-        for ring in (self._rx, self._back[0]):
+        for ring in (self._rx, self._reverse_rx):
             poll.register(ring.socket, select.POLLIN | select.POLLERR)
-        looks = 0
+        rounds = 0
         while True:
-            looks += 1
-            if looks % 64 == 0 and pipe.poll(0):
+            rounds += 1
+            if rounds % 64 == 0 and pipe.poll(0):
                 return
-            busy = self._take()
+            busy = self._receive()
             if self._waiting:
-                busy = self._let_go() or busy
+                busy = self._send_due() or busy
             if busy:
                 continue
-            self._return()
-            if self._known.awake:
+            self._forward_reverse()
+            if self._impairments.busy_poll:
                 continue
             wait_ns = self._waiting[0][0] - time.time_ns() if self._waiting else 1_000_000_000
             if wait_ns > SPIN_NS:
@@ -163,61 +171,65 @@ class KnownDut:
                 if pipe.poll(0):
                     return
 
-    def _take(self) -> bool:
+    def _receive(self) -> bool:
+        """Take frames from the ring; send, drop or hold each. Return whether there were any."""
         groups = self._rx.take(BATCH)
         for frames, times in groups:
             if frames.shape[1] < trailer.LENGTH or frames[0, -trailer.LENGTH] != trailer.MAGIC:
                 self._tx.send(frames)  # not a test frame
                 continue
-            self._arrived.append(times.copy())
-            rows, leave, behind = self._behaviour.leaving(times)
-            numbers = rows + self._taken
-            self._taken += len(times)
-            if self._known.waits:
-                for number, when, row in zip(numbers.tolist(), leave.tolist(), rows, strict=True):
-                    self._count += 1
+            self._arrivals.append(times.copy())
+            rows, departures, swapped = self._impairer.schedule(times)
+            numbers = rows + self._received
+            self._received += len(times)
+            if self._impairments.delays_frames:
+                for number, departure, row in zip(
+                    numbers.tolist(), departures.tolist(), rows, strict=True
+                ):
+                    self._waited += 1
                     heapq.heappush(
-                        self._waiting, (when, self._count, number, frames[row : row + 1].copy())
+                        self._waiting,
+                        (departure, self._waited, number, frames[row : row + 1].copy()),
                     )
-            elif self._known.reorder_every:
-                self._swap(frames[rows], numbers, behind)
+            elif self._impairments.reorder_every:
+                self._send_swapped(frames[rows], numbers, swapped)
             else:
                 self._send(frames if len(rows) == len(frames) else frames[rows], numbers)
         self._rx.release()
         return bool(groups)
 
-    def _swap(self, frames: U8, numbers: NDArray[np.int64], behind: NDArray[np.bool_]) -> None:
-        """Send frames, each marked one after its successor, even across batches."""
-        if self._held is not None:
-            number, frame = self._held
+    def _send_swapped(
+        self, frames: U8, numbers: NDArray[np.int64], swapped: NDArray[np.bool_]
+    ) -> None:
+        """Send frames, each swapped one after its successor, which may be in the next batch."""
+        if self._swapped is not None:
+            number, frame = self._swapped
             frames = np.concatenate([frame, frames])
             numbers = np.concatenate([[number], numbers])
-            behind = np.concatenate([[True], behind])
-            self._held = None
-        if behind[-1]:
-            self._held = int(numbers[-1]), frames[-1:].copy()
-            frames, numbers, behind = frames[:-1], numbers[:-1], behind[:-1]
-        order = np.argsort(np.arange(len(frames)) * 2 + 3 * behind, kind="stable")
+            swapped = np.concatenate([[True], swapped])
+            self._swapped = None
+        if swapped[-1]:
+            self._swapped = int(numbers[-1]), frames[-1:].copy()
+            frames, numbers, swapped = frames[:-1], numbers[:-1], swapped[:-1]
+        order = np.argsort(np.arange(len(frames)) * 2 + 3 * swapped, kind="stable")
         if len(order):
             self._send(frames[order], numbers[order])
 
-    def _let_go(self) -> bool:
+    def _send_due(self) -> bool:
+        """Send the waiting frames whose time has come; return whether there were any."""
         waiting, now = self._waiting, time.time_ns()
-        if waiting[0][0] > now:
-            return False
-        due = [heapq.heappop(waiting)]
-        while waiting and waiting[0][0] <= now and len(due) < BATCH:
-            due.append(heapq.heappop(waiting))
-        for one in due:
-            self._send(one[3], np.array([one[2]]))
-        return True
+        sent = 0
+        while waiting and waiting[0][0] <= now and sent < BATCH:
+            _, _, number, frame = heapq.heappop(waiting)
+            self._send(frame, np.array([number]))
+            sent += 1
+        return sent > 0
 
-    def _return(self) -> None:
+    def _forward_reverse(self) -> None:
         """Forward from the right to the left."""
-        rx, tx = self._back
-        for frames, _ in rx.take(BATCH):
-            tx.send(frames)
-        rx.release()
+        for frames, _ in self._reverse_rx.take(BATCH):
+            self._reverse_tx.send(frames)
+        self._reverse_rx.release()
 
     def _send(self, frames: U8, numbers: NDArray[np.int64]) -> None:
         self._tx.send(frames)
@@ -227,33 +239,33 @@ class KnownDut:
 class KnownDevice(LabDevice):
     """The known device between the lab's cables."""
 
-    def __init__(self, octets: int) -> None:
+    def __init__(self, frame_octets: int) -> None:
         """Create the device without starting its process.
 
         Args:
-            octets: longest frame, without FCS.
+            frame_octets: longest frame, without FCS.
         """
-        self._octets = octets
+        self._frame_octets = frame_octets
         self._worker: Worker | None = None
 
     def start_in_namespace(self, pid: int) -> None:
         """Start the process in the network namespace of another."""
         self._worker = Worker(
-            *("known device", KnownDut),
+            *("known device", KnownDeviceProcess),
             namespace=pid,
-            frame_octets=self._octets,
+            frame_octets=self._frame_octets,
             left=LEFT,
             right=RIGHT,
         )
         self._worker.answer()
 
-    def behave(self, known: Known, seed: int = 0) -> None:
-        """Start a behaviour and discard earlier records."""
-        self._started().ask("behave", known=known, seed=seed)
+    def start_trial(self, impairments: Impairments, seed: int = 0) -> None:
+        """Use these settings from the next frame on, and discard earlier records."""
+        self._get_worker().ask("start_trial", impairments=impairments, seed=seed)
 
-    def truth(self) -> Truth:
-        """Return what was done since the last :meth:`behave`."""
-        truth: Truth = self._started().ask("truth")
+    def end_trial(self) -> Truth:
+        """Return what happened since :meth:`start_trial`, and stop impairing frames."""
+        truth: Truth = self._get_worker().ask("end_trial")
         return truth
 
     def check(self) -> None:
@@ -265,7 +277,7 @@ class KnownDevice(LabDevice):
 
     def describe(self) -> dict[str, Any]:
         """Return facts for the manifest."""
-        return {"kind": "known", "what": "forwards as it is told and records what it did"}
+        return {"kind": "known", "what": "impairs frames as requested and records what it did"}
 
     def close(self) -> None:
         """End the process."""
@@ -273,7 +285,7 @@ class KnownDevice(LabDevice):
             self._worker.close()
             self._worker = None
 
-    def _started(self) -> Worker:
+    def _get_worker(self) -> Worker:
         if self._worker is None:
             raise ValueError("the known device is not started")
         return self._worker

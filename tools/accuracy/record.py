@@ -1,4 +1,4 @@
-"""Records of the certificate of a tester: measured values and the true values of known devices."""
+"""Record of an accuracy study: what really happened at the known device, and what the tester measured."""
 
 from __future__ import annotations
 
@@ -9,57 +9,57 @@ from v6t.analysis.record import Number, RecordModel
 
 SCHEMA = "v6t-accuracy/1"
 POINTS: Mapping[str, float] = {"min": 0.0, "p1": 1.0, "p50": 50.0, "p99": 99.0, "p99_9": 99.9}
-"""Quantiles at which delays are compared, by name, in per cent."""
+"""Percentiles at which delays are compared."""
 
 
-class Counted(RecordModel):
-    """Number of deliberately changed frames, and the number that the tester counted."""
+class CountRow(RecordModel):
+    """Frames that the device lost, duplicated or reordered, and how many of them the tester counted."""
 
     kind: str
-    """effect: loss, duplicates or reordering"""
+    """impairment: loss, duplicates or reordering"""
     every: int
-    """one frame in this number was affected"""
-    rate: Number
-    """offered [frames per second]"""
+    """one frame in this number was impaired"""
+    rate_fps: Number
+    """offered rate [frames per second]"""
     frames: int
     """frames sent"""
-    true: int
-    """frames affected"""
-    read: int
-    """frames that the tester counted"""
+    actual: int
+    """frames impaired"""
+    measured: int
+    """impaired frames that the tester counted"""
 
     @property
     def exact(self) -> bool:
-        """Whether the tester counted correctly and frames were changed."""
-        return self.true == self.read > 0
+        """Whether frames were impaired and the tester counted all of them."""
+        return self.actual == self.measured > 0
 
 
-class Timed(RecordModel):
-    """Delays of one trial, by the kernel at the device and by the tester."""
+class DelayRow(RecordModel):
+    """One-way delays of a trial: percentiles in us, from the kernel's time stamps and from the tester."""
 
-    what: str
-    """behaviour of the device"""
-    rate: Number
-    """offered [frames per second]"""
+    behaviour: str
+    """delay that the device adds"""
+    rate_fps: Number
+    """offered rate [frames per second]"""
     tagged: bool
-    """tagged frames were timed, as for latency; else every frame, as for PDV"""
-    true_frames: int
-    """frames whose true delay is known"""
-    read_frames: int
-    """frames the tester timed"""
-    true: Mapping[str, Number]
-    """quantiles of the true delays [us]"""
-    read: Mapping[str, Number]
-    """quantiles of the delays the tester gives [us]"""
-    ipdv_true: Mapping[str, Number] | None = None
-    """quantiles of the true differences of consecutive delays [us]"""
-    ipdv_read: Mapping[str, Number] | None = None
-    """the same quantiles as measured by the tester [us]"""
+    """whether only tagged frames were timed, as for latency; PDV times every frame"""
+    actual_frames: int
+    """frames whose actual delay is known"""
+    measured_frames: int
+    """frames timed by the tester"""
+    actual: Mapping[str, Number]
+    """actual delay [us] at each of ``POINTS``, and ``max``"""
+    measured: Mapping[str, Number]
+    """measured delay [us] at the same points"""
+    ipdv_actual: Mapping[str, Number] | None = None
+    """actual differences of the delays of consecutive frames [us]"""
+    ipdv_measured: Mapping[str, Number] | None = None
+    """the same as measured by the tester [us]"""
 
     @property
     def errors(self) -> dict[str, float]:
-        """Difference of measured and true value at each quantile [us]."""
-        return {name: self.read[name] - self.true[name] for name in POINTS}
+        """Measured minus actual delay at each point [us]."""
+        return {name: self.measured[name] - self.actual[name] for name in POINTS}
 
     @property
     def bias(self) -> float:
@@ -73,55 +73,55 @@ class Timed(RecordModel):
 
     @property
     def ipdv_error(self) -> float | None:
-        """Largest absolute error at 1, 50 and 99 per cent [us]."""
-        if self.ipdv_true is None or self.ipdv_read is None:
+        """Largest absolute error of the IPDV at 1, 50 and 99 per cent [us]."""
+        if self.ipdv_actual is None or self.ipdv_measured is None:
             return None
-        return max(abs(self.ipdv_read[k] - self.ipdv_true[k]) for k in ("p1", "p50", "p99"))
+        return max(abs(self.ipdv_measured[k] - self.ipdv_actual[k]) for k in ("p1", "p50", "p99"))
 
 
-class Paced(RecordModel):
-    """Departure times of the tester's frames, by the kernel's clock at the device."""
+class PaceRow(RecordModel):
+    """Rate and sending time of several trials, judged by the arrivals at the device."""
 
-    rate: Number
-    """requested [frames per second]"""
+    rate_fps: Number
+    """requested rate [frames per second]"""
     frames: int
     """frames of a trial"""
-    rate_ppm: Sequence[Number]
-    """relative error of the true rate in each trial [ppm]"""
-    sending_us: Sequence[Number]
-    """error of the reported sending time in each trial [us]"""
-    said_error_us: Number
-    """uncertainty of the sending time, as reported by the tester [us]"""
+    rate_error_ppm: Sequence[Number]
+    """relative error of the rate in each trial [ppm]"""
+    sending_time_error_us: Sequence[Number]
+    """reported minus actual sending time of each trial [us]"""
+    reported_error_us: Number
+    """largest uncertainty of the sending time that the tester reported [us]"""
     late_us: Mapping[str, Number]
-    """quantiles over all trials of how late frames left, compared with an even stream [us]"""
+    """how late frames left, compared with an evenly spaced stream, over all trials [us]"""
 
 
-class Capacity(RecordModel):
-    """Parameters of a token bucket, and the measured throughput."""
+class CapacityRow(RecordModel):
+    """A token bucket and its measured throughput."""
 
-    capacity: Number
+    capacity_fps: Number
     """tokens per second"""
     depth: int
     """tokens saved at most"""
     buffer: int
     """frames that may wait for a token"""
     duration_s: Number
-    """length of the trials [s]"""
-    expected: Number
-    """highest rate of an even stream of that length without loss [frames per second]"""
-    found: Number
+    """duration of a trial [s]"""
+    expected_fps: Number
+    """highest rate at which an evenly spaced stream passes without loss [frames per second]"""
+    measured_fps: Number
     """throughput by binary search [frames per second]"""
-    resolution: Number
+    resolution_fps: Number
     """resolution of the search [frames per second]"""
 
     @property
     def error(self) -> float:
         """Relative difference of measured and expected throughput."""
-        return self.found / self.expected - 1
+        return self.measured_fps / self.expected_fps - 1
 
 
-class Certificate(RecordModel):
-    """Results of all checks, with the machine."""
+class AccuracyRecord(RecordModel):
+    """Results of all checks of a tester, with the conditions under which they were made."""
 
     schema_version: str = SCHEMA
     """version of the file format"""
@@ -136,19 +136,15 @@ class Certificate(RecordModel):
     options: Mapping[str, Any]
     """options of the tester"""
     machine: Mapping[str, Any]
-    """machine that measured"""
+    """machine of tester and device"""
     load: Sequence[Number]
     """the machine's load average before and after"""
     traffic: str
     """description of the traffic"""
-    counted: Sequence[Counted] = ()
-    """loss, duplicates, reordering"""
-    timed: Sequence[Timed] = ()
-    """delays"""
-    paced: Sequence[Paced] = ()
-    """rate and sending time"""
-    capacity: Sequence[Capacity] = ()
-    """token buckets"""
+    counts: Sequence[CountRow] = ()
+    delays: Sequence[DelayRow] = ()
+    pace: Sequence[PaceRow] = ()
+    capacity: Sequence[CapacityRow] = ()
 
     @property
     def name(self) -> str:
