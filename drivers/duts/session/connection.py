@@ -16,7 +16,7 @@ import re
 import shlex
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import shorten_output
@@ -242,29 +242,27 @@ class Connection:
         return self.transport.run(script, text, deadline_s)
 
     def read_batch(
-        self, commands: Mapping[str, str], binary_prefix: str | None = None
+        self, commands: Iterable[str], binary: Collection[str] = ()
     ) -> dict[str, shell.Section]:
-        """Run read-only commands in one round trip; return their outputs by name.
+        """Run read-only commands in one round trip; return the output of each.
 
         Args:
-            binary_prefix: prefix of the names whose outputs need not be text; None: all must be.
+            binary: those of the commands whose outputs need not be text.
         """
+        commands = list(dict.fromkeys(commands))
         if not commands:
             return {}
         done = self.transport.run(shell.build_batch_script(commands))
-        sections = shell.parse_sections(done.out)
-        for name, command in commands.items():
-            if name not in sections or sections[name].status is None:
+        sections = shell.parse_sections(done.out, commands)
+        for command in commands:
+            if command not in sections or sections[command].status is None:
                 if _SYNTAX_ERROR_PATTERN.search(done.err):
                     problem = f"{self.name}: the shell cannot parse '{command[:160]}': {done.cause}"
                     raise DutError(problem, "correct this command", code="command-failed")
                 problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.cause}"
                 raise ConnectionLost(problem, code="connection-lost")
-            is_text = done.clean or "\\x" not in sections[name].text
-            if not is_text and (binary_prefix is None or not name.startswith(binary_prefix)):
-                raise DutError(
-                    f"{self.name}: the answer to '{command[:160]}' is not plain text: "
-                    f"{shorten_output(sections[name].text)}",
-                    code="unexpected-answer",
-                )
+            text = sections[command].text
+            if command not in binary and not done.clean and "\\x" in text:
+                problem = f"{self.name}: the answer to '{command[:160]}' is not plain text"
+                raise DutError(f"{problem}: {shorten_output(text)}", code="unexpected-answer")
         return sections

@@ -47,7 +47,7 @@ def make_undo_entries(
     """Return the undo entries of all steps; raise DutError if a state is unreadable or foreign."""
     entries = []
     for number, step in enumerate(plan.steps, 1):
-        section = states.get(str(number), Section("", 0))
+        section = states.get(step.record_command, Section("", 0))
         if section.status:
             problem = f"{device}: cannot read the state to restore (status {section.status})"
             hint = (
@@ -115,12 +115,10 @@ def check_step_output(step: Step, result: Output, device: str) -> None:
         raise DutError(problem, hint, code="check-failed")
 
 
-def list_comparison_commands(plan: Plan) -> dict[str, str]:
-    """Return the commands whose outputs :func:`compare_plan` needs, by name."""
-    steps = list(enumerate(plan.steps, 1))
-    commands = {f"read-{n}": step.read for n, step in steps if step.read}
-    commands |= {f"proof-{n}": step.proof.command for n, step in steps if step.proof}
-    return commands | {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
+def list_comparison_commands(plan: Plan) -> list[str]:
+    """Return the commands whose outputs :func:`compare_plan` needs."""
+    checks = [*(step.proof for step in plan.steps if step.proof), *plan.checks]
+    return [*(step.read for step in plan.steps if step.read), *(c.command for c in checks)]
 
 
 def find_recorded_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
@@ -137,18 +135,18 @@ def compare_plan(
     """Return the state of each step and check of a plan, judged by outputs of the comparison commands."""
     comparisons = []
     for number, step in enumerate(plan.steps, 1):
-        present = answers[f"read-{number}"].text if step.read else ""
+        present = answers[step.read].text if step.read else ""
         if step.existing is IfExists.REFUSE and present.strip() and number not in recorded_steps:
             state = (StepState.FOREIGN, shorten_output(present), "nothing")
         elif step.expected is not None:
             state = _compare_output(step.expected, present)
         elif step.proof is not None:
-            state = _compare_output(step.proof.expected, answers[f"proof-{number}"].text)
+            state = _compare_output(step.proof.expected, answers[step.proof.command].text)
         else:
             state = (StepState.UNKNOWN, "", "")
         comparisons.append(StepComparison(number, step.why, *state))
-    for number, check in enumerate(plan.checks):
-        state = _compare_output(check.expected, answers[f"further-{number}"].text)
+    for check in plan.checks:
+        state = _compare_output(check.expected, answers[check.command].text)
         comparisons.append(StepComparison(0, check.expected.description, *state))
     return comparisons
 

@@ -117,22 +117,25 @@ class Session(Transaction, DeviceSession):
         return {**description, "device": self.name}
 
     def status(self) -> dict[str, Any]:
-        record, timer = self.read_record(), self._store.read_timer()
+        record, state = self.read_record(), self._store.read_state()
         configured: dict[str, Any] | None = None
         if record is not None:
-            progress = self._store.read_progress()
-            begun = record.undo[: progress.begun_steps]
-            configured = {"owner": record.owner, "started": record.started}
-            configured["steps"] = len(record.undo)
-            configured["to_undo"] = sum(1 for entry in begun if entry.command)
-            configured |= {"begun": progress.begun_steps, "verified": progress.verified}
-            configured["undone"] = len(self._store.read_undone_steps())
-            configured["finished"] = progress.verified and len(begun) == len(record.undo)
+            begun = record.undo[: state.begun_steps]
+            configured = {
+                "owner": record.owner,
+                "started": record.started,
+                "steps": len(record.undo),
+                "to_undo": sum(1 for entry in begun if entry.command),
+                "begun": state.begun_steps,
+                "verified": state.verified,
+                "undone": len(state.undone_steps),
+                "finished": state.verified and len(begun) == len(record.undo),
+            }
         return {
             "device": self.name,
-            "lock": timer.lock_holder,
-            "timer": timer.fired_message if record else "",
-            "rollback_in_s": timer.remaining_s,
+            "lock": state.lock_holder,
+            "timer": state.fired_message if record else "",
+            "rollback_in_s": state.remaining_s,
             "configured": configured,
             "driver": record and record.driver,
             "technology": record and record.technology,
@@ -147,8 +150,7 @@ class Session(Transaction, DeviceSession):
 
     def read_telemetry(self) -> dict[str, dict[str, float]]:
         """Read all telemetry once; return the values by reading name and figure name."""
-        readings = self.driver.get_telemetry_readings(self.intent)
-        return {name: self._read_figures(reading) for name, reading in readings.items()}
+        return self.read_sample(self.driver.get_telemetry_readings(self.intent)).figures
 
     def _read_figures(self, reading: Reading | None) -> dict[str, float]:
         """Run the command of a reading and return its figures; empty without a reading."""
@@ -193,10 +195,8 @@ class Session(Transaction, DeviceSession):
         if readings is None:
             known = self.driver.get_telemetry_readings(self.intent)
             readings = {name: reading for name, reading in known.items() if not reading.duration_s}
-        # numbers, because users choose the names
-        commands = telemetry.get_numbered_commands(readings)
-        sections = self.read_batch(commands, binary_prefix="")
-        return telemetry.parse_sample(sections, readings)
+        commands = [reading.command for reading in readings.values()]
+        return telemetry.parse_sample(self.read_batch(commands, binary=commands), readings)
 
     @property
     def _live_change(self) -> DeviceChange:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SECTION_HEADING = "@@v6t"  # start of the line that precedes the output of each command of a batch
+SECTION_HEADING = "@@v6t"  # start of the line before each output of a batch
 _PROGRAM_DIRECTORY = Path(__file__).parent / "sh"  # contains the shell files
 # A shell function, whose name is the first group.
 _FUNCTION_PATTERN = re.compile(r"^(\w+)\(\) \{.*?^\}.*?\n", re.MULTILINE | re.DOTALL)
 _SHELLCHECK_PATTERN = re.compile(r"^\s*# shellcheck .*\n", re.MULTILINE)
-# The output of a command in a batch, with its name and status.
+# The output of a command in a batch, with its number and status.
 _SECTION_PATTERN = re.compile(
-    rf"^{SECTION_HEADING} (?P<name>[^\n]*)(?P<text>.*?)"
+    rf"^{SECTION_HEADING} (?P<number>[^\n]*)(?P<text>.*?)"
     rf"(?:^{SECTION_HEADING}= (?P<status>\d*)[^\n]*$|(?=^{SECTION_HEADING} )|\Z)",
     re.MULTILINE | re.DOTALL,
 )
@@ -61,20 +61,20 @@ class Section:
     status: int | None  # exit status; None: the output is incomplete
 
 
-def build_batch_script(commands: Mapping[str, str]) -> str:
-    """Return shell lines that run commands and print a heading with the name before each output."""
+def build_batch_script(commands: Iterable[str]) -> str:
+    """Return shell lines that run commands and print a heading with a number before each output."""
     return "\n".join(
-        f"echo; echo '{SECTION_HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
+        f"echo; echo '{SECTION_HEADING} {number}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
         f'echo; echo "{SECTION_HEADING}= $s"'
-        for name, command in commands.items()
+        for number, command in enumerate(commands)
     )
 
 
-def parse_sections(output: str) -> dict[str, Section]:
-    """Parse the output of a batch; return the section of each command that was started, by name."""
-    return {
-        match["name"].strip(): Section(
-            match["text"].strip("\n"), int(match["status"]) if match["status"] else None
-        )
-        for match in _SECTION_PATTERN.finditer(output)
-    }
+def parse_sections(output: str, commands: Iterable[str]) -> dict[str, Section]:
+    """Parse the output of a batch; return the section of each command that was started."""
+    sections = {}
+    for match in _SECTION_PATTERN.finditer(output):
+        status = int(match["status"]) if match["status"] else None
+        sections[match["number"]] = Section(match["text"].strip("\n"), status)
+    names = {str(number): command for number, command in enumerate(commands)}
+    return {names[n]: section for n, section in sections.items() if n in names}

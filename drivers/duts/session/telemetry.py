@@ -27,28 +27,23 @@ WATCH_INTERVAL_S = 1.0  # time between two samples
 class Sample:
     """Figures that were read from a device at one time."""
 
-    figures: Mapping[str, Mapping[str, float]]  # values by reading name and figure name
+    figures: dict[str, dict[str, float]]  # values by reading name and figure name
     time_s: float = 0.0  # wall clock time at which the sample arrived
     readings: Mapping[str, Reading] = field(default_factory=dict)  # sampled readings by name
 
 
-def get_numbered_commands(readings: Mapping[str, Reading]) -> dict[str, str]:
-    """Return the commands of readings for a batch, with numbers from 0 as their names."""
-    return {str(n): r.command for n, r in enumerate(readings.values())}
-
-
 def parse_sample(sections: Mapping[str, Section], readings: Mapping[str, Reading]) -> Sample:
-    """Parse the outputs of :func:`get_numbered_commands` into a sample with the current time."""
+    """Parse the outputs of the readings' commands into a sample with the current time."""
     figures = {}
-    for number, (name, reading) in enumerate(readings.items()):
-        section = sections.get(str(number))
+    for name, reading in readings.items():
+        section = sections.get(reading.command)
         figures[name] = dict(reading.parse(section.text)) if section else {}
     return Sample(figures, time.time(), readings)
 
 
 def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> str:
     """Return a shell loop that takes samples until its standard input is closed."""
-    sample = build_batch_script(get_numbered_commands(readings))
+    sample = build_batch_script(reading.command for reading in readings.values())
     return (
         # commands must not read the standard input, whose end stops the loop
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
@@ -58,11 +53,12 @@ def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> st
 
 def read_samples(process: HeldCommand, readings: Mapping[str, Reading]) -> Iterator[Sample]:
     """Yield the samples that the script of :func:`build_watch_script` prints."""
+    commands = [reading.command for reading in readings.values()]
     lines: list[str] = []
     while True:
         line = process.line(LINE_DEADLINE_S)
         if line == SAMPLE_END:
-            yield parse_sample(parse_sections("\n".join(lines)), readings)
+            yield parse_sample(parse_sections("\n".join(lines), commands), readings)
             lines = []
         else:
             lines.append(line)

@@ -7,7 +7,7 @@ import logging
 import shlex
 import time
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
@@ -81,9 +81,14 @@ class Transaction(Connection):
 
     def survey(self) -> Facts:
         """Read and return the facts of the device."""
-        sections = self.read_batch(self.driver.get_survey_commands(), binary_prefix="")
-        self.facts = self.driver.parse_facts({name: s.text for name, s in sections.items()})
+        self.facts = self.driver.parse_facts(self.read_survey())
         return self.facts
+
+    def read_survey(self) -> dict[str, str]:
+        """Return the outputs of the driver's survey commands by section name."""
+        commands = self.driver.get_survey_commands()
+        sections = self.read_batch(commands.values(), binary=commands.values())
+        return {name: sections[command].text for name, command in commands.items()}
 
     def make_plan(self) -> Plan:
         self.plan = self.driver.plan(self.intent, self.survey())
@@ -117,9 +122,8 @@ class Transaction(Connection):
             self._store.check_no_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
-        befores = {str(n): c for n, s in enumerate(plan.steps, 1) if (c := s.record_command)}
         try:
-            states = self.read_states(befores)
+            states = self.read_states(filter(None, (s.record_command for s in plan.steps)))
         except DutError as exc:
             exc.add_hint("nothing was changed")
             raise
@@ -159,7 +163,7 @@ class Transaction(Connection):
         result = self.transport.run(script, step.text, step.deadline_s)
         plan_steps.check_step_output(step, result, self.name)
 
-    def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
+    def read_states(self, commands: Iterable[str]) -> dict[str, Section]:
         """Return the outputs of commands that print the states of steps."""
         return self.read_batch(commands)
 
@@ -174,23 +178,20 @@ class Transaction(Connection):
 
     def verify(self) -> list[str]:
         with self.advise_rollback():
-            plan = self.require_plan()
-            checks = {str(n): check for n, check in enumerate(plan.all_checks)}
-            survey = {f"now-{n}": c for n, c in self.driver.get_survey_commands().items()}
-            commands = {n: check.command for n, check in checks.items()}
-            sections = self.read_batch({**commands, **survey}, binary_prefix="now-")
-            self.configured_facts = {name[4:]: sections[name].text for name in survey}
-            for number, check in checks.items():
-                problem = check.find_problem(sections[number].text)
+            checks = self.require_plan().all_checks
+            sections = self.read_batch(check.command for check in checks)
+            self.configured_facts = self.read_survey()
+            octets = {check: len(sections[check.command].text) for check in checks}
+            for check in checks:
+                problem = check.find_problem(sections[check.command].text)
                 if problem is not None:
                     raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
-            octets = {n: len(sections[n].text) for n in checks}
-            short = [n for n in checks if 0 < octets[n] <= MAX_QUERY_OCTETS]
-            self.shortest_check = checks[min(short, key=octets.__getitem__)] if short else None
+            short = [check for check in checks if 0 < octets[check] <= MAX_QUERY_OCTETS]
+            self.shortest_check = min(short, key=octets.__getitem__, default=None)
             if self._record is not None:
                 self._store.record_verification()
         _LOG.log(NOTICE, "%s: %d read-backs agree", self.name, len(checks))
-        return [f"{c.command}: {' '.join(c.expected.description.split())}" for c in checks.values()]
+        return [f"{c.command}: {' '.join(c.expected.description.split())}" for c in checks]
 
     def confirm(self) -> None:
         self._store.stop_timer()
@@ -310,10 +311,11 @@ class Transaction(Connection):
                 f"`{self.rollback_command}` would undo them",
                 code="changed-by-another-owner",
             )
-        timer_message = self._store.read_timer().fired_message
-        undone_before = self._store.read_undone_steps() if timer_message else frozenset()
-        if timer_message:
-            _LOG.log(NOTICE, "%s: %s", self.name, timer_message)
+        state = self._store.read_state()
+        by_timer = ""
+        if state.fired_message:
+            _LOG.log(NOTICE, "%s: %s", self.name, state.fired_message)
+            by_timer = " by the rollback timer"
         self._start_timer()  # the connection may also break during the rollback
         result = self.undo_steps(record)
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
@@ -328,12 +330,12 @@ class Transaction(Connection):
                 "again; `--forget` with it drops the undo record and leaves them as they are",
                 code="device-not-restored",
             )
-        commands = {str(u.number): u.state_command for u in record.undo if u.before and u.command}
-        states = self.read_states(commands)
+        undone = [u for u in record.undo if u.before and u.command]
+        states = self.read_states(u.state_command for u in undone)
         different = {
-            entry: f"{shorten_output(entry.old)} before, {shorten_output(states[str(entry.number)].text)} now"
-            for entry in record.undo
-            if str(entry.number) in states and entry.differs_from(states[str(entry.number)].text)
+            u: f"{shorten_output(u.old)} before, {shorten_output(text)} now"
+            for u in undone
+            if u.differs_from(text := states[u.state_command].text)
         }
         if different and not forget:
             self.confirm()
@@ -347,11 +349,10 @@ class Transaction(Connection):
             )
         self._remove_record()
         _LOG.log(NOTICE, "%s: what %s did is undone", self.name, record.owner)
-        by_timer = dict.fromkeys(undone_before, " by the rollback timer")
         lines = []
         for u in reversed(record.undo):
-            outcome = f"undone{by_timer.get(u.number, '')}" if u.command else "nothing to undo"
-            outcome = "not undone" if u in left else outcome
+            outcome = f"undone{by_timer if u.number in state.undone_steps else ''}"
+            outcome = "not undone" if u in left else outcome if u.command else "nothing to undo"
             lines += [] if u in different else [f"{u.why}: {outcome}"]
         return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
 

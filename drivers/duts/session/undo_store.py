@@ -106,13 +106,6 @@ class UndoRecord:
         return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
 
 
-class CommitProgress(NamedTuple):
-    """Progress of a commit as recorded on the device."""
-
-    begun_steps: int  # number of steps that were begun
-    verified: bool  # whether all steps have been read back
-
-
 def build_undo_script(record: UndoRecord) -> str:
     """Return ``undo.sh``, which undoes the steps in reverse order and prints ``left N`` if step N fails."""
     lines = [
@@ -184,12 +177,15 @@ class DamagedRecordError(DeviceNotRestoredError):
     """A device was changed, but its undo record is empty, damaged or missing."""
 
 
-class TimerStatus(NamedTuple):
-    """State of the lock and the rollback timer on the device."""
+class DeviceState(NamedTuple):
+    """The lock, the rollback timer and the progress of commit and rollback on the device."""
 
     lock_holder: str  # owner of the lock; empty if the lock is free
     remaining_s: int | None  # time until the timer acts; None if it is not running
     fired_message: str  # what the timer did when it fired; empty if it has not fired
+    begun_steps: int  # number of steps of the commit that were begun
+    verified: bool  # whether all steps have been read back
+    undone_steps: frozenset[int]  # numbers of the steps that were undone
 
 
 class UndoStore:
@@ -221,15 +217,18 @@ class UndoStore:
             raise self._make_damage_error(problem, has_script="script" in text)
         return None
 
-    def read_progress(self) -> CommitProgress:
-        """Return the progress of the commit that the record describes."""
-        lines = set(self._call("read_progress").out.split())
-        return CommitProgress(len(lines - {"verified"}), "verified" in lines)
-
-    def read_undone_steps(self) -> frozenset[int]:
-        """Return the numbers of the steps that were undone."""
-        lines = self._call("read_undone").out.split()
-        return frozenset(int(line) for line in lines if line.isdecimal())
+    def read_state(self) -> DeviceState:
+        rows = [line.partition(" ") for line in self._call("read_state").out.splitlines()]
+        facts = {key: text for key, _, text in rows}
+        begun, undone = ({t for key, _, t in rows if key == name} for name in ("begun", "undone"))
+        return DeviceState(
+            lock_holder=facts.get("lock", "").partition(" ")[2],
+            remaining_s=int(facts["remaining"] or 0) if "remaining" in facts else None,
+            fired_message=facts.get("fired", ""),
+            begun_steps=len(begun - {"verified"}),
+            verified="verified" in begun,
+            undone_steps=frozenset(int(text) for text in undone if text.isdecimal()),
+        )
 
     def record_verification(self) -> None:
         """Record on the device that the commit has been verified."""
@@ -309,13 +308,6 @@ class UndoStore:
     def stop_timer(self) -> None:
         """Stop the rollback timer, so that the configuration stays when the session ends."""
         self._call_or_raise("remove_timer", "stop the rollback timer", "rollback-timer-failed")
-
-    def read_timer(self) -> TimerStatus:
-        out = self._call("read_timer").out
-        facts = {key: text for key, _, text in (line.partition(" ") for line in out.splitlines())}
-        remaining_s = int(facts["remaining"] or 0) if "remaining" in facts else None
-        holder = facts.get("lock", "").partition(" ")[2]
-        return TimerStatus(holder, remaining_s, facts.get("fired", ""))
 
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
         """Call a function of ``state.sh`` on the device, with a text as its standard input."""

@@ -319,12 +319,12 @@ def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, ru
     store = UndoStore(LocalTransport("here"), str(tmp_path))
     assert run_shell(build_undo_script(record)).stdout == ""
     store.mark_for_undo([1])
-    assert store.read_undone_steps() == {2}
+    assert store.read_state().undone_steps == {2}
     (tmp_path / "state").write_text(state)
     result = run_shell(build_undo_script(record), check=False)
     assert (result.returncode, result.stdout) == (0, "")
     assert (tmp_path / "runs").read_text() == "\n" * runs
-    assert store.read_undone_steps() == {1, 2}
+    assert store.read_state().undone_steps == {1, 2}
 
 
 def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):

@@ -149,7 +149,7 @@ def test_timer_reports_remaining_time_and_can_be_removed(sh, tmp_path):
     timer = start_timer(sh, tmp_path, "touch undone\n")
     wait_until((tmp_path / "guard/pid").exists, "the timer")
     (tmp_path / "lock").symlink_to("1 alice")
-    text = shell.build_call("state", "read_timer", directory=str(tmp_path))
+    text = shell.build_call("state", "read_state", directory=str(tmp_path))
     lock, remaining = run_shell(text, sh=sh).stdout.splitlines()
     assert lock == "lock 1 alice"
     assert remaining.startswith("remaining ")
@@ -194,24 +194,23 @@ def test_process_is_identified_by_ps_without_proc(sh, tmp_path):
 
 
 def test_text_and_status_of_each_command():
-    commands = {
-        "two lines": ("echo a; echo b", Section("a\nb", 0)),
-        "fails": ("echo c; exit 3", Section("c", 3)),
-        "pipeline": ("false | cat", Section("", 0)),
-        "no last newline": ("printf 'a\\n\\nb'", Section("a\n\nb", 0)),
-        "waits for no input": ("cat", Section("", 0)),
-        "exits": ("exit 1", Section("", 1)),
-        "errors are no output": ("echo no >&2; echo yes", Section("yes", 0)),
+    sections = {
+        "echo a; echo b": Section("a\nb", 0),
+        "echo c; exit 3": Section("c", 3),
+        "false | cat": Section("", 0),
+        "printf 'a\\n\\nb'": Section("a\n\nb", 0),
+        "cat": Section("", 0),
+        "exit 1": Section("", 1),
+        "echo no >&2; echo yes": Section("yes", 0),
     }
-    result = run_shell(build_batch_script({n: c for n, (c, _) in commands.items()}), check=False)
-    assert parse_sections(result.stdout) == {n: section for n, (_, section) in commands.items()}
+    result = run_shell(build_batch_script(sections), check=False)
+    assert parse_sections(result.stdout, sections) == sections
 
 
 def test_incomplete_section_has_no_status():
-    whole = build_batch_script({"a": "echo 1", "b": "echo 2"})
-    out = run_shell(whole, check=False).stdout
-    cut = out[: out.rindex(SECTION_HEADING)]
-    found = parse_sections(cut)
-    assert found["a"] == Section("1", 0)
-    assert found["b"].status is None
-    assert "b" not in parse_sections(out[: out.index(f"{SECTION_HEADING} b")])
+    commands = ["echo 1", "echo 2"]
+    out = run_shell(build_batch_script(commands), check=False).stdout
+    sections = parse_sections(out[: out.rindex(SECTION_HEADING)], commands)
+    assert sections["echo 1"] == Section("1", 0)
+    assert sections["echo 2"].status is None
+    assert "echo 2" not in parse_sections(out[: out.index(f"{SECTION_HEADING} 1")], commands)

@@ -13,7 +13,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,25 +65,26 @@ class CliSession(Session):
         return super().find_interruption() if self._cli.is_alive else "the connection was lost"
 
     def survey(self) -> Facts:
-        sections = self.read_batch(self.driver.get_survey_commands())
-        texts = {name: section.text for name, section in sections.items()}
-        if "busy" in sections and sections["busy"].status:
+        commands = self.driver.get_survey_commands()
+        sections = self.read_batch(commands.values())
+        texts = {name: sections[command].text for name, command in commands.items()}
+        if "busy" in commands and sections[commands["busy"]].status:
             texts["busy"] = BUSY_CHECK_REJECTED
         ends = find_connection_addresses(self.driver.options.ssh)
         self.facts = self.driver.parse_facts({**texts, "ends": ends})
         return self.facts
 
     def read_batch(
-        self, commands: Mapping[str, str], binary_prefix: str | None = None
+        self, commands: Iterable[str], binary: Collection[str] = ()
     ) -> dict[str, Section]:
-        del binary_prefix  # the dialogue decodes all output as text
-        outputs = {name: self._cli.run(command) for name, command in commands.items()}
-        return {name: Section(o.out.strip("\n"), o.status) for name, o in outputs.items()}
+        del binary  # the dialogue decodes all output as text
+        outputs = {command: self._cli.run(command) for command in dict.fromkeys(commands)}
+        return {command: Section(o.out.strip("\n"), o.status) for command, o in outputs.items()}
 
-    def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
-        sections = self.read_batch(commands)
+    def read_states(self, commands: Iterable[str]) -> dict[str, Section]:
         return {
-            n: replace(s, text=compute_digest(s.text, self._ignored)) for n, s in sections.items()
+            command: replace(section, text=compute_digest(section.text, self._ignored))
+            for command, section in self.read_batch(commands).items()
         }
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:

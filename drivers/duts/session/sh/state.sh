@@ -21,14 +21,6 @@ clear_progress() { # what an earlier run did and undid does not matter to this o
     cd "$directory" && rm -f record.json progress undone
 }
 
-read_progress() { # print the numbers of the steps begun, and "verified"
-    cat "$directory/progress" 2>/dev/null || true
-}
-
-read_undone() {
-    cat "$directory/undone" 2>/dev/null || true
-}
-
 note_verified() {
     (umask 077 && echo verified >>"$directory/progress")
 }
@@ -77,9 +69,11 @@ start_timer() { # TOKEN; standard input: the program of the timer
     exit 1
 }
 
-read_timer() { # print the lock, the seconds until the timer acts, and what it has done
+read_state() { # print the lock, the seconds until the timer acts or what it has done, the steps begun and undone
     cd "$directory" 2>/dev/null || exit 0
     echo "lock $(readlink lock)"
+    [ ! -e progress ] || sed 's/^/begun /' progress
+    [ ! -e undone ] || sed 's/^/undone /' undone
     if [ -e guard/fired ]; then
         echo "fired $(cat guard/fired)"
     elif [ -e guard/pid ] && kill -0 "$(cat guard/pid)" 2>/dev/null; then
