@@ -55,8 +55,8 @@ def product_files(root: Path) -> list[Path]:
 
 def pages(root: Path) -> list[Path]:
     """List the pages that people write, relative to the checkout."""
-    found = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
-    relative = sorted(p.relative_to(root) for p in found)
+    matching = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
+    relative = sorted(p.relative_to(root) for p in matching)
     return [p for p in relative if p.parts[:2] != ("docs", "results")]
 
 

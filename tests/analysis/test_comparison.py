@@ -20,36 +20,36 @@ def line(first, second, **given):
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_more_is_an_improvement_where_more_is_better(more_is_better, factor):
     first = [100.0 + n for n in range(8)]
-    found = line(first, [factor * v for v in first], more_is_better=more_is_better)
-    assert found.verdict == ("more" if factor > 1 else "less")
-    assert found.improved is ((factor > 1) == more_is_better)
-    assert ("better" if found.improved else "worse") in found.words
-    assert found.words.startswith(f"{factor:.3g} times (")
+    result = line(first, [factor * v for v in first], more_is_better=more_is_better)
+    assert result.verdict == ("more" if factor > 1 else "less")
+    assert result.improved is ((factor > 1) == more_is_better)
+    assert ("better" if result.improved else "worse") in result.words
+    assert result.words.startswith(f"{factor:.3g} times (")
 
 
 def test_a_share_differs_by_so_much_and_not_by_a_factor():
     first = [10.0 + n / 10 for n in range(8)]
-    found = line(first, [v + 5 for v in first], share=True)
-    assert found.words.startswith("+5 fps (")
+    result = line(first, [v + 5 for v in first], share=True)
+    assert result.words.startswith("+5 fps (")
 
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_no_difference_says_how_much_there_could_be_either_way(lower):
     first, second = [100.0] * 4 + [101.0] * 4, [90.0] * 3 + [100.5] * 5
-    found = line(first, second) if lower else line(second, first)
-    assert found.verdict == "no difference"
-    assert found.improved is None
-    least, most = 1 - found.effect.low, found.effect.high - 1
+    result = line(first, second) if lower else line(second, first)
+    assert result.verdict == "no difference"
+    assert result.improved is None
+    least, most = 1 - result.effect.low, result.effect.high - 1
     assert (least > most) is lower
-    assert f"none above {max(least, most):.1%}" in found.words
+    assert f"none above {max(least, most):.1%}" in result.words
 
 
 def test_the_first_line_says_how_large_a_difference_could_be():
     values = [100.0 + n for n in range(8)]
     same = line(values, values)
-    told = summarize_comparison(RunComparison(("one", "other"), (same,), (), {}))
+    text = summarize_comparison(RunComparison(("one", "other"), (same,), (), {}))
     most = max(same.effect.high - 1, 1 - same.effect.low)
-    assert f"{most:.1%}" in told
+    assert f"{most:.1%}" in text
     in_units = line(values, values, share=True)
     assert "none above" not in summarize_comparison(
         RunComparison(("one", "other"), (same, in_units), (), {})

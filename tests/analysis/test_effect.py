@@ -19,10 +19,10 @@ def test_the_interval_holds_the_true_factor_as_often_as_it_says(counts):
     rng = random.Random(8)
     held = 0
     for _ in range(400):
-        found = estimate_factor(noisy(rng, counts[0], 1e6), noisy(rng, counts[1], 5e5))
-        assert found.coverage >= CONFIDENCE
-        assert found.low <= found.estimate <= found.high
-        held += found.low <= 0.5 <= found.high
+        result = estimate_factor(noisy(rng, counts[0], 1e6), noisy(rng, counts[1], 5e5))
+        assert result.coverage >= CONFIDENCE
+        assert result.low <= result.estimate <= result.high
+        held += result.low <= 0.5 <= result.high
     assert held / 400 > CONFIDENCE - 0.03
 
 
@@ -49,9 +49,9 @@ def test_the_interval_of_a_difference_leaves_out_both_ends():
     """20 against 20: as many differences are outside above as below, and more than the extreme ones."""
     rng = random.Random(9)
     first = [rng.gauss(100, 1) for _ in range(20)]
-    found = estimate_shift(first, [value + 5 for value in first])
-    assert found.low == pytest.approx(10 - found.high)  # symmetric about 5
-    assert found.high < 5 + max(first) - min(first)
+    result = estimate_shift(first, [value + 5 for value in first])
+    assert result.low == pytest.approx(10 - result.high)  # symmetric about 5
+    assert result.high < 5 + max(first) - min(first)
 
 
 def test_of_very_many_repetitions_the_first_take_part():

@@ -12,10 +12,10 @@ from v6t.tests.core.support import v6t
 
 
 def test_the_formula_of_ipv6net():
-    found = compute_means([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
-    assert found["mean"] == 5.0
-    assert found["margin_99"] == pytest.approx(2.575 * 2.13809 / 8**0.5, rel=1e-5)
-    assert found["rsd_percent"] == pytest.approx(42.7618, rel=1e-5)
+    result = compute_means([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
+    assert result["mean"] == 5.0
+    assert result["margin_99"] == pytest.approx(2.575 * 2.13809 / 8**0.5, rel=1e-5)
+    assert result["rsd_percent"] == pytest.approx(42.7618, rel=1e-5)
 
 
 @pytest.mark.parametrize("values", [[], [5.0], [1.0, None], [1.0, float("inf")], [1.0, -1.0]])

@@ -65,15 +65,15 @@ def test_every_rate_says_of_what_it_is():
 
 def test_nothing_in_analysis_asks_for_a_benchmark_by_name():
     known = set(list_names())
-    asked = []
+    named = []
     for path in ANALYSIS.rglob("*.py"):
         if path.parent.name in ("records", "presentations"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare):
                 texts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
-                asked += [(path.name, t) for t in texts if t in known]
-    assert asked == []
+                named += [(path.name, t) for t in texts if t in known]
+    assert named == []
 
 
 class OfMine(Presentation[RateRecord]):

@@ -13,11 +13,11 @@ from v6t.base.ethernet import max_frame_rate_fps
 
 
 def test_a21_scale_up_over_cores():
-    found = compute_scaling({1: 1000.0, 2: 1600.0, 4: 2400.0}, per_core=True)
-    assert found == {1: 1.0, 2: pytest.approx(0.8), 4: pytest.approx(0.6)}
+    result = compute_scaling({1: 1000.0, 2: 1600.0, 4: 2400.0}, per_core=True)
+    assert result == {1: 1.0, 2: pytest.approx(0.8), 4: pytest.approx(0.6)}
     # a printed value of the dual-DUT paper, whose formula lacks P(1)
-    found = compute_scaling({1: 883_553, 2: 1_540_032}, per_core=True)
-    assert found[2] == pytest.approx(0.871, abs=5e-4)
+    result = compute_scaling({1: 883_553, 2: 1_540_032}, per_core=True)
+    assert result[2] == pytest.approx(0.871, abs=5e-4)
 
 
 def test_scale_up_over_connections():

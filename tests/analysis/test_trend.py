@@ -25,11 +25,11 @@ def a_series(seed, change, noise=0.01):
 
 
 def share_found(noise, change=0.05, near=2):
-    found = 0
+    detected = 0
     for seed in range(SERIES):
         values, at = a_series(seed, change, noise)
-        found += any(abs(c.place - at) <= near for c in find_changes(values, True))
-    return found / SERIES
+        detected += any(abs(c.place - at) <= near for c in find_changes(values, True))
+    return detected / SERIES
 
 
 def false_ones(noise):
@@ -100,13 +100,13 @@ def test_a_fall_after_identical_results():
 
 def told_soon(runs, after, fall=0.3, noise=0.01):
     """Return for how many of ten series of ``runs`` the fall ``after`` runs is located."""
-    found = 0
+    detected = 0
     for seed in range(10):
         chance = random.Random(seed)
         falls = [fall * (n >= runs - after) for n in range(runs)]
         values = values_of(*[RATE_FPS * (1 - f) * chance.gauss(1, noise) for f in falls])
-        found += any(abs(c.place - (runs - after)) <= 1 for c in find_changes(values, True))
-    return found
+        detected += any(abs(c.place - (runs - after)) <= 1 for c in find_changes(values, True))
+    return detected
 
 
 @pytest.mark.parametrize(("runs", "after"), [(20, 7), (30, 5), (40, 4), (60, 3)])

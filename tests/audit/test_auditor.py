@@ -167,8 +167,8 @@ def test_clat_has_a_prefix_for_benchmark_addresses():
 
 def test_core_of_silent_device_alone_deviates():
     assert check_core(Device(Siit()), core_clauses(Siit())) == []
-    found = check_core(Device(Siit(), Silent()), core_clauses(Siit()))
-    assert {f.clause for f in found} == {"rfc7915-5.1-udp", "rfc7915-4.1-udp"}
+    result = check_core(Device(Siit(), Silent()), core_clauses(Siit()))
+    assert {f.clause for f in result} == {"rfc7915-5.1-udp", "rfc7915-4.1-udp"}
 
 
 def test_rfcs_without_clauses_are_listed():

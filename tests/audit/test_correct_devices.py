@@ -228,10 +228,10 @@ def test_audit_of_correct_device_reports_no_deviation(plugin, tmp_path):
     @given(STRATEGIES[plugin])
     def check(params):
         try:
-            found = accusations(plugin, params, tmp_path)
+            result = accusations(plugin, params, tmp_path)
         except UsageError:
             assume(False)
-        assert found == []
+        assert result == []
 
     check()
 

@@ -36,8 +36,8 @@ PLANTED = [
 
 
 def deviations(device, clauses):
-    found = outcomes(device, list(clauses))
-    return [o.clause.label for o in found if o.judgement.verdict == "deviates"]
+    result = outcomes(device, list(clauses))
+    return [o.clause.label for o in result if o.judgement.verdict == "deviates"]
 
 
 COUNTS = {
@@ -54,9 +54,9 @@ COUNTS = {
 def test_correct_device_in_all_configurations_conforms(suite, kind):
     tested = 0
     for variant, configured, subject in configurations(kind()):
-        found = outcomes(build_device(configured), list(suite.clauses(subject, variant)))
-        assert [o for o in found if o.judgement.verdict != "conforms"] == [], variant
-        tested += len(found)
+        result = outcomes(build_device(configured), list(suite.clauses(subject, variant)))
+        assert [o for o in result if o.judgement.verdict != "conforms"] == [], variant
+        tested += len(result)
     assert tested == COUNTS[suite][kind]
 
 
@@ -68,8 +68,8 @@ def clauses_of(suite, kind):
 @pytest.mark.parametrize(("suite", "kind", "fault"), PLANTED, ids=lambda x: x.name)
 def test_planted_fault_is_found(suite, kind, fault):
     clauses = [c for c in clauses_of(suite, kind) if fault.clause in c.name]
-    found = outcomes(fault.change(build_device(kind())), clauses)
-    assert {o.judgement.verdict for o in found} & {"deviates", "information"}
+    result = outcomes(fault.change(build_device(kind())), clauses)
+    assert {o.judgement.verdict for o in result} & {"deviates", "information"}
 
 
 @cache
@@ -117,8 +117,8 @@ def test_ce_that_ignores_its_port_set_is_found(monkeypatch):
     technology = with_params(MapTCe(), ea_len=13)
     device = build_device(technology)
     assert isinstance(device, MapTCustomerEdge)
-    found = deviations(device, TRANSLATION.clauses(subject_of(technology)))
-    assert sorted(found) == ["foreign-icmp", "foreign-tcp", "foreign-udp", "own-port"]
+    result = deviations(device, TRANSLATION.clauses(subject_of(technology)))
+    assert sorted(result) == ["foreign-icmp", "foreign-tcp", "foreign-udp", "own-port"]
 
 
 @pytest.mark.parametrize("fault", ["none", "by the mapping", "errors"])
@@ -149,10 +149,10 @@ def test_dead_device_conforms_to_nothing():
         return device
 
     for technology, clauses in nat_clauses():
-        found = outcomes(kill(build_device(technology)), clauses)
-        assert "conforms" not in {o.judgement.verdict for o in found}
-    found = outcomes(kill(build_device(Siit())), clauses_of(TRANSLATION, Siit))
-    verdicts = {o.clause.name: o.judgement.verdict for o in found}
+        result = outcomes(kill(build_device(technology)), clauses)
+        assert "conforms" not in {o.judgement.verdict for o in result}
+    result = outcomes(kill(build_device(Siit())), clauses_of(TRANSLATION, Siit))
+    verdicts = {o.clause.name: o.judgement.verdict for o in result}
     assert verdicts["rfc7915-5.1-udp"] == verdicts["rfc7915-4.1-udp"] == "deviates"
     assert verdicts["rfc7915-4.2-igmp"] == verdicts["rfc7915-5.1-tos"] == "not testable"
     assert "conforms" not in {v for n, v in verdicts.items() if "no-checksum" not in n}
@@ -171,8 +171,8 @@ def test_relay_with_wrong_rules_is_found(wrong):
     device = build_device(faults.with_wrong_rules(technology, params))
     if not params:
         faults.on("sharing.find", faults.confuse_neighbors)(device)
-    found = outcomes(device, list(RELAY.clauses(subject_of(technology), variant)))
-    assert [o.judgement.verdict for o in found if o.clause.label == clause] == ["deviates"]
+    result = outcomes(device, list(RELAY.clauses(subject_of(technology), variant)))
+    assert [o.judgement.verdict for o in result if o.clause.label == clause] == ["deviates"]
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_relay_with_wrong_rules_is_found(wrong):
 )
 def test_customer_edge_without_checks_is_found(technology, method, clauses, monkeypatch):
     monkeypatch.setattr(TunnelCustomerEdge, method, lambda self, *args: True)
-    found = outcomes(build_device(technology), EDGE.clauses(subject_of(technology)))
-    assert clauses <= {o.clause.label for o in found if o.judgement.verdict == "deviates"}
+    result = outcomes(build_device(technology), EDGE.clauses(subject_of(technology)))
+    assert clauses <= {o.clause.label for o in result if o.judgement.verdict == "deviates"}
 
 
 @pytest.mark.parametrize("technology", [Siit(), Nat44()], ids=lambda value: value.name)

@@ -44,8 +44,8 @@ def test_words_are_those_of_the_class_that_has_the_field():
 
 def test_the_schema_has_them():
     schema = Below.model_json_schema()["properties"]
-    told = {name: known.get("description", "") for name, known in schema.items()}
-    assert told == {"another" if k == "other" else k: v for k, v in WORDS.items()}
+    descriptions = {name: known.get("description", "") for name, known in schema.items()}
+    assert descriptions == {"another" if k == "other" else k: v for k, v in WORDS.items()}
 
 
 def test_a_model_that_was_made_at_run_time_has_those_above_it():

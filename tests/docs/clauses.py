@@ -145,8 +145,8 @@ def _head(all_parts: list[Part]) -> Iterator[str]:
 
 
 def _counted(title: str, rows: list[Row]) -> str:
-    found = Counter(r.verdict for r in rows)
-    return _line([title, str(len(rows)), *(str(found[v]) for v in VERDICTS)])
+    counts = Counter(r.verdict for r in rows)
+    return _line([title, str(len(rows)), *(str(counts[v]) for v in VERDICTS)])
 
 
 def _table(part: Part) -> Iterator[str]:
@@ -184,5 +184,5 @@ def _anchor(title: str) -> str:
 
 def count_words(text: str, *, small: bool) -> Counter[str]:
     """Count the key words of a section."""
-    found = Counter(WORD.findall(text))
-    return found + Counter(SMALL.findall(text)) if small else found
+    matches = Counter(WORD.findall(text))
+    return matches + Counter(SMALL.findall(text)) if small else matches

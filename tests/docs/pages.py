@@ -63,28 +63,28 @@ def pages() -> list[Path]:
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    found = []
+    results = []
     for match in _FENCE.finditer(text):
         reason = _REASON.search(text[: match.start()])
         line = text.count("\n", 0, match.start()) + 1
-        found.append(Block(page, line, match[1], match[2], reason[1] if reason else ""))
-    return found
+        results.append(Block(page, line, match[1], match[2], reason[1] if reason else ""))
+    return results
 
 
 def commands(block: Block) -> list[Command]:
-    found: list[Command] = []
+    results: list[Command] = []
     lines = iter(block.text.splitlines())
     for line in lines:
         if not line.startswith("$ "):
-            assert found, f"{block.place}: output before any command"
-            found[-1].output.append(line.rstrip())
+            assert results, f"{block.place}: output before any command"
+            results[-1].output.append(line.rstrip())
             continue
         words = line[2:]
         while words.endswith("\\"):
             words = words[:-1].rstrip() + " " + next(lines).strip()
-        found.append(Command(words))
-    assert found, f"{block.place}: no command"
-    return found
+        results.append(Command(words))
+    assert results, f"{block.place}: no command"
+    return results
 
 
 def execute(command: Command) -> tuple[int, str]:
@@ -99,8 +99,10 @@ def execute(command: Command) -> tuple[int, str]:
         )
         return done.status, done.out + (printed if done.code else done.err)
     assert program in SHELL, f"'{program}' is not allowed"
-    ran = subprocess.run(["sh", "-c", command.words], capture_output=True, text=True, check=False)
-    return ran.returncode, ran.stdout + ran.stderr
+    completed = subprocess.run(
+        ["sh", "-c", command.words], capture_output=True, text=True, check=False
+    )
+    return completed.returncode, completed.stdout + completed.stderr
 
 
 def parse(arguments: list[str]) -> None:

@@ -29,8 +29,8 @@ def test_every_row_was_recorded() -> None:
 def test_the_page_counts_the_planted_faults() -> None:
     tables = faults.TRANSLATION, faults.RELAY, faults.TUNNEL, faults.MAPT, faults.RULES
     planted = sum(map(len, (*tables, nat_faults.FAULTS)))
-    found = re.search(
+    match = re.search(
         r"finds all (\d+) faults", (audits.PAGE.parent / "tutorials" / "audit.md").read_text()
     )
-    assert found is not None
-    assert int(found[1]) == planted >= 60
+    assert match is not None
+    assert int(match[1]) == planted >= 60

@@ -158,8 +158,8 @@ def test_the_example_run_file_is_what_init_writes(tmp_path, monkeypatch):
 
 def test_no_page_has_a_path_of_one_machine_or_claims_compliance():
     words = re.compile(r"/(?:home|work|srv|root|tmp)/\w|RFC-compliant|compliant with RFC 8219")
-    found = {place(page): words.findall(page.read_text(encoding="utf-8")) for page in pages()}
-    assert {page: texts for page, texts in found.items() if texts} == {}
+    matches = {place(page): words.findall(page.read_text(encoding="utf-8")) for page in pages()}
+    assert {page: texts for page, texts in matches.items() if texts} == {}
 
 
 def test_every_message_that_troubleshooting_quotes_is_in_the_code():

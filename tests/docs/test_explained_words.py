@@ -28,13 +28,13 @@ def headings(tables):
 
 
 def unexplained(words):
-    found = set()
+    results = set()
     for word in words:
         try:
             look_up(word)
         except UsageError:
-            found.add(word)
-    return found
+            results.add(word)
+    return results
 
 
 @pytest.mark.parametrize("benchmark", load_installed(), ids=lambda benchmark: benchmark.name)

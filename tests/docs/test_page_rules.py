@@ -50,11 +50,11 @@ def place(path: Path) -> str:
 
 def drawing(page: Path) -> str:
     """Return the first drawing of a page: a fenced or indented block with the tester's ports."""
-    found = re.search(
+    match = re.search(
         r"^```text\n(.*?)^```|^((?: {4}[^\n]*\n)+)", page.read_text(), re.MULTILINE | re.DOTALL
     )
-    assert found, f"{place(page)} has no drawing"
-    return found[1] or found[2]
+    assert match, f"{place(page)} has no drawing"
+    return match[1] or match[2]
 
 
 def networks(text: str) -> set[IPv4Network | IPv6Network]:
@@ -121,17 +121,17 @@ def test_page_of_a_device_has_a_plan_that_is_executed():
 
 
 def test_dates_of_measurements_are_on_pages_of_results_only():
-    found = [
+    matches = [
         f"{place(page)}: {date}"
         for page in sorted(DOCS.rglob("*.md"))
         if page.relative_to(DOCS).as_posix() not in RESULTS | QUOTED_DATES
         for date in DATE.findall(page.read_text())
     ]
-    assert found == []
+    assert matches == []
 
 
 def test_identifiers_of_requirements_are_on_the_compliance_page_only():
     texts = {place(page): page.read_text() for page in DOCS.rglob("*.md")}
     texts |= {uri: text for uri, text in build_pages().items() if uri != "compliance.md"}
-    found = {uri: IDENTIFIER.findall(text) for uri, text in texts.items()}
-    assert {uri: names for uri, names in found.items() if names} == {}
+    matches = {uri: IDENTIFIER.findall(text) for uri, text in texts.items()}
+    assert {uri: names for uri, names in matches.items() if names} == {}

@@ -117,5 +117,5 @@ def test_search_works_in_a_browser_that_reads_the_site_from_disk(site, tmp_path)
          f"--user-data-dir={tmp_path}", "--dump-dom", f"file://{site}/search.html?q=rollback"],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
-    found = re.findall(r'<article><h3><a href="([^"]+)"', done.stdout)
-    assert "./duts/index.html#how-v6t-restores-the-device" in found
+    matches = re.findall(r'<article><h3><a href="([^"]+)"', done.stdout)
+    assert "./duts/index.html#how-v6t-restores-the-device" in matches

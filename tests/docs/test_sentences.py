@@ -52,10 +52,10 @@ def split_sentences(text: str) -> Iterator[str]:
 
 
 def test_sentences_of_the_manual_are_short() -> None:
-    found = [
+    matches = [
         f"{page.relative_to(CHECKOUT)}: {sentence}"
         for page in list_pages()
         for sentence in split_sentences(page.read_text())
         if len(_WORD.findall(sentence)) > MAX_WORDS
     ]
-    assert [text for text in found if not text.startswith(tuple(EXCEPTIONS))] == []
+    assert [text for text in matches if not text.startswith(tuple(EXCEPTIONS))] == []

@@ -86,12 +86,12 @@ class Place:
         os.chdir(here)
         try:
             _forget_peak()
-            status, said, seconds = _carry_out(words)
+            status, text, seconds = _carry_out(words)
             peak = _peak_mib()
         finally:
             os.chdir("/")
         lost = "failed, yet results changed" if status and self._changed(given, here) else ""
-        return Outcome(status, said, seconds, peak, lost)
+        return Outcome(status, text, seconds, peak, lost)
 
     @staticmethod
     def _changed(given: Input, here: Path) -> bool:

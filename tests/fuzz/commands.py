@@ -64,10 +64,10 @@ PLACES = {
 @st.composite
 def flags(draw: Any, most: int = 3) -> tuple[str, ...]:
     """Draw some flags of ``v6t run``."""
-    found: list[str] = []
+    results: list[str] = []
     for place in draw(PLACES[most]):
-        found += draw(FLAGS[place])
-    return tuple(found)
+        results += draw(FLAGS[place])
+    return tuple(results)
 
 
 @st.composite

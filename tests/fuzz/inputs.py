@@ -87,7 +87,7 @@ def run_files() -> tuple[dict[str, Any], ...]:
     Short ones: a text takes its time to be read, and a change in a long one mostly falls on what
     has nothing to do with the rest.
     """
-    made = []
+    items = []
     for name in list_names():
         try:
             resolve(None, None, plugin=name)
@@ -108,8 +108,8 @@ def run_files() -> tuple[dict[str, Any], ...]:
                 "modes": ["forward"], "procedure": {"repetitions": 1, "connections": {"count": 100}},
                 "seed": 1, "label": "x",
             }  # fmt: skip
-            made.append({k: v for k, v in run.items() if v != {}})
-    return tuple(made)
+            items.append({k: v for k, v in run.items() if v != {}})
+    return tuple(items)
 
 
 def _plain(value: Any) -> Any:
@@ -154,12 +154,12 @@ def settings() -> tuple[str, ...]:
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Yield the paths to everything within a value."""
-    found = [here] if here else []
+    matching = [here] if here else []
     if isinstance(value, list):
         value = dict(enumerate(value))
     for key, inner in value.items() if isinstance(value, dict) else ():
-        found += paths(inner, (*here, key))
-    return found
+        matching += paths(inner, (*here, key))
+    return matching
 
 
 def put(value: Any, path: tuple[Any, ...], new: Any, how: str) -> Any:

@@ -74,11 +74,11 @@ def originals() -> dict[str, dict[str, bytes]]:
         make_run(place / "RUN", "throughput", procedure={"repetitions": 1})
         write_audit(_audit(), [b"\1" * 60] * 2, place / "AUDIT")
         sim = ("--tester", "sim", "--reps", "1", "--no-report", "-o")
-        asked = (
+        requested = (
             ("ANSWERED", "dns64", ()),
             ("MODIFIED", "siit", ("--measure", "throughput,latency,pdv", "--modifier", "routing")),
         )
-        for word, plugin, more in asked:
+        for word, plugin, more in requested:
             done = v6t("run", "--plugin", plugin, *more, *sim, place / word)
             assert done.status == 0, done
         _modify(place / "MODIFIED/journal.jsonl")

@@ -67,9 +67,9 @@ def compare(present: dict[tuple[str, str], Parts]) -> int:
     """Print the differences and return the exit status."""
     differing = 0
     for (family, name), parts in present.items():
-        found = differences(load(family).get(name, {}), parts)
-        differing += bool(found)
-        for message in found:
+        result = differences(load(family).get(name, {}), parts)
+        differing += bool(result)
+        for message in result:
             print(f"{family} {name}, {message}")
     print(f"{differing} of {len(present)} cases differ")
     return int(bool(differing))

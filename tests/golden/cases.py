@@ -163,8 +163,8 @@ def leaves(value: Any) -> Iterator[Any]:
 
 def numbers(value: Any) -> list[str]:
     """Return all numbers of a document in ascending order."""
-    found = sorted(float(x) for x in leaves(value) if isinstance(x, bool | int | float))
-    return [f"{number:.10g}" for number in found]
+    result = sorted(float(x) for x in leaves(value) if isinstance(x, bool | int | float))
+    return [f"{number:.10g}" for number in result]
 
 
 def count_sentences(value: Any) -> str:

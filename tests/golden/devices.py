@@ -64,12 +64,12 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
             if not load_driver_type(name).configures_device:
                 continue
             driver, plan = setup.driver, setup.example_plan
-            found = describe(driver, plan, setup.intent)
-            found["frames"] = list(translate(setup))
-            found["warnings"] = [str(len([*list_result_warnings(setup)]))]
+            result = describe(driver, plan, setup.intent)
+            result["frames"] = list(translate(setup))
+            result["warnings"] = [str(len([*list_result_warnings(setup)]))]
         except V6tError as exc:
-            found = {"exit status": [str(exc.exit_code)]}
-        parts |= {f"{name} {part}": lines for part, lines in found.items()}
+            result = {"exit status": [str(exc.exit_code)]}
+        parts |= {f"{name} {part}": lines for part, lines in result.items()}
     refused = [key.split()[0] for key in parts if key.endswith("exit status")]
     statuses = [f"{name}:{parts.pop(f'{name} exit status')[0]}" for name in refused]
     return parts | {"refused": statuses}
@@ -177,13 +177,13 @@ def translate(setup: Any) -> Iterator[str]:
         length = int(answer.length[0])
         if length:
             octets = np.arange(min(length, 78))
-            wanted = np.repeat(answer.frames[:1, :length], len(octets), axis=0)
-            damaged = wanted.copy()
+            expected = np.repeat(answer.frames[:1, :length], len(octets), axis=0)
+            damaged = expected.copy()
             damaged[octets, octets] ^= 0x41
             policy = oracle.header_policy.for_direction(direction)
             rows = np.repeat(sent[:1], len(octets), axis=0)
-            allowed = headerpolicy.tolerate(policy, rows, wanted, damaged)
-            matches = allowed.allowed & (allowed.frames == wanted).all(axis=1)
+            allowed = headerpolicy.tolerate(policy, rows, expected, damaged)
+            matches = allowed.allowed & (allowed.frames == expected).all(axis=1)
             yield "".join(map(str, matches.astype(int).tolist()))
 
 
@@ -221,8 +221,8 @@ def audit_models(technology: str) -> Parts:
         if variant:
             chosen = auditor.load_suites(())
             clauses = [c for suite in chosen for c in suite.clauses(subject, variant)]
-            found = outcomes(build_device(configured), clauses)
-            parts.setdefault("variants", []).extend(_verdicts(found))
+            result = outcomes(build_device(configured), clauses)
+            parts.setdefault("variants", []).extend(_verdicts(result))
             continue
         try:
             selection = auditor.select_clauses(auditor.load_suites(()), configured)

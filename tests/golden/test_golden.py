@@ -18,8 +18,8 @@ def test_results_equal_the_stored_ones(case: net.Case) -> None:
         parts = net.compute(case)
     except EnvironmentLacking as exc:
         pytest.skip(exc.message)
-    found = differences(load(case.family).get(case.name, {}), parts)
-    assert not found, "\n".join([*found, "intended? python -m v6t.tests.golden --write"])
+    result = differences(load(case.family).get(case.name, {}), parts)
+    assert not result, "\n".join([*result, "intended? python -m v6t.tests.golden --write"])
 
 
 def test_every_stored_result_has_its_case() -> None:

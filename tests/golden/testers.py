@@ -66,8 +66,8 @@ def describe_trials(technology: str) -> Parts:
             for stamp in (False, True):
                 name = f"{direction} trial {number} stamp {stamp:d}"
                 try:
-                    asked = make_bursts(streams, trial, stamp=stamp, samples=10)
-                    parts[name] = [str(astuple(burst)) for burst in asked]
+                    requested = make_bursts(streams, trial, stamp=stamp, samples=10)
+                    parts[name] = [str(astuple(burst)) for burst in requested]
                 except V6tError as exc:
                     parts[name] = [f"exit status {exc.exit_code}"]
     return parts

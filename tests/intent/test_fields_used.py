@@ -122,15 +122,15 @@ Unit = tuple[Any, DeviceIntent]
 @cache
 def all_units() -> tuple[Unit, ...]:
     """Return each driver with an intent of each family that it accepts, alone and in a chain."""
-    found: dict[tuple[str, str, bool], Unit] = {}
+    results: dict[tuple[str, str, bool], Unit] = {}
     for base in parameter_values.BASES:
         for device in parameter_values.list_devices(base):
             intent = device.base.technology().make_dut_intent()
             for driver, part in parameter_values.list_units(device.loaded_driver, intent):
                 key = (driver.name, part.configuration.family, driver.chain_membership is not None)
                 if driver.configures_device:
-                    found.setdefault(key, (driver, part))
-    return tuple(found.values())
+                    results.setdefault(key, (driver, part))
+    return tuple(results.values())
 
 
 def units_of(name: str) -> list[Unit]:

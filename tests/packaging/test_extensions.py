@@ -76,11 +76,11 @@ def test_the_tutorials_plugin_judges_real_frames(v6t):
     (record,) = json.loads(Path("out/results.json").read_text())["results"]
     assert record["matched"] == 1.0
     assert record["checked"] > 0
-    said = v6t(
+    output = v6t(
         *("run", "--plugin", "my-nptv6", *QUICK, "--set-dut", "external=2001:db8:2::/48"), status=6
     )
-    assert "expected" in said
-    assert "received" in said
+    assert "expected" in output
+    assert "received" in output
 
 
 @lab
@@ -131,8 +131,8 @@ def test_tutorial_drivers_plan_and_refuse(v6t):
 def test_tutorial_driver_configures_real_device(v6t, driver, program, plugin, more):
     if shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
         pytest.skip(f"needs {program}")
-    said = v6t("dut", "verify", "--driver", driver, "--plugin", plugin, *more)
-    assert "both ways" in said
+    output = v6t("dut", "verify", "--driver", driver, "--plugin", plugin, *more)
+    assert "both ways" in output
 
 
 @lab
@@ -155,10 +155,10 @@ def test_the_tutorials_benchmark_is_a_working_benchmark(v6t, extended):
     assert point["trials"] == 10
     v6t("run", *MRR, "--set-procedure", "mrr.trials=4", "-o", "out")
     content = json.loads(Path("out/results.json").read_text())
-    found = [r for r in content["results"] if r["benchmark"] == "mrr"]
-    assert [r["direction"] for r in found] == ["bidirectional", "forward", "reverse"]
+    matching = [r for r in content["results"] if r["benchmark"] == "mrr"]
+    assert [r["direction"] for r in matching] == ["bidirectional", "forward", "reverse"]
     capacity_fps = 1e6  # of the simulated device, whatever it is offered
-    for record in found:
+    for record in matching:
         assert record["rate"] > capacity_fps
         assert all(f["values"] == [capacity_fps] * 4 for f in record["directions"].values())
         assert record["above_usable"] == [record["rate"]]
@@ -228,12 +228,12 @@ def test_the_tutorials_tester_is_a_working_tester(v6t):
     alone, lossy_fps = found
     assert 90_000 < alone <= 100_000
     assert 60_000 < lossy_fps < 50_000 / 0.7
-    said = v6t(
+    output = v6t(
         "run", "--plugin", "ipv4-router", "--tester", "impaired", "--measure", "latency", status=3
     )
-    assert "[unsupported-by-tester]" in said
-    asked = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--set-tester")
-    assert "no option 'one_im'" in v6t(*asked, "one_im=3", status=2)
+    assert "[unsupported-by-tester]" in output
+    requested = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--set-tester")
+    assert "no option 'one_im'" in v6t(*requested, "one_im=3", status=2)
     assert "tester.options.one_in" in v6t("explain", "one_in")
 
 
@@ -246,7 +246,7 @@ def test_each_comes_from_its_own_distribution(extended, tmp_path):
 
 @pytest.mark.parametrize("name", ["my-nptv6", "sixrd-br"])
 def test_they_conform_where_they_are_installed(name, extended, tmp_path):
-    said = run(
+    output = run(
         *warm.command(extended / "python"), "plugins", "--check", name, **elsewhere(tmp_path)
     )
-    assert f"{name} conforms: " in said
+    assert f"{name} conforms: " in output

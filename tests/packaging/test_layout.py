@@ -95,14 +95,14 @@ def test_everything_imported_is_required_and_everything_required_imported():
     required = names_of(setup()["options"]["install_requires"])
     extras = setup()["options.extras_require"]
     optional = {n for extra in extras if extra != "dev" for n in names_of(extras[extra])}
-    found = {
+    actual = {
         PROVIDED_BY.get(name, name)
         for path in modules()
         if path.as_posix() not in FOREIGN
         for name in imported(CHECKOUT / path)
         if name not in sys.stdlib_module_names and name != "v6t"
     }
-    assert found - optional == required
+    assert actual - optional == required
 
 
 def test_the_oldest_python_is_the_one_that_is_checked():

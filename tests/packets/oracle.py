@@ -31,16 +31,16 @@ def remainder(*parts):
 def verify(frames):
     """Check each row's checksums: UDP's, and that of the IPv4 header next to it."""
     none = np.zeros(len(frames), dtype=bool)
-    found = offsets(frames[0].tobytes()) if len(frames) else {}
-    if UDP not in found:
+    result = offsets(frames[0].tobytes()) if len(frames) else {}
+    if UDP not in result:
         return none
-    udp = found[UDP]
+    udp = result[UDP]
     length = int.from_bytes(frames[0, udp + 4 : udp + 6].tobytes(), "big")
-    covered, four = frames[:, udp : udp + length], found.get(IP)
+    covered, four = frames[:, udp : udp + length], result.get(IP)
     valid = frames[:, udp + 6 : udp + 8].any(axis=1)
-    if four is not None and four > found.get(IPv6, 0):
+    if four is not None and four > result.get(IPv6, 0):
         valid &= remainder(frames[:, four:udp]) == 0
         addresses = frames[:, four + 12 : four + 20]
     else:
-        addresses = frames[:, found[IPv6] + 8 : found[IPv6] + 40]
+        addresses = frames[:, result[IPv6] + 8 : result[IPv6] + 40]
     return valid & ((remainder(addresses, covered) + 17 + len(covered[0])) % 0xFFFF == 0)

@@ -15,4 +15,4 @@ def test_sort_unique_equals_numpys(kind, shape):
 def test_count_unique_equals_numpys():
     values = np.random.default_rng(1).integers(0, 50, 1000)
     counted = zip(count_unique(values), np.unique(values, return_counts=True), strict=True)
-    assert all(np.array_equal(found, wanted) for found, wanted in counted)
+    assert all(np.array_equal(found, expected) for found, expected in counted)

@@ -36,8 +36,8 @@ def test_fold_any_sum_keeps_the_remainder(sums):
 @pytest.mark.parametrize("length", [0, 1, 2, 20, 40, 41, 42, 1500, 9238])
 def test_sum_columns_largest_words_does_not_overflow(length):
     frames = np.full((2, length), 255, np.uint8)
-    wanted = checksum.sum_words(b"\xff" * length)
-    assert checksum.sum_columns(frames, 0, length).tolist() == [wanted] * 2
+    expected = checksum.sum_words(b"\xff" * length)
+    assert checksum.sum_columns(frames, 0, length).tolist() == [expected] * 2
 
 
 @given(st.binary(min_size=20, max_size=20), st.binary(min_size=4, max_size=4))

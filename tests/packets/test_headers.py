@@ -36,8 +36,8 @@ TAGGED = Ether(**MACS) / Dot1Q(vlan=5, type=0x86DD)
      {"sport": 1, "dport": 2, "len": 3, "chksum": 4}),
 ])  # fmt: skip
 def test_view_fields_equal_scapys(packet, header, start, fields):
-    found = view(rows(packet), header, start)
-    assert {name: found[name].tolist()[1] for name in fields} == fields
+    result = view(rows(packet), header, start)
+    assert {name: result[name].tolist()[1] for name in fields} == fields
 
 
 def test_view_of_a_segment_equals_scapys():

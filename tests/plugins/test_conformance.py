@@ -185,8 +185,8 @@ def test_faulty_technology_does_not_conform():
 
 @pytest.mark.parametrize(("kind", "words"), [(RAISING, "goood"), (faulty(refuse), "hop limit")])
 def test_error_names_file_and_line(kind, words):
-    said = next(f.text for f in check_plugin(kind).findings if words in f.text)
-    assert "test_conformance.py, line " in said
+    text = next(f.text for f in check_plugin(kind).findings if words in f.text)
+    assert "test_conformance.py, line " in text
 
 
 @pytest.mark.parametrize(("kind", "noted"), [(Nat44, True), (MapEBorderRelay, False)])

@@ -56,7 +56,7 @@ def plant(packet, version, at, octets, keep_checksum):
 @cache
 def forwarded_frames():
     """Return two frames that each technology forwards, of each direction and class."""
-    found = []
+    results = []
     for name in BUILT_IN:
         plugin = make(name)
         for direction in DIRECTIONS if plugin.exchange == "frames" else ():
@@ -64,8 +64,8 @@ def forwarded_frames():
                 frames = Expander(stream).frames(0, 2)
                 forwards = not plugin.expect(direction, frames).reason.any()
                 if stream.role is not Role.NEGATIVE and forwards:
-                    found.append((name, plugin, direction, frames))
-    return found
+                    results.append((name, plugin, direction, frames))
+    return results
 
 
 def assert_dropped(plugin, direction, frames, start, fault):
@@ -121,6 +121,6 @@ def test_random_headers_are_judged_as_by_the_packet_level_device(version):
             packet[10:12] = total >> 8, total & 255
     else:
         packets[::3, 8] = 0xFE
-    wanted = [is_readable(packet.tobytes()) for packet in packets]
-    assert select_forwardable(packets, version).tolist() == wanted
-    assert 100 < sum(wanted) < 2900
+    expected = [is_readable(packet.tobytes()) for packet in packets]
+    assert select_forwardable(packets, version).tolist() == expected
+    assert 100 < sum(expected) < 2900

@@ -114,8 +114,8 @@ def test_port_below_the_offset_is_dropped(kind, at):
     low = ports.psid << ports.low_bits
     for row, port in enumerate((low, (1 << 16 - ports.psid_offset) + low)):
         frames[row, at : at + 2] = list(port.to_bytes(2, "big"))
-    wanted = [CustomerDrop.BAD_PORT, 0, 0]
-    assert reasons(plugin, frames) == wanted
+    expected = [CustomerDrop.BAD_PORT, 0, 0]
+    assert reasons(plugin, frames) == expected
 
 
 def test_packet_for_another_address_is_dropped_by_a_mapt_ce():

@@ -56,8 +56,8 @@ def test_rule_table_finds_destinations_and_sources(rule, data):
         psid = rule.find_psid(port)
         assert ce.owned[row] == (psid is not None)
         if psid is not None:
-            wanted = rule.map_address(IPv4Address(int(ipv4[row])), psid, embeds_host=True)
-            assert IPv6Address(ce.ipv6[row].tobytes()) == wanted
+            expected = rule.map_address(IPv4Address(int(ipv4[row])), psid, embeds_host=True)
+            assert IPv6Address(ce.ipv6[row].tobytes()) == expected
     source = table.find_sources(*halves(ce.ipv6[ce.owned]), numbers[ce.owned])
     assert (source.known & source.consistent & source.owned).all()
     assert (source.ipv4 == ipv4[ce.owned]).all()

@@ -27,8 +27,10 @@ PAIRS = {"siit": 253 * 253, "clat": 1, "ipv4-router": None, "ipv6-router": None}
 def address_rows(frames):
     """Return the addresses of all IP headers, at the places where scapy finds them in the first frame."""
     places = {IP: (12, 20), IPv6: (8, 40)}
-    found = offsets(frames[0].tobytes())
-    spans = [(found[kind] + a, found[kind] + b) for kind, (a, b) in places.items() if kind in found]
+    result = offsets(frames[0].tobytes())
+    spans = [
+        (result[kind] + a, result[kind] + b) for kind, (a, b) in places.items() if kind in result
+    ]
     return np.concatenate([frames[:, a:b] for a, b in spans], axis=1)
 
 

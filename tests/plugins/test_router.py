@@ -23,8 +23,8 @@ from .support import MAC, addresses, first_frames, make, number
 def test_256_networks_on_either_side(name, direction, at, pattern):
     plugin = make(name, left_networks=256, right_networks=256)
     frames = first_frames(plugin, direction, 8000)
-    wanted = {str(ip_address(pattern.format(n))) for n in range(256)}
-    assert addresses(frames, at, 4 if at == 30 else 16) == wanted
+    expected = {str(ip_address(pattern.format(n))) for n in range(256)}
+    assert addresses(frames, at, 4 if at == 30 else 16) == expected
     # only destinations vary
     assert len(addresses(frames, 26 if at == 30 else 22, 4 if at == 30 else 16)) == 1
     intent = plugin.make_dut_intent()

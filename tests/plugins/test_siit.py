@@ -73,11 +73,11 @@ def test_table_uses_the_longest_prefix(entries, prefix, data):
     for name, chosen in (("to_ipv6", four), ("to_ipv4", six)):
         out, ok = getattr(array, name)(octets(chosen))
         for row, address in enumerate(chosen):
-            wanted = getattr(by_hand, name)(address)
+            expected = getattr(by_hand, name)(address)
             scalar = getattr(table, name)(address)
-            assert scalar == wanted
-            assert bool(ok[row]) == (wanted is not None)
-            if wanted is not None:
+            assert scalar == expected
+            assert bool(ok[row]) == (expected is not None)
+            if expected is not None:
                 assert out[row].tobytes() == scalar.packed
 
 
@@ -86,15 +86,15 @@ def packets(draw):
     """Draw IPv4 UDP packets of one length with arbitrary fields."""
     size = draw(st.integers(0, 60))
     count = draw(st.integers(1, 5))
-    made = []
+    items = []
     for _ in range(count):
         header = IP(
             src=str(draw(IPV4)), dst=str(draw(IPV4)), tos=draw(st.integers(0, 255)),
             ttl=draw(st.integers(2, 255)), id=draw(st.integers(0, 65535)), flags="DF",
         )  # fmt: skip
         udp = UDP(sport=draw(st.integers(0, 65535)), dport=draw(st.integers(0, 65535)))
-        made.append(bytes(header / udp / Raw(draw(st.binary(min_size=size, max_size=size)))))
-    return np.frombuffer(b"".join(made), np.uint8).reshape(count, -1)
+        items.append(bytes(header / udp / Raw(draw(st.binary(min_size=size, max_size=size)))))
+    return np.frombuffer(b"".join(items), np.uint8).reshape(count, -1)
 
 
 @FAST
@@ -133,9 +133,9 @@ def test_wrong_checksum_stays_wrong(ipv4, error):
     out = build_ipv6(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
     for row in np.flatnonzero(bad & (wrong % 0xFFFF != (wrong ^ error) % 0xFFFF)):
         again = IPv6(out[row].tobytes())
-        told = again[UDP].chksum
+        text = again[UDP].chksum
         del again[UDP].chksum
-        assert IPv6(bytes(again))[UDP].chksum != told
+        assert IPv6(bytes(again))[UDP].chksum != text
 
 
 FOUR = {"src": "198.19.0.2", "dst": "198.18.0.2"}
@@ -190,8 +190,8 @@ def test_every_host_behind_a_prefix_is_met(length):
         ipv6_hosts={"first": "10.0.255.200", "last": "10.1.0.43"},
     )  # fmt: skip
     first = IPv4Address("10.0.255.200")
-    wanted = {str(TableMap(AddressTable(prefix=prefix)).to_ipv6(first + n)) for n in range(100)}
-    assert hosts(plugin, "forward", 22, 16) == wanted
+    expected = {str(TableMap(AddressTable(prefix=prefix)).to_ipv6(first + n)) for n in range(100)}
+    assert hosts(plugin, "forward", 22, 16) == expected
 
 
 RIGHT = {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}
@@ -217,8 +217,8 @@ def test_host_that_is_not_mapped_back_is_left_out_on_request():
 def test_range_has_a_common_mapping_unless_a_longer_one_overlaps(last, mapping):
     pairs = ("192.0.2.0/24", "2001:db8::/120"), ("192.0.2.128/25", "2001:db8:1::/121")
     table = translation.parse_mappings(pairs, None)
-    found = table.find_common_mapping(IPv4Address("192.0.2.1"), IPv4Address(last))
-    assert found == (None if mapping is None else table.eams[mapping])
+    result = table.find_common_mapping(IPv4Address("192.0.2.1"), IPv4Address(last))
+    assert result == (None if mapping is None else table.eams[mapping])
 
 
 @pytest.mark.parametrize("policy", ["random", "inc", "dec"])
@@ -229,9 +229,9 @@ def test_range_over_many_mappings_leaves_out_unmapped_hosts(tmp_path, policy):
     assert len(read_eam_file(table)) == 41
     chosen = {"first": "10.0.3.8", "last": "10.0.8.255", "policy": policy, "only_mapped": True}
     plugin = make("siit", eam=(), eam_file=str(table), ipv6_hosts=chosen)
-    wanted = {IPv6Address(f"2001:db8:3::{n:x}") for n in range(8, 16)}
-    wanted |= {IPv6Address(f"2001:db8:{net:x}::{n:x}") for net in range(4, 9) for n in range(16)}
-    assert hosts(plugin, "forward", 22, 16) == set(map(str, wanted))
+    expected = {IPv6Address(f"2001:db8:3::{n:x}") for n in range(8, 16)}
+    expected |= {IPv6Address(f"2001:db8:{net:x}::{n:x}") for net in range(4, 9) for n in range(16)}
+    assert hosts(plugin, "forward", 22, 16) == set(map(str, expected))
 
 
 @pytest.mark.parametrize("line", [
@@ -263,8 +263,8 @@ TABLE = [["0.0.0.0/0", "2001:db8:ff00::/40"], ["198.51.100.64/32", "2001:db8::ab
     ((TABLE[1:],), {"ipv4": "192.0.2.1"}, ("192.0.2.1", None, None)),
 ])  # fmt: skip
 def test_calculation_of_an_eam_shows_the_mapping(arguments, which, answer):
-    found = calc_eam(*arguments, **which)
-    assert (found["ipv4"], found["ipv6"], found["mapping"]) == answer
+    result = calc_eam(*arguments, **which)
+    assert (result["ipv4"], result["ipv6"], result["mapping"]) == answer
 
 
 @pytest.mark.parametrize("which", [{}, {"ipv4": "192.0.2.1", "ipv6": "::1"}])

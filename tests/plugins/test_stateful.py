@@ -111,9 +111,9 @@ def test_background_without_a_connection_is_forwarded(case):
         streams = compiled(plugin, direction, 108)
         (background,) = [s for s in streams if s.role is Role.BACKGROUND]
         frames = Expander(background).frames(0, 50)
-        wanted = forwarded_frames(device, direction, frames)
-        assert all(wanted)
-        assert emitted(plugin.expect(direction, frames)) == wanted
+        expected = forwarded_frames(device, direction, frames)
+        assert all(expected)
+        assert emitted(plugin.expect(direction, frames)) == expected
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ def test_frames_equal_those_of_the_packet_level_device(case):
                 assert verify(answer.frames).all()
             sample = random.Random(case).sample(range(len(frames)), SAMPLE)
             out = emitted(answer)
-            wanted = forwarded_frames(device, direction, frames[sample])
-            assert [out[row] for row in sample] == wanted
+            expected = forwarded_frames(device, direction, frames[sample])
+            assert [out[row] for row in sample] == expected
 
 
 @pytest.mark.slow

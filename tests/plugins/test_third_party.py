@@ -82,9 +82,9 @@ def test_tutorial_plugin_is_short_and_imports_names_that_the_tutorial_explains()
 def test_plugin_conforms_and_is_audited_by_the_clauses_of_its_view(name, rfcs):
     assert_conforms(plugins.load_technology_type(name))
     technology = plugins.load_technology_type(name)()
-    found = outcomes(build_device(technology), clauses_of(technology))
-    assert {o.clause.rfc for o in found} >= rfcs
-    assert {o.judgement.verdict for o in found} == {"conforms"}
+    result = outcomes(build_device(technology), clauses_of(technology))
+    assert {o.clause.rfc for o in result} >= rfcs
+    assert {o.judgement.verdict for o in result} == {"conforms"}
     assert len(subject_of(technology).views) == 1
 
 
@@ -107,8 +107,8 @@ def test_packets_leave_6rd_as_rfc_5969_requires(sixrd):
     sent = tunnelled(CE, outside(HOST, SERVER))
     assert emitted(expect(sixrd, "forward", sent)) == [bytes(inside)]
     outer = IP(src=BR, dst=CE, tos=8, id=0, ttl=64) / outside(SERVER, HOST, hlim=63)
-    wanted = bytes(Ether(src=MAC[1], dst=MAC[0]) / outer)
-    assert emitted(expect(sixrd, "reverse", outside(SERVER, HOST))) == [wanted]
+    expected = bytes(Ether(src=MAC[1], dst=MAC[0]) / outer)
+    assert emitted(expect(sixrd, "reverse", outside(SERVER, HOST))) == [expected]
 
 
 @pytest.mark.parametrize(("packet", "why"), [
@@ -132,5 +132,5 @@ def test_packet_that_is_no_customers_is_dropped_by_6rd(sixrd, packet, why):
 ])  # fmt: skip
 def test_planted_fault_of_6rd_relay_is_found(sixrd, method, wrong, clauses, monkeypatch):
     monkeypatch.setattr(SixInFourDevice, method, wrong)
-    found = outcomes(build_device(sixrd), clauses_of(sixrd))
-    assert clauses <= {o.clause.label for o in found if o.judgement.verdict == "deviates"}
+    result = outcomes(build_device(sixrd), clauses_of(sixrd))
+    assert clauses <= {o.clause.label for o in result if o.judgement.verdict == "deviates"}

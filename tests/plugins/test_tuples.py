@@ -45,14 +45,14 @@ def test_a16_four_million_distinct_tuples_each_once(name, cores):
     plugin = make(name, **BOTH)
     count = 400 * 100 * 10 * 10
     assert plugin.combinations == count == 4_000_000
-    found = []
+    results = []
     for core in range(cores):
         expander = expander_of(plugin, core, cores)
         mine = len(range(core, count, cores))
         for first in range(0, mine, BATCH):
             frames = expander.frames(first, min(BATCH, mine - first))
-            found.append(tuple_numbers(plugin, frames))
-    every = np.sort(np.concatenate(found))
+            results.append(tuple_numbers(plugin, frames))
+    every = np.sort(np.concatenate(results))
     assert len(every) == count
     assert (every[1:] != every[:-1]).all()
     for shift, values in ((0, 100), (16, 400), (32, 10), (48, 10)):
@@ -143,9 +143,9 @@ LARGE = [(2, 3, 32, 1024), (1, 12, 16, 1024), (1, 5, 64, 512), (1, 1, 256, 1024)
 )
 def test_shuffled_combinations_come_once_per_cycle_in_the_same_order(counts, first):
     fields = fields_of(*counts, first=first)
-    found = enumerated(fields, four_tuples.shuffle_tuples(fields, 5))
-    total = np.zeros(len(found), dtype=np.uint64)
-    for column, f in zip(found.T, fields, strict=True):
+    result = enumerated(fields, four_tuples.shuffle_tuples(fields, 5))
+    total = np.zeros(len(result), dtype=np.uint64)
+    for column, f in zip(result.T, fields, strict=True):
         total = total << np.uint64(16) | column
         assert set(sort_unique(column).tolist()) == set(range(f.first, f.first + f.count))
     assert len(sort_unique(total)) == four_tuples.count_combinations(fields)
@@ -155,11 +155,11 @@ def test_shuffled_combinations_come_once_per_cycle_in_the_same_order(counts, fir
 @pytest.mark.parametrize("counts", [(3, 4, 8, 2), (5, 1, 2, 16), (1, 1, 7, 64), (1, 1, 1, 100)])
 def test_linear_combinations_change_the_last_field_fastest(counts, down):
     fields = fields_of(*counts)
-    wanted = list(product(*(range(f.first, f.first + f.count) for f in fields)))
-    found = list(
+    expected = list(product(*(range(f.first, f.first + f.count) for f in fields)))
+    result = list(
         map(tuple, enumerated(fields, four_tuples.enumerate_linearly(fields, down)).tolist())
     )
-    assert found == (wanted[::-1] if down else wanted)
+    assert result == (expected[::-1] if down else expected)
 
 
 @pytest.mark.parametrize(("enumerate_tuples", "counts", "hint"), [

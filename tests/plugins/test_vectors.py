@@ -140,13 +140,15 @@ def check_port_set(v):
     rule = parse_rule("2001:db8::/40", "192.0.2.0/32", k, a)
     assert rule.port_sharing.low_bits == v["m"] or not k
     assert rule.sharing_ratio == v["sharing_ratio"]
-    for wanted in v["sets"]:
-        ports = rule.make_port_set(wanted["psid"])
-        assert ports == PortSet(a, k, wanted["psid"])
-        assert (ports.count, len(ports.ranges)) == (v["ports_per_set"], wanted["ranges"])
-        assert list(ports.ranges[0]) == wanted["first"]
-        assert list(ports.ranges[-1]) == wanted["last"]
-        assert list(ports.ranges[1:2]) == ([tuple(wanted["second"])] if wanted["second"] else [])
+    for expected in v["sets"]:
+        ports = rule.make_port_set(expected["psid"])
+        assert ports == PortSet(a, k, expected["psid"])
+        assert (ports.count, len(ports.ranges)) == (v["ports_per_set"], expected["ranges"])
+        assert list(ports.ranges[0]) == expected["first"]
+        assert list(ports.ranges[-1]) == expected["last"]
+        assert list(ports.ranges[1:2]) == (
+            [tuple(expected["second"])] if expected["second"] else []
+        )
     low, high = v["excluded_low_ports"] or (0, -1)
     excluded = [p for p in range(65536) if rule.find_psid(p) is None]
     assert excluded == list(range(low, high + 1))

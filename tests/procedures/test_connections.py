@@ -74,11 +74,11 @@ def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
 @pytest.mark.parametrize("limit", [1_234.0, 56_789.0, 555_555.0, 2e6])
 def test_connection_rate_is_the_devices(limit):
     tester = stateful(insertion_cps=limit)
-    found = rate_of(tester)
+    outcome = rate_of(tester)
     assert rate_spec(10_000).steps == 11
-    wanted = min(limit, UPPER_CPS)
-    assert wanted - 1000.0 <= found.rate_cps <= wanted
-    assert found.search.hit_upper_bound == (limit > UPPER_CPS)
+    expected = min(limit, UPPER_CPS)
+    assert expected - 1000.0 <= outcome.rate_cps <= expected
+    assert outcome.search.hit_upper_bound == (limit > UPPER_CPS)
     for trial in tester.trials:
         asked = trial.connections
         assert (asked.count, asked.reuse, asked.purpose) == (10_000, False, "establish")
@@ -98,9 +98,9 @@ def test_no_share_of_connections_may_be_missing():
 def test_teardown_after_a_lossy_phase_one_is_retaken():
     spec = TeardownSpec(at(), 1000, 10_000.0, "given", repetitions=1, retakes=2)
     device = {"teardown_cps": 1000.0, "phase_one_loss": 1}
-    found = measure_teardown(spec, stateful(**device, phase_one_loss_trials=2))
-    assert [a.verdict.passed for a in found.attempts] == [False, False, True]
-    assert [a.trial.key.split("/")[-2] for a in found.attempts] == ["t1", "t2", "t3"]
+    outcome = measure_teardown(spec, stateful(**device, phase_one_loss_trials=2))
+    assert [a.verdict.passed for a in outcome.attempts] == [False, False, True]
+    assert [a.trial.key.split("/")[-2] for a in outcome.attempts] == ["t1", "t2", "t3"]
     with pytest.raises(PhaseOneError, match="3 times"):
         measure_teardown(spec, stateful(**device, phase_one_loss_trials=3))
 
@@ -131,10 +131,10 @@ def by_number(rate_of_count):
     def measure(trial):
         asked = trial.connections
         learned = asked.count - (asked.rate_cps > rate_of_count(asked.count))
-        found = PhaseOneResult(
+        outcome = PhaseOneResult(
             asked.count, asked.count, learned, validation_sent=learned, validated=learned
         )
-        return TrialResult({}, connections=found)
+        return TrialResult({}, connections=outcome)
 
     return Recorded(measure)
 
@@ -257,8 +257,8 @@ def test_frames_from_inside_make_the_connections_again():
 
 
 def falters(trial):
-    found = PhaseOneResult(required=1000, sent=1000, learned=990)
-    return TrialResult({}, ("its receive ring overflowed",), connections=found)
+    outcome = PhaseOneResult(required=1000, sent=1000, learned=990)
+    return TrialResult({}, ("its receive ring overflowed",), connections=outcome)
 
 
 @pytest.mark.parametrize("is_tester", [True, False])
@@ -281,8 +281,8 @@ VERDICTS = yaml.safe_load((Path(__file__).parent / "vectors" / "verdicts.yaml").
 def test_verdict_on_connections_names_tester_or_device(given, valid, words):
     asked = Connections(100, 1000.0, alpha=1.0)
     trial = Trial("connection-rate", "k", 84, 64, "bidirectional", 1000.0, 0.1, connections=asked)
-    found = PhaseOneResult(**{"required": 100, "sent": 100, "learned": 100, **given})
-    verdict = judge_connections(trial, TrialResult({}, connections=found))
+    outcome = PhaseOneResult(**{"required": 100, "sent": 100, "learned": 100, **given})
+    verdict = judge_connections(trial, TrialResult({}, connections=outcome))
     assert verdict.reasons[0].startswith(words)
     assert (verdict.passed, verdict.valid) == (False, valid)
 

@@ -44,8 +44,8 @@ def test_the_rfcs_example_search(point):
     measured = trials(*groups)
     for of, expected, low, high in zip(GOALS.values(), classes, *ratios, strict=True):
         assert classify_load(of, measured) == classify_load(of, measured[::-1]) == expected
-        found = oracle_ratios(of, measured)
-        assert [round(float(100 * r), 3) for r in found] == [low, high]
+        outcome = oracle_ratios(of, measured)
+        assert [round(float(100 * r), 3) for r in outcome] == [low, high]
 
 
 def sums(of, measured):

@@ -87,7 +87,7 @@ def librarys(repetition, goals):
             )
 
     config = MLRsearch.Config()
-    config.goals = asked = [
+    config.goals = requested = [
         MLRsearch.SearchGoal(
             g.loss_ratio, g.exceed_ratio, g.width, g.initial_trial_s, g.final_trial_s,
             g.duration_sum_s, fail_fast=False,
@@ -96,9 +96,9 @@ def librarys(repetition, goals):
     ]  # fmt: skip
     config.min_load, config.max_load = 1000.0, 10_000_000.0
     config.warmup_duration = None
-    found = MLRsearch.MultipleLossRatioSearch(config=config).search(Replay())
+    outcome = MLRsearch.MultipleLossRatioSearch(config=config).search(Replay())
     assert next(answers, None) is None
-    return {g.name: found[a] for g, a in zip(goals, asked, strict=True)}
+    return {g.name: outcome[a] for g, a in zip(goals, requested, strict=True)}
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,8 @@ def test_a_device_at_line_rate_has_no_such_result():
 @pytest.mark.parametrize(("lost", "longest", "frames"), [(0, True, 10_000), (1, False, 0)])
 def test_a_buffer_larger_than_searched_is_said(lost, longest, frames):
     tester = by_rule(lambda _, t: t.frames - lost)
-    (found,) = measure_back_to_back(bursts(longest_s=0.001), tester).repetitions
-    assert (found.hit_longest, found.frames) == (longest, frames)
+    (repetition,) = measure_back_to_back(bursts(longest_s=0.001), tester).repetitions
+    assert (repetition.hit_longest, repetition.frames) == (longest, frames)
 
 
 def test_burst_that_the_tester_cannot_send_is_invalid():

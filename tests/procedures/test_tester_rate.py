@@ -33,8 +33,8 @@ def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenth
     short = tester_rate.measure_tester_capacity(looking(rules=None), passing(100_000, 0)).rate_fps
     assert 75_000 <= short <= 100_000
     tester = passing(100_000, short * CONFIRMING_SHARE**tenths * 1.001)
-    found = tester_rate.measure_tester_capacity(looking(), tester)
-    assert found.rate_fps == pytest.approx(short * CONFIRMING_SHARE**tenths)
+    result = tester_rate.measure_tester_capacity(looking(), tester)
+    assert result.rate_fps == pytest.approx(short * CONFIRMING_SHARE**tenths)
     whole = [t.rate_fps for t in tester.trials if t.duration_s == LONG.duration_s]
     assert whole == pytest.approx([short * CONFIRMING_SHARE**n for n in range(tenths + 1)])
 
@@ -53,8 +53,8 @@ def blurred(trial):
 def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
     notes, tester = [], Recorded(blurred)
     spec = looking(rules=TrialRules(3.0, 0.1, 1.02), media_fps=1e6)
-    found = tester_rate.measure_tester_capacity(spec, tester, 0, notes.append)
-    assert 35_000 <= found.rate_fps <= 50_000
+    result = tester_rate.measure_tester_capacity(spec, tester, 0, notes.append)
+    assert 35_000 <= result.rate_fps <= 50_000
     assert sum(trial.duration_s == 3.0 for trial in tester.trials) == 5
     (note,) = notes
     assert "3.1 s" in note
@@ -63,9 +63,9 @@ def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
 def test_rate_that_no_trial_shows_is_zero():
     notes = []
     spec = looking(rules=TrialRules(0.4, 0.1, 1.02))
-    found = tester_rate.measure_tester_capacity(spec, Recorded(blurred), 0, notes.append)
-    assert (found.rate_fps, notes) == (0, [])
-    assert found.faults
+    result = tester_rate.measure_tester_capacity(spec, Recorded(blurred), 0, notes.append)
+    assert (result.rate_fps, notes) == (0, [])
+    assert result.faults
     tester = Recorded(lambda trial: answer(trial, 0))
     assert tester_rate.measure_tester_capacity(looking(), tester).rate_fps == 0
     assert {t.duration_s for t in tester.trials} == {looking().duration_s}
@@ -93,7 +93,7 @@ WRONG = {**SILENT, "received": "01", "why": "octet 0"}
 ], ids=["negative dropped", "tester", "device", "missing", "mismatch", "unchecked"])  # fmt: skip
 def test_preflight_names_tester_or_device_and_shows_the_frame(measure, attempts, expected):
     tester = Recorded(measure)
-    found = check_translation(tester, ipv6_frame_size=84, ipv4_frame_size=64, mode="forward")
-    assert (found and (found.tester, found.direction, found.frames or {})) == expected
+    result = check_translation(tester, ipv6_frame_size=84, ipv4_frame_size=64, mode="forward")
+    assert (result and (result.tester, result.direction, result.frames or {})) == expected
     assert attempts in (None, len(tester.trials))
-    assert found is None or found.why
+    assert result is None or result.why

@@ -60,11 +60,13 @@ DEVICES = st.one_of(
 @given(seed=st.integers(0, 10**6), capacity=st.floats(2000.0, 12e6), device=DEVICES)
 def test_what_is_reported_has_passed_a_full_trial(search, seed, capacity, device):
     result, door = measure(searching(search=search), sim(seed, capacity_fps=capacity, **device))
-    (found,) = result.repetitions
+    (repetition,) = result.repetitions
     passed = [
-        a.trial.rate_fps for a in found.attempts if a.verdict.passed and a.trial.duration_s >= 60.0
+        a.trial.rate_fps
+        for a in repetition.attempts
+        if a.verdict.passed and a.trial.duration_s >= 60.0
     ]
-    assert found.rate_fps in [0.0, *passed]
+    assert repetition.rate_fps in [0.0, *passed]
     assert len(door.trials) < 150
 
 
@@ -73,12 +75,12 @@ def test_what_is_reported_has_passed_a_full_trial(search, seed, capacity, device
 @given(capacity=st.floats(2000.0, 9.9e6), buffer=st.integers(0, 10_000))
 def test_rate_of_a_steady_device_is_found_within_the_resolution(search, capacity, buffer):
     result, _ = measure(searching(search=search), sim(capacity_fps=capacity, buffer_frames=buffer))
-    (found,) = result.repetitions
+    (repetition,) = result.repetitions
     truth = capacity + (buffer + 1) / 60  # what sixty seconds can hide
-    assert truth - RESOLUTION - 1 <= found.rate_fps <= truth + 1
+    assert truth - RESOLUTION - 1 <= repetition.rate_fps <= truth + 1
     if search != "mlrsearch":
-        assert found.search.first_failed_fps - found.rate_fps <= RESOLUTION + 1e-6
-        assert not found.search.hit_upper_bound
+        assert repetition.search.first_failed_fps - repetition.rate_fps <= RESOLUTION + 1e-6
+        assert not repetition.search.hit_upper_bound
 
 
 @EVERY_SEARCH
@@ -86,10 +88,10 @@ def test_rate_of_a_steady_device_is_found_within_the_resolution(search, capacity
 @given(capacity=st.floats(RESOLUTION / 50, 10 * RESOLUTION))
 def test_rate_far_below_the_resolution_is_found_more_exactly(search, capacity):
     result, _ = measure(searching(search=search), sim(capacity_fps=capacity))
-    (found,) = result.repetitions
-    failed = found.search.first_failed_fps
-    assert found.rate_fps <= capacity + 1 <= failed + 2
-    assert failed - found.rate_fps <= min(RESOLUTION, failed / 8) * 1.01
+    (repetition,) = result.repetitions
+    failed = repetition.search.first_failed_fps
+    assert repetition.rate_fps <= capacity + 1 <= failed + 2
+    assert failed - repetition.rate_fps <= min(RESOLUTION, failed / 8) * 1.01
     assert find_error_fps(result) <= capacity / 6
 
 
@@ -130,9 +132,9 @@ def test_binary_search_takes_further_steps_only_where_the_device_is_slow(limit, 
         tried.append(rate)
         return Verdict(rate <= limit, True)
 
-    found = binary_search(attempt, upper_fps=1024.0, resolution_fps=64.0, share=share)
+    outcome = binary_search(attempt, upper_fps=1024.0, resolution_fps=64.0, share=share)
     assert len(tried) == len(set(tried)) <= 5 + 8 + 3
-    low, high = found.rate_fps, found.first_failed_fps
+    low, high = outcome.rate_fps, outcome.first_failed_fps
     assert low <= limit < high
     assert high - low <= min(64.0, high * share) or (not low and high <= 64 / 256)
     assert (len(tried) == 5) is (high * share >= 64)
@@ -141,12 +143,14 @@ def test_binary_search_takes_further_steps_only_where_the_device_is_slow(limit, 
 
 def test_a1_a_hard_limit_is_found_from_below():
     spec = searching()
-    (found,) = measure(spec, limited(LIMIT))[0].repetitions
-    assert LIMIT - spec.resolution_fps < found.rate_fps <= LIMIT
-    assert found.rate_fps == max(s.rate_fps for s in found.search.steps if s.verdict.passed)
+    (repetition,) = measure(spec, limited(LIMIT))[0].repetitions
+    assert LIMIT - spec.resolution_fps < repetition.rate_fps <= LIMIT
+    assert repetition.rate_fps == max(
+        s.rate_fps for s in repetition.search.steps if s.verdict.passed
+    )
     steps = math.ceil(math.log2(spec.upper_bound_fps / spec.resolution_fps))
     assert count_halvings(spec.upper_bound_fps, spec.resolution_fps) == steps
-    assert len(found.search.steps) == steps + 1  # and the upper bound itself
+    assert len(repetition.search.steps) == steps + 1  # and the upper bound itself
 
 
 def test_a2_a_device_that_carries_everything_is_not_the_limit():
@@ -181,9 +185,9 @@ def test_a25_the_capacity_is_what_the_tester_does_without_a_device(tester_fps, l
 
 
 def test_under_sending_is_repeated_and_never_loss():
-    (found,) = measure(searching(), sim(tester_fps=1e6, capacity_fps=1e12))[0].repetitions
-    assert 999_000 < found.rate_fps <= 1_000_010
-    invalid = [a for a in found.attempts if not a.verdict.valid]
+    (repetition,) = measure(searching(), sim(tester_fps=1e6, capacity_fps=1e12))[0].repetitions
+    assert 999_000 < repetition.rate_fps <= 1_000_010
+    invalid = [a for a in repetition.attempts if not a.verdict.valid]
     assert invalid
     assert all("sending took" in a.verdict.reasons[0] for a in invalid)
     assert all(a.verdict.loss["forward"] == 0.0 for a in invalid)
@@ -191,27 +195,27 @@ def test_under_sending_is_repeated_and_never_loss():
 
 def test_a_confirmed_rate_has_passed_again():
     spec = searching(confirmations=2)
-    (found,) = measure(spec, sim(capacity_fps=LIMIT, bursts_per_s=1 / 600))[0].repetitions
-    passed = [a for a in found.attempts if a.verdict.passed]
-    assert sum(a.trial.rate_fps == found.rate_fps for a in passed) >= 3
+    (repetition,) = measure(spec, sim(capacity_fps=LIMIT, bursts_per_s=1 / 600))[0].repetitions
+    passed = [a for a in repetition.attempts if a.verdict.passed]
+    assert sum(a.trial.rate_fps == repetition.rate_fps for a in passed) >= 3
 
 
 @pytest.mark.parametrize(("duration_s", "further"), [(2.0, True), (40.0, True), (60.0, False)])
 def test_a_final_trial_is_as_long_as_asked(duration_s, further):
     spec = searching(duration_s=duration_s, final_duration_s=60.0)
-    (found,) = measure(spec, sim(capacity_fps=LIMIT, buffer_frames=2500))[0].repetitions
-    last = found.attempts[-1]
+    (repetition,) = measure(spec, sim(capacity_fps=LIMIT, buffer_frames=2500))[0].repetitions
+    last = repetition.attempts[-1]
     assert last.trial.duration_s == 60.0
-    assert (len(found.attempts) > spec.steps) is further
+    assert (len(repetition.attempts) > spec.steps) is further
     assert last.verdict.passed or not further
     # two seconds hide 1250 fps of overload in the buffer, sixty seconds only 42
-    assert LIMIT - 10_000 < found.rate_fps <= LIMIT + 42
+    assert LIMIT - 10_000 < repetition.rate_fps <= LIMIT + 42
 
 
 def test_descent_to_a_rate_that_a_long_trial_passes_has_keys_of_its_own():
     spec = searching(upper_bound_fps=64_000.0, duration_s=2.0, final_duration_s=60.0)
     result, door = measure(spec, limited(28_000, 33_000))
-    (found,) = result.repetitions
+    (repetition,) = result.repetitions
     keys = [t.key for t in door.trials]
     assert len(set(keys)) == len(keys)
     final = [(t.key.split("/")[4], t.rate_fps) for t in door.trials if t.duration_s == 60.0]
@@ -219,8 +223,8 @@ def test_descent_to_a_rate_that_a_long_trial_passes_has_keys_of_its_own():
         ("d01-final", 31_000), ("d02-final", 29_000), ("d03-final", 25_000),
         ("e01-final", 27_000), ("e02-final", 28_000),
     ]  # fmt: skip
-    assert found.rate_fps == 28_000
-    assert found.compute_error_fps(spec.resolution_fps) == 1_000
+    assert repetition.rate_fps == 28_000
+    assert repetition.compute_error_fps(spec.resolution_fps) == 1_000
 
 
 def test_progress_of_a_repeated_trial_has_its_verdict():
@@ -253,9 +257,9 @@ def test_a_rate_above_a_failed_one_is_noted(noise):
 @pytest.mark.parametrize(("width_fps", "unresolved"), [(1000.0, 0), (5000.0, 1)])
 def test_search_that_gave_up_is_unresolved_in_the_record(width_fps, unresolved):
     result, door = measure(searching(), sim(capacity_fps=LIMIT))
-    (found,) = result.repetitions
-    search = replace(found.search, first_failed_fps=found.rate_fps + width_fps)
-    result = replace(result, repetitions=(replace(found, search=search),))
+    (repetition,) = result.repetitions
+    search = replace(repetition.search, first_failed_fps=repetition.rate_fps + width_fps)
+    result = replace(result, repetitions=(replace(repetition, search=search),))
     assert record(result, door)["unresolved"] == unresolved
 
 

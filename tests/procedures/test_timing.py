@@ -73,8 +73,8 @@ def measured(result, loopback=None, **more):
     (summarize_ipdv, compute_ipdv([5, None, 6, 6, None]), {"med": 0}),
 ])  # fmt: skip
 def test_figures_of_delays_are_those_of_the_rfcs(figures, delays, expected):
-    found = figures(delays)
-    assert {name: found[name] for name in expected} == expected
+    outcome = figures(delays)
+    assert {name: outcome[name] for name in expected} == expected
 
 
 TAGGED = Trial(
@@ -135,10 +135,10 @@ def test_the_simulated_devices_delay_variation_is_found(benchmark, frames, expec
 def test_loss_is_counted_and_decides_ranks():
     tester = sim(capacity_fps=99_000.0)  # one frame in a hundred is lost
     result = measure_timing(latency(), tester.measure)
-    found = result.repetitions[0].directions["forward"]
-    assert found.lost == pytest.approx(500, abs=5)
-    assert math.isinf(found.figures["wcl"])
-    assert math.isfinite(found.figures["tl"])
+    outcome = result.repetitions[0].directions["forward"]
+    assert outcome.lost == pytest.approx(500, abs=5)
+    assert math.isinf(outcome.figures["wcl"])
+    assert math.isfinite(outcome.figures["tl"])
     entry = measured(result).record.to_json()
     worst = entry["directions"]["forward"]["wcl"]
     assert (worst["median"], worst["values"]) == (None, [None] * 3)
@@ -155,8 +155,8 @@ def test_foreground_and_background_are_told_apart():
 
 def test_frames_beyond_their_deadline_are_lost():
     tester = sim(capacity_fps=1e6, tail_share=0.01, tail_us=50_000.0)
-    found = measure_timing(latency(at(frame_timeout_s=0.01)), tester.measure)
-    assert found.repetitions[0].directions["forward"].lost == 500
+    outcome = measure_timing(latency(at(frame_timeout_s=0.01)), tester.measure)
+    assert outcome.repetitions[0].directions["forward"].lost == 500
 
 
 @pytest.mark.parametrize(("door", "says"), [
@@ -223,8 +223,8 @@ def test_each_repetition_is_one_trial():
     assert {(p.step, p.steps) for p in progress} == {(1, 1)}
     keys = [f"latency/104/forward/r{n:02d}/a1" for n in range(1, 21)]
     assert [t.key for t in door.trials] == keys
-    asked = {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials}
-    assert asked == {(120.0, 100, 60.0)}
+    requested = {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials}
+    assert requested == {(120.0, 100, 60.0)}
 
 
 FROM_THROUGHPUT = {"rate_source": "median throughput"}

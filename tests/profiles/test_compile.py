@@ -40,36 +40,36 @@ def column(stream, width, count, core=0, cores=1):
 
 def test_streams_follow_the_classes():
     traffic = Traffic("reverse", (mape(), background(3)), seed=5)
-    made = compile_traffic(traffic, rate_fps=1000, frames=4001, first_stream_id=7)
-    assert made.direction == "reverse"
-    found = [(s.name, s.role, s.stream_id, s.weight) for s in made.streams]
-    assert found == [("fg", Role.FOREGROUND, 7, 1), ("bg", Role.BACKGROUND, 8, 3)]
-    modes = [s.trex["mode"] for s in made.streams]
+    compiled = compile_traffic(traffic, rate_fps=1000, frames=4001, first_stream_id=7)
+    assert compiled.direction == "reverse"
+    matching = [(s.name, s.role, s.stream_id, s.weight) for s in compiled.streams]
+    assert matching == [("fg", Role.FOREGROUND, 7, 1), ("bg", Role.BACKGROUND, 8, 3)]
+    modes = [s.trex["mode"] for s in compiled.streams]
     assert [m["rate"]["value"] for m in modes] == [250.0, 750.0]
     assert [m["type"] for m in modes] == ["single_burst"] * 2
     assert sum(m["total_pkts"] for m in modes) == 4001
-    assert all(s.trex["flow_stats"] == {"enabled": False} for s in made.streams)
+    assert all(s.trex["flow_stats"] == {"enabled": False} for s in compiled.streams)
     (stream,) = compile_traffic(Traffic("forward", (mape(),))).streams
     assert stream.trex["mode"] == {"type": "continuous", "rate": {"type": "pps", "value": 1000.0}}
     classes = (mape(), background(), *(replace(background(), name=f"n{k}") for k in range(2)))
-    made = compile_traffic(Traffic("forward", classes), rate_fps=100)
-    assert [s.trex["isg"] for s in made.streams] == [0.0, 1e4, 2e4, 3e4]
+    compiled = compile_traffic(Traffic("forward", classes), rate_fps=100)
+    assert [s.trex["isg"] for s in compiled.streams] == [0.0, 1e4, 2e4, 3e4]
     classes = (replace(mape(), weight=9), background())
-    made = compile_traffic(Traffic("forward", classes), frames=2)
-    assert [s.trex["enabled"] for s in made.streams] == [True, False]
-    assert [s.trex["mode"]["total_pkts"] for s in made.streams] == [2, 1]
+    compiled = compile_traffic(Traffic("forward", classes), frames=2)
+    assert [s.trex["enabled"] for s in compiled.streams] == [True, False]
+    assert [s.trex["mode"]["total_pkts"] for s in compiled.streams] == [2, 1]
 
 
 def test_seeds_are_repeatable_distinct_and_never_zero():
     def seeds(seed, first=0):
         traffic = Traffic("forward", (mape(), background()), seed)
-        made = compile_traffic(traffic, first_stream_id=first)
-        return [s.trex["random_seed"] for s in made.streams]
+        compiled = compile_traffic(traffic, first_stream_id=first)
+        return [s.trex["random_seed"] for s in compiled.streams]
 
     assert seeds(1) == seeds(1)
-    found = [x for seed in range(50) for first in (0, 2) for x in seeds(seed, first)]
-    assert len(set(found)) == len(found) == 200
-    assert all(0 < x < 1 << 32 for x in found)
+    matching = [x for seed in range(50) for first in (0, 2) for x in seeds(seed, first)]
+    assert len(set(matching)) == len(matching) == 200
+    assert all(0 < x < 1 << 32 for x in matching)
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ def questions():
 def test_questions_are_read_by_dnspython():
     for row, (octets, address) in enumerate(zip(questions(), ADDRESSES, strict=True)):
         read = dns.message.from_wire(octets.tobytes())
-        (asked,) = read.question
-        assert (read.id, str(asked.name)) == (row * 211 & 0xFFFF, name_of(address))
-        assert asked.rdtype == dns.rdatatype.AAAA
+        (requested,) = read.question
+        assert (read.id, str(requested.name)) == (row * 211 & 0xFFFF, name_of(address))
+        assert requested.rdtype == dns.rdatatype.AAAA
         assert read.flags == dns.flags.RD
         assert read.to_wire() == octets.tobytes()
 
@@ -56,29 +56,29 @@ def test_labels_are_decoded_and_others_rejected():
 @pytest.mark.parametrize("edns", [False, True])
 @pytest.mark.parametrize("kind", ["A", "AAAA", "HTTPS"])
 def test_authority_answers_as_its_zone_says(kind, edns, share):
-    asked = [
+    requested = [
         dns.message.make_query(name_of(a), kind, use_edns=0 if edns else -1, id=n)
         for n, a in enumerate(ADDRESSES)
     ]
-    rows = np.array([list(m.to_wire()) for m in asked], np.uint8)
+    rows = np.array([list(m.to_wire()) for m in requested], np.uint8)
     authority = Authority(ZONE, native_share=share)
     seen = 0
     for chosen, answers in authority.answer(rows):
         for row, octets in zip(chosen, answers, strict=True):
             seen += 1
             read = dns.message.from_wire(octets.tobytes())
-            assert asked[row].is_response(read)
+            assert requested[row].is_response(read)
             assert read.rcode() == dns.rcode.NOERROR
             assert read.flags & dns.flags.AA
             assert (read.edns >= 0) == edns
-            address, wanted = ADDRESSES[row : row + 1], ""
+            address, expected = ADDRESSES[row : row + 1], ""
             if kind == "A":
-                wanted = str(IPv4Address(int(address[0])))
+                expected = str(IPv4Address(int(address[0])))
             elif kind == "AAAA" and ZONE.has_native_record(address, share)[0]:
-                wanted = str(IPv6Address(ZONE.list_native_records(address).tobytes()))
-            found = [str(r) for rrset in read.answer for r in rrset]
-            assert found == ([wanted] if wanted else [])
-            if not wanted:  # a resolver may keep that there is nothing (RFC 2308)
+                expected = str(IPv6Address(ZONE.list_native_records(address).tobytes()))
+            matching = [str(r) for rrset in read.answer for r in rrset]
+            assert matching == ([expected] if expected else [])
+            if not expected:  # a resolver may keep that there is nothing (RFC 2308)
                 (soa,) = read.authority
                 assert soa.rdtype == dns.rdatatype.SOA
     assert seen == COUNT
@@ -89,11 +89,11 @@ def test_authority_answers_as_its_zone_says(kind, edns, share):
 @pytest.mark.parametrize("kind", ["SOA", "NS", "DS"])
 @pytest.mark.parametrize("name", [f"{SUFFIX}.", f"other.{SUFFIX}.", "elsewhere.example."])
 def test_authority_answers_other_questions(name, kind):
-    asked = dns.message.make_query(name, kind, use_edns=0)
+    requested = dns.message.make_query(name, kind, use_edns=0)
     authority = Authority(ZONE)
-    ((_, answers),) = authority.answer(np.frombuffer(asked.to_wire(), np.uint8)[None, :])
+    ((_, answers),) = authority.answer(np.frombuffer(requested.to_wire(), np.uint8)[None, :])
     read = dns.message.from_wire(answers[0].tobytes())
-    assert asked.is_response(read)
+    assert requested.is_response(read)
     inside = name.endswith(f"{SUFFIX}.")
     assert read.rcode() == (dns.rcode.NOERROR if inside else dns.rcode.REFUSED)
     assert authority.counts.other == 1
@@ -119,15 +119,15 @@ def test_expected_records_are_those_of_rfc6052(length):
 def judge(message, share=0.0):
     octets = message if isinstance(message, bytes) else message.to_wire()
     rows = np.frombuffer(octets, np.uint8)[None, :]
-    found = messages.judge_answers(
+    result = messages.judge_answers(
         rows, ADDRESSES[:1], ZONE.list_expected_records(ADDRESSES[:1], share)
     )
-    return found.reasons.get(0, messages.VALID)
+    return result.reasons.get(0, messages.VALID)
 
 
 def response(*records, code=0, kind="AAAA", name="", flags=0):
-    asked = dns.message.make_query(name or name_of(ADDRESSES[0]), kind)
-    made = dns.message.make_response(asked)
+    requested = dns.message.make_query(name or name_of(ADDRESSES[0]), kind)
+    made = dns.message.make_response(requested)
     made.set_rcode(code)
     made.flags |= flags
     made.answer = [dns.rrset.from_text(*r.split(maxsplit=4)) for r in records]
@@ -178,9 +178,9 @@ def test_random_change_of_an_answer_is_never_valid():
         if 8 <= place < 12:  # what stands behind the answer is not read
             continue
         spoiled[place] ^= chance.integers(1, 256)
-        said = judge(spoiled.tobytes())
+        text = judge(spoiled.tobytes())
         # what an answer is judged by, and not what may stand there
-        if said == messages.VALID:
+        if text == messages.VALID:
             read = dns.message.from_wire(spoiled.tobytes(), ignore_trailing=True)
             assert [str(r) for rrset in read.answer for r in rrset] == [RIGHT]
             assert read.rcode() == 0

@@ -149,8 +149,8 @@ LONG = [0, 0xFFFFFFFF, 0x12345678]
     (Variable("v", 32, Kind.LIST, values=range(9)), [Binding("v", "IP.src", 0, 31)], 0, 1),
 ])  # fmt: skip
 def test_number_of_writes(variable, bind, masked, plain):
-    found = count_types(compile_one(variable, bind=tuple(bind), layers=FOUR_IN_SIX))
-    assert (found["write_mask_flow_var"], found["write_flow_var"]) == (masked, plain)
+    result = count_types(compile_one(variable, bind=tuple(bind), layers=FOUR_IN_SIX))
+    assert (result["write_mask_flow_var"], result["write_flow_var"]) == (masked, plain)
 
 
 def test_sum_does_not_carry_into_the_constant_bits_before_a_field():

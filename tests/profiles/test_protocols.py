@@ -59,10 +59,12 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_final_checksum_is_found(name):
-    layers, wanted = CASES[name]
+    layers, expected = CASES[name]
     (stream,) = compile_traffic(one(bind=(), layers=layers, frame_size=256)).streams
-    found = stream.checksum
-    assert (found and (found.protocol, found.network, found.header, found.field)) == wanted, found
+    result = stream.checksum
+    assert (
+        result and (result.protocol, result.network, result.header, result.field)
+    ) == expected, result
     if name != "ethernet":
         assert not any(find_problems(f.tobytes()) for f in marked(stream, 50))
 

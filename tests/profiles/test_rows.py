@@ -51,12 +51,12 @@ def test_zero_rows_change_nothing_and_too_many_are_rejected():
 @settings(max_examples=200)
 def test_windows_cover_the_changing_octets(octets):
     changing = sorted(octets)
-    found = cover_octets(changing, 100)
-    covered = {at + k for at, size in found for k in range(size)}
+    result = cover_octets(changing, 100)
+    covered = {at + k for at, size in result for k in range(size)}
     assert set(changing) <= covered
-    assert all(at + size <= 100 for at, size in found)
-    assert all(size in (1, 2, 4, 8) for _, size in found)
-    assert len(found) <= len(changing)
+    assert all(at + size <= 100 for at, size in result)
+    assert all(size in (1, 2, 4, 8) for _, size in result)
+    assert len(result) <= len(changing)
 
 
 def fixed_ports(ces):
@@ -91,10 +91,10 @@ def test_period_is_that_of_the_frames(op, count, step, low):
     stream = sets("ipv4-router", size=84)["forward"].streams[0]
     program = [ins.declare_range("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
     alone = stream.with_program(program)
-    found = compute_period(alone)
-    frames = Expander(alone).frames(0, 2 * found)
-    assert np.array_equal(frames[:found], frames[found:])
-    assert len(np.unique(frames[:found, 36:38], axis=0)) == found
+    result = compute_period(alone)
+    frames = Expander(alone).frames(0, 2 * result)
+    assert np.array_equal(frames[:result], frames[result:])
+    assert len(np.unique(frames[:result, 36:38], axis=0)) == result
 
 
 ENUMERATING = {

@@ -150,5 +150,5 @@ def test_icmp_messages_are_selected():
 @pytest.mark.parametrize("octets", [14 + 20 + 8 + 20 + 8, 14 + 20 + 8 + 20 + 7])
 def test_quote_needs_eight_octets_of_a_segment(octets):
     """RFC 792; one octet fewer names no connection."""
-    found = read_quotes(quote(3, 77, (1, 2), cut=octets))
-    assert found == ([((77,), [2])] if octets == 70 else [])
+    result = read_quotes(quote(3, 77, (1, 2), cut=octets))
+    assert result == ([((77,), [2])] if octets == 70 else [])

@@ -473,13 +473,13 @@ def test_every_size_and_direction_has_one_row(tmp_path):
     assert done.status == 0, done.err
     page = publish_and_read(tmp_path / "out", tmp_path / "page")
     text = page["index.md"]
-    found = [
+    matching = [
         (f["ipv6_frame_size"], f["direction"], *(f"{f[k]:,.0f}" for k in ("median", "p1", "p99")))
         for run in json.loads(page["summary.json"])["runs"]
         for f in run["results"]
     ]
-    assert len(found) == 10
-    assert len({values[2:] for values in found}) > 5
+    assert len(matching) == 10
+    assert len({values[2:] for values in matching}) > 5
     rows = [
         tuple(
             cell.strip().removesuffix(" \\*").removesuffix(" *") for cell in line.split("|")[1:-1]
@@ -487,7 +487,7 @@ def test_every_size_and_direction_has_one_row(tmp_path):
         for line in text.splitlines()
         if line.startswith("|") and "invalid)" in line
     ]
-    assert [(int(row[2].partition("/")[0]), *row[3:7]) for row in rows] == found
+    assert [(int(row[2].partition("/")[0]), *row[3:7]) for row in rows] == matching
     assert len({row[:4] for row in rows}) == 10  # no two lines have the same name
     (figure,) = re.findall(r"\((figures/\d+\.svg)\)", text)
     drawn = page[figure]
