@@ -13,7 +13,7 @@ from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import Network
 from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
-from v6t.packets.address_layouts import map_address
+from v6t.packets.address_layouts import embedded_address_layout, map_address
 
 WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
 EXAMPLE_PREFIX = "2001:db8:64::/96"  # a network-specific prefix, for hints
@@ -21,7 +21,6 @@ EXAMPLE_PREFIX = "2001:db8:64::/96"  # a network-specific prefix, for hints
 _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
-_SHORT_PREFIX_LENGTHS = (32, 40, 48, 56, 64)  # bits 64 to 71 of such addresses are zero
 # candidate networks for routes and rules that v6t adds; most are documentation ranges
 SPARE_IPV4_NETWORKS = (
     "203.0.113.0/24",
@@ -98,16 +97,13 @@ def find_host_networks(intent: Intent, ip_version: int) -> list[Any]:
 
 def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     """Return the IPv4 network that is embedded in a network within an RFC 6052 prefix (section 2.2)."""
-    value, length = int(net.network_address), net.prefixlen
-    if prefix.prefixlen in _SHORT_PREFIX_LENGTHS:  # bits 64 to 71 are zero
-        value = value >> 64 << 64 | (value & (1 << 56) - 1) << 8
-        length = length - 8 if length > 64 else length
-    bits = length - prefix.prefixlen
-    if not bits >= 0:
+    if not net.subnet_of(prefix):
         raise UsageError(f"{net} is not within {prefix}", code="outside-prefix")
-    ipv4_bits = min(bits, 32)
-    number = value >> (96 - prefix.prefixlen) & 0xFFFFFFFF
-    return IPv4Network((number >> (32 - ipv4_bits) << (32 - ipv4_bits), ipv4_bits))
+    # bits 64 to 71 contain no part of the IPv4 address
+    skipped = 8 if prefix.prefixlen <= 64 < net.prefixlen else 0
+    length = min(net.prefixlen - skipped - prefix.prefixlen, 32)
+    ipv4 = embedded_address_layout(prefix).decode(int(net.network_address))["ipv4"]
+    return IPv4Network((ipv4, length), strict=False)
 
 
 def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Network]]:

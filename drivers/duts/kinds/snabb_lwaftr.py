@@ -247,8 +247,8 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
     for wire in iter_softwires(intent):
         reserved = f" reserved-ports-bit-count {wire.psid_offset};" if wire.psid_offset else ""
         lines.append(
-            f"    softwire {{ ipv4 {wire.ipv4}; psid {wire.psid}; b4-ipv6 {wire.b4_address}; "
-            f"br-address {wire.br_address}; port-set {{ psid-length {wire.psid_len};{reserved} }} }}"
+            f"    softwire {{ ipv4 {wire.ipv4}; psid {wire.psid}; b4-ipv6 {wire.b4}; "
+            f"br-address {wire.br}; port-set {{ psid-length {wire.psid_len};{reserved} }} }}"
         )
     return "\n".join([*lines, "  }", "}"]) + "\n"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.intent.binding_table import read_softwires
+from v6t.intent.binding_table import SoftwireRow, read_softwires
 from v6t.intent.families import (
     AftrTunnelConfig,
     B4Config,
@@ -25,39 +25,24 @@ DEFAULT_LOWEST_MTU = 1280  # minimum MTU of IPv6 links [octets]
 OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that a tunnel adds
 
 
-@dataclass(frozen=True)
-class BindingTableRow:
-    """A row of a binding table (RFC 7596, section 6.1)."""
-
-    ipv4: IPv4Address  # public address of the customer
-    psid: int
-    psid_len: int
-    psid_offset: int
-    b4_address: IPv6Address  # outer address of the customer
-    br_address: IPv6Address  # outer address of the lwAFTR
-
-
-def iter_softwires(intent: Intent) -> Iterator[BindingTableRow]:
-    """Yield the rows of an lwAFTR's binding table, which is read from a file or generated."""
+def iter_softwires(intent: Intent) -> Iterator[SoftwireRow]:
+    """Yield the rows of an lwAFTR's binding table, each with the lwAFTR's address."""
     configuration = intent.configuration_as(LwAftrConfig)
     table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
-        for _, wire in read_softwires(Path(table.file)):
-            yield BindingTableRow(*wire[:5], br if wire.br is None else wire.br)
+        for _, row in read_softwires(Path(table.file)):
+            yield row._replace(br=row.br or br)
         return
     generated = GeneratedSoftwires(
         table.ipv4_pool, table.b4_prefix, table.psid_len, (table.softwires - 1).bit_length()
     )
-    ipv4, psid, b4 = generated.ipv4_layout, generated.psid_layout, generated.b4_layout
-    for row in range(table.softwires):
-        yield BindingTableRow(
-            IPv4Address(ipv4.encode(softwire=row)),
-            psid.encode(softwire=row),
-            table.psid_len,
-            table.psid_offset,
-            IPv6Address(b4.encode(softwire=row)),
-            br,
+    for number in range(table.softwires):
+        ipv4, psid, b4 = (
+            layout.encode(softwire=number)
+            for layout in (generated.ipv4_layout, generated.psid_layout, generated.b4_layout)
         )
+        layout = (psid, table.psid_len, table.psid_offset)
+        yield SoftwireRow(IPv4Address(ipv4), *layout, IPv6Address(b4), br)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network
@@ -25,16 +26,22 @@ FIRST_OFFLINK_MTU_VERSION = (0, 9, 6)  # supports ``offlink-mtu``
 FIRST_LOCAL_USE_VERSION = (0, 9, 2, 10)  # supports 64:ff9b:1::/48 (RFC 8215)
 FIRST_CLASS_E_VERSION = (0, 9, 4)  # translates 240.0.0.0/4; treats 100.64.0.0/10 as private
 FIRST_LINK_LOCAL_VERSION = (0, 9, 6)  # maps 169.254.0.0/16, and addresses in 64:ff9b::/96
-_UNTRANSLATED_NETWORKS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4")))
-_CLASS_E_NETWORK = IPv4Network("240.0.0.0/4")
-_BROADCAST_NETWORK = IPv4Network("255.255.255.255/32")
-_IPV4_LINK_LOCAL_NETWORK = IPv4Network("169.254.0.0/16")
-_SHARED_ADDRESS_SPACE = IPv4Network("100.64.0.0/10")
+NO_VERSION = (math.inf,)
+# networks whose addresses TAYGA drops, with the first version that translates them
+_DROPPED_NETWORKS = {
+    IPv4Network("0.0.0.0/8"): NO_VERSION,
+    IPv4Network("127.0.0.0/8"): NO_VERSION,
+    IPv4Network("224.0.0.0/4"): NO_VERSION,
+    IPv4Network("240.0.0.0/4"): FIRST_CLASS_E_VERSION,
+    IPv4Network("255.255.255.255/32"): NO_VERSION,
+    IPv4Network("169.254.0.0/16"): FIRST_LINK_LOCAL_VERSION,
+}
 # not translated behind the well-known prefix (RFC 6052 section 3.1)
 _PRIVATE_NETWORKS = tuple(map(IPv4Network, (
     "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15",
     "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24",
 )))  # fmt: skip
+_SHARED_ADDRESS_SPACE = IPv4Network("100.64.0.0/10")
 # reserved, link-local and multicast addresses
 _RESERVED_IPV6_NETWORKS = tuple(map(IPv6Network, ("::/8", "fe80::/10", "ff00::/8")))
 _TRANSLATION_RANGE = IPv6Network("64:ff9b::/32")  # contains the prefixes of RFC 6052 and RFC 8215
@@ -193,9 +200,8 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
             raise UsageError(problem, "choose another IPv6 prefix", code="unsupported-by-version")
     if prefix is None or prefix.network_address != WELL_KNOWN_PREFIX.network_address:
         return
-    private = [*_PRIVATE_NETWORKS]
-    if numbers >= FIRST_CLASS_E_VERSION:
-        private.append(_SHARED_ADDRESS_SPACE)
+    shared = [_SHARED_ADDRESS_SPACE] if numbers >= FIRST_CLASS_E_VERSION else []
+    private = (*_PRIVATE_NETWORKS, *shared)
     for net in _iter_unmapped_hosts(intent):
         if any(net.overlaps(reserved) for reserved in private):
             raise make_unsupported_error(
@@ -214,15 +220,8 @@ def _is_reserved_prefix(prefix: IPv6Network, version: tuple[int, ...]) -> bool:
 
 def check_dynamic_pool(pool: IPv4Network, version: str) -> None:
     """Raise UsageError if this version of TAYGA drops addresses of the dynamic pool."""
-    numbers = parse_version(version)
-    reserved = [
-        *_UNTRANSLATED_NETWORKS,
-        _BROADCAST_NETWORK if numbers >= FIRST_CLASS_E_VERSION else _CLASS_E_NETWORK,
-    ]
-    if numbers < FIRST_LINK_LOCAL_VERSION:
-        reserved.append(_IPV4_LINK_LOCAL_NETWORK)
-    for net in reserved:
-        if pool.overlaps(net):
+    for net, first_version in _DROPPED_NETWORKS.items():
+        if pool.overlaps(net) and parse_version(version) < first_version:
             problem = f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}"
             raise UsageError(problem, "choose other IPv4 addresses", code="unsupported-by-version")
 

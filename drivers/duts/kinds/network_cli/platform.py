@@ -45,15 +45,17 @@ def get_platform_options(platform: str) -> dict[str, Any]:
 
 def _read_enable_command(definition: dict[str, Any]) -> str:
     """Return the command that prompts for a password to enter the default mode, or ''."""
-    for mode in definition.get("modes") or ():
-        for path in mode.get("accessible_modes") or ():
-            for step in path.get("instructions") or ():
-                if (
-                    path.get("name") == definition.get("default_mode")
-                    and "send_prompted_input" in step
-                ):
-                    return str(step["send_prompted_input"]["input"])
-    return ""
+    paths = (
+        p for mode in definition.get("modes") or () for p in mode.get("accessible_modes") or ()
+    )
+    prompted = (
+        step["send_prompted_input"]["input"]
+        for path in paths
+        if path.get("name") == definition.get("default_mode")
+        for step in path.get("instructions") or ()
+        if "send_prompted_input" in step
+    )
+    return str(next(prompted, ""))
 
 
 def _find_definitions_directory() -> Path:

@@ -21,17 +21,17 @@ from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import get_tunnel_end
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
-from v6t.drivers.duts.kinds.vpp.dslite import DsLite
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
+from v6t.drivers.duts.kinds.vpp.links import TunnelFunction
 from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
 from v6t.drivers.duts.kinds.vpp.nat import (
+    DsLite,
     EndpointDependentNat44,
     EndpointIndependentNat44,
     Npt66,
     VppNat44,
     VppNat64,
 )
-from v6t.drivers.duts.kinds.vpp.tunnel import TunnelFunction
 from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.refusals import make_missing_program_error
@@ -123,10 +123,7 @@ class VppDriver(Driver):
         function.check_supported(facts.version)
         # last, so that users do not restart VPP for a device that cannot be used anyway
         section = facts.sections.get
-        if self.options.starts_vpp:
-            process.check_plugin_available(function.plugin, section("plugins", ""), self.options)
-        else:
-            _check_plugin_loaded(function, section("plugins", ""), section("ipip", ""))
+        self._check_plugin(function, section("plugins", ""), section("ipip", ""))
         protected = facts.find_protected_interfaces() if self.options.starts_vpp else {}
         for side in SIDES:
             if why := protected.get(name := getattr(self.options, side)):
@@ -136,6 +133,21 @@ class VppDriver(Driver):
             mac_addresses = outputs.parse_hardware_addresses(hardware)
             interfaces = {name: Interface(mac) for name, mac in mac_addresses.items()}
             check_interfaces(self.options, intent, replace(facts, interfaces=interfaces))
+
+    def _check_plugin(self, function: VppFunction, plugins: str, tunnels: str) -> None:
+        """Raise DutError if the survey's list of plugins lacks the function's plugin."""
+        plugin, listed = function.plugin, plugins.split()
+        if isinstance(function, TunnelFunction) and "unknown input" in tunnels:
+            plugin, listed = "ipip", plugins.split() or ["none"]
+        file = f"{plugin}_plugin.so"
+        if not plugin or not listed or file in listed:
+            return
+        problem = f"VPP has not loaded {file}"
+        hint = f"its start-up file wants `plugins {{ plugin {file} {{ enable }} }}`; then start it anew"
+        if self.options.starts_vpp:
+            problem = f"{self.options.program} has no {file}"
+            hint = "install vpp-plugin-core, or set dut.options.plugins to the directory of plugins"
+        raise DutError(problem, hint, code="plugin-not-loaded")
 
     def make_function(self, intent: Intent) -> VppFunction:
         """Return the VPP function that implements an intent."""
@@ -256,14 +268,3 @@ class VppDriver(Driver):
     def cli(self) -> Vppctl:
         """Builder of commands for the VPP that the options describe."""
         return Vppctl(self.options)
-
-
-def _check_plugin_loaded(function: VppFunction, plugins: str, tunnels: str) -> None:
-    """Raise DutError if outputs of ``show`` commands lack the function's plugin."""
-    plugin = "ipip" if isinstance(function, TunnelFunction) and "unknown input" in tunnels else ""
-    if "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split():
-        plugin = plugin or function.plugin
-    if plugin:
-        file = f"{plugin}_plugin.so"
-        hint = f"its start-up file wants `plugins {{ plugin {file} {{ enable }} }}`; then start it anew"
-        raise DutError(f"VPP has not loaded {file}", hint, code="plugin-not-loaded")

@@ -1,9 +1,11 @@
-"""NAT44, NAT64 and NPTv6 of VPP, each by one of its plugins."""
+"""NAT44, NAT64, NPTv6 and DS-Lite of VPP, each by one of its plugins."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from ipaddress import IPv4Address
 from typing import ClassVar
 
 from v6t.base.errors import UsageError
@@ -11,8 +13,8 @@ from v6t.drivers.duts.facts import parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import DEFAULT_UDP_TIMEOUT_S, Vppctl, VppFunction
+from v6t.drivers.duts.kinds.vpp import links, outputs, process
+from v6t.drivers.duts.kinds.vpp.function import DEFAULT_UDP_TIMEOUT_S, START_HINT, VppFunction
 from v6t.drivers.duts.plan import (
     Check,
     DeviceChange,
@@ -24,11 +26,11 @@ from v6t.drivers.duts.plan import (
     expect_max_sessions,
     expect_text,
 )
-from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_object_step
-from v6t.intent.device import Address
-from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, NptConfig
+from v6t.intent.device import Address, LinkIntent
+from v6t.intent.families import DsLiteAftrConfig, Nat44Config, Nat64Config, NatConfig, NptConfig
 
 MIN_NAT64_BUCKETS = 1024  # VPP's default, and the least that v6t configures
 SESSIONS_PER_BUCKET = 10  # capacity of a bucket (nat64_db.c)
@@ -36,14 +38,16 @@ FIRST_NPT66_VERSION = (24, 2)  # first with ``show npt66 bindings``; the plugin 
 DEFAULT_SESSIONS = 63 * 1024  # VPP's default capacity of each worker
 SUPPORTED_PORTS = (1024, 65535)  # first and last port that VPP allocates on public addresses
 SPARE_VRF = 4086  # a VRF without interfaces
-NAT44_TABLES = ("addresses", "interfaces", "static mappings")  # arguments of ``show nat44``
 
 
 class VppNat(VppFunction):
     """Base class of VPP's NATs with public addresses and ports."""
 
+    command_noun: ClassVar[str]  # name of the plugin in commands
     # names of the supported settings beyond addresses and ports
     supported_settings: ClassVar[tuple[str, ...]] = ()
+    # arguments of ``show`` for existing configuration, which disabling the plugin would delete
+    tables: ClassVar[tuple[str, ...]] = ("addresses", "interfaces", "static mappings")
 
     @property
     def pool(self) -> nat.NatPool:
@@ -56,11 +60,71 @@ class VppNat(VppFunction):
             raise make_unsupported_error(problem, "leave pool_ports as they are", params=instead)
         return pool
 
+    @property
+    def address_range(self) -> str:
+        """The public addresses as VPP's commands expect them."""
+        first, last = self.pool.addresses[0], self.pool.addresses[-1]
+        return first if first == last else f"{first} - {last}"
+
+    def make_enable_command_step(
+        self, arguments: str, why: str, proof: Check | None = None
+    ) -> Step:
+        """Return the step that enables the plugin, unless it has been configured before."""
+        enable = f"{self.command_noun} plugin enable{arguments}"
+        show = "; ".join(self.cli(f"show {self.command_noun} {table}") for table in self.tables)
+        return self.cli.make_step(
+            enable,
+            why,
+            # titles of the tables begin with a letter, their rows with a space or a digit
+            read=f"{{ {show}; }} | grep -e '^[ 0-9]' || true",
+            undo=f"{self.command_noun} plugin disable",
+            existing=IfExists.REFUSE,
+            proof=proof,
+        )
+
+    def make_pool_step(self, verb: str, table: str, *, keep: bool = False) -> Step:
+        """Return the step that adds the public addresses; ``keep`` omits its undo command."""
+        pool = self.pool
+
+        def describe_missing_address(output: str) -> str | None:
+            listed = set(outputs.parse_pool_addresses(output))
+            missing = next((address for address in pool.addresses if address not in listed), None)
+            return missing and f"{missing} is not a public address"
+
+        command = f"{self.command_noun} {verb} {self.address_range}"
+        return self.cli.make_step(
+            command,
+            f"public addresses of {self.command_noun}",
+            read=self.cli(f"show {self.command_noun} {table}"),
+            expected=Expectation(f"'{self.address_range}'", describe_missing_address),
+            undo="" if keep else f"{command} del",
+        )
+
+    def make_interfaces_step(self) -> Step:
+        """Return the step that sets the inside and outside interfaces."""
+        left, right = self.ports["left"], self.ports["right"]
+        command = f"set interface {self.command_noun} in {left} out {right}"
+        return self.cli.make_step(
+            command,
+            "the clients' side and the public side",
+            read=self.cli(f"show {self.command_noun} interfaces"),
+            expected=expect_lines(f"{left} in", f"{right} out"),
+            undo=f"{command} del",
+        )
+
+    def make_clearing_steps(
+        self, lines: Sequence[str], empty_test: str, reading: Reading, noun: str = "session"
+    ) -> tuple[Step, ...]:
+        """Return the step that repeats shell lines until the test for an empty table succeeds."""
+        # queued frames of the last trial may still create sessions
+        flush = " ; ".join(lines)
+        command = f"for i in 1 2 3 4 5 6 7 8; do {flush}; sleep 0.1; {empty_test} && break; done"
+        proof = Check(reading.command, expect_max_sessions(reading.parse, noun))
+        return (Step(command, "no session of an earlier trial is left", proof=proof),)
+
 
 class VppNat44(VppNat):
     """Base class of VPP's NAT44 plugins."""
-
-    command_noun: ClassVar[str]  # name of the plugin in commands
 
     @abstractmethod
     def make_enable_step(self, capacity: int) -> Step:
@@ -72,8 +136,8 @@ class VppNat44(VppNat):
     def make_steps(self, version: str) -> list[Step]:
         return [
             self.make_enable_step(self.get_capacity()),
-            make_pool_step(self.cli, self.command_noun, self.pool),
-            make_interfaces_step(self.cli, self.ports, self.command_noun),
+            self.make_pool_step("add address", "addresses"),
+            self.make_interfaces_step(),
             *self._make_timeout_steps(),
         ]
 
@@ -81,11 +145,6 @@ class VppNat44(VppNat):
         limit = self.intent.configuration_as(NatConfig).session_limit
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
-
-    def make_flush_check(self) -> Check:
-        """Return the check that no session is left."""
-        reading = self.get_session_reading()
-        return Check(reading.command, expect_max_sessions(reading.parse, "session"))
 
     def _make_timeout_steps(self) -> list[Step]:
         lives_s = self.get_configured_timeout_s()
@@ -138,14 +197,9 @@ class EndpointDependentNat44(VppNat44):
         # a disabled plugin also lists sessions: none
         size = rf"max translations per thread: {capacity} fib 0"
         expected = expect_matching_line(size, f"room for {capacity} sessions")
-        return self.cli.make_step(
-            f"nat44 plugin enable sessions {capacity}",
-            f"endpoint-dependent NAT44 with room for {capacity} sessions per worker",
-            read=make_show_command(self.cli, "nat44"),
-            undo="nat44 plugin disable",
-            existing=IfExists.REFUSE,
-            proof=Check(self.cli("show nat44 summary"), expected),
-        )
+        why = f"endpoint-dependent NAT44 with room for {capacity} sessions per worker"
+        proof = Check(self.cli("show nat44 summary"), expected)
+        return self.make_enable_command_step(f" sessions {capacity}", why, proof)
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step that clears the sessions, or recreates the NAT before VPP 25.02."""
@@ -153,7 +207,7 @@ class EndpointDependentNat44(VppNat44):
         clear = [self.cli("clear nat44 ed sessions")]
         lines = clear if has_command else make_recreate_commands(self.make_steps(version))
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
-        return (make_flush_step(lines, seen, self.make_flush_check()),)
+        return self.make_clearing_steps(lines, seen, self.get_session_reading())
 
     def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
@@ -172,13 +226,8 @@ class EndpointIndependentNat44(VppNat44):
     def make_enable_step(self, capacity: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
         users = max(self.DEFAULT_MAX_USERS, sum(net.num_addresses for net in nets))
-        return self.cli.make_step(
-            f"nat44 ei plugin enable sessions {capacity} users {users}",
-            f"endpoint-independent NAT44 with room for {capacity} sessions per worker",
-            read=make_show_command(self.cli, "nat44 ei"),
-            undo="nat44 ei plugin disable",
-            existing=IfExists.REFUSE,
-        )
+        why = f"endpoint-independent NAT44 with room for {capacity} sessions per worker"
+        return self.make_enable_command_step(f" sessions {capacity} users {users}", why)
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step that removes and re-adds the public addresses, which frees all ports.
@@ -186,9 +235,10 @@ class EndpointIndependentNat44(VppNat44):
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
-        add = self.cli(f"nat44 ei add address {format_addresses(self.pool)}")
-        seen = f"! {self.get_session_reading().command} | grep -q ': [1-9][0-9]* sessions'"
-        return (make_flush_step([f"{add} del", add], seen, self.make_flush_check()),)
+        add = self.cli(f"nat44 ei add address {self.address_range}")
+        reading = self.get_session_reading()
+        seen = f"! {reading.command} | grep -q ': [1-9][0-9]* sessions'"
+        return self.make_clearing_steps([f"{add} del", add], seen, reading)
 
     def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 ei sessions"), outputs.parse_nat44_ei_sessions)
@@ -198,71 +248,18 @@ class EndpointIndependentNat44(VppNat44):
         return None
 
 
-def make_show_command(cli: Vppctl, noun: str, tables: Sequence[str] = NAT44_TABLES) -> str:
-    """Return the command that prints existing configuration, which disabling the plugin would delete."""
-    commands = "; ".join(cli(f"show {noun} {table}") for table in tables)
-    # titles of the tables begin with a letter, their rows with a space or a digit
-    return f"{{ {commands}; }} | grep -e '^[ 0-9]' || true"
-
-
 def make_recreate_commands(steps: Sequence[Step]) -> list[str]:
     """Return the shell lines that undo steps and then apply them again."""
     allocated = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
     return allocated + [s.command for s in steps]
 
 
-def make_flush_step(lines: Sequence[str], empty_test: str, check: Check) -> Step:
-    """Return the step that repeats shell lines until the test for an empty table succeeds."""
-    # queued frames of the last trial may still create sessions
-    flush = " ; ".join(lines)
-    command = f"for i in 1 2 3 4 5 6 7 8; do {flush}; sleep 0.1; {empty_test} && break; done"
-    return Step(command, "no session of an earlier trial is left", proof=check)
-
-
-def format_addresses(pool: nat.NatPool) -> str:
-    """Return the range of public addresses as VPP's commands expect it."""
-    first, last = pool.addresses[0], pool.addresses[-1]
-    return first if first == last else f"{first} - {last}"
-
-
-def make_pool_step(
-    cli: Vppctl, noun: str, pool: nat.NatPool, *, verb: str = "add address", keep: bool = False
-) -> Step:
-    """Return the step that adds the public addresses of a plugin; ``keep`` omits its undo command."""
-
-    def describe_missing_address(output: str) -> str | None:
-        listed = set(outputs.parse_pool_addresses(output))
-        missing = next((address for address in pool.addresses if address not in listed), None)
-        return missing and f"{missing} is not a public address"
-
-    addresses = format_addresses(pool)
-    command = f"{noun} {verb} {addresses}"
-    return cli.make_step(
-        command,
-        f"public addresses of {noun}",
-        read=cli(f"show {noun} {'addresses' if verb == 'add address' else 'pool'}"),
-        expected=Expectation(f"'{addresses}'", describe_missing_address),
-        undo="" if keep else f"{command} del",
-    )
-
-
-def make_interfaces_step(cli: Vppctl, ports: Mapping[str, str], keyword: str) -> Step:
-    """Return the step that sets the inside and outside interfaces of the NAT plugin of a keyword."""
-    left, right = ports["left"], ports["right"]
-    command = f"set interface {keyword} in {left} out {right}"
-    return cli.make_step(
-        command,
-        "the clients' side and the public side",
-        read=cli(f"show {keyword} interfaces"),
-        expected=expect_lines(f"{left} in", f"{right} out"),
-        undo=f"{command} del",
-    )
-
-
 class VppNat64(VppNat):
     """VPP as a stateful NAT64 translator."""
 
     plugin = "nat64"
+    command_noun = "nat64"
+    tables = ("pool", "interfaces", "prefix", "bib all")
     session_counter = "/nat64/total-sessions"
     supported_settings = ("session_limit",)
     notes = ("no command sets NAT64's timeout: idle sessions live 300 s",)
@@ -290,18 +287,14 @@ class VppNat64(VppNat):
     def make_steps(self, version: str) -> list[Step]:
         cli, buckets = self.cli, self.choose_bucket_count()
         prefix = self.intent.configuration_as(Nat64Config).prefix
-        enable = "nat64 plugin enable"
+        arguments = ""
         if buckets != MIN_NAT64_BUCKETS:
             memory = max(256 << 20, 2048 * buckets)
             sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
-            enable += f" bib-buckets {sizes}"
+            arguments = f" bib-buckets {sizes}"
         return [
-            cli.make_step(
-                enable,
-                f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions",
-                read=make_show_command(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
-                undo="nat64 plugin disable",
-                existing=IfExists.REFUSE,
+            self.make_enable_command_step(
+                arguments, f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions"
             ),
             cli.make_step(
                 f"nat64 add prefix {prefix}",
@@ -312,16 +305,16 @@ class VppNat64(VppNat):
             ),
             # removing only the address would keep its count of used ports for the next
             # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
-            make_pool_step(cli, "nat64", self.pool, verb="add pool address", keep=True),
-            make_interfaces_step(cli, self.ports, "nat64"),
+            self.make_pool_step("add pool address", "pool", keep=True),
+            self.make_interfaces_step(),
         ]
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step that removes and recreates NAT64, since no command clears its sessions."""
-        bindings = self.cli("show nat64 bib all")
-        seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
-        empty = Check(bindings, expect_max_sessions(outputs.parse_bindings, "binding"))
-        return (make_flush_step(make_recreate_commands(self.make_steps(version)), seen, empty),)
+        bindings = Reading(self.cli("show nat64 bib all"), outputs.parse_bindings)
+        seen = f"! {bindings.command} | grep -vq -e BIB -e '^$'"
+        lines = make_recreate_commands(self.make_steps(version))
+        return self.make_clearing_steps(lines, seen, bindings, "binding")
 
     def get_capacity(self) -> int:
         return SESSIONS_PER_BUCKET * self.choose_bucket_count()
@@ -360,3 +353,120 @@ class Npt66(VppFunction):
                 silent=True,
             )
         ]
+
+
+MAX_SESSIONS_PER_B4 = 1000  # a further one silently replaces the oldest (dslite_in2out.c)
+_SESSION_LIMIT_REASON = (
+    f"VPP keeps {MAX_SESSIONS_PER_B4} sessions of a B4, and drops the oldest of more without a word"
+)
+# public addresses to suggest to the user; two, since the device may already have one of them
+_SUGGESTED_PUBLIC_ADDRESSES = ("198.19.0.1", "192.0.2.1")
+
+
+class DsLite(VppNat):
+    """VPP as a DS-Lite AFTR (RFC 6333)."""
+
+    plugin = "dslite"
+    session_counter = "/dslite/total-sessions"
+    notes = ("only a restart of VPP clears the session table, which adds seconds to each trial",)
+    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
+        # enough ports for the default number of connections
+        "initiator_count": ParameterOverride(100, _SESSION_LIMIT_REASON),
+        "initiator_ports": ParameterOverride(
+            {"min": 4096, "max": 4607}, "so many B4s share the public ports"
+        ),
+    }
+    profile = HeaderProfile(
+        absent_checksum=True,
+        tunnel_hop_limit=63,
+        tunnel_keeps_ttl=True,
+        why="VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it; it routes what it has "
+        "encapsulated with hop limit 64, whose TTL it leaves as it was",
+    )
+
+    @property
+    def aftr_config(self) -> DsLiteAftrConfig:
+        return self.intent.configuration_as(DsLiteAftrConfig)
+
+    def check_supported(self, version: str) -> None:
+        if not self.options.starts_vpp:
+            problem = "VPP cannot forget the AFTR's tunnel address unless v6t starts it"
+            raise make_unsupported_error(problem, START_HINT, dut_params={"start": True})
+        own_ips = [interface.ip for interface in self.intent.right.addresses]
+        for address in self.aftr_config.pool4:
+            if address in own_ips:
+                suggested = map(IPv4Address, _SUGGESTED_PUBLIC_ADDRESSES)
+                raise make_unsupported_error(
+                    f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
+                    "keeps what comes back",
+                    "choose other public addresses (pool_first)",
+                    params={"pool_first": str(next(a for a in suggested if a not in own_ips))},
+                )
+        b4s, required = self.aftr_config.b4_count, self.intent.requirements.sessions
+        if required > MAX_SESSIONS_PER_B4 * b4s:
+            raise make_unsupported_error(
+                f"VPP's AFTR keeps {MAX_SESSIONS_PER_B4} sessions of a B4 and drops the oldest silently: "
+                f"{required} connections need more than {b4s} B4s",
+                f"measure more B4s, or at most {MAX_SESSIONS_PER_B4 * b4s} connections",
+                params={"initiator_count": -(-required // MAX_SESSIONS_PER_B4)},
+            )
+
+    def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
+        """Return the link without the AFTR's address, and steps that attach its network instead."""
+        link, steps = super().get_link_setup(side)
+        if side != "left":
+            return link, steps
+        aftr, port, cli = self.aftr_config.aftr, self.ports["left"], self.cli
+        local = tuple(a for a in link.addresses if a.ip != aftr)
+        nets = [str(a.network) for a in link.addresses if a.ip == aftr]
+        why = "IPv6 without an address: the AFTR's must be no interface's own"
+        enable = cli.make_step(f"enable ip6 interface {port}", why, existing=IfExists.RESTORE)
+        attach = [
+            cli.make_step(
+                f"ip route add {net} via {port}",
+                f"{net} is on {port}",
+                **links.make_route_read_back(cli, net, port),
+                undo=f"ip route del {net} via {port}",
+            )
+            for net in nets
+        ]
+        return replace(link, addresses=local), [enable, *attach] if nets else ()
+
+    def make_steps(self, version: str) -> list[Step]:
+        aftr = self.aftr_config.aftr
+        return [
+            self.cli.make_step(
+                f"dslite add pool address {self.address_range}",
+                "public addresses of DS-Lite",
+                read=self.cli("show dslite pool"),
+                expected=expect_lines(*self.pool.addresses),
+                existing=IfExists.RESTORE,
+            ),
+            self.cli.make_step(
+                f"dslite set aftr-tunnel-endpoint-address {aftr}",
+                "where the B4s' tunnels end",
+                read=self.cli("show dslite aftr-tunnel-endpoint-address"),
+                expected=expect_text(aftr),
+                existing=IfExists.RESTORE,
+            ),
+        ]
+
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+        """Return the step that restarts VPP."""
+
+        def describe_remaining_sessions(output: str) -> str | None:
+            rows = [line for line in output.splitlines() if line.startswith("B4")]
+            if rows:
+                return f"sessions of {len(rows)} B4s are left"
+            # without B4s it prints nothing
+            return "VPP does not answer" if output.strip() else None
+
+        expected = Expectation("no session", describe_remaining_sessions)
+        check = Check(f"{self.cli('show dslite sessions')} 2>&1", expected)
+        return (process.make_restart_step(plan, check),)
+
+    def get_capacity(self) -> int:  # each B4 has its own
+        return MAX_SESSIONS_PER_B4 * self.aftr_config.b4_count
+
+    def get_timeout_s(self) -> float | None:
+        return None

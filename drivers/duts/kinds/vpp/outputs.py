@@ -99,15 +99,9 @@ def parse_runtime(text: str) -> Mapping[str, float]:
 
 def parse_hardware_addresses(text: str) -> Mapping[str, str]:
     """Return the MAC address of each interface from ``show hardware-interfaces``."""
-    addresses: dict[str, str] = {}
-    name = ""
-    for line in text.splitlines():
-        if line and not line[0].isspace():
-            name = line.split()[0]
-        match = re.search(r"Ethernet address ([0-9a-f:]{17})", line)
-        if match and name:
-            addresses[name] = match.group(1)
-    return addresses
+    # the lines below an interface's name are indented
+    pattern = r"^(\S+).*\n(?:[ \t].*\n)*?\s+Ethernet address ([0-9a-f:]{17})"
+    return dict(re.findall(pattern, text, re.MULTILINE))
 
 
 def has_path(text: str, net: str, path: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
 from v6t.drivers.duts.os import linux
@@ -109,14 +108,6 @@ def make_plugins_command(options: VppOptions) -> str:
         f"p=$(readlink -f $(command -v {options.program})) && p=${{p%/*/*}} && "
         "ls $p/lib/*/vpp_plugins $p/lib/vpp_plugins"
     )
-
-
-def check_plugin_available(plugin: str, listing: str, options: VppOptions) -> None:
-    """Raise DutError if the listing of VPP's plugin directories lacks the plugin."""
-    file = f"{plugin}_plugin.so"
-    if plugin and listing.strip() and file not in listing.split():
-        hint = "install vpp-plugin-core, or set dut.options.plugins to the directory of plugins"
-        raise DutError(f"{options.program} has no {file}", hint, code="plugin-not-loaded")
 
 
 def format_startup(options: VppOptions, intent: Intent) -> str:
