@@ -13,7 +13,7 @@ from pydantic import Field
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.facts import Facts, parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds import addresses, jool_counters, softwires
+from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
@@ -29,7 +29,7 @@ from v6t.drivers.duts.plan import (
     expect_text,
     shorten_output,
 )
-from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.refusals import make_unsupported_error, require_program
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import (
@@ -56,10 +56,62 @@ PROGRAM_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
     MAPT: ("the BR of 4.2.0-rc3 does not check source ports against the PSID",),
 }
-COUNTERS_DESCRIPTION = (
-    "Jool's own counters: packets that it lost, by reason; packets that it handed back to the kernel, for "
-    "which it has no rule, and which are no loss; totals"
+# Counters of 4.0.9 to 4.2.0-rc3; those of later versions count as dropped packets.
+# totals, which do not show whether packets were translated or dropped
+_TOTAL_COUNTERS = re.compile(
+    r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
+_NON_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")  # not reported
+# counters of packets that Jool hands back to the kernel for want of a rule, which are no loss
+_UNTRANSLATED_COUNTERS = re.compile(
+    r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
+    r"UNKNOWN_(L4_PROTO|PROTO_INNER))$"
+)
+# counters of packets that NAT64 hands back to the kernel, but SIIT and MAP-T drop
+_NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
+# loss reasons by pattern of the names that :func:`parse_packet_counters` returns
+LOSS_REASONS = {
+    r"dropped: out of ports.*": LossReason.TABLE_FULL,
+    r"dropped: no connection.*": LossReason.NO_CONNECTION,
+    r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": LossReason.QUEUE,
+    r"dropped: .*": LossReason.RULE,
+}
+# reasons by counter, as reports show them
+_DROP_REASONS = {
+    "JSTAT_ENOMEM": "no memory",
+    "JSTAT_XLATOR_DISABLED": "it is disabled",
+    "JSTAT_POOL6_UNSET": "it has no prefix",
+    "JSTAT_UNTRANSLATABLE_DST6": "an IPv6 address without translation",
+    "JSTAT_UNTRANSLATABLE_DST4": "an IPv4 address without translation",
+    "JSTAT_UNKNOWN_ICMP4_TYPE": "an ICMP message without translation",
+    "JSTAT_UNKNOWN_ICMP6_TYPE": "an ICMPv6 message without translation",
+    "JSTAT_FAILED_ROUTES": "no route for what it made",
+    "JSTAT_PKT_TOO_BIG": "too large for the next link",
+    "JSTAT_DST_OUTPUT": "the kernel did not take it for sending",
+    "JSTAT_BIB6_NOT_FOUND": "out of ports for a client",
+    "JSTAT_BIB4_NOT_FOUND": "no connection for an IPv4 packet",
+    "JSTAT_SESSION_NOT_FOUND": "no connection for an ICMP error",
+    "JSTAT_MASK_DOMAIN_NOT_FOUND": "no public address for its protocol",
+    "JSTAT_ADF": "address-dependent filtering",
+    "JSTAT_SYN6_EXPECTED": "TCP without a beginning, IPv6",
+    "JSTAT_SYN4_EXPECTED": "TCP without a beginning, IPv4",
+    "JSTAT_V4_SYN": "TCP begun from outside",
+    "JSTAT_HAIRPIN_LOOP": "its source is of the translator's own prefix",
+    "JSTAT64_TTL": "its hop limit is at its end",
+    "JSTAT46_TTL": "its TTL is at its end",
+    "JSTAT64_6791_ENOENT": "no IPv4 address for the source of an ICMPv6 error",
+    "JSTAT46_6791_ENOENT": "no IPv6 address for the source of an ICMP error",
+    "JSTAT46_FRAGMENTED_ZERO_CSUM": "no UDP checksum",
+    "JSTAT46_BAD_MTU": "the next link's MTU is none of IPv6",
+    "JSTAT_MAPT_PSID": "a source port of another CE",
+    "JSTAT_MAPT_BAD_PRPF": "its port set is none",
+    "JSTAT_UNKNOWN": "none that it knows; of TCP also a pool without a free port",
+}
+# parses the output of ``stats display --csv --no-headers`` into values by counter
+parse_statistics = make_sum_parser(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
+parse_sessions = make_sum_parser(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
+# parses the number of entries in NAT64's connection table, which has no limit
+parse_occupancy = make_sum_parser(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 
 
 class JoolOptions(LinuxOptions):
@@ -259,24 +311,28 @@ class Jool(LinuxDriver):
             return Step(command, why, reboots=True, deadline_s=limit_s)
         lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {self._configuration_file}"]
         lines += [step.command for step in pool_steps]
-        empty = expect_max_sessions(jool_counters.parse_sessions, "session")
+        empty = expect_max_sessions(parse_sessions, "session")
         proof = Check(make_statistics_command(NAT64), empty)
         return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
         if choose_program(intent) != NAT64:
             return None
-        return Reading(make_statistics_command(NAT64), jool_counters.parse_sessions)
+        return Reading(make_statistics_command(NAT64), parse_sessions)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         program = choose_program(intent)
         command = make_statistics_command(program)
-        parse = partial(jool_counters.parse_packet_counters, nat64=program == NAT64)
-        counters = Reading(command, parse, COUNTERS_DESCRIPTION, jool_counters.LOSS_REASONS)
+        parse = partial(parse_packet_counters, nat64=program == NAT64)
+        words = (
+            "Jool's own counters: packets that it lost, by reason; packets that it handed back to the "
+            "kernel, for which it has no rule, and which are no loss; totals"
+        )
+        counters = Reading(command, parse, words, LOSS_REASONS)
         readings = {**super().get_telemetry_readings(intent), "jool": counters}
         if program == NAT64:
             means = "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
-            readings["table"] = Reading(command, jool_counters.parse_occupancy, means)
+            readings["table"] = Reading(command, parse_occupancy, means)
         return readings
 
 
@@ -336,3 +392,23 @@ def _make_global_step(name: str, value: object) -> Step:
         read=f"{MAPT} -i v6t global display --csv --no-headers | grep '^{name},'",
         expected=expect_text(_format_row(f"{name} {value}")),
     )
+
+
+def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, float]:
+    """Parse the packet counters, keyed by telemetry names such as ``dropped: REASON (COUNTER)``."""
+    counters = parse_statistics(text).items()
+    return {
+        _format_counter_name(n, nat64=nat64): value
+        for n, value in counters
+        if not _NON_PACKET_COUNTERS.match(n)
+    }
+
+
+def _format_counter_name(name: str, *, nat64: bool) -> str:
+    """Return the telemetry name of a counter, which tells what happened to the packets."""
+    if _TOTAL_COUNTERS.match(name):
+        return name.removeprefix("JSTAT_").lower().replace("_", " ")
+    if _UNTRANSLATED_COUNTERS.match(name) or (nat64 and _NAT64_UNTRANSLATED_COUNTERS.match(name)):
+        return f"not translated ({name})"
+    words = _DROP_REASONS.get(name)
+    return f"dropped: {words} ({name})" if words else f"dropped ({name})"

@@ -14,12 +14,12 @@ from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds import pf_rules
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.plan import (
     Check,
+    Expectation,
     Intent,
     Plan,
     Step,
@@ -27,7 +27,7 @@ from v6t.drivers.duts.plan import (
     expect_text,
     shorten_output,
 )
-from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_config_file_step
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
@@ -43,6 +43,42 @@ OPEN_RULES_NOTE = (
     "its rules take the place of all that are loaded, and pass the rest on every interface, the management's "
     "too: until they are put back nothing is blocked, and no new connection of others is translated"
 )
+RELOAD_TRIES = 60  # attempts to load the rules, one per second
+# port range that PF omits when it lists a rule (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
+DEFAULT_NAT_PORTS = (50001, 65535)
+PURGE_INTERVAL_S = 10  # interval at which PF frees states that are marked for deletion
+# prints the definitions of the tables that pfctl has created
+LIST_TABLES_COMMAND = r"""\
+for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
+echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
+done
+"""
+AWAIT_PURGE_COMMAND = f"""\
+n=0; m=0; o=; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
+grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
+if [ "$s" = "$o" ]; then m=$((m+1)); else m=0; o=$s; fi
+[ $m -lt {3 * PURGE_INTERVAL_S} ] || [ $s -gt {MAX_OWN_CONNECTIONS} ] || break
+n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
+"""PF frees marked states gradually, many of them after several intervals. If a few remain and no more are
+freed, they belong to others whom the rule translates, too. Without the wait, too few connections would be
+counted."""
+LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
+# name of a table that pfctl creates for a list of addresses; it contains a random number
+AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
+# loss reasons by PF's drop reasons (``PFRES_NAMES`` in pfvar.h); ``translate``: no free port
+LOSS_REASONS = {
+    **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.TABLE_FULL),
+    "state_insert": LossReason.NO_ENTRY,
+    "congestion": LossReason.QUEUE,
+    **dict.fromkeys(
+        ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
+         "state_mismatch", "no_route"), LossReason.RULE),
+}  # fmt: skip
+# telemetry names of the rows of ``pfctl -si``
+_FIGURE_NAMES = {
+    "current entries": "sessions",
+    **{name.replace("_", "-"): name for name in LOSS_REASONS},
+}
 
 
 class OpenBsdOptions(DutOptions):
@@ -90,7 +126,7 @@ class OpenBsdPf(Driver):
             "default4": "route -n get -inet default",
             "default6": "route -n get -inet6 default",
             "rules": "pfctl -sr",
-            "tables": pf_rules.LIST_TABLES_COMMAND,
+            "tables": LIST_TABLES_COMMAND,
             "file": "pfctl -nvf /etc/pf.conf",
             "info": "pfctl -si",
         }
@@ -142,8 +178,8 @@ class OpenBsdPf(Driver):
         for side in ("left", "right"):
             port = getattr(self.options, side)
             openbsd.check_prefix_lengths(getattr(intent, side), port, addresses.get(port, ()))
-        loaded = pf_rules.parse_rules(of("rules", ""), of("tables", ""))
-        if loaded != pf_rules.parse_rules(of("file", ""), of("file", "")):
+        loaded = parse_rules(of("rules", ""), of("tables", ""))
+        if loaded != parse_rules(of("file", ""), of("file", "")):
             problem = "the loaded PF rules differ from /etc/pf.conf and could not be restored"
             hint = "save them there, or load the file with pfctl -f /etc/pf.conf"
             raise DutError(problem, hint, code="device-not-restored")
@@ -181,7 +217,7 @@ class OpenBsdPf(Driver):
     def get_session_reading(self, intent: Intent) -> Reading | None:
         """Return the reading that counts the states of translating rules; None without NAT."""
         has_states = isinstance(intent.configuration, NatConfig)
-        return Reading("pfctl -vsr", pf_rules.parse_translated_states) if has_states else None
+        return Reading("pfctl -vsr", parse_translated_states) if has_states else None
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"
@@ -189,19 +225,19 @@ class OpenBsdPf(Driver):
             "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu_ticks, ticks),
             "pf": Reading(
                 "pfctl -si",
-                pf_rules.parse_info,
+                parse_info,
                 "states, and packets dropped by PF's own reasons: for want of memory, of room for a state, "
                 "of a port to translate to (`translate`), of time (`congestion`) ...",
-                pf_rules.LOSS_REASONS,
+                LOSS_REASONS,
             ),
             "table": Reading(
-                "pfctl -si; pfctl -sm", pf_rules.parse_occupancy, "states, and how many PF takes"
+                "pfctl -si; pfctl -sm", parse_occupancy, "states, and how many PF takes"
             ),
         }
 
     def get_table_limits_reading(self, intent: Intent) -> Reading | None:
         has_states = isinstance(intent.configuration, NatConfig)
-        return Reading("pfctl -sm", pf_rules.parse_limits) if has_states else None
+        return Reading("pfctl -sm", parse_limits) if has_states else None
 
     def _make_rule_steps(self, intent: Intent) -> list[Step]:
         file, text = f"{self.options.state_dir}/pf.conf", format_ruleset(intent, self.options)
@@ -210,9 +246,9 @@ class OpenBsdPf(Driver):
             Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
-                read=pf_rules.LIST_RULES_COMMAND,
-                expected=pf_rules.expect_rules(intent, self.options),
-                undo=pf_rules.make_reload_command(intent),
+                read=LIST_RULES_COMMAND,
+                expected=expect_rules(intent, self.options),
+                undo=make_reload_command(intent),
                 deadline_s=120.0,
             ),
             Step(
@@ -231,10 +267,10 @@ class OpenBsdPf(Driver):
 
         description = "hardly any state of the rule that translates"
         few = expect_max_sessions(
-            pf_rules.parse_translated_states, "state", description, MAX_OWN_CONNECTIONS
+            parse_translated_states, "state", description, MAX_OWN_CONNECTIONS
         )
         return Step(
-            f"{pf_rules.make_kill_command(intent)} && {pf_rules.AWAIT_PURGE_COMMAND}",
+            f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}",
             "no state of an earlier trial is left, once the purge has run",
             proof=Check("pfctl -vsr", few),
             deadline_s=300.0,
@@ -251,7 +287,7 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",
-        f"set timeout {{ interval {pf_rules.PURGE_INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
+        f"set timeout {{ interval {PURGE_INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
         f"udp.first {t}, udp.single {t}, udp.multiple {t} }}",
         "set skip on lo",
         "pass",
@@ -260,6 +296,96 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     public = several if len(pool.addresses) > 1 else pool.addresses[0]
     lines += [
         f"{match} {action} {public} port {pool.first_port}:{pool.last_port}"
-        for match, action in pf_rules.list_translating_rules(intent, options)
+        for match, action in list_translating_rules(intent, options)
     ]
     return "\n".join(lines) + "\n"
+
+
+def parse_info(text: str) -> Mapping[str, float]:
+    """Parse ``pfctl -si``: the number of states, and dropped packets by reason."""
+    rows = re.findall(r"^[ \t]+([a-z][a-z -]*?)[ \t]{2,}(\d+)", text, re.MULTILINE)
+    return {_FIGURE_NAMES[name]: float(value) for name, value in rows if name in _FIGURE_NAMES}
+
+
+parse_translated_states = make_sum_parser(
+    r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
+)
+"""Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
+# parses ``pfctl -sm``: the limit of states
+parse_limits = make_sum_parser(r"^states\s+hard limit\s+(\d+)", "states")
+
+
+def parse_rules(text: str, tables: str) -> list[str]:
+    """Return the rules of ``pfctl -sr`` or ``-nvf``, with lists in place of automatic tables."""
+    table_contents = {
+        name: "{ " + " ".join(sorted(words.split())) + " }"
+        for name, words in re.findall(r"^table (<__automatic_\w+>) const \{(.*)\}", tables, re.M)
+    }
+    own = re.split(r"^Loading anchor ", text, maxsplit=1, flags=re.MULTILINE)[0]
+    lines = (" ".join(re.sub(r"^@\d+ ", "", line).split()) for line in own.splitlines())
+    return [
+        AUTOMATIC_TABLE.sub(lambda match: table_contents.get(match.group(), "<a table>"), line)
+        for line in lines
+        if line.split(" ")[0] in ("pass", "block", "match", "anchor")
+    ]
+
+
+def parse_occupancy(text: str) -> Mapping[str, float]:
+    """Parse ``pfctl -si; pfctl -sm``: ``used`` and ``limit`` of the state table."""
+    used, limit = parse_info(text).get("sessions"), parse_limits(text).get("states")
+    return {"used": used, "limit": limit} if used is not None and limit is not None else {}
+
+
+def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[str, str]]:
+    """Return the match and the action keyword, such as ``nat-to``, of each translating rule."""
+    configuration = intent.configuration
+    if isinstance(configuration, Nat64Config):
+        match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
+        return [(match, "af-to inet from")]
+    nets = nat.get_pool(intent).client_networks
+    return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
+
+
+def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
+    """Expect ``pfctl -sr`` to list each translating rule (pfctl_parser.c, print_rule).
+
+    pfctl prints a host without prefix length, flags that the file does not contain, several addresses as a
+    list or as an automatic table, and no ports where PF chooses them.
+    """
+    pool, expected_rules = nat.get_pool(intent), list_translating_rules(intent, options)
+    public = re.escape(pool.addresses[0])
+    if len(pool.addresses) > 1:
+        public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC_TABLE.pattern})"
+    ports = f" port {pool.first_port}" + (
+        f":{pool.last_port}" if pool.last_port > pool.first_port else ""
+    )
+    ports = rf"(?:{ports})?" if (pool.first_port, pool.last_port) == DEFAULT_NAT_PORTS else ports
+
+    def describe_missing_rule(output: str) -> str | None:
+        lines = [" ".join(line.split()) for line in output.splitlines()]
+        for match, action in expected_rules:
+            shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
+            pattern = re.compile(
+                rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
+            )
+            if not any(map(pattern.fullmatch, lines)):
+                return f"no rule is '{match} {action} ...'"
+        return None
+
+    return Expectation(" and ".join(f"'{m} {a}'" for m, a in expected_rules), describe_missing_rule)
+
+
+def make_kill_command(intent: Intent) -> str:
+    """Return the command that marks the test's states for deletion, but no states of an operator."""
+    nets = list(nat.get_pool(intent).client_networks)
+    for side in (intent.left, intent.right):
+        nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
+    return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
+
+
+def make_reload_command(intent: Intent) -> str:
+    """Return the command that reloads ``/etc/pf.conf`` as soon as its state limit permits."""
+    return (
+        f"({make_kill_command(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
+        f"[ $n -lt {RELOAD_TRIES} ] || exit 1; sleep 1; done)"
+    )

@@ -15,11 +15,11 @@ from v6t.drivers.duts.kinds.network_cli.dialogue import CliTransport, remove_ech
 from v6t.drivers.duts.kinds.network_cli.options import (
     CliOptions,
     find_reading_name,
+    get_platform_options,
     is_same_prompt,
     parse_figures,
 )
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
-from v6t.drivers.duts.kinds.network_cli.platform import get_platform_options
 from v6t.drivers.duts.kinds.network_cli.session import (
     BUSY_CHECK_REJECTED,
     CliSession,

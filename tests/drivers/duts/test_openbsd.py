@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from v6t.drivers.duts.kinds import openbsd_pf, pf_rules
+from v6t.drivers.duts.kinds import openbsd_pf
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import LinkIntent
@@ -76,7 +76,7 @@ def test_pfctl_accepts_every_rule_set(name, options):
     text = format_ruleset(RULE_SETS[name], **options)
     assert run_pfctl(text, "-nf").returncode == 0
     said = run_pfctl(text, "-nvf").stdout
-    (*_, rule) = pf_rules.parse_rules(said, said)
+    (*_, rule) = openbsd_pf.parse_rules(said, said)
     words = text.splitlines()[-1].split()
     kind = "af-to" if "nat64" in name else "nat-to"
     assert kind in rule
@@ -104,19 +104,19 @@ def test_nat44_connection_needs_two_states(intent, states):
 
 
 def test_pfctl_info_is_parsed():
-    told = pf_rules.parse_info(PFCTL_SI)
+    told = openbsd_pf.parse_info(PFCTL_SI)
     # ten ports were in use when two more clients sent
     assert (told["sessions"], told["translate"]) == (49, 2)
     for name in ("memory", "state-limit"):
         lost, number = re.subn(rf"(?m)^(  {name} .* )0( .*)$", r"\g<1>7\g<2>", PFCTL_SI)
         assert number == 1
-        assert pf_rules.parse_info(lost) == {**told, name.replace("-", "_"): 7}
+        assert openbsd_pf.parse_info(lost) == {**told, name.replace("-", "_"): 7}
     # all that PF drops for; what matched, and what waits for a handshake (synproxy), it does not drop
-    assert told.keys() == {"sessions", *pf_rules.LOSS_REASONS}
+    assert told.keys() == {"sessions", *openbsd_pf.LOSS_REASONS}
     shown = read_captured("openbsd-pfctl-sm.txt")  # sbin/pfctl/pfctl.c:1144 pfctl_show_limits
-    assert pf_rules.parse_limits(shown) == {"states": 100_000.0}
+    assert openbsd_pf.parse_limits(shown) == {"states": 100_000.0}
     none = shown.replace("hard limit   100000", "unlimited")
-    assert pf_rules.parse_limits(none) == {}
+    assert openbsd_pf.parse_limits(none) == {}
 
 
 def test_interfaces_are_read_in_every_routing_domain():
@@ -320,7 +320,7 @@ def test_rule_reload_is_retried_while_states_exceed_limit(refusals, status):
     )
     tried = run_shell(shell, check=False)
     assert tried.returncode == status
-    assert tried.stdout.count("try") == min(refusals + 1, pf_rules.RELOAD_TRIES)
+    assert tried.stdout.count("try") == min(refusals + 1, openbsd_pf.RELOAD_TRIES)
 
 
 def test_captured_ifconfig_output_is_parsed():

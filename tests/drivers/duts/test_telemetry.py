@@ -12,7 +12,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bottleneck import check_has_driver
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.facts import parse_linux_facts
-from v6t.drivers.duts.kinds import jool_counters, nat46, snabb_lwaftr
+from v6t.drivers.duts.kinds import jool, nat46, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.os.linux import make_neighbors_step
@@ -55,12 +55,12 @@ JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
          "12 1000 200 3\n13 5 6 7\nnr_periods 9\nnr_throttled 4\nthrottled_time 3\n",
          {"12.run_ns": 1000.0, "12.wait_ns": 200.0, "13.run_ns": 5.0, "13.wait_ns": 6.0,
           "quota.periods": 9.0, "quota.throttled": 4.0}),
-        (jool_counters.parse_statistics, JOOL,
+        (jool.parse_statistics, JOOL,
          {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}),
-        (jool_counters.parse_packet_counters, JOOL,
+        (jool.parse_packet_counters, JOOL,
          {"sessions": 200.0, "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
           "dropped (JSTAT_NEVER_SEEN)": 1.0}),
-        (jool_counters.parse_occupancy, JOOL, {"used": 200.0}),
+        (jool.parse_occupancy, JOOL, {"used": 200.0}),
     ],
 )  # fmt: skip
 def test_figures_are_read(parse, text, expected):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.facts import parse_version
-from v6t.drivers.duts.kinds.jool_counters import parse_statistics
+from v6t.drivers.duts.kinds.jool import parse_statistics
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample

@@ -24,10 +24,10 @@ from v6t.drivers.duts.kinds.network_cli.options import (
     NetworkCliOptions,
     TelemetryOptions,
     find_reading_name,
+    get_platform_options,
     parse_figures,
 )
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
-from v6t.drivers.duts.kinds.network_cli.platform import get_platform_options
 from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED, CliSession, LabCliDevice
 from v6t.drivers.duts.management_path import ManagementPath, ManagementPeer
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
