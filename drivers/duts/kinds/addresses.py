@@ -140,8 +140,8 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
 # candidates for the source address of a translator's ICMP errors
 TRANSLATOR_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
 TRANSLATOR_IPV6_CANDIDATES = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
-# candidates for the network between a translator and a NAT
-POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
+# candidates for the first address of the network between a translator and a NAT
+POOL_CANDIDATES = ("192.168.255.0", "10.255.255.0", "172.31.255.0")
 
 
 def find_test_networks(intent: Intent) -> list[Any]:

@@ -114,7 +114,7 @@ class Ip6Tunnel(LinuxDriver):
         ]
         steps = self._make_tunnel_steps(intent, customer)
         if self.options.checks and customer.lwb4 is not None:
-            port = self.get_port(intent, customer.ipv4_side)
+            port = self.get_ports(intent)[customer.ipv4_side]
             steps += make_table_steps(
                 f"{self.options.state_dir}/v6t.nft",
                 "ip v6t",
@@ -129,8 +129,8 @@ class Ip6Tunnel(LinuxDriver):
         return self.assemble_plan(intent, facts, steps, notes=notes)
 
     def _make_tunnel_steps(self, intent: Intent, customer: DeviceTunnelEnd) -> list[Step]:
-        outside = self.get_port(intent, customer.ipv6_side)
-        inside = self.get_port(intent, customer.ipv4_side)
+        ports = self.get_ports(intent)
+        outside, inside = ports[customer.ipv6_side], ports[customer.ipv4_side]
         local = [linux.make_address_step(IPv6Interface(customer.local), outside)]
         # the module stays loaded if another tunnel exists at the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"

@@ -54,11 +54,9 @@ class TaygaNftables(ConntrackDriver, Tayga):
             instead = {"dynamic_pool": pool.supernet(new_prefix=30)}
             hint = "give a /30 or shorter"
             raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
-        firsts = [text.partition("/")[0] for text in addresses.POOL_CANDIDATES]
-        candidates = [f"{first}/{pool.prefixlen}" for first in firsts]
-        wide_enough = candidates if pool.prefixlen >= 24 else []
-        taken = addresses.find_test_networks(intent)
-        addresses.choose_free_address("dynamic_pool", str(pool), wide_enough, taken)
+        length, taken = pool.prefixlen, addresses.find_test_networks(intent)
+        candidates = [f"{first}/{length}" for first in addresses.POOL_CANDIDATES if length >= 24]
+        addresses.choose_free_address("dynamic_pool", str(pool), candidates, taken)
         check_dynamic_pool(pool, facts.version)
         clients = intent.configuration_as(Nat64Config).clients
         if clients > pool.num_addresses - 2:
@@ -98,7 +96,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         pool = replace(public, client_networks=(str(self.options.dynamic_pool),))
         return (
             *super().make_final_steps(intent, facts),
-            *make_snat_steps(self.options.state_dir, [pool], self.get_port(intent, "right")),
+            *make_snat_steps(self.options.state_dir, [pool], self.get_ports(intent)["right"]),
             *conntrack.make_conntrack_steps(self.options, intent, facts),
         )
 

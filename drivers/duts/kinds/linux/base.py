@@ -98,23 +98,15 @@ class LinuxDriver(Driver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         return telemetry.make_readings(*self.get_ports(intent).values())
 
-    def get_port(self, intent: Intent, side: str) -> str:
-        """Return the interface with the IP addresses of a side, which may be a VLAN interface."""
-        vlan = getattr(intent.links, side).vlan
-        return f"v6t-{side}" if vlan else str(getattr(self.options, side))
-
     def get_ports(self, intent: Intent) -> dict[str, str]:
-        """Return the interface with the IP addresses of each side."""
-        return {side: self.get_port(intent, side) for side in SIDES}
-
-    def get_background_ports(self, intent: Intent) -> dict[str, str]:
-        """Return the VLAN interfaces of background traffic, by side."""
-        return {side: f"v6t-{side}-bg" for side in SIDES if getattr(intent, side).background}
+        """Return the interface with the IP addresses of each side, which may be a VLAN interface."""
+        links, options = intent.links, self.options
+        return {s: f"v6t-{s}" if getattr(links, s).vlan else getattr(options, s) for s in SIDES}
 
     def get_all_ports(self, intent: Intent) -> dict[str, str]:
         """Return the interfaces of test traffic by side, and of background traffic by ``SIDE-bg``."""
-        background = self.get_background_ports(intent)
-        return {**self.get_ports(intent), **{f"{s}-bg": port for s, port in background.items()}}
+        names = [f"{side}-bg" for side in SIDES if getattr(intent, side).background]
+        return {**self.get_ports(intent), **{name: f"v6t-{name}" for name in names}}
 
     def plan_snmp_agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
         return services.make_snmp_agent_steps(facts, self.options.state_dir)
@@ -161,33 +153,32 @@ class LinuxDriver(Driver):
 
     def make_base_steps(self, intent: Intent, facts: Facts) -> list[Step]:
         """Return the steps common to all technologies, which come first."""
-        mode = self.options.neighbours
-        ports, background = self.get_ports(intent), self.get_background_ports(intent)
+        mode, ports = self.options.neighbours, self.get_all_ports(intent)
         steps: list[Step] = []
         if names := sorted(facts.advertised_route_interfaces):
             why = "a forwarding host must go on learning its own default route"
             keys = (linux.make_sysctl_key(6, name, "accept_ra") for name in names)
             steps.append(linux.make_sysctl_step(dict.fromkeys(keys, 2), why))
         steps += linux_tuning.make_tuning_steps(self.options, facts)
-        for side in SIDES:
-            link, name = getattr(intent.links, side), getattr(self.options, side)
-            steps += [] if link.vlan else [linux.make_mtu_step(name, link.mtu)]
-            steps.append(linux.make_link_up_step(name))
-            if link.vlan:
-                why = f"VLAN of the {side} link"
-                steps += linux.make_vlan_steps(name, ports[side], link.vlan, link.mtu, why)
-        for side, port in background.items():
-            link, name = getattr(intent.links, side), getattr(self.options, side)
-            why = f"VLAN of the background on the {side}"
-            steps += linux.make_vlan_steps(name, port, link.background.vlan, link.mtu, why)
-        steps.append(linux.make_forwarding_step([*ports.values(), *background.values()]))
+        for name, port in ports.items():
+            side, _, background = name.partition("-")
+            link, parent = getattr(intent.links, side), getattr(self.options, side)
+            vlan, why = link.vlan, f"VLAN of the {side} link"
+            if background:
+                vlan, why = link.background.vlan, f"VLAN of the background on the {side}"
+            else:
+                steps += [] if vlan else [linux.make_mtu_step(parent, link.mtu)]
+                steps.append(linux.make_link_up_step(parent))
+            if vlan:
+                steps += linux.make_vlan_steps(parent, port, vlan, link.mtu, why)
+        steps.append(linux.make_forwarding_step(ports.values()))
         most = max(len(getattr(intent, side).neighbors) for side in SIDES)
         if mode != "gateway" and most >= (facts.parse_number("gc_thresh3") or 1024) // 2:
             steps.append(linux.make_neighbor_table_step(most))
-        for side in SIDES:
-            steps += linux.make_side_steps(getattr(intent, side), ports[side], mode)
-        for side, port in background.items():
-            steps += linux.make_side_steps(getattr(intent, side).background, port, mode)
+        for name, port in ports.items():
+            side, _, background = name.partition("-")
+            own = getattr(intent, side)
+            steps += linux.make_side_steps(own.background if background else own, port, mode)
         return steps
 
     def assemble_plan(

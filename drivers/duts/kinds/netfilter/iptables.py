@@ -37,7 +37,7 @@ class Iptables(NetfilterNat):
 
     def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange:
         pool = self.get_pool(intent)
-        port = self.get_port(intent, "right")
+        port = self.get_ports(intent)["right"]
         chain = "iptables -w -t nat"
         # the exact comment, because foreign comments may contain it
         comment = r"/\/\* v6t-beside \*\//"
@@ -91,7 +91,7 @@ class Ip6tablesNpt(LinuxDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         npt = intent.configuration_as(NptConfig)
         inside, outside = str(npt.internal), str(npt.external)
-        port = self.get_port(intent, "right")
+        port = self.get_ports(intent)["right"]
         rules = [
             _make_prefix_step("POSTROUTING", f"-s {inside} -o {port}", "SNPT", inside, outside),
             _make_prefix_step("PREROUTING", f"-d {outside} -i {port}", "DNPT", outside, inside),

@@ -126,7 +126,7 @@ class NetfilterNat(ConntrackDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         pool = self.get_pool(intent)
         steps = [
-            *self.make_rule_steps(divide_pool(pool, intent), self.get_port(intent, "right")),
+            *self.make_rule_steps(divide_pool(pool, intent), self.get_ports(intent)["right"]),
             *make_conntrack_steps(self.options, intent, facts),
         ]
         return self.assemble_plan(intent, facts, steps, make_flush_steps(pool.client_networks))

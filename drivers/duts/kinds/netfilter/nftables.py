@@ -41,7 +41,7 @@ class Nftables(NetfilterNat):
 
     def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange:
         pool = self.get_pool(intent)
-        port = self.get_port(intent, "right")
+        port = self.get_ports(intent)["right"]
         net = str(find_spare_network(intent, ip_address(pool.addresses[0]).version))
         chain = f"{_get_family(net)} v6t post"
         chain_listing = f"nft -a list chain {chain}"
