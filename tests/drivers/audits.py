@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +24,14 @@ SOFTWIRES = {"initiator_count": 16}
 
 
 @dataclass(frozen=True)
-class Audited:
+class Audited(Row):
     """Device with one technology.
 
     Attributes:
-        device, plugin, params, options: of the command.
-        words: text of the table.
         more: suffix of the name.
         machine: whether it runs in a virtual machine, see ``v6t.tests.jool.audits``.
     """
 
-    device: str
-    plugin: str
-    words: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
     more: str = ""
     machine: bool = False
 
@@ -96,9 +89,7 @@ def record_audits(names: list[str]) -> None:
     for row in ROWS:
         if row.name not in names if names else row.machine:
             continue
-        missing = (
-            "" if row.machine else find_missing("embedded", Row(row.device, row.plugin, row.words))
-        )
+        missing = "" if row.machine else find_missing("embedded", row)
         if missing:
             print(f"{row.name}: {missing}")
         else:

@@ -92,7 +92,11 @@ def said(word):
 MULTIQUEUE = bool(os.environ.get("FAKE_MULTIQUEUE"))
 PORTS = range(int(os.environ.get("FAKE_PORTS", 2)))  # 0 and 1 are joined, 2 and 3 ...
 
+def nothing(self, *args, **kwargs): pass
+
 class STLClient(object):
+    disconnect = clear_events = clear_pgid_stats = release = remove_all_captures = nothing
+    wait_on_traffic = fetch_capture_packets = stop_capture = nothing
     def __init__(self, **kwargs):
         self.ports, self.captures, self.service = {p: _Port() for p in PORTS}, [], False
         self.global_stats = _Stats()
@@ -103,13 +107,10 @@ class STLClient(object):
     def connect(self):
         print("noise on stdout")
         if SERVER != "up" or (said("ended") and not said("started")): raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
-    def disconnect(self, **kwargs): pass
     def is_connected(self): return True
     def get_all_ports(self): return list(self.ports)
     def get_acquired_ports(self): return [p for p, one in self.ports.items() if one.acquired]
     def is_traffic_active(self, ports): return {p for p in ports if self.ports[p].is_active()}
-    def clear_events(self): pass
-    def clear_pgid_stats(self): pass
     def get_server_system_info(self):
         return {"dp_core_count": 2 if MULTIQUEUE and not said("started") else 1, "core_type": "fake",
                 "is_multiqueue_mode": MULTIQUEUE, "ports": [
@@ -124,7 +125,6 @@ class STLClient(object):
             if self.ports[p].owner and not force:
                 raise TRexError("*** port is already taken by '%s'" % self.ports[p].owner)
             self.ports[p].acquired = True
-    def release(self, ports): pass
     def stop(self, ports):
         for p in ports:
             if self.ports[p].began:
@@ -134,12 +134,10 @@ class STLClient(object):
     def remove_all_streams(self, ports):
         for p in ports:
             self.ports[p].added, self.ports[p].began, self.ports[p].stale = [], 0.0, False
-    def remove_all_captures(self): pass
     def add_streams(self, streams, ports):
         for p in ports: self.ports[p].added += streams
     def clear_stats(self, ports):
         for p in ports: self.ports[p].before = 0
-    def wait_on_traffic(self, **kwargs): pass
     def _sent(self, p):
         return self.ports[p].before + sum(frames(s.data["mode"]) for s in self.ports[p].added)
     def get_stats(self, ports):
@@ -172,8 +170,6 @@ class STLClient(object):
                    if wanted and end[0] == 0xAB and end[1] == int(wanted.group(1))
                    and end[3] & 240 == int(wanted.group(2)))
     def set_service_mode(self, ports, enabled): self.service = enabled
-    def fetch_capture_packets(self, number, frames, pkt_count): pass
-    def stop_capture(self, number, endpoint_cb=None): pass
     def server_shutdown(self, force):
         open(os.path.join(os.environ["FAKE_STATE"], "ended"), "w").close()
 """

@@ -20,7 +20,6 @@ PART = {"kind": "vpp", "device": NAME, "commands": ["true"], "version": "1.2", "
 TWO = {"kind": "chain", "parts": {"ce": PART, "pe": PART}}
 OTHER = {"kind": "chain", "parts": {"ce": {**PART, "device": "ssh root@other"}, "pe": PART}}
 REFERENCE = {"kind": "reference"}
-ROW = "jool-debian siit"
 
 
 @pytest.fixture(scope="module")
@@ -115,40 +114,8 @@ def test_wrong_results_are_not_proven(make_run, monkeypatch, fact, results, coun
         run.describe_fact(fact)
 
 
-@pytest.fixture
-def record(tmp_path, monkeypatch):
-    path = tmp_path / "machines.json"
-    path.write_text("{}")
-    monkeypatch.setattr(machines, "RECORD", path)
-    monkeypatch.setenv("V6T_RECORD", "1")
-    return path
-
-
-def find_row(name):
-    (number,) = (n for n, row in enumerate(machines.ROWS) if row.name == name)
-    return [
-        cell.strip() for cell in list(machines.render_table())[2 + number].strip("|").split("|")
-    ]
-
-
-def test_new_facts_replace_earlier_ones(record, make_run):
-    record.write_text(json.dumps({ROW: dict.fromkeys(FACTS, "once")}))
-    with pytest.raises(AssertionError):
-        machines.add_record(ROW, make_run((CONFIGURED, READ_BACK)), "QEMU 1.0", where=" beside it")
-    _, _, configured, _, _, restored, how, version, _ = find_row(ROW)
-    assert (configured, restored) == ("7 steps, 9 read back", "not run")
-    assert (how, version) == ("SSH; QEMU 1.0; TRex beside it", "1.2; Linux 6")
-    assert find_row("jool-debian clat")[2:6] == ["not run"] * 4
-
-
 def test_record_has_complete_known_rows_only():
     rows, seen = {row.name for row in machines.ROWS}, machines.load_rows()
     assert len(rows) == len(machines.ROWS)
     assert set(seen) <= rows
     assert all(set(one) == {*FACTS, "how", "version", "date"} for one in seen.values())
-
-
-def test_nothing_is_recorded_without_variable(record, make_run, monkeypatch):
-    monkeypatch.delenv("V6T_RECORD")
-    machines.add_record(ROW, make_run(), "QEMU")
-    assert record.read_text() == "{}"

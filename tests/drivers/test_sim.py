@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from v6t.core.config.plugins import load_technology_type
 from v6t.core.runs.bench import compile_directions
-from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.tests.expect import expect_error
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
@@ -170,19 +169,3 @@ def test_negative_traffic_is_dropped_and_not_timed():
 def test_simulated_tester_fault_makes_trial_invalid():
     with expect_error("tester-fault"):
         sim(crash_at=1).measure(TRIAL)
-
-
-@pytest.mark.parametrize(
-    ("option", "code"),
-    [
-        ({"capacty_fps": 1}, "unknown-setting"),
-        ({"capacity_fps": -1}, "out-of-range"),
-        ({"capacity_fps": "fast"}, "not-a-number"),
-        ({"jitter_us": float("inf")}, "not-a-number"),
-        ({"slow_repetitions": "perhaps"}, "not-a-boolean"),
-        ({"dead_zones": [[1]]}, "missing-setting"),
-    ],
-)
-def test_bad_options(option, code):
-    with expect_error(code):
-        Sim(option)

@@ -277,7 +277,7 @@ def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
 
 
 @pytest.mark.parametrize("kind", [TREX])
-@pytest.mark.parametrize("plugin", ["nat64", "nat66", "nat46", "ipv4aas"])
+@pytest.mark.parametrize("plugin", ["nat64", "ipv4aas"])
 def test_tcp_clients_and_servers_may_use_ipv6(kind, plugin):
     with StatefulLab(kind, plugin, benchmarks=("tcp-rate",)) as lab:
         found = lab.open_tcp(Tcp())[1].tcp

@@ -1,10 +1,8 @@
 """One or two real TRex servers, named by TREX_DIR, in the lab, at low rates."""
 
-import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from contextlib import closing, contextmanager
@@ -12,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 from v6t.base.errors import TesterError
 from v6t.core.runs.bench import make_tester
@@ -95,68 +92,6 @@ def test_server_without_delay_histograms_is_rejected():
         counted = measure_passed(host, trial, mode="forward").directions["forward"]
         assert set(counted.classes) == {"test frames"}
         assert counted.count_frames("received") == 3000
-
-
-ARRIVALS = """
-import json, socket, struct, sys, time
-ETH_P_ALL, SO_TIMESTAMPNS, wanted = 3, 35, int(sys.argv[1])
-link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-link.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-link.bind(("right", 0))
-link.settimeout(6)
-print("ready", flush=True)
-found = []
-try:
-    while len(found) < wanted:
-        frame, said, _, where = link.recvmsg(2048, 64)
-        if where[2] != 4:  # without frames sent by the port
-            s, ns = struct.unpack("qq", said[0][2])
-            found.append(s + ns / 1e9)
-except TimeoutError:
-    pass
-print(json.dumps(found))
-"""
-
-
-def measure_arrivals(tester, asked):
-    """Return the kernel's arrival times of a trial's frames at the right port."""
-    enter = ["nsenter", "-t", str(tester.namespaces()["tester"]), "-n"]
-    with subprocess.Popen(
-        [*enter, sys.executable, "-c", ARRIVALS, str(asked.frames)],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as watching:
-        assert watching.stdout.readline() == "ready\n"
-        result = tester.measure(asked)
-        return result, np.array(json.loads(watching.stdout.readline()))
-
-
-def compute_offsets(when, rate_fps):
-    """Return the distance of each arrival from its scheduled time, in slots."""
-    slots = (np.sort(when) - when.min()) * rate_fps - np.arange(len(when))
-    return np.abs(slots - np.median(slots))
-
-
-@pytest.mark.alone
-def test_tags_do_not_delay_frames(cable):
-    """Frames arrive at their scheduled times before and after the first tag."""
-    # every fourth frame from the middle on is a tag
-    tester, trial = cable
-    delays = DelayRequest(500, first_tag_s=2.0)
-    trial = replace(trial, rate_fps=1000.0, duration_s=4.0, delays=delays)
-    for _ in range(10):  # the machine may be busy
-        result, when = measure_arrivals(tester, trial)
-        parts = np.split(compute_offsets(when, trial.rate_fps), 2)
-        late = [float(np.percentile(part, 90)) for part in parts]
-        if max(late) < 0.3:
-            break
-    assert len(when) == trial.frames
-    assert max(late) < 0.3
-    (delays,) = result.directions["forward"].delays.values()
-    assert delays.frames + delays.lost == 500
-    (count,) = result.directions["forward"].classes.values()
-    assert (count.sent, count.received) == (4000, 4000)
 
 
 @pytest.mark.parametrize(("counting", "told"), [("trailer", "marks"), ("ports", "ports")])
