@@ -102,8 +102,8 @@ def compare_tests(count: int, noise: float, outlier_share: float) -> None:
     click.echo(f"{'':28}{'false alarms':>14}" + "".join(f"{-p:>9.0f} %" for p in STEPS_PERCENT))
     for name, find in tests.items():
         share = 100 * sum(bool(find(rates)) for rates in steady) / count
-        result = "".join(f"{measure_detection(find, series):>9.1f} %" for series in stepped)
-        click.echo(f"{name:28}{share:>12.1f} %{result}")
+        columns = "".join(f"{measure_detection(find, series):>9.1f} %" for series in stepped)
+        click.echo(f"{name:28}{share:>12.1f} %{columns}")
 
 
 @click.command()

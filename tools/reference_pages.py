@@ -104,8 +104,8 @@ def _parameters(command: click.Command) -> Iterator[str]:
 def _options(command: click.Command) -> list[click.Option]:
     """Return all options except ``--help``."""
     context = click.Context(command, help_option_names=[])
-    result = command.get_params(context)
-    return [p for p in result if isinstance(p, click.Option) and not p.hidden]
+    params = command.get_params(context)
+    return [p for p in params if isinstance(p, click.Option) and not p.hidden]
 
 
 def _argument(argument: click.Argument) -> str:

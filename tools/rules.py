@@ -55,8 +55,8 @@ def product_files(root: Path) -> list[Path]:
 
 def pages(root: Path) -> list[Path]:
     """List the pages that people write, relative to the checkout."""
-    matching = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
-    relative = sorted(p.relative_to(root) for p in matching)
+    paths = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
+    relative = sorted(p.relative_to(root) for p in paths)
     return [p for p in relative if p.parts[:2] != ("docs", "results")]
 
 

@@ -45,11 +45,11 @@ def title(part: Part) -> str:
 @cache
 def functions() -> frozenset[str]:
     """Return the names of all tests."""
-    results: set[str] = set()
+    test_names: set[str] = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
         body = ast.parse(path.read_text(encoding="utf-8")).body
-        results |= {node.name for node in body if isinstance(node, ast.FunctionDef)}
-    return frozenset(name for name in results if name.startswith("test_"))
+        test_names |= {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    return frozenset(name for name in test_names if name.startswith("test_"))
 
 
 @cache
@@ -104,7 +104,7 @@ def test_the_counts_are_those_of_the_text(number: str) -> None:
 def sections_of(path: Path) -> list[tuple[str, str]]:
     """Return number and text of each section, without page headers and footers."""
     heading = re.compile(r"(?:Appendix )?([A-Z](?=\b)|[A-Z]\.\d[\d.]*|\d+(?:\.\d+)*)[.:]? {1,3}\S")
-    results: list[list[str]] = []
+    sections: list[list[str]] = []
     for line in path.read_text(encoding="utf-8", errors="replace").replace("\f", "").splitlines():
         if re.match(r"RFC \d+ .*\d{4}$", line) or (line.endswith("]") and "[Page " in line):
             continue
@@ -115,10 +115,10 @@ def sections_of(path: Path) -> list[tuple[str, str]]:
             and not contents
             and (line[0].isdigit() or line[:9] == "Appendix " or line[1] == ".")
         ):
-            results.append([head[1].rstrip("."), line])
-        elif results:
-            results[-1].append(line)
-    return [(number, "\n".join(text)) for number, *text in results]
+            sections.append([head[1].rstrip("."), line])
+        elif sections:
+            sections[-1].append(line)
+    return [(number, "\n".join(text)) for number, *text in sections]
 
 
 def test_every_requirement_has_a_row() -> None:
@@ -183,8 +183,8 @@ def test_the_tests_a_row_names_exist() -> None:
     for row in rows():
         for name in row.tests:
             start = name.removesuffix("*")
-            result = any(f.startswith(start) for f in known) if "*" in name else name in known
-            assert result, f"{row.name}: {name}"
+            exists = any(f.startswith(start) for f in known) if "*" in name else name in known
+            assert exists, f"{row.name}: {name}"
 
 
 # ------------------------------------------------------------------ sections

@@ -40,13 +40,13 @@ def printed():
 @pytest.fixture(scope="module")
 def names(place, printed):
     """Return the names that exist after the code of the page has run."""
-    actual = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
+    namespace = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         for code in read_code():
-            exec(compile(code, PAGE, "exec"), actual)  # noqa: S102
-        actual["run"].data  # noqa: B018  (read before the directory is left)
-        return actual
+            exec(compile(code, PAGE, "exec"), namespace)  # noqa: S102
+        namespace["run"].data  # noqa: B018  (read before the directory is left)
+        return namespace
 
 
 def test_page_measures_and_reads(names):

@@ -154,12 +154,12 @@ def settings() -> tuple[str, ...]:
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Yield the paths to everything within a value."""
-    matching = [here] if here else []
+    places = [here] if here else []
     if isinstance(value, list):
         value = dict(enumerate(value))
     for key, inner in value.items() if isinstance(value, dict) else ():
-        matching += paths(inner, (*here, key))
-    return matching
+        places += paths(inner, (*here, key))
+    return places
 
 
 def put(value: Any, path: tuple[Any, ...], new: Any, how: str) -> Any:

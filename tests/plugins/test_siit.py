@@ -133,9 +133,9 @@ def test_wrong_checksum_stays_wrong(ipv4, error):
     out = build_ipv6(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
     for row in np.flatnonzero(bad & (wrong % 0xFFFF != (wrong ^ error) % 0xFFFF)):
         again = IPv6(out[row].tobytes())
-        text = again[UDP].chksum
+        checksum = again[UDP].chksum
         del again[UDP].chksum
-        assert IPv6(bytes(again))[UDP].chksum != text
+        assert IPv6(bytes(again))[UDP].chksum != checksum
 
 
 FOUR = {"src": "198.19.0.2", "dst": "198.18.0.2"}

@@ -42,8 +42,8 @@ def test_streams_follow_the_classes():
     traffic = Traffic("reverse", (mape(), background(3)), seed=5)
     compiled = compile_traffic(traffic, rate_fps=1000, frames=4001, first_stream_id=7)
     assert compiled.direction == "reverse"
-    matching = [(s.name, s.role, s.stream_id, s.weight) for s in compiled.streams]
-    assert matching == [("fg", Role.FOREGROUND, 7, 1), ("bg", Role.BACKGROUND, 8, 3)]
+    described = [(s.name, s.role, s.stream_id, s.weight) for s in compiled.streams]
+    assert described == [("fg", Role.FOREGROUND, 7, 1), ("bg", Role.BACKGROUND, 8, 3)]
     modes = [s.trex["mode"] for s in compiled.streams]
     assert [m["rate"]["value"] for m in modes] == [250.0, 750.0]
     assert [m["type"] for m in modes] == ["single_burst"] * 2
