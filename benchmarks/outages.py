@@ -37,8 +37,7 @@ from v6t.benchmarks.settings import RepetitionCount, TrialLength
 from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
-from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE, RESET_HOOKS
-from v6t.trials.trial import list_directions
+from v6t.trials.trial import CONFIGURATION_CHANGES, NO_CHANGE, RESET_HOOKS, list_directions
 
 
 class OutageTimes(ValueSeries):

@@ -18,9 +18,9 @@ from v6t.procedures.trial_runner import PointSpec, Progress, Watch
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Exchange, FramePair, Traffic
 from v6t.trials.conditions import Conditions
+from v6t.trials.connections import Tcp
 from v6t.trials.order_statistics import percentile
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Capability, Mode
 
 P = TypeVar("P", bound=PointSpec)

@@ -39,8 +39,7 @@ from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.throughput import find_decisive_trial, specify_search
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, compute_covered_qps
 from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_throughput
-from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
-from v6t.trials.trial import Capability
+from v6t.trials.trial import MAX_QUERIES_PER_NAME, Capability, Queries
 
 MAX_TIMEOUT_S = 1.0  # RFC 8219 section 9.2
 

@@ -40,9 +40,8 @@ from v6t.profiles.tcp.http import (
     build_response,
     split_into_segments,
 )
-from v6t.trials.connections import Connections
+from v6t.trials.connections import Closing, Connections, Tcp, TcpCounts
 from v6t.trials.result import DirectionResult, Measure, TrialResult
-from v6t.trials.tcp import Closing, Tcp, TcpCounts
 from v6t.trials.trial import Capability, Trial
 from v6t.trials.verdict import Attempt
 

@@ -12,9 +12,8 @@ from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.profiles.streams import StreamSet
-from v6t.trials.connections import Connections
+from v6t.trials.connections import Connections, TcpCounts
 from v6t.trials.result import DirectionResult, TrialResult
-from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Trial
 
 if TYPE_CHECKING:

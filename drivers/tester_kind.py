@@ -14,7 +14,7 @@ from v6t.drivers.tester import Tester
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
     from v6t.drivers.prober import Prober
-    from v6t.trials.tcp import Tcp
+    from v6t.trials.connections import Tcp
     from v6t.trials.trial import Capability, Mode
 
 State = Literal["ok", "note", "missing"]

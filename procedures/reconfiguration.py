@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
-from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE, DeviceEvent, name_change_hook
 from v6t.trials.result import Measure
-from v6t.trials.trial import list_directions
+from v6t.trials.trial import (
+    CONFIGURATION_CHANGES,
+    NO_CHANGE,
+    DeviceEvent,
+    list_directions,
+    name_change_hook,
+)
 
 BENCHMARK = "reconfiguration"
 

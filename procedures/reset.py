@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
-from v6t.trials.device_events import RESET_HOOKS, DeviceEvent
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import list_directions
+from v6t.trials.trial import RESET_HOOKS, DeviceEvent, list_directions
 
 BENCHMARK = "reset"
 

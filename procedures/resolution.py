@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from v6t.procedures.throughput import ThroughputSpec
-from v6t.trials.queries import MAX_QUERIES_PER_NAME
+from v6t.trials.trial import MAX_QUERIES_PER_NAME
 
 BENCHMARK = "resolution"
 QPS_UNIT = "queries/s"

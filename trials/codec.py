@@ -11,13 +11,10 @@ from functools import cache, partial
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.connections import Connections, PhaseOneResult, TcpCounts
 from v6t.trials.delays import Distribution
-from v6t.trials.queries import Answers, Queries
-from v6t.trials.result import DirectionResult, TrialResult
-from v6t.trials.tcp import TcpCounts
-from v6t.trials.timeline import DeviceLoad
-from v6t.trials.trial import Trial
+from v6t.trials.result import Answers, DeviceLoad, DirectionResult, TrialResult
+from v6t.trials.trial import Queries, Trial
 
 T = TypeVar("T")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from v6t.trials.queries import Queries
 from v6t.trials.result import TrialResult
-from v6t.trials.trial import FlowStarts, Mode, Trial, format_mix, make_sizes_key
+from v6t.trials.trial import FlowStarts, Mode, Queries, Trial, format_mix, make_sizes_key
 from v6t.trials.verdict import Verdict, assess_trial
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import product
 from typing import Any, Literal
 
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.delays import Distribution
-from v6t.trials.queries import Answers
-from v6t.trials.timeline import DeviceLoad, Timeline
 from v6t.trials.trial import Trial
 
 FORWARDED_ROLES = ("foreground", "background")
 """Roles of the traffic that a device must forward."""
+MAX_SENDING_SLOTS = 60
+"""Limit for the slots in which a trial sends, because a journal holds tens of thousands of trials."""
+_SLOT_LENGTHS_S = [round(step * 10**decade, 2) for decade, step in product(range(-2, 8), (1, 2, 5))]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,63 @@ def sum_classes(counts: Iterable[tuple[str, ClassCount]]) -> dict[str, ClassCoun
 
 
 _COUNT_NAMES = [f.name for f in fields(ClassCount) if f.name != "role"]
+
+
+def choose_slot_s(sending_s: float) -> float:
+    """Choose the shortest slot of 0.01, 0.02, 0.05, 0.1 ... s of which few enough cover a trial."""
+    return next(
+        slot for slot in _SLOT_LENGTHS_S if sending_s <= MAX_SENDING_SLOTS * slot * (1 + 1e-9)
+    )
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Frames of one direction of a trial by time slot, without negative traffic.
+
+    Attributes:
+        slot_s: length of a slot [s].
+        received: frames that arrived in each slot, counted from the first frame sent.
+        lost: frames due in each slot that did not arrive in time.
+    """
+
+    slot_s: float
+    received: tuple[int, ...]
+    lost: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DeviceLoad:
+    """Load of a device's processor cores during a trial, second by second.
+
+    Attributes:
+        end_times_s: ends of the seconds that were observed, counted from the first frame [s].
+        max_percent: load of the busiest core in each of them [%].
+        mean_percent: mean load of all cores [%].
+    """
+
+    end_times_s: tuple[float, ...]
+    max_percent: tuple[int, ...]
+    mean_percent: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers of a trial, and the queries of the device that they needed.
+
+    Attributes:
+        reasons: queries without a correct answer in time, by reason.
+        aaaa_queries, a_queries: queries of the device for AAAA and A records.
+        repeated_queries: queries for AAAA records that should have been cached.
+        other_queries: other queries of the device.
+        cached_names: names that were answered before the trial.
+    """
+
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    aaaa_queries: int = 0
+    a_queries: int = 0
+    repeated_queries: int = 0
+    other_queries: int = 0
+    cached_names: int = 0
 
 
 @dataclass(frozen=True)

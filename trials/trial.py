@@ -10,8 +10,6 @@ from itertools import pairwise
 from typing import Literal
 
 from v6t.trials.connections import Connections
-from v6t.trials.device_events import DeviceEvent
-from v6t.trials.queries import Queries
 
 Mode = Literal["forward", "reverse", "bidirectional"]
 """Directions that carry traffic; bidirectional trials offer the same rate in both."""
@@ -64,6 +62,19 @@ TIMING_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame", "
 
 RFC_MIN_TAGS = 500
 """Smallest number of tagged frames in a latency trial (RFC 8219, section 7.2)."""
+MAX_QUERIES_PER_NAME = 2
+"""Most queries of a DNS64 server for one name (RFC 8219, section 9.2.1)."""
+RESET_HOOKS = ("hardware-reset", "software-reset", "power-cycle")
+"""Hooks that reset a device (RFC 6201)."""
+NO_CHANGE = "nothing"
+"""A stream without a change, for comparison."""
+CONFIGURATION_CHANGES = (NO_CHANGE, "add", "change", "remove")
+"""Changes of a configuration, in the order in which they are made."""
+
+
+def name_change_hook(change: str) -> str:
+    """Return the name of the hook that makes a change."""
+    return f"reconfiguration-{change}"
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,41 @@ class FlowStarts:
     def last_start_s(self) -> float:
         """Time at which the last flow starts [s]."""
         return (self.flows - 1) * self.interval_s
+
+
+@dataclass(frozen=True)
+class DeviceEvent:
+    """A hook that the run calls while traffic runs.
+
+    Testers ignore it; only the simulated tester simulates the outage.
+
+    Attributes:
+        hook: name of the hook.
+        at_s: time of the call after the first frame [s].
+    """
+
+    hook: str
+    at_s: float
+
+
+@dataclass(frozen=True)
+class Queries:
+    """DNS queries that replace the frames of a trial.
+
+    Attributes:
+        cached_share: share of the names that are queried before the trial [0 to 1].
+        native_aaaa_share: share of the names that have an AAAA record [0 to 1].
+        timeout_s: longest time to an answer [s].
+        cached_names: number of names queried before the trial, if ``cached_share`` is not 0.
+        is_selftest: query the tester's own authoritative server, without a device (section 9.2.1);
+            every name has an AAAA record.
+    """
+
+    cached_share: float = 0.0
+    native_aaaa_share: float = 0.0
+    timeout_s: float = 1.0
+    cached_names: int = 1000
+    is_selftest: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from v6t.analysis.blocks import Block, BulletList, Collapsible, Drawing, FigureB
 from v6t.analysis.figures import plots
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
-from v6t.trials.result import DirectionResult
-from v6t.trials.timeline import Timeline
+from v6t.trials.result import DirectionResult, Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

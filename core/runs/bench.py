@@ -23,9 +23,8 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.profiles.streams import StreamSet
-from v6t.trials.device_events import name_change_hook
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import TIMING_CAPABILITIES, Trial
+from v6t.trials.trial import TIMING_CAPABILITIES, Trial, name_change_hook
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice

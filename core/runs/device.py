@@ -21,8 +21,7 @@ from v6t.drivers.duts.session.telemetry import TelemetryWatcher
 from v6t.drivers.duts.telemetry_summary import compute_core_shares, is_polling, summarize_samples
 from v6t.drivers.transport.command_log import log_command
 from v6t.drivers.transport.process import build_clean_environment
-from v6t.trials.result import Measure, TrialResult
-from v6t.trials.timeline import DeviceLoad
+from v6t.trials.result import DeviceLoad, Measure, TrialResult
 from v6t.trials.trial import Trial
 
 RETRY_PAUSE_S = 1.0  # pause before a failed hook is tried again

@@ -21,10 +21,9 @@ from v6t.core.runs.tester_capacity import Streams, make_capacity_spec, make_tcp_
 from v6t.procedures.tester_rate import SelfTestSpec, TesterCapacity
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes, sizes_to_json
-from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.connections import Connections, PhaseOneResult, TcpCounts
 from v6t.trials.delays import Distribution
 from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
-from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Trial, list_directions
 
 IDEAL_DELAY_NS = 1000  # delay of each frame in an ideal device

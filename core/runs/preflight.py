@@ -12,9 +12,8 @@ from v6t.procedures.preflight import BENCHMARK, TranslationCheckFailure, check_t
 from v6t.procedures.stateful.phases import ConnectionPreparer
 from v6t.profiles.mixes import Sizes
 from v6t.trials.connections import Connections
-from v6t.trials.queries import Queries
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import Trial
+from v6t.trials.trial import Queries, Trial
 
 if TYPE_CHECKING:
     from v6t.core.config.run_setup import RunSetup

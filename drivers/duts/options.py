@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.trials.device_events import RESET_HOOKS as RESETS
+from v6t.trials.trial import RESET_HOOKS as RESETS
 
 DEFAULT_STATE_DIRECTORY = "/run/v6t"  # path on the device
 # Interface name that is safe in a shell line.

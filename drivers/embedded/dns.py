@@ -30,9 +30,8 @@ from v6t.profiles.dns.messages import (
     write_questions,
 )
 from v6t.profiles.dns.zone import Zone
-from v6t.trials.queries import Answers, Queries
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.trial import Trial
+from v6t.trials.result import Answers, ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import Queries, Trial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

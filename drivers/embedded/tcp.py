@@ -29,9 +29,8 @@ from v6t.drivers.oracle.state_table import MemoryFile, describe_duplicates
 from v6t.drivers.tester import PhaseCounts
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
-from v6t.trials.connections import Connections
+from v6t.trials.connections import Connections, Tcp
 from v6t.trials.result import ClassCount, DirectionResult
-from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
 TCP_CLASS = "tcp"  # Name of the only traffic class of trials with TCP connections

@@ -38,14 +38,14 @@ from v6t.profiles.tcp.segments import (
     decode_server_isns,
     read_quoted_segments,
 )
-from v6t.trials.tcp import TcpCounts
+from v6t.trials.connections import TcpCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.connection_oracle import TableLocation
     from v6t.packets.arrays import U8, Mask
     from v6t.profiles.streams import Stream
-    from v6t.trials.tcp import Tcp
+    from v6t.trials.connections import Tcp
 
     Connections = NDArray[np.int64]
     Numbers = NDArray[np.uint32]
@@ -337,7 +337,7 @@ class TcpClient(ClientPort, TcpEnd):
         self._retransmit()
 
     def _schedule(self, which: Connections, tries: int) -> None:
-        """Schedule the next retransmission of SYNs; see :mod:`v6t.trials.tcp`."""
+        """Schedule the next retransmission of SYNs; see :mod:`v6t.trials.connections`."""
         if tries < self._tcp.retransmissions:
             due = time.monotonic() + self._tcp.timeout_s * (1 << tries)
             heapq.heappush(self._unanswered, (due, next(self._order), tries, which))

@@ -10,7 +10,7 @@ from v6t.drivers.delays import compute_ipdv, make_distribution
 from v6t.packets.arrays import I64
 from v6t.profiles.compiler.schedule import find_positions, list_classes_with_index
 from v6t.trials.delays import Distribution
-from v6t.trials.timeline import Timeline, choose_slot_s
+from v6t.trials.result import Timeline, choose_slot_s
 from v6t.trials.trial import FlowStarts, Trial
 
 if TYPE_CHECKING:

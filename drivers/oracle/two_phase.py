@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from v6t.base.errors import DutError, TesterError, UsageError
 from v6t.drivers.device import MAX_OWN_CONNECTIONS, StateDevice
 from v6t.drivers.tester import PhaseCounts, StatefulTester
-from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.connections import Connections, PhaseOneResult, Tcp
 from v6t.trials.result import DirectionResult, Measure, TrialResult
-from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
 LOOK_S = 0.5  # Interval of counts while a device deletes closed connections

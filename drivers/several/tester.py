@@ -25,8 +25,7 @@ from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.delays import Distribution
-from v6t.trials.result import DirectionResult, TrialResult, sum_classes
-from v6t.trials.timeline import Timeline
+from v6t.trials.result import DirectionResult, Timeline, TrialResult, sum_classes
 from v6t.trials.trial import Capability, Trial
 
 MAX_SKEW_SHARE = 0.02

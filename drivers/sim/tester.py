@@ -25,14 +25,24 @@ from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.compiler.schedule import count_frames, list_classes
 from v6t.profiles.streams import StreamSet
-from v6t.trials.connections import Connections
+from v6t.trials.connections import Connections, TcpCounts
 from v6t.trials.delays import Distribution
-from v6t.trials.device_events import CONFIGURATION_CHANGES, name_change_hook
-from v6t.trials.queries import Answers, Queries
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.tcp import TcpCounts
-from v6t.trials.timeline import Timeline, choose_slot_s
-from v6t.trials.trial import Capability, Trial, list_directions
+from v6t.trials.result import (
+    Answers,
+    ClassCount,
+    DirectionResult,
+    Timeline,
+    TrialResult,
+    choose_slot_s,
+)
+from v6t.trials.trial import (
+    CONFIGURATION_CHANGES,
+    Capability,
+    Queries,
+    Trial,
+    list_directions,
+    name_change_hook,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

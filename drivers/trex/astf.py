@@ -27,9 +27,8 @@ from v6t.drivers.trex.client.stats import StepStats, TcpCounters
 from v6t.drivers.trex.counting import SendingTime, find_overload, measure_sending_time
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response
-from v6t.trials.connections import Connections
+from v6t.trials.connections import Connections, Tcp, TcpCounts
 from v6t.trials.result import ClassCount, DirectionResult
-from v6t.trials.tcp import Tcp, TcpCounts
 
 TCP_CLASS = "tcp"  # Name of the only traffic class of trials with TCP connections
 PORTS_PER_ADDRESS = 60_000

@@ -31,8 +31,7 @@ from v6t.drivers.trex.client.stats import CounterReading, GroupStats, TrialStats
 from v6t.drivers.trex.streams import is_marked
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
-from v6t.trials.result import ClassCount, sum_classes
-from v6t.trials.timeline import Timeline, choose_slot_s
+from v6t.trials.result import ClassCount, Timeline, choose_slot_s, sum_classes
 from v6t.trials.trial import Trial
 
 CAPTURED_STAMPS_KEY = (

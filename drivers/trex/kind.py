@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
     from v6t.drivers.prober import Prober
     from v6t.drivers.tester import StatefulTester
-    from v6t.trials.tcp import Tcp
+    from v6t.trials.connections import Tcp
     from v6t.trials.trial import Capability, Mode
 
 THIS_MACHINE = "this machine"  # Exclusive resource of the lab

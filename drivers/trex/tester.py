@@ -65,7 +65,7 @@ from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 if TYPE_CHECKING:
     from v6t.drivers.trex.astf import TcpTrial
     from v6t.drivers.trex.capture import Batch
-    from v6t.trials.tcp import Tcp
+    from v6t.trials.connections import Tcp
 
 _LIST_INSTALL_S = 5.0  # Longest time to install a stream with its lists
 _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(

@@ -8,9 +8,8 @@ from functools import partial
 
 from v6t.procedures.trial_runner import TrialOutcome, TrialRunner
 from v6t.trials.conditions import Conditions
-from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.connections import Connections, PhaseOneResult, Tcp
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Mode, Trial
 from v6t.trials.verdict import Verdict
 

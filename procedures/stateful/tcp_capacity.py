@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import attempt_connections
 from v6t.procedures.trial_runner import CPS, TrialRunner, Watch
+from v6t.trials.connections import Closing, Tcp
 from v6t.trials.result import Measure
-from v6t.trials.tcp import Closing, Tcp
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "tcp-capacity"

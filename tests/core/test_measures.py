@@ -39,9 +39,8 @@ from v6t.tests.core.support import (
     v6t,
 )
 from v6t.tests.expect import expect_error, expect_refusal
-from v6t.trials.device_events import DeviceEvent
 from v6t.trials.result import TrialResult
-from v6t.trials.trial import Trial
+from v6t.trials.trial import DeviceEvent, Trial
 
 pytestmark = pytest.mark.slow
 

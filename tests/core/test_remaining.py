@@ -16,8 +16,7 @@ from v6t.core.runs.events import CurrentTrial, Listener, RemainingTimeEstimator,
 from v6t.core.runs.plan import Stage, plan
 from v6t.drivers.sim.kind import Sim
 from v6t.procedures.trial_runner import FPS, Progress
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.timeline import DeviceLoad
+from v6t.trials.result import ClassCount, DeviceLoad, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 
 OCTETS = ("84/64", "512/492", "1518/1498")

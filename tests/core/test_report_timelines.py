@@ -14,8 +14,7 @@ from v6t.analysis.report.timelines import (
 from v6t.analysis.rundata import RunTrial
 from v6t.core.runs.results import load_run
 from v6t.tests.core.reportruns import make_run
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.timeline import DeviceLoad, Timeline
+from v6t.trials.result import ClassCount, DeviceLoad, DirectionResult, Timeline, TrialResult
 
 
 def trial(lost, key="throughput/104/forward/r01/s01/a1", rate=1000.0, **more):

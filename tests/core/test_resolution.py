@@ -13,9 +13,8 @@ from v6t.procedures.resolution import compute_covered_qps
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
-from v6t.trials.queries import Answers, Queries
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.trial import CAPABILITIES, Trial
+from v6t.trials.result import Answers, ClassCount, DirectionResult, TrialResult
+from v6t.trials.trial import CAPABILITIES, Queries, Trial
 
 SIM = ("run", "--plugin", "dns64", "--tester", "sim")
 

@@ -22,8 +22,7 @@ from v6t.tests.core.support import measure_run, read_csv, simulate
 from v6t.tests.needs import sample
 from v6t.trials.conditions import Conditions
 from v6t.trials.load_estimate import LoadEstimate, TrialLoss
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.timeline import Timeline
+from v6t.trials.result import ClassCount, DirectionResult, Timeline, TrialResult
 
 POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]
 

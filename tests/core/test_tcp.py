@@ -15,9 +15,8 @@ from v6t.procedures.stateful.phases import judge_connections
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
-from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.connections import Connections, PhaseOneResult, Tcp, TcpCounts
 from v6t.trials.result import TrialResult
-from v6t.trials.tcp import Tcp, TcpCounts
 from v6t.trials.trial import CAPABILITIES, Trial
 
 BOTH = ("--measure", "tcp-rate", "--measure", "tcp-capacity")

@@ -18,9 +18,8 @@ from v6t.drivers.trex.counting import make_timeline
 from v6t.tests.needs import needs_lab
 from v6t.tools.accuracy.impairments import Impairer, Impairments
 from v6t.tools.accuracy.study import Bench
-from v6t.trials.device_events import DeviceEvent
 from v6t.trials.result import TrialResult
-from v6t.trials.trial import FlowStarts, Segment, Trial
+from v6t.trials.trial import DeviceEvent, FlowStarts, Segment, Trial
 
 from . import planted
 from .faketrex import parse_trial

@@ -25,7 +25,7 @@ from v6t.packets import trailer
 from v6t.profiles.tcp.http import REQUEST
 from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
 from v6t.tests.packets.oracle import verify
-from v6t.trials.tcp import Tcp
+from v6t.trials.connections import Tcp
 from v6t.trials.trial import Trial
 
 from .lab_testers import compile_plugin

@@ -24,10 +24,8 @@ from v6t.profiles.streams import compute_period
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.delays import Distribution
-from v6t.trials.queries import Queries
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.timeline import Timeline
-from v6t.trials.trial import DelayRequest, Segment, Trial
+from v6t.trials.result import ClassCount, DirectionResult, Timeline, TrialResult
+from v6t.trials.trial import DelayRequest, Queries, Segment, Trial
 
 TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 10_001.0, 1.0, 0.0, 0.0)
 CONNECTIONS = Connections(count=1001, rate_cps=1000.0, alpha=1.0)

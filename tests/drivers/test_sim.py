@@ -10,8 +10,7 @@ from v6t.tests.expect import expect_error
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
 from v6t.trials.codec import result_from_json
 from v6t.trials.codec import result_to_json as to_json
-from v6t.trials.device_events import DeviceEvent
-from v6t.trials.trial import DelayRequest, Segment, Trial
+from v6t.trials.trial import DelayRequest, DeviceEvent, Segment, Trial
 
 TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
 

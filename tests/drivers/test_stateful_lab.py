@@ -15,8 +15,7 @@ from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import PhaseOneSettings, judge_connections
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
 from v6t.trials.conditions import Conditions
-from v6t.trials.connections import Connections
-from v6t.trials.tcp import Tcp
+from v6t.trials.connections import Connections, Tcp
 from v6t.trials.trial import DelayRequest, Trial
 
 from .lab_testers import REAL, TRIES, make_tester_setup, measure_passed

@@ -16,8 +16,7 @@ from v6t.drivers.trex.client.stats import PortStats, StepStats, parse_traffic
 from v6t.drivers.trex.kind import Trex
 from v6t.profiles.tcp.http import REQUEST, build_response
 from v6t.tests.expect import expect_error
-from v6t.trials.connections import Connections
-from v6t.trials.tcp import Tcp
+from v6t.trials.connections import Connections, Tcp
 
 OBJECT = len(build_response(64))
 

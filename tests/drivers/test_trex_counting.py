@@ -34,8 +34,7 @@ from v6t.profiles.streams import StreamSet
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.foreign import OverTcp
-from v6t.trials.device_events import DeviceEvent
-from v6t.trials.trial import DelayRequest, Segment, Trial
+from v6t.trials.trial import DelayRequest, DeviceEvent, Segment, Trial
 
 from .faketrex import parse_trial
 from .lab_testers import compile_plugin

@@ -22,8 +22,7 @@ from v6t.procedures.stateful.phases import judge_connections
 from v6t.profiles import entropy
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.connections import Connections
-from v6t.trials.device_events import DeviceEvent
-from v6t.trials.trial import DelayRequest, FlowStarts, Segment
+from v6t.trials.trial import DelayRequest, DeviceEvent, FlowStarts, Segment
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex

@@ -39,8 +39,7 @@ from v6t.drivers.trex.streams import FIRST_SEQUENCE
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
 from v6t.tests.expect import expect_error
-from v6t.trials.device_events import DeviceEvent
-from v6t.trials.trial import DelayRequest, Trial
+from v6t.trials.trial import DelayRequest, DeviceEvent, Trial
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex

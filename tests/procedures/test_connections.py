@@ -22,9 +22,8 @@ from v6t.procedures.stateful.phases import (
 )
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.tests.procedures.support import Recorded, at, sim
-from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.connections import Connections, PhaseOneResult, Tcp
 from v6t.trials.result import TrialResult
-from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
 UPPER_CPS = 1_000_000.0

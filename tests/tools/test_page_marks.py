@@ -16,8 +16,7 @@ from v6t.tools.publish.setting_differences import (
     format_setting,
     make_difference_table,
 )
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.timeline import DeviceLoad
+from v6t.trials.result import ClassCount, DeviceLoad, DirectionResult, TrialResult
 
 HEAD = {
     "title": "T", "direction": "bidirectional", "frame_sizes": FrameSizes(ipv6=84, ipv4=64),

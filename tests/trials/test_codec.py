@@ -10,12 +10,9 @@ from v6t.trials.codec import (
     result_to_json,
     trial_to_json,
 )
-from v6t.trials.connections import Connections
-from v6t.trials.device_events import DeviceEvent
-from v6t.trials.queries import Queries
+from v6t.trials.connections import Connections, Tcp
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.tcp import Tcp
-from v6t.trials.trial import DelayRequest, FlowStarts, Segment, Trial
+from v6t.trials.trial import DelayRequest, DeviceEvent, FlowStarts, Queries, Segment, Trial
 
 TRIAL = (
     '{"benchmark": "x", "key": "k", "ipv6_frame_size": 104, "ipv4_frame_size": 84.5, '

@@ -1,7 +1,7 @@
 """Timelines of trials."""
 
 import pytest
-from v6t.trials.timeline import MAX_SENDING_SLOTS, choose_slot_s
+from v6t.trials.result import MAX_SENDING_SLOTS, choose_slot_s
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 from v6t.analysis.rundata import CampaignRun, RunData
 from v6t.analysis.sheet import Table, format_count, make_text_columns, make_text_table, pluralize
 from v6t.benchmarks.throughput import ThroughputRecord
-from v6t.trials.timeline import DeviceLoad
+from v6t.trials.result import DeviceLoad
 
 TITLE = "Drops, tables and load"
 _TOTAL = "all"  # reason of a counter whose frames are also in counters of other reasons

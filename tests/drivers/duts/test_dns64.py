@@ -6,8 +6,7 @@ import pytest
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import Bench
 from v6t.plugins.dns64 import Dns64, Dns64Params
-from v6t.trials.queries import Queries
-from v6t.trials.trial import Trial
+from v6t.trials.trial import Queries, Trial
 
 from .support import find_missing_for, in_lab
 
