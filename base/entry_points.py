@@ -83,6 +83,10 @@ class Extensions(Generic[T]):
                 rows.append(ExtensionRow(entry.name, entry.owner, error=exc.message))
         return rows
 
+    def load_all(self) -> list[tuple[str, type[T]]]:
+        """Return name and class of each extension that can be used."""
+        return [(row.name, row.kind) for row in self.list_rows() if row.kind is not None]
+
     def _entries(self) -> list[InstalledEntry]:
         """Return the installed entry points of the group."""
         return [entry for entry in _find_installed(tuple(sys.path)) if entry.group == self.group]

@@ -1,7 +1,6 @@
 """Files: read bounded regular files, replace files atomically, and lock directories.
 
-Opening a pipe blocks until its other end is open, and reading a device may never end. The caller
-catches OSError, because it can name the file; see :func:`explain_read_error`.
+Opening a pipe blocks until its other end is open, and reading a device may never end.
 """
 
 from __future__ import annotations
@@ -58,10 +57,22 @@ def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
     return octets
 
 
-def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
-    """Read a UTF-8 file without its byte order mark; see :func:`read_octets`."""
+def read_text(path: Path, limit: int = TABLE_OCTETS, *, subject: str = "") -> str:
+    """Read a UTF-8 file without its byte order mark; see :func:`read_octets`.
+
+    Raises:
+        UsageError: it cannot be read; the error describes it as ``subject``, by default its path.
+    """
     try:
-        return read_octets(path, limit).decode("utf-8-sig").replace("\r\n", "\n")
+        return _decode(path, read_octets(path, limit))
+    except OSError as exc:
+        raise explain_read_error(subject or path, exc) from exc
+
+
+def _decode(path: Path, octets: bytes) -> str:
+    """Return the text of a UTF-8 file."""
+    try:
+        return octets.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
         problem = f"{path} is not UTF-8 text"
         raise UsageError(problem, "save the file as UTF-8", code="not-text") from exc
@@ -69,7 +80,7 @@ def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
 
 def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
     """Read a JSON file; see :func:`read_octets`."""
-    text = read_text(path, limit)
+    text = _decode(path, read_octets(path, limit))
     try:
         return parse_json(text)
     except ValueError as exc:

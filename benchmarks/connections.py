@@ -41,7 +41,7 @@ from v6t.procedures.stateful.connection_rate import (
 from v6t.procedures.stateful.phases import ConnectionPreparer, PhaseOneSettings
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.procedures.trial_runner import RepeatedResult
-from v6t.trials.codec import connections_to_json
+from v6t.trials.codec import encode
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
 
@@ -331,7 +331,8 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
         connections = replace(connections, entries=None)
     measure = ConnectionPreparer(point.measure, connections, c.retakes)
     conditions = {
-        **connections_to_json(connections),
+        **encode(connections),
+        "tcp": encode(connections.tcp),
         "rate_source": source,
         "delay_s": connections.phase_one_s + connections.wait_s + connections.gap_s,
         **describe_setup(point.context.technology),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from v6t.base.errors import UsageError
-from v6t.base.files import explain_read_error, read_text
+from v6t.base.files import read_text
 from v6t.base.strict_model import refuse_zone
 
 _ROW_HINT = (
@@ -39,10 +39,7 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
     Raises:
         UsageError: the file cannot be read, or a line is not a row.
     """
-    try:
-        lines = read_text(path).splitlines()
-    except OSError as exc:
-        raise explain_read_error(f"the binding table {path}", exc) from exc
+    lines = read_text(path, subject=f"the binding table {path}").splitlines()
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:

@@ -48,9 +48,8 @@ def _parse_mac(value: str) -> str:
 def _refuse_stacked_tags(value: Any) -> Any:
     """Refuse a list of VLAN identifiers."""
     if isinstance(value, list):
-        problem = "stacked_tags"
-        hint = "must be one identifier; stacked tags (IEEE 802.1ad) are not supported"
-        raise PydanticCustomError(problem, hint)
+        problem = "must be one identifier; stacked tags (IEEE 802.1ad) are not supported"
+        raise PydanticCustomError("stacked_tags", problem)
     return value
 
 
@@ -302,13 +301,15 @@ class DeviceIntent:
     @property
     def emulated_links(self) -> Links:
         """The links with the hosts that the tester emulates."""
-        emulated: dict[str, Any] = {}
-        for name, side in (("left", self.left), ("right", self.right)):
-            hosts, device = tuple(map(str, side.neighbors)), tuple(map(str, side.addresses))
-            link: dict[str, Any] = dict(vars(getattr(self.links, name)))
-            link.update(hosts=hosts, device=device)
-            emulated[name] = EmulatedLink(**link)
-        return replace(self.links, **emulated)
+        left, right = (
+            EmulatedLink(
+                **dict(link),
+                hosts=tuple(map(str, side.neighbors)),
+                device=tuple(map(str, side.addresses)),
+            )
+            for link, side in ((self.links.left, self.left), (self.links.right, self.right))
+        )
+        return replace(self.links, left=left, right=right)
 
 
 def make_host_arguments(link: Link) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from v6t.base.errors import UsageError
-from v6t.base.files import explain_read_error, read_text
+from v6t.base.files import read_text
 from v6t.packets import headers
 from v6t.packets.address_layouts import IPV4 as ADDRESS
 from v6t.packets.address_layouts import eam_layout, embedded_address_layout
@@ -185,12 +185,9 @@ def parse_mappings(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappin
 
 def read_eam_file(path: Path) -> list[tuple[str, str]]:
     """Read pairs of IPv4 and IPv6 prefixes from a file, one pair per line; ``#`` starts a comment."""
-    try:
-        text = read_text(path)
-    except OSError as exc:
-        raise explain_read_error(f"the EAM file {path}", exc) from exc
     pairs = []
-    for number, line in enumerate(text.splitlines(), 1):
+    lines = read_text(path, subject=f"the EAM file {path}").splitlines()
+    for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].replace(",", " ").replace("=", " ").split()
         words.sort(key=lambda word: ":" in word)
         if [":" in word for word in words] == [False, True]:

@@ -85,90 +85,55 @@ TRIAL_DEFAULTS: Mapping[str, Any] = {
 """Values of keys that the journal's trials may leave out."""
 
 
-def trial_to_json(trial: Trial) -> dict[str, Any]:
-    """Return a trial as a JSON object without the parts that it does not ask for."""
-    return _encode_object(trial)
-
-
-def connections_to_json(connections: Connections) -> dict[str, Any]:
-    """Return the connections of a trial as a JSON object with all keys."""
-    encoded = _encode_object(connections)
-    encoded.setdefault("tcp", None)
-    return encoded
-
-
-def connections_from_json(data: Mapping[str, Any]) -> Connections:
-    """Read connections from a JSON object that may have other keys as well."""
-    return _decode(Connections, data)
-
-
-def result_to_json(result: TrialResult) -> dict[str, Any]:
-    """Return a trial result as a JSON object."""
-    return _encode_object(result)
-
-
-def result_from_json(data: Mapping[str, Any]) -> TrialResult:
-    """Read a trial result from its JSON object.
-
-    Raises:
-        LookupError, TypeError, ValueError: the object is not a trial result.
-    """
-    return _decode(TrialResult, data)
-
-
-def _encode(value: Any) -> Any:
+def encode(value: Any) -> Any:
+    """Return a trial, a result or a part of one as JSON values."""
     if isinstance(value, Mapping):
-        return {key: _encode(item) for key, item in value.items()}
-    return _encode_object(value) if is_dataclass(value) else value
-
-
-def _encode_object(value: Any) -> dict[str, Any]:
+        return {key: encode(item) for key, item in value.items()}
+    if not is_dataclass(value):
+        return value
     encoded = {}
     for name, key, optional, default in list_attributes(type(value)):
         item = getattr(value, name)
         if not optional or item != default:
-            encoded[key] = _encode(item)
+            encoded[key] = encode(item)
     return encoded
 
 
-@cache
-def _map_keys(kind: type) -> Mapping[str, str]:
-    """Return the attribute of each key."""
-    return {key: name for name, key, *_ in list_attributes(kind)}
+def decode(kind: type[T], data: Mapping[str, Any]) -> T:
+    """Return an object from its JSON values; ignore unknown keys.
 
-
-def _decode(kind: type[T], data: Mapping[str, Any]) -> T:
-    """Decode a JSON object without the keys that are unknown."""
-    names, decoders = _map_keys(kind), _list_decoders(kind)
-    return kind(
-        **{
-            names[key]: decoders[key](value) if key in decoders and value is not None else value
-            for key, value in data.items()
-            if key in names
-        }
-    )
+    Raises:
+        LookupError, TypeError, ValueError: ``data`` is not such an object.
+    """
+    values = {}
+    for key, (name, decode_value) in _list_decoders(kind).items():
+        if key in data:
+            value = data[key]
+            values[name] = value if value is None or decode_value is None else decode_value(value)
+    return kind(**values)
 
 
 @cache
-def _list_decoders(kind: type) -> Mapping[str, Callable[[Any], Any]]:
-    """Return the decoders of values that JSON changes, by key."""
-    hints = get_type_hints(kind)
-    decoders = {key: _make_decoder(hints[name]) for name, key, *_ in list_attributes(kind)}
-    used = {key: decode for key, decode in decoders.items() if decode is not None}
-    return {**used, **_SPECIAL_DECODERS.get(kind, {})}
+def _list_decoders(kind: type) -> Mapping[str, tuple[str, Callable[[Any], Any] | None]]:
+    """Return the attribute of each key, with the decoder of its values if JSON changes them."""
+    hints, special = get_type_hints(kind), _SPECIAL_DECODERS.get(kind, {})
+    return {
+        key: (name, special.get(key) or _make_decoder(hints[name]))
+        for name, key, *_ in list_attributes(kind)
+    }
 
 
 def _make_decoder(hint: Any) -> Callable[[Any], Any] | None:
     """Return the decoder of a type, or None if JSON does not change its values."""
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
-        return partial(_decode, hint)
+        return partial(decode, hint)
     if origin is tuple:
         return tuple
     if origin is UnionType:
         return next(filter(None, map(_make_decoder, arguments)), None)
-    if origin is Mapping and (decode := _make_decoder(arguments[1])) is not None:
-        return lambda data: {name: decode(item) for name, item in data.items()}
+    if origin is Mapping and (decode_item := _make_decoder(arguments[1])) is not None:
+        return lambda data: {name: decode_item(item) for name, item in data.items()}
     return None
 
 

@@ -15,6 +15,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.core.config.yaml_file import (
     YamlFile,
     check_name,
+    check_names,
     deep_merge,
     locate_errors,
     set_value,
@@ -105,17 +106,13 @@ def read_campaign(
         testbeds: testbed files that replace those of the campaign file, by name.
         experiments: names of the selected experiments; all if empty.
     """
-    path = document.path
     content: CampaignFile = validate(CampaignFile, document.data, document)
     for name, testbed in (testbeds or {}).items():
         content.testbeds[_choose_testbed(content, name) or testbed.stem] = str(testbed.absolute())
     names = [e.name for e in content.experiments]
-    for name in experiments:
-        if name not in names:
-            problem = f"{path}: unknown experiment '{name}'"
-            raise UsageError(problem, "one of " + ", ".join(names), code="unknown-name")
-    if len(set(names)) != len(names):
-        raise UsageError(f"{path}: two experiments have the same name", code="duplicate")
+    with locate_errors(document, "experiments"):
+        check_names(names, names, "experiment")
+        check_names(experiments, names, "experiment")
     if content.paper is not None:
         from v6t.analysis.published.library import list_sources
 
@@ -127,7 +124,8 @@ def read_campaign(
             continue
         runs += _plan_runs(document, content, experiment, ("experiments", number))
         if len(runs) > MAX_RUNS:
-            raise UsageError(f"{path}: these are more than {MAX_RUNS:,} runs", code="out-of-range")
+            problem = f"{document.path}: these are more than {MAX_RUNS:,} runs"
+            raise UsageError(problem, code="out-of-range")
     return content, runs
 
 
@@ -190,23 +188,19 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
 
 def _choose_testbed(content: CampaignFile, name: str) -> str:
     """Check and return a testbed name; default to the only testbed of the file, if any."""
-    if not name and len(content.testbeds) < 2:
-        return next(iter(content.testbeds), "")
-    if name in content.testbeds:
-        return name
-    hint = "testbeds of this file: " + (", ".join(content.testbeds) or "none")
-    if not name:
+    if name:
+        return check_name(name, tuple(content.testbeds), "testbed")
+    if len(content.testbeds) > 1:
+        hint = "testbeds of this file: " + ", ".join(content.testbeds)
         raise UsageError("the name of the testbed is missing", hint, code="missing-setting")
-    raise UsageError(f"unknown testbed '{name}'", hint, code="unknown-name")
+    return next(iter(content.testbeds), "")
 
 
 def _apply_setting(settings: dict[str, Any], name: str, value: Any) -> None:
     """Change a setting named like ``a.b.c``; merge sections and accept single values for lists."""
-    *path, last = name.split(".")
-    section: Any = settings
-    for part in path:
-        section = section.get(part, {}) if isinstance(section, dict) else {}
-    under = section.get(last) if isinstance(section, dict) else None
+    under: Any = settings
+    for part in name.split("."):
+        under = under.get(part) if isinstance(under, dict) else None
     if isinstance(value, dict) and isinstance(under, dict):
         value = deep_merge(under, value)
     elif name in ("frame_sizes", "modes", "benchmarks") and not isinstance(value, list):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,17 +86,13 @@ def _make_document(campaign: CampaignPlan, runs: Sequence[RunResult], **options:
     return build_campaign_document(*head, runs, load_presentations(), **options)
 
 
-def make_tables(runs: Sequence[RunResult]) -> list[Table]:
-    """Return the result tables of a campaign's runs, experiment by experiment."""
+def make_tables(runs: Sequence[RunResult]) -> Iterator[Table]:
+    """Yield the result tables of a campaign's runs, experiment by experiment."""
     from v6t.analysis.report.campaign import make_campaign_tables
 
-    return [
-        sheet
-        for experiment in dict.fromkeys(run.experiment for run in runs)
-        for sheet in make_campaign_tables(
-            [run for run in runs if run.experiment == experiment], load_presentations()
-        )
-    ]
+    for experiment in dict.fromkeys(run.experiment for run in runs):
+        mine = [run for run in runs if run.experiment == experiment]
+        yield from make_campaign_tables(mine, load_presentations())
 
 
 def load_runs(
@@ -133,10 +129,8 @@ def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) 
                 collector.ended[run.directory] = data
     except V6tError as exc:  # the other runs are shown all the same
         status, failure, is_damaged = FAILED, f"it cannot be read: {exc.message}", True
-    return RunResult(
-        *(run.directory, run.experiment, run.testbed, run.axes),
-        *(status, failure, data, is_damaged),
-    )
+    identity = (run.directory, run.experiment, run.testbed, run.axes)
+    return RunResult(*identity, status, failure, data, is_damaged)
 
 
 def summarize(campaign: CampaignPlan, runs: Sequence[RunResult]) -> dict[str, Any]:

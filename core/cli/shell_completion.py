@@ -48,8 +48,9 @@ def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
     """Return the names that a parameter takes, followed by ``=`` for assignments."""
     from v6t.core.config.explain import list_all_settings, list_settings
     from v6t.core.config.plugins import TECHNOLOGIES, load_technology_type
-    from v6t.core.config.settings import TRAFFIC_MODES, make_procedure_model
+    from v6t.core.config.settings import make_procedure_model
     from v6t.drivers.testers import TESTERS
+    from v6t.trials.trial import MODES
 
     usable = {row.name for row in TECHNOLOGIES.list_rows() if not row.error}
     plugin = ctx.params.get("plugin")
@@ -57,7 +58,7 @@ def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
     models: list[Any] = []
     match parameter:
         case "modes":
-            return TRAFFIC_MODES
+            return MODES
         case "setting":
             return [row.name for row in list_all_settings(plugin)]
         case "procedure":
@@ -65,7 +66,7 @@ def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
         case "params" if plugin is not None:
             models = [load_technology_type(plugin).params_model]
         case "tester_options":
-            kinds = {row.name: row.kind for row in TESTERS.list_rows() if row.kind is not None}
+            kinds = dict(TESTERS.load_all())
             models = [kinds[n].options_model for n in [ctx.params.get("tester")] if n in kinds]
     rows = (row.name for model in models for row in list_settings(model))
     return [f"{name}=" for name in rows if "[]" not in name]

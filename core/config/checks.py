@@ -145,25 +145,23 @@ def check_tester_capabilities(
 def check_connections(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """Reject benchmarks and settings that do not fit the technology's use of connections."""
     run, plugin = setup.settings, setup.technology
+    unsuitable_use = "forbidden" if run.connects else "required"
     for benchmark in benchmarks:
         if benchmark.exchange != plugin.exchange:
-            fit = [b.name for b in registry.load_installed() if b.exchange == plugin.exchange]
-            raise UsageError(
-                f"{benchmark.name} needs {benchmark.exchange}, but {run.plugin} uses {plugin.exchange}",
-                "one of " + ", ".join(fit),
-                code="unsuitable-benchmark",
-            )
-        if not run.connects and benchmark.connection_use == "required":
-            problem = f"{benchmark.name} measures stateful devices, but {run.plugin} is stateless"
-            hint = "leave it out of --measure, or choose a stateful technology such as nat44"
-            raise UsageError(problem, hint, code="unsuitable-benchmark")
-        if run.connects and benchmark.connection_use == "forbidden":
-            others = [b.name for b in registry.load_installed() if b.connection_use != "forbidden"]
-            raise UsageError(
-                f"{benchmark.name} is not measured with connections",
-                "one of " + ", ".join(others),
-                code="unsuitable-benchmark",
-            )
+            reason = f"needs {benchmark.exchange}, but {run.plugin} uses {plugin.exchange}"
+        elif benchmark.connection_use != unsuitable_use:
+            continue
+        elif run.connects:
+            reason = "is not measured with connections"
+        else:
+            reason = f"measures stateful devices, but {run.plugin} is stateless"
+        suitable = (
+            b.name
+            for b in registry.load_installed()
+            if b.exchange == plugin.exchange and b.connection_use != unsuitable_use
+        )
+        hint = "one of " + ", ".join(suitable)
+        raise UsageError(f"{benchmark.name} {reason}", hint, code="unsuitable-benchmark")
     if not run.connects:
         return
     c = run.procedure.connections

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from v6t.base.errors import UsageError, V6tError
+from v6t.base.errors import V6tError
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
 from v6t.drivers.duts.registry import (
@@ -29,13 +29,16 @@ def accepts_any_technology(driver: str) -> bool:
 
 
 def can_configure(driver: str, technology: str) -> bool:
-    """Return whether a driver can configure a technology with its default parameters."""
-    if accepts_any_technology(driver):
-        return False
+    """Return whether a driver can configure a technology with its default parameters.
+
+    A broken driver or plugin of another distribution can not.
+    """
     try:
+        if accepts_any_technology(driver):
+            return False
         intent = _make_default_intent(load_technology_type(technology))
         load_driver_type(driver).check_supported(intent)
-    except UsageError:
+    except V6tError:
         return False
     return True
 
@@ -47,35 +50,26 @@ def list_compatible_drivers(technology: str, *, exclude_reference: bool = False)
         technology: name of the technology.
         exclude_reference: leave out the reference device, which has no configuration.
     """
-    drivers = []
+    drivers = [name for name in list_driver_names() if can_configure(name, technology)]
     with suppress(V6tError):  # an unknown technology has no default
         if not exclude_reference and not load_technology_type(technology).default_driver:
-            drivers.append(DEFAULT_DRIVER)
-    for name in list_driver_names():
-        with suppress(V6tError):  # a broken driver of another distribution
-            if can_configure(name, technology):
-                drivers.append(name)
+            drivers.insert(0, DEFAULT_DRIVER)
     return drivers
 
 
 def list_technologies(driver: str) -> tuple[str, ...]:
     """List the technologies that a driver can configure; empty if it accepts any."""
-    names = []
-    for name in () if accepts_any_technology(driver) else list_names():
-        with suppress(V6tError):  # a broken plugin of another distribution
-            if can_configure(driver, name):
-                names.append(name)
-    return tuple(names)
+    names = () if accepts_any_technology(driver) else list_names()
+    return tuple(name for name in names if can_configure(driver, name))
 
 
 def list_capabilities(driver: str) -> list[tuple[str, str]]:
     """Return the names and values of a driver's capabilities, combined over its technologies."""
-    capabilities = DriverCapabilities()
-    for technology in list_technologies(driver):
+    capabilities, technologies = DriverCapabilities(), list_technologies(driver)
+    for technology in technologies:
         intent = _make_default_intent(load_technology_type(technology))
         capabilities |= find_capabilities(make_driver(driver, {}), intent)
-    technologies = ", ".join(list_technologies(driver)) or "any"
-    return [("technologies", technologies), *capabilities.to_rows()]
+    return [("technologies", ", ".join(technologies) or "any"), *capabilities.to_rows()]
 
 
 @cache

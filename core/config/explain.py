@@ -80,12 +80,6 @@ class ReferenceEntry:
         return self.name.replace("[]", "").lower().split(".")
 
 
-@cache
-def list_settings(model: Any, prefix: str = "") -> tuple[ReferenceEntry, ...]:
-    """List the settings of a model and of its nested models; names begin with ``prefix``."""
-    return tuple(_list_settings(model, prefix))
-
-
 def list_run_settings() -> list[ReferenceEntry]:
     """List the settings of a run file without the parts of ``procedure``, which depend on the plugins."""
     from v6t.core.config.settings import RunFileSettings
@@ -93,8 +87,13 @@ def list_run_settings() -> list[ReferenceEntry]:
     return [row for row in list_settings(RunFileSettings) if not row.name.startswith("procedure.")]
 
 
-def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[ReferenceEntry]:
-    """Yield each setting of a model, followed by those of its nested model."""
+@cache
+def list_settings(model: type[BaseModel], prefix: str = "") -> tuple[ReferenceEntry, ...]:
+    """List the settings of a model, each followed by those of its nested models.
+
+    All names begin with ``prefix``.
+    """
+    rows: list[ReferenceEntry] = []
     schema, words = model.model_json_schema(), describe_fields(model)
     for name, known in model.model_fields.items():
         inner = _find_models(known.annotation)
@@ -103,14 +102,16 @@ def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[ReferenceEnt
         kind = _describe_schema(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
             shown = "" if known.is_required() else format_yaml(default)
-            yield ReferenceEntry(prefix + (known.alias or name), kind, shown, text)
+            rows.append(ReferenceEntry(prefix + (known.alias or name), kind, shown, text))
             continue
         many = _has_sequence(known.annotation)
         off = "none" if many or default is None else ""
         kind = "list of settings" if many else "settings"
-        yield ReferenceEntry(prefix + name, kind, off, text or summarize_docstring(inner[0]))
+        text = text or summarize_docstring(inner[0])
+        rows.append(ReferenceEntry(prefix + name, kind, off, text))
         for other in inner:
-            yield from list_settings(other, f"{prefix}{name}{'[].' if many else '.'}")
+            rows += list_settings(other, f"{prefix}{name}{'[].' if many else '.'}")
+    return tuple(rows)
 
 
 def summarize_docstring(obj: Any) -> str:
@@ -170,7 +171,8 @@ def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
     known += _iter_extension_entries()
-    matches = _filter_entries(known, wanted) or _filter_entries(_list_data_fields(), wanted)
+    fields = (field.as_entry for field in list_fields())
+    matches = _filter_entries(known, wanted) or _filter_entries(fields, wanted)
     matches = matches or _filter_entries(_list_parameters(), wanted)
     matches = matches or _filter_entries(known, [resolve_alias(name)])
     if not matches:
@@ -209,9 +211,9 @@ def _find_titles(rows: Iterable[ReferenceEntry], title: str) -> list[ReferenceEn
 def _list_parameters() -> Iterator[ReferenceEntry]:
     """Yield each distinct parameter with the names of the technologies that have it."""
     users: dict[ReferenceEntry, list[str]] = {}
-    for row in TECHNOLOGIES.list_rows():
-        for setting in list_settings(row.kind.params_model, "params.") if row.kind else ():
-            users.setdefault(setting, []).append(row.name)
+    for name, technology in TECHNOLOGIES.load_all():
+        for setting in list_settings(technology.params_model, "params."):
+            users.setdefault(setting, []).append(name)
     for setting, technologies in users.items():
         yield replace(setting, text=f"{setting.text} ({', '.join(technologies)})")
 
@@ -259,21 +261,17 @@ def _iter_extension_entries() -> Iterator[ReferenceEntry]:
     from v6t.drivers.duts.registry import DRIVERS
     from v6t.drivers.testers import TESTERS
 
-    for row in TECHNOLOGIES.list_rows():
-        if row.kind is not None:
-            text = f"{row.kind.title} [{', '.join(row.kind.rfcs)}]"
-            parameters = f"Parameters: v6t plugins {row.name}"
-            yield ReferenceEntry(row.name, TECHNOLOGY_KIND, "", f"{text}\n{parameters}")
-            title = row.kind.title.partition(":")[0]
-            if title.lower() != row.name:
-                yield ReferenceEntry(title, TITLE_KIND, "", f"{row.name}: {text}")
-    for row in DRIVERS.list_rows():
-        if row.kind is not None:
-            text = f"{row.kind.title}\nCapabilities: v6t plugins --drivers {row.name}"
-            yield ReferenceEntry(row.name, DRIVER_KIND, "", text)
-    for row in TESTERS.list_rows():
-        if row.kind is not None:
-            yield ReferenceEntry(row.name, TESTER_KIND, "", row.kind.title)
+    for name, technology in TECHNOLOGIES.load_all():
+        text = f"{technology.title} [{', '.join(technology.rfcs)}]"
+        yield ReferenceEntry(name, TECHNOLOGY_KIND, "", f"{text}\nParameters: v6t plugins {name}")
+        title = technology.title.partition(":")[0]
+        if title.lower() != name:
+            yield ReferenceEntry(title, TITLE_KIND, "", f"{name}: {text}")
+    for name, driver in DRIVERS.load_all():
+        text = f"{driver.title}\nCapabilities: v6t plugins --drivers {name}"
+        yield ReferenceEntry(name, DRIVER_KIND, "", text)
+    for name, tester in TESTERS.load_all():
+        yield ReferenceEntry(name, TESTER_KIND, "", tester.title)
 
 
 def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
@@ -316,13 +314,6 @@ def _iter_term_entries() -> Iterator[ReferenceEntry]:
         yield ReferenceEntry(code, ERROR_KIND, "", meaning)
 
 
-def _list_data_fields() -> Iterator[ReferenceEntry]:
-    """Yield the columns and fields of all data files."""
-    for field in list_fields():
-        unit = f" [{field.unit}]" if field.unit else ""
-        yield ReferenceEntry(field.name, f"{field.file}{unit}", "", field.text)
-
-
 def list_all_settings(plugin: str | None = None) -> Iterator[ReferenceEntry]:
     """Yield the settings of run file, testbed file, testers and drivers, and a plugin's parameters."""
     from v6t.core.config.settings import Testbed, make_procedure_model
@@ -335,21 +326,18 @@ def list_all_settings(plugin: str | None = None) -> Iterator[ReferenceEntry]:
         yield from list_settings(load_technology_type(plugin).params_model, "params.")
     yield from list_settings(make_procedure_model(), "procedure.")
     yield from list_settings(Testbed)
-    for tester in TESTERS.list_rows():
-        if tester.kind is not None:
-            for row in list_settings(tester.kind.options_model, "tester.options."):
-                yield replace(row, text=f"{row.text} (tester {tester.name})")
+    for name, tester in TESTERS.load_all():
+        for row in list_settings(tester.options_model, "tester.options."):
+            yield replace(row, text=f"{row.text} (tester {name})")
     models: list[tuple[str, type[Any]]]
     models = [("every device driver", DutOptions), ("every Linux device", LinuxOptions)]
-    models += [
-        (f"device {row.name}", row.kind.options_model) for row in DRIVERS.list_rows() if row.kind
-    ]
-    seen = set()
+    models += [(f"device {name}", driver.options_model) for name, driver in DRIVERS.load_all()]
+    users: dict[ReferenceEntry, str] = {}
     for user, model in models:
         for row in list_settings(model, "dut.options."):
-            if row not in seen:
-                seen.add(row)
-                yield replace(row, text=f"{row.text} ({user})")
+            users.setdefault(row, user)
+    for row, user in users.items():
+        yield replace(row, text=f"{row.text} ({user})")
 
 
 _LIMIT_COLUMN = {"Limited": "`yes`: the tester or the medium limits the row"}
@@ -404,6 +392,12 @@ class DataField:
     unit: str  # empty for numbers without a unit and for text
     text: str  # description
 
+    @property
+    def as_entry(self) -> ReferenceEntry:
+        """The same as an entry of the reference."""
+        unit = f" [{self.unit}]" if self.unit else ""
+        return ReferenceEntry(self.name, f"{self.file}{unit}", "", self.text)
+
 
 @cache
 def list_fields() -> tuple[DataField, ...]:
@@ -412,7 +406,9 @@ def list_fields() -> tuple[DataField, ...]:
         _make_field(file, name, text)
         for file, names in (
             *_list_csv_columns(),
-            ("journal.jsonl", dict(_list_journal_fields())),
+            ("journal.jsonl", _JOURNAL_FIELDS),
+            ("journal.jsonl", dict(_list_dataclass_fields(Trial, "trial."))),
+            ("journal.jsonl", dict(_list_dataclass_fields(TrialResult, "result."))),
             *_list_result_fields(),
         )
         for name, text in names.items()
@@ -447,13 +443,6 @@ def _list_csv_columns() -> Iterator[tuple[str, Mapping[str, str]]]:
     yield "medians.csv", FIGURE_COLUMNS
     yield "trials.csv", TRIAL_COLUMNS
     yield "summary.csv", SUMMARY_COLUMNS
-
-
-def _list_journal_fields() -> Iterator[tuple[str, str]]:
-    """Yield the fields of a line of journal.jsonl."""
-    yield from _JOURNAL_FIELDS.items()
-    yield from _list_dataclass_fields(Trial, "trial.")
-    yield from _list_dataclass_fields(TrialResult, "result.")
 
 
 def _list_dataclass_fields(kind: type, prefix: str) -> Iterator[tuple[str, str]]:

@@ -15,29 +15,20 @@ TECHNOLOGIES: Extensions[Technology] = Extensions(
 )
 # Plugin names by alias in lower case.
 ALIASES = {
-    "464xlat": "clat",
-    "4in6": "dslite-aftr",
-    "aftr": "dslite-aftr",
-    "b4": "lwb4",
-    "cgn": "nat44",
-    "cgnat": "nat44",
-    "ds-lite": "dslite-aftr",
-    "dslite": "dslite-aftr",
-    "eam": "siit",
-    "lw4o6": "lwaftr",
-    "lw406": "lwaftr",
-    "lightweight-4over6": "lwaftr",
-    "map-e": "mape-br",
-    "map-e-br": "mape-br",
-    "map-e-ce": "mape-ce",
-    "map-t": "mapt-br",
-    "map-t-br": "mapt-br",
-    "map-t-ce": "mapt-ce",
-    "mape": "mape-br",
-    "mapt": "mapt-br",
-    "nat444": "nat44",
-    "siit-dc": "siit",
-    "xlat464": "clat",
+    alias: name
+    for name, aliases in (
+        ("clat", "464xlat xlat464"),
+        ("dslite-aftr", "4in6 aftr ds-lite dslite"),
+        ("lwaftr", "lightweight-4over6 lw406 lw4o6"),
+        ("lwb4", "b4"),
+        ("mape-br", "map-e map-e-br mape"),
+        ("mape-ce", "map-e-ce"),
+        ("mapt-br", "map-t map-t-br mapt"),
+        ("mapt-ce", "map-t-ce"),
+        ("nat44", "cgn cgnat nat444"),
+        ("siit", "eam siit-dc"),
+    )
+    for alias in aliases.split()
 }
 list_names = TECHNOLOGIES.names
 list_rows = TECHNOLOGIES.list_rows

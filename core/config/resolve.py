@@ -19,7 +19,6 @@ from v6t.core.config.plugins import load_technology_type, resolve_alias
 from v6t.core.config.run_setup import RunSetup, make_device_view, make_technology, validate_params
 from v6t.core.config.settings import (
     RFC_SIZES,
-    TRAFFIC_MODES,
     DutSettings,
     Preset,
     ProcedureSettings,
@@ -50,6 +49,7 @@ from v6t.drivers.duts.registry import (
 )
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, load_kind
+from v6t.trials.trial import MODES
 
 if TYPE_CHECKING:
     from v6t.benchmarks.base import Benchmark
@@ -112,7 +112,7 @@ def resolve_setup(
     if registry.ALL_BENCHMARKS in named:
         benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
-        modes = check_names(run.modes or kind.modes, TRAFFIC_MODES, "mode")
+        modes = check_names(run.modes or kind.modes, MODES, "mode")
     tester_settings, tester = _choose_tester(bed, bed_source)
     default_driver = (tester.in_lab and kind.default_driver) or DEFAULT_DRIVER
     links = bed.technology_links
@@ -239,10 +239,8 @@ def _read_settings(
     values = {name: value for name, value in data.items() if value is not None}
     if isinstance(values.get("procedure"), Mapping):
         del values["procedure"]
-    settings = validate(model, values, document)
-    if early := {k: v for k, v in own.items() if k not in ("procedure", "dut")}:
-        settings = validate(model, deep_merge(values, early), source)
-    return settings, source
+    early = {name: value for name, value in own.items() if name not in ("procedure", "dut")}
+    return validate(model, deep_merge(values, early), source), source
 
 
 def _choose_tester(testbed: Testbed, source: SettingsSource) -> tuple[TesterSettings, TesterKind]:

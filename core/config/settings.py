@@ -170,11 +170,6 @@ def _validate_procedure(values: Any) -> Any:
     return make_procedure_model().model_validate(values)
 
 
-def _make_preset_procedure(run: dict[str, Any]) -> ProcedureSettings:
-    """Return the procedure of the preset of a run."""
-    return make_procedure_model().model_validate(make_preset_settings(run.get("preset", "quick")))
-
-
 class RunFileSettings(StrictModel):
     """What to measure; empty lists stand for the defaults of the technology and the preset."""
 
@@ -193,7 +188,7 @@ class RunFileSettings(StrictModel):
     proportion; `rfc`: those that RFC 8219 lists; none: the preset's for the technology."""
     procedure: Annotated[
         SerializeAsAny[ProcedureSettings], BeforeValidator(_validate_procedure)
-    ] = Field(default_factory=_make_preset_procedure)
+    ] = Field(default_factory=lambda run: make_preset_procedure(run.get("preset", "quick")))
     """Single settings of the procedures, in place of the preset's; see below."""
     modifier: str | None = None
     """Condition added to the test traffic of all benchmarks, for example `broadcast` (RFC 2544, 11)."""
@@ -258,8 +253,6 @@ def list_file_names(model: type[StrictModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-TRAFFIC_MODES = ("bidirectional", "forward", "reverse")
-
 _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
     "quick": {
         "trial_duration_s": 0.7,
@@ -294,6 +287,11 @@ def make_preset_settings(preset: Preset) -> dict[str, Any]:
     """Return the procedure settings of a preset, including those of every installed benchmark."""
     benchmark_settings = registry.make_quick_preset() if preset == "quick" else {}
     return {**_PRESET_SETTINGS[preset], **benchmark_settings}
+
+
+def make_preset_procedure(preset: Preset) -> ProcedureSettings:
+    """Return the procedure of a preset."""
+    return make_procedure_model().model_validate(make_preset_settings(preset))
 
 
 def is_demonstration(run: RunFileSettings) -> bool:

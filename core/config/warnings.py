@@ -12,8 +12,7 @@ from v6t.core.config.settings import (
     ProcedureSettings,
     Settings,
     is_demonstration,
-    make_preset_settings,
-    make_procedure_model,
+    make_preset_procedure,
 )
 from v6t.core.config.yaml_file import format_yaml
 from v6t.drivers.transport.ssh_client import check_client
@@ -62,7 +61,7 @@ def _list_prefix_warnings(setup: RunSetup) -> Iterator[str]:
 def _list_procedure_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about procedure settings that have no effect or falsify results."""
     run, p = setup.settings, setup.settings.procedure
-    preset = make_procedure_model().model_validate(make_preset_settings(run.preset))
+    preset = make_preset_procedure(run.preset)
     measured = registry.select_benchmarks(setup)
     benchmarks = [*measured, *(part for b in measured for part in b.list_parts(setup))]
     used = {section for b in benchmarks for section in b.list_sections()}

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.errors import EnvironmentLacking, UsageError
-from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
+from v6t.base.errors import UsageError
+from v6t.base.files import SETTINGS_OCTETS, read_text
 from v6t.base.text import is_encodable, suggest_names
 from v6t.base.validation import describe_problem
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 EXAMPLES_DIR = Path(__file__).parent / "examples"  # directory of example files
 MAX_DEPTH = 50  # levels of nesting
-MAX_VALUES = 200_000  # in a file after expansion of its aliases
 MAX_BITS = 256  # of an integer: twice the length of an IPv6 address
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 # Tags of plain values; others would construct Python objects.
@@ -44,11 +43,7 @@ class YamlFile:
     def __init__(self, path: Path, text: str | None = None) -> None:
         """Parse a text, by default that of the file."""
         self.path = path
-        if text is None:
-            try:
-                text = read_text(path, SETTINGS_OCTETS)
-            except OSError as exc:
-                raise explain_read_error(path, exc) from exc
+        text = read_text(path, SETTINGS_OCTETS) if text is None else text
         self._lines: dict[KeyPath, int] = {}
         try:
             data = _parse_yaml(text, self._lines)
@@ -117,22 +112,20 @@ class _Converter:
         self._constructor, self._lines = constructor, lines
 
     def convert(self, node: Any, path: KeyPath) -> Any:
-        """Return the value of a node; reject deep nesting and too many values."""
-        if len(path) > MAX_DEPTH or len(self._lines) > MAX_VALUES:
-            limit = f"{MAX_VALUES:,} values" if len(path) <= MAX_DEPTH else f"{MAX_DEPTH} levels"
-            raise UsageError(f"more than {limit}", path=path, code="invalid-yaml")
+        """Return the value of a node; reject deep nesting."""
+        if len(path) > MAX_DEPTH:
+            problem = f"more than {MAX_DEPTH} levels"
+            raise UsageError(problem, path=path, code="invalid-yaml")
         if node.tag not in _TAGS:
             problem, hint = f"the tag {node.tag:.80} is not supported", "delete it"
             raise UsageError(problem, hint, path=path, code="invalid-yaml")
         if node.id == "mapping":
             return self._convert_mapping(node, path)
         if node.id == "sequence":
-            values = []
-            for number, item in enumerate(node.value):
-                place = (*path, number)
+            places = [(*path, number) for number in range(len(node.value))]
+            for place, item in zip(places, node.value, strict=True):
                 self._lines[place] = item.start_mark.line + 1
-                values.append(self.convert(item, place))
-            return values
+            return [self.convert(*pair) for pair in zip(node.value, places, strict=True)]
         value = self._constructor.construct_object(node)
         if isinstance(value, int) and value.bit_length() > MAX_BITS:
             problem = f"a number has more than {MAX_BITS} bits"
@@ -345,9 +338,8 @@ def write_files(texts: Mapping[Path, str]) -> list[Path]:
     except OSError as exc:
         for written in created:
             written.unlink(missing_ok=True)
-        problem = f"cannot write {path}: {exc.strerror}"
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "free space on the disk, or choose another directory with --dir"
-            raise EnvironmentLacking(problem, hint, code="disk-full") from exc
-        raise UsageError(problem, code="file-unwritable") from exc
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):  # the command reports a full disk
+            exc.filename = str(path)
+            raise
+        raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
     return list(texts)

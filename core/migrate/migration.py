@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from v6t.base.errors import UsageError
-from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
+from v6t.base.files import SETTINGS_OCTETS, read_text
 from v6t.base.text import find_similar_names
 from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
@@ -230,11 +230,7 @@ def migrate(
 
 def _read_parameters(path: Path) -> Iterable[ForeignParameter]:
     """Yield the parameters of a configuration file; raise UsageError for any other line."""
-    try:
-        text = read_text(path, SETTINGS_OCTETS)
-    except OSError as exc:
-        raise explain_read_error(path, exc) from exc
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_text(path, SETTINGS_OCTETS).splitlines(), 1):
         words = line.partition("#")[0].split()
         if len(words) == 2:
             yield ForeignParameter(words[0], words[1], number)

@@ -81,7 +81,7 @@ def make_comparison_document(
         blocks += [Paragraph("Not compared:"), BulletList(comparison.left_out)]
     blocks.append(Paragraph(METHOD_TEXT))
     section = ReportSection("Differences", "differences", blocks)
-    title = " against ".join(dict.fromkeys(map(make_title, runs))) or "RunComparison"
+    title = " against ".join(dict.fromkeys(map(make_title, runs))) or "Comparison"
     return ReportDocument(title, " against ".join(comparison.runs), [section])
 
 
@@ -102,9 +102,7 @@ def make_brief_document(comparison: RunComparison, directories: Sequence[Path]) 
         Paragraph(summarize_comparison(comparison)),
         *_suggest_further_runs(comparison, directories),
     ]
-    return ReportDocument(
-        "RunComparison", "", [ReportSection("Differences", "differences", blocks)]
-    )
+    return ReportDocument("Comparison", "", [ReportSection("Differences", "differences", blocks)])
 
 
 def _describe_runs(comparison: RunComparison, runs: Sequence[RunData]) -> Table:

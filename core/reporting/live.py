@@ -107,7 +107,6 @@ class LiveView(Listener):
         self._state = self._state_to_json("It begins.")
         self._report = _WAITING_PAGE
         self._viewed, self._next_report = -VIEWER_TIMEOUT_S, 0.0
-        self._serves = False
         try:
             self._server = _Server(address, self)
         except OSError as exc:
@@ -129,7 +128,6 @@ class LiveView(Listener):
 
     def __enter__(self) -> LiveView:
         self._thread.start()
-        self._serves = True
         self._announce(f"live: {self.url}")
         return self
 
@@ -138,10 +136,9 @@ class LiveView(Listener):
 
     def close(self) -> None:
         """Stop the server and close its port."""
-        if self._serves:
+        if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
-        self._serves = False
         self._server.server_close()
 
     def on_run_start(self, name: str) -> None:

@@ -22,8 +22,8 @@ from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json
-from v6t.trials.codec import connections_from_json
-from v6t.trials.connections import PhaseOneResult
+from v6t.trials.codec import decode
+from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial, make_sizes_key
 from v6t.trials.verdict import assess_trial
@@ -302,7 +302,7 @@ def _make_trials(record: Mapping[str, Any], duration_s: float) -> dict[str, Tria
         duration_s=max(MIN_TRIAL_S, duration_s),
         residual_wait_s=0.5,
         pause_s=0.0,
-        connections=replace(connections_from_json(settings), reuse=True) if settings else None,
+        connections=replace(decode(Connections, settings), reuse=True) if settings else None,
     )
     above_fps = choose_higher_rate(record)
     if above_fps is None:

@@ -17,7 +17,7 @@ from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parse_json, read_octets
 from v6t.core.runs.rundir import JOURNAL, OTHER_VERSION_HINT, RESULTS
-from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, trial_to_json
+from v6t.trials.codec import TRIAL_DEFAULTS, decode, encode
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
 
@@ -79,8 +79,8 @@ class Journal:
             "schema": SCHEMA,
             "run": self.run or "",
             "n": len(self.entries) + 1,
-            "trial": trial_to_json(trial),
-            "result": result_to_json(result),
+            "trial": encode(trial),
+            "result": encode(result),
         }
         body = json.dumps(entry, separators=(",", ":"), sort_keys=True)
         line = f"{zlib.crc32(body.encode()):08x} {body}\n".encode()
@@ -89,14 +89,14 @@ class Journal:
             raise OSError(f"{self.path}: only {written} of {len(line)} octets were written")
         os.fsync(self._file)
         self._size += len(line)
-        self._keep_trial(entry["trial"], result_from_json(entry["result"]))
+        self._keep_trial(entry["trial"], decode(TrialResult, entry["result"]))
 
     def with_replay(self, measure: Measure) -> Measure:
         """Wrap ``measure`` to return the stored results of known trials and to store new results."""
 
         def replay_or_measure(trial: Trial) -> TrialResult:
             known = self.trials.get(trial.key)
-            values = {**TRIAL_DEFAULTS, **trial_to_json(trial)}  # the journal may omit defaults
+            values = {**TRIAL_DEFAULTS, **encode(trial)}  # the journal may omit defaults
             if known is None:
                 self.append(trial, measure(trial))
             elif json.loads(json.dumps(values)) != {**TRIAL_DEFAULTS, **known}:
@@ -166,7 +166,7 @@ def _parse_lines(
         try:
             if not isinstance(entry["trial"]["key"], str):
                 raise TypeError("a trial without a key")
-            result = result_from_json(entry["result"])
+            result = decode(TrialResult, entry["result"])
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             problem = f"{where}: this line is not a trial: {exc}"
             raise UsageError(problem, RESTORE_HINT, code="damaged-file") from exc

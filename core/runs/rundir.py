@@ -29,8 +29,7 @@ from v6t.core.config.settings import (
     Settings,
     Testbed,
     list_file_names,
-    make_preset_settings,
-    make_procedure_model,
+    make_preset_procedure,
 )
 from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
@@ -303,11 +302,7 @@ def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
 def make_settings_files(run: Settings) -> dict[str, dict[str, Any]]:
     """Return the contents of a run file and a testbed file that repeat a run, by file name."""
     values = run.model_dump(mode="json", by_alias=True)
-    preset = (
-        make_procedure_model()
-        .model_validate(make_preset_settings(run.preset))
-        .model_dump(mode="json")
-    )
+    preset = make_preset_procedure(run.preset).model_dump(mode="json")
     values["procedure"] = _find_differences(values["procedure"], preset)
     values["line_rate"] = _format_rate(run.line_rate_bps)
     return {

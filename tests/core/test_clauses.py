@@ -12,7 +12,8 @@ from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.results import load_run
 from v6t.tests.core.support import measure_run
-from v6t.trials.codec import result_from_json, result_to_json
+from v6t.trials.codec import decode, encode
+from v6t.trials.result import TrialResult
 
 pytestmark = pytest.mark.slow
 
@@ -124,9 +125,9 @@ def counting(benchmark, change, every=False):
     """Change what the first of the deciding trials (or every one) counted."""
 
     def changed(trial):
-        content = result_to_json(trial.result)
+        content = encode(trial.result)
         change(content)
-        return replace(trial, result=result_from_json(content))
+        return replace(trial, result=decode(TrialResult, content))
 
     def of_some(record, trials):
         keys = record["trials"] if every else record.get("decisive_trials") or record["trials"]

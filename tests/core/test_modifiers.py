@@ -39,7 +39,7 @@ from v6t.tests.core.support import measure_run, read_journal, v6t
 from v6t.tests.drivers.duts.bench import open_bed
 from v6t.tests.drivers.duts.intents import ROUTER4
 from v6t.tests.expect import expect_error
-from v6t.trials.codec import result_from_json, result_to_json
+from v6t.trials.codec import decode, encode
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
@@ -322,8 +322,8 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert done["times"] == device.asked >= 4
     assert done["times"] - done["right"] == device.asked // 3
     assert (done["what"], done["why"]) == ("show", "it: show: not there")
-    assert result_from_json(result_to_json(modified)).modifier == done
-    assert "modifier" not in result_to_json(result)
+    assert decode(TrialResult, encode(modified)).modifier == done
+    assert "modifier" not in encode(result)
     said = Management().summarize_actions([done, done])
     assert said.startswith(f"management: {2 * done['right']} of {2 * done['times']} right")
     assert said.endswith("first trouble: it: show: not there")

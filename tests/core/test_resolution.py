@@ -12,7 +12,7 @@ from v6t.core.runs.plan import plan
 from v6t.procedures.resolution import compute_covered_qps
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
-from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
+from v6t.trials.codec import decode, encode
 from v6t.trials.result import Answers, ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Queries, Trial
 
@@ -145,10 +145,10 @@ def test_query_trials_survive_serialization():
     asked = Queries(0.2, 0.4, 1.0, 50)
     trial = Trial("resolution", "k", 114, 94, "forward", 10.0, 1.0, queries=asked)
     assert trial.required_capabilities == {"queries"}
-    assert trial_to_json(trial)["queries"]["cached"] == 0.2
+    assert encode(trial)["queries"]["cached"] == 0.2
     answers = Answers({"late": 1}, 10, 6, 0, 0, 50)
     counted = DirectionResult(
         {"queries": ClassCount("foreground", 10, 10, 9, late=1)}, 1.0, answers=answers
     )
     result = TrialResult({"forward": counted})
-    assert result_from_json(json.loads(json.dumps(result_to_json(result)))) == result
+    assert decode(TrialResult, json.loads(json.dumps(encode(result)))) == result

@@ -14,7 +14,7 @@ from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
-from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
+from v6t.trials.codec import decode, encode
 from v6t.trials.connections import Connections, PhaseOneResult, Tcp, TcpCounts
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import CAPABILITIES, Trial
@@ -205,10 +205,10 @@ def test_tcp_counts_survive_serialization():
     result = TrialResult(
         {}, connections=PhaseOneResult(10, 10, 8, tcp=TcpCounts(10, 8, timed_out=2, fastest_s=0.1))
     )
-    assert result_from_json(json.loads(json.dumps(result_to_json(result)))) == result
-    assert trial_to_json(asked(closing="fin"))["connections"]["tcp"]["closing"] == "fin"
+    assert decode(TrialResult, json.loads(json.dumps(encode(result)))) == result
+    assert encode(asked(closing="fin"))["connections"]["tcp"]["closing"] == "fin"
     without = Trial("x", "k", 74, 74, "forward", 1.0, 1.0, connections=Connections(1, 1.0))
-    assert "tcp" not in trial_to_json(without)["connections"]
+    assert "tcp" not in encode(without)["connections"]
 
 
 @pytest.mark.parametrize(

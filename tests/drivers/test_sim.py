@@ -8,8 +8,8 @@ from v6t.core.runs.bench import compile_directions
 from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.tests.expect import expect_error
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
-from v6t.trials.codec import result_from_json
-from v6t.trials.codec import result_to_json as to_json
+from v6t.trials.codec import decode, encode
+from v6t.trials.result import TrialResult
 from v6t.trials.trial import DelayRequest, DeviceEvent, Segment, Trial
 
 TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
@@ -71,7 +71,7 @@ def test_delays_of_every_frame():
     assert 149_000 < counted.delays["fg"].maximum_ns <= 150_100
     assert counted.ipdv["fg"].frames == 9_999
     assert counted.ipdv["fg"].maximum_ns <= 50_100
-    assert result_from_json(to_json(result)) == result
+    assert decode(TrialResult, encode(result)) == result
 
 
 def test_lost_frames_have_no_delay():

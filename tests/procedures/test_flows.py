@@ -5,7 +5,7 @@ from v6t.procedures.flows import FlowPoint, list_flow_points, specify_flow_searc
 from v6t.procedures.rss_probe import PROBE_CASES, recommend_fields
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, limited, searching, sim
-from v6t.trials.codec import trial_to_json
+from v6t.trials.codec import encode
 from v6t.trials.trial import FlowStarts, Trial
 
 
@@ -34,7 +34,7 @@ def test_trials_last_until_all_flows_have_run_in_full():
 def test_flows_that_begin_together_need_nothing_of_a_tester():
     trials = trials_of(specify_flow_search(searching(), FlowPoint(11, "together"), 2.0))
     assert all(t.required_capabilities == set() for t in trials)
-    assert "starts" not in trial_to_json(trials[0])
+    assert "starts" not in encode(trials[0])
 
 
 def classes_of(starts, *streams):

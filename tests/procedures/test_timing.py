@@ -16,8 +16,9 @@ from v6t.procedures.delay_figures import (
 )
 from v6t.procedures.timing import TimingSpec, measure_timing
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, one_way, sim
-from v6t.trials.codec import result_from_json, result_to_json
+from v6t.trials.codec import decode, encode
 from v6t.trials.delays import Distribution, compute_ipdv
+from v6t.trials.result import TrialResult
 from v6t.trials.trial import DelayRequest, Trial
 
 pytestmark = pytest.mark.slow
@@ -198,7 +199,7 @@ def test_sample_is_titled_with_its_share(spec, tester, share, title):
     assert share is None or entry["share"] == pytest.approx(share, rel=1e-3)
     assert ("%" in entry["title"]) is entry["sampled"]
     counted = tester(None)
-    assert result_from_json(result_to_json(counted)) == counted
+    assert decode(TrialResult, encode(counted)) == counted
 
 
 @pytest.mark.parametrize("kind", ["embedded", "trex", "sim"])
@@ -284,7 +285,7 @@ def test_disturbed_trials_lower_no_rate_and_hide_no_limit(limit_fps, share):
         spoilt = replace(
             tester.measure(trial), faults=("the clock was stepped",), is_disturbed=True
         )
-        return result_from_json(result_to_json(spoilt))  # as a run that goes on reads it
+        return decode(TrialResult, encode(spoilt))  # as a run that goes on reads it
 
     result = measure_timing(latency(**FROM_THROUGHPUT, shares=(0.75, 0.5)), measure)
     assert result.share_of_rate == share

@@ -420,7 +420,7 @@ def test_unreadable_campaign_keeps_the_earlier_page(campaign_copy, tmp_path):
     page_dir = tmp_path / "page"
     before = publish_and_read(campaign_copy, page_dir)
     (campaign_copy / "001-map-64" / "trials.csv").unlink()
-    said = expect_refusal(run_publish(campaign_copy, page_dir), "file-unreadable")
+    said = expect_refusal(run_publish(campaign_copy, page_dir), "file-not-found")
     assert "001-map-64/trials.csv" in said
     assert {str(p.relative_to(page_dir)): p.read_text() for p in page_dir.rglob("*.*")} == before
 

@@ -93,12 +93,10 @@ def _read_trials(directory: Path, run: CampaignRun) -> str:
     path = directory / run.directory / TRIALS
     try:
         return read_text(path)
-    except OSError as exc:
+    except UsageError:
         if run.status != COMPLETE:
             return ""
-        raise UsageError(
-            f"{path} cannot be read: {exc.strerror or exc}", code="file-unreadable"
-        ) from exc
+        raise
 
 
 def _round(cell: str) -> str:
