@@ -116,11 +116,8 @@ def decode(kind: type[T], data: Mapping[str, Any]) -> T:
 @cache
 def _list_decoders(kind: type) -> Mapping[str, tuple[str, Callable[[Any], Any] | None]]:
     """Return the attribute of each key, with the decoder of its values if JSON changes them."""
-    hints, special = get_type_hints(kind), _SPECIAL_DECODERS.get(kind, {})
-    return {
-        key: (name, special.get(key) or _make_decoder(hints[name]))
-        for name, key, *_ in list_attributes(kind)
-    }
+    hints = get_type_hints(kind)
+    return {key: (name, _make_decoder(hints[name])) for name, key, *_ in list_attributes(kind)}
 
 
 def _make_decoder(hint: Any) -> Callable[[Any], Any] | None:
@@ -135,21 +132,3 @@ def _make_decoder(hint: Any) -> Callable[[Any], Any] | None:
     if origin is Mapping and (decode_item := _make_decoder(arguments[1])) is not None:
         return lambda data: {name: decode_item(item) for name, item in data.items()}
     return None
-
-
-def _check_modifier(data: Any) -> Mapping[str, Any]:
-    """Return the counters of a modifier, which are either empty or complete."""
-    if not isinstance(data, Mapping):
-        raise TypeError(f"modifier {data!r}: must be an object")
-    for name, kind in _MODIFIER_COUNTERS.items() if data else ():
-        if not isinstance(data[name], kind):
-            raise TypeError(f"modifier: {name} {data[name]!r} has the wrong type")
-    return data
-
-
-_MODIFIER_COUNTERS: Mapping[str, Any] = {
-    "times": int, "right": int, "slowest_s": (int, float), "what": str, "why": str,
-}  # fmt: skip
-_SPECIAL_DECODERS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
-    TrialResult: {"modifier": _check_modifier},
-}

@@ -204,6 +204,25 @@ class DirectionResult:
         return intervals
 
 
+@dataclass
+class ModifierCounts:
+    """Actions of a modifier during a trial.
+
+    Attributes:
+        times: number of actions.
+        right: actions to which the device reacted rightly.
+        slowest_s: longest action [s].
+        what: the last action.
+        why: the first error.
+    """
+
+    times: int
+    right: int
+    slowest_s: float
+    what: str
+    why: str
+
+
 @dataclass(frozen=True)
 class TrialResult:
     """Counters of one trial.
@@ -216,7 +235,7 @@ class TrialResult:
         tester: health counters of the tester.
         connections: result of phase 1; None: the trial has no connections.
         device_loads: processor load of each observed device, by its name.
-        modifier: what a modifier did during the trial and how often it succeeded.
+        modifier: actions of a modifier during the trial; None: no actions.
         is_disturbed: the faults do not depend on the rate, for example a clock that was stepped, and
             prove nothing about the tester's capacity.
     """
@@ -227,7 +246,7 @@ class TrialResult:
     tester: Mapping[str, Any] = field(default_factory=dict)
     connections: PhaseOneResult | None = None
     device_loads: Mapping[str, DeviceLoad] = field(default_factory=dict)
-    modifier: Mapping[str, Any] = field(default_factory=dict)
+    modifier: ModifierCounts | None = None
     is_disturbed: bool = False
 
 

@@ -109,8 +109,8 @@ def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Ruli
     beside = [t.result.modifier for t in streams if t.result.modifier]
     if not beside:
         return
-    times, right = (sum(each[name] for each in beside) for name in ("times", "right"))
-    did = sum(each["times"] > 0 for each in beside)
+    times, right = sum(each.times for each in beside), sum(each.right for each in beside)
+    did = sum(each.times > 0 for each in beside)
     yield judge("RFC 2544 section 11 (GEN-15)", "what goes on beside the traffic is verified",
                 f"{data.config['modifier']}: {right:,} of {times:,} right, "
                 f"in {did:,} of {len(streams):,} trials",

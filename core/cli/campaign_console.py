@@ -20,7 +20,6 @@ from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError, hides_interrupt
 from v6t.base.files import hold_lock
 from v6t.core import log
-from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import (
     CampaignEntry,
     CampaignPlan,
@@ -29,6 +28,7 @@ from v6t.core.campaigns.campaign import (
     load_campaign,
     run_campaign,
 )
+from v6t.core.campaigns.file import list_packaged_campaigns
 from v6t.core.cli.progress import show_progress
 from v6t.core.cli.run_console import write_report
 from v6t.core.cli.stopping import (

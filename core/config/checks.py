@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import EnvironmentLacking, UsageError
@@ -43,12 +43,11 @@ def check_ttl(setup: RunSetup) -> None:
 def check_benchmark_settings(setup: RunSetup) -> None:
     """Reject benchmarks and settings that cannot be used together."""
     p = setup.settings.procedure
-    benchmarks = [registry.load(name) for name in setup.settings.benchmarks]
-    check_connections(setup, benchmarks)
+    check_connections(setup)
     if setup.tester.negative_traffic_problem and _sends_negative_frames(setup):
         raise UsageError(*setup.tester.negative_traffic_problem, code="unsupported-by-tester")
-    for benchmark in benchmarks:
-        if benchmark.runs_alone and len(benchmarks) > 1:
+    for benchmark in setup.benchmarks:
+        if benchmark.runs_alone and len(setup.benchmarks) > 1:
             problem = f"{benchmark.name} cannot share a run with other benchmarks"
             raise UsageError(problem, "leave the others out of --measure", code="conflict")
         if benchmark.requires_single_size and any(
@@ -91,8 +90,8 @@ def check_modifier(setup: RunSetup, modifier: Modifier) -> None:
         problem = f"the modifier {modifier.name} needs a device driver that carries it out"
         hint = "name one with --dut or in the testbed file"
         raise UsageError(problem, hint, code="missing-driver")
-    for benchmark in map(registry.load, setup.settings.benchmarks if modifier.needs_stream else ()):
-        if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
+    for benchmark in setup.benchmarks:
+        if modifier.needs_stream and benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
                 f"the modifier {modifier.name} needs a stream, which {benchmark.name} does not send",
                 "leave one of them out",
@@ -112,10 +111,10 @@ def check_capabilities(setup: RunSetup, make_tester: Callable[[], Tester]) -> No
         problem = f"the search 'mlrsearch' needs {mlr.describe_requirement()}"
         hint = "pip install 'v6t[mlrsearch]', or --search binary"
         raise EnvironmentLacking(problem, hint, code="missing-package")
-    benchmarks = [registry.load(name) for name in run.benchmarks]
-    for missing in filter(None, (benchmark.find_missing_requirement() for benchmark in benchmarks)):
-        raise EnvironmentLacking(*missing, code="unsupported-by-tester")
-    if not run.connects and not any(b.list_capabilities(setup) for b in benchmarks):
+    for benchmark in setup.benchmarks:
+        if missing := benchmark.find_missing_requirement():
+            raise EnvironmentLacking(*missing, code="unsupported-by-tester")
+    if not run.connects and not any(b.list_capabilities(setup) for b in setup.benchmarks):
         return
     able = make_tester().capabilities
     if run.connects and "connections" not in able:
@@ -124,7 +123,7 @@ def check_capabilities(setup: RunSetup, make_tester: Callable[[], Tester]) -> No
             "use --tester embedded or sim",
             code="unsupported-by-tester",
         )
-    for benchmark in benchmarks:
+    for benchmark in setup.benchmarks:
         check_tester_capabilities(setup, benchmark, able)
 
 
@@ -142,11 +141,11 @@ def check_tester_capabilities(
         )
 
 
-def check_connections(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
+def check_connections(setup: RunSetup) -> None:
     """Reject benchmarks and settings that do not fit the technology's use of connections."""
     run, plugin = setup.settings, setup.technology
     unsuitable_use = "forbidden" if run.connects else "required"
-    for benchmark in benchmarks:
+    for benchmark in setup.benchmarks:
         if benchmark.exchange != plugin.exchange:
             reason = f"needs {benchmark.exchange}, but {run.plugin} uses {plugin.exchange}"
         elif benchmark.connection_use != unsuitable_use:
@@ -166,7 +165,7 @@ def check_connections(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]
         return
     c = run.procedure.connections
     combinations = plugin.combinations
-    if any(b.fills_table for b in benchmarks) and c.count > combinations:
+    if any(b.fills_table for b in setup.benchmarks) and c.count > combinations:
         raise UsageError(
             f"phase 1 of {c.count} connections needs as many four-tuples, but the ranges give "
             f"{combinations}",
@@ -181,17 +180,17 @@ def check_connections(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]
         problem = "connections.reading needs more than one table entry"
         raise UsageError(problem, "set connections.reading to fixed", code="conflict")
     setup.tester.check_connections(*setup.connection_needs)
-    _check_session_limit(setup, benchmarks)
+    _check_session_limit(setup)
     _check_table_flush(setup)
-    _check_timeout(setup, benchmarks)
+    _check_timeout(setup)
 
 
-def _check_session_limit(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
+def _check_session_limit(setup: RunSetup) -> None:
     """Reject benchmarks that open more connections than the device holds."""
     plugin = setup.technology
     plugin.params.check_client_limits()
     limit = plugin.params.max_sessions
-    for benchmark in benchmarks:
+    for benchmark in setup.benchmarks:
         needed = benchmark.find_min_connections(setup)
         if limit is not None and needed > limit:
             raise UsageError(
@@ -203,14 +202,14 @@ def _check_session_limit(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, An
             )
 
 
-def _check_timeout(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
+def _check_timeout(setup: RunSetup) -> None:
     """Reject a device whose connections time out before the shortest test ends.
 
     The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.
     """
     run, plugin = setup.settings, setup.technology
     limit_s = setup.timeout_s
-    if limit_s is None or all(b.phase is Phase.TCP for b in benchmarks):
+    if limit_s is None or all(b.phase is Phase.TCP for b in setup.benchmarks):
         return
     c = run.procedure.connections
     sizes = plugin.make_sizes(run.frame_sizes[0])
@@ -218,7 +217,7 @@ def _check_timeout(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]) -
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
     first = make_phase_one_settings(run.procedure).make_connections(c.count, rate_cps)
     needed_s = first.phase_one_s + first.wait_s + first.gap_s
-    if any(b.phase == Phase.STREAMS for b in benchmarks):
+    if any(b.phase == Phase.STREAMS for b in setup.benchmarks):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
     if needed_s >= limit_s:
         least_s = math.floor(needed_s) + 1

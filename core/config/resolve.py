@@ -239,8 +239,10 @@ def _read_settings(
     values = {name: value for name, value in data.items() if value is not None}
     if isinstance(values.get("procedure"), Mapping):
         del values["procedure"]
-    early = {name: value for name, value in own.items() if name not in ("procedure", "dut")}
-    return validate(model, deep_merge(values, early), source), source
+    settings = validate(model, values, document)  # its errors count where an option wins, too
+    if early := {k: v for k, v in own.items() if k not in ("procedure", "dut")}:
+        settings = validate(model, deep_merge(values, early), source)
+    return settings, source
 
 
 def _choose_tester(testbed: Testbed, source: SettingsSource) -> tuple[TesterSettings, TesterKind]:

@@ -20,6 +20,7 @@ from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.base import Links, PluginParams, Technology
 
 if TYPE_CHECKING:
+    from v6t.benchmarks.base import Benchmark
     from v6t.core.modifiers.base import Modifier
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.plan import Plan
@@ -44,6 +45,11 @@ class RunSetup:
     rollback_command: str = ""  # empty: `v6t dut rollback` with the run directory
     resolution_warnings: tuple[str, ...] = ()  # about settings that resolution has changed
     optional_benchmarks: frozenset[str] = frozenset()  # left out if the tester lacks something
+
+    @cached_property
+    def benchmarks(self) -> tuple[Benchmark[Any, Any], ...]:
+        """Benchmarks that the settings name."""
+        return tuple(map(registry.load, self.settings.benchmarks))
 
     @property
     def has_driver(self) -> bool:
@@ -85,7 +91,7 @@ class RunSetup:
     def intent(self) -> DeviceIntent:
         """Required state of the device, with the requirements of this run."""
         run = self.settings
-        fills_table = run.connects and any(registry.load(n).fills_table for n in run.benchmarks)
+        fills_table = run.connects and any(b.fills_table for b in self.benchmarks)
         requirements = replace(
             self.modifier.requirements if self.modifier else DeviceRequirements(),
             live_change=self.has_live_change,
@@ -96,15 +102,14 @@ class RunSetup:
     @property
     def connection_needs(self) -> tuple[int, frozenset[Capability]]:
         """Largest number of connections, and what the tester must be able to do with them."""
-        benchmarks = [registry.load(name) for name in self.settings.benchmarks]
-        fillers = (b for b in benchmarks if b.fills_table)
+        fillers = (b for b in self.benchmarks if b.fills_table)
         needs = frozenset(need for b in fillers for need in b.list_capabilities(self))
-        return max((b.find_max_connections(self) for b in benchmarks), default=0), needs
+        return max((b.find_max_connections(self) for b in self.benchmarks), default=0), needs
 
     @property
     def has_live_change(self) -> bool:
         """Whether a benchmark changes the device's configuration under traffic."""
-        return any(registry.load(name).reconfigures for name in self.settings.benchmarks)
+        return any(b.reconfigures for b in self.benchmarks)
 
     @cached_property
     def example_plan(self) -> Plan:

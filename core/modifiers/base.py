@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from v6t.base.errors import V6tError
 from v6t.intent.device import DeviceRequirements, Links
 from v6t.profiles.model import Traffic
+from v6t.trials.result import ModifierCounts
 
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
@@ -56,42 +57,40 @@ class Modifier:
             result = measure(trial)
         return replace(result, modifier=counts)
 
-    def summarize_actions(self, counts: Sequence[Mapping[str, Any]]) -> str:
+    def summarize_actions(self, counts: Sequence[ModifierCounts]) -> str:
         """Return the outcomes of the actions in several trials as a sentence; empty without any."""
-        times = sum(each["times"] for each in counts)
+        times = sum(each.times for each in counts)
         if not times:
             return ""
-        right = sum(each["right"] for each in counts)
-        slowest_s = max(each["slowest_s"] for each in counts)
-        why = next((each["why"] for each in counts if each["why"]), "")
+        right = sum(each.right for each in counts)
+        slowest_s = max(each.slowest_s for each in counts)
+        why = next((each.why for each in counts if each.why), "")
         summary = f"{right:,} of {times:,} right, the slowest took {1000 * slowest_s:.0f} ms"
         return f"{self.name}: {summary}" + (f"; first trouble: {why}" if why else "")
 
 
 @contextmanager
-def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[dict[str, Any]]:
+def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[ModifierCounts]:
     """Repeat an action in a thread while a trial sends its stream, and yield its counters.
 
-    Leaving the context waits for the last action, which is not counted unless it is over by then. The
-    counters are the numbers of actions (``times``) and of those to which the device reacted rightly
-    (``right``), the longest action [s], the last action (``what``) and the first error (``why``).
+    Leaving the context waits for the last action, which is not counted unless it is over by then.
     """
-    counts: dict[str, Any] = {"times": 0, "right": 0, "slowest_s": 0.0, "what": "", "why": ""}
+    counts = ModifierCounts(0, 0, 0.0, "", "")
     stop = threading.Event()
     failures: list[BaseException] = []
 
     def act() -> None:
         """Execute the action once and count its outcome."""
-        began, what, why = time.monotonic(), counts["what"], ""
+        began, what, why = time.monotonic(), counts.what, ""
         try:
             what = action()
         except (V6tError, OSError) as exc:
             why = str(exc) or repr(exc)
         if not stop.is_set():
-            slowest_s = max(counts["slowest_s"], round(time.monotonic() - began, 4))
-            counts.update(what=what, why=counts["why"] or why, slowest_s=slowest_s)
-            counts["times"] += 1
-            counts["right"] += not why
+            counts.slowest_s = max(counts.slowest_s, round(time.monotonic() - began, 4))
+            counts.what, counts.why = what, counts.why or why
+            counts.times += 1
+            counts.right += not why
 
     def run() -> None:
         """Repeat the action while the stream is sent."""

@@ -39,7 +39,7 @@ from v6t.procedures.preflight import TranslationCheckFailure
 from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
-from v6t.trials.result import Measure, TrialResult
+from v6t.trials.result import Measure, ModifierCounts, TrialResult
 from v6t.trials.trial import Mode, Trial
 
 PROC_STAT = Path("/proc/stat")
@@ -81,7 +81,7 @@ class TrialExecutor:
         self._before: TrialResult | None = None
         self._steal_times: list[float] = []
         self.figures: list[Mapping[str, Any]] = []
-        self._modifications: list[Mapping[str, Any]] = []
+        self._modifications: list[ModifierCounts] = []
 
         self.bench = Bench(setup, record_dir=directory.path, checks_capabilities=True)
         self._loopback_bench = self.bench

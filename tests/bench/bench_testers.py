@@ -26,8 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import RunSetup, make_setup
+from v6t.core.config.resolve import resolve_setup
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.runs.bench import build_lab_device, compile_directions, make_tester
 from v6t.drivers.lab.setup import Bed
 from v6t.trials.trial import Trial
@@ -67,8 +67,8 @@ def search(attempt: MeasureRate, mode: str) -> tuple[float, list[str]]:
 
 
 def _make_setup(tester: str, options: dict[str, str]) -> RunSetup:
-    return make_setup(
-        resolve(plugin="ipv6-router", tester=tester, tester_options=options, dut="linux-router")
+    return resolve_setup(
+        plugin="ipv6-router", tester=tester, tester_options=options, dut="linux-router"
     )
 
 

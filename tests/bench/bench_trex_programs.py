@@ -16,7 +16,7 @@ from functools import partial
 
 from v6t.base.errors import TesterError
 from v6t.core.config.plugins import list_names
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex.attachment import Attachment
@@ -107,7 +107,7 @@ def main() -> None:
     options = TrexOptions(
         lab=True, interfaces=MEMIF, counting="ports", sample=0, extra_arguments=("--no-ofed-check",)
     )
-    tester = TrexTester(options, make_setup(resolve(plugin="mape-br")).technology.links)
+    tester = TrexTester(options, resolve_setup(plugin="mape-br").technology.links)
     try:
         tester.open()
         times = measure_alternately(

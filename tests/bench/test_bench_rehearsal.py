@@ -6,8 +6,7 @@ import pstats
 from itertools import count
 
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.reporting import write
 from v6t.core.runs import results, rundir
 from v6t.core.runs.events import Listener
@@ -20,15 +19,13 @@ ONE_SIZE, FOUR_SIZES = (84,), (84, 128, 256, 512)
 
 def rehearse(path, sizes):
     execute(
-        make_setup(
-            resolve(
-                plugin="siit",
-                preset="rfc",
-                tester="sim",
-                frame_sizes=sizes,
-                benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
-                procedure={"repetitions": 1, "latency": {"tags": 100}},
-            )
+        resolve_setup(
+            plugin="siit",
+            preset="rfc",
+            tester="sim",
+            frame_sizes=sizes,
+            benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
+            procedure={"repetitions": 1, "latency": {"tags": 100}},
         ),
         path,
         Listener(),

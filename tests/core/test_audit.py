@@ -21,8 +21,7 @@ from v6t.core import audit_device, audit_output
 from v6t.core.audit_device import ProbedDevice, RunDevice
 from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
 from v6t.core.cli.run_commands import _audit_device
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.rundir import CONFIG
 from v6t.plugins.base import Technology
 from v6t.plugins.mape_br import MapEBorderRelay
@@ -192,7 +191,7 @@ def test_plan_of_run_has_number_of_clauses() -> None:
 def test_variant_without_driver_setting_is_refused(
     driver: str, plugin: str, given: Mapping[str, str], refused: set[str]
 ) -> None:
-    device = RunDevice(make_setup(resolve(plugin=plugin, dut=driver, params=given)))
+    device = RunDevice(resolve_setup(plugin=plugin, dut=driver, params=given))
     for variant, params in device.technology.list_audit_variants().items():
         try:
             device.with_params(params)
@@ -232,7 +231,7 @@ def test_device_in_use_is_not_audited(monkeypatch: pytest.MonkeyPatch) -> None:
         def rollback(self) -> None:
             done.append("rolled back")
 
-    setup = make_setup(resolve(plugin="siit"))
+    setup = resolve_setup(plugin="siit")
     monkeypatch.setattr(audit_device, "make_session", lambda *rest: Held())
     device, selection = choose_clauses(RunDevice(setup, ("one", "two")), (), ())
     with pytest.raises(DutError):
@@ -313,7 +312,7 @@ def test_run_with_audit_prints_result(monkeypatch, caplog, findings, shown) -> N
     found = audit(*findings).findings
     caplog.set_level("DEBUG", logger="v6t")
     monkeypatch.setattr("v6t.audit.auditor.check_core", lambda *_: found)
-    setup = make_setup(resolve(plugin="siit"))
+    setup = resolve_setup(plugin="siit")
     _audit_device(setup, refuse=False)
     assert shown in caplog.text
 

@@ -70,9 +70,7 @@ def test_run_without_foreground_gives_a_warning(params, warned):
                          [("trex", 1.00001, True), ("trex", 1.0001, False), ("sim", 1.00001, False)])  # fmt: skip
 def test_unprovable_sending_time_gives_a_warning(tester, tolerance, told):
     asked = {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
-    said = list_setting_warnings(
-        make_setup(resolve(plugin="mape-br", tester=tester, procedure=asked))
-    )
+    said = list_setting_warnings(resolve_setup(plugin="mape-br", tester=tester, procedure=asked))
     words = "sending may take 600 µs longer than a trial of 60 s, but the tester may measure"
     assert any(words in text for text in said) is told
 
@@ -139,7 +137,7 @@ def test_negative_traffic_needs_a_tester_that_identifies_frames(options, refused
     ],
 )
 def test_private_address_with_well_known_prefix_gives_a_warning(plugin, params, address):
-    setup = make_setup(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
+    setup = resolve_setup(plugin=plugin, params=params, tester="sim", dut="reference")
     assert len([c for c in list_setting_warnings(setup) if "RFC 6052" in c and address in c]) == 1
 
 
@@ -152,5 +150,5 @@ def test_private_address_with_well_known_prefix_gives_a_warning(plugin, params, 
     ],
 )
 def test_other_prefixes_and_global_addresses_give_no_warning(plugin, params):
-    setup = make_setup(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
+    setup = resolve_setup(plugin=plugin, params=params, tester="sim", dut="reference")
     assert not [c for c in list_setting_warnings(setup) if "RFC 6052" in c]

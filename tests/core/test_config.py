@@ -121,13 +121,13 @@ def test_warnings_name_every_departure_from_the_rfc(tmp_path):
     lab = {"lab": "true"}
     # no departure: where, and how frames are counted
     shared, told, marks = list_result_warnings(
-        make_setup(resolve(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc"))
+        resolve_setup(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc")
     )
     assert shared == SHARED_CORES_WARNING
     assert "trailer" in told
     assert "option marks" in marks
     assert "of its ports" in " ".join(
-        list_result_warnings(make_setup(resolve(plugin="mape-br", tester="trex", preset="rfc")))
+        list_result_warnings(resolve_setup(plugin="mape-br", tester="trex", preset="rfc"))
     )
     quick = resolved(tmp_path, procedure={"loss_tolerance": 0.01})
     said = " ".join(list_result_warnings(make_setup(quick)))

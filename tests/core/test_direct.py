@@ -1,8 +1,7 @@
 """Runs without a device, with the ports of the tester connected to each other."""
 
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import load_run, read_results
@@ -17,16 +16,14 @@ pytestmark = pytest.mark.slow
 
 
 def direct(plugin, *benchmarks, tester="sim", options=None, **procedure):
-    return make_setup(
-        resolve(
-            plugin=plugin,
-            tester=tester,
-            tester_options={k: str(v) for k, v in (options or {}).items()},
-            dut="cable",
-            benchmarks=benchmarks,
-            modes=("bidirectional",),
-            procedure={"repetitions": 2, **procedure},
-        )
+    return resolve_setup(
+        plugin=plugin,
+        tester=tester,
+        tester_options={k: str(v) for k, v in (options or {}).items()},
+        dut="cable",
+        benchmarks=benchmarks,
+        modes=("bidirectional",),
+        procedure={"repetitions": 2, **procedure},
     )
 
 

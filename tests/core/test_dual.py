@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.tests.core.support import v6t
@@ -60,9 +60,9 @@ def test_invalid_input_gives_one_error(arguments, code):
 
 def test_stateful_device_and_full_ports_give_warnings():
     given = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
-    said = [*list_result_warnings(make_setup(resolve(plugin="ipv4aas", params=given)))]
+    said = [*list_result_warnings(resolve_setup(plugin="ipv4aas", params=given))]
     assert any("CE is stateful" in line for line in said)
     assert any("97%" in line and "8192" in line for line in said)
-    said = [*list_result_warnings(make_setup(resolve(plugin="ipv4aas")))]
+    said = [*list_result_warnings(resolve_setup(plugin="ipv4aas"))]
     assert any("PE is stateful" in line for line in said)
     assert not any("port set" in line for line in said)

@@ -9,8 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.reporting import write
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.events import Listener
@@ -65,7 +64,7 @@ def test_invalid_mix_is_rejected(written):
     ],
 )
 def test_sizes_are_pairs_and_the_smallest_is_raised(plugin, label):
-    setup = make_setup(resolve(plugin=plugin, frame_sizes=("imix",)))
+    setup = resolve_setup(plugin=plugin, frame_sizes=("imix",))
     sizes = setup.technology.make_sizes("imix")
     assert sizes.label == label
     left, right = (sum(n * size for size, n in pairs) / 48 for pairs in _sides(label))
@@ -86,7 +85,7 @@ def _sides(label):
 )  # fmt: skip
 def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
     """Of any stretch of frames every size has its share to within the number of classes."""
-    setup = make_setup(resolve(plugin=plugin, params=params, frame_sizes=("imix",)))
+    setup = resolve_setup(plugin=plugin, params=params, frame_sizes=("imix",))
     sizes = setup.technology.make_sizes("imix")
     alone = compile_streams(setup, sizes.pair_counts[0][0])
     for way, made in compile_streams(setup, sizes).items():
@@ -124,7 +123,7 @@ def test_the_order_is_spelled_out(mix, genome):
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
 def test_frames_of_all_sizes_belong_to_the_same_connections(plugin):
-    setup = make_setup(resolve(plugin=plugin, frame_sizes=("imix",)))
+    setup = resolve_setup(plugin=plugin, frame_sizes=("imix",))
     made = compile_streams(setup, setup.technology.make_sizes("imix"))["forward"]
     programs = [
         [i for i in s.trex["vm"]["instructions"] if i["type"] == "flow_var"] for s in made.streams
@@ -234,13 +233,11 @@ def test_the_exported_profile_is_the_mix(tmp_path):
 @pytest.mark.parametrize("plugin", ["mape-br", "nat64"])
 def test_the_embedded_tester_keeps_proportion_and_totals(plugin):
     """Every frame of every size is the translated one; of the reference device."""
-    setup = make_setup(
-        resolve(
-            plugin=plugin,
-            tester="embedded",
-            frame_sizes=("imix:64x7,570x4,1518x1",),
-            params={"n": "2", "m": "1"} if plugin == "mape-br" else {},
-        )
+    setup = resolve_setup(
+        plugin=plugin,
+        tester="embedded",
+        frame_sizes=("imix:64x7,570x4,1518x1",),
+        params={"n": "2", "m": "1"} if plugin == "mape-br" else {},
     )
     sizes = setup.technology.make_sizes(setup.settings.frame_sizes[0])
     connections = Connections(100, 500.0, wait_s=0.2, alpha=1.0) if plugin == "nat64" else None

@@ -14,7 +14,7 @@ from v6t.analysis.published.library import collect_facts
 from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.modifiers import MODIFIERS
 from v6t.core.modifiers.base import repeat_action
@@ -40,7 +40,7 @@ from v6t.tests.drivers.duts.bench import open_bed
 from v6t.tests.drivers.duts.intents import ROUTER4
 from v6t.tests.expect import expect_error
 from v6t.trials.codec import decode, encode
-from v6t.trials.result import TrialResult
+from v6t.trials.result import ModifierCounts, TrialResult
 from v6t.trials.trial import Trial
 
 LAB, WHY = check_availability()
@@ -59,15 +59,13 @@ def asked(plugin="siit", tester="sim", bed=None, **more):
 def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
     """RFC 2544 section 11.1: 1 %, evenly distributed, and of a type no router processes."""
     (tmp_path / "bed.yaml").write_text(f"links: {{{vlan}}}")
-    setup = make_setup(
-        resolve(
-            None,
-            tmp_path / "bed.yaml",
-            plugin=plugin,
-            tester="sim",
-            modifier="broadcast",
-            params=params,
-        )
+    setup = resolve_setup(
+        None,
+        tmp_path / "bed.yaml",
+        plugin=plugin,
+        tester="sim",
+        modifier="broadcast",
+        params=params,
     )
     (size,) = setup.settings.frame_sizes
     for way, made in compile_streams(setup, setup.technology.make_frame_pair(size)).items():
@@ -149,10 +147,8 @@ def test_a_real_router_under_broadcasts(tmp_path):
 
 
 def plan_of(plugin, dut, modifier, testbed=None, **more):
-    setup = make_setup(
-        resolve(
-            testbed=testbed, plugin=plugin, tester="embedded", dut=dut, modifier=modifier, **more
-        )
+    setup = resolve_setup(
+        testbed=testbed, plugin=plugin, tester="embedded", dut=dut, modifier=modifier, **more
     )
     return setup.example_plan, setup
 
@@ -248,7 +244,7 @@ def test_unused_route_is_moved_and_removed(plugin, dut):
     assert change is not None and plan.steps[-1].undo == change.remove_command
     assert change.added_words != change.changed_words
     assert change.add_command != change.change_command
-    plain = make_setup(resolve(plugin=plugin, dut=dut)).example_plan
+    plain = resolve_setup(plugin=plugin, dut=dut).example_plan
     assert plain.route_update is None and len(plain.steps) < len(plan.steps)
     text = format_plan(setup.driver, plan)
     assert change.add_command in text and change.change_command in text
@@ -319,13 +315,13 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
 
     modified = Management().measure(TRIAL, measure, device)
     done = modified.modifier
-    assert done["times"] == device.asked >= 4
-    assert done["times"] - done["right"] == device.asked // 3
-    assert (done["what"], done["why"]) == ("show", "it: show: not there")
+    assert done.times == device.asked >= 4
+    assert done.times - done.right == device.asked // 3
+    assert (done.what, done.why) == ("show", "it: show: not there")
     assert decode(TrialResult, encode(modified)).modifier == done
     assert "modifier" not in encode(result)
     said = Management().summarize_actions([done, done])
-    assert said.startswith(f"management: {2 * done['right']} of {2 * done['times']} right")
+    assert said.startswith(f"management: {2 * done.right} of {2 * done.times} right")
     assert said.endswith("first trouble: it: show: not there")
     assert Management().summarize_actions([]) == ""
 
@@ -375,7 +371,8 @@ def test_filters_before_translator_match_untranslated_addresses(plugin, dut, int
 ])  # fmt: skip
 def test_trials_without_modifier_are_counted(times, right, verdict, said):
     counts = [
-        {"times": t, "right": r} if t is not None else {} for t, r in zip(times, right, strict=True)
+        None if t is None else ModifierCounts(t, r, 0.0, "", "")
+        for t, r in zip(times, right, strict=True)
     ]
     trials = [RunTrial({"key": "t"}, TrialResult({}, modifier=count)) for count in counts]
     (clause,) = compliance._check_modifier(
@@ -399,10 +396,10 @@ def test_query_ending_after_trial_is_not_counted():
     with begun(slow) as counts:
         assert going.wait(60)
         threading.Timer(0.2, go_on.set).start()
-    assert counts["times"] == 0
+    assert counts.times == 0
     with begun(slow, pause_s=60.0) as counts:
         pass
-    assert counts["times"] == 0
+    assert counts.times == 0
 
 
 def test_unexpected_error_ends_the_trial():
@@ -459,7 +456,7 @@ def test_device_is_queried_during_stream_only(monkeypatch):
     found = bench_of(monkeypatch, tester).measure(TRIAL)
     assert tester.log[:2] == ["open", "load"]
     assert {"measure", "query"} == set(tester.log[2:])
-    assert found.modifier["right"] == found.modifier["times"] > 0
+    assert found.modifier.right == found.modifier.times > 0
     alone = Sending(session=False)
     assert not bench_of(monkeypatch, alone, loopback=True).measure(TRIAL).modifier
     assert alone.log == ["open", "load", "measure"]

@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 from v6t.core.config.plugins import list_names, load_technology_type
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.results import read_results
@@ -62,19 +62,15 @@ def test_initial_setup_4_warns_of_unusual_settings():
         "procedure.rate_from is set, but has no effect": {"procedure": {"rate_from": "median"}},
     }
     for words, flags in noted.items():
-        (said,) = list_setting_warnings(
-            make_setup(resolve(plugin="mape-br", tester="sim", **flags))
-        )
+        (said,) = list_setting_warnings(resolve_setup(plugin="mape-br", tester="sim", **flags))
         assert words in said
     assert (
         list_setting_warnings(
-            make_setup(
-                resolve(
-                    plugin="mape-br",
-                    tester="sim",
-                    benchmarks=["latency"],
-                    procedure={"latency": {"tags": 5}},
-                )
+            resolve_setup(
+                plugin="mape-br",
+                tester="sim",
+                benchmarks=["latency"],
+                procedure={"latency": {"tags": 5}},
             )
         )
         == []
@@ -105,7 +101,7 @@ def test_plan_names_a_device_without_driver(here, driver, name):
 def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here):
     (here / "bed.yaml").write_text(bed)
     assert words in " ".join(
-        list_setting_warnings(make_setup(resolve(None, here / "bed.yaml", plugin="mape-br")))
+        list_setting_warnings(resolve_setup(None, here / "bed.yaml", plugin="mape-br"))
     )
     done = v6t("run", "--plugin", "mape-br", "--testbed", "bed.yaml", "--dry-run")
     assert done.status == 0

@@ -6,8 +6,7 @@ import subprocess
 import time
 
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimTester
@@ -19,7 +18,7 @@ MEDIA_104_FPS = 10_080_645
 
 
 def planned(**flags):
-    return plan(make_setup(resolve(**{"plugin": "mape-br", **flags})))
+    return plan(resolve_setup(**{"plugin": "mape-br", **flags}))
 
 
 def test_verbose_dry_run_prints_points_streams_and_commands():

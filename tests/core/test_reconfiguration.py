@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.reporting import write
 from v6t.core.runs.dut import format_plan
@@ -39,7 +39,7 @@ def test_plan_contains_live_change_and_its_removal(plugin, dut):
     text = format_plan(driver, plan)
     for action in ACTIONS:
         assert plan.live_change.get_command(action) in text
-    bare = make_setup(resolve(plugin=plugin, dut=dut)).example_plan
+    bare = resolve_setup(plugin=plugin, dut=dut).example_plan
     assert bare.live_change is None
     if plugin != "nat44":  # room for the run's connections
         assert replace(plan, live_change=None, steps=plan.steps[:-1]) == bare
@@ -55,7 +55,7 @@ def test_devices_without_live_change_are_rejected(plugin, dut, code):
 
 
 def test_spare_networks_do_not_overlap_test_networks():
-    intent = make_setup(resolve(plugin="mape-br")).technology.make_dut_intent()
+    intent = resolve_setup(plugin="mape-br").technology.make_dut_intent()
     assert str(find_spare_network(intent, 4)) in (
         "203.0.113.0/24",
         "198.51.100.0/24",

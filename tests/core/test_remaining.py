@@ -8,8 +8,7 @@ from functools import partial
 import pytest
 from rich.console import Console
 from v6t.core.cli.progress import ProgressDisplay
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs import runner, trials
 from v6t.core.runs.bench import Bench
 from v6t.core.runs.events import CurrentTrial, Listener, RemainingTimeEstimator, describe_trial
@@ -147,7 +146,7 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     )
     options = {key: str(value) for key, value in device.items()}
     runner.execute(
-        make_setup(resolve(**flags, plugin="siit", tester="sim", tester_options=options)),
+        resolve_setup(**flags, plugin="siit", tester="sim", tester_options=options),
         tmp_path / "run",
         Watch(),
     )
@@ -175,15 +174,13 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
             seen.append(now)
 
     monkeypatch.setattr(RemainingTimeEstimator, "begin", note)
-    setup = make_setup(
-        resolve(
-            plugin="nat44",
-            tester="sim",
-            frame_sizes=(64, 512),
-            modes=("forward", "reverse"),
-            benchmarks=("connection-rate", "throughput", "latency"),
-            procedure={"repetitions": 1, "connections": {"count": 1000}, "latency": {"tags": 100}},
-        )
+    setup = resolve_setup(
+        plugin="nat44",
+        tester="sim",
+        frame_sizes=(64, 512),
+        modes=("forward", "reverse"),
+        benchmarks=("connection-rate", "throughput", "latency"),
+        procedure={"repetitions": 1, "connections": {"count": 1000}, "latency": {"tags": 100}},
     )
     outcome = runner.execute(setup, tmp_path / "run", Watch())
     named = {stage for stage in plan(setup).stages if stage.mode != "connections"}
@@ -197,8 +194,8 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
 
 def test_plan_includes_overhead_of_tester():
     flags = {"plugin": "siit", "modes": ("forward",)}
-    lab = plan(make_setup(resolve(**flags, tester="embedded")))
-    sim = plan(make_setup(resolve(**flags, tester="sim")))
+    lab = plan(resolve_setup(**flags, tester="embedded"))
+    sim = plan(resolve_setup(**flags, tester="sim"))
     assert lab.trial_count == sim.trial_count
     assert lab.duration_s > sim.duration_s + 3.0 + 0.1 * lab.trial_count
     assert lab.duration_s == pytest.approx(sum(p.seconds for p in lab.stages))

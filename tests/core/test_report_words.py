@@ -9,8 +9,7 @@ from v6t.analysis.report.setup import fold_configuration, split_command
 from v6t.analysis.sheet import make_text_table
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.plugins import TECHNOLOGIES
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.reporting import write
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run
@@ -22,7 +21,7 @@ def without_ipv6():
     """List technologies whose frames are IPv4 on every link, also between two devices."""
     found = []
     for name in TECHNOLOGIES.names():
-        technology = make_setup(resolve(plugin=name, tester="sim")).technology
+        technology = resolve_setup(plugin=name, tester="sim").technology
         told = describe_setup(technology, [technology.default_frame_sizes[0]])
         links = {*told["ip_versions"]} | (
             {told["middle_version"]} if len(told["devices"]) > 1 else set()

@@ -4,8 +4,7 @@ import pytest
 from v6t.analysis.warnings import list_run_warnings
 from v6t.base.errors import BeyondTester
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.reporting.write import FILES_BY_FORMAT, write_run_report
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import make_results_document, read_results
@@ -124,7 +123,7 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
     ],
 )
 def test_report_of_a_run_in_memory_equals_that_of_its_directory(flags, tmp_path):
-    setup = make_setup(resolve(tester="sim", **flags))
+    setup = resolve_setup(tester="sim", **flags)
     outcome = execute(setup, tmp_path / "run", Listener())
     pages = []
     for name, data in (("memory", outcome), ("disk", None)):

@@ -7,7 +7,7 @@ import pytest
 from v6t.base.errors import DutError
 from v6t.benchmarks.registry import make_results_schema
 from v6t.core.cli.results_commands import make_run_result
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.plan import plan
@@ -273,7 +273,7 @@ def test_plan_includes_flush_and_overhead_of_connections():
     (real,) = [
         p
         for p in plan(
-            make_setup(resolve(plugin="nat44", tester="embedded", benchmarks=("connection-rate",)))
+            resolve_setup(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
         ).stages
         if p.stage.name == "connection-rate"
     ]
@@ -292,7 +292,7 @@ def test_kept_connections_are_made_once():
     seconds = {}
     for keep in (True, False):
         procedure = {"connections": {"keep": keep}}
-        setup = make_setup(resolve(**{**flags, "procedure": procedure}))
+        setup = resolve_setup(**{**flags, "procedure": procedure})
         (seconds[keep],) = [p.seconds for p in plan(setup).stages if p.stage.name == "throughput"]
     assert seconds[False] > seconds[True] + 5
 
@@ -301,8 +301,8 @@ def test_plan_includes_expected_retries_of_searches():
     names = ("connection-rate", "throughput", "latency", "teardown", "capacity")
     seconds = []
     for retries in (0.0, 1.0):
-        setup = make_setup(
-            resolve(plugin="nat44", tester="embedded", modes=("forward",), benchmarks=names)
+        setup = resolve_setup(
+            plugin="nat44", tester="embedded", modes=("forward",), benchmarks=names
         )
         setup.tester.usual_retries = retries
         seconds.append({p.stage.name: p.seconds for p in plan(setup).stages if p.trials})

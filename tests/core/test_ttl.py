@@ -5,8 +5,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import list_names as plugin_names
 from v6t.core.config.plugins import load_technology_type
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type
 from v6t.packets.direction import DIRECTIONS
@@ -16,16 +15,12 @@ from v6t.profiles.model import Role
 
 
 def make_run(plugin, driver, **params):
-    return make_setup(
-        resolve(
-            plugin=plugin,
-            params={k: str(v) for k, v in params.items()},
-            tester="embedded",
-            dut=driver,
-            benchmarks=[
-                "connection-rate" if load_technology_type(plugin).stateful else "throughput"
-            ],
-        )
+    return resolve_setup(
+        plugin=plugin,
+        params={k: str(v) for k, v in params.items()},
+        tester="embedded",
+        dut=driver,
+        benchmarks=["connection-rate" if load_technology_type(plugin).stateful else "throughput"],
     )
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 from textwrap import dedent
 
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import Trial
@@ -22,14 +21,12 @@ REAL = [
 def make_tester_setup(kind, plugin="mape-br", testbed=None, options=None, **flags):
     """Return the setup of a run of a technology with a tester of the lab."""
     lab = {"lab": "true"} if kind == "trex" else {}
-    return make_setup(
-        resolve(
-            testbed=testbed,
-            plugin=plugin,
-            tester=kind,
-            tester_options=lab | (options or {}),
-            **flags,
-        )
+    return resolve_setup(
+        testbed=testbed,
+        plugin=plugin,
+        tester=kind,
+        tester_options=lab | (options or {}),
+        **flags,
     )
 
 

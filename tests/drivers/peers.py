@@ -21,8 +21,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from v6t.base.errors import TesterError
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
@@ -138,7 +137,7 @@ CASES = {
 
 def resolve_case(case, tester, directory):
     """Resolve a run of v6t with the parameters of the peer's configuration file."""
-    links = make_setup(resolve(plugin="ipv6-router", tester="embedded")).technology.links
+    links = resolve_setup(plugin="ipv6-router", tester="embedded").technology.links
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
     path.write_text(case.format_config(links))
     asked = case.peer.read(path).run
@@ -146,15 +145,13 @@ def resolve_case(case, tester, directory):
     run.write_text(json.dumps({"plugin": asked["plugin"], "params": asked["params"]}))
     options = {"lab": "true", "cpu_limit": "100"} if tester == "trex" else {}
     program = {"program": os.environ["V6T_VPP"]} if "V6T_VPP" in os.environ else {}
-    return make_setup(
-        resolve(
-            run,
-            None,
-            tester=tester,
-            tester_options=options,
-            dut=case.driver,
-            dut_params=program if case.driver == "vpp" else {},
-        )
+    return resolve_setup(
+        run,
+        None,
+        tester=tester,
+        tester_options=options,
+        dut=case.driver,
+        dut_params=program if case.driver == "vpp" else {},
     )
 
 

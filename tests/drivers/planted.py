@@ -17,7 +17,7 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, frame_octets
@@ -259,7 +259,7 @@ class FaultBench:
         self.kind = kind
         self._place = ReplaceableDevice()
         self._setup = {
-            name: make_setup(resolve(plugin=name, tester=kind, tester_options=options))
+            name: resolve_setup(plugin=name, tester=kind, tester_options=options)
             for name in ("mape-br", "ipv6-router")
         }
         first = self._setup["mape-br"]

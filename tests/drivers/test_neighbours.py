@@ -16,8 +16,7 @@ from scapy.layers.inet6 import (
     IPv6,
 )
 from scapy.layers.l2 import ARP, Dot1Q, Ether
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
 from v6t.drivers.trex import probing
@@ -189,7 +188,7 @@ def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_pat
     """A tester that cannot answer sends requests (RFC 2544, appendix C.2.4.1)."""
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
-    setup = make_setup(resolve(testbed=bed, plugin="mape-br"))
+    setup = resolve_setup(testbed=bed, plugin="mape-br")
     described = make_tester(setup).describe()
     assert described["answers_on"] == (["left", "right"] if answers else ["right"])
     assert described["learning_on"] == (["left", "right"] if introduces else ["right"])

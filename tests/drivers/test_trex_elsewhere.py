@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
@@ -116,7 +115,7 @@ def test_remote_trex_measures_trials_on_two_pairs_of_ports(host):
 
 def connect_hosts(server, device):
     """Connect cables between two hosts, with automatic link-local addresses."""
-    links = make_setup(resolve(plugin="nat44")).technology.links
+    links = resolve_setup(plugin="nat44").technology.links
     for port, side in (("l0", "left"), ("r0", "right")):
         link = getattr(links, side)
         cable = (

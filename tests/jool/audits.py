@@ -16,8 +16,7 @@ from typing import Any
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
 from v6t.core.audit_device import RunDevice
 from v6t.core.audit_output import make_record, write_audit
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.drivers.duts.kinds.jool import MAPT, Jool, choose_program
 from v6t.tests.jool.built import find_mapt_build
 from v6t.tests.jool.image import JOOL
@@ -44,7 +43,7 @@ def use_machine(shared: SharedLinuxMachine) -> Iterator[None]:
 
 def audit_jool(plugin: str, directory: Path, *, variants: bool) -> None:
     """Audit all configurations, or the default one, and write the results."""
-    setup = make_setup(resolve(plugin=plugin, dut="jool"))
+    setup = resolve_setup(plugin=plugin, dut="jool")
     image = JOOL.get_image()
     files = find_mapt_build().list_files(image) if choose_program(setup.intent) == MAPT else ()
     device, selection = choose_clauses(RunDevice(setup), (), setup.settings.params)

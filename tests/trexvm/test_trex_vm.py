@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
@@ -251,7 +250,7 @@ def test_port_pairs_and_cores(guest, tmp_path, ports, cores):
     file = write_bed(
         guest, tmp_path / "bed.yaml", FOUR_NICS[:2], FOUR_NICS[1::-1], **arguments, **more
     )
-    setup = make_setup(resolve(testbed=file, plugin="ipv4-router"))
+    setup = resolve_setup(testbed=file, plugin="ipv4-router")
     tester = make_tester(setup, loopback=True)
     tester.open()
     try:

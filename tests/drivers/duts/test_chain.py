@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.base.errors import DutError
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import dut
 from v6t.core.runs.bench import Bench, compile_directions, make_state_device
@@ -251,7 +251,7 @@ def test_two_parts_in_one_lab_namespace_are_rejected():
         "parts.plat.driver": "vpp",
         "parts.plat.options.ssh.lab": "one",
     }
-    setup = make_setup(resolve(plugin="ipv4aas", dut_params=given))
+    setup = resolve_setup(plugin="ipv4aas", dut_params=given)
     with expect_error("chain-conflict"):
         make_lab_device(setup.driver, setup.device_view, setup.intent)
 
@@ -345,7 +345,7 @@ def test_failed_part_leaves_earlier_parts_unchanged(action, fails, log):
 
 @pytest.mark.parametrize("action", ["confirm", "flush"])
 def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
-    setup = make_setup(resolve(plugin="siit", dut="tayga"))
+    setup = resolve_setup(plugin="siit", dut="tayga")
     made = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True, "undone": 0}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
     session, log = make_fake_chain((), (), ())

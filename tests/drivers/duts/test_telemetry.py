@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bottleneck import check_has_driver
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.facts import parse_linux_facts
@@ -118,7 +117,7 @@ def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
 
 def test_a_device_without_driver_cannot_be_watched():
     with expect_error("missing-driver"):
-        check_has_driver(make_setup(resolve(plugin="siit")))
+        check_has_driver(resolve_setup(plugin="siit"))
 
 
 def watch_locally(readings):
