@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.trials.delays import BUCKET_BITS, Distribution
+from v6t.trials.delays import Distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+BUCKET_BITS = 10
+"""Buckets are at most one part in ``2**BUCKET_BITS`` wide."""
 
 
 def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:
@@ -19,7 +23,7 @@ def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distrib
 
 
 def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: int) -> Distribution:
-    """Compute the IPDV of one class from its frames in any order.
+    """Compute the IPDV of one class, ``D(i) - D(i-1)`` (RFC 8219, 7.3.2), from its frames in any order.
 
     Args:
         seq: ``(n,)`` sequence numbers within the class, from 0; of duplicates the first counts.
@@ -34,7 +38,11 @@ def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: i
 
 
 def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Apply :func:`~v6t.trials.delays.round_to_bucket` to each value."""
+    """Return the middle of the bucket of each value; exact below ``2**(BUCKET_BITS + 1)``.
+
+    The error is at most one part in ``2**(BUCKET_BITS + 1)`` of the value. Buckets of negative values
+    (differences of delays) mirror those of positive ones.
+    """
     size = np.abs(values_ns)
     # frexp is exact for whole numbers below 2**53, which are 104 days of nanoseconds
     shift = np.maximum(np.frexp(size.astype(np.float64))[1] - BUCKET_BITS - 1, 0).astype(np.int64)

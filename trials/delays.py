@@ -1,6 +1,6 @@
 """Delay distributions in little memory: distinct values and how often each occurred.
 
-Values are whole nanoseconds, either exact or rounded by :func:`round_to_bucket`. Ranks are taken over
+Values are whole nanoseconds, either exact or rounded to one part in a thousand. Ranks are taken over
 frames, so memory grows with the spread of the values and not with the number of frames.
 """
 
@@ -10,24 +10,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 from v6t.trials.order_statistics import find_nearest_rank
-
-BUCKET_BITS = 10
-"""Buckets are at most one part in ``2**BUCKET_BITS`` wide."""
-
-
-def round_to_bucket(value_ns: int, bits: int = BUCKET_BITS) -> int:
-    """Return the middle of the bucket that contains a value; exact below ``2**(bits + 1)``.
-
-    The error is at most one part in ``2**(bits + 1)`` of the value. Buckets of negative values
-    (differences of delays) mirror those of positive ones.
-    """
-    size = abs(value_ns)
-    shift = max(0, size.bit_length() - bits - 1)
-    middle = (size >> shift << shift) + (1 << shift >> 1)
-    return middle if value_ns >= 0 else -middle
 
 
 @dataclass(frozen=True)
@@ -108,19 +92,3 @@ class Distribution:
                 if rank <= 0:
                     return value
         return math.inf
-
-
-def compute_ipdv(delays_ns: Iterable[int | None]) -> Distribution:
-    """Return the distribution of ``D(i) - D(i-1)`` over consecutive frames (RFC 8219, 7.3.2).
-
-    Args:
-        delays_ns: delay of each frame in the order of sending; None for a lost frame. Pairs with
-            a lost member count as ``lost``.
-    """
-    pairs = list(pairwise(delays_ns))
-    differences = [
-        round_to_bucket(delay - previous)
-        for previous, delay in pairs
-        if previous is not None and delay is not None
-    ]
-    return Distribution.from_values(differences, lost=len(pairs) - len(differences))

@@ -9,7 +9,15 @@ import sys
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.base.files import LOCK_NAME, acquire_lock, hold_lock, locate_cache, write_atomically
+from v6t.base.files import (
+    LOCK_NAME,
+    acquire_lock,
+    hold_lock,
+    locate_cache,
+    read_json,
+    read_text,
+    write_atomically,
+)
 
 HOLDER = """
 import sys, time
@@ -107,3 +115,10 @@ def test_lock_file_is_private(tmp_path):
 def test_cache_directory_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert locate_cache() == tmp_path / "v6t"
+
+
+def test_files_of_windows_are_read_without_mark_and_carriage_returns(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_bytes(b'\xef\xbb\xbf{"a":\r\n 1}')
+    assert read_text(path) == '{"a":\n 1}'
+    assert read_json(path) == {"a": 1}

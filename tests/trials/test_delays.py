@@ -1,30 +1,35 @@
 """Delay distributions: ranks over frames, buckets, IPDV."""
 
 import math
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from v6t.drivers.delays import compute_ipdv as compute_ipdv_of_arrays
-from v6t.drivers.delays import make_distribution
-from v6t.trials.delays import Distribution, compute_ipdv, round_to_bucket
+from v6t.drivers.delays import compute_ipdv, make_distribution, round_to_buckets
+from v6t.trials.delays import Distribution
 from v6t.trials.order_statistics import percentile
 
 VALUES = st.lists(st.integers(-10, 2**45), min_size=1, max_size=200)
 SEQUENCES = st.lists(st.one_of(st.none(), st.integers(0, 10**7)), min_size=2, max_size=200)
 
 
+def round_all(values):
+    return round_to_buckets(np.array(values, dtype=np.int64)).tolist()
+
+
 @given(st.integers(-(2**50), 2**50))
 def test_bucket_is_close_to_the_value(value):
-    assert abs(round_to_bucket(value) - value) <= abs(value) / 2**11
-    assert round_to_bucket(-value) == -round_to_bucket(value)
+    bucket, mirrored = round_all([value, -value])
+    assert abs(bucket - value) <= abs(value) / 2**11
+    assert mirrored == -bucket
 
 
 @given(st.integers(0, 2**11 - 1))
 def test_bucket_of_small_value_is_exact(value):
-    assert round_to_bucket(value) == value
+    assert round_all([value]) == [value]
 
 
 @given(VALUES, st.sampled_from([0, 1, 50, 99, 99.9, 100]))
@@ -63,10 +68,6 @@ def test_merge_adds_counts():
     assert merged == Distribution((1, 2, 3), (1, 2, 1), lost=5, clamped=2)
 
 
-def test_ipdv_skips_pairs_with_a_lost_member():
-    assert compute_ipdv([5, 7, None, 6, 5]) == Distribution((-1, 2), (1, 1), lost=2)
-
-
 def test_merge_without_parts_is_empty():
     assert Distribution.merge([]) == Distribution((), ())
 
@@ -75,23 +76,25 @@ def test_merge_without_parts_is_empty():
 def test_arrays_give_the_same_buckets(values):
     clamped = [max(0, v) for v in values]
     assert make_distribution(np.array(values, dtype=np.int64), lost=2) == Distribution.from_values(
-        map(round_to_bucket, clamped), lost=2, clamped=sum(v < 0 for v in values)
+        round_all(clamped), lost=2, clamped=sum(v < 0 for v in values)
     )
 
 
 @given(SEQUENCES, st.randoms(use_true_random=False))
-def test_ipdv_of_arrays_does_not_depend_on_the_order_of_arrival(sequence, chance):
+def test_ipdv_does_not_depend_on_the_order_of_arrival(sequence, chance):
     arrived = [i for i, delay in enumerate(sequence) if delay is not None]
     chance.shuffle(arrived)
     delays = [sequence[i] for i in arrived]
-    assert compute_ipdv_of_arrays(
+    pairs = [(a, b) for a, b in pairwise(sequence) if a is not None and b is not None]
+    lost = len(sequence) - 1 - len(pairs)
+    assert compute_ipdv(
         np.array(arrived, dtype=np.int64), np.array(delays, dtype=np.int64), len(sequence)
-    ) == compute_ipdv(sequence)
+    ) == Distribution.from_values(round_all([b - a for a, b in pairs]), lost=lost)
 
 
-def test_ipdv_of_arrays_uses_the_first_of_duplicates():
+def test_ipdv_uses_the_first_of_duplicates():
     seq, times = np.array([0, 1, 1, 2]), np.array([5, 7, 100, 6])
-    assert compute_ipdv_of_arrays(seq, times, 3) == compute_ipdv([5, 7, 6])
+    assert compute_ipdv(seq, times, 3) == Distribution((-1, 2), (1, 1))
 
 
 def test_number_of_values_does_not_grow_with_frames():
