@@ -249,11 +249,7 @@ def test_plan_lists_connection_benchmarks_once():
     cost = {p.benchmark: p for p in planned.points}
     # 5 steps of 2 searches: 100,000 connections and their validation
     assert cost["connection-rate"].trials == 10
-    made = {
-        p.stage.name: p.seconds
-        for p in plan(make_setup(run)).stages
-        if p.stage.mode == "connections"
-    }
+    made = {p.name: p.seconds for p in plan(make_setup(run)).stages if p.mode == "connections"}
     steps = sum(2 * 100_000 / rate + 2 * 0.15 + 0.05 for rate in (2e5, 1e5, 1.5e5, 1.25e5, 1.125e5))
     assert made["connection-rate"] == pytest.approx(2 * steps)
     # the tester's own capacity goes before
@@ -275,7 +271,7 @@ def test_plan_includes_flush_and_overhead_of_connections():
         for p in plan(
             resolve_setup(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
         ).stages
-        if p.stage.name == "connection-rate"
+        if p.name == "connection-rate"
     ]
     # 100,000 connections at half of what the embedded tester makes, or more, and tried at the same rate
     fixed_s = 2 * 0.15 + 0.05 + 0.1 + 1.2
@@ -293,7 +289,7 @@ def test_kept_connections_are_made_once():
     for keep in (True, False):
         procedure = {"connections": {"keep": keep}}
         setup = resolve_setup(**{**flags, "procedure": procedure})
-        (seconds[keep],) = [p.seconds for p in plan(setup).stages if p.stage.name == "throughput"]
+        (seconds[keep],) = [p.seconds for p in plan(setup).stages if p.name == "throughput"]
     assert seconds[False] > seconds[True] + 5
 
 
@@ -305,6 +301,6 @@ def test_plan_includes_expected_retries_of_searches():
             plugin="nat44", tester="embedded", modes=("forward",), benchmarks=names
         )
         setup.tester.usual_retries = retries
-        seconds.append({p.stage.name: p.seconds for p in plan(setup).stages if p.trials})
+        seconds.append({p.name: p.seconds for p in plan(setup).stages if p.trials})
     again = [name for name in names if seconds[1][name] > seconds[0][name]]
     assert again == ["connection-rate", "throughput", "capacity"]

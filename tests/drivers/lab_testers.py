@@ -32,7 +32,7 @@ def make_tester_setup(kind, plugin="mape-br", testbed=None, options=None, **flag
 
 def compile_plugin(plugin="mape-br", size=104, **params):
     """Return a technology and its streams of a frame size."""
-    technology = make_setup(resolve(plugin=plugin, tester="sim", params=params)).technology
+    technology = resolve_setup(plugin=plugin, tester="sim", params=params).technology
     return technology, compile_directions(technology, technology.make_frame_pair(size), 1)
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.drivers.delays import compute_ipdv, make_distribution
 from v6t.drivers.lab.privilege import check_availability
 from v6t.tools.accuracy import study
@@ -199,7 +198,7 @@ def test_checks_have_unique_names_and_impair_frames():
 
 def test_simulated_tester_is_rejected():
     with pytest.raises(UsageError):
-        study.check_supported(make_setup(resolve(plugin="ipv6-router", tester="sim")))
+        study.check_supported(resolve_setup(plugin="ipv6-router", tester="sim"))
 
 
 @pytest.mark.parametrize(("interrupted", "attempts"), [(True, 1), (False, 6)])
@@ -241,7 +240,7 @@ def list_short_checks():
 def test_interrupted_study_of_the_embedded_tester_continues(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(study, "list_checks", list_short_checks)
-    setup = make_setup(resolve(plugin="ipv6-router", tester="embedded"))
+    setup = resolve_setup(plugin="ipv6-router", tester="embedded")
     out, lines = tmp_path / "accuracy", []
 
     def interrupt_third(text):
