@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from v6t.base.errors import TesterError
 from v6t.drivers.device import DeviceSession, StateDevice
-from v6t.packets.direction import Direction
+from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections, TcpCounts
 from v6t.trials.result import DirectionResult, TrialResult
-from v6t.trials.trial import Capability, Trial
+from v6t.trials.trial import Capability, Trial, list_directions
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
@@ -87,6 +88,7 @@ class Tester(Protocol):
         """Stop traffic and release all resources; may be called twice and after a failure."""
 
 
+TCP_CLASS = "tcp"  # Name of the only traffic class of trials with TCP connections
 PHASE_NAMES: Mapping[Direction, str] = {"forward": "phase 1", "reverse": "the validation"}
 
 
@@ -95,11 +97,16 @@ def describe_stale_frames(stale: int, direction: Direction) -> tuple[str, ...]:
 
     They are not counted, but may have opened connections in the device.
     """
-    return (
-        (f"{stale} frames of an earlier trial arrived in {PHASE_NAMES[direction]}",)
-        if stale
-        else ()
-    )
+    text = f"{stale} frames of an earlier trial arrived in {PHASE_NAMES[direction]}"
+    return (text,) if stale else ()
+
+
+def select_directions(trial: Trial, loaded: Container[Direction]) -> list[Direction]:
+    """Return the directions of a trial; raise TesterError if no streams are loaded for one."""
+    directions = [d for d in DIRECTIONS if d in list_directions(trial.mode)]
+    if any(direction not in loaded for direction in directions):
+        raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
+    return directions
 
 
 @dataclass(frozen=True)
@@ -109,14 +116,12 @@ class PhaseCounts:
     Attributes:
         result: counts of the phase's one class; in phase 1, ``received`` are learned connections.
         start_s: time of the first frame, by :meth:`StatefulTester.read_clock`.
-        end_s: end of the last frame's slot, by the same clock.
         inside_endpoints, outside_endpoints: numbers of distinct initiator endpoints before and
             behind the device (phase 1).
     """
 
     result: DirectionResult
     start_s: float
-    end_s: float
     duplicate_tuples: int = 0  # Connections with the outside four-tuple of another one
     inside_endpoints: int | None = None
     outside_endpoints: int | None = None
@@ -125,6 +130,11 @@ class PhaseCounts:
     started: str = ""  # Wall clock time of the first frame, ISO 8601, UTC
     health: Mapping[str, Any] | None = None  # Figures of the tester, free form
     tcp: TcpCounts | None = None  # Outcomes of the TCP connections so far
+
+    @property
+    def end_s(self) -> float:
+        """End of the last frame's slot."""
+        return self.start_s + self.result.sending_time_s
 
 
 class StatefulTester(Tester, Protocol):

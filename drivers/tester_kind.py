@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from v6t.trials.connections import Tcp
     from v6t.trials.trial import Capability, Mode
 
+THIS_MACHINE = "this machine"  # Exclusive resource of a tester in the lab
 State = Literal["ok", "note", "missing"]
 Finding = tuple[str, State, str]  # Subject, state, and text with the fix
 

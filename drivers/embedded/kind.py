@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.lab import privilege
-from v6t.drivers.tester_kind import Finding, TesterKind
+from v6t.drivers.tester_kind import THIS_MACHINE, Finding, TesterKind
 
 if TYPE_CHECKING:
     from v6t.drivers.embedded.tester import EmbeddedTester
     from v6t.drivers.lab.setup import LabDevice
     from v6t.trials.trial import Capability
 
-THIS_MACHINE = "this machine"
 WARNED_CONNECTIONS = 1_000_000  # From this number on a plan warns of the memory
 CONNECTION_OCTETS = 120
 """Of each connection at most, measured with nat44 from 100,000 to 600,000 connections: the table of 12
@@ -67,10 +66,11 @@ class Embedded(TesterKind):
 
     def list_connection_warnings(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         del needs
+        memory_octets = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if most >= WARNED_CONNECTIONS:
             yield (
                 f"{most:,} connections take up to {most * CONNECTION_OCTETS / 2**30:.1f} GiB of memory, "
-                f"this machine has {_memory_octets() / 2**30:.1f} GiB"
+                f"this machine has {memory_octets / 2**30:.1f} GiB"
             )
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
@@ -79,7 +79,3 @@ class Embedded(TesterKind):
             yield "embedded lab", "ok", f"network namespaces as {how}"
         else:
             yield "embedded lab", "missing", how
-
-
-def _memory_octets() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -75,9 +75,8 @@ class HostPort(ABC):
     def _handle_control_frames(self, frames: U8) -> None:
         """Count frames that are not test frames, and answer requests for the hosts."""
         self._control += len(frames)
-        for answer in (
-            () if self._hosts is None else self._hosts.answer_all(select_requests(frames))
-        ):
+        hosts = self._hosts
+        for answer in () if hosts is None else hosts.answer_all(select_requests(frames)):
             self._rx.send(answer)
             self._answered += 1
 

@@ -234,16 +234,12 @@ class Receiver(HostPort):
         for number, tally in enumerate(self._tallies.values()):
             if tally.is_negative:
                 continue
-            judges = self._direction, self._oracle
-            source = self._connections.find_source(tally.stream)
-            compared.append(
-                compare_samples(tally.stream, tally.samples, nonce, *judges, source=source)
-            )
+            stream, judges = tally.stream, (self._direction, self._oracle)
+            source = self._connections.find_source(stream)
+            compared.append(compare_samples(stream, tally.samples, nonce, *judges, source=source))
             lost[number] = tally.list_lost()
             if len(lost[number]) and missing is None and not self._connections.learning:
-                missing = describe_missing_frame(
-                    tally.stream, int(lost[number][0]), *judges, source
-                )
+                missing = describe_missing_frame(stream, int(lost[number][0]), *judges, source)
         comparison = merge_comparisons(compared)
         lost_s = self._timed.list_due_s(lost)
         asked = self._timed.trial.delays

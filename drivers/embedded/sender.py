@@ -173,9 +173,8 @@ class Sender:
         stream, source = self._sources[0]
         rows = room[:, : source.length]
         source.frames(first, len(rows), rows)
-        _write_trailers(
-            stream, source, rows, np.arange(first, first + len(rows), dtype=np.uint32), nonce
-        )
+        numbers = np.arange(first, first + len(rows), dtype=np.uint32)
+        _write_trailers(stream, source, rows, numbers, nonce)
         return source.length
 
     def _fill_mixed(

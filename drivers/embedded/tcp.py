@@ -26,14 +26,13 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableLocation, find_foreground
 from v6t.drivers.oracle.state_table import MemoryFile, describe_duplicates
-from v6t.drivers.tester import PhaseCounts
+from v6t.drivers.tester import TCP_CLASS, PhaseCounts
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections, Tcp
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import Trial
 
-TCP_CLASS = "tcp"  # Name of the only traffic class of trials with TCP connections
 _EMPTY_REPORT = {
     "sent": 0, "retransmitted": 0, "sending_time_s": 0.0, "lateness_s": 0.0, "wrong": {},
     "ring_drops": 0, "interface_drops": 0, "unsent": 0, "control": 0,
@@ -139,7 +138,6 @@ class TcpWorkers:
         return PhaseCounts(
             result,
             start,
-            start + result.sending_time_s,
             faults=(*losses, *clock.find_faults_since(clocks)),
             started=started,
             health={

@@ -22,14 +22,14 @@ from v6t.drivers.lab.setup import Bed, BedTester, LabDevice, frame_octets
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import ConnectionTable, TableLocation, find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
-from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames
+from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames, select_directions
 from v6t.intent.device import Links, make_host_arguments
 from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.trial import Capability, Trial, list_directions
+from v6t.trials.trial import Capability, Trial
 
 LEARNING_FPS = 100_000.0  # Connections per second that a slow receiver learns after phase 1
 
@@ -95,9 +95,7 @@ class EmbeddedTester(BedTester):
             result = self._dns.measure(trial)
             self._bed.check()
             return result
-        directions = [d for d in self._ports if d in list_directions(trial.mode)]
-        if any(d not in self._streams for d in directions):
-            raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
+        directions = select_directions(trial, self._streams)
         self._prepare_trial(trial)
         table = None
         if (request := trial.connections) is not None:
@@ -204,15 +202,13 @@ class EmbeddedTester(BedTester):
     def _run_phase(
         self, trial: Trial, direction: Direction, table: TableLocation, *, learn: bool = False
     ) -> PhaseCounts:
-        result, began_s, learned = self._exchange(
-            trial, [direction], table, learn=learn, alone=True
-        )
+        how: Any = {"learn": learn, "alone": True}
+        result, began_s, learned = self._exchange(trial, [direction], table, **how)
         counted = result.directions[direction]
         health: Mapping[str, Any] = dict(result.tester)[direction]
         return PhaseCounts(
             counted,
             began_s,
-            began_s + counted.sending_time_s,
             faults=(*result.faults, *describe_stale_frames(health["stale"], direction)),
             started=result.started,
             health=health,

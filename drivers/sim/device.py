@@ -136,12 +136,13 @@ class Device:
     def count_lost(self, frames: int, rate_fps: float) -> int:
         """Return the number of lost frames of a stream at a constant rate."""
         o, chance = self._options, self._chance
-        share = self._compute_loss_share(
-            rate_fps / self.capacity_fps if self.capacity_fps else math.inf
-        )
+        load = rate_fps / self.capacity_fps if self.capacity_fps else math.inf
+        share = self._compute_loss_share(load)
         lost = math.ceil(frames * share - 1e-9)
         if o.random_loss:
-            lost = _draw_poisson(chance, frames * share)
+            import numpy as np
+
+            lost = int(np.random.default_rng(chance.getrandbits(64)).poisson(frames * share))
         if not o.loss_curve:
             lost = max(0, lost - o.buffer_frames)
         if any(low <= rate_fps <= high for low, high in o.dead_zones):
@@ -160,9 +161,8 @@ class Device:
 
         o, chance = self._options, self._chance
         low, width = o.delay_us * 1000, o.jitter_us * 1000
-        delays: NDArray[np.int64] = np.rint(
-            low + width * np.array([chance.random() for _ in range(count)])
-        ).astype(np.int64)
+        drawn = np.array([chance.random() for _ in range(count)])
+        delays: NDArray[np.int64] = np.rint(low + width * drawn).astype(np.int64)
         slow = chance.sample(range(count), min(count, round(o.tail_share * count)))
         delays[slow] += round(o.tail_us * 1000)
         return delays
@@ -187,12 +187,6 @@ class Device:
                 return before[1] + part * (point[1] - before[1])
             before = point
         return max(before[1], 1.0 - 1.0 / load)
-
-
-def _draw_poisson(chance: random.Random, mean: float) -> int:
-    import numpy as np
-
-    return int(np.random.default_rng(chance.getrandbits(64)).poisson(mean))
 
 
 HASHED_FRAMES = 2048  # Frames of each stream that are hashed to cores

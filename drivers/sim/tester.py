@@ -21,8 +21,8 @@ from v6t.base.errors import TesterError
 from v6t.drivers.delays import make_distribution, round_to_buckets
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.sim.device import BLOCK_FRAMES, Device, SimOptions, SimTable, compute_spread
-from v6t.drivers.tester import Oracle, PhaseCounts
-from v6t.packets.direction import DIRECTIONS, Direction
+from v6t.drivers.tester import Oracle, PhaseCounts, select_directions
+from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import count_frames, list_classes
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections, TcpCounts
@@ -40,7 +40,6 @@ from v6t.trials.trial import (
     Capability,
     Queries,
     Trial,
-    list_directions,
     name_change_hook,
 )
 
@@ -119,13 +118,10 @@ class SimTester:
             device = None if self._loopback else Device(self.options, 1, chance, False)
             directions["forward"] = self._simulate_answers(trial, trial.queries, device)
         else:
-            loaded = [d for d in DIRECTIONS if d in list_directions(trial.mode)]
+            loaded = select_directions(trial, self._streams)
             repetition = "/".join(trial.key.split("/")[:4])
             mode = random.Random(f"{self._seed}/slow/{repetition}")  # noqa: S311
             slow = mode.random() < self.options.slow_probability
-            if any(direction not in self._streams for direction in loaded):
-                problem = f"no streams are loaded for a {trial.mode} trial"
-                raise TesterError(problem, code="not-loaded")
             for direction in loaded:
                 reached = self._spread.get(direction, 1.0)
                 device = Device(self.options, len(loaded), chance, slow, reached)
@@ -147,12 +143,10 @@ class SimTester:
         self._connections = count
         self._tcp = None if tcp is None else self._make_tcp_counts(count, forwarded)
         sending_s = self._send_connections(count, connections.rate_cps)
-        ended = self.clock_s
         self.wait(connections.wait_s)
         return PhaseCounts(
             self._count_connections("forward", count, forwarded, sending_s),
             began,
-            ended,
             duplicate_tuples=0 if self._loopback else min(o.table_reuses, forwarded),
             started=started,
             health={"virtual_time_s": self.clock_s},
@@ -165,14 +159,13 @@ class SimTester:
         sending_s = self._send_connections(count, rate_cps)
         back = count if self._loopback else min(count, self.table.count_alive())
         self.table.refresh()
-        ended = self.clock_s
         self.wait(connections.wait_s)
         if self._tcp is not None:
             count = self._tcp.established
             back = min(back, count)
             self._tcp = replace(self._tcp, requested=count, answered=back)
         counted = self._count_connections("reverse", count, back, sending_s)
-        return PhaseCounts(counted, began, ended, tcp=self._tcp)
+        return PhaseCounts(counted, began, tcp=self._tcp)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if self._tcp is None:
@@ -183,7 +176,7 @@ class SimTester:
         self.table.close_connections()
         self._tcp = replace(self._tcp, closed=min(closed, count))
         counted = self._count_connections("forward", count, count, connections.phase_one_s)
-        return PhaseCounts(counted, began, self.clock_s, tcp=self._tcp)
+        return PhaseCounts(counted, began, tcp=self._tcp)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": self.name, "simulated": True, "options": self.options.model_dump()}

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from v6t.base.errors import UsageError
 from v6t.drivers.oracle.connection_oracle import unwrap_plugin
-from v6t.drivers.tester import Oracle, PhaseCounts
+from v6t.drivers.tester import TCP_CLASS, Oracle, PhaseCounts
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S, parse_answer
 from v6t.drivers.trex.client.stats import StepStats, TcpCounters
@@ -30,7 +30,6 @@ from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response
 from v6t.trials.connections import Connections, Tcp, TcpCounts
 from v6t.trials.result import ClassCount, DirectionResult
 
-TCP_CLASS = "tcp"  # Name of the only traffic class of trials with TCP connections
 PORTS_PER_ADDRESS = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those
 of connections that have just ended."""
@@ -205,8 +204,8 @@ def count_opened_connections(counters: Counters) -> TcpCounts:
         max(0, side.repeated_syns - SYN_RETRANSMISSIONS * side.given_up)
         for side in counters.values()
     )
-    established = max(0, min(client.opened, server.opened) - late)
-    half_open = client.opened - min(client.opened, server.opened)
+    on_both = min(client.opened, server.opened)
+    established, half_open = max(0, on_both - late), client.opened - on_both
     return TcpCounts(
         attempted=client.attempts,
         established=established,
@@ -242,11 +241,8 @@ def add_closed_connections(counts: TcpCounts, counters: Counters, tcp: Tcp) -> T
         closed = [side.reset - counts.reset_later for side in counters.values()]
     else:
         closed = [side.closed - side.reset - side.failed for side in counters.values()]
-    return replace(
-        counts,
-        closed=max(0, min(counts.established, *closed)),
-        wrong=_count_wrong(counters),
-    )
+    closed_on_both = max(0, min(counts.established, *closed))
+    return replace(counts, closed=closed_on_both, wrong=_count_wrong(counters))
 
 
 def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
@@ -267,10 +263,8 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
             if errors:
                 faults.append(f"{errors} errors at TRex's port {port} ({name})")
     faults += find_overload(stats.queue_full_count, stats.cpu, cpu_limit)
-    if step == "ask" and stats.initial_count:
-        faults.append(
-            f"{stats.initial_count} objects were asked for before the device had been counted"
-        )
+    if step == "ask" and (early := stats.initial_count):
+        faults.append(f"{early} objects were asked for before the device had been counted")
     return faults
 
 
@@ -284,6 +278,7 @@ class TcpTrial:
         self._endpoints = find_endpoints(unwrap_plugin(oracle))
         self._connections = connections
         self._tcp = tcp
+        self._schedule = make_schedule(connections)
         self._counts = TcpCounts(0, 0)
         self._opened: Counters = {}
         self._answered: Counters = {}
@@ -320,30 +315,27 @@ class TcpTrial:
         arrived = self._opened["server"].opened
         done = {"client": {"closed": attempts}, "server": {"closed": arrived}}
         stats = self._watch("end", "control_segments", 1, 2 * attempts, done)
-        counters = stats.counters
-        self._counts = counts = add_closed_connections(self._counts, counters, self._tcp)
-        # resets or FINs since then, those that were sent again among them
-        sent = counters["client"].control_segments - self._answered["client"].control_segments
         self._attachment.ask("stop_connections")
-        required = counts.answered
-        return self._make_phase(stats, "end", required, min(sent, required), counts.closed)
+        counts = add_closed_connections(self._counts, stats.counters, self._tcp)
+        self._counts, required = counts, counts.answered
+        # resets or FINs since then, those that were sent again among them
+        before, after = (c["client"].control_segments for c in (self._answered, stats.counters))
+        return self._make_phase(
+            stats, "end", required, min(after - before, required), counts.closed
+        )
 
     def _watch(
         self, step: Step, counter: str, per_unit: int, count: int, done: Mapping[str, Any]
     ) -> StepStats:
         """Have the worker watch a step; for the arguments see :meth:`AstfWorker.watch`."""
-        schedule = make_schedule(self._connections)
-        began_s = schedule.begin_s(step)
-        until_s = began_s + schedule.duration_s + schedule.wait_s
+        began_s = self._schedule.begin_s(step)
+        due_s = began_s + self._schedule.duration_s
+        until_s = due_s + self._schedule.wait_s
         units = {"counter": counter, "per_unit": per_unit, "count": count, "done": done}
-        times = {"from_s": began_s, "due_s": began_s + schedule.duration_s, "until_s": until_s}
         answer = self._attachment.ask(
-            "watch",
-            watch=self._attachment.check_server,
-            deadline_s=until_s + DEADLINE_S,
-            **units,
-            **times,
-        )
+            "watch", watch=self._attachment.check_server, deadline_s=until_s + DEADLINE_S,
+            from_s=began_s, due_s=due_s, until_s=until_s, **units,
+        )  # fmt: skip
         return parse_answer(StepStats, answer)
 
     def _make_phase(
@@ -351,7 +343,7 @@ class TcpTrial:
     ) -> PhaseCounts:
         """Make the counts of a step from TRex's counters."""
         duration_s, now = self._connections.phase_one_s, time.monotonic()
-        began_s = min(now, now - stats.began_ago_s + make_schedule(self._connections).begin_s(step))
+        began_s = min(now, now - stats.began_ago_s + self._schedule.begin_s(step))
         took = SendingTime(duration_s if sent else 0.0, 0.0)
         if step != "end" and sent:
             never = SendingTime(2 * duration_s, 0.0)
@@ -365,7 +357,6 @@ class TcpTrial:
         return PhaseCounts(
             result,
             began_s,
-            began_s + took.time_s,
             faults=tuple(find_faults(stats, step, self._attachment.cpu_limit)),
             started=started.isoformat(timespec="milliseconds"),
             health={

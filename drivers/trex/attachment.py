@@ -212,9 +212,8 @@ class Attachment:
                 )
             self._directory = options.trex_dir
             self.worker = start(options.python or "python3")
-            self.client_facts = self.ask(
-                "import_client", deadline_s=deadline_s, trex_dir=self._directory
-            )
+            place = {"trex_dir": self._directory}
+            self.client_facts = self.ask("import_client", deadline_s=deadline_s, **place)
             return
         installation = require_installation(options.trex_dir)
         self._directory = str(installation.resolve())
@@ -224,11 +223,8 @@ class Attachment:
 
     def _try_connect(self) -> WorkerError | None:
         """Connect to the server; return the error if none answers."""
-        o = self._options
         try:
-            answer = self.ask(
-                "connect", server=o.server, rpc_port=o.rpc_port, pub_port=o.pub_port, timeout_s=3
-            )
+            answer = self.ask("connect", timeout_s=3, **self._options.address)
         except WorkerError as exc:
             if exc.kind != "connect":
                 raise
@@ -238,12 +234,10 @@ class Attachment:
 
     def _connect(self) -> bool:
         """Connect to a running server; return whether there is one."""
-        options = self._options
-        failure = self._try_connect()
+        options, failure = self._options, self._try_connect()
         if failure is not None and (options.start == "never" or options.is_elsewhere):
-            other = "set start: auto"
-            if options.is_elsewhere:
-                other = "set ssh: user@host to have v6t start it"
+            other = "set ssh: user@host to have v6t start it"
+            other = other if options.is_elsewhere else "set start: auto"
             raise EnvironmentLacking(
                 f"no TRex server answers at {options.server}:{options.rpc_port}: {failure.message}",
                 f"start one there with `./t-rex-64 -i --software --hdrh -c 1`, or {other}",
@@ -293,16 +287,13 @@ class Attachment:
             nics=nics,
             fence=(options.rpc_port, options.pub_port) if has_fence else (),
         )
-        self.server = Server(
-            program, namespace_pid=self.find_namespace_pid(), remote=options.remote
-        )
+        where: Any = {"namespace_pid": self.find_namespace_pid(), "remote": options.remote}
+        self.server = Server(program, **where)
         try:
             self.server.wait(lambda: self._try_connect() is None, options.start_deadline_s)
         except TesterError as exc:
-            mount = ""
-            if self.worker is not None and nics:
-                mount = find_missing_mount(read_host_facts(self.worker, options))
-            if not mount:
+            facts = read_host_facts(self.worker, options) if self.worker and nics else {}
+            if not (mount := find_missing_mount(facts)):
                 raise
             hint = f"hugepages are not mounted: {mount}; {exc.hint}"
             raise TesterError(exc.message, hint, code="tester-fault") from exc
@@ -363,9 +354,8 @@ class Attachment:
 
     def _find_problem(self) -> str:
         """Return why the server cannot give the measurement; empty if it can, or if unknown."""
-        self._flags = self._arguments or self.ask("read_server_flags")
+        flags = self._flags = self._arguments or self.ask("read_server_flags")
         by_trailer, cores = self._options.counts_by_trailer, self.facts.cores_per_port
-        flags = self._flags
         if cores > 1 and (by_trailer or (self._delays and not self.can_time_some_frames())):
             return (
                 f"it has {cores} data path cores, which share neither sequence numbers nor "
@@ -383,10 +373,13 @@ class Attachment:
         """Return whether several cores can have some frames stamped, captured and timed."""
         options = self._options
         in_software = self._uses_software_mode() if self.facts.ports else options.uses_software_mode
-        return options.can_compare_some_frames and in_software
+        has_room = options.sample > 0 and not (options.cache or options.pairs)
+        return has_room and in_software and options.counting == "auto"
 
     def choose_stamp_interval(self, rate_fps: float) -> int:
-        """Return n so that TRex can stamp and record one of n frames at a rate."""
+        """Return n so that TRex can stamp one of n frames at a rate, and record it without a trailer."""
+        if self.uses_trailer:
+            return 1
         return max(self.facts.cores_per_port, math.ceil(rate_fps / MAX_RECORDED_FPS))
 
     def _can_stamp_all(self) -> bool:

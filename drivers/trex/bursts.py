@@ -125,12 +125,8 @@ def compute_stamp_limit_fps(mode: Mode) -> float:
 
 def check_stamps(trial: Trial) -> None:
     """Refuse a trial that needs a stamp in more frames than TRex can stamp."""
-    limit_fps = compute_stamp_limit_fps(trial.mode)
-    needs = [
-        text
-        for need, text in ALL_STAMPED_CAPABILITIES.items()
-        if need in trial.required_capabilities
-    ]
+    limit_fps, required = compute_stamp_limit_fps(trial.mode), trial.required_capabilities
+    needs = [ALL_STAMPED_CAPABILITIES[n] for n in ALL_STAMPED_CAPABILITIES if n in required]
     if needs and trial.max_rate_fps > limit_fps:
         raise BeyondTester(
             f"a time stamp in every frame is needed for {' and '.join(needs)}; TRex stamps at most "
@@ -170,8 +166,7 @@ def make_bursts(
     frames = divide(trial.frames, part, parts)
     rate_fps = trial.rate_fps * frames / trial.frames
     shares = count_frames(weights, frames)
-    delays = trial.delays
-    limit_fps = compute_stamp_limit_fps(trial.mode)
+    delays, limit_fps = trial.delays, compute_stamp_limit_fps(trial.mode)
     # all trials of a search are counted alike: its highest rate decides
     every = stamp and stamp_all and trial.max_rate_fps <= limit_fps
     taggable = [0 if is_marked(s) else s.weight for s in streams.streams]
@@ -182,10 +177,7 @@ def make_bursts(
     elif stamp and not every:
         most = frames if delays is not None else divide(samples, part, parts)
         step = max(interval, math.ceil(trial.rate_fps / limit_fps))
-        tags = [
-            min(most, n // step) if weight else 0
-            for n, weight in zip(shares, taggable, strict=True)
-        ]
+        tags = [min(most, n // step) if w else 0 for n, w in zip(shares, taggable, strict=True)]
     bursts: list[Burst] = []
     for index, (stream, share, position, tagged) in enumerate(
         zip(streams.streams, shares, find_first_positions(weights), tags, strict=True)
@@ -207,8 +199,7 @@ def _split_by_limit(burst: Burst) -> list[Burst]:
         return [burst]
     if burst.pg_id is not None:
         raise UsageError(
-            f"TRex stamps at most {MAX_BURST_FRAMES:,} frames of a stream in a trial, not "
-            f"{burst.frames:,}",
+            f"TRex stamps at most {MAX_BURST_FRAMES:,} frames of a stream, not {burst.frames:,}",
             "choose shorter trials or a lower rate",
             code="trial-too-long",
         )
@@ -269,15 +260,13 @@ def select_part(
     """
     weights = [s.weight for s in streams.streams]
     before = [count_frames(weights, divide(trial.frames, n, parts)) for n in range(part)]
-    shift = part * len(weights)
-    own = [
-        replace(
-            start_at_frame(s, sum(shares[n] for shares in before)), stream_id=s.stream_id + shift
-        )
-        for n, s in enumerate(streams.streams)
-    ]
-    if core:
-        own = [SentStream.make(s, make_source=partial(Expander, s, core)) for s in own]
+    own = []
+    for number, stream in enumerate(streams.streams):
+        started = start_at_frame(stream, sum(shares[number] for shares in before))
+        started = replace(started, stream_id=stream.stream_id + part * len(weights))
+        if core:
+            started = SentStream.make(started, make_source=partial(Expander, started, core))
+        own.append(started)
     return replace(streams, streams=tuple(own)) if part or core else streams
 
 

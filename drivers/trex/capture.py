@@ -71,18 +71,13 @@ def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
 
 def read_recording(path: Path) -> list[Batch]:
     """Read a classic pcap file; a batch of all its frames, if equally long, is a view of it."""
-    data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
-    if len(data) < _FILE_HEADER:
+    if path.stat().st_size < _FILE_HEADER + _RECORD_HEADER:
         return []
-    magic = int.from_bytes(data[:4].tobytes(), "little")
-    order = {0xA1B2C3D4: "<", 0xD4C3B2A1: ">"}.get(magic)
+    data = np.memmap(path, np.uint8, "r")
+    order = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">"}.get(data[:4].tobytes())
     if order is None:
         raise TesterError(f"{path} is not a TRex recording", code="tester-fault")
-    if len(data) < _FILE_HEADER + _RECORD_HEADER:
-        return []
-    captured, length = struct.unpack(
-        f"{order}II", data[_FILE_HEADER + 8 : _FILE_HEADER + 16].tobytes()
-    )
+    captured, length = data[_FILE_HEADER + 8 : _FILE_HEADER + 16].view(f"{order}u4").tolist()
     rows, rest = divmod(len(data) - _FILE_HEADER, _RECORD_HEADER + captured)
     if rest == 0 and captured == length:
         table = data[_FILE_HEADER:].reshape(rows, _RECORD_HEADER + captured)
@@ -153,9 +148,8 @@ def make_control_filter(streams: Iterable[StreamSet]) -> str:
     Where test frames are ICMP, echoes are not control frames.
     """
     headers = {header.name for one in streams for s in one.streams for header in walk(s.packet)}
-    terms = " or ".join(
-        _CONTROL_WITHOUT_ECHO if headers & {"ICMP", "ICMPv6"} else _CONTROL_PROTOCOLS
-    )
+    has_icmp = bool(headers & {"ICMP", "ICMPv6"})
+    terms = " or ".join(_CONTROL_WITHOUT_ECHO if has_icmp else _CONTROL_PROTOCOLS)
     return f"{_MULTICAST_FILTER} or {terms} or (vlan and ({terms}))"
 
 
@@ -171,9 +165,8 @@ def make_stamp_sample_filter(frames: int, wanted: int) -> str:
     The sequence number in the trailer (little-endian, 12 octets before the end) decides, so that
     the device's changes of headers do not change which frames are kept.
     """
-    return " and ".join(
-        [STAMPED_FRAME_FILTER, *_list_mask_terms(count_stride_bits(frames, wanted), 12, -1)]
-    )
+    terms = _list_mask_terms(count_stride_bits(frames, wanted), 12, -1)
+    return " and ".join([STAMPED_FRAME_FILTER, *terms])
 
 
 def make_mark_sample_filter(frames: int, wanted: int, distance: int, nonce: int = 0) -> str:
@@ -187,9 +180,8 @@ def make_mark_sample_filter(frames: int, wanted: int, distance: int, nonce: int 
 
 def make_neighbors_filter(frames: int, wanted: int) -> str:
     """Return the filter that passes whole runs of 256 neighbors, about ``wanted`` of ``frames``."""
-    return " and ".join(
-        [TEST_FRAME_FILTER, *_list_mask_terms(count_stride_bits(frames, wanted), 11, -1, octets=3)]
-    )
+    terms = _list_mask_terms(count_stride_bits(frames, wanted), 11, -1, octets=3)
+    return " and ".join([TEST_FRAME_FILTER, *terms])
 
 
 def count_stride_bits(frames: int, wanted: int) -> int:
@@ -228,15 +220,13 @@ class Recordings:
         self._paths: dict[str, tuple[str, int]] = {}
         self.stale: dict[str, int] = {}
 
-    def request(
-        self, name: str, port: int, frames: int, length: int, nonce: int = 0
-    ) -> dict[str, Any]:
-        """Return the request to record ``frames`` test frames of at most ``length`` octets."""
+    def request(self, name: str, load: OfferedLoad, frames: int) -> dict[str, Any]:
+        """Return the request to record ``frames`` test frames of a load."""
         path = f"{self._attachment.ask('make_directory')}/{name}.pcap"
-        self._paths[name] = path, nonce
+        self._paths[name] = path, load.nonce
         limit = frames + SPARE_FRAMES
-        octets = limit * (length + _GROWTH_OCTETS + _RECORD_HEADER)
-        request = make_capture_request("recording", port, TEST_FRAME_FILTER, limit)
+        octets = limit * (load.streams.longest_packet + _GROWTH_OCTETS + _RECORD_HEADER)
+        request = make_capture_request("recording", load.rx_port, TEST_FRAME_FILTER, limit)
         return {**request, "path": path, "octets": octets}
 
     def read(self, name: str) -> Iterator[Batch]:
@@ -348,13 +338,13 @@ def identify_streams(
     TRex chooses the numbers of stamped streams, usually in the order of the streams, so the next
     stream is tried first. Frames that must be dropped come back in loopback only.
     """
-    candidates = [(stream, load) for load in loads for stream in load.streams.streams]
-    known = [one for one in candidates if one[0].role is not Role.NEGATIVE]
-    known += [
+    known = [
         (stream, load)
-        for stream, load in candidates
-        if stream.role is Role.NEGATIVE and load.find_oracle(stream) is None
+        for load in loads
+        for stream in load.streams.streams
+        if stream.role is not Role.NEGATIVE or load.find_oracle(stream) is None
     ]
+    known.sort(key=lambda one: one[0].role is Role.NEGATIVE)
     marked = {s.stream_id: s for s, _ in known if is_marked(s)}
     stamped = [one for one in known if not is_marked(one[0])]
     streams: dict[int, Stream] = {}
@@ -382,13 +372,13 @@ def compare_frames(
 ) -> Comparison:
     """Compare every ``step``-th kept frame of one direction with the reference translation."""
     load_of = {s.stream_id: load for load in loads for s in load.streams.streams}
-    return merge_comparisons(
-        [
-            _compare(stream, load_of[stream.stream_id], [f[::step] for f in reader.samples[number]])
-            for number, stream in identify_streams(reader.samples, loads).items()
-            if stream.role is not Role.NEGATIVE
-        ]
-    )
+    named = identify_streams(reader.samples, loads)
+    comparisons = [
+        _compare(stream, load_of[stream.stream_id], [f[::step] for f in reader.samples[number]])
+        for number, stream in named.items()
+        if stream.role is not Role.NEGATIVE
+    ]
+    return merge_comparisons(comparisons)
 
 
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:

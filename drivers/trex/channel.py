@@ -70,6 +70,9 @@ class ClientWorker:
         namespace_pid: run inside the network namespace of this process.
         modules: :data:`STL_MODULES` or :data:`ASTF_MODULES`.
 
+    Attributes:
+        process: process of the worker, or of the SSH client that runs it.
+
     Raises:
         TesterError: the interpreter cannot be started.
     """
@@ -82,16 +85,14 @@ class ClientWorker:
         namespace_pid: int | None = None,
         modules: Sequence[str] = STL_MODULES,
     ) -> None:
-        packed = _pack_modules(modules)
         program: Sequence[str] = [python, "-u", "-c", _BOOT]
-        if remote is not None:
-            program = remote.make_command(program)
         self._hint = ""
         if remote is not None:
+            program = remote.make_command(program)
             self._hint = f"check the SSH server on {remote.host} and tester.options.ssh"
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         try:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [*enter_command(namespace_pid), *program],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -101,14 +102,11 @@ class ClientWorker:
         except OSError as exc:
             self._stderr.close()
             raise TesterError(f"{python}: {exc.strerror or exc}", code="worker-failed") from exc
+        self._input: Any = self.process.stdin
+        self._output: Any = self.process.stdout
         self._number = 0
         self._pending = b""
-        self._write(packed + b"\n")
-
-    @property
-    def pid(self) -> int:
-        """Process id of the worker, or of the SSH client that runs it."""
-        return self._process.pid
+        self._write(_pack_modules(modules) + b"\n")
 
     def ask(
         self,
@@ -134,67 +132,62 @@ class ClientWorker:
         request = {"id": self._number, "op": op, **arguments}
         self._write(json.dumps(request).encode("ascii") + b"\n")
         until = time.monotonic() + deadline_s
-        answer = self._read(op, until, deadline_s, watch)
-        while answer["id"] < self._number:  # to a request that was given up
-            answer = self._read(op, until, deadline_s, watch)
+        answer = {"id": 0}
+        while answer["id"] < self._number:  # an older one is to a request that was given up
+            line = self._read_line(until, watch)
+            if line is None:
+                text = f"TRex did not answer '{op}' within {deadline_s:g} s"
+                raise TesterError(text, code="timeout")
+            answer = json.loads(line)
         if "error" in answer:
             raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]), code="tester-fault")
         return answer["ok"]
 
     def close(self) -> None:
         """Release the ports and end the process. May be called twice."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
+        if not self._input.closed:
             with contextlib.suppress(TesterError):  # it is dead or hangs
                 self.ask("close", deadline_s=5)
             with contextlib.suppress(OSError):
-                self._process.stdin.close()
-        for end in (self._process.terminate, self._process.kill, lambda: None):
+                self._input.close()
+        for end in (self.process.terminate, self.process.kill, lambda: None):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=2)
+                self.process.wait(timeout=2)
                 break
             end()
         self._stderr.close()
 
     def _write(self, line: bytes) -> None:
         """Write a line to the worker's standard input."""
-        stdin = self._process.stdin
-        if stdin is None or stdin.closed:
+        if self._input.closed:
             raise TesterError("the TRex worker is closed", code="worker-failed")
         try:
-            stdin.write(line)
-            stdin.flush()
+            self._input.write(line)
+            self._input.flush()
         except OSError as exc:
             raise self._make_death_error() from exc
 
-    def _read(
-        self, op: str, until: float, deadline_s: float, watch: Callable[[], None] | None
-    ) -> Any:
-        """Read the next answer; see :meth:`ask`."""
-        stdout = self._process.stdout
-        if stdout is None:
-            raise TesterError("the TRex worker is closed", code="worker-failed")
+    def _read_line(self, until: float, watch: Callable[[], None] | None) -> bytes | None:
+        """Read the next line of the worker's output; return None if none comes in time."""
         while b"\n" not in self._pending:
             left = until - time.monotonic()
             if left <= 0:
-                raise TesterError(
-                    f"TRex did not answer '{op}' within {deadline_s:g} s", code="timeout"
-                )
-            if not select.select([stdout], [], [], min(left, _WATCH_S))[0]:
+                return None
+            if not select.select([self._output], [], [], min(left, _WATCH_S))[0]:
                 if watch is not None:
                     watch()
-                continue
-            block = stdout.read1(1 << 20)  # type: ignore[attr-defined]
-            if not block:
+            elif block := self._output.read1(1 << 20):
+                self._pending += block
+            else:
                 raise self._make_death_error()
-            self._pending += block
         line, _, self._pending = self._pending.partition(b"\n")
-        return json.loads(line)
+        return line
 
     def _make_death_error(self) -> TesterError:
         """Make the error of a worker that has ended, with the last line of its standard error."""
         words = "it closed its output"
         with contextlib.suppress(subprocess.TimeoutExpired):
-            status = self._process.wait(timeout=5)
+            status = self.process.wait(timeout=5)
             self._stderr.seek(0)
             lines = self._stderr.read().decode(errors="replace").strip().splitlines()
             words = lines[-1] if lines else f"status {status}"
@@ -203,12 +196,11 @@ class ClientWorker:
 
 def _pack_modules(paths: Sequence[str]) -> bytes:
     """Encode the worker's modules for the first line of its input."""
-    top = Path(__file__).parent.parent.parent
-    names = ["v6t." + path.removesuffix(".py").replace("/", ".") for path in paths]
-    packages = sorted({name[:at] for name in names for at in range(len(name)) if name[at] == "."})
-    modules = [[package, ""] for package in packages]
-    modules += [
-        [name, (top / path).read_text("utf-8")] for name, path in zip(names, paths, strict=True)
-    ]
+    top = Path(__file__).parents[2]
+    texts = {
+        f"v6t.{path[:-3]}".replace("/", "."): (top / path).read_text("utf-8") for path in paths
+    }
+    packages = {name[:at] for name in texts for at in range(len(name)) if name[at] == "."}
+    modules = [[package, ""] for package in sorted(packages)] + [[*item] for item in texts.items()]
     modules[-1][0] = "__main__"
     return base64.b64encode(json.dumps(modules).encode("ascii"))

@@ -15,7 +15,6 @@ import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from v6t.drivers.tester import (
     PhaseCounts,
     describe_stale_frames,
 )
-from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES
+from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES, OfferedLoad
 from v6t.drivers.trex.capture import CaptureReader, Recordings
 from v6t.drivers.trex.streams import (
     MARK_IDS,
@@ -113,10 +112,8 @@ def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
             "spread: as many as TRex's 128 identifiers stamp"
         )
     if most >= WARNED_CONNECTIONS:
-        server, own, disk = (
-            f"{most * octets / 2**30:.1f} GiB"
-            for octets in (SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS)
-        )
+        each = (SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS)
+        server, own, disk = (f"{most * octets / 2**30:.1f} GiB" for octets in each)
         yield (
             f"{most:,} connections on TRex take about {server} of its server's memory, {own} of "
             f"v6t's and {disk} of disk on the server's host"
@@ -204,10 +201,8 @@ def find_connections(blocks: Sequence[Block], number: int) -> NDArray[np.integer
 
     At most one block may be stamped, because TRex chooses the numbers of stamped streams.
     """
-    if number < MARK_IDS:
-        own = [block for block in blocks if block.is_timed]
-    else:
-        own = list(blocks[number - MARK_IDS :][:1])
+    timed = [block for block in blocks if block.is_timed]
+    own = timed if number < MARK_IDS else blocks[number - MARK_IDS :]
     return own[0].connections if own else np.empty(0, np.int64)
 
 
@@ -259,10 +254,9 @@ class LearnedConnections:
         if self._memory.oracles is not None:
             self._memory.oracles[1].bind(at)
 
-    def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
+    def request_recording(self, load: OfferedLoad) -> dict[str, Any]:
         """Return the request to record the frames of a phase."""
-        name, length = PHASE_NAMES[streams.direction], streams.longest_packet
-        return self._recordings.request(name, port, self._rows.count, length, nonce)
+        return self._recordings.request(PHASE_NAMES[load.direction], load, self._rows.count)
 
     def read_phase(self, streams: StreamSet) -> None:
         """Read the recording of a phase; learn the four-tuples of phase 1."""
@@ -299,14 +293,12 @@ class LearnedConnections:
         classes = {name: replace(count, received=self._distinct, surplus=frames - self._distinct)}
         of_table: dict[str, Any] = {}
         if direction == "forward":
-            inside = count_inside_endpoints(
-                find_foreground(self._streams["forward"]), self._rows.count
-            )
+            first = find_foreground(self._streams["forward"])
+            inside = count_inside_endpoints(first, self._rows.count)
             of_table = {**describe_duplicates(self._rows), "inside_endpoints": inside}
         return PhaseCounts(
             replace(counted, classes=classes),
             began_s,
-            began_s + counted.sending_time_s,
             faults=tuple(faults),
             started=result.started,
             health=dict(result.tester),
@@ -388,22 +380,14 @@ class LearnedConnections:
 
         first = min(s.stream_id for s in streams.streams)
         ids = 1 if alone else (IDS_PER_DIRECTION - len(others)) // len(own)
-        listed = [
-            make_blocks(
-                stream,
-                order,
-                partial(make_source, stream),
-                first + len(others) + number * ids,
-                ids,
-                marks=len(own) == 1,
-            )
-            for number, stream in enumerate(own)
-        ]
-        further = tuple(
-            replace(s, weight=s.weight * len(listed[0]), stream_id=first + number)
-            for number, s in enumerate(others)
-        )
-        return replace(streams, streams=(*chain.from_iterable(listed), *further))
+        listed: list[Stream] = []
+        for number, stream in enumerate(own):
+            start, source = first + len(others) + number * ids, partial(make_source, stream)
+            listed += make_blocks(stream, order, source, start, ids, marks=len(own) == 1)
+        for number, stream in enumerate(others):
+            weight = stream.weight * len(listed) // len(own)
+            listed.append(replace(stream, weight=weight, stream_id=first + number))
+        return replace(streams, streams=tuple(listed))
 
 
 def list_blocks(streams: StreamSet) -> list[Block]:

@@ -34,9 +34,7 @@ from v6t.trials.delays import Distribution
 from v6t.trials.result import ClassCount, Timeline, choose_slot_s, sum_classes
 from v6t.trials.trial import Trial
 
-CAPTURED_STAMPS_KEY = (
-    "stamped"  # Figure of a trial: what :func:`count_captured_stamps` found in each direction
-)
+CAPTURED_STAMPS_KEY = "stamped"  # Figure of a trial: see :func:`count_captured_stamps`
 STAMPS_CLASS = -1  # Class number of the capture that counts stamped frames of several cores
 COUNTER_READING_S = 0.002  # Time of one reading of the port counters (docs/accuracy.md)
 _READING_INTERVAL_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
@@ -84,9 +82,7 @@ def count_group(stats: TrialStats, load: OfferedLoad, burst: Burst) -> ClassCoun
     sent = group.sent.get(load.tx_port, 0)
     surplus = max(group.duplicates, received - sent, 0)
     role = load.find_stream(burst).role.value
-    return ClassCount(
-        role, burst.frames, sent, received - surplus, surplus, out_of_order=group.out_of_order
-    )
+    return ClassCount(role, burst.frames, sent, received - surplus, surplus, group.out_of_order)
 
 
 def count_by_trailer(
@@ -211,9 +207,8 @@ def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: floa
         if tx.output_errors:
             faults.append(f"{direction}: {tx.output_errors} errors at TRex's transmit port")
         if rx.input_errors:
-            faults.append(
-                f"{direction}: TRex's receive port dropped {rx.input_errors} frames (ierrors)"
-            )
+            dropped = f"TRex's receive port dropped {rx.input_errors} frames (ierrors)"
+            faults.append(f"{direction}: {dropped}")
     faults += stats.port_faults
     if stats.dropped_frames:
         faults.append(f"TRex dropped {stats.dropped_frames} frames before its transmit queue")
@@ -249,17 +244,12 @@ def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> di
     Returns:
         ``received`` and ``captured``; empty where no capture counted them.
     """
-    receiving = {load.rx_port for load in loads}
-    captures = [
-        c.matched
-        for c in stats.captures
-        if c.kind == "marked" and c.class_number == STAMPS_CLASS and c.port in receiving
-    ]
-    if not captures:
+    if not any(capture.class_number == STAMPS_CLASS for capture in stats.captures):
         return {}
+    captured = stats.count_matches("marked", {load.rx_port for load in loads}, STAMPS_CLASS)
     counts = [count_group(stats, load, burst) for load in loads for burst in load.stamped_bursts]
     received = sum(c.received + c.surplus for c in counts)
-    return {"received": received, "captured": min(sum(captures), received)}
+    return {"received": received, "captured": min(captured, received)}
 
 
 @dataclass(frozen=True)
@@ -329,11 +319,8 @@ def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial)
     # a frame under way at a reading is not lost: the loss never falls
     missing = np.minimum.accumulate(missing[::-1])[::-1]
     lost = np.maximum(0, np.rint(missing)).astype(int)
-    return Timeline(
-        width,
-        tuple(np.maximum(0, np.diff(arrivals)).tolist()),
-        tuple(np.diff(lost).tolist()),
-    )
+    received = np.maximum(0, np.diff(arrivals))
+    return Timeline(width, tuple(received.tolist()), tuple(np.diff(lost).tolist()))
 
 
 def decode_delays(group: GroupStats) -> Distribution:
@@ -356,9 +343,8 @@ def decode_histogram(text: str) -> Distribution:
     try:
         return _decode(base64.b64decode(text))
     except (binascii.Error, struct.error, zlib.error, IndexError, ValueError) as exc:
-        raise TesterError(
-            "TRex sent a delay histogram that cannot be read", code="tester-fault"
-        ) from exc
+        text = "TRex sent a delay histogram that cannot be read"
+        raise TesterError(text, code="tester-fault") from exc
 
 
 def _decode(data: bytes) -> Distribution:

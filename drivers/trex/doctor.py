@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +57,6 @@ def _examine_server(
 ) -> Iterator[Finding]:
     """Examine a running server, or whether v6t can start one."""
     where = f"{options.server}:{options.rpc_port}"
-    ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
     absent: Finding = "TRex server", "note", f"none answers at {where}: v6t starts one"
     if not options.ssh and not is_reachable((options.server, options.rpc_port)):
         if not must_start or options.lab:
@@ -70,7 +68,7 @@ def _examine_server(
             yield from examine_interfaces(worker, options)
         return
     try:
-        answer = worker.ask("connect", server=options.server, timeout_s=3, **ports)
+        answer = worker.ask("connect", timeout_s=3, **options.address)
         flags = worker.ask("read_server_flags")
     except TesterError as exc:
         if options.ssh and isinstance(exc, WorkerError) and exc.kind == "connect":
@@ -138,21 +136,21 @@ def describe_server(where: str, facts: ServerFacts) -> Iterator[Finding]:
 
 def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
     """Check login, installation and client on the host that ``ssh`` names."""
-    if shutil.which("ssh") is None:
-        yield "ssh", "missing", "no OpenSSH client here: apt-get install openssh-client"
-        return
     if not options.trex_dir:
         yield "TRex", "missing", "ssh needs trex_dir, the directory of TRex on that host"
         return
-    host, deadline_s = ssh.text, ssh.connect_deadline_s + _GRACE_S
+    host = ssh.text
     try:
         remote = options.remote or SshClient(ssh)
-        command = remote.make_command(["test", "-e", f"{options.trex_dir}/t-rex-64"])
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-            timeout=deadline_s,
+            remote.make_command(["test", "-e", f"{options.trex_dir}/t-rex-64"]),
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            timeout=ssh.connect_deadline_s + _GRACE_S,
         )  # fmt: skip
-    except (V6tError, OSError, subprocess.TimeoutExpired) as exc:
+    except V6tError as exc:
+        yield "ssh", "missing", f"{host}: {exc.message}; {exc.hint}"
+        return
+    except subprocess.TimeoutExpired as exc:
         yield "ssh", "missing", f"{host}: {exc}"
         return
     if done.returncode == 255:
@@ -168,8 +166,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
         with closing(ClientWorker(options.python or "python3", remote=remote)) as worker:
             yield from examine_host(worker, options)
             yield from examine_interfaces(worker, options)
-            deadline_s = options.start_deadline_s
-            hello = worker.ask("import_client", trex_dir=options.trex_dir, deadline_s=deadline_s)
+            hello = worker.ask("import_client", options.start_deadline_s, trex_dir=options.trex_dir)
             yield "TRex client", "ok", f"Python {hello['python']} there imports it"
             # the kernel does not know the addresses of a server's ports: it is asked itself
             yield from _examine_server(worker, options)
@@ -215,31 +212,27 @@ def find_missing_mount(facts: Mapping[str, Any]) -> str:
 
     DPDK takes pages of a size only through a mounted hugetlbfs of that size.
     """
-    sizes = [size for size, total in facts["hugepages"] if total]
-    mounted = {size for _, size in facts["hugetlbfs"]}
-    if not sizes or mounted.intersection(sizes):
+    sizes = [size for size, total in facts.get("hugepages", ()) if total]
+    if not sizes or set(sizes).intersection(facts["hugetlbfs"]):
         return ""
     page = _PAGE_SIZE_NAMES.get(sizes[0], f"{sizes[0]}K")
-    return (
-        f"mkdir -p /dev/hugepages && mount -t hugetlbfs -o pagesize={page} hugetlbfs /dev/hugepages"
-    )
+    mount = f"mount -t hugetlbfs -o pagesize={page} hugetlbfs /dev/hugepages"
+    return f"mkdir -p /dev/hugepages && {mount}"
 
 
 def check_hugepages(facts: Mapping[str, Any], *, are_needed: bool) -> Finding:
     """Check that there are hugepages, and that they are mounted."""
-    subject, state = "hugepages", "missing" if are_needed else "note"
-    sizes = ", ".join(
-        f"{n} of {_PAGE_SIZE_NAMES.get(k, f'{k}K')}" for k, n in facts["hugepages"] if n
-    )
+    pages = [(_PAGE_SIZE_NAMES.get(k, f"{k}K"), n) for k, n in facts["hugepages"] if n]
+    sizes = ", ".join(f"{n} of {size}" for size, n in pages)
     if not sizes:
         text = (
             "none; NICs need them (sysctl vm.nr_hugepages=1024), Linux interfaces and memif do not"
         )
-        return subject, "note", text
+        return "hugepages", "note", text
     if mount := find_missing_mount(facts):
         problem = "no hugetlbfs of that size is mounted: TRex with NICs ends at once"
-        return subject, state, f"{sizes}, but {problem}; {mount}"
-    return subject, "ok", sizes
+        return "hugepages", "missing" if are_needed else "note", f"{sizes}, but {problem}; {mount}"
+    return "hugepages", "ok", sizes
 
 
 def check_programs(facts: Mapping[str, Any]) -> Finding:
@@ -258,12 +251,12 @@ def check_programs(facts: Mapping[str, Any]) -> Finding:
 
 def check_clock(name: str) -> Finding:
     """Check that the kernel's clock source is the time stamp counter."""
+    if name == "tsc":
+        return "clock", "ok", "time stamp counter"
     text = (
         f"the kernel uses {name}, not tsc: TRex's time stamps come from a counter the kernel does "
         "not trust here; compare its delays with a loopback run"
     )
-    if name == "tsc":
-        return "clock", "ok", "time stamp counter"
     return "clock", "note", text if name else "the kernel's clock source is unknown"
 
 

@@ -54,7 +54,7 @@ def find_installation(trex_dir: str = "") -> Path | None:
                 code="missing-installation",
             )
         return path
-    installations = [p for p in DEFAULT_LOCATION.glob("v*") if (p / "t-rex-64").exists()]
+    installations = [p.parent for p in DEFAULT_LOCATION.glob("v*/t-rex-64")]
     return max(
         installations, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], default=None
     )
@@ -102,10 +102,10 @@ def start_client(
                 facts = worker.ask("import_client", trex_dir=directory, deadline_s=deadline_s)
             except TesterError as exc:
                 reason = f"{candidate}: {exc.message}"
-                continue
-            stack.pop_all()
-            _imported[installation, python] = candidate
-            return worker, facts
+            else:
+                stack.pop_all()
+                _imported[installation, python] = candidate
+                return worker, facts
     raise EnvironmentLacking(
         f"no Python could import TRex's client from {installation}: {reason}",
         "name one of version 3.8 to 3.13 with the option python",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.placement import place_threads
-from v6t.drivers.tester_kind import Finding, TesterKind
+from v6t.drivers.tester_kind import THIS_MACHINE, Finding, TesterKind
 from v6t.drivers.trex.bursts import (
     ALL_STAMPED_CAPABILITIES,
     ALWAYS_STAMPED_FPS,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from v6t.trials.connections import Tcp
     from v6t.trials.trial import Capability, Mode
 
-THIS_MACHINE = "this machine"  # Exclusive resource of the lab
 ACCURACY_VERSION = "v3.08"  # Version of TRex with which the error of delays was measured
 
 

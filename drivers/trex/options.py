@@ -252,6 +252,11 @@ class TrexOptions(StrictModel):
         """Whether the server is on a host where v6t cannot start one."""
         return self.server not in {"127.0.0.1", "localhost", "::1"}
 
+    @property
+    def address(self) -> dict[str, Any]:
+        """The server's host and TCP ports."""
+        return {"server": self.server, "rpc_port": self.rpc_port, "pub_port": self.pub_port}
+
     def orient_ports(self, links: Any) -> TrexOptions:
         """Return the options with left and right swapped if those of the links are."""
         if not links.swapped:
@@ -318,12 +323,8 @@ class TrexOptions(StrictModel):
 
     def list_macs(self, links: Any) -> list[tuple[str, str]]:
         """Return the tester's and the device's MAC address by port number."""
-        sides = [
-            side
-            for pair in self.all_pairs
-            for side in (pair.left or links.left, pair.right or links.right)
-        ]
-        macs = [(side.tester_mac, side.dut_mac) for side in sides]
+        pairs = ((pair.left or links.left, pair.right or links.right) for pair in self.all_pairs)
+        macs = [(side.tester_mac, side.dut_mac) for pair in pairs for side in pair]
         return [own for _, own in sorted(zip(self.all_ports, macs, strict=True))]
 
     def list_hosts(self, links: Any) -> dict[str, Any]:
@@ -344,13 +345,6 @@ class TrexOptions(StrictModel):
         """SSH client of the host with installation, server and client; None if it is this host."""
         own = {"config": self.ssh_config} if self.ssh_config else {}
         return None if self.ssh is None else _make_ssh_client(self.ssh.model_copy(update=own))
-
-    @property
-    def can_compare_some_frames(self) -> bool:
-        """Whether a sample of the frames can be stamped for comparison while frames are counted by port."""
-        return (
-            bool(self.sample) and self.counts_by_trailer is None and not (self.cache or self.pairs)
-        )
 
     @property
     def counts_by_trailer(self) -> bool | None:
@@ -427,11 +421,10 @@ class ServersOptions(TrexOptions):
         servers: dict[str, TrexOptions] = {
             one.name: one for one in self.servers if self.only in ("", one.name)
         }
-        return servers or {
-            "1": TrexOptions.model_validate(
-                self.model_dump(exclude={*_COMMON_OPTIONS}, exclude_unset=True)
-            )
-        }
+        if not servers:
+            own = self.model_dump(exclude={*_COMMON_OPTIONS}, exclude_unset=True)
+            servers["1"] = TrexOptions.model_validate(own)
+        return servers
 
 
 def _with_plural(number: int, noun: str) -> str:

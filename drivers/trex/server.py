@@ -121,24 +121,18 @@ def make_server_program(
         fence: TCP ports that other hosts shall not reach.
     """
     binary = "./t-rex-64" if nics else "./_t-rex-64"
-    libraries = ":".join(f"{directory}{part}" for part in ("", "/so", "/so/x86_64"))
-    program = (
-        f"env LD_LIBRARY_PATH={shlex.quote(libraries)} {binary} -i "
-        f'--cfg "$cfg" {shlex.join(arguments)}'
-    )
+    libraries = shlex.quote(f"{directory}:{directory}/so:{directory}/so/x86_64")
+    program = f'env LD_LIBRARY_PATH={libraries} {binary} -i --cfg "$cfg" {shlex.join(arguments)}'
     before = [_READ_DRIVERS_SCRIPT % " ".join(nics)] if nics else []
     after = ['rm -f "$cfg"', _REMOVE_DPDK_FILES_SCRIPT % {"prefix": prefix}]
     after += [_RESTORE_DRIVERS_SCRIPT] if nics else []
     if fence:
         table = f"v6t_trex_{fence[0]}"
-        rules = _FENCE_RULES.format(table=table, ports=", ".join(map(str, fence)))
-        before.append(
-            f"if printf %s {shlex.quote(rules)} | nft -f - ; then echo {FENCE_MESSAGE!r}; fi"
-        )
+        rules = shlex.quote(_FENCE_RULES.format(table=table, ports=", ".join(map(str, fence))))
+        before.append(f"if printf %s {rules} | nft -f - ; then echo {FENCE_MESSAGE!r}; fi")
         after.append(f"nft delete table inet {table} 2>/dev/null")
-    before.append(
-        f'cfg=$(mktemp) && printf %s {shlex.quote(config)} > "$cfg" && cd {shlex.quote(directory)}'
-    )
+    text, place = shlex.quote(config), shlex.quote(directory)
+    before.append(f'cfg=$(mktemp) && printf %s {text} > "$cfg" && cd {place}')
     parts = {"prepare": "\n".join(before), "program": program, "clean": "\n".join(after)}
     return ["sh", "-c", STDIN_BOUND_SCRIPT % parts]
 
@@ -153,6 +147,7 @@ class Server:
 
     Attributes:
         log: file of the server's output, which is kept if the server failed.
+        process: the shell that runs the server, or the SSH client.
     """
 
     def __init__(
@@ -166,7 +161,7 @@ class Server:
         program = program if remote is None else remote.make_command(program)
         with tempfile.NamedTemporaryFile(prefix="v6t-trex-", suffix=".log", delete=False) as output:
             self.log = Path(output.name)
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [*enter_command(namespace_pid), *program],
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -186,11 +181,7 @@ class Server:
 
     @property
     def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        return self.process.poll() is None
 
     @property
     def is_fenced(self) -> bool:
@@ -210,12 +201,12 @@ class Server:
         return [line for s in text.splitlines() if (line := s.strip())]
 
     def close(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=_RESTORE_S)
+            self.process.wait(timeout=_RESTORE_S)
         if self.is_alive:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
         if not self._failed:
             self.log.unlink(missing_ok=True)

@@ -55,8 +55,10 @@ def with_stamps(streams: StreamSet) -> StreamSet:
 
 def with_stamp(stream: Stream) -> Stream:
     """Return a stream prepared for TRex's stamps: its program undoes TRex's changes of headers."""
-    packet = bytearray(stream.packet)
-    layout = locate_headers(bytes(packet))
+    packet, program = bytearray(stream.packet), list(stream.program)
+    if any(i["type"] == "flow_var" and i["name"] == _HEADER_VARIABLE for i in program):
+        return stream
+    layout = locate_headers(stream.packet)
     if layout.end + trailer.LENGTH > len(packet):
         raise UsageError(
             f"a frame of '{stream.name}' has {len(packet) - layout.end} octets of payload, "
@@ -64,9 +66,6 @@ def with_stamp(stream: Stream) -> Stream:
             "choose a larger frame size",
             code="frame-too-small",
         )
-    program = list(stream.program)
-    if any(i["type"] == "flow_var" and i["name"] == _HEADER_VARIABLE for i in program):
-        return stream
     version, l3 = layout.networks[0] if layout.networks else (0, 0)
     octets = _FIRST_OCTETS.get(version, 0)
     if ins.count_variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
@@ -82,11 +81,8 @@ def with_stamp(stream: Stream) -> Stream:
             packet[l3 + 2 : l3 + 4] = b"\xff\xff"
     elif octets:
         value = int.from_bytes(packet[l3 : l3 + octets], "big")
-        restore = [
-            ins.declare_range(_HEADER_VARIABLE, octets, "inc", value, value),
-            ins.write(_HEADER_VARIABLE, l3),
-        ]
-        program = restore + program
+        restored = ins.declare_range(_HEADER_VARIABLE, octets, "inc", value, value)
+        program = [restored, ins.write(_HEADER_VARIABLE, l3), *program]
     return with_checksum_fixes(stream.with_packet(bytes(packet)).with_program(program))
 
 
@@ -163,10 +159,9 @@ def read_numbers(frames: U8, distance: int = 0) -> I64:
     Args:
         distance: :func:`compute_number_distance` of marked frames as sent; 0 for stamped frames.
     """
-    at = frames.shape[1] - distance
     if distance == 0:
         return (trailer.read(frames).seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)
-    if at < 0:
+    if (at := frames.shape[1] - distance) < 0:
         return np.zeros(len(frames), dtype=np.int64)
     return to_numbers(frames[:, at : at + NUMBER_OCTETS]).astype(np.int64)
 
@@ -265,7 +260,6 @@ def with_cache(streams: StreamSet, size: int) -> StreamSet:
     """Return streams of which TRex caches ``size`` frames each; 0 for no cache."""
     if not size:
         return streams
-    cached = (
-        replace(s, trex={**s.trex, "vm": {**s.trex["vm"], "cache": size}}) for s in streams.streams
-    )
-    return replace(streams, streams=tuple(cached))
+    programs = ((s, {**s.trex["vm"], "cache": size}) for s in streams.streams)
+    cached = tuple(replace(s, trex={**s.trex, "vm": program}) for s, program in programs)
+    return replace(streams, streams=cached)

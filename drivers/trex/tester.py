@@ -12,7 +12,7 @@ from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
 from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
-from v6t.drivers.tester import Oracle, PhaseCounts
+from v6t.drivers.tester import Oracle, PhaseCounts, select_directions
 from v6t.drivers.trex import capture, counting, timing
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.bursts import (
@@ -26,16 +26,7 @@ from v6t.drivers.trex.bursts import (
     make_sequential_flows,
     select_part,
 )
-from v6t.drivers.trex.capture import (
-    SAMPLES_PER_STREAM,
-    CaptureReader,
-    Recordings,
-    compare_frames,
-    identify_streams,
-    make_batches,
-    make_capture_request,
-    select_current_frames,
-)
+from v6t.drivers.trex.capture import CaptureReader, Recordings, make_capture_request
 from v6t.drivers.trex.channel import DEADLINE_S, parse_answer
 from v6t.drivers.trex.client.stats import TrialStats
 from v6t.drivers.trex.connections import (
@@ -60,7 +51,7 @@ from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
-from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
+from v6t.trials.trial import CAPABILITIES, Capability, Trial
 
 if TYPE_CHECKING:
     from v6t.drivers.trex.astf import TcpTrial
@@ -154,8 +145,7 @@ class TrexTester(BedTester):
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         self._oracle = oracle
-        self._streams = {}
-        self._marked = {}
+        self._streams, self._marked = {}, {}
         self._installed.clear()
         uses_trailer = self.attachment.uses_trailer
         can_compare = uses_trailer or self.attachment.can_time_some_frames()
@@ -173,36 +163,25 @@ class TrexTester(BedTester):
                     code="too-many-for-trex",
                 )
             self._streams[direction] = ready
-            if (
-                uses_trailer
-                and self._marks_streams is not False
-                and (marked := mark_streams(listed))
-            ):
+            may_mark = uses_trailer and self._marks_streams is not False
+            if may_mark and (marked := mark_streams(listed)):
                 self._marked[direction] = marked
         self._connections.load(self._streams, oracle, loopback=self._loopback)
 
     def measure(self, trial: Trial) -> TrialResult:
-        directions = [d for d in DIRECTIONS if d in list_directions(trial.mode)]
-        if any(d not in self._streams for d in directions):
-            raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
+        directions = select_directions(trial, self._streams)
         check_stamps(trial)
         self._check_capabilities(trial)
         self._require_stream_engine()
         self._prepare_trial(trial)
         self._change_nonce()
-        if trial.connections is not None:
-            loads = [self._make_connection_load(d, trial, trial.connections) for d in directions]
-        else:
-            loads = [load for d in directions for load in self._make_loads(d, trial)]
+        loads = [load for d in directions for load in self._make_loads(d, trial)]
         is_sampled = trial.delays is not None and not self.attachment.uses_trailer
         finds_losses = "loss-times" in trial.required_capabilities
         recordings = []
         for load in loads if is_sampled or finds_losses else ():
             frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
-            length = load.streams.longest_packet
-            recordings.append(
-                self._recordings.request(load.direction, load.rx_port, frames, length, load.nonce)
-            )
+            recordings.append(self._recordings.request(load.direction, load, frames))
         stats, began_s = self._send(trial, loads, recordings)
         readers = {load.direction: self._read_recording(load) for load in loads if recordings}
         result = self._make_result(trial, loads, stats, began_s, readers)
@@ -306,8 +285,7 @@ class TrexTester(BedTester):
         """Run phase 1 or the validation with a recording."""
         self._change_nonce()
         load = self._make_load(streams, make_bursts(streams, trial, stamp=True))
-        recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
-        stats, began_s = self._send(trial, [load], [recording])
+        stats, began_s = self._send(trial, [load], [self._connections.request_recording(load)])
         # read first: it tells of which connections the compared frames are
         self._connections.read_phase(streams)
         result = self._make_result(trial, [load], stats, began_s, {})
@@ -333,8 +311,13 @@ class TrexTester(BedTester):
         )
 
     def _make_loads(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
-        """Make the load of each pair of ports for a trial without connections."""
+        """Make the load of each pair of ports."""
         streams, parts = self._streams[direction], len(self._pairs[direction])
+        if (connections := trial.connections) is not None:
+            streams = self._connections.make_phase_two(streams, trial, connections)
+            check_connections(connections.count, trial.required_capabilities)
+            phase_two = make_bursts(streams, trial, stamp=True, samples=self._options.sample)
+            return [self._make_load(streams, phase_two)]
         if trial.flow_starts is not None:
             return [self._make_load(*make_sequential_flows(streams, trial, trial.flow_starts))]
         if trial.second_segment is not None:
@@ -354,21 +337,10 @@ class TrexTester(BedTester):
                 part=part,
                 parts=parts,
                 samples=self._options.sample,
-                interval=1
-                if uses_trailer
-                else self.attachment.choose_stamp_interval(trial.rate_fps),
+                interval=self.attachment.choose_stamp_interval(trial.rate_fps),
             )
             loads.append(self._make_load(own, bursts, part))
         return loads
-
-    def _make_connection_load(
-        self, direction: Direction, trial: Trial, connections: Connections
-    ) -> OfferedLoad:
-        """Make the load of phase 2."""
-        streams = self._connections.make_phase_two(self._streams[direction], trial, connections)
-        check_connections(connections.count, trial.required_capabilities)
-        bursts = make_bursts(streams, trial, stamp=True, samples=self._options.sample)
-        return self._make_load(streams, bursts)
 
     def _install(self, load: OfferedLoad) -> None:
         """Send the worker the streams of a load, unless it has them."""
@@ -463,8 +435,8 @@ class TrexTester(BedTester):
 
     def _read_recording(self, load: OfferedLoad) -> CaptureReader:
         """Read the recorded frames of a load."""
-        batches = self._recordings.read(load.direction)
-        return CaptureReader.read(batches, find_mark_distance(load.streams), SAMPLES_PER_STREAM)
+        batches, distance = self._recordings.read(load.direction), find_mark_distance(load.streams)
+        return CaptureReader.read(batches, distance, capture.SAMPLES_PER_STREAM)
 
     def _add_losses(
         self,
@@ -481,7 +453,7 @@ class TrexTester(BedTester):
             burst_of = {load.find_stream(b).stream_id: b for b in load.bursts}
             by_number = {
                 number: burst_of[stream.stream_id]
-                for number, stream in identify_streams(reader.samples, [load]).items()
+                for number, stream in capture.identify_streams(reader.samples, [load]).items()
             }
             rate_change_error_s = None
             if trial.second_segment is not None:
@@ -560,7 +532,7 @@ class TrexTester(BedTester):
         elif delays is not None and trial.connections:
             timed_share = compute_timed_share(first.streams)
         step = max(1, samples.frames // max(1, self._options.sample))
-        compared = compare_frames(samples, loads, step)
+        compared = capture.compare_frames(samples, loads, step)
         readings, duration_s = stats.counter_readings, trial.total_duration_s
         never = counting.SendingTime(_compute_time_limit_s(trial), 0.0)
         times = (
@@ -598,8 +570,7 @@ class TrexTester(BedTester):
             sent, received = received, sent
         batches: list[Batch] = []
         for port in dict.fromkeys(load.rx_port for load in loads):
-            captures = (c for c in stats.captures if c.kind == "sample" and c.port == port)
-            frames = [frame for capture in captures for frame in capture.decode_frames()]
+            frames = stats.decode_samples(port)
             pair = next(p for p in self._pairs[direction] if p.rx == port)
             # joined ports get frames as they were sent
             side, link = (pair.sending, sent) if self._loopback else (pair.receiving, received)
@@ -609,7 +580,8 @@ class TrexTester(BedTester):
                     macs, first_macs = macs[::-1], first_macs[::-1]
                 vlans = None if side.vlan is None else (side.vlan, link.vlan)
                 frames = replace_addresses(frames, macs, first_macs, vlans)
-            batches += [b for b, _ in select_current_frames(make_batches(frames), loads[0].nonce)]
+            arrived = capture.make_batches(frames)
+            batches += [b for b, _ in capture.select_current_frames(arrived, loads[0].nonce)]
         return CaptureReader.read(batches)
 
 

@@ -331,7 +331,7 @@ class FaultBench:
 def list_senders(tester):
     if tester.name == "embedded":
         return [tester._workers["left sender"].pid]
-    pid = tester.attachment.server.pid
+    pid = tester.attachment.server.process.pid
     return [pid, *list_descendants(pid)]
 
 

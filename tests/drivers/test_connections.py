@@ -352,7 +352,7 @@ class ScriptedTester:
         self.log.append(name)
         began, self.clock = self.clock, self.clock + duration_s
         counted = ClassCount("foreground", 100, 100, received)
-        return PhaseCounts(DirectionResult({"fg": counted}, duration_s), began, self.clock)
+        return PhaseCounts(DirectionResult({"fg": counted}, duration_s), began)
 
     def measure(self, trial):
         self.log.append("measure")

@@ -51,15 +51,16 @@ def test_server_of_lab_is_unreachable_from_outside(cable):
 @pytest.mark.parametrize("victim", ["worker", "server", "interface"])
 def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
     with open_tester("trex") as (tester, trial):
-        parts = (tester.attachment.worker, tester.attachment.server)
-        processes = [p for one in parts for p in (one.pid, *faketrex.list_descendants(one.pid))]
+        parts = tester.attachment.worker, tester.attachment.server
+        pids = [one.process.pid for one in parts]
+        processes = [p for pid in pids for p in (pid, *faketrex.list_descendants(pid))]
 
         def fail():
             if victim == "interface":
                 down = ["ip", "link", "set", "dev", "left", "down"]
                 tester._bed.lab.tester.ask("run", command=down)
                 return
-            part = parts[victim == "server"].pid
+            part = pids[victim == "server"]
             for pid in faketrex.list_descendants(part) or [part]:
                 if Path(f"/proc/{pid}/comm").read_text() != "sh\n":  # which cleans up after TRex
                     os.kill(pid, signal.SIGKILL)

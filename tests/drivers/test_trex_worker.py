@@ -189,7 +189,7 @@ def test_worker_ends_with_its_parent():
         "import sys, time\n"
         "from v6t.drivers.trex.channel import ClientWorker\n"
         "w = ClientWorker(sys.executable)\n"
-        "print(w.pid, flush=True)\n"
+        "print(w.process.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -12,30 +14,22 @@ from typing import Any
 from v6t.drivers.trex.client.service import RequestError
 from v6t.drivers.trex.port_driver import find_driver
 
-_HUGEPAGES = "/sys/kernel/mm/hugepages"
+_KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20}
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
 def examine_host(interfaces: list[str], port: int | None = None) -> dict[str, Any]:
     """Return facts about hugepages, programs, clock and interfaces of this host."""
-    pages = []
-    for entry in sorted(os.listdir(_HUGEPAGES)) if os.path.isdir(_HUGEPAGES) else []:
-        total = int(read_file(_HUGEPAGES, entry, "nr_hugepages") or 0)
-        pages.append([int(entry.split("-")[1][:-2]), total])
-    mounted = []
-    for line in read_file("/proc/mounts").splitlines():
-        words = line.split()
-        if len(words) > 3 and words[2] == "hugetlbfs":
-            size = [o[9:] for o in words[3].split(",") if o.startswith("pagesize=")]
-            kib = (
-                int(size[0][:-1]) * {"K": 1, "M": 1 << 10, "G": 1 << 20}[size[0][-1]] if size else 0
-            )
-            mounted.append([words[1], kib])
+    pages = [
+        [int(folder.split("-")[-1][:-2]), int(read_file(folder, "nr_hugepages") or 0)]
+        for folder in sorted(glob.glob("/sys/kernel/mm/hugepages/hugepages-*"))
+    ]
+    mounts = re.findall(r" hugetlbfs \S*pagesize=(\d+)([KMG])", read_file("/proc/mounts"))
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     programs = {name: shutil.which(name, path=path) or "" for name in ("nft", "lspci", "modprobe")}
     return {
         "hugepages": pages,
-        "hugetlbfs": mounted,
+        "hugetlbfs": [int(size) * _KIB[unit] for size, unit in mounts],
         "clock": read_file(CLOCK_SOURCE),
         "nft_problem": find_nft_problem(programs["nft"]),
         "served": port is not None and is_reachable(("127.0.0.1", port)),
@@ -136,9 +130,8 @@ def find_server(port: int) -> str | None:
                 sockets.add(f"socket:[{words[9]}]")
     servers = [entry for entry in os.listdir("/proc") if read_server_arguments(entry)]
     for entry in servers:
-        files = f"/proc/{entry}/fd"
         with contextlib.suppress(OSError):
-            if any(os.readlink(os.path.join(files, one)) in sockets for one in os.listdir(files)):
+            if any(os.readlink(file) in sockets for file in glob.glob(f"/proc/{entry}/fd/*")):
                 return entry
     return servers[0] if len(servers) == 1 else None
 

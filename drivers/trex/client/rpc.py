@@ -66,11 +66,7 @@ def clear_group_stats(client: Any) -> None:
 
 
 def count_queue_drops(client: Any) -> int | None:
-    """Count the frames that the server dropped before its transmit queues since ``clear_stats``.
-
-    Returns:
-        The number at the last ``get_stats``; None: the server does not count them.
-    """
+    """Return the frames dropped before transmit queues at the last ``get_stats``; None if unknown."""
     drops = client.global_stats.get_rel("m_total_queue_drop")
     return None if drops == "N/A" else int(drops)
 

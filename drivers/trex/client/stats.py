@@ -72,9 +72,13 @@ def parse_groups(stats: Mapping[str, Any]) -> dict[int, GroupStats]:
     for number in _select_numbers({**flows, **delays}):
         flow, delay = flows.get(number, {}), delays.get(number, {})
         errors, latency = delay.get("err_cntrs", {}), delay.get("latency", {})
+        sent, received = (
+            {int(port): int(counts[port]) for port in _select_numbers(counts)}
+            for counts in (flow.get("tx_pkts", {}), flow.get("rx_pkts", {}))
+        )
         groups[int(number)] = GroupStats(
-            sent=_parse_port_counts(flow.get("tx_pkts", {})),
-            received=_parse_port_counts(flow.get("rx_pkts", {})),
+            sent,
+            received,
             duplicates=int(errors.get("dup", 0)),
             out_of_order=int(errors.get("out_of_order", 0)),
             min_delay_us=latency.get("total_min"),
@@ -83,26 +87,14 @@ def parse_groups(stats: Mapping[str, Any]) -> dict[int, GroupStats]:
     return groups
 
 
-def _parse_port_counts(counts: Mapping[Any, Any]) -> dict[int, int]:
-    """Return frame counts by port number."""
-    return {int(port): int(counts[port]) for port in _select_numbers(counts)}
-
-
 def _select_numbers(keys: Iterable[Any]) -> list[Any]:
     """Select the keys that are numbers; TRex adds keys for totals and global entries."""
     return [key for key in keys if str(key).isdigit()]
 
 
-class CaptureStatus(NamedTuple):
-    """Numbers of frames of a capture."""
-
-    stored: int
-    matched: int  # Frames that passed the capture's filter
-
-
-def parse_captures(status: Mapping[int, Mapping[str, Any]]) -> dict[int, CaptureStatus]:
-    """Parse the answer of ``get_capture_status``, by TRex's number of the capture."""
-    return {n: CaptureStatus(int(c["count"]), int(c["matched"])) for n, c in status.items()}
+def parse_captures(status: Mapping[int, Mapping[str, Any]]) -> dict[int, tuple[int, int]]:
+    """Parse ``get_capture_status``: the frames that each capture stored, and that passed its filter."""
+    return {n: (int(c["count"]), int(c["matched"])) for n, c in status.items()}
 
 
 def parse_capture_number(started: Mapping[str, Any]) -> int:
@@ -185,6 +177,11 @@ class TrialStats:
     events: Sequence[str] = ()
     timeline_readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
 
+    def decode_samples(self, port: int) -> list[tuple[float, bytes]]:
+        """Return the sampled frames of a port with their times of arrival [s]."""
+        samples = (c for c in self.captures if c.kind == "sample" and c.port == port)
+        return [frame for capture in samples for frame in capture.decode_frames()]
+
     def count_matches(
         self, kind: str, ports: Iterable[int], class_number: int | None = None
     ) -> int:
@@ -209,13 +206,7 @@ _TCP_FAULTS = {
     "rss_redirect_drops": "lost frames on the way between its cores",
 }
 """Descriptions of TRex's counters of faults inside TRex."""
-_WRONG_SEGMENT_COUNTERS = (
-    "err_l3_cs",
-    "err_l4_cs",
-    "err_len_err",
-    "tcps_rcvbadsum",
-    "tcps_rcvbadoff",
-)
+_BAD_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
 
 
 @dataclass(frozen=True)
@@ -245,7 +236,7 @@ def parse_traffic(stats: Mapping[str, Any]) -> dict[str, TcpCounters]:
     for side in ("client", "server"):
         counters = stats[side]
         faults = {f"{_TCP_FAULTS[n]} ({n})": counters[n] for n in _TCP_FAULTS if counters.get(n)}
-        wrong = sum(counters.get(name, 0) for name in _WRONG_SEGMENT_COUNTERS)
+        wrong = sum(counters.get(name, 0) for name in _BAD_SEGMENTS)
         sides[side] = _parse(
             TcpCounters, counters, wrong_segments=wrong, faults=faults, record=counters
         )
@@ -287,17 +278,9 @@ class PortFacts:
 
     def describe(self) -> dict[str, Any]:
         """Return the facts for a record of the run."""
-        facts = {
-            one.metadata["name"]: getattr(self, one.name) for one in fields(self) if one.metadata
-        }
+        named = (one for one in fields(self) if one.metadata)
+        facts = {one.metadata["name"]: getattr(self, one.name) for one in named}
         return {**facts, "virtual": self.is_virtual}
-
-
-def _parse_port(info: Mapping[str, Any], owner: str) -> PortFacts:
-    """Parse an entry of ``get_port_info``."""
-    # TRex's client reports yes or no, its server true or false
-    is_virtual = info.get("is_virtual") in (True, "yes")
-    return _parse(PortFacts, info, owner=owner, is_virtual=is_virtual)
 
 
 def is_link_lost(attributes: Any) -> bool:
@@ -332,6 +315,10 @@ def parse_server(
     owners: Mapping[int, str],
 ) -> ServerFacts:
     """Parse ``get_server_system_info``, ``get_server_version``, and ``get_port_info`` of each port."""
-    known = sorted(info["ports"], key=lambda one: int(one["index"]))
-    facts = [_parse_port({**one, **ports[one["index"]]}, owners[one["index"]]) for one in known]
+    facts = []
+    for port in sorted(info["ports"], key=lambda one: int(one["index"])):
+        own = {**port, **ports[port["index"]]}
+        # TRex's client reports yes or no, its server true or false
+        is_virtual = own.get("is_virtual") in (True, "yes")
+        facts.append(_parse(PortFacts, own, owner=owners[port["index"]], is_virtual=is_virtual))
     return _parse(ServerFacts, {**info, **version}, version=version, ports=facts)

@@ -13,28 +13,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from v6t.drivers.trex.client import host, rpc
+from v6t.drivers.trex.client import host, rpc, stats
 from v6t.drivers.trex.client.service import RequestError, main, make_one_line
-from v6t.drivers.trex.client.stats import (
-    Capture,
-    CounterReading,
-    TrialStats,
-    parse_capture_number,
-    parse_captures,
-    parse_frames,
-    parse_groups,
-    parse_stats,
-)
+from v6t.drivers.trex.client.stats import Capture, CounterReading, TrialStats, parse_stats
 from v6t.drivers.trex.client.worker import EngineWorker
 from v6t.drivers.trex.port_driver import choose_driver
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_SETUP_S, _LIST_SETUP_S = 0.001, 0.03
 """Longest time that TRex takes to prepare a stream, and a list of 32,768 rows."""
-_READ_BEFORE_S = (
-    0.2  # Counters are read from this long before the start; TRex wakes up to 0.1 s early
-)
-_READ_AFTER_S = 0.03  # Counters are read continuously until this long after the start
+_READ_BEFORE_S, _READ_AFTER_S = 0.2, 0.03
+"""Time before and after the start in which counters are read continuously; TRex wakes up to 0.1 s early."""
 
 
 class StlWorker(EngineWorker):
@@ -74,10 +63,8 @@ class StlWorker(EngineWorker):
         """End the server, and wait until it is gone; return the owners of its ports."""
         owners = self._read_owners(self.client.get_all_ports())
         if owners and not force:
-            taken = _describe_owners(owners)
-            raise RequestError(
-                "taken", f"the server would have to be ended, and is in use ({taken})"
-            )
+            text = "the server would have to be ended, and is in use"
+            raise RequestError("taken", f"{text} ({_describe_owners(owners)})")
         process = host.find_server(self.address[1])
         client, self.client, self.ports = self.client, None, []
         client.server_shutdown(force=force)
@@ -99,8 +86,8 @@ class StlWorker(EngineWorker):
         end, known = time.monotonic() + wait_s, 0
         while time.monotonic() < end:
             time.sleep(0.01)
-            status = parse_captures(self.client.get_capture_status())
-            count = sum(status[number].stored for number in numbers)
+            status = stats.parse_captures(self.client.get_capture_status())
+            count = sum(status[number][0] for number in numbers)
             if count != known:
                 end, known = time.monotonic() + quiet_s, count
         return self._collect_captures(captures, numbers)
@@ -158,14 +145,14 @@ class StlWorker(EngineWorker):
             client.stop(ports=ports)
         time.sleep(residual_s)
         with self.responder.pause():
-            stats = parse_stats(client.get_stats(ports=self.ports), self.ports)
+            counted = parse_stats(client.get_stats(ports=self.ports), self.ports)
             answered = {p: n - answered_before[p] for p, n in self._count_answers().items()}
         result = TrialStats(
-            ports={p: replace(n, sent=n.sent - answered[p]) for p, n in stats.ports.items()},
-            groups=parse_groups(client.get_pgid_stats()),
+            ports={p: replace(n, sent=n.sent - answered[p]) for p, n in counted.ports.items()},
+            groups=stats.parse_groups(client.get_pgid_stats()),
             captures=self._collect_captures(captures, numbers),  # before frames are pushed out
             counter_readings=start.counter_readings,
-            queue_full_count=stats.queue_full_count,
+            queue_full_count=counted.queue_full_count,
             dropped_frames=self._count_queue_drops(watched["events"]),
             neighbor_answers=answered,
             ended=ended,
@@ -195,8 +182,7 @@ class StlWorker(EngineWorker):
         """Read the server's clock, the test frames sent so far by each port, and the clock again."""
         reading = rpc.read_counters(self.client, ports)
         answered = self._count_answers()
-        sent = {port: n - answered[port] for port, n in reading.sent.items()}
-        return reading._replace(sent=sent)
+        return reading._replace(sent={p: n - answered[p] for p, n in reading.sent.items()})
 
     def _add_streams(self, bursts: dict[str, list[Any]]) -> None:
         """Give TRex the streams of a trial, one by one."""
@@ -278,10 +264,10 @@ class StlWorker(EngineWorker):
         """Check server and links; record load and port counters."""
         if not host.is_reachable(self.address):  # the client takes a dozen seconds to notice
             raise RequestError("server", "the TRex server is gone: it does not answer")
-        stats = parse_stats(self.client.get_stats(ports=self.ports), self.ports)
-        watched["cpu"].append(stats.cpu)
-        watched["rx_cpu"].append(stats.rx_cpu)
-        counts = {p: (n.sent, n.received) for p, n in stats.ports.items()}
+        counted = parse_stats(self.client.get_stats(ports=self.ports), self.ports)
+        watched["cpu"].append(counted.cpu)
+        watched["rx_cpu"].append(counted.rx_cpu)
+        counts = {p: (n.sent, n.received) for p, n in counted.ports.items()}
         watched["timeline_readings"].append((at, counts))
         for port in ports:
             if rpc.is_link_down(self.client, port):
@@ -293,33 +279,31 @@ class StlWorker(EngineWorker):
             self.enter_service_mode()
         numbers = []
         for one in captures:
-            settings = {
-                "bpf_filter": one["filter"],
-                "limit": one["limit"],
-                "snaplen": one["snaplen"],
-            }
+            settings = {name: one[name] for name in ("limit", "snaplen")}
             if "path" in one:
                 check_space(one["path"], one["octets"])
                 settings["endpoint"] = "file:///" + one["path"]
-            started = self.client.start_capture(rx_ports=[one["port"]], **settings)
-            numbers.append(parse_capture_number(started))
+            started = self.client.start_capture(
+                rx_ports=[one["port"]], bpf_filter=one["filter"], **settings
+            )
+            numbers.append(stats.parse_capture_number(started))
         return numbers
 
     def _collect_captures(
         self, captures: list[dict[str, Any]], numbers: list[int]
     ) -> list[Capture]:
         """Stop captures; return their counters and frames."""
-        status = parse_captures(self.client.get_capture_status())
+        status = stats.parse_captures(self.client.get_capture_status())
         collected = []
         for one, number in zip(captures, numbers):
             fetched: list[Any] = []
-            if (count := status[number].stored) and one["kind"] in ("sample", "control"):
-                self.client.fetch_capture_packets(number, fetched, pkt_count=count)
+            stored, matched = status[number]
+            if stored and one["kind"] in ("sample", "control"):
+                self.client.fetch_capture_packets(number, fetched, pkt_count=stored)
             # with something to call, the client waits until the file is written
             callback = (lambda endpoint: None) if "path" in one else None
             self.client.stop_capture(number, endpoint_cb=callback)
-            matched = status[number].matched
-            frames = parse_frames(fetched)
+            frames = stats.parse_frames(fetched)
             collected.append(Capture(one["kind"], one["port"], matched, one["class"], frames))
         return collected
 
@@ -394,19 +378,19 @@ def _describe_owners(owners: dict[str, str]) -> str:
     return ", ".join(f"port {port}: {owner}" for port, owner in sorted(owners.items()))
 
 
-def count_arrivals(stats: TrialStats, receive: list[int]) -> int:
+def count_arrivals(trial: TrialStats, receive: list[int]) -> int:
     """Count the test frames that arrived at the ports ``receive`` in a trial."""
-    if any(capture.kind == "control" for capture in stats.captures):
-        received = sum(stats.ports[port].received for port in receive)
-        return received - stats.count_matches("control", receive)
-    stamped = sum(g.received.get(port, 0) for g in stats.groups.values() for port in receive)
-    return stamped + stats.count_matches("marked", receive)
+    if any(capture.kind == "control" for capture in trial.captures):
+        received = sum(trial.ports[port].received for port in receive)
+        return received - trial.count_matches("control", receive)
+    stamped = sum(g.received.get(port, 0) for g in trial.groups.values() for port in receive)
+    return stamped + trial.count_matches("marked", receive)
 
 
 def count_received(client: Any, receive: list[int]) -> int:
     """Count all frames that the ports ``receive`` have received."""
-    stats = parse_stats(client.get_stats(ports=receive), receive)
-    return sum(port.received for port in stats.ports.values())
+    counted = parse_stats(client.get_stats(ports=receive), receive)
+    return sum(port.received for port in counted.ports.values())
 
 
 def check_space(path: str, octets: int) -> None:
@@ -414,10 +398,8 @@ def check_space(path: str, octets: int) -> None:
     directory = os.path.dirname(path)
     free = shutil.disk_usage(directory).free
     if free < octets:
-        free_text = f"where {free >> 20} MB are free"
-        raise RequestError(
-            "space", f"the recording needs {octets >> 20} MB in {directory}, {free_text}"
-        )
+        needed = f"the recording needs {octets >> 20} MB in {directory}"
+        raise RequestError("space", f"{needed}, where {free >> 20} MB are free")
 
 
 def with_nonce(packet: dict[str, Any], nonce: int) -> dict[str, Any]:
