@@ -224,7 +224,7 @@ class Attachment:
     def _try_connect(self) -> WorkerError | None:
         """Connect to the server; return the error if none answers."""
         try:
-            answer = self.ask("connect", timeout_s=3, **self._options.address)
+            answer = self.ask("connect", **self._options.address)
         except WorkerError as exc:
             if exc.kind != "connect":
                 raise

@@ -68,7 +68,7 @@ def _examine_server(
             yield from examine_interfaces(worker, options)
         return
     try:
-        answer = worker.ask("connect", timeout_s=3, **options.address)
+        answer = worker.ask("connect", **options.address)
         flags = worker.ask("read_server_flags")
     except TesterError as exc:
         if options.ssh and isinstance(exc, WorkerError) and exc.kind == "connect":

@@ -37,12 +37,11 @@ class StlWorker(EngineWorker):
         self.streams: dict[str, Any] = {}
 
     def acquire(self, ports: list[int], force: bool) -> dict[str, str]:
-        owners = self._read_owners(ports)
+        owners = {str(p.index): p.owner for p in self.facts.ports if p.owner and p.index in ports}
         try:
             self.client.acquire(ports=ports, force=force)
         except self.api.TRexError as exc:
-            taken = _describe_owners(owners)
-            text = make_one_line(exc) + (f" ({taken})" if taken else "")
+            text = f"{make_one_line(exc)} ({_describe_owners(owners)})"
             raise RequestError("taken", text) from exc
         self.ports = list(ports)
         self.client.stop(ports=ports)
@@ -50,18 +49,13 @@ class StlWorker(EngineWorker):
         self.client.remove_all_captures()
         return owners
 
-    def _read_owners(self, ports: list[int]) -> dict[str, str]:
-        """Return the owners of ports that are taken, by port."""
-        owners = {str(port): rpc.read_owner(self.client, port) for port in ports}
-        return {port: owner for port, owner in owners.items() if owner}
-
     def set_max_catch_up(self, max_s: float) -> None:
         """Set the longest delay that the data path makes up for at once [s]."""
         self.client.set_global_cfg({"sched_max_stretch": max_s})
 
     def shutdown(self, force: bool, wait_s: float) -> dict[str, str]:
         """End the server, and wait until it is gone; return the owners of its ports."""
-        owners = self._read_owners(self.client.get_all_ports())
+        owners = {str(port.index): port.owner for port in self.facts.ports if port.owner}
         if owners and not force:
             text = "the server would have to be ended, and is in use"
             raise RequestError("taken", f"{text} ({_describe_owners(owners)})")
@@ -375,7 +369,7 @@ class TrialStart:
 
 def _describe_owners(owners: dict[str, str]) -> str:
     """Format the owners of ports for a message."""
-    return ", ".join(f"port {port}: {owner}" for port, owner in sorted(owners.items()))
+    return ", ".join(f"port {port}: {owner}" for port, owner in owners.items())
 
 
 def count_arrivals(trial: TrialStats, receive: list[int]) -> int:

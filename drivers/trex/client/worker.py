@@ -23,6 +23,7 @@ from v6t.drivers.trex.client.service import RequestError, make_one_line
 from v6t.drivers.trex.client.stats import ServerFacts, parse_server
 
 NEIGHBOR_REQUEST_FILTER = f"{REQUEST_FILTER} or (vlan and {REQUEST_FILTER})"
+_CONNECT_S = 3  # Longest wait for an answer of the server
 _POLL_MS = 50  # Longest time until a thread notices that it is closed
 DONTWAIT = 1  # Flag of ZeroMQ that TRex's copy of pyzmq does not name
 DEPARTURE_S = 0.1  # Longest time until a frame given to TRex is in its counters
@@ -134,45 +135,34 @@ class EngineWorker(abc.ABC):
     def import_client(self, trex_dir: str) -> dict[str, Any]:
         """Import TRex's client; return facts about this interpreter and this host."""
         self.api = rpc.import_client(trex_dir, self.engine)
-        import scapy
 
         return {
             "python": sys.version.split()[0],
             "executable": sys.executable,
-            "scapy": scapy.__file__,
             "cpus": sorted(os.sched_getaffinity(0)),
             "clock": host.read_file(host.CLOCK_SOURCE),
         }
 
-    def connect(self, server: str, rpc_port: int, pub_port: int, timeout_s: float) -> ServerFacts:
+    def connect(self, server: str, rpc_port: int, pub_port: int) -> ServerFacts:
         """Connect to a server without acquiring ports; return facts about the server."""
         make_client = getattr(self.api, self.client_class)
-        self.client = make_client(
-            server=server,
-            sync_port=rpc_port,
-            async_port=pub_port,
-            verbose_level="error",
-            sync_timeout=int(timeout_s),
-            async_timeout=int(timeout_s),
-        )
+        address = {"server": server, "sync_port": rpc_port, "async_port": pub_port}
+        timeouts = {"sync_timeout": _CONNECT_S, "async_timeout": _CONNECT_S}
+        self.client = make_client(verbose_level="error", **address, **timeouts)
         try:
             self.client.connect()
         except Exception as exc:
             self.client = None
             raise RequestError("connect", make_one_line(exc)) from exc
         self.address = (server, rpc_port)
-        self.facts = self._read_facts()
-        return self.facts
-
-    def _read_facts(self) -> ServerFacts:
-        """Read facts about the server and its ports."""
         client, ports = self.client, self.client.get_all_ports()
-        return parse_server(
+        self.facts = parse_server(
             client.get_server_system_info(),
             client.get_server_version(),
             dict(zip(ports, client.get_port_info(ports))),
             {port: rpc.read_owner(client, port) for port in ports},
         )
+        return self.facts
 
     @abc.abstractmethod
     def acquire(self, ports: list[int], force: bool) -> dict[str, str]:
