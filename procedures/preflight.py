@@ -59,15 +59,17 @@ def check_translation(
     return failure
 
 
+def find_mismatch(result: TrialResult) -> TranslationCheckFailure | None:
+    """Return the first wrong frame of a trial, or None."""
+    for direction, counted in result.directions.items():
+        if (frames := counted.mismatch) is not None:
+            return TranslationCheckFailure(False, direction, frames.get("why", ""), frames)
+    return None
+
+
 def _find_fault(trial: Trial, result: TrialResult) -> TranslationCheckFailure | None:
-    for direction in list_directions(trial.mode):
-        counted = result.directions.get(direction)
-        if counted is None:
-            continue
-        if counted.mismatch is not None:
-            return TranslationCheckFailure(
-                False, direction, counted.mismatch.get("why", ""), counted.mismatch
-            )
+    if (mismatch := find_mismatch(result)) is not None:
+        return mismatch
     # sending at this rate may stutter on a busy machine: that alone is no reason to stop
     verdict = assess_trial(trial, result, sending_time_tolerance=10.0)
     if not verdict.valid:

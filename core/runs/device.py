@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from v6t.base.errors import DutError, V6tError
@@ -140,11 +140,7 @@ def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
         return None
     times_s, busiest, mean = [], [], []
     for before, after in pairwise(samples):
-        idle = [
-            share
-            for shares in compute_core_shares([before, after], "idle").values()
-            for share in shares
-        ]
+        idle = chain.from_iterable(compute_core_shares([before, after], "idle").values())
         busy = [100 - min(100.0, max(0.0, share)) for share in idle]
         if busy and after.time_s > began_s:
             times_s.append(round(after.time_s - began_s, 1))
@@ -156,14 +152,12 @@ def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
 class DeviceCountRecorder:
     """Reads the devices' counters before the first and after the last trial of each benchmark.
 
-    One reading ends a benchmark and begins the next, unless the device gets other frames in between.
     A device that cannot be read has no entry; a benchmark that is measured again replaces its entry.
     """
 
     def __init__(self, entries: Iterable[Mapping[str, Any]]) -> None:
         self._entries = {_make_entry_key(entry): dict(entry) for entry in entries}
-        self._before: Mapping[str, Any] | None = None
-        self._begun = False
+        self._before: Mapping[str, Any] | None = None  # counters at the first trial, by device
 
     @property
     def entries(self) -> list[dict[str, Any]]:
@@ -171,25 +165,17 @@ class DeviceCountRecorder:
         return list(self._entries.values())
 
     def begin(self, session: DeviceSession | None) -> None:
-        """Begin a benchmark: read the counters, unless the last reading still applies."""
-        self._begun = True
+        """Begin a trial: read the counters if it is the first of its benchmark."""
         if self._before is None:
             self._before = _read_counters(session)
 
-    def discard_unused_reading(self) -> None:
-        """Discard the last reading unless a benchmark has begun: other frames are not counted."""
-        if not self._begun:
-            self._before = None
-
     def end(self, session: DeviceSession | None, point: Mapping[str, Any]) -> None:
         """End a benchmark: if it had a trial, read the counters again and store the losses."""
-        if not self._begun or self._before is None:
-            return
-        after = _read_counters(session)
-        for name in self._before.keys() & after.keys():
-            entry = {"device": name, **point, **_compute_changes(self._before[name], after[name])}
+        before, self._before = self._before or {}, None
+        after = _read_counters(session) if before else {}
+        for name in before.keys() & after.keys():
+            entry = {"device": name, **point, **_compute_changes(before[name], after[name])}
             self._entries[_make_entry_key(entry)] = entry
-        self._before, self._begun = after, False
 
 
 def _make_entry_key(entry: Mapping[str, Any]) -> str:

@@ -168,12 +168,10 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
         capabilities = "; ".join(f"{row}: {text}" for row, text in rows if row != "options")
         yield Diagnosis("driver", "ok", f"{setup.driver.name}: {capabilities}")
     try:
-        if not setup.has_driver:
-            words = "simulated" if setup.tester.simulates else "reference device of the lab"
-            if setup.tester.simulates or setup.tester.in_lab:
-                yield Diagnosis("device", "ok", words)
-            else:
-                yield Diagnosis("device", "note", MANUAL_DEVICE_TEXT)
+        if setup.tester.simulates:
+            yield Diagnosis("device", "ok", "simulated")
+        elif setup.tester.in_lab and not setup.has_driver:
+            yield Diagnosis("device", "ok", "reference device of the lab")
         elif setup.tester.in_lab:
             device = make_lab_device(setup.driver, setup.device_view, setup.intent)
             for line in device.describe_parts():

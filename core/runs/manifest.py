@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -114,10 +115,8 @@ def find_commit() -> str | None:
 def _read_processor_name() -> str | None:
     """Return the name of the processor, or None if it is unknown."""
     text = _read_system_file("/proc/cpuinfo") or ""
-    for line in text.splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or None
+    models = re.findall(r"^model name\s*:(.*)$", text, re.MULTILINE)
+    return models[0].strip() if models else platform.processor() or None
 
 
 def _read_system_file(path: str) -> str | None:

@@ -82,13 +82,13 @@ class IdealDevice:
 
     def measure(self, trial: Trial) -> TrialResult:
         """Simulate a trial, add its planned time and return its result."""
-        self.trials += self.trial_weight
-        self._add_time(self.setup.tester.overhead_s + trial.pause_s)
-        connections = trial.connections
-        if connections is not None:
-            self._add_filling_time(connections)
+        connections, trial_s = trial.connections, self.setup.tester.overhead_s + trial.pause_s
         if connections is None or connections.purpose == "prepare":
-            self._add_time(trial.total_duration_s + trial.residual_wait_s)
+            trial_s += trial.total_duration_s + trial.residual_wait_s
+        if connections is not None:
+            self.seconds += self._compute_filling_time(connections)
+        self.trials += self.trial_weight
+        self.seconds += self.trial_weight * trial_s
         counted = self._forward_frames(trial)
         result = TrialResult(
             dict.fromkeys(list_directions(trial.mode), counted),
@@ -97,21 +97,17 @@ class IdealDevice:
         self.results[trial.key] = result
         return result
 
-    def _add_time(self, seconds: float, weight: int | None = None) -> None:
-        """Add the time of an action, multiplied by ``weight``: by default, the number of planned trials."""
-        self.seconds += seconds * (self.trial_weight if weight is None else weight)
-
-    def _add_filling_time(self, connections: Connections) -> None:
-        """Add the time to fill the connection table, unless it already has these connections."""
+    def _compute_filling_time(self, connections: Connections) -> float:
+        """Return the planned time to fill the connection table [s]; 0 if it has these connections."""
         if connections.reuse and self._table_entries == connections.count:
-            return
+            return 0.0
         self._table_entries = connections.count
         filling_s = connections.total_s
         if connections.purpose == "prepare":
             filling_s += connections.gap_s
         if not self.setup.tester.simulates:
             filling_s += FLUSH_S_PER_CONNECTION * connections.count
-        self._add_time(filling_s, 1 if connections.reuse else self.trial_weight)
+        return filling_s * (1 if connections.reuse else self.trial_weight)
 
     def _forward_frames(self, trial: Trial) -> DirectionResult:
         """Simulate the frames of a trial and return the result of each direction."""
@@ -169,8 +165,7 @@ def estimate_trials(
     device loses frames above half of each search limit, unless ``carries_all`` is true.
     """
     setup, connections = point.context, point.procedure.connections
-    results: Mapping[str, TrialResult] = point.runner.results
-    device = IdealDevice(setup, point.runner.capacity, results=dict(results))
+    device = IdealDevice(setup, point.runner.capacity, results=dict(point.runner.results))
     if not carries_all:
         device.max_fps = point.median_throughput_fps or None
         highest_cps = min(

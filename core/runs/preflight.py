@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from v6t.base.errors import TesterError, TranslationError
 from v6t.benchmarks.resolution import make_selftest_queries
-from v6t.procedures.preflight import BENCHMARK, TranslationCheckFailure, check_translation
+from v6t.procedures.preflight import TranslationCheckFailure, check_translation
 from v6t.procedures.stateful.phases import ConnectionPreparer
 from v6t.profiles.mixes import Sizes
 from v6t.trials.connections import Connections
@@ -74,16 +74,6 @@ def with_phase_one(measure: Measure) -> Measure:
         return measure(replace(trial, key=f"phase1-{trial.key}", connections=connections))
 
     return measure_phase_one
-
-
-def find_mismatch(trial: Trial, result: TrialResult) -> TranslationCheckFailure | None:
-    """Return the first wrong frame of a trial, or None; preflight trials are ignored."""
-    for direction, counted in result.directions.items():
-        if counted.mismatch is not None and trial.benchmark != BENCHMARK:
-            return TranslationCheckFailure(
-                False, direction, counted.mismatch.get("why", ""), counted.mismatch
-            )
-    return None
 
 
 def make_mismatch_error(failure: TranslationCheckFailure) -> TesterError | TranslationError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import shlex
@@ -278,11 +279,10 @@ def choose_default_path(run: Settings) -> Path:
 
 def find_unused_path(path: Path) -> Path:
     """Return the path, with a number appended to its name if it already exists."""
-    candidate, number = path, 1
-    while candidate.exists():
-        number += 1
-        candidate = path.with_name(f"{path.name}-{number}")
-    return candidate
+    numbered = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    return next(
+        candidate for candidate in itertools.chain([path], numbered) if not candidate.exists()
+    )
 
 
 def write_run_files(source: Path, directory: Path) -> list[Path]:

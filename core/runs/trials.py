@@ -19,12 +19,7 @@ from v6t.core.runs.device import COUNTERS_KEY, DeviceCountRecorder, with_device_
 from v6t.core.runs.events import Listener, RemainingTimeEstimator
 from v6t.core.runs.manifest import describe_machine
 from v6t.core.runs.plan import CONNECTIONS, SELFTEST, RunPlan, Stage
-from v6t.core.runs.preflight import (
-    find_mismatch,
-    make_mismatch_error,
-    with_loopback_setup,
-    with_phase_one,
-)
+from v6t.core.runs.preflight import make_mismatch_error, with_loopback_setup, with_phase_one
 from v6t.core.runs.results import RunFiles
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.tester_capacity import (
@@ -35,11 +30,11 @@ from v6t.core.runs.tester_capacity import (
     make_tcp_capacity_spec,
 )
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
-from v6t.procedures.preflight import TranslationCheckFailure
+from v6t.procedures.preflight import TranslationCheckFailure, find_mismatch
 from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
-from v6t.trials.result import Measure, ModifierCounts, TrialResult
+from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode, Trial
 
 PROC_STAT = Path("/proc/stat")
@@ -79,9 +74,7 @@ class TrialExecutor:
         self.measured_count = 0
         self.finding: dict[str, Any] = {}
         self._before: TrialResult | None = None
-        self._steal_times: list[float] = []
         self.figures: list[Mapping[str, Any]] = []
-        self._modifications: list[ModifierCounts] = []
 
         self.bench = Bench(setup, record_dir=directory.path, checks_capabilities=True)
         self._loopback_bench = self.bench
@@ -134,12 +127,15 @@ class TrialExecutor:
 
     def list_warnings(self) -> list[str]:
         """List the warnings about the run as a whole."""
-        modifier = self.setup.modifier
-        summary = modifier.summarize_actions(self._modifications) if modifier else ""
+        trials, modifier = self.journal.list_trials(), self.setup.modifier
+        measured = [t.result for t in trials if t.request["benchmark"] != PREFLIGHT]
+        actions = [result.modifier for result in measured if result.modifier]
+        summary = modifier.summarize_actions(actions) if modifier else ""
+        steal_times = [share for t in trials if (share := find_steal_time(t.result)) is not None]
         return [
             *list_result_warnings(self.setup, self.figures),
             *([summary] if summary else ()),
-            *list_steal_time_warnings(self._steal_times),
+            *list_steal_time_warnings(steal_times),
         ]
 
     def close(self) -> None:
@@ -155,9 +151,8 @@ class TrialExecutor:
         def announce_and_measure(trial: Trial) -> TrialResult:
             self.measured_count += 1
             self.events.on_trial_start(self.remaining.start_trial(trial, self._before))
-            if bench is self.bench and trial.benchmark == PREFLIGHT:
-                self.counts.discard_unused_reading()
-            elif bench is self.bench and self.setup.settings.procedure.read_device:
+            reads_device = self.setup.settings.procedure.read_device and bench is self.bench
+            if reads_device and trial.benchmark != PREFLIGHT:
                 bench.prepare()
                 self.counts.begin(bench.session)
             self._before = measure(trial)
@@ -170,16 +165,13 @@ class TrialExecutor:
 
         def measure_and_evaluate(trial: Trial) -> TrialResult:
             result = measure(trial)
-            share = find_steal_time(result)
-            if share is not None:
-                self._steal_times.append(share)
             self.figures.append(result.tester)
             # A simulated tester that is opened later continues after this trial.
-            bench.virtual_time_s = max(bench.virtual_time_s, find_virtual_time_s(result))
-            if result.modifier and trial.benchmark != PREFLIGHT:
-                self._modifications.append(result.modifier)
-            failure = find_mismatch(trial, result)
-            if failure is not None:
+            times = {**result.tester.get("phase 1", {}), **result.tester}
+            time_s = float(times.get("virtual_time_s", 0))
+            bench.virtual_time_s = max(bench.virtual_time_s, time_s)
+            failure = find_mismatch(result)
+            if failure is not None and trial.benchmark != PREFLIGHT:
                 self.raise_mismatch(failure)
             return result
 
@@ -205,12 +197,6 @@ def find_steal_time(result: TrialResult) -> float | None:
     """Return the steal time of a trial as a share from 0 to 1; None if it is unknown."""
     share = result.tester.get(STEAL_TIME_KEY)
     return float(share) if isinstance(share, (int, float)) else None
-
-
-def find_virtual_time_s(result: TrialResult) -> float:
-    """Return the virtual time at which a simulated trial ended [s]; 0 for other trials."""
-    figures = {**result.tester.get("phase 1", {}), **result.tester}
-    return float(figures.get("virtual_time_s", 0))
 
 
 def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:

@@ -81,15 +81,23 @@ def test_resume_reads_each_file_once(crashes, read_files, tmp_path):
     assert {name: read_files[name] for name in names} == dict.fromkeys(names, 1)
 
 
-def test_stored_data_equals_data_in_memory(tmp_path):
-    data = measure_run(simulate(modes=("forward",)), tmp_path / "out")
+@pytest.mark.parametrize(
+    ("plugin", "benchmarks", "frame_sizes"),
+    [
+        ("siit", ("throughput", "latency"), ("imix",)),
+        ("siit", ("rss-probe",), ()),
+        ("nat64", ("capacity", "throughput"), ()),
+    ],
+)
+def test_stored_data_equals_data_in_memory(plugin, benchmarks, frame_sizes, tmp_path):
+    run = simulate(*benchmarks, plugin=plugin, frame_sizes=frame_sizes, modes=("forward",))
+    data = measure_run(run, tmp_path / "out")
     stored = results.load_run(tmp_path / "out")
     written, read = (format_json(make_results_document(d.results)) for d in (data, stored))
     assert written == read
     assert [r.to_json() for r in stored.records] == [r.to_json() for r in data.records]
-    assert (stored.manifest, stored.config, stored.trials) == (
-        data.manifest, data.config, data.trials,
-    )  # fmt: skip
+    for name in ("manifest", "config", "trials", "settings", "setup", "mix_sequences"):
+        assert getattr(stored, name) == getattr(data, name), name
 
 
 def test_a_campaign_plans_each_run_once_and_reports_it_without_reading_it(

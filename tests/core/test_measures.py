@@ -5,6 +5,7 @@ import csv
 import time
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
@@ -40,7 +41,7 @@ from v6t.tests.core.support import (
 )
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.result import TrialResult
-from v6t.trials.trial import DeviceEvent, Trial
+from v6t.trials.trial import CAPABILITIES, DeviceEvent, Trial
 
 pytestmark = pytest.mark.slow
 
@@ -209,23 +210,34 @@ def test_searches_and_repetition_rules_are_named(tmp_path):
     assert all(any(words in c for c in caveats) for words in ("MLRsearch", "6 to 8"))
 
 
+BURSTS = {"bursts_per_s": 0.2, "burst_frames": 7}
+RANDOM_LOSS = {"loss_curve": "[[0.7, 1e-6], [0.9, 2e-3], [1.2, 0.18]]", "random_loss": "true"}
+SOAK = {"duration_s": 40, "stretch_s": 1, "rate_fps": 5000}
+CRITICAL_LOAD = {"target": 1e-3, "search_s": 30, "first_s": 1.0}
+
+
 @pytest.mark.parametrize(
-    ("plugin", "benchmarks", "crash_at"),
+    ("plugin", "benchmarks", "crash_at", "device", "procedure"),
     [
-        ("mape-br", ALL, 25),
-        ("ipv4-router", ("rss-probe",), 20),
-        ("ipv4-router", ("flows",), 10),
-        ("nat44", ("tcp-rate", "tcp-capacity"), 10),
-        ("nat44", ("connection-rate", "throughput", "teardown"), 10),
+        ("mape-br", ALL, 25, {}, QUICK_ALL),
+        ("ipv4-router", ("rss-probe",), 20, {}, QUICK),
+        ("ipv4-router", ("flows",), 10, {}, QUICK),
+        ("nat44", ("tcp-rate", "tcp-capacity"), 10, {}, QUICK),
+        ("nat44", ("connection-rate", "throughput", "teardown"), 10, {}, QUICK),
+        ("siit", ("throughput",), 9, {}, {**QUICK, "search": "mlrsearch"}),
+        ("siit", ("soak",), 30, BURSTS, {"soak": SOAK}),
+        ("siit", ("critical-load",), 20, RANDOM_LOSS, {"critical_load": CRITICAL_LOAD}),
     ],
 )
-def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, crash_at):
+def test_resumes_in_the_middle_of_any_benchmark(
+    tmp_path, plugin, benchmarks, crash_at, device, procedure
+):
     """The tester fails again and again, until the run is complete."""
-    whole, cut, failing = tmp_path / "whole", tmp_path / "cut", {**DEVICE, "crash_at": crash_at}
-    procedure = QUICK_ALL if benchmarks == ALL else QUICK
-    measure_run(wanted(*benchmarks, plugin=plugin, **procedure), whole)
+    whole, cut, device = tmp_path / "whole", tmp_path / "cut", {**DEVICE, **device}
+    measure_run(wanted(*benchmarks, plugin=plugin, device=device, **procedure), whole)
+    device["crash_at"] = crash_at
     with pytest.raises(TesterError):
-        measure_run(wanted(*benchmarks, plugin=plugin, device=failing, **procedure), cut)
+        measure_run(wanted(*benchmarks, plugin=plugin, device=device, **procedure), cut)
     for _ in read_trial_keys(whole):
         with contextlib.suppress(TesterError):
             resume(cut, Listener())
@@ -276,6 +288,30 @@ def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch)
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         measure_run(wanted("pdv", **QUICK_LATENCY), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("plugin", "benchmark", "ability"),
+    [
+        ("dns64", "resolution", "queries"),
+        ("nat44", "tcp-rate", "tcp"),
+        ("nat44", "connection-rate", "connections"),
+        ("ipv4-router", "flows", "flow-starts"),
+    ],
+)
+def test_tester_without_an_ability_is_rejected(plugin, benchmark, ability):
+    setup = make_setup(simulate(benchmark, plugin=plugin))
+    tester = SimpleNamespace(capabilities=frozenset(CAPABILITIES) - {ability})
+    with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
+        check_capabilities(setup, lambda: tester)
+
+
+def test_flows_that_start_together_need_no_ability(monkeypatch):
+    monkeypatch.setattr(SimTester, "capabilities", frozenset())
+    setup = make_setup(
+        simulate("flows", plugin="siit", procedure={"flows": {"starts": ["together"]}})
+    )
+    check_capabilities(setup, lambda: make_tester(setup))
 
 
 def test_run_that_cannot_start_leaves_no_directory(tmp_path, monkeypatch):

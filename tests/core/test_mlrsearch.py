@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 from v6t.analysis.warnings import list_warnings
-from v6t.base.errors import EnvironmentLacking, TesterError
+from v6t.base.errors import EnvironmentLacking
 from v6t.benchmarks.mlrsearch import MlrRecord
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.checks import check_capabilities
@@ -13,17 +13,13 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_result_warnings, list_setting_warnings
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.bench import make_tester
-from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_records, read_results
-from v6t.core.runs.runner import resume
 from v6t.procedures.search import mlr
 from v6t.tests.core.support import (
     SIM,
     make_all_tables,
     measure_run,
-    read_comparable,
-    remove_crash,
     v6t,
 )
 from v6t.tests.core.test_measures import DEVICE, wanted
@@ -119,18 +115,6 @@ def test_zero_throughput_is_irregular(tmp_path):
         assert len(found.irregular) == 2
         assert (found.median, found.conditional_throughput.median) == (0.0, 0.0)
         assert found.upper_bounds.median == record.min_load
-
-
-@pytest.mark.parametrize("at", [9, 20])
-def test_search_is_resumed(tmp_path, at):
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    measured(whole, device=DEVICE)
-    with pytest.raises(TesterError):
-        measured(cut, device={**DEVICE, "crash_at": at})
-    remove_crash(cut)
-    resume(cut, Listener())
-    assert read_comparable(cut) == read_comparable(whole)
-    assert rows(cut) == rows(whole)
 
 
 def rows(path):

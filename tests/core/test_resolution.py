@@ -5,24 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.base.errors import EnvironmentLacking
-from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.plan import plan
 from v6t.procedures.resolution import compute_covered_qps
 from v6t.tests.core.support import v6t
-from v6t.tests.expect import expect_error, expect_refusal
-from v6t.trials.codec import decode, encode
-from v6t.trials.result import Answers, ClassCount, DirectionResult, TrialResult
-from v6t.trials.trial import CAPABILITIES, Queries, Trial
+from v6t.tests.expect import expect_refusal
 
 SIM = ("run", "--plugin", "dns64", "--tester", "sim")
-
-
-class OfFrames:
-    """Any tester without a DNS client: TRex is one."""
-
-    capabilities = frozenset(CAPABILITIES) - {"queries"}
 
 
 def results(directory) -> dict:
@@ -118,12 +107,6 @@ def test_unsuitable_requests_are_rejected(tmp_path):
     expect_refusal(v6t("compile", "--plugin", "dns64"), "no-frames")
 
 
-def test_a_tester_that_only_sends_frames_is_refused():
-    setup = resolve_setup(plugin="dns64", tester="trex", dut="unbound")
-    with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        check_capabilities(setup, OfFrames)
-
-
 def test_rfc_preset_requires_60_s_and_20_repetitions():
     planned = plan(resolve_setup(plugin="dns64", preset="rfc", tester="sim"))
     (point,) = planned.points
@@ -139,16 +122,3 @@ def test_timeout_above_rfc_limit_gives_a_warning():
         resolve_setup(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
     ).warnings
     assert any("2 s" in text for text in caveats)
-
-
-def test_query_trials_survive_serialization():
-    asked = Queries(0.2, 0.4, 1.0, 50)
-    trial = Trial("resolution", "k", 114, 94, "forward", 10.0, 1.0, queries=asked)
-    assert trial.required_capabilities == {"queries"}
-    assert encode(trial)["queries"]["cached"] == 0.2
-    answers = Answers({"late": 1}, 10, 6, 0, 0, 50)
-    counted = DirectionResult(
-        {"queries": ClassCount("foreground", 10, 10, 9, late=1)}, 1.0, answers=answers
-    )
-    result = TrialResult({"forward": counted})
-    assert decode(TrialResult, json.loads(json.dumps(encode(result)))) == result

@@ -4,11 +4,10 @@ import pytest
 from v6t.analysis.warnings import list_run_warnings
 from v6t.base.errors import BeyondTester
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.resolve import resolve, resolve_setup
-from v6t.core.reporting.write import FILES_BY_FORMAT, write_run_report
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import make_results_document, read_results
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.runner import resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import count_new_trials, measure_run, simulate
 from v6t.tests.expect import expect_error
@@ -111,24 +110,3 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
             resume(tmp_path / "out", Listener())
     finally:
         holder.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"plugin": "siit", "frame_sizes": ("imix",), "benchmarks": ("throughput", "latency")},
-        {"plugin": "siit", "modes": ("forward",), "benchmarks": ("rss-probe",)},
-        {"plugin": "nat64", "modes": ("forward",), "benchmarks": ("capacity", "throughput")},
-    ],
-)
-def test_report_of_a_run_in_memory_equals_that_of_its_directory(flags, tmp_path):
-    setup = resolve_setup(tester="sim", **flags)
-    outcome = execute(setup, tmp_path / "run", Listener())
-    pages = []
-    for name, data in (("memory", outcome), ("disk", None)):
-        files = write_run_report(
-            tmp_path / "run", tmp_path / name, tuple(FILES_BY_FORMAT), figures="none", data=data
-        )
-        pages.append([file.read_text() for file in files])
-    assert pages[0] == pages[1]

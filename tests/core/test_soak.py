@@ -10,12 +10,9 @@ import jsonschema
 import numpy as np
 import pytest
 from v6t.analysis.posterior import CriticalLoadInference, compute_log_erf, compute_log_stretch
-from v6t.base.errors import TesterError
 from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.soak import CriticalLoad, Soak
 from v6t.core.reporting import write
-from v6t.core.runs.events import Listener
-from v6t.core.runs.runner import resume
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
 from v6t.tests.core.support import measure_run, read_csv, simulate
@@ -195,19 +192,6 @@ def test_mean_above_maximum_load_is_not_reported():
     assert result.estimate == result.step_estimates[-1]
 
 
-def test_resumed_search_has_same_result(critical, tmp_path):
-    """From half of the journal: the other trials are measured again, and are the same."""
-    lines = (critical / "journal.jsonl").read_text().splitlines(keepends=True)
-    again = tmp_path / "again"
-    again.mkdir()
-    for name in ("config.json", "manifest.json"):
-        (again / name).write_text((critical / name).read_text())
-    (again / "journal.jsonl").write_text("".join(lines[: len(lines) // 2]))
-    assert resume(again, Listener()).status == "complete"
-    records = [json.loads((d / "results.json").read_text())["results"] for d in (critical, again)]
-    assert records[0] == records[1]
-
-
 def test_soak_test_records_times_of_losses(tmp_path):
     """Bursts of 50 lost frames, one in 4 s on average; every interval and every frame is there."""
     run = asked("soak", ("bidirectional",), {"bursts_per_s": 0.25, "burst_frames": 50},
@@ -256,23 +240,3 @@ def test_losses_have_times_and_tester_faults_are_gaps():
     assert way.worst_percent == pytest.approx(3.0)
     lost = [row["lost"] for row in Soak().make_measurement(result, {}).rows]
     assert lost == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
-
-
-def test_interrupted_soak_keeps_measured_stretches(tmp_path):
-    """The tester fails in the twenty-ninth: resumed, the run has the figures of an uninterrupted one."""
-    soak = {"duration_s": 40, "stretch_s": 1, "rate_fps": 5000}
-    bursts = {"bursts_per_s": 0.2, "burst_frames": 7}
-    measure_run(asked("soak", tester=bursts, soak=soak), tmp_path / "whole")
-    run = asked("soak", tester={**bursts, "crash_at": 30}, soak=soak)
-    with pytest.raises(TesterError):
-        measure_run(run, tmp_path / "out")
-    lines = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
-    kept = sum('"key":"soak/' in line for line in lines)
-    assert kept == 28
-    assert resume(tmp_path / "out", Listener()).status == "complete"
-    whole, out = (
-        json.loads((tmp_path / d / "results.json").read_text())["results"][0]
-        for d in ("whole", "out")
-    )
-    assert whole["directions"] == out["directions"]
-    assert whole["trials"] == out["trials"]

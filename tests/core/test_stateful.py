@@ -249,7 +249,7 @@ def test_plan_lists_connection_benchmarks_once():
     cost = {p.benchmark: p for p in planned.points}
     # 5 steps of 2 searches: 100,000 connections and their validation
     assert cost["connection-rate"].trials == 10
-    made = {p.name: p.seconds for p in plan(make_setup(run)).stages if p.mode == "connections"}
+    made = {s.name: s.seconds for s in planned.stages if s.mode == "connections"}
     steps = sum(2 * 100_000 / rate + 2 * 0.15 + 0.05 for rate in (2e5, 1e5, 1.5e5, 1.25e5, 1.125e5))
     assert made["connection-rate"] == pytest.approx(2 * steps)
     # the tester's own capacity goes before
@@ -266,30 +266,19 @@ def test_plan_lists_connection_benchmarks_once():
 
 def test_plan_includes_flush_and_overhead_of_connections():
     """Emptying the table, the tester's own pace, and trials that are made again: none of a model."""
-    (real,) = [
-        p
-        for p in plan(
-            resolve_setup(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
-        ).stages
-        if p.name == "connection-rate"
-    ]
+    setup = resolve_setup(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
+    (real,) = [s for s in plan(setup).stages if s.name == "connection-rate"]
     # 100,000 connections at half of what the embedded tester makes, or more, and tried at the same rate
     fixed_s = 2 * 0.15 + 0.05 + 0.1 + 1.2
     assert 1.3 * real.trials * fixed_s < real.seconds < 1.3 * real.trials * (fixed_s + 0.5 + 0.5)
 
 
 def test_kept_connections_are_made_once():
-    flags = {
-        "plugin": "nat44",
-        "tester": "embedded",
-        "benchmarks": ("throughput",),
-        "modes": ("forward",),
-    }
     seconds = {}
     for keep in (True, False):
-        procedure = {"connections": {"keep": keep}}
-        setup = resolve_setup(**{**flags, "procedure": procedure})
-        (seconds[keep],) = [p.seconds for p in plan(setup).stages if p.name == "throughput"]
+        setup = resolve_setup(plugin="nat44", tester="embedded", benchmarks=("throughput",),
+                              modes=("forward",), procedure={"connections": {"keep": keep}})  # fmt: skip
+        (seconds[keep],) = [s.seconds for s in plan(setup).stages if s.name == "throughput"]
     assert seconds[False] > seconds[True] + 5
 
 
@@ -301,6 +290,6 @@ def test_plan_includes_expected_retries_of_searches():
             plugin="nat44", tester="embedded", modes=("forward",), benchmarks=names
         )
         setup.tester.usual_retries = retries
-        seconds.append({p.name: p.seconds for p in plan(setup).stages if p.trials})
+        seconds.append({s.name: s.seconds for s in plan(setup).stages if s.trials})
     again = [name for name in names if seconds[1][name] > seconds[0][name]]
     assert again == ["connection-rate", "throughput", "capacity"]

@@ -4,20 +4,16 @@ import json
 
 import jsonschema
 import pytest
-from v6t.base.errors import EnvironmentLacking
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, find_media_cps, find_syn_sizes
-from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.tests.core.support import v6t
-from v6t.tests.expect import expect_error
-from v6t.trials.codec import decode, encode
 from v6t.trials.connections import Connections, PhaseOneResult, Tcp, TcpCounts
 from v6t.trials.result import TrialResult
-from v6t.trials.trial import CAPABILITIES, Trial
+from v6t.trials.trial import Trial
 
 BOTH = ("--measure", "tcp-rate", "--measure", "tcp-capacity")
 DEVICE = {"insertion_cps": 34_567, "table_entries": 23_457, "tcp_aging_s": 10}
@@ -168,18 +164,6 @@ def test_frame_sizes_do_not_affect_tcp_benchmarks():
     assert (named.count("tcp-rate"), named.count("connection-rate")) == (1, 2)
 
 
-class WithoutTcp:
-    """A tester that opens no connections of TCP: TRex is one where its server is not v6t's."""
-
-    capabilities = frozenset(CAPABILITIES) - {"tcp"}
-
-
-def test_tester_without_tcp_is_rejected():
-    setup = resolve_setup(plugin="nat44", tester="sim", benchmarks=("tcp-rate",))
-    with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        check_capabilities(setup, WithoutTcp)
-
-
 def asked(**more):
     connections = Connections(10, 10.0, alpha=1.0, purpose="establish", tcp=Tcp(**more))
     return Trial("tcp-rate", "k", 74, 74, "forward", 10.0, 1.0, connections=connections)
@@ -199,16 +183,6 @@ def test_tcp_settings_are_recorded(tmp_path):
     assert Tcp(timeout_s=2, retransmissions=1).max_wait_s == 2 + 4
     caveats = json.loads((tmp_path / "out" / "results.json").read_text())["caveats"]
     assert any("SYN" in said and "1 times" in said for said in caveats)
-
-
-def test_tcp_counts_survive_serialization():
-    result = TrialResult(
-        {}, connections=PhaseOneResult(10, 10, 8, tcp=TcpCounts(10, 8, timed_out=2, fastest_s=0.1))
-    )
-    assert decode(TrialResult, json.loads(json.dumps(encode(result)))) == result
-    assert encode(asked(closing="fin"))["connections"]["tcp"]["closing"] == "fin"
-    without = Trial("x", "k", 74, 74, "forward", 1.0, 1.0, connections=Connections(1, 1.0))
-    assert "tcp" not in encode(without)["connections"]
 
 
 @pytest.mark.parametrize(

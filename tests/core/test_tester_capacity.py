@@ -28,15 +28,15 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-class Counting:
-    """A tester without a device that sends this much, and how often it was asked."""
+class Loopback:
+    """A tester without a device: its limits in short and in long trials, and its trials."""
 
-    def __init__(self, limit_fps):
-        self.limit_fps, self.trials = limit_fps, 0
+    def __init__(self, limit_fps, lasting_fps=None):
+        self.limits, self.trials = (limit_fps, lasting_fps or limit_fps), []
 
     def __call__(self, trial):
-        self.trials += 1
-        return limited(self.limit_fps)(trial)
+        self.trials.append(trial)
+        return limited(self.limits[trial.duration_s > 10])(trial)
 
 
 def a_run(seed=1, tester="embedded", selftest="cached", **given):
@@ -53,16 +53,14 @@ def make_spec(run, size=104, **changes):
     return replace(spec, **changes), compile_directions(plugin, sizes, run.seed)
 
 
-def make_selftest(run, door, opens_connections=False, **given):
-    return SelfTest(
-        make_setup(run), *make_spec(run, **given), door, opens_connections=opens_connections
-    )
+def make_selftest(run, measure, opens_connections=False, **given):
+    return SelfTest(make_setup(run), *make_spec(run, **given), measure, opens_connections)
 
 
 def look(run, directory, limit_fps=1e6, **given):
-    door = Counting(limit_fps)
-    found, source = make_selftest(run, door, **given).find_capacity(directory)
-    return found.rate_fps, source, door.trials
+    loopback = Loopback(limit_fps)
+    found, source = make_selftest(run, loopback, **given).find_capacity(directory)
+    return found.rate_fps, source, len(loopback.trials)
 
 
 def on_trex(run):
@@ -89,29 +87,17 @@ def test_self_test_runs_by_default(directory):
         assert (source, trials > 3) == (THIS_RUN_SOURCE, True)
 
 
-class Hasty:
-    """A tester that keeps up for a moment only, and what it was asked for."""
-
-    def __init__(self, limit_fps, lasting_fps):
-        self.limits, self.asked = (limit_fps, lasting_fps), []
-
-    def __call__(self, trial):
-        self.asked.append(trial)
-        return limited(self.limits[trial.duration_s > 10])(trial)
-
-
 def test_self_test_uses_rules_of_benchmark(directory):
     """A tester that does 2 Mfps for 5 s and 1 Mfps for a minute is one of 1 Mfps (SELF-01)."""
-    run, door = rfc_run(), Hasty(2e6, 1e6)
-    test = make_selftest(run, door)
-    found, source = test.find_capacity(directory)
+    run, loopback = rfc_run(), Loopback(2e6, 1e6)
+    found, source = make_selftest(run, loopback).find_capacity(directory)
     assert source == THIS_RUN_SOURCE
     assert 0.85e6 < found.rate_fps <= 1e6
-    last, p = door.asked[-1], run.procedure
+    last, p = loopback.trials[-1], run.procedure
     assert (last.rate_fps, last.duration_s) == (found.rate_fps, p.trial_duration_s)
     assert last.residual_wait_s == p.residual_wait_s == 2.0
     assert make_spec(run)[0].rules.sending_time_tolerance == p.sending_time_tolerance == 1.00001
-    short = [t for t in door.asked if t.duration_s == 5.0]
+    short = [t for t in loopback.trials if t.duration_s == 5.0]
     assert 1.8e6 < max(t.rate_fps for t in short[-4:]) <= 2.5e6
 
 
@@ -138,7 +124,7 @@ def test_the_plan_has_the_time_of_one_trial_under_the_rules():
 
 def test_self_test_with_laxer_rules_is_not_used(directory):
     """Found with the quick preset, asked for by the rfc preset, where ports cannot be joined."""
-    test = make_selftest(on_trex(a_run()), Counting(1e6))
+    test = make_selftest(on_trex(a_run()), Loopback(1e6))
     test.store(TesterCapacity("forward", 123.0, (), ()))
     rate, source, trials = look(on_trex(rfc_run()), directory)
     assert (rate, trials) == (MEDIA, 0)
@@ -216,7 +202,7 @@ def test_tester_without_loopback_uses_cached_capacity(directory, tmp_path):
     run = on_trex(a_run())
     assert not make_setup(run).tester.can_loop_back
     assert look(run, directory) == (MEDIA, UNKNOWN_SOURCE, 0)
-    make_selftest(run, Counting(1e6)).store(TesterCapacity("forward", 123.0, (), ()))
+    make_selftest(run, Loopback(1e6)).store(TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so
     assert look(run, directory, duration_s=9.0)[1] == UNKNOWN_SOURCE
     other = RunDir(tmp_path / "other", new=True)

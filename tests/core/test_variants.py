@@ -4,16 +4,12 @@ import json
 
 import pytest
 from v6t.analysis.record import FrameSizes
-from v6t.base.errors import EnvironmentLacking
 from v6t.benchmarks import registry
 from v6t.benchmarks.flows import FlowsRecord
-from v6t.core.config.checks import check_capabilities
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.reporting import write
-from v6t.core.runs.bench import make_tester
 from v6t.core.runs.plan import plan
-from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import (
     make_all_tables,
     measure_run,
@@ -244,14 +240,6 @@ def test_variants_are_planned():
     probe, flows = plan(make_setup(wanted("rss-probe"))), plan(make_setup(wanted("flows")))
     assert probe.trial_count == 4 * plan(make_setup(wanted("throughput"))).trial_count
     assert flows.trial_count == 3 * plan(make_setup(wanted("throughput"))).trial_count
-
-
-def test_successive_flows_need_tester_support(tmp_path, monkeypatch):
-    monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
-    setup = make_setup(wanted("flows", flows={"starts": ["together"]}))
-    check_capabilities(setup, lambda: make_tester(setup))
-    with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        measure_run(wanted("flows"), tmp_path / "out")
 
 
 def test_variants_are_compared_one_by_one(tmp_path):

@@ -10,7 +10,7 @@ from v6t.tests.expect import expect_error
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
 from v6t.trials.codec import decode, encode
 from v6t.trials.result import TrialResult
-from v6t.trials.trial import DelayRequest, DeviceEvent, Segment, Trial
+from v6t.trials.trial import DelayRequest, DeviceEvent, Queries, Segment, Trial
 
 TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
 
@@ -151,6 +151,7 @@ def test_simulation_has_required_capabilities():
     trial = replace(TRIAL, delays=DelayRequest(ipdv=True), **asked)
     assert sim().capabilities >= trial.required_capabilities
     assert replace(TRIAL, delays=DelayRequest(tags=1)).required_capabilities == {"tags"}
+    assert replace(TRIAL, queries=Queries()).required_capabilities == {"queries"}
 
 
 def test_negative_traffic_is_dropped_and_not_timed():
