@@ -184,20 +184,18 @@ class Runner:
         streams = executor.load(sizes)
         self._check_translation(sizes, is_first_size=is_first_size)
         once = make_point(executor, sizes, "forward", streams, opens_connections=self._run.connects)
-        rates = self._tcp_rates
+        rates, selected = self._tcp_rates, registry.select_benchmarks(self._setup)
         for phase in sorted(Phase, key=lambda phase: phase.sized):  # TCP first
-            points = [once]
-            if not phase.sized:
-                points = [make_tcp_point(executor, streams)] if is_first_size else []
-            elif phase.directed:
+            benchmarks = [b for b in selected if b.phase == phase]
+            if not benchmarks or not (phase.sized or is_first_size):
+                continue
+            points = [once] if phase.sized else [make_tcp_point(executor, streams)]
+            if phase.directed:
                 points = [make_point(executor, sizes, mode, streams) for mode in self._run.modes]
-            benchmarks = [b for b in registry.select_benchmarks(self._setup) if b.phase == phase]
-            for point in points if benchmarks else ():
-                measured = self._measure_point(
-                    phase, benchmarks, replace(point, measured_rates=rates)
-                )
-                if not phase.directed:
-                    rates = {**rates, **measured}
+            for point in points:
+                current = replace(point, measured_rates=rates)
+                measured = self._measure_point(phase, benchmarks, current)
+                rates = rates if phase.directed else {**rates, **measured}
             if not phase.sized:
                 self._tcp_rates = rates
 
