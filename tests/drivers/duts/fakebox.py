@@ -3,7 +3,7 @@
 An sshd starts ``python fakebox.py ios|junos`` at login. Neither copies a vendor's command line, but both have
 modes, errors, questions, a candidate configuration and a rollback timer. Files in ``/run/fakebox`` inject faults:
 
-* ``hang``, ``cut``: start of a line at which the router stops answering, or closes the connection;
+* ``cut``: start of a line at which the router closes the connection;
 * ``enable``: the password for ``enable``;
 * ``minute``: seconds per minute of its timers.
 
@@ -22,13 +22,21 @@ import subprocess
 import sys
 import time
 import tty
-from collections.abc import Callable
-from ipaddress import ip_interface, ip_network
 from pathlib import Path
+from typing import ClassVar
 
 STATE = Path("/run/fakebox")
 SIDES = ("left", "right")
 NAME = "fakebox"
+# Commands that add and remove a statement of a configuration, in the order in which they are added.
+STATEMENTS = {
+    "forwarding": tuple(f"sysctl -q -w net.ipv6.conf.all.forwarding={n}" for n in (1, 0)),
+    "address": ("ip addr add {1} dev {0} nodad", "ip addr del {1} dev {0}"),
+    "neighbor": ("ip neigh replace {1} lladdr {2} dev {0} nud permanent", "ip neigh del {1} dev {0}"),
+    "route": ("ip route replace {0} via {1}", "ip route del {0} via {1}"),
+}  # fmt: skip
+# Figures of a processor and a table.
+LOAD = "CPU0 utilization: 35%\nCPU1 utilization: 5%\nsessions: 1,200 of 4,000\nno route: 7"
 
 
 class Refusal(Exception):
@@ -45,388 +53,336 @@ def save_state(name: str, value) -> None:
     (STATE / f"{name}.part").rename(STATE / name)
 
 
-def run_ip(*words: str) -> None:
-    result = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+def get_running() -> list[str]:
+    return load_state("running", [])
+
+
+def run(command: str) -> str:
+    result = subprocess.run(command.split(), capture_output=True, text=True, check=False)
     if result.returncode and "File exists" not in result.stderr:
         raise Refusal(f"% Error: {result.stderr.strip()}")
+    return result.stdout
 
 
-def apply_statement(statement: str, *, there: bool) -> None:
+def apply_statement(statement: str, *, remove: bool) -> None:
     """Add or remove one statement in the kernel."""
     kind, *words = statement.split()
-    if kind == "address":
-        side, address = words
-        more = ["nodad"] if there and ":" in address else []
-        run_ip("addr", "add" if there else "del", address, "dev", side, *more)
-    elif kind == "neighbor":
-        side, host, mac = words
-        if there:
-            run_ip("neigh", "replace", host, "lladdr", mac, "dev", side, "nud", "permanent")
-        else:
-            run_ip("neigh", "del", host, "dev", side)
-    elif kind == "route":
-        net, via = words
-        run_ip("route", "replace" if there else "del", net, "via", via)
-    elif kind == "forwarding":
-        for version in (4, 6):
-            path = Path(f"/proc/sys/net/ipv{version}/conf/all/forwarding")
-            path.write_text("1" if there else "0")
-
-
-ORDER = ("forwarding", "address", "neighbor", "route")
+    run(STATEMENTS[kind][remove].format(*words))
 
 
 def apply(new: list[str]) -> None:
     """Change the kernel from the running configuration to a new one."""
-    old = load_state("running", [])
+    old = get_running()
 
     def get_rank(statement: str) -> int:
-        return ORDER.index(statement.split(maxsplit=1)[0])
+        return list(STATEMENTS).index(statement.split(maxsplit=1)[0])
 
     for statement in sorted((s for s in old if s not in new), key=get_rank, reverse=True):
         with contextlib.suppress(Refusal):  # removed with the address that it needed
-            apply_statement(statement, there=False)
+            apply_statement(statement, remove=True)
     for statement in sorted((s for s in new if s not in old), key=get_rank):
-        apply_statement(statement, there=True)
+        apply_statement(statement, remove=False)
     save_state("running", new)
     save_state("changed", time.time())
 
 
-def start_timer(minutes: int, back_to: list[str]) -> None:
+def start_timer(minutes: str, back_to: list[str]) -> None:
     token = secrets.token_hex(4)
     save_state("timer", {"token": token, "back_to": back_to})
-    minute_s = float((STATE / "minute").read_text()) if (STATE / "minute").exists() else 60.0
+    seconds = int(minutes) * load_state("minute", 60.0)
     subprocess.Popen(
-        [sys.executable, __file__, "timer", token, str(minutes * minute_s)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        [sys.executable, __file__, "timer", token, str(seconds)], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
 
 
-def stop_timer() -> bool:
-    found = (STATE / "timer").exists()
+def stop_timer() -> list[str] | None:
+    """Stop the timer; return the configuration that it would restore, or None without a timer."""
+    timer = load_state("timer", None)
     (STATE / "timer").unlink(missing_ok=True)
-    return found
+    return timer and timer["back_to"]
 
 
-def fire(token: str, seconds: str) -> None:
+def fire_timer(token: str, seconds: str) -> None:
     time.sleep(float(seconds))
-    timer = load_state("timer", {})
-    if timer.get("token") == token:
-        stop_timer()
-        apply(timer["back_to"])
+    if load_state("timer", {}).get("token") == token:
+        apply(stop_timer() or [])
 
 
-def read_kernel_routes() -> str:
-    result = subprocess.run(["ip", "-6", "route"], capture_output=True, text=True, check=False)
-    return result.stdout
+def cut_connection(pid: int) -> None:
+    """Kill the sshd process above a process: it holds the connection."""
+    while True:
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+        if name.startswith("sshd"):
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(3600)
+        pid = int(rest.split()[1])
 
 
-class Terminal:
-    """Terminal that echoes each key."""
+class Box:
+    """Base of both command lines: a terminal that echoes, and the lines of each mode."""
+
+    # Methods by the pattern of the lines that call them, by mode.
+    lines: ClassVar[dict[str, dict[str, str]]]
+    # Statements by the pattern of the lines that add them in the mode ``config``.
+    statements: ClassVar[dict[str, str]]
+    # Answers in the mode ``exec``.
+    shown: ClassVar[dict[str, str]]
+    invalid = ""
+    side = ""
 
     def __init__(self) -> None:
         if os.isatty(0):
             tty.setraw(0)
+        self.mode = "exec"
         self._before = ""
-
-    def key(self) -> str:
-        octet = os.read(0, 1)
-        if not octet:
-            sys.exit(0)
-        return octet.decode("latin1")
 
     def write(self, text: str) -> None:
         os.write(1, text.replace("\n", "\r\n").encode())
 
-    def line(self, *, echo: bool = True) -> str:
+    def read_line(self, *, echo: bool = True) -> str:
         typed = ""
-        while True:
-            key = self.key()
-            if key == "\n" and self._before == "\r":
-                self._before = key
+        while key := os.read(0, 1).decode("latin1"):
+            before, self._before = self._before, key
+            if before + key == "\r\n":
                 continue
-            self._before = key
             if key in "\r\n":
                 self.write("\n")
                 return typed
             typed += key
             if echo:
                 self.write(key)
-
-    def show(self, text: str) -> None:
-        self.write("".join(line + "\n" for line in text.splitlines()))
-
-
-def misbehave(line: str) -> None:
-    for name in ("hang", "cut"):
-        path = STATE / name
-        wanted = path.read_text().strip() if path.exists() else None
-        if wanted and line.strip().startswith(wanted):
-            path.unlink()
-            if name == "hang":
-                os.write(1, b"working on it ...")
-                time.sleep(3600)
-            os.kill(find_sshd(os.getppid()), signal.SIGKILL)
-            time.sleep(3600)
-
-
-def find_sshd(pid: int) -> int:
-    """Return the sshd process above a process: it holds the connection."""
-    while True:
-        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
-        if name.startswith("sshd"):
-            return pid
-        pid = int(rest.split()[1])
-
-
-class Box:
-    """Base of both command lines."""
-
-    def __init__(self) -> None:
-        self.terminal = Terminal()
+        sys.exit(0)
 
     def prompt(self) -> str:
         raise NotImplementedError
 
-    def take(self, line: str) -> str:
-        raise NotImplementedError
-
     def serve(self) -> None:
-        self.terminal.write("\n**** fakebox: nobody but testers ####\n\n")
+        self.write("\n**** fakebox: nobody but testers ####\n\n")
         while True:
-            self.terminal.write(self.prompt())
-            line = self.terminal.line()
+            self.write(self.prompt())
+            line = self.read_line()
             with (STATE / "typed").open("a") as log:
                 log.write(line + "\n")
-            misbehave(line)
-            if not line.strip():
-                continue
+            cut = STATE / "cut"
+            if cut.exists() and line.strip().startswith(cut.read_text()):
+                cut.unlink()
+                cut_connection(os.getppid())
             try:
-                said = self.take(line.strip())
+                said = self.take(line.strip()) if line.strip() else ""
             except Refusal as refusal:
                 said = str(refusal)
-            if said:
-                self.terminal.show(said)
+            self.write("".join(text + "\n" for text in said.splitlines()))
 
-    def load(self) -> str:
-        """Return figures of a processor and a table."""
-        drops = load_state("drops", 7)
-        return f"CPU0 utilization: 35%\nCPU1 utilization: 5%\nsessions: 1,200 of 4,000\nno route: {drops}"
+    def take(self, line: str) -> str:
+        if self.mode == "exec" and line in self.shown:
+            return self.shown[line]
+        for pattern, method in self.lines[self.mode].items():
+            if found := re.fullmatch(pattern, line):
+                return getattr(self, method)(*found.groups()) or ""
+        for pattern, statement in self.statements.items() if self.mode == "config" else ():
+            if found := re.fullmatch(pattern, line):
+                self.add(statement.format(*found.groups(), side=self.side))
+                return ""
+        raise Refusal(self.invalid)
 
+    def add(self, statement: str) -> None:
+        """Add a statement to the configuration."""
+        raise NotImplementedError
 
-INVALID = "{}^\n% Invalid input detected at '^' marker.\n"
+    def leave(self) -> None:
+        sys.exit(0)
+
+    def ignore(self) -> None:
+        pass
+
+    def show_routes(self) -> str:
+        return run("ip -6 route")
+
+    def delete_file(self, name: str) -> None:
+        (STATE / f"file-{name}").unlink(missing_ok=True)
+
+    def load_file(self, name: str) -> list[str]:
+        if not (STATE / f"file-{name}").exists():
+            raise Refusal(f"error: cannot open {name} (No such file or directory)")
+        return load_state(f"file-{name}", [])
 
 
 class Ios(Box):
     """IOS-like command line: every line takes effect at once."""
 
+    invalid = "     ^\n% Invalid input detected at '^' marker.\n"
+    shown: ClassVar = {"show version": "Fake IOS Software, Version 1.2(3)F4", "show load": LOAD}
+    lines: ClassVar = {
+        "user": {"enable": "enable", "exit": "leave"},
+        "exec": {
+            "show running-config": "show_running",
+            "show ipv6 route": "show_routes",
+            "clear sessions": "clear_sessions",
+            "show sessions": "show_sessions",
+            "configure confirm": "confirm",
+            "configure revert now": "revert",
+            "exit": "leave",
+            r"terminal (?:length|width) \d+": "ignore",
+            r"configure terminal(?: revert timer (\d+))?": "configure",
+            r"copy running-config flash:(\S+)": "copy",
+            r"configure replace flash:(\S+) force": "replace",
+            r"delete /force flash:(\S+)": "delete_file",
+        },
+        "config": {
+            "end": "end",
+            "exit": "leave_mode",
+            "(?:no )?shutdown": "ignore",
+            "interface (left|right)": "select",
+        },
+    }
+    statements: ClassVar = {
+        "ipv6 unicast-routing": "forwarding on",
+        r"ipv6 address (\S+)": "address {side} {}",
+        r"ipv6 neighbor (\S+) (\S+) (..)(..).(..)(..).(..)(..)": "neighbor {1} {0} {2}:{3}:{4}:{5}:{6}:{7}",
+        r"ipv6 route (\S+) (\S+)": "route {} {}",
+    }  # fmt: skip
+
     def __init__(self) -> None:
         super().__init__()
-        self.mode = "user" if (STATE / "enable").exists() else "exec"
-        self.side = ""
+        if (STATE / "enable").exists():
+            self.mode = "user"
 
     def prompt(self) -> str:
-        return {"user": f"{NAME}>", "exec": f"{NAME}#", "config": f"{NAME}(config)#",
-                "if": f"{NAME}(config-if)#"}[self.mode]  # fmt: skip
+        config = "(config-if)#" if self.side else "(config)#"
+        return NAME + {"user": ">", "exec": "#", "config": config}[self.mode]
 
-    def take(self, line: str) -> str:
-        if self.mode == "user":
-            return self._user(line)
-        return self._exec(line) if self.mode == "exec" else self._config(line)
-
-    def _user(self, line: str) -> str:
-        if line == "exit":
-            sys.exit(0)
-        if line != "enable":
-            raise Refusal(INVALID.format(" "))
-        self.terminal.write("Password: ")
-        if self.terminal.line(echo=False) != (STATE / "enable").read_text().strip():
+    def enable(self) -> None:
+        self.write("Password: ")
+        if self.read_line(echo=False) != (STATE / "enable").read_text().strip():
             raise Refusal("% Access denied, bad secrets")
         self.mode = "exec"
-        return ""
 
-    def _exec(self, line: str) -> str:
-        answers: dict[str, Callable[[], str]] = {
-            "show version": lambda: "Fake IOS Software, Version 1.2(3)F4",
-            "show running-config": self._running,
-            "show load": self.load,
-            "show ipv6 route": read_kernel_routes,
-            "clear sessions": lambda: (save_state("sessions", 0), "")[1],
-            "show sessions": lambda: f"active: {load_state('sessions', 5)}",
-            "configure confirm": lambda: (
-                "" if stop_timer() else "%No Rollback Confirmed Change pending"
-            ),
-            "configure revert now": self._revert,
-            "exit": lambda: sys.exit(0),
-        }
-        if line in answers:
-            return answers[line]()
-        if re.fullmatch(r"terminal (length|width) \d+", line):
-            return ""
-        if found := re.fullmatch(r"configure terminal(?: revert timer (\d+))?", line):
-            if found[1]:
-                start_timer(int(found[1]), load_state("running", []))
-            self.mode = "config"
-            return "Enter configuration commands, one per line.  End with CNTL/Z."
-        if found := re.fullmatch(r"copy running-config flash:(\S+)", line):
-            self.terminal.write(f"Destination filename [{found[1]}]? ")
-            name = self.terminal.line() or found[1]
-            save_state(f"flash-{name}", load_state("running", []))
-            return "1024 bytes copied in 0.5 secs"
-        if found := re.fullmatch(r"configure replace flash:(\S+) force", line):
-            if not (STATE / f"flash-{found[1]}").exists():
-                raise Refusal(f"%Error opening flash:{found[1]} (No such file or directory)")
-            apply(load_state(f"flash-{found[1]}", []))
-            return "Total number of passes: 1\nRollback Done"
-        if found := re.fullmatch(r"delete /force flash:(\S+)", line):
-            (STATE / f"flash-{found[1]}").unlink(missing_ok=True)
-            return ""
-        raise Refusal(INVALID.format(" "))
-
-    def _revert(self) -> str:
-        timer = load_state("timer", None)
-        if timer is None:
-            return "%No Rollback Confirmed Change pending"
-        stop_timer()
-        apply(timer["back_to"])
-        return "Rollback Done"
-
-    def _running(self) -> str:
+    def show_running(self) -> str:
         lines = ["Building configuration...", "", "Current configuration : 1024 bytes", "!"]
         lines += [f"! Last configuration change at {load_state('changed', 0)}", f"hostname {NAME}"]
-        lines += ["!", *load_state("running", []), "end"]
-        return "\n".join(lines)
+        return "\n".join([*lines, "!", *get_running(), "end"])
 
-    def _config(self, line: str) -> str:
-        if line in ("end", "exit"):
-            self.mode = "config" if line == "exit" and self.mode == "if" else "exec"
-            return ""
-        if line in ("no shutdown", "shutdown"):
-            return ""
-        if found := re.fullmatch(r"interface (\S+)", line):
-            if found[1] not in SIDES:
-                raise Refusal(INVALID.format(" " * 11))
-            self.mode, self.side = "if", found[1]
-            return ""
-        statement, running = self._statement(line), load_state("running", [])
-        if statement not in running:
-            apply([*running, statement])
-        return ""
+    def clear_sessions(self) -> None:
+        save_state("sessions", 0)
 
-    def _statement(self, line: str) -> str:
-        """Translate an IOS configuration line into a statement of the device model."""
-        try:
-            if line == "ipv6 unicast-routing":
-                return "forwarding on"
-            if found := re.fullmatch(r"ipv6 route (\S+) (\S+)", line):
-                return f"route {ip_network(found[1])} {found[2]}"
-            if found := re.fullmatch(r"ipv6 neighbor (\S+) (\S+) (\w{4}\.\w{4}\.\w{4})", line):
-                digits = found[3].replace(".", "")
-                mac = ":".join(digits[n : n + 2] for n in range(0, 12, 2))
-                return f"neighbor {found[2]} {found[1]} {mac}"
-            if found := re.fullmatch(r"ipv6 address (\S+)", line):
-                return f"address {self.side} {ip_interface(found[1])}"
-        except ValueError as exc:
-            raise Refusal(INVALID.format(" " * 5)) from exc
-        raise Refusal(INVALID.format(" " * 5))
+    def show_sessions(self) -> str:
+        return f"active: {load_state('sessions', 5)}"
+
+    def confirm(self) -> None:
+        if stop_timer() is None:
+            raise Refusal("%No Rollback Confirmed Change pending")
+
+    def revert(self) -> str:
+        back_to = stop_timer()
+        if back_to is None:
+            raise Refusal("%No Rollback Confirmed Change pending")
+        apply(back_to)
+        return "Rollback Done"
+
+    def configure(self, minutes: str | None) -> str:
+        if minutes:
+            start_timer(minutes, get_running())
+        self.mode = "config"
+        return "Enter configuration commands, one per line.  End with CNTL/Z."
+
+    def copy(self, name: str) -> str:
+        self.write(f"Destination filename [{name}]? ")
+        save_state(f"file-{self.read_line() or name}", get_running())
+        return "1024 bytes copied in 0.5 secs"
+
+    def replace(self, name: str) -> str:
+        apply(self.load_file(name))
+        return "Total number of passes: 1\nRollback Done"
+
+    def end(self) -> None:
+        self.mode, self.side = "exec", ""
+
+    def leave_mode(self) -> None:
+        self.mode, self.side = "config" if self.side else "exec", ""
+
+    def select(self, side: str) -> None:
+        self.side = side
+
+    def add(self, statement: str) -> None:
+        apply(list(dict.fromkeys([*get_running(), statement])))
 
 
 class Junos(Box):
     """Junos-like command line: lines take effect with the commit."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.candidate: list[str] | None = None
+    invalid = "         ^\nunknown command."
+    shown: ClassVar = {
+        "show version": f"Hostname: {NAME}\nModel: fake\nJunos: 99.9F1.2",
+        "show load": LOAD,
+    }
+    lines: ClassVar = {
+        "exec": {
+            "exit": "leave",
+            r"show configuration \| display set \| no-more": "show_running",
+            r"show route table inet6\.0": "show_routes",
+            r"set cli screen-(?:length|width) \d+": "ignore",
+            r"file delete (\S+)": "delete_file",
+            "configure exclusive": "configure",
+        },
+        "config": {
+            "exit": "end",
+            r"commit(?: confirmed (\d+))?": "commit",
+            "rollback 0": "discard",
+            r"save (\S+)": "save",
+            r"load override (\S+)": "replace",
+        },
+    }
+    statements: ClassVar = {
+        "set forwarding": "forwarding on",
+        r"set interfaces (left|right) unit 0 family inet6 address (\S+)": "address {} {}",
+        r"set interfaces (left|right) unit 0 family inet6 address \S+ ndp (\S+) mac (\S+)": "neighbor {} {} {}",
+        r"set routing-options rib inet6\.0 static route (\S+) next-hop (\S+)": "route {} {}",
+    }  # fmt: skip
 
     def prompt(self) -> str:
-        if self.candidate is None:
-            return f"root@{NAME}> "
-        return f"\n[edit]\nroot@{NAME}# "
+        return f"\n[edit]\nroot@{NAME}# " if self.mode == "config" else f"root@{NAME}> "
 
-    def take(self, line: str) -> str:
-        return self._exec(line) if self.candidate is None else self._config(line)
+    def show_running(self) -> str:
+        return "\n".join(get_running())
 
-    def _exec(self, line: str) -> str:
-        if line == "exit":
-            sys.exit(0)
-        answers: dict[str, Callable[[], str]] = {
-            "show version": lambda: f"Hostname: {NAME}\nModel: fake\nJunos: 99.9F1.2",
-            "show configuration | display set | no-more": lambda: "\n".join(
-                load_state("running", [])
-            ),
-            "show route table inet6.0": read_kernel_routes,
-            "show load": self.load,
-        }
-        if line in answers:
-            return answers[line]()
-        if re.fullmatch(r"set cli screen-(?:length|width) \d+", line):
-            return f"Screen length set to {line.rsplit(maxsplit=1)[-1]}"
-        if re.fullmatch(r"file delete \S+", line):
-            (STATE / f"file-{Path(line.rsplit(maxsplit=1)[-1]).name}").unlink(missing_ok=True)
-            return ""
-        if line == "configure exclusive":
-            self.candidate = list(load_state("running", []))
-            return "warning: uncommitted changes will be discarded on exit\nEntering configuration mode"
-        raise Refusal(f"{' ' * 9}^\nunknown command.")
+    def configure(self) -> str:
+        self.mode, self.candidate = "config", get_running()
+        return "warning: uncommitted changes will be discarded on exit\nEntering configuration mode"
 
-    def _config(self, line: str) -> str:
-        assert self.candidate is not None
-        if line == "exit":
-            self.candidate = None
-            return "Exiting configuration mode"
-        if line.startswith("set "):
-            statement = self._statement(line)
-            self.candidate += [statement] if statement not in self.candidate else []
-            return ""
-        if found := re.fullmatch(r"commit(?: confirmed (\d+))?", line):
-            return self._commit(int(found[1]) if found[1] else None)
-        if line == "rollback 0":
-            self.candidate = list(load_state("running", []))
-            return "load complete"
-        if found := re.fullmatch(r"save (\S+)", line):
-            save_state(f"file-{Path(found[1]).name}", self.candidate)
-            return f"Wrote {len(self.candidate)} lines of configuration to '{found[1]}'"
-        if found := re.fullmatch(r"load override (\S+)", line):
-            if not (STATE / f"file-{Path(found[1]).name}").exists():
-                raise Refusal(f"error: cannot open {found[1]}: No such file or directory")
-            self.candidate = load_state(f"file-{Path(found[1]).name}", [])
-            return "load complete"
-        raise Refusal(f"{' ' * 9}^\nunknown command.")
+    def end(self) -> str:
+        self.mode = "exec"
+        return "Exiting configuration mode"
 
-    def _commit(self, minutes: int | None) -> str:
-        assert self.candidate is not None
-        old = load_state("running", [])
+    def commit(self, minutes: str | None) -> str:
+        old = get_running()
         apply(self.candidate)
         if minutes is None:
             stop_timer()
             return "commit complete"
         start_timer(minutes, old)
-        return f"commit confirmed will be automatically rolled back in {minutes} minutes\ncommit complete"
+        said = f"commit confirmed will be automatically rolled back in {minutes} minutes"
+        return f"{said}\ncommit complete"
 
-    def _statement(self, line: str) -> str:
-        patterns = {
-            r"set interfaces (\S+) unit 0 family inet6? address (\S+)": "address {} {}",
-            r"set interfaces (\S+) unit 0 family inet6 address \S+ ndp (\S+) mac (\S+)": "neighbor {} {} {}",
-            r"set routing-options rib inet6\.0 static route (\S+) next-hop (\S+)": "route {} {}",
-            r"set forwarding": "forwarding on",
-        }
-        for pattern, statement in patterns.items():
-            if found := re.fullmatch(pattern, line):
-                if "interfaces" in pattern and found[1] not in SIDES:
-                    break
-                return statement.format(*found.groups())
-        raise Refusal(f"{' ' * 9}^\nsyntax error.")
+    def discard(self) -> str:
+        self.candidate = get_running()
+        return "load complete"
 
+    def save(self, name: str) -> str:
+        save_state(f"file-{name}", self.candidate)
+        return f"Wrote {len(self.candidate)} lines of configuration to '{name}'"
 
-def main() -> None:
-    STATE.mkdir(exist_ok=True)
-    how = sys.argv[1]
-    if how == "timer":
-        fire(*sys.argv[2:])
-        return
-    {"ios": Ios, "junos": Junos}[how]().serve()
+    def replace(self, name: str) -> str:
+        self.candidate = self.load_file(name)
+        return "load complete"
+
+    def add(self, statement: str) -> None:
+        self.candidate.append(statement)
 
 
 if __name__ == "__main__":
-    main()
+    STATE.mkdir(exist_ok=True)
+    if sys.argv[1] == "timer":
+        fire_timer(*sys.argv[2:])
+    else:
+        {"ios": Ios, "junos": Junos}[sys.argv[1]]().serve()

@@ -14,7 +14,6 @@ from v6t.drivers.duts.kinds.command import CheckOptions
 from v6t.drivers.duts.kinds.network_cli.dialogue import CliTransport, remove_echo, render_line
 from v6t.drivers.duts.kinds.network_cli.options import (
     CliOptions,
-    find_reading_name,
     get_platform_options,
     is_same_prompt,
     parse_figures,
@@ -45,6 +44,9 @@ from v6t.tests.expect import expect_error
 from . import intents, sshserver
 from .boxes import IOS, JUNOS
 from .field import wait_until
+
+LACKING = sshserver.find_missing()
+needs_sshd = pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
 
 
 @pytest.mark.parametrize(
@@ -127,12 +129,12 @@ def test_configured_patterns_replace_defaults():
     assert own.is_pager("more")
 
 
-def test_echo_is_not_a_part_of_the_answer():
-    assert remove_echo(["show version", "x"], "show version") == ["x"]
-    assert remove_echo(
-        ["$ce GigabitEthernet1.100", "x"], "show interface GigabitEthernet1.100"
-    ) == ["x"]
-    assert remove_echo(["x"], "show version") == ["x"]
+LINE = "show interface GigabitEthernet1.100"
+
+
+@pytest.mark.parametrize("echo", [[LINE], [f"${LINE[10:]}"], []])
+def test_echo_is_not_a_part_of_the_answer(echo):
+    assert remove_echo([*echo, "x"], LINE) == ["x"]
 
 
 def fill_in(*texts, intent=intents.ROUTER6):
@@ -199,13 +201,9 @@ def test_value_that_ends_a_line_is_rejected(value):
 
 
 def test_settings_of_a_technology_are_placeholders():
-    line = (
-        "rule {settings.rules.ipv6_prefix} {settings.rules.ipv4_prefix} "
-        "ratio {settings.rules.psid_len:power} br {settings.br_address}"
-    )
-    assert fill_in(line, intent=MapEBorderRelay().make_dut_intent()) == [
-        "rule 2001:db8:ce::/51 192.0.2.0/24 ratio 32 br 2001:db8:6::1"
-    ]
+    line = "{settings.rules.ipv6_prefix} {settings.rules.psid_len:power} {settings.br_address}"
+    lines = fill_in(line, intent=MapEBorderRelay().make_dut_intent())
+    assert lines == ["2001:db8:ce::/51 32 2001:db8:6::1"]
 
 
 BUSY = r"^CPU(?P<core>\d): (?P<busy>\d+)%"
@@ -230,8 +228,10 @@ def test_figures_have_the_names_of_their_groups(pattern, text, expected):
 
 
 def test_figures_are_summarized_in_common_form():
-    watched = [{"command": "show x", "pattern": p} for p in (BUSY, TABLE, LOSSES)]
+    patterns = (BUSY, r"(?P<used>[\d,]+) of", r"of (?P<limit>[\d,]+)", LOSSES)
+    watched = [{"command": f"show {n}", "pattern": p} for n, p in enumerate(patterns)]
     readings = make(telemetry=watched).get_telemetry_readings(intents.ROUTER6)
+    assert readings["table"].command == "show 1\nshow 2"
     texts = (LOAD, LOAD, LOAD.replace("drops 7", "drops 107"))
     shape = summarize_samples(
         [Sample({n: r.parse(t) for n, r in readings.items()}, at, readings)
@@ -240,24 +240,8 @@ def test_figures_are_summarized_in_common_form():
     assert shape.cores == {"cpu0": {"busy": 35.0}, "cpu1": {"busy": 5.0}}
     assert shape.drops == {"drops no_route": 100.0}
     assert shape.table == {"used": 1200.0, "limit": 4000.0, "full": 30.0}
-
-
-def test_refused_connections_are_table_full_losses():
-    pattern = r"no port (?P<refused_port>\d+)|lost (?P<drops>\d+)"
-    readings = make(telemetry=[{"command": "show nat", "pattern": pattern}]).get_telemetry_readings(
-        intents.ROUTER6
-    )
-    figures = readings["drops"].parse("no port 5\nlost 2\n")
-    reasons = {name: readings["drops"].find_loss_reason(name) for name in figures}
+    reasons = {name: readings["drops"].find_loss_reason(name) for name in ("refused port", "all")}
     assert reasons == {"refused port": LossReason.TABLE_FULL, "all": LossReason.QUEUE}
-
-
-def test_reading_has_the_figures_of_all_its_lines():
-    patterns = {"show sessions": r"active: (?P<used>\d+)", "show limits": r"most: (?P<limit>\d+)"}
-    telemetry = [{"command": line, "pattern": pattern} for line, pattern in patterns.items()]
-    reading = make(telemetry=telemetry).get_telemetry_readings(intents.ROUTER6)["table"]
-    assert reading.command == "show sessions\nshow limits"
-    assert reading.parse("active: 5\nmost: 9\n") == {"used": 5.0, "limit": 9.0}
 
 
 @pytest.mark.parametrize(
@@ -267,17 +251,6 @@ def test_sessions_are_the_first_group_or_the_match(pattern, expected):
     own = {"command": "show sessions", "pattern": pattern}
     reading = make(sessions=own).get_session_reading(intents.ROUTER6)
     assert reading.parse("active: 5\nactive: 6").get("sessions") == expected
-
-
-@pytest.mark.parametrize(
-    ("pattern", "reading"),
-    [
-        ("(?P<busy>x)", "cpu"), ("(?P<core>x)(?P<idle>x)", "cpu"), ("(?P<used>x)", "table"),
-        ("(?P<rx_left>x)", "link left"), ("(?P<drop_no_map>x)(?P<drops>x)", "drops"),
-    ],
-)  # fmt: skip
-def test_groups_select_the_reading(pattern, reading):
-    assert find_reading_name(pattern) == reading
 
 
 def test_empty_answer_does_not_prove_absence():
@@ -387,9 +360,7 @@ def test_lab_device_without_a_login_is_rejected():
         make_lab_device(make_driver("network-cli", IOS), None, intents.ROUTER6)
 
 
-@pytest.mark.skipif(
-    sshserver.find_missing() is not None, reason=f"needs {sshserver.find_missing()}"
-)
+@needs_sshd
 def test_missing_lab_device_is_rejected():
     device = make_lab_device(make(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6)
     for begin in (device.describe_parts, device.create_namespaces):
@@ -542,10 +513,7 @@ def test_no_line_follows_a_rejected_one(log_in):
     result = dialogue.run("x\nbad\ny")
     assert (result.status, "% Invalid input detected" in result.err) == (1, True)
     assert dialogue.run("x").status == 0
-
-
-def test_rejection_at_line_end_is_recognized(log_in):
-    assert "'silent'" in log_in(errors=["^no such line:"]).run("silent").err
+    assert "'silent'" in log_in(errors=["^no such line:"]).run("silent").err  # at the echo's end
 
 
 @pytest.mark.parametrize(
@@ -575,10 +543,12 @@ def test_lines_that_end_in_another_mode_are_an_error(log_in):
     assert dialogue.is_alive
 
 
-def test_password_is_tried_once(log_in):
+def test_password_is_tried_once_and_hidden(log_in):
     with expect_error("login-refused", mentions="twice") as caught:
         log_in(enable="", open=["twice"])
     assert "s3cret" not in str(caught.value)
+    with expect_error("command-rejected", mentions=f"it was {HIDDEN}"):  # the device repeats it
+        log_in(errors=["^it was"])
 
 
 def test_password_of_the_login_is_not_that_of_enable(log_in, monkeypatch):
@@ -586,11 +556,6 @@ def test_password_of_the_login_is_not_that_of_enable(log_in, monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret")
     with expect_error("console-prompt", mentions="enable"):
         log_in()
-
-
-def test_repeated_password_is_hidden(log_in):
-    with expect_error("command-rejected", mentions=f"it was {HIDDEN}"):
-        log_in(errors=["^it was"])
 
 
 @pytest.mark.parametrize("octet", ["-", "#", "a", "password", "["])
@@ -685,9 +650,7 @@ def test_undo_script_contains_no_password(monkeypatch):
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)
 
 
-@pytest.mark.skipif(
-    sshserver.find_missing() is not None, reason=f"needs {sshserver.find_missing()}"
-)
+@needs_sshd
 def test_program_without_a_device_ends_with_status_3(tmp_path, capsys):
     record = UndoRecord("me", "", "network-cli", "x", "now", str(tmp_path), STEPS)
     device = '{"ssh": {"lab": "v6t-test-no-such-lab"}, "cli": {}, "ignored": []}'
