@@ -16,6 +16,7 @@ import pytest
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
+from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
 
 from . import sshserver
@@ -93,14 +94,14 @@ def test_route_lost_during_commit_is_restored(device):
     """The route stays cut; the console shows that the device is restored."""
     before = device.state()
     path = write_testbed(device, [make_step("waits", deadline_s=5)])
-    v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
+    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     wait_for_mark(device)
     assert is_configured(device)
     device.cut_route()
     wait_until(lambda: device.device.has_undone, "the timer")
     assert without_record_files(device) == before
-    said = "".join(v6t.communicate(timeout=90))
-    assert v6t.returncode == 4
+    said = "".join(process.communicate(timeout=90))
+    assert process.returncode == 4
     assert f"{LIMIT_S} s" in said
     assert "after 3 s" in said
     assert f"`v6t dut rollback --testbed {path}`" in said
@@ -117,15 +118,15 @@ def without_record_files(site):
 def test_killed_commit_is_undone_by_timer(device):
     before = device.state()
     path = write_testbed(device, [make_step("waits", deadline_s=60)])
-    v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
+    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     wait_for_mark(device)
     assert list_ssh_clients(device)
-    v6t.kill()
+    process.kill()
     wait_until(lambda: device.device.has_undone, "the timer")
     assert without_record_files(device) == before
-    said = "".join(v6t.communicate(timeout=90))
+    said = "".join(process.communicate(timeout=90))
     wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
-    assert v6t.returncode == -signal.SIGKILL, said
+    assert process.returncode == -signal.SIGKILL, said
     assert "is configured" not in said
 
 
@@ -134,9 +135,9 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     device.device.shell("cat >/run/late", "touch /run/too-late\n")
     steps = [make_step("waits", deadline_s=60), make_step("late", "rm -f /run/too-late")]
     path = write_testbed(device, steps)
-    v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
+    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     wait_for_mark(device)
-    v6t.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGSTOP)
     if not hangs:
         device.device.shell("touch /run/go")
     wait_until(lambda: device.device.has_undone, "the timer")
@@ -146,9 +147,9 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     theirs = device.state()
     assert "guard" not in theirs
     device.device.shell("touch /run/go")
-    v6t.send_signal(signal.SIGCONT)
-    said = "".join(v6t.communicate(timeout=90))
-    assert v6t.returncode == 4, said
+    process.send_signal(signal.SIGCONT)
+    said = "".join(process.communicate(timeout=90))
+    assert process.returncode == 4, said
     ended = "sh /run/waits' failed" if hangs else "the lock on the device is no longer this v6t's"
     assert ended in said
     assert not device.device.path("/run/too-late").exists()
@@ -194,10 +195,10 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
     out, lab = tmp_path / "out", LabSshServer(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
-    v6t = warm.Process(words, stderr=subprocess.PIPE)
+    process = warm.Process(words, stderr=subprocess.PIPE)
     try:
-        wait_until(lambda: count_trials(out) or v6t.poll() is not None, "a trial", 120)
-        assert v6t.poll() is None, v6t.communicate()
+        wait_until(lambda: count_trials(out) or process.poll() is not None, "a trial", 120)
+        assert process.poll() is None, process.communicate()
         inside = NamespaceTransport(lab.find_pid())
         assert "192.168.18.1" in inside.run("ip addr show dev left").out
         inside.run("ip link set lo down")  # the command line of this lab's SSH
@@ -205,15 +206,18 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         wait_until(fired.exists, "the timer")
         assert "192.168.18.1" not in inside.run("ip addr show dev left").out
         known = count_trials(out)
-        wait_until(lambda: v6t.poll() is not None, "the run's end", 120)
-        said = v6t.communicate()[1]
-        assert v6t.returncode == 4, said
+        wait_until(lambda: process.poll() is not None, "the run's end", 120)
+        said = process.communicate()[1]
+        assert process.returncode == 4, said
         assert count_trials(out) <= known + 1
         assert json.loads((out / "results.json").read_text())["status"] == "running"
+        inside.run("ip link set lo up")
+        assert v6t("dut", "rollback", out).status == 0
+        assert not (out / "dut-undo.json").exists()
     finally:
-        if v6t.poll() is None:
-            v6t.kill()
-            v6t.communicate()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
         lab.stop()
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C after each command on a device, and between the devices of a chain."""
+"""Ctrl-C after each command on a device, and errors of a device, which show its reason."""
 
 import os
 import shutil
@@ -18,7 +18,6 @@ from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
-from .field import wait_until
 from .intents import ROUTER4
 
 
@@ -120,13 +119,8 @@ def test_commit_interrupted_during_message_is_rolled_back(tmp_path, monkeypatch)
 
 
 def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, monkeypatch):
-    assert is_stopped(
-        partial(
-            run_commit,
-            monkeypatch,
-            make_directory_session(tmp_path, InterruptedInRecord("a machine")),
-        )
-    )
+    device = make_directory_session(tmp_path, InterruptedInRecord("a machine"))
+    assert is_stopped(partial(run_commit, monkeypatch, device))
     assert list_files(tmp_path) == []
 
 
@@ -151,20 +145,6 @@ def test_lock_is_freed_if_its_output_is_closed(tmp_path):
     process.wait(60)
     process.stdin.close()
     assert list(place.iterdir()) == []
-
-
-def test_lock_of_killed_shell_is_freed_by_watchdog(tmp_path, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 1)
-    place = tmp_path / "state"
-    process = subprocess.Popen(
-        ["sh", "-c", build_lock_script(str(place), "alice")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout.readline() == b"locked\n"
-    process.kill()
-    process.communicate()
-    wait_until(lambda: not list(place.iterdir()), "nothing is left")
 
 
 def test_interrupted_rollback_is_completed(tmp_path):
@@ -218,3 +198,45 @@ def test_error_hides_an_interrupt_that_it_replaced():
     assert hides_interrupt(KeyboardInterrupt())
     assert not hides_interrupt(other)
     assert not hides_interrupt(None)
+
+
+def open_session(tmp_path, **step):
+    """Open a session of the command driver whose device is this machine."""
+    options = {"base": False, "state_dir": str(tmp_path / "state"), "steps": [step] if step else []}
+    session = Session(make_driver("command", options), LocalTransport("a machine"), ROUTER4)
+    session.open()
+    return session
+
+
+STUBBORN = {"command": "true", "why": "a file", "undo": "rm /nowhere/file"}
+UNPARSABLE = {"command": "true", "why": "a file", "undo": "true", "before": "echo a'b"}
+
+
+def test_failed_undo_shows_the_error_of_the_device(tmp_path):
+    session = open_session(tmp_path, **STUBBORN)
+    session.commit()
+    with expect_error("device-not-restored", mentions="No such file") as error:
+        session.rollback()
+    assert "--forget" in error.value.hint
+    assert session.rollback(forget=True) == ["a file: not undone"]
+    session.close()
+
+
+def test_command_that_the_shell_cannot_parse_is_not_a_lost_connection(tmp_path):
+    session = open_session(tmp_path, **UNPARSABLE)
+    with expect_error("command-failed", mentions="echo a'b") as error:
+        session.commit()
+    session.close()
+    assert error.value.hint == "correct this command; nothing was changed"
+    assert not (tmp_path / "state" / "record.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [("Permission denied", "missing-permission"), ("Read-only file system", "file-unwritable")],
+)
+def test_reason_why_a_directory_cannot_be_locked_is_shown(tmp_path, monkeypatch, reason, code):
+    script = f"echo 'mkdir: cannot create directory: {reason}' >&2; exit 1"
+    monkeypatch.setattr("v6t.drivers.duts.session.connection.build_lock_script", lambda *_: script)
+    with expect_error(code, mentions=reason):
+        open_session(tmp_path)

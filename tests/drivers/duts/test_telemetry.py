@@ -1,10 +1,8 @@
 """Telemetry: recorded outputs, sampling, and which figures are losses."""
 
-import json
 import os
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 from v6t.core.config.resolve import resolve_setup
@@ -13,7 +11,7 @@ from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.facts import parse_linux_facts
 from v6t.drivers.duts.kinds import jool, nat46, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.netfilter import conntrack, nat
+from v6t.drivers.duts.kinds.netfilter import conntrack
 from v6t.drivers.duts.os.linux import make_neighbors_step
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.registry import make_driver
@@ -30,11 +28,20 @@ from . import intents
 from .cases import CASES
 from .field import wait_until
 from .support import read_captured, run_shell
-from .test_openbsd import PFCTL_SI
 
-POOL = nat.NatPool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
-
+PFCTL_INFO = read_captured("openbsd-pfctl-si.txt")
 JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
+SNABB = """softwire-state {
+  drop-all-ipv6-iface-packets 7; drop-no-source-softwire-ipv6-packets 7;
+  drop-no-source-softwire-ipv6-bytes 700; drop-ipv4-frag-disabled 0; in-ipv4-packets 100;
+  ingress-packet-drops 5;
+}
+"""
+# iproute2 6.1, with other programs whose packet sockets were not read
+SOCKETS = """Netid Recv-Q Send-Q Local Address:Port Peer Address:PortProcess
+p_raw 8960   0                  *:lo               *     skmem:(r8960,rb8192,t0,tb212992,f0,w0,o0,bl0,d1193)
+p_raw 0      0                  *:left             *     skmem:(r0,rb212992,t0,tb212992,f0,w0,o0,bl0,d7)
+"""
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,8 @@ JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
          {"sessions": 200.0, "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
           "dropped (JSTAT_NEVER_SEEN)": 1.0}),
         (jool.parse_occupancy, JOOL, {"used": 200.0}),
+        (snabb_lwaftr.parse_socket_drops, SOCKETS, {"dropped": 1200.0}),
+        (snabb_lwaftr.parse_counters, SNABB, {"ingress-packet-drops": 5.0}),
     ],
 )  # fmt: skip
 def test_figures_are_read(parse, text, expected):
@@ -120,54 +129,27 @@ def test_a_device_without_driver_cannot_be_watched():
         check_has_driver(resolve_setup(plugin="siit"))
 
 
-def watch_locally(readings):
-    process = LocalTransport("here").hold(build_watch_script(readings, 0.01))
-    return TelemetryWatcher(read_samples(process, readings), process.release)
-
-
-def test_a_watcher_takes_a_sample_each_interval_and_ends_its_loop(tmp_path):
-    counter = tmp_path / "n"
-    counter.write_text("0\n")
-    seen = tmp_path / "seen"
-    command = f"n=$(($(cat {counter}) + 1)); echo $n | tee {counter}; echo $n >>{seen}"
-    readings = {"count": Reading(command, lambda text: {"n": float(text or "nan")})}
-    watcher = watch_locally(readings)
-    wait_until(lambda: seen.exists() and seen.read_text().count("\n") > 3, "four samples")
-    samples = watcher.stop()
-    values = [s.figures["count"]["n"] for s in samples]
-    assert values[:3] == [1.0, 2.0, 3.0]
-    after = seen.read_text()
-    assert json.loads(after.split()[-1]) >= len(values)
-
-
-def test_watcher_keeps_samples_after_loop_dies(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_watcher_takes_a_sample_each_interval_until_its_loop_ends(
+    is_killed, tmp_path, monkeypatch
+):
     monkeypatch.setattr("v6t.drivers.duts.session.telemetry.LINE_DEADLINE_S", 0.5)
-    counter = tmp_path / "n"
-    counter.write_text("0\n")
-    command = (
-        f"n=$(($(cat {counter}) + 1)); echo $n >{counter}; [ $n -lt 4 ] || kill -9 $$; echo $n"
-    )
+    seen = tmp_path / "seen"
+    kill = "[ $(wc -l <seen) -lt 4 ] || kill -9 $$" if is_killed else "true"
+    command = f"cd {tmp_path}; echo >>seen; {kill}; wc -l <seen"
     readings = {"count": Reading(command, lambda text: {"n": float(text or "nan")})}
-    watcher = watch_locally(readings)
-    watcher._thread.join()
-    assert [s.figures["count"]["n"] for s in watcher.stop()] == [1.0, 2.0, 3.0]
+    process = LocalTransport("here").hold(build_watch_script(readings, 0.01))
+    watcher = TelemetryWatcher(read_samples(process, readings), process.release)
+    wait_until(lambda: seen.exists() and seen.read_text().count("\n") > 3, "four samples")
+    if is_killed:
+        watcher._thread.join()
+    values = [sample.figures["count"]["n"] for sample in watcher.stop()]
+    assert values[:3] == [1.0, 2.0, 3.0]
+    assert len(values) == 3 or not is_killed
 
-
-CAPTURED = Path(__file__).parent / "captured"
 
 LINK = {"rx.errors", "rx.dropped", "rx.missed", "tx.errors", "tx.dropped"}
 SNMP6 = "Udp6InDatagrams 90\nUdp6InErrors 3\nUdp6RcvbufErrors 2\n"
-SNABB = """softwire-state {
-  drop-all-ipv6-iface-packets 7; drop-no-source-softwire-ipv6-packets 7;
-  drop-no-source-softwire-ipv6-bytes 700; drop-ipv4-frag-disabled 0; in-ipv4-packets 100;
-  ingress-packet-drops 5;
-}
-"""
-# iproute2 6.1, with other programs whose packet sockets were not read
-SOCKETS = """Netid Recv-Q Send-Q Local Address:Port Peer Address:PortProcess
-p_raw 8960   0                  *:lo               *     skmem:(r8960,rb8192,t0,tb212992,f0,w0,o0,bl0,d1193)
-p_raw 0      0                  *:left             *     skmem:(r0,rb212992,t0,tb212992,f0,w0,o0,bl0,d7)
-"""
 TOLD = {
     # output and loss figures by the first word of the reading
     "cpu": ("proc-stat.txt", set()),
@@ -185,7 +167,7 @@ TOLD = {
         "drop-ipv4-frag-disabled", "ingress-packet-drops",
     }),
     "sockets": (SOCKETS, {"dropped"}),
-    "pf": (PFCTL_SI, {
+    "pf": (PFCTL_INFO, {
         "bad_offset", "fragment", "short", "normalize", "memory", "bad_timestamp", "congestion",
         "ip_option", "proto_cksum", "state_mismatch", "state_insert", "state_limit", "src_limit",
         "translate", "no_route",
@@ -208,7 +190,7 @@ def test_reading_declares_its_loss_figures():
     for case, name, reading in list_all_readings():
         kind = name.partition(" ")[0]
         text, losses = TOLD[kind]
-        text = (CAPTURED / text).read_text() if text.endswith(".txt") else text
+        text = read_captured(text) if text.endswith(".txt") else text
         figures = dict(reading.parse(text))
         other_words = kind == "table" or case.driver in ("openbsd-pf", "network-cli")
         assert figures or other_words, (case.name, name, "is not read")
@@ -254,10 +236,10 @@ def test_pf_drops_without_free_port_are_table_losses(counter, limited, words):
     readings = get_readings("openbsd-pf", intents.nat44())
     later = "\n".join(
         line[:35] + f"{int(line[35:50]) + 900:>9}" + line[44:] if counter.strip() in line else line
-        for line in PFCTL_SI.splitlines()
+        for line in PFCTL_INFO.splitlines()
     )
-    assert later != PFCTL_SI.rstrip("\n")
-    found = judge_texts(readings, "pf", PFCTL_SI, later, lost=900)
+    assert later != PFCTL_INFO.rstrip("\n")
+    found = judge_texts(readings, "pf", PFCTL_INFO, later, lost=900)
     assert (found.limited_by, words in found.explanation) == (limited, True), found
 
 
@@ -286,12 +268,6 @@ def test_packets_not_sent_by_tunnel_are_counted():
     (name,) = [n for n in readings if n.startswith("tunnel ")]
     found = judge_texts(readings, name, format_link(9, 9), format_link(9, 9, errors=90), lost=90)
     assert f"{name} tx.errors: 90 more" in found.evidence
-
-
-def test_drops_of_packet_sockets_are_added_up():
-    assert snabb_lwaftr.parse_socket_drops(SOCKETS) == {"dropped": 1200.0}
-    assert snabb_lwaftr.parse_socket_drops("Netid Recv-Q\n") == {}
-    assert snabb_lwaftr.parse_counters(SNABB)["ingress-packet-drops"] == 5.0
 
 
 def test_user_figure_names_set_loss_reason():
