@@ -35,11 +35,7 @@ WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": LAB}}}
 
 
 @pytest.mark.parametrize(
-    ("device", "way"),
-    [
-        ("tayga-nftables", "directly"),
-        ("nftables", "over ssh"),
-    ],
+    ("device", "way"), [("tayga-nftables", "directly"), ("nftables", "over ssh")]
 )
 def test_frames_go_through_both_ways(device, way):
     if package := find_missing_for(device, way):
@@ -76,11 +72,7 @@ COPIED = {
 
 
 @pytest.mark.parametrize(
-    ("plugin", "device", "seen"),
-    [
-        ("nat44", "nftables", set()),
-        ("siit", "tayga", COPIED),
-    ],
+    ("plugin", "device", "seen"), [("nat44", "nftables", set()), ("siit", "tayga", COPIED)]
 )
 def test_traffic_class_is_translated_correctly(plugin, device, seen):
     if package := find_missing_for(device, "directly"):

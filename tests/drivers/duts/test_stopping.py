@@ -10,10 +10,7 @@ import signal
 
 import pytest
 from v6t.core.cli import dut_command
-from v6t.core.cli.stopping import (
-    make_device_stop_messages,
-    make_stop_messages,
-)
+from v6t.core.cli.stopping import make_device_stop_messages, make_stop_messages
 from v6t.core.config.resolve import resolve
 from v6t.tests.core.support import COMMAND, v6t
 
@@ -173,11 +170,7 @@ CHAIN = {
             ["--set-dut", "ssh.config=/a b"],
         ),
         (DIRECT, ["--plugin", "nat44", "--driver", "nftables"], ["--driver", "nftables"]),
-        (
-            CHAIN,
-            ["--plugin", "dslite-aftr"],
-            ["--plugin", "dslite-aftr"],
-        ),
+        (CHAIN, ["--plugin", "dslite-aftr"], ["--plugin", "dslite-aftr"]),
     ],
 )
 def test_rollback_command_is_complete(dut, words, expected, tmp_path):
