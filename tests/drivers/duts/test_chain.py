@@ -12,8 +12,7 @@ from v6t.core.runs.bench import Bench, compile_directions, make_state_device
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
-from v6t.drivers.duts.session.connection import Lock
-from v6t.drivers.transport.process import LocalTransport, NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.nat46 import Nat46
 from v6t.tests.drivers.faketrex import list_descendants
@@ -166,24 +165,41 @@ def test_part_with_other_driver_has_default_options():
     assert (other.driver.options.queue_length, other.driver.options.mend_checksums) == (77, True)
 
 
-def test_hops_and_df_follow_from_the_parts():
-    chain = ChainDriver({})
-    for variant, hops in {"464xlat": 4, "ds-lite": 1, "lw4o6": 1, "map-e": 1, "map-t": 1}.items():
-        intent = Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
-        assert chain.get_header_profile(intent).further_hops == hops, variant
-    oracle = chain.adapt_oracle(Ipv4aas(), Ipv4aas().make_dut_intent())
-    assert oracle._df == {"forward": "set", "reverse": "set"}
-    assert oracle.header_policy.dont_fragment == "either", (
-        "newer TAYGAs leave short packets without"
-    )
-    oracle = chain.adapt_oracle(Nat46(), Nat46().make_dut_intent())
-    assert oracle._df == {"forward": "reference", "reverse": "set"}
-    assert oracle.header_policy.dont_fragment == "reverse"
-    jool = ChainDriver({"parts": {"clat": {"driver": "jool"}}})
-    oracle = jool.adapt_oracle(Ipv4aas(), Ipv4aas().make_dut_intent())
-    assert oracle._df["forward"] == "set"
-    assert oracle._df["reverse"] != "set"
-    assert oracle.header_policy.dont_fragment == "forward"
+@pytest.mark.parametrize(
+    ("variant", "hops"),
+    [("464xlat", 4), ("ds-lite", 1), ("lw4o6", 1), ("map-e", 1), ("map-t", 1)],
+)
+def test_further_hops_follow_from_the_parts(variant, hops):
+    intent = Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
+    assert ChainDriver({}).get_header_profile(intent).further_hops == hops
+
+
+def adapt_oracle(plugin, **drivers):
+    """Return the reference translation for a chain with these drivers of its parts."""
+    chain = ChainDriver({"parts": {name: {"driver": driver} for name, driver in drivers.items()}})
+    return chain.adapt_oracle(plugin, plugin.make_dut_intent())
+
+
+@pytest.mark.parametrize(
+    ("plugin", "drivers", "df", "policy"),
+    [
+        # newer TAYGAs send short packets without DF
+        (Ipv4aas(), {}, {"forward": "set", "reverse": "set"}, "either"),
+        (Nat46(), {}, {"forward": "reference", "reverse": "set"}, "reverse"),
+        (Ipv4aas(), {"clat": "jool"}, {"forward": "set", "reverse": "reference"}, "forward"),
+    ],
+)
+def test_df_bit_follows_from_the_parts(plugin, drivers, df, policy):
+    oracle = adapt_oracle(plugin, **drivers)
+    assert (oracle._df, oracle.header_policy.dont_fragment) == (df, policy)
+
+
+def test_header_policy_of_chain_combines_parts():
+    policy = adapt_oracle(Ipv4aas(), plat="vpp").header_policy
+    assert policy.absent_checksum and policy.retranslated
+    # only the tunnel's entry decrements the TTL: one hop fewer than with two parts
+    oracle = adapt_oracle(Ipv4aas(Ipv4aasParams(variant="lw4o6")), lwaftr="snabb-lwaftr")
+    assert oracle._hops == {"forward": 0, "reverse": 1}
 
 
 def test_only_stateful_part_gets_required_sessions():
@@ -219,20 +235,12 @@ BOX, OTHER = {"host": "198.51.100.1"}, {"host": "198.51.100.2"}
 
 
 def test_parts_on_one_machine_have_separate_state_directories():
-    found = make_parts(
-        "map-t",
-        napt=("nftables", BOX, {}),
-        ce=("tayga", {**BOX, "netns": "ce"}, {}),
-        br=("vpp", OTHER, {}),
-    )
+    ce = ("tayga", {**BOX, "netns": "ce"}, {})
+    found = make_parts("map-t", napt=("nftables", BOX, {}), ce=ce, br=("vpp", OTHER, {}))
     places = [part.driver.options.state_dir for part in found]
     assert places == ["/run/v6t", "/run/v6t/part-ce", "/run/v6t"]
-    found = make_parts(
-        "464xlat",
-        clat=("tayga", BOX, {"state_dir": "/run/a"}),
-        plat=("vpp", BOX, {"state_dir": "/run/b"}),
-    )
-    assert [part.driver.options.state_dir for part in found] == ["/run/a", "/run/b"]
+    found = make_parts("464xlat", plat=("vpp", BOX, {"state_dir": "/run/b"}))
+    assert found[1].driver.options.state_dir == "/run/b"
 
 
 def test_parts_on_one_kernel_are_rejected_before_opening():
@@ -246,48 +254,19 @@ def test_parts_on_one_kernel_are_rejected_before_opening():
 
 
 def test_two_parts_in_one_lab_namespace_are_rejected():
-    given = {
-        "parts.clat.options.ssh.lab": "one",
-        "parts.plat.driver": "vpp",
-        "parts.plat.options.ssh.lab": "one",
-    }
+    given = {f"parts.{name}.options.ssh.lab": "one" for name in ("clat", "plat")}
+    given["parts.plat.driver"] = "vpp"
     setup = resolve_setup(plugin="ipv4aas", dut_params=given)
     with expect_error("chain-conflict"):
         make_lab_device(setup.driver, setup.device_view, setup.intent)
 
 
-def test_part_keeps_lock_of_other_part_of_run(tmp_path):
-    """Use two names of one machine: only the lock shows that it is the same."""
-    here = LocalTransport("a machine")
-    run = "alice@office process 7"
-    first = Lock(here, str(tmp_path / "v6t"), f"{run}, part napt")
-    try:
-        with expect_error("device-busy"):
-            Lock(here, str(tmp_path / "v6t"), f"{run}, part ce")
-        assert first.await_answer(5)
-    finally:
-        first.release()
-
-
-def test_header_policy_of_chain_combines_parts():
-    vpp = ChainDriver({"parts": {"plat": {"driver": "vpp"}}})
-    oracle = vpp.adapt_oracle(Ipv4aas(), Ipv4aas().make_dut_intent())
-    assert oracle.header_policy.absent_checksum
-    assert oracle.header_policy.retranslated
-    plugin = Ipv4aas(Ipv4aasParams(variant="lw4o6"))
-    snabb = ChainDriver({"parts": {"lwaftr": {"driver": "snabb-lwaftr"}}})
-    oracle = snabb.adapt_oracle(plugin, plugin.make_dut_intent())
-    # only the tunnel's entry decrements the TTL: one hop fewer than with two parts
-    assert oracle._hops == {"forward": 0, "reverse": 1}
+LABS = {"clat": "ce", "plat": "pe"}
 
 
 def test_machines_not_in_lab_are_skipped():
-    clat = {"driver": "tayga", "options": {"ssh": {"lab": "ce"}}}
-    plat = {"driver": "tayga-nftables", "options": {"ssh": {"lab": "pe"}}}
-    chain, intent = (
-        ChainDriver({"parts": {"clat": clat, "plat": plat}}),
-        Ipv4aas().make_dut_intent(),
-    )
+    parts = {name: {"options": {"ssh": {"lab": lab}}} for name, lab in LABS.items()}
+    chain, intent = ChainDriver({"parts": parts}), Ipv4aas().make_dut_intent()
     with expect_error("unsupported-by-tester"):
         make_session(chain, intent)
 
@@ -346,7 +325,7 @@ def test_failed_part_leaves_earlier_parts_unchanged(action, fails, log):
 @pytest.mark.parametrize("action", ["confirm", "flush"])
 def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
     setup = resolve_setup(plugin="siit", dut="tayga")
-    made = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True, "undone": 0}
+    made = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
     session, log = make_fake_chain((), (), ())
     for (_, part), undone in zip(session.parts, (0, 2, 0), strict=True):
