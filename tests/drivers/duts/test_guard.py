@@ -212,7 +212,8 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         assert count_trials(out) <= known + 1
         assert json.loads((out / "results.json").read_text())["status"] == "running"
         inside.run("ip link set lo up")
-        assert v6t("dut", "rollback", out).status == 0
+        done = v6t("dut", "rollback", out)
+        assert done.status == 0, done.err
         assert not (out / "dut-undo.json").exists()
     finally:
         if process.poll() is None:
