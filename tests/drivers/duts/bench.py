@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import numpy as np
@@ -29,17 +29,14 @@ class Port:
     """A packet socket on one of the tester's interfaces."""
 
     def __init__(self, pid: int, name: str) -> None:
-        made = []
-
-        def work() -> None:
+        def open_socket() -> socket.socket:
             netns.enter(pid)
-            made.append(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
-            made[0].bind((name, 0))
+            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            made.bind((name, 0))
+            return made
 
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        self._socket = made[0]
+        with ThreadPoolExecutor(1) as pool:  # a thread of its own enters the namespace
+            self._socket = pool.submit(open_socket).result()
 
     def send(self, frame: bytes) -> None:
         self._socket.send(frame)
@@ -117,23 +114,27 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
     }
 
 
+@contextmanager
+def open_bench(setup):
+    """Open the lab of a run; yield it with its streams and a function that checks a measurement."""
+    technology = setup.technology
+    sizes = technology.make_frame_pair(setup.settings.frame_sizes[0])
+
+    def check(measure):
+        return check_translation(measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4)
+
+    with closing(Bench(setup)) as bench:
+        yield bench, compile_directions(technology, sizes, setup.settings.seed), check
+
+
 def prove_translation(flags, testbed=None):
     """Check a lab device's translation; return the mismatch, its read-backs and its description."""
     setup = resolve_setup(testbed=testbed, **flags)
-    tool = setup.technology
-    sizes = tool.make_frame_pair(setup.settings.frame_sizes[0])
-    bench = Bench(setup)
-    try:
-        bench.load(compile_directions(tool, sizes, setup.settings.seed))
-        finding = check_translation(
-            with_preflight_setup(bench.measure, tool),
-            ipv6_frame_size=sizes.ipv6,
-            ipv4_frame_size=sizes.ipv4,
-        )
+    with open_bench(setup) as (bench, streams, check):
+        bench.load(streams)
+        finding = check(with_preflight_setup(bench.measure, setup.technology))
         read = bench.session.verify() if bench.session else []
         return finding, read, bench.describe()["device"]
-    finally:
-        bench.close()
 
 
 def measure_traffic_classes(plugin, octets, *, params=None, dut, **options):
@@ -143,26 +144,18 @@ def measure_traffic_classes(plugin, octets, *, params=None, dut, **options):
         ``{pair: (reason, behaviour)}``; the reason is empty if every frame was accepted.
     """
     setup = resolve_setup(plugin=plugin, params=params or {}, dut=dut, dut_params=options)
-    run, tool = setup.settings, setup.technology
-    sizes = tool.make_frame_pair(run.frame_sizes[0])
-    made = compile_directions(tool, sizes, run.seed)
-    bench = Bench(setup)
     found = {}
-    try:
+    with open_bench(setup) as (bench, streams, check):
         for outer, inner in octets:
-            bench.load(with_octets(made, outer, inner))
+            bench.load(with_octets(streams, outer, inner))
             told: Counter[str] = Counter()
 
             def measure(trial, told=told):
-                result = with_preflight_setup(bench.measure, tool)(trial)
+                result = with_preflight_setup(bench.measure, setup.technology)(trial)
                 for way, counted in result.directions.items():
                     told.update({f"{way} {k}": v for k, v in (counted.behaviour or {}).items()})
                 return result
 
-            finding = check_translation(
-                measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
-            )
+            finding = check(measure)
             found[outer, inner] = (finding.why if finding else "", told)
-    finally:
-        bench.close()
     return found

@@ -8,10 +8,12 @@ runs v6t; the device's console needs no network.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from v6t.drivers.duts.lab import namespaces
 from v6t.tests.core import warm
@@ -119,19 +121,14 @@ class Field:
             "while ! [ -e /run/sshd-field.pid ]; do sleep 0.1; done"
         )
 
-    def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: object) -> Path:
+    def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: Any) -> Path:
         """Write the testbed file of the operator."""
-        import json
-
-        ssh = {
-            "host": host,
-            "port": PORT,
-            "user": "root",
-            "identity": [str(self.device.directory / "id")],
-            "known_hosts": str(self.directory / "known"),
-            "config": "",
-        }
-        ssh.update(options.pop("ssh", {}))  # type: ignore[call-overload]
+        ssh = self.device.make_login_options(
+            host=host,
+            port=PORT,
+            known_hosts=str(self.directory / "known"),
+            **options.pop("ssh", {}),
+        )
         path = self.directory / "testbed.yaml"
         path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
         return path

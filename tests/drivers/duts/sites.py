@@ -29,7 +29,7 @@ from v6t.tests.machine import image
 from v6t.tests.machine.image import Recipe
 
 from . import sshserver
-from .support import find_missing_package
+from .support import find_missing_package, write_testbed
 
 STATE_DIRECTORY = "/run/v6t"
 # Connection settings that a virtual machine can also sustain.
@@ -108,11 +108,6 @@ class VmServer(ssh.LabSshServer):
     def hypervisor(self) -> str:
         return self._machine.hypervisor
 
-    def set_macs(self, macs: Mapping[str, str]) -> None:
-        """Set the MAC addresses of the interfaces, by side."""
-        for side, mac in macs.items():
-            self.shell(f"ip link set dev {side} address {mac}")
-
     def shell(self, command: str) -> str:
         """Run a command in a separate session."""
         result = self.inside.run(command)
@@ -167,11 +162,6 @@ class Place:
     netns: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     virtual: Recipe | None = None
-
-    @property
-    def program_option(self) -> Mapping[str, Any]:
-        """Return the ``program`` option if no package has the program."""
-        return {"program": matrix.find_program(self.driver)} if self.driver in matrix.NAMED else {}
 
 
 @dataclass(frozen=True)
@@ -301,6 +291,11 @@ class RunningSite:
     run: Any
 
     @property
+    def flags(self) -> tuple[Any, ...]:
+        """Return the arguments of `v6t` that name the run and the testbed."""
+        return (self.run, "--testbed", self.testbed)
+
+    @property
     def hypervisor(self) -> str:
         """Return the hypervisor's description, or an empty string."""
         virtual = (s for s in self.servers.values() if isinstance(s, VmServer))
@@ -339,9 +334,9 @@ class RunningSite:
     def set_mac_addresses(self) -> None:
         """Set the MAC addresses of virtual machines' interfaces."""
         for name, macs in self._get_macs().items():
-            server = self.servers[self.site.placed[name].machine]
-            if isinstance(server, VmServer):
-                server.set_macs(macs)
+            if self.site.placed[name].virtual:
+                for side, mac in macs.items():
+                    self.inside(name)(f"ip link set dev {side} address {mac}")
 
     def _get_macs(self) -> dict[str, dict[str, str]]:
         """Return the MAC addresses of each part's interfaces, by side."""
@@ -366,23 +361,14 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
                     if place.virtual
                     else sshserver.Server(place.machine)
                 )
-        parts = {}
-        for name, place in site.parts.items():
-            options: dict[str, Any] = {}
-            if place.machine:
-                login = {"lab": servers[place.machine].name}
-                if place.netns:
-                    login["netns"] = place.netns
-                options = {
-                    **place.program_option, "undo_after_s": SILENCE_S, **place.options, "ssh": login,
-                }  # fmt: skip
-            parts[name] = {"driver": place.driver, **({"options": options} if options else {})}
-        document = {
-            "tester": {"kind": "embedded"},
-            "line_rate": "1M",  # tester capacity is not measured while other tests run
-            "dut": {"driver": "chain", "options": {"parts": parts}},
-        }
-        path.write_text(json.dumps(document, indent=1))
+        parts: dict[str, Any] = {n: {"driver": place.driver} for n, place in site.parts.items()}
+        for name, place in site.placed.items():
+            login = {"lab": servers[place.machine].name, "netns": place.netns}
+            options = {"undo_after_s": SILENCE_S, **place.options, "ssh": login}
+            if place.driver in matrix.NAMED:
+                options["program"] = matrix.find_program(place.driver)
+            parts[name]["options"] = options
+        write_testbed(path, "chain", parts=parts)
         run = path.with_name("run.yaml")
         asked = {
             "plugin": "ipv4aas",

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from v6t.drivers.duts.lab import ssh
 from v6t.drivers.transport.process import NamespaceTransport
@@ -74,6 +75,13 @@ class Server(ssh.LabSshServer):
         options = self.make_options().model_dump()
         port = changes.pop("inner_port", 22)
         return ssh.LabTransport(self._pid, SshOptions(**{**options, **changes}), port)
+
+    def make_login_options(self, **changes: Any) -> dict[str, Any]:
+        """Return SSH options with the key and the host key of this server."""
+        return {
+            "host": "127.0.0.1", "user": "root", "identity": [str(self.directory / "id")],
+            "known_hosts": str(self.directory / "known_hosts"), "config": "", **changes,
+        }  # fmt: skip
 
     def stop_listening(self) -> None:
         self.shell("kill $(cat /run/sshd.pid); for i in 1 2 3 4 5 6 7 8 9; do "

@@ -1,5 +1,6 @@
 """Helpers for tests of drivers: plans without a device, captured outputs, and runs."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -39,6 +40,11 @@ FORWARDING = {
     "before": "sysctl -n net.ipv4.conf.lo.forwarding",
     "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
 }
+# Options of a short run; other tests may run at the same time.
+SHORT_RUN = (
+    *("--reps", "1", "--duration", "0.2", "--resolution", "500", "--no-report"),
+    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
+)
 CAPTURED = Path(__file__).parent / "captured"
 
 
@@ -54,6 +60,13 @@ def find_missing_for(name, way):
     """Return the package that this machine lacks to reach a device, or None."""
     lacking = find_missing_package(make_driver(name, {}))
     return lacking or (sshserver.find_missing() if way == "over ssh" else None)
+
+
+def write_testbed(path, driver, **options):
+    """Write a testbed file with the embedded tester, whose capacity is not measured; return its path."""
+    dut = {"driver": driver, "options": options}
+    path.write_text(json.dumps({"tester": {"kind": "embedded"}, "line_rate": "1M", "dut": dut}))
+    return path
 
 
 def read_captured(name):

@@ -14,7 +14,7 @@ from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
-from . import intents, sshserver
+from . import intents
 from .bench import measure_traffic_classes, open_bed
 from .cases import CASE_BY_NAME
 from .support import make_plan, run_shell
@@ -54,7 +54,7 @@ BUILT = [
 ]
 
 
-def make_lab_param(built, *more):
+def make_lab_param(built):
     """Make a test parameter that needs the lab and the built program."""
     missing = f"no program of {built.program_of or built.device}; a variable may name one"
     marks = [
@@ -62,7 +62,7 @@ def make_lab_param(built, *more):
         needs_lab,
         pytest.mark.skipif(not built.own["program"], reason=missing),
     ]
-    return pytest.param(built, *more, id="-".join([built.device, built.plugin, *more]), marks=marks)
+    return pytest.param(built, id=f"{built.device}-{built.plugin}", marks=marks)
 
 
 @pytest.mark.parametrize("built", [make_lab_param(b) for b in BUILT])
@@ -78,16 +78,9 @@ def test_traffic_class_handling_is_allowed_and_reported(built):
             assert all("copied" in kind for kind in kinds)
 
 
-@pytest.mark.parametrize(
-    ("built", "way"),
-    [make_lab_param(b, way) for b in BUILT if b.case for way in ("directly", "over ssh")],
-)
-def test_device_is_configured_verified_and_restored(built, way):
-    if way == "over ssh" and (package := sshserver.find_missing()):
-        pytest.skip(f"needs {package}")
-    more = {"ssh": {"lab": sshserver.make_unique_name("built")}} if way == "over ssh" else {}
-    intent = CASE_BY_NAME[built.case].intent
-    with open_bed(built.device, intent, **built.own, **more) as bed:
+@pytest.mark.parametrize("built", [make_lab_param(b) for b in BUILT if b.case])
+def test_device_is_configured_verified_and_restored(built):
+    with open_bed(built.device, CASE_BY_NAME[built.case].intent, **built.own) as bed:
         assert len(bed.session.verify()) > 5
         assert re.match(r"\d|program [0-9a-f]{12} ", bed.session.describe()["version"])
         figures = bed.dut.report()
@@ -99,14 +92,6 @@ def test_device_is_configured_verified_and_restored(built, way):
         assert "left" in left
         assert built.device.partition("-")[0] not in left
         assert built.tun not in left
-
-
-@pytest.mark.parametrize("device", ["tayga", "tayga-nftables"])
-@pytest.mark.parametrize("version", ["0.9.2-8", "0.9.6", "0.9.6-9-gabcdef0", "unknown"])
-def test_workers_option_of_old_version_is_rejected(device, version):
-    intent = intents.SIIT if device == "tayga" else intents.nat64()
-    with expect_error("unsupported-by-version"):
-        make_plan(device, intent, workers=2, version=version)
 
 
 @pytest.mark.parametrize("device", ["tayga", "tayga-nftables"])
@@ -137,12 +122,10 @@ def test_tayga_version_is_read_from_program_or_package(said, version, workers):
 
 
 def test_missing_tundra_is_rejected():
-    driver = make_driver("tundra", {"program": "/nowhere/tundra-nat64"})
+    driver = make_driver("tundra", {})
     with expect_error("unexpected-answer"):
         driver.extract_version("sh: 1: /nowhere/tundra-nat64: not found")
-    assert (
-        driver.extract_version("Tundra-NAT64 / v6.0.2 / Copyright (c) 2024 Vit Labuda") == "6.0.2"
-    )
+    assert driver.extract_version("Tundra-NAT64 / v6.0.2 / Copyright (c) 2024") == "6.0.2"
 
 
 def test_nat46_version_is_module_checksum(tmp_path):

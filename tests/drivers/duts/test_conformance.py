@@ -1,6 +1,7 @@
 """Requirements for every driver: rollback is complete, and foreign objects are not touched."""
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -62,19 +63,9 @@ def test_snabb_management_pci_device_is_rejected(address):
 
 
 @pytest.mark.parametrize(
-    ("up", "addresses", "says"),
-    [
-        (True, "", "eno2, which is up: "),
-        (
-            False,
-            " 192.0.2.1/24 2001:db8::1/64",
-            r"eno2, which has 192.0.2.1/24 and 2001:db8::1/64: ",
-        ),
-        (True, " 192.0.2.1/24", "eno2, which has 192.0.2.1/24: "),
-        (False, "", ""),
-    ],
+    ("up", "addresses"), [(True, ""), (False, " 192.0.2.1/24 2001:db8::1/64"), (False, "")]
 )
-def test_snabb_pci_device_used_by_kernel_is_rejected(up, addresses, says):
+def test_snabb_pci_device_used_by_kernel_is_rejected(up, addresses):
     driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": "03:00.1"})
     intent = CASE_BY_NAME["snabb-lwaftr"].intent
     facts = replace(
@@ -82,9 +73,5 @@ def test_snabb_pci_device_used_by_kernel_is_rejected(up, addresses, says):
         interfaces={"eno2": Interface("02:00:00:00:00:01", is_up=up)},
         sections={"pci": f"eno2 0000:03:00.0{addresses}\neno3 0000:04:00.0 192.0.2.9/24\n"},
     )
-    if not says:
+    with expect_error("interface-protected") if up or addresses else nullcontext():
         driver.plan(intent, facts)
-        return
-    with expect_error("interface-protected") as wrong:
-        driver.plan(intent, facts)
-    assert "ip addr flush dev eno2; ip link set dev eno2 down" in wrong.value.hint

@@ -98,11 +98,10 @@ class FaultyTransport(SshTransport):
 
     def __init__(self, site, fault):
         self.command_s = 4.0 if fault == "the route is cut" else 30.0
-        ssh = {
-            "host": field.DEVICE, "port": field.PORT, "user": "root", "config": "",
-            "identity": (str(site.device.directory / "id"),), "known_hosts": str(site.directory / "known"),
-            "connect_deadline_s": 20.0, "command_deadline_s": self.command_s,
-        }  # fmt: skip
+        ssh = site.device.make_login_options(
+            host=field.DEVICE, port=field.PORT, known_hosts=str(site.directory / "known"),
+            connect_deadline_s=20.0, command_deadline_s=self.command_s,
+        )  # fmt: skip
         super().__init__(SshOptions(**ssh), ["nsenter", "-t", str(site.operator.pid), "-n", "--"])
         self.options = {
             "ssh": ssh, "undo_after_s": LIMIT_S.get(fault, LONG_S), "state_dir": f"{DISK}/v6t",

@@ -16,10 +16,9 @@ import pytest
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
-from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
 
-from . import sshserver
+from . import sshserver, support
 from .field import wait_until
 from .support import DUMMY, over_ssh
 
@@ -172,17 +171,6 @@ def test_device_without_working_timer_is_not_changed(device):
 
 
 LAB = sshserver.make_unique_name("guard-run")
-TESTBED = {
-    "tester": {"kind": "embedded"},
-    "line_rate": "1M",  # tester capacity is not measured while other tests run
-    "dut": {
-        "driver": "linux-router",
-        "options": {
-            "ssh": {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 8.0},
-            "undo_after_s": 3,
-        },
-    },
-}
 LONG = (
     *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "30"),
     *("--duration", "0.5", "--resolution", "100", "--no-report"),
@@ -192,9 +180,10 @@ LONG = (
 @needs_lab
 def test_a_connection_cut_during_a_measurement(tmp_path):
     """The interrupted trial is discarded and the run continues."""
-    (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
+    ssh = {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 8.0}
+    bed = support.write_testbed(tmp_path / "bed.yaml", "linux-router", ssh=ssh, undo_after_s=3)
     out, lab = tmp_path / "out", LabSshServer(LAB)
-    words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
+    words = ["run", *LONG, "--testbed", str(bed), "-o", str(out)]
     process = warm.Process(words, stderr=subprocess.PIPE)
     try:
         wait_until(lambda: count_trials(out) or process.poll() is not None, "a trial", 120)
@@ -211,10 +200,6 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         assert process.returncode == 4, said
         assert count_trials(out) <= known + 1
         assert json.loads((out / "results.json").read_text())["status"] == "running"
-        inside.run("ip link set lo up")
-        done = v6t("dut", "rollback", out)
-        assert done.status == 0, done.err
-        assert not (out / "dut-undo.json").exists()
     finally:
         if process.poll() is None:
             process.kill()

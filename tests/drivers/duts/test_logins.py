@@ -64,16 +64,6 @@ def open_on_loopback(server, **options):
             transport.close()
 
 
-def make_login_options(server, **changes):
-    """Return options with the lab's key and host key."""
-    given = {"user": "root", "identity": [str(server.directory / "id")], "config": ""}
-    return {
-        "host": "127.0.0.1",
-        "known_hosts": str(server.directory / "known_hosts"),
-        **given,
-    } | changes
-
-
 ONE = """\
 Host relay
   HostName 127.0.0.1
@@ -99,7 +89,7 @@ def test_login_by_the_configuration_file(text, server, config):
 
 @pytest.mark.parametrize("options", [{}, {"host": "localhost", "jump": "root@127.0.0.1"}])
 def test_login_by_the_testbed_file(options, server):
-    assert open_on_loopback(server, **make_login_options(server, **options)).startswith("in\n")
+    assert open_on_loopback(server, **server.make_login_options(**options)).startswith("in\n")
 
 
 def test_host_key_of_jump_host_is_checked(server, tmp_path):
@@ -107,15 +97,15 @@ def test_host_key_of_jump_host_is_checked(server, tmp_path):
     line = (server.directory / "known_hosts").read_text().splitlines()[0]
     assert line.startswith("localhost ")
     known.write_text(line + "\n")
-    options = make_login_options(
-        server, host="localhost", jump="root@127.0.0.1", known_hosts=str(known)
+    options = server.make_login_options(
+        host="localhost", jump="root@127.0.0.1", known_hosts=str(known)
     )
     text = open_on_loopback(server, **options)
     assert text.startswith("DutError: ssh root@localhost, through root@127.0.0.1: ")
 
 
 def test_refusing_jump_host_is_named(server):
-    text = open_on_loopback(server, **make_login_options(server, jump="nobody@localhost"))
+    text = open_on_loopback(server, **server.make_login_options(jump="nobody@localhost"))
     assert "through nobody@localhost" in text
 
 
@@ -130,7 +120,7 @@ def test_login_with_agent_key(server, monkeypatch, tmp_path):
         try:
             wait_until(socket.exists, "the agent")
             monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-            options = make_login_options(server, identity=[])
+            options = server.make_login_options(identity=[])
             assert "login was refused" in open_on_loopback(server, **options)
             added = subprocess.run(
                 ["ssh-add", "-q", str(server.directory / "id")], check=False, timeout=20
@@ -144,7 +134,7 @@ def test_login_with_agent_key(server, monkeypatch, tmp_path):
 def test_ordinary_user_becomes_root_and_sees_its_connection(server):
     if shutil.which("sudo") is None:
         pytest.skip("needs Debian package sudo")
-    text = open_on_loopback(server, **make_login_options(server, become="sudo -n"))
+    text = open_on_loopback(server, **server.make_login_options(become="sudo -n"))
     assert text.startswith("in\n127.0.0.1 ")
 
 

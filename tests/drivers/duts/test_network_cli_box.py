@@ -19,7 +19,7 @@ from v6t.tests.expect import expect_error
 from . import intents, sshserver
 from .boxes import DIALECTS, BoxServer
 from .field import wait_until
-from .support import in_lab, over_ssh, run_shell, run_v6t
+from .support import SHORT_RUN, in_lab, over_ssh, run_shell, run_v6t, write_testbed
 
 pytestmark = [*in_lab, *over_ssh, pytest.mark.slow]
 INTENT = intents.ROUTER6
@@ -63,14 +63,10 @@ def open_box_session(server, directory: Path, **changes) -> Iterator[CliSession]
         session.close()
 
 
-def write_testbed(server, directory: Path, **changes) -> Path:
-    path = directory / "testbed.yaml"
-    own = {"ssh": {"lab": server.name}, "state_dir": str(directory / "state"), **changes}
-    options = {**DIALECTS[server.dialect], **own}
-    # other tests run at the same time, so tester capacity is not measured
-    bed = {"line_rate": "1M", "dut": {"driver": "network-cli", "options": options}}
-    path.write_text(json.dumps(bed))
-    return path
+def write_box_testbed(server, directory: Path, **changes) -> Path:
+    options = {**DIALECTS[server.dialect], "ssh": {"lab": server.name}, **changes}
+    path, state = directory / "testbed.yaml", str(directory / "state")
+    return write_testbed(path, "network-cli", state_dir=state, **options)
 
 
 def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_path):
@@ -185,7 +181,7 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
     try:
         server.connect_sides(intents.LINKS)
         server.put("enable", "s3cret-enable")
-        path = write_testbed(server, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
+        path = write_box_testbed(server, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
         result = v6t("dut", "commit", "--plugin", "ipv6-router", "--testbed", path)
         assert (result.status, "V6T_NOT_SET" in result.err) == (4, True)
         assert not any(line.startswith("hostname") for line in server.typed)
@@ -194,7 +190,7 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
             ("commit", own["configure"], 0),
             ("rollback", own["configure"], 0),
         ):
-            path = write_testbed(server, tmp_path, cli=cli, configure=configure)
+            path = write_box_testbed(server, tmp_path, cli=cli, configure=configure)
             with open_log(tmp_path / "run"):
                 result = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")
             assert result.status == status, result.err
@@ -210,18 +206,14 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
     assert f"\n$ username admin password {HIDDEN}\n" in printed
 
 
-QUICK = (
-    *("run", "--plugin", "ipv6-router", "--frame-size", "84", "--reps", "1", "--mode", "forward"),
-    *("--duration", "0.2", "--resolution", "500", "--no-report"),
-    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
-)
+QUICK = ("--plugin", "ipv6-router", "--mode", "forward", "--frame-size", "84", *SHORT_RUN)
 
 
 def test_run_measures_frames_through_the_device(tmp_path):
     server = BoxServer("ios", "run")
     try:
-        path = write_testbed(server, tmp_path)
-        run_v6t(*QUICK, "--testbed", path, "-o", tmp_path / "out")
+        path = write_box_testbed(server, tmp_path)
+        run_v6t("run", *QUICK, "--testbed", path, "-o", tmp_path / "out")
         log = (tmp_path / "out" / "log.txt").read_text()
         assert re.search(r" ssh \S+: answered after \d+\.\d{3} s\n\$ show version\n\| ", log)
         results = json.loads((tmp_path / "out" / "results.json").read_text())

@@ -15,7 +15,7 @@ from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver
-from .support import find_missing_for, in_lab, run_v6t, start_run
+from .support import SHORT_RUN, find_missing_for, in_lab, run_v6t, start_run, write_testbed
 
 LACKING = find_missing_for("tayga", "over ssh")
 pytestmark = [
@@ -25,27 +25,13 @@ pytestmark = [
 ]
 
 NAME = sshserver.make_unique_name("runs")
-TESTBED = f"""\
-tester: {{kind: embedded}}
-line_rate: 1M  # tester capacity is not measured while other tests run
-dut:
-  driver: tayga
-  options:
-    ssh: {{lab: {NAME}}}
-"""
-QUICK = (
-    *("--plugin", "siit", "--mode", "forward", "--frame-size", "84", "--reps", "1"),
-    *("--duration", "0.2", "--resolution", "500", "--no-report"),
-    # other tests share the machine
-    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
-)
+QUICK = ("--plugin", "siit", "--mode", "forward", "--frame-size", "84", *SHORT_RUN)
 
 
 @pytest.fixture(scope="module")
 def testbed(tmp_path_factory):
     path = tmp_path_factory.mktemp("bed") / "lab-tayga-ssh.yaml"
-    path.write_text(TESTBED)
-    yield path
+    yield write_testbed(path, "tayga", ssh={"lab": NAME})
     LabSshServer(NAME).stop()
 
 
@@ -85,6 +71,15 @@ def test_interrupted_run_restores_device_and_prints_resume_command(testbed, tmp_
     assert process.returncode == 130
     assert "is undone" in told
     assert f"v6t resume {path}" in told
+    assert not (path / "dut-undo.json").exists()
+    assert not LabSshServer(NAME).find_pid()
+
+
+def test_killed_run_is_rolled_back_from_its_directory(testbed, tmp_path):
+    path = tmp_path / "run"
+    with start_run("run", *QUICK, "--testbed", testbed, "-o", path) as process:
+        process.kill()
+    assert "undone" in run_v6t("dut", "rollback", path).out
     assert not (path / "dut-undo.json").exists()
     assert not LabSshServer(NAME).find_pid()
 

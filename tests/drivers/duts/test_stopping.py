@@ -198,7 +198,6 @@ VPP = ["--driver", "vpp", "--set-dut", "ssh.host=vpp.example.net"]
     [
         (["dslite-aftr", "--testbed", "{bed}"], ["dslite-aftr", "--testbed", "{bed}"]),
         (["{run}"], ["{run}"]),
-        (["{run}", "--testbed", "{bed}"], ["{run}", "--testbed", "{bed}"]),
         (["{run}", *VPP], ["{run}", *VPP]),
     ],
 )

@@ -10,17 +10,12 @@ from v6t.tests.drivers.run_facts import Run
 
 from . import sites, sshserver
 from .field import wait_until
-from .support import in_lab, run_v6t, start_run
+from .support import SHORT_RUN, in_lab, run_v6t, start_run, write_testbed
 
 pytestmark = [*in_lab, pytest.mark.slow]
 most_sites = pytest.mark.parametrize("site", sites.select_sites(sites.TWO))
 one_machine = pytest.mark.parametrize("site", sites.select_sites(sites.ONE))
-RUN = (
-    *("--mode", "bidirectional", "--reps", "1", "--no-report"),
-    *("--measure", "throughput", "--duration", "0.2", "--resolution", "500"),
-    *("--set-procedure", "sending_time_tolerance=1.5"),
-    *("--set-procedure", "invalid_retries=10"),  # other tests run at the same time
-)
+RUN = ("--mode", "bidirectional", "--measure", "throughput", *SHORT_RUN)
 
 
 @pytest.fixture
@@ -29,21 +24,12 @@ def standing(site, tmp_path):
         yield found
 
 
-def make_flags(standing):
-    return (standing.run, "--testbed", standing.testbed)
-
-
 @most_sites
 def test_all_are_configured_measured_and_restored(standing, tmp_path):
-    result = run_v6t("run", *make_flags(standing), *RUN, "-o", tmp_path / "run")
-    for place in standing.site.placed.values():
-        name = standing.servers[place.machine].name
-        said = [line for line in result.err.splitlines() if name in line]
-        if place.netns:
-            said = [line for line in said if f"netns {place.netns}" in line]
-        assert any("configured as" in line for line in said), result.err
-        assert any("is undone" in line for line in said), result.err
-        assert not standing.servers[place.machine].find_pid()
+    result = run_v6t("run", *standing.flags, *RUN, "-o", tmp_path / "run")
+    count = len(standing.site.placed)
+    assert (result.err.count("configured as"), result.err.count("is undone")) == (count, count)
+    assert not any(server.find_pid() for server in standing.servers.values())
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
     if standing.site.row:
@@ -61,7 +47,7 @@ def test_lock_on_one_device_blocks_all(standing):
             f"echo ok; cat; rm {directory}/lock"
         )
         assert held.line(10) == "ok"
-        result = run_v6t("dut", "commit", *make_flags(standing), status=4)
+        result = run_v6t("dut", "commit", *standing.flags, status=4)
         assert "alice@elsewhere" in result.err
         assert server.name in result.err
         held.release()
@@ -74,19 +60,19 @@ def test_committed_configuration_stays_until_rollback(standing):
     """An unreachable machine does not prevent the rollback of the others."""
     standing.connect_cables()
     before = standing.read_states()
-    run_v6t("dut", "commit", *make_flags(standing))
+    run_v6t("dut", "commit", *standing.flags)
     first = standing.read_states()
     assert all(first[name] != state for name, state in before.items())
-    again = run_v6t("dut", "commit", *make_flags(standing))
+    again = run_v6t("dut", "commit", *standing.flags)
     assert again.err.count("rolling back what") == len(standing.site.placed)
     assert all(standing.find_records().values())
-    told = run_v6t("dut", "status", *make_flags(standing), "--json").out
+    told = run_v6t("dut", "status", *standing.flags, "--json").out
     assert set(json.loads(told)["parts"]) == set(standing.site.placed)
     if len(standing.servers) > 1:
         *others, lost = standing.site.placed
         machine = standing.servers[standing.site.placed[lost].machine]
         machine.shell("kill -STOP $(cat /run/sshd.pid)")  # it accepts connections but never answers
-        result = run_v6t("dut", "rollback", *make_flags(standing), status=4)
+        result = run_v6t("dut", "rollback", *standing.flags, status=4)
         machine.shell("kill -CONT $(cat /run/sshd.pid)")
         now = standing.read_states()
         assert all(now[name] == before[name] for name in others)
@@ -96,7 +82,7 @@ def test_committed_configuration_stays_until_rollback(standing):
         assert f"sh {standing.site.directory(lost)}/undo.sh" in result.err
         machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
         wait_until(lambda: standing.read_states() == before, "all is as before", 10)
-    run_v6t("dut", "rollback", *make_flags(standing))
+    run_v6t("dut", "rollback", *standing.flags)
     assert not any(server.find_pid() for server in standing.servers.values())
 
 
@@ -111,7 +97,7 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
     def has_translated():
         return journal.exists() and b"preflight" in journal.read_bytes()
 
-    with start_run("run", *make_flags(standing), *RUN, "-o", run) as process:
+    with start_run("run", *standing.flags, *RUN, "-o", run) as process:
         wait_until(has_translated, "the preflight trials")
         os.kill(process.pid, signal.SIGKILL)
     assert all(standing.find_records().values())
@@ -124,7 +110,7 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
         assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
     # a killed process may take a moment to end
     wait_until(lambda: standing.read_states() == before, "all is as before", 10)
-    result = run_v6t("dut", "rollback", *make_flags(standing))
+    result = run_v6t("dut", "rollback", *standing.flags)
     assert result.err.count("rolled back after") == len(standing.site.placed)
 
 
@@ -136,7 +122,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
     with sites.start_site(site, tmp_path / "one.yaml") as standing:
         standing.connect_cables()
         before = standing.read_states()
-        run_v6t("dut", "commit", *make_flags(standing))
+        run_v6t("dut", "commit", *standing.flags)
         (server,) = standing.servers.values()
         for name in reversed(list(site.placed)):
             server.shell(f"sh {site.directory(name)}/undo.sh")
@@ -145,17 +131,15 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         server.shell(
             "rm -f /run/v6t/record.json /run/v6t/undo.sh /run/v6t/progress /run/v6t/undone"
         )
-        alone = tmp_path / "alone.yaml"
-        alone.write_text(f"dut: {{driver: tayga, options: {{ssh: {{lab: {server.name}}}}}}}\n")
+        alone = write_testbed(tmp_path / "alone.yaml", "tayga", ssh={"lab": server.name})
         result = run_v6t("dut", "commit", "--plugin", "clat", "--testbed", alone, status=4)
         assert "configured on it: plat" in result.err
         assert "sh /run/v6t/part-plat/undo.sh" in result.err
 
 
 def test_rollback_does_not_check_session_limit(tmp_path):
-    path = tmp_path / "aftr.yaml"
     aftr = {"driver": "vpp", "options": {"ssh": {"lab": sshserver.make_unique_name("gone")}}}
-    path.write_text(json.dumps({"dut": {"driver": "chain", "options": {"parts": {"aftr": aftr}}}}))
+    path = write_testbed(tmp_path / "aftr.yaml", "chain", parts={"aftr": aftr})
     flags = ("--plugin", "ipv4aas", "--set", "variant=ds-lite", "--testbed", path)
     refused = run_v6t("run", "--dry-run", *flags, status=2).err
     assert "AFTR keeps 1000 sessions of a B4" in refused

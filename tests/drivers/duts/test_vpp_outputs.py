@@ -149,19 +149,6 @@ def test_nat64_bucket_count_follows_required_sessions(sessions, room, words):
     assert enable.command.startswith(f"vppctl nat64 plugin enable{words}")
 
 
-def test_ds_lite_with_too_many_sessions_is_rejected():
-    intent = intents.dslite()
-    with expect_error("unsupported-by-device"):
-        make_plan("vpp", intent, start=False)
-    two = intents.with_values(intent, first_b4="2001:db8:b4::1:0", b4_count=2)
-    with expect_error("unsupported-by-device", mentions="1000") as info:
-        make_plan("vpp", intents.with_requirements(two, sessions=2500))
-    assert info.value.params == {"initiator_count": 3}
-    assert make_plan("vpp", intents.with_requirements(two, sessions=2000))
-    with expect_error("unsupported-by-device", mentions="198.19.0.1"):
-        make_plan("vpp", intents.with_values(intent, pool4=["198.19.0.1"]))
-
-
 def test_error_output_is_not_an_empty_table():
     (flush,) = make_plan("vpp", intents.dslite()).flush
     check = flush.check
