@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 
 from v6t.core.config.compatibility import (
     accepts_any_technology,
@@ -17,7 +17,7 @@ from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.tests.drivers.matrix import list_part_families
 
-from .cases import CASES, without_base_steps
+from .cases import CASES, plan_case, without_base_steps
 
 # Case whose plan is shown on the page of a driver with several cases.
 SHOWN_CASE = {
@@ -28,16 +28,12 @@ SHOWN_CASE = {
 }
 # Maximum number of lines of a text that is not shortened.
 MAX_LINES = 25
-SHARED = {
-    "DutOptions": set(DutOptions.model_fields),
-    "LinuxOptions": set(LinuxOptions.model_fields),
-}
 
 
 def render_device(name: str) -> str:
     """Return capabilities, options, telemetry, and the plan of one case."""
     made = load_driver_type(name)
-    linux = issubclass(made, LinuxDriver)
+    is_linux = issubclass(made, LinuxDriver)
     known = ", ".join(f"`{t}`" for t in list_technologies(name)) or "any"
     if parts := list_part_families(name):
         known += "; in a chain: " + ", ".join(f"`{family}`" for family in parts)
@@ -49,28 +45,13 @@ def render_device(name: str) -> str:
             if row not in ("technologies", "options")
         ]
     lines += ["- Tested versions: [status](../status.md#devices)", "", "## Options", ""]
-    shared = SHARED[
-        "LinuxOptions" if issubclass(made.options_model, LinuxOptions) else "DutOptions"
-    ]
-    own = [
-        row
-        for row in list_settings(made.options_model)
-        if row.name.partition(".")[0].partition("[")[0] not in shared
-        or row.name in made.options_model.__annotations__
-    ]
-    if own:
-        lines += ["| option | default | what it is |", "|---|---|---|"]
-        lines += [
-            f"| `{row.name}` | {_format_code(row.default)} | {_format_cell(row.text)} |"
-            for row in own
-        ]
-    else:
-        lines.append("None.")
-    base = "Linux devices" if linux else "devices"
+    shared = LinuxOptions if issubclass(made.options_model, LinuxOptions) else DutOptions
+    lines += _render_options(made.options_model, shared) or ["None."]
+    base = "Linux devices" if is_linux else "devices"
     page = "index.md#options-of-every-" + base.lower().replace(" ", "-").removesuffix("s")
     lines += ["", f"Also: [the options of all {base}]({page}).", *_list_technologies(name)]
     lines += ["", *_render_telemetry(name), "", "## The plan", ""]
-    lines += [_introduce_plan(name, linux=linux), "", "```text", *_render_plan(name), "```"]
+    lines += [_introduce_plan(name, is_linux=is_linux), "", "```text", *_render_plan(name), "```"]
     return "\n".join(lines)
 
 
@@ -112,14 +93,18 @@ def _shorten_command(command: str) -> str:
 
 def render_options(model: type[DutOptions]) -> str:
     """Return the options that all devices, or all Linux devices, have."""
-    above = SHARED["DutOptions"] if model is LinuxOptions else set()
-    lines = ["| option | default | what it is |", "|---|---|---|"]
-    for row in list_settings(model):
-        if row.name.partition(".")[0] not in above:
-            lines.append(
-                f"| `{row.name}` | {_format_code(row.default)} | {_format_cell(row.text)} |"
-            )
-    return "\n".join(lines)
+    return "\n".join(_render_options(model, DutOptions if model is LinuxOptions else None))
+
+
+def _render_options(model: type[DutOptions], shared: type[DutOptions] | None) -> list[str]:
+    """Return a table of the options that a model has beyond those of a shared model."""
+    known = set(shared.model_fields) - set(model.__annotations__) if shared else set()
+    rows = [
+        f"| `{row.name}` | {_format_code(row.default)} | {_format_cell(row.text)} |"
+        for row in list_settings(model)
+        if re.match(r"[^.\[]*", row.name)[0] not in known
+    ]
+    return ["| option | default | what it is |", "|---|---|---|", *rows] if rows else []
 
 
 def find_case(name: str):
@@ -128,42 +113,34 @@ def find_case(name: str):
     return next(c for c in CASES if c.driver == name and wanted in (None, c.name))
 
 
-def _introduce_plan(name: str, *, linux: bool) -> str:
+def _introduce_plan(name: str, *, is_linux: bool) -> str:
     case = find_case(name)
     given = {} if accepts_any_technology(name) else case.options  # otherwise the page shows them
     options = f" with {given}" if given else ""
     text = f"For `{case.intent.technology}`{options}, as `v6t dut plan` prints it"
-    if linux and name != "linux-router":
+    if is_linux and name != "linux-router":
         text += "; [what every Linux device needs first](linux-router.md#the-plan) is left out"
     return text + "."
 
 
 def _render_plan(name: str) -> list[str]:
     case = find_case(name)
-    driver = make_driver(name, case.options)
-    facts = driver.make_example_facts(case.intent)
-    plan = driver.plan(case.intent, facts)
+    driver, _, plan = plan_case(case.name)
     if not driver.is_chain:
         plan = without_base_steps(driver, case.intent, plan)
-    return list(_shorten_texts(format_plan(driver, plan).splitlines()))
+    return _shorten_texts(format_plan(driver, plan)).splitlines()
 
 
-def _shorten_texts(lines: list[str]) -> Iterator[str]:
+def _shorten_texts(text: str) -> str:
     """Remove the middle of long texts."""
-    held: list[str] | None = None
-    for line in lines:
-        if held is None:
-            yield line
-            held = [] if line.endswith("<<'END'") and not line.startswith("#") else None
-            continue
-        if line != "END":
-            held.append(line)
-            continue
-        yield from (
-            held if len(held) <= MAX_LINES else [*held[:5], f"... ({len(held) - 5} lines more)"]
-        )
-        yield line
-        held = None
+
+    def shorten(found: re.Match[str]) -> str:
+        held = found[2].splitlines(keepends=True)
+        if len(held) <= MAX_LINES:
+            return found[0]
+        return f"{found[1]}{''.join(held[:5])}... ({len(held) - 5} lines more)\n{found[3]}"
+
+    return re.sub(r"^([^#\n].*<<'END'\n)((?:.*\n)*?)(END)$", shorten, text, flags=re.MULTILINE)
 
 
 def _format_code(text: str) -> str:

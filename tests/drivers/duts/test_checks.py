@@ -45,28 +45,19 @@ def read(check, output):
 WHOLE_WORDS = [
     ("UP", "<BROADCAST,UP,LOWER_UP> mtu 1500"),
     ("tbf", "qdisc tbf 8001: root"),
-    ("qlen  2000", "mode DEFAULT qlen 2000\\    link/ether"),
     ("v6t-left@left", "5: v6t-left@left: <UP>"),
     ("v6t-left", "5: v6t-left@left: <UP>"),
     ("2001:db8::/32", "route 2001:db8::/32, metric 5"),
-    ("2001:db8::2", "next hop is 2001:db8::2."),
     ("[2001:db8::1]:53", "UNCONN 0 0 [2001:db8::1]:53 [::]:*"),
-    ("= 5", "sessions= 5"),
     ('key "rndc-key"', 'key "rndc-key" {'),
 ]
 PARTS_OF_WORDS = [
-    ("id 100", "vlan protocol 802.1Q id 1000 <REORDER_HDR>"),
     ("host-left", "host-left.10   3  up  9000/0/0/0"),
     ("left", "5: v6t-left@left: <UP>"),
-    ("198.18.0.0/15", "98.198.18.0.0/15 fib:0"),
-    ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::10"),
     ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::1:5"),
-    ("2001:db8", "2001:db8::/32"),
     ("2001:db8::", "2001:db8::1"),
-    ("db8::/32", "2001:db8::/32"),
     ("198.19.0.1:1024-6553", "snat to 198.19.0.1:1024-65535"),
     (":1024-65535", "snat to 198.19.0.1:1024-65535"),
-    ("UP", "<BROADCAST,LOWER_UP> mtu 1500"),
     ("tbf", "qdisc tbf-like 8001: root"),
     ("one two", "one and two"),
 ]
@@ -103,12 +94,9 @@ def test_words_and_lines_are_compared_as_a_whole(check, right, wrong):
 
 def test_change_is_found_by_whole_words():
     words = {"added_words": "dev right", "changed_words": "dev left"}
-    change, line = (
-        DeviceChange("a route", "a", "c", "r", "l", **words),
-        "198.18.0.0/24 via 198.19.0.2 dev",
-    )
-    assert change.find_problem("add", f"{line} right proto 86") is None
-    assert change.find_problem("add", f"{line} right2 proto 86") is not None
+    change = DeviceChange("a route", "a", "c", "r", "l", **words)
+    assert change.find_problem("add", "198.18.0.0/24 dev right proto 86") is None
+    assert change.find_problem("add", "198.18.0.0/24 dev right2 proto 86") is not None
 
 
 def replace_words(text, *changes):
@@ -444,31 +432,21 @@ def test_nft_rule_with_different_field_is_foreign(old, new, ours):
 
 
 @pytest.mark.parametrize(
-    ("line", "is_ours"),
+    ("command", "output", "is_ours"),
     [
-        ("  L3 2001:db8:6::1/64", True),
-        ("  L3 2001:db8:6::1/64 ip6 table-id 7 fib-idx 1", True),
-        ("  L3 fd00:2001:db8:6::1/64", False),
-        ("  unnumbered, use 2001:db8:6::1/64", False),
+        ("left 2001:db8:6::1/64", "  L3 2001:db8:6::1/64\n", True),
+        ("left 2001:db8:6::1/64", "  L3 2001:db8:6::1/64 ip6 table-id 7 fib-idx 1\n", True),
+        ("left 2001:db8:6::1/64", "  L3 fd00:2001:db8:6::1/64\n", False),
+        ("left 2001:db8:6::1/64", "  unnumbered, use 2001:db8:6::1/64\n", False),
+        (f"ip route add {RULE}", format_fib(RULE, VIA), True),
+        (f"ip route add {RULE}", format_fib(RULE, VIA, fib=3), False),
     ],
 )
-def test_foreign_vpp_address_with_same_ending_is_ignored(line, is_ours):
-    (step,) = [s for s in plan_case("vpp-mape-26.06")[2].steps
-               if s.command.endswith("left 2001:db8:6::1/64")]  # fmt: skip
-    shell = f"vppctl() {{ printf 'left (up):\\r\\n%s\\r\\n' '{line}'; }}; {step.record_command}"
-    result = run_shell(shell)
+def test_existing_vpp_address_or_route_is_found(command, output, is_ours):
+    (step,) = [s for s in plan_case("vpp-mape-26.06")[2].steps if command in s.command]
+    text = f"left (up):\r\n{output}" if output.startswith("  ") else output.replace("\r", "")
+    result = run_shell(f"vppctl() {{ cat; }}; {{ {step.record_command}; }}", text)
     assert bool(result.stdout.strip()) == is_ours
-
-
-@pytest.mark.parametrize(("table", "in_the_way"), [(0, True), (3, False)])
-def test_vpp_route_of_other_table_is_ignored(table, in_the_way):
-    (step,) = [
-        s for s in plan_case("vpp-mape-26.06")[2].steps if f"ip route add {RULE}" in s.command
-    ]
-    text = format_fib(RULE, VIA, fib=table).replace("\r", "")
-    shell = f"vppctl() {{ cat; }}; {{ {step.record_command}; }}"
-    result = run_shell(shell, text)
-    assert bool(result.stdout.strip()) == in_the_way
 
 
 @pytest.mark.parametrize("name", ["contains", "matches", "absent"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import shlex
 import signal
 
@@ -12,7 +10,7 @@ import pytest
 from v6t.core.cli import dut_command
 from v6t.core.cli.stopping import make_device_stop_messages, make_stop_messages
 from v6t.core.config.resolve import resolve
-from v6t.tests.core.support import COMMAND, v6t
+from v6t.tests.core.support import v6t
 
 from .field import wait_until
 from .support import DUMMY
@@ -71,22 +69,6 @@ def test_second_signal_prints_cleanup_commands(device):
     assert is_configured(device)
     device.device.shell("touch /run/go")
     device.v6t("dut", "rollback", "--testbed", path, *PLUGIN)
-    assert device.state() == before
-
-
-@pytest.mark.lab
-def test_closed_terminal_restores_device(device):
-    before = device.state()
-    path = write_testbed(device, [make_step("waits")])
-    words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *COMMAND]
-    child, terminal = pty.fork()
-    if not child:
-        words += ["dut", "commit", "--testbed", str(path), *PLUGIN]
-        os.execvp(words[0], words)  # noqa: S606
-    wait_for_mark(device)
-    os.close(terminal)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 130
     assert device.state() == before
 
 

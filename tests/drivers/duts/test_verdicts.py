@@ -331,11 +331,10 @@ def test_bottleneck_is_described_with_its_evidence():
         "device": "ssh dut", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "direction": "forward",
         "rate_fps": 25000.0, "says": "cpu0 had no time left", "evidence": ["cpu0: idle 0 %"],
     }  # fmt: skip
-    text = [
-        "84/64 octets, forward, 25,000 fps, ssh dut: cpu0 had no time left", "  cpu0: idle 0 %"
-    ]  # fmt: skip
-    assert describe_entry(entry) == text
-    assert describe_entry({**entry, "judged_at": "above", "judged_fps": 31250.0})[1:] == text[1:]
+    title = "84/64 octets, forward, 25,000 fps, ssh dut: cpu0 had no time left"
+    assert describe_entry(entry) == [title, "  cpu0: idle 0 %"]
+    above = {**entry, "judged_at": "above", "judged_fps": 31250.0}
+    assert describe_entry(above)[1:] == ["  cpu0: idle 0 %"]
 
 
 def test_tester_limit_is_described_by_its_rate():
