@@ -575,30 +575,16 @@ def test_hook_state_flushes_and_counts_sessions():
 # --- the simulated table -------------------------------------------------------------------------
 
 
-def fill_sim_table(count, rate=1000.0, **options):
-    table = SimTable(SimOptions(**options))
-    return table, table.fill(count, rate)
-
-
-def test_a_simulated_table_refuses_or_replaces():
-    full, forwarded = fill_sim_table(100, table_entries=60)
-    assert (forwarded, full._first, full._stored) == (60, 0, 60)
-    full, forwarded = fill_sim_table(100, table_entries=60, table_replaces=True)
-    assert (forwarded, full._first, full._stored) == (100, 40, 60)
-
-
 def test_simulated_connections_expire_oldest_first():
-    table, _ = fill_sim_table(100, rate=100.0, table_timeout_s=10.0)
-    for clock, alive in ((9.9, 100), (10.0, 99), (10.5, 49), (11.0, 0)):
+    table = SimTable(SimOptions(table_timeout_s=10.0))
+    table.fill(100, 100.0)
+    for clock, alive in ((9.9, 100), (10.0, 99), (10.5, 49)):
         table.clock_s = clock
         assert table.count_alive() == alive
-    table, _ = fill_sim_table(100, rate=100.0, table_timeout_s=10.0)
-    table.clock_s = 10.5
     table.refresh()  # open connections carry frames
-    table.clock_s = 20.4
-    assert table.count_alive() == 49
-    table.clock_s = 20.6
-    assert table.count_alive() == 0
+    for clock, alive in ((20.4, 49), (20.6, 0)):
+        table.clock_s = clock
+        assert table.count_alive() == alive
 
 
 def is_tolerated(plugin, profile, wanted, got):
