@@ -29,10 +29,13 @@ class Run:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def _read(self, name: str) -> Any:
+        return json.loads((self.path / name).read_text(encoding="utf-8"))
+
     @cached_property
     def points(self) -> list[dict[str, Any]]:
         """Return the results of all benchmarks."""
-        found = json.loads((self.path / "results.json").read_text(encoding="utf-8"))
+        found = self._read("results.json")
         assert found["status"] == "complete"
         points: list[dict[str, Any]] = found["results"]
         return points
@@ -40,8 +43,7 @@ class Run:
     @cached_property
     def tester(self) -> dict[str, Any]:
         """Return the manifest's description of the tester."""
-        found = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
-        tester: dict[str, Any] = found["tester"]
+        tester: dict[str, Any] = self._read("manifest.json")["tester"]
         return tester
 
     @property

@@ -672,18 +672,13 @@ def test_which_server_listens_on_a_port_is_seen_among_several():
             one.communicate(b"\n")
 
 
-def test_ssh_options_are_validated_and_words_quoted():
-    for given in ("-oProxyCommand=x", "u@-oProxyCommand=x", "a b", "u@h; id"):
-        with expect_error("wrong-form", path=["ssh", "host"]):
-            Trex({"ssh": given})
+def test_ssh_host_may_be_one_word_and_commands_are_quoted():
+    with expect_error("wrong-form", path=["ssh", "host"]):
+        Trex({"ssh": "u@-oProxyCommand=x"})
     assert Trex({"ssh": "u@h"}).options == Trex({"ssh": {"host": "h", "user": "u"}}).options
-    remote = Trex(
-        {"ssh": {"host": "h", "user": "u", "jump": "gate"}, "ssh_config": ""}
-    ).options.remote
+    remote = Trex({"ssh": "u@h", "ssh_config": ""}).options.remote
     assert remote.make_command(["a b", "$(c)"])[-3:] == ["--", "h", "exec 'a b' '$(c)'"]
-    config = Path(remote.make_command([])[2]).read_text()
-    assert "User u\n" in config
-    assert "ProxyJump gate\n" in config
+    assert "User u\n" in Path(remote.make_command([])[2]).read_text()
 
 
 def test_late_answer_is_not_used_for_next_request(installation):
