@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.campaigns.file import locate_campaign
+from v6t.core.campaigns.file import list_packaged_campaigns, locate_campaign
 from v6t.core.cli.options import (
     RunCommand,
     assignments_option,
@@ -75,9 +75,13 @@ def campaign_command(
     different testbeds are carried out at the same time. Tester, preset and settings given as
     options replace those of the files; `--tester sim` rehearses the campaign without devices.
     """
+    if list_only:
+        for name, path in list_packaged_campaigns().items():
+            click.echo(f"{name:<16} {YamlFile(path).data.get('title', '')}")
+        return 0
     if file is not None:
         document = YamlFile(locate_campaign(file))
-    elif resume is None and not list_only:
+    elif resume is None:
         raise UsageError(
             "the campaign file is missing",
             "give a FILE, a packaged name (--list) or --resume DIR",
@@ -86,9 +90,6 @@ def campaign_command(
     from v6t.core.campaigns.campaign import load_campaign, plan_campaign
     from v6t.core.cli import campaign_console as console
 
-    if list_only:
-        console.show_packaged_campaigns()
-        return 0
     if resume is not None:
         if output or dry_run or (file is None and any(overrides.values())):
             raise UsageError(

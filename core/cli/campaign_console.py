@@ -28,7 +28,6 @@ from v6t.core.campaigns.campaign import (
     load_campaign,
     run_campaign,
 )
-from v6t.core.campaigns.file import list_packaged_campaigns
 from v6t.core.cli.progress import show_progress
 from v6t.core.cli.run_console import write_report
 from v6t.core.cli.stopping import (
@@ -38,7 +37,6 @@ from v6t.core.cli.stopping import (
     write_stderr_line,
 )
 from v6t.core.cli.terminal import print_table, print_text
-from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import CONFIG
@@ -48,12 +46,6 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL_S = 1.0  # between two updates of the live page
 _PR_SET_PDEATHSIG = 1  # option of prctl(2)
-
-
-def show_packaged_campaigns() -> None:
-    """Print names and titles of the campaigns that come with v6t."""
-    for name, path in list_packaged_campaigns().items():
-        print(f"{name:<16} {YamlFile(path).data.get('title', '')}")
 
 
 def show_plan(campaign: CampaignPlan) -> None:

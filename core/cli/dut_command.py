@@ -49,21 +49,16 @@ def dut_command() -> None:
 @json_option
 def list_command() -> CommandResult:
     """List the device drivers, their technologies, and whether their programs are installed here."""
-    from v6t.analysis.sheet import Column, make_table
-    from v6t.core.runs.doctor import DriverSummary, list_drivers
+    from v6t.analysis.sheet import make_text_columns, make_text_table
+    from v6t.core.runs.doctor import list_drivers
 
-    def format_programs(driver: DriverSummary) -> str:
-        """Return the missing programs of a driver, or else all that it needs."""
+    drivers, rows = list_drivers(), []
+    for driver in drivers:
         missing = [name for name, is_installed in driver.programs.items() if not is_installed]
-        return f"missing: {' '.join(missing)}" if missing else " ".join(driver.programs) or "-"
-
-    drivers = list_drivers()
-    columns = [
-        Column[DriverSummary]("driver", lambda driver: driver.name, text=True),
-        Column("technologies", lambda driver: " ".join(driver.technologies) or "any", text=True),
-        Column("programs", format_programs, text=True),
-    ]
-    table = make_table("Device drivers and their programs on this machine", drivers, columns)
+        programs = f"missing: {' '.join(missing)}" if missing else " ".join(driver.programs)
+        rows.append((driver.name, " ".join(driver.technologies) or "any", programs or "-"))
+    columns = make_text_columns("driver", "technologies", "programs")
+    table = make_text_table("Device drivers and their programs on this machine", columns, rows)
     return CommandResult(lambda: [*map(asdict, drivers)], partial(print_table, table))
 
 

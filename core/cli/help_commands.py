@@ -216,12 +216,6 @@ def completion_command(ctx: click.Context, shell: str) -> None:
 @click.pass_context
 def help_command(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Print the help of COMMAND, for example `v6t help dut plan`, or the list of commands."""
-    parent = ctx.find_root()
-    for name in names:
-        if not isinstance(parent.command, click.Group):
-            break
-        _, inner, _ = parent.command.resolve_command(parent, [name])
-        if inner is None:
-            break
-        parent = click.Context(inner, info_name=name, parent=parent)
-    click.echo(parent.command.get_help(parent))
+    command = ctx.find_root().command
+    with command.make_context("v6t", [*names, "--help"]) as context:
+        command.invoke(context)

@@ -48,7 +48,6 @@ CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.NoSuchOption: "unknown-option",
     click.MissingParameter: "invalid-command-line",
     click.BadParameter: "invalid-argument",
-    click.FileError: "file-unreadable",
     click.UsageError: "invalid-command-line",
 }
 COMPLETION_VARIABLE = "_V6T_COMPLETE"  # environment variable that a completing shell sets

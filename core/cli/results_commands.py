@@ -72,16 +72,16 @@ def _print_runs(directory: Path, runs: Sequence[RunSummary]) -> None:
     if not runs:
         click.echo(f"no runs in {directory}; `v6t run` makes one", err=True)
         return
+
+    def describe_result(run: RunSummary) -> str:
+        return run.headline or "-" if run.state == COMPLETE else run.state
+
     columns = [
         Column("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
         Column("technology", lambda run: run.technology, text=True),
         Column("device", lambda run: run.device, text=True),
         Column("tester", lambda run: run.tester, text=True),
-        Column(
-            "first figure, or state",
-            lambda run: run.headline or "-" if run.state == COMPLETE else run.state,
-            text=True,
-        ),
+        Column("first figure, or state", describe_result, text=True),
         Column("directory", lambda run: run.path, text=True),
     ]
     # the default name of a directory contains the date and the technology
