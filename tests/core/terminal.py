@@ -1,13 +1,9 @@
-"""A terminal that tests can read: a pseudo-terminal, and what would be seen on it.
-
-``python -m v6t.tests.core.terminal COLUMNS COMMAND...`` prints what a command leaves on such a screen.
-"""
+"""A terminal that tests can read: a pseudo-terminal, and what would be seen on it."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 
 import pexpect
@@ -121,15 +117,3 @@ class Session:
             pass
         status = self._child.wait()
         return -self._child.signalstatus if status is None else status
-
-
-def main() -> None:
-    """Show a command's screen."""
-    session = Session(sys.argv[2:], int(sys.argv[1]))
-    status = session.ended()
-    print(session.screen.text, end="")
-    raise SystemExit(status)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,5 @@
 """``v6t compile``: streams as profile, module, capture and text."""
 
-import ast
 import base64
 import json
 
@@ -10,14 +9,12 @@ from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.profiles.exports import from_stl_json
-from v6t.profiles.model import Role
 from v6t.tests.core.support import tree, v6t
 from v6t.tests.expect import expect_refusal
 
 COMPILE = ["compile", "--plugin", "mape-br"]
 FORMATS = ["stl-json", "stl-py", "pcap", "text"]
 WAYS = ["forward", "reverse"]
-SIZES = [104, 105, 1518]
 
 MIXED = ["--set", "n=3", "--set", "m=2"]
 """Two of three frames foreground, the third native IPv6."""
@@ -35,40 +32,19 @@ def octets(direction, size):
 
 
 @pytest.mark.parametrize("direction", WAYS)
-@pytest.mark.parametrize("size", SIZES)
-def test_json_profile(direction, size):
-    text = compiled("--direction", direction, "--frame-size", size, "--rate", 5000)
+def test_json_profile_has_rate_size_and_direction(direction):
+    text = compiled("--direction", direction, "--frame-size", 1518, "--rate", 5000)
     (stream,) = json.loads(text)
-    assert stream["mode"]["type"] == "continuous"
-    assert stream["mode"]["rate"] == {"type": "pps", "value": 5000.0}
-    packet = base64.b64decode(stream["packet"]["binary"])
-    assert len(packet) == octets(direction, size)
-    assert stream["vm"]["instructions"]
-    again = from_stl_json(text)
-    assert again.direction == direction
-    assert again.streams[0].role is Role.FOREGROUND
+    assert stream["mode"] == {"type": "continuous", "rate": {"type": "pps", "value": 5000.0}}
+    assert len(base64.b64decode(stream["packet"]["binary"])) == octets(direction, 1518)
+    assert from_stl_json(text).direction == direction
 
 
 @pytest.mark.parametrize("direction", WAYS)
-def test_python_profile_holds_the_same_streams(direction):
-    module = ast.parse(compiled("--direction", direction, "--format", "stl-py"))
-    assigned = {
-        node.targets[0].id: node.value for node in module.body if isinstance(node, ast.Assign)
-    }
-    text = ast.literal_eval(assigned["STREAMS"].args[0])
-    expected = json.loads(compiled("--direction", direction))
-    for stream in expected:
-        del stream["v6t"]
-    assert json.loads(text) == expected
-    assert "register" in {n.name for n in module.body if isinstance(n, ast.FunctionDef)}
-
-
-@pytest.mark.parametrize("direction", WAYS)
-@pytest.mark.parametrize("size", SIZES)
-def test_capture_is_read_by_scapy_and_satisfies_the_relay(direction, size, tmp_path):
+def test_capture_is_read_by_scapy_and_satisfies_the_relay(direction, tmp_path):
     path = tmp_path / "x.pcap"
     done = v6t(
-        *(*COMPILE, *MIXED, "--direction", direction, "--frame-size", size, "--format", "pcap"),
+        *(*COMPILE, *MIXED, "--direction", direction, "--frame-size", 105, "--format", "pcap"),
         *("--count", 60, "--rate", 1000, "-o", path),
     )
     assert (done.status, done.out) == (0, "")
@@ -78,19 +54,9 @@ def test_capture_is_read_by_scapy_and_satisfies_the_relay(direction, size, tmp_p
     assert float(packets[59].time) == pytest.approx(0.059)
     foreground = [p for p in packets if IP in p]
     assert len(foreground) == 40
-    relay = MapEBorderRelay()
-    for packet in packets:
-        raw = bytes(packet)
-        if packet in foreground:
-            assert len(raw) == octets(direction, size)
-            assert (IPv6 in packet) == (direction == "forward")
-            inner = packet[IP]
-            assert inner[UDP].sport and inner[UDP].dport
-            again = IP(bytes(inner)[: inner.len])
-            del again.chksum, again[UDP].chksum
-            assert IP(bytes(again)).chksum == inner.chksum
-            assert IP(bytes(again))[UDP].chksum == inner[UDP].chksum
-        assert answered(relay, direction, raw) > 0
+    assert {len(p) for p in foreground} == {octets(direction, 105)}
+    assert {IPv6 in p for p in foreground} == {direction == "forward"}
+    assert all(answered(MapEBorderRelay(), direction, bytes(packet)) for packet in packets)
 
 
 def answered(relay, direction, raw):
@@ -100,57 +66,16 @@ def answered(relay, direction, raw):
     return relay.expect(direction, np.frombuffer(raw, dtype=np.uint8)[None, :]).length[0]
 
 
-def test_ports_and_addresses_of_a_capture_differ(tmp_path):
+def test_capture_without_count_has_1000_different_frames(tmp_path):
     assert v6t(*COMPILE, "--format", "pcap", "-o", tmp_path / "x.pcap").status == 0
     packets = rdpcap(str(tmp_path / "x.pcap"))
-    assert len(packets) == 1000
-    assert len({p[IPv6].src for p in packets}) > 400
-    assert len({p[UDP].sport for p in packets}) > 400
-    assert len({p[UDP].dport for p in packets}) > 400
+    assert len(packets) == len({bytes(p) for p in packets}) == 1000
 
 
-@pytest.mark.parametrize("direction", WAYS)
-@pytest.mark.parametrize("size", SIZES)
-def test_text_format_lists_every_instruction(direction, size):
-    shape = [*MIXED, "--direction", direction, "--frame-size", size]
-    streams = json.loads(compiled(*shape))
-    text = compiled(*shape, "--format", "text")
-    lines = text.splitlines()
-    program = [line for line in lines if line.startswith("    ")]
-    instructions = [i for s in streams for i in s["vm"]["instructions"]]
-    assert len(program) == len(instructions)
-    for line, instruction in zip(program, instructions, strict=True):
-        kind = instruction["type"]
-        if kind == "flow_var":
-            assert line.strip().startswith(f"variable {instruction['name']} (")
-        elif kind == "write_flow_var":
-            assert line.strip().startswith("store ") and instruction["name"] in line
-        elif kind == "write_mask_flow_var":
-            assert line.strip().startswith("set bits 0x") and instruction["name"] in line
-        else:
-            assert "compute the" in line and "checksum" in line
-    for stream in streams:
-        assert f"'{stream['name']}' ({stream['v6t']['role']}, {direction})" in text
-    assert f"{octets(direction, size) + 4} octets with FCS" in text
-
-
-@pytest.mark.parametrize("kind", ["stl-json", "text"])
-def test_count_makes_a_burst(kind):
-    text = compiled("--count", 12345, "--format", kind)
-    if kind == "text":
-        assert "12345 frames" in text
-        assert "without end" in compiled("--format", kind)
-    else:
-        (stream,) = json.loads(text)
-        assert stream["mode"]["type"] == "single_burst"
-        assert stream["mode"]["total_pkts"] == 12345
-
-
-def test_count_is_shared_by_the_classes():
-    streams = json.loads(compiled(*MIXED, "--count", 3000))
-    totals = {s["name"]: s["mode"]["total_pkts"] for s in streams}
-    assert sum(totals.values()) == 3000
-    assert sorted(totals.values()) == [1000, 2000]
+def test_count_makes_bursts_shared_by_the_classes():
+    modes = [stream["mode"] for stream in json.loads(compiled(*MIXED, "--count", 3000))]
+    assert {mode["type"] for mode in modes} == {"single_burst"}
+    assert sorted(mode["total_pkts"] for mode in modes) == [1000, 2000]
 
 
 def test_a_vlan_of_the_testbed_is_in_the_frames(tmp_path):
@@ -178,12 +103,16 @@ def test_a_file_is_overwritten_only_by_force(kind, tmp_path):
     assert path.read_bytes() != b"mine"
 
 
-@pytest.mark.parametrize("kind", ["stl-json", "stl-py", "text"])
-def test_output_file_equals_standard_output(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("stl-json", '"v6t"'), ("stl-py", "def register"), ("text", "stream 0 'fg' (foreground")],
+)
+def test_output_file_equals_standard_output(kind, content, tmp_path):
     path = tmp_path / ("mape.py" if kind == "stl-py" else "mape.json")
     done = v6t(*COMPILE, "--format", kind, "-o", path)
     assert (done.status, done.out, done.err) == (0, "", "")
     assert path.read_text() == compiled("--format", kind) == compiled("--format", kind, "-o", "-")
+    assert content in path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +125,7 @@ def test_a_name_that_trex_cannot_load_is_noted(kind, name, tmp_path):
     assert (tmp_path / name).exists()
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", ["pcap", "text"])
 def test_failed_write_leaves_no_file(kind, tmp_path):
     (tmp_path / "there").mkdir()
     done = v6t(*COMPILE, "--format", kind, "--count", 5, "--overwrite", "-o", tmp_path / "there")

@@ -161,7 +161,6 @@ def test_the_latest_run(tmp_path, monkeypatch):
     [
         ("limited by the tester", "the device may be faster"),
         ("CCDF", "took longer than a delay"),
-        ("procedure.latency.tags", "Tagged frames"),
     ],
 )
 def test_explain_covers_settings_benchmarks_and_terms(word, said):

@@ -15,7 +15,6 @@ import pytest
 from v6t.analysis.report import run as run_report
 from v6t.core.campaigns import results
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign, run_campaign
-from v6t.core.campaigns.results import read_progress
 from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.run_setup import make_setup
 from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_address
@@ -373,15 +372,6 @@ def test_complete_runs_are_read_once_despite_damaged_run(tmp_path, monkeypatch):
     assert read.count(first) == 1 and read.count(second) == 3
     assert f"{second}" in page
     assert "1 of 2" in page
-
-
-def test_progress_of_a_campaign_counts_its_complete_runs(tmp_path):
-    campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
-    words, complete = read_progress(directory, campaign)
-    assert (words.startswith("0 of 2 "), complete) == (True, 0)
-    assert run_campaign(directory, campaign.runs[:1], Listener()) == []
-    words, complete = read_progress(directory, campaign)
-    assert (words.startswith("1 of 2 "), complete) == (True, 1)
 
 
 def test_replaced_sections_are_laid_out_immediately():

@@ -5,7 +5,6 @@ import logging
 import pytest
 from v6t.base.log_levels import NOTICE
 from v6t.core import log
-from v6t.core.cli.main import COMMANDS, cli
 from v6t.core.runs.events import open_log
 from v6t.tests.core.support import SIM, v6t
 
@@ -13,27 +12,10 @@ SHORT = (*SIM, "--reps", "1", "--mode", "forward", "--frame-size", "104", "--no-
 LOGGER = logging.getLogger("v6t.drivers.something")
 
 
-def leaves(command, path):
-    """Yield each command below a group, with the words that call it."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield path, command
-        return
-    for name, each in inner.items():
-        yield from leaves(each, [*path, name])
-
-
 @pytest.fixture(autouse=True)
 def _normal():
     yield
     log.configure_verbosity(log.NORMAL)
-
-
-def test_every_command_has_both_flags():
-    for name in COMMANDS:
-        for path, command in leaves(cli.get_command(None, name), [name]):
-            flags = {flag for param in command.params for flag in param.opts}
-            assert {"-v", "--verbose", "-q", "--quiet"} <= flags, path
 
 
 def test_verbose_with_quiet_is_rejected():

@@ -12,7 +12,6 @@ import shutil
 import pytest
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve, resolve_setup
-from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.results import read_results
 from v6t.tests.core.support import SIM, v6t
@@ -51,30 +50,23 @@ def test_initial_setup_3_configures_itself(name):
     assert load_technology_type(name)().make_dut_intent().left.addresses
 
 
-def test_initial_setup_4_warns_of_unusual_settings():
-    sound = resolve(plugin="mape-br", tester="sim")
-    assert list_setting_warnings(make_setup(sound)) == []
-    noted = {
-        "latency is not measured": {"procedure": {"latency": {"tags": 5}}},
-        "pdv and ipdv are not measured": {"procedure": {"delay_variation": {"duration_s": 5}}},
-        "accepts much loss": {"procedure": {"loss_tolerance": 0.5}},
-        "in transit": {"procedure": {"residual_wait_s": 0.001}},
-        "procedure.rate_from is set, but has no effect": {"procedure": {"rate_from": "median"}},
-    }
-    for words, flags in noted.items():
-        (said,) = list_setting_warnings(resolve_setup(plugin="mape-br", tester="sim", **flags))
-        assert words in said
-    assert (
-        list_setting_warnings(
-            resolve_setup(
-                plugin="mape-br",
-                tester="sim",
-                benchmarks=["latency"],
-                procedure={"latency": {"tags": 5}},
-            )
-        )
-        == []
-    )
+@pytest.mark.parametrize(("settings", "words"), [
+    ({}, None),
+    ({"latency": {"tags": 5}}, "latency is not measured"),
+    ({"delay_variation": {"duration_s": 5}}, "pdv and ipdv are not measured"),
+    ({"loss_tolerance": 0.5}, "accepts much loss"),
+    ({"residual_wait_s": 0.001}, "in transit"),
+    ({"rate_from": "median"}, "procedure.rate_from is set, but has no effect"),
+])  # fmt: skip
+def test_initial_setup_4_warns_of_unusual_settings(settings, words):
+    setup = resolve_setup(plugin="mape-br", tester="sim", procedure=settings)
+    warnings = list_setting_warnings(setup)
+    assert [words in warning for warning in warnings] == [True] * bool(words)
+
+
+def test_initial_setup_4_does_not_warn_of_settings_in_use():
+    latency = {"benchmarks": ["latency"], "procedure": {"latency": {"tags": 5}}}
+    assert list_setting_warnings(resolve_setup(plugin="mape-br", tester="sim", **latency)) == []
 
 
 @pytest.mark.parametrize(

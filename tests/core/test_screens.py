@@ -3,16 +3,17 @@
 `pytest tests/core/test_screens.py --snapshot-update` stores new screens; read the difference.
 """
 
-import json
 import re
 import shlex
 import sys
 
 import pytest
+from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
 from v6t.core.runs.doctor import list_drivers
 from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
 from v6t.tests.core.terminal import Session
+from v6t.tests.core.test_audit import WRONG_TABLE
 
 INSTALLED = {"nft", "conntrack", "tayga"}
 MAIN = """
@@ -79,18 +80,14 @@ def test_screen_of_comparison(tmp_path, monkeypatch, snapshot):
 
 
 @pytest.mark.lab
-def test_screen_of_audit_of_correct_device(tmp_path, monkeypatch, snapshot):
+def test_screen_and_files_of_audit_of_correct_device(tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
     assert show(AUDIT) == snapshot
+    for name in (*AUDIT_FILES.values(), CAPTURE_NAME):
+        assert (tmp_path / "out" / name).stat().st_size > 100
 
 
 @pytest.mark.lab
 def test_screen_of_audit_of_wrong_device(tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
-    wrong = json.dumps(
-        [
-            {"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"},
-            {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
-        ]
-    )
-    assert show(f"{AUDIT} --set-dut {shlex.quote(f'eam={wrong}')}", status=6) == snapshot
+    assert show(f"{AUDIT} --set-dut {shlex.quote(f'eam={WRONG_TABLE}')}", status=6) == snapshot

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from v6t.tests.core.support import COMMAND, SIM
-from v6t.tests.core.terminal import Screen, Session
+from v6t.tests.core.terminal import Session
 
 from .test_interrupt import trials
 
@@ -67,12 +67,3 @@ def test_complete_run_on_a_terminal(tmp_path):
     assert re.search(r"^\* .*tester", text, re.MULTILINE)
     assert text.count("\n\n\n") == 0
     assert text.rpartition("Results: ")[2].replace("\n", "") == str(out)
-
-
-def test_emulated_screen_interprets_control_sequences():
-    screen = Screen(10)
-    screen.feed("one\r\n\x1b[?25lspin of two lines\r\x1b[2K\x1b[1A\x1b[")
-    assert not screen.cursor
-    screen.feed("2Kkept\r\nnow\x1b[?25h\r")
-    assert screen.text == "one\nkept\nnow\n"
-    assert screen.cursor
