@@ -97,8 +97,6 @@ def find_host_networks(intent: Intent, ip_version: int) -> list[Any]:
 
 def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     """Return the IPv4 network that is embedded in a network within an RFC 6052 prefix (section 2.2)."""
-    if not net.subnet_of(prefix):
-        raise UsageError(f"{net} is not within {prefix}", code="outside-prefix")
     # bits 64 to 71 contain no part of the IPv4 address
     skipped = 8 if prefix.prefixlen <= 64 < net.prefixlen else 0
     length = min(net.prefixlen - skipped - prefix.prefixlen, 32)

@@ -324,10 +324,7 @@ class Jool(LinuxDriver):
         program = choose_program(intent)
         command = make_statistics_command(program)
         parse = partial(parse_packet_counters, nat64=program == NAT64)
-        words = (
-            "Jool's own counters: packets that it lost, by reason; packets that it handed back to the "
-            "kernel, for which it has no rule, and which are no loss; totals"
-        )
+        words = "packets that Jool dropped, by reason, or returned to the kernel (not lost); totals"
         counters = Reading(command, parse, words, LOSS_REASONS)
         readings = {**super().get_telemetry_readings(intent), "jool": counters}
         if program == NAT64:

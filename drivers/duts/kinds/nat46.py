@@ -83,8 +83,7 @@ class Nat46Driver(LinuxDriver):
         further_hops=1,
         df="set",
         zero_checksum="always",
-        why="kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
-        "a fragment header; a UDP checksum may come out as 0",
+        why="the kernel takes two hops; nat46 sets DF, and may write a UDP checksum of 0",
     )
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
@@ -106,12 +105,9 @@ class Nat46Driver(LinuxDriver):
         if isinstance(edge, MapTCeConfig) and self.chain_membership is None:
             softwires.check_no_psid([edge.rule], "nat46 without a NAPT before it")
         if facts.sections.get(MODULE_SECTION, "").strip() == "none":
-            raise DutError(
-                f"the device lacks the kernel module {self.options.module}",
-                f"build it from {SOURCE_URL} for the device's kernel; dut.options.module names the file "
-                "(--set-dut module=FILE)",
-                code="missing-kernel-module",
-            )
+            problem = f"the device lacks the kernel module {self.options.module}"
+            hint = f"build it from {SOURCE_URL}, and name the file with --set-dut module=FILE"
+            raise DutError(problem, hint, code="missing-kernel-module")
 
     def extract_version(self, output: str) -> str:
         """Return the checksum of the module's file, since the module has no version."""

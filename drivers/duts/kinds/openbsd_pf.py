@@ -134,12 +134,9 @@ class OpenBsdPf(Driver):
     def parse_facts(self, sections: Mapping[str, str]) -> Facts:
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
-            raise DutError(
-                f"the device does not run OpenBSD: uname prints {shorten_output(system)}",
-                "the lab's devices are Linux: give dut.options.ssh.host in a testbed file, and a "
-                "tester wired to that OpenBSD",
-                code="wrong-system",
-            )
+            problem = f"the device does not run OpenBSD: uname prints {shorten_output(system)}"
+            hint = "the lab's devices run Linux: give dut.options.ssh.host in a testbed file"
+            raise DutError(problem, hint, code="wrong-system")
         interfaces, addresses = openbsd.parse_ifconfig(sections.get("links", ""))
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
@@ -226,8 +223,7 @@ class OpenBsdPf(Driver):
             "pf": Reading(
                 "pfctl -si",
                 parse_info,
-                "states, and packets dropped by PF's own reasons: for want of memory, of room for a state, "
-                "of a port to translate to (`translate`), of time (`congestion`) ...",
+                "states, and packets dropped, by PF's reasons; `translate`: no free port",
                 LOSS_REASONS,
             ),
             "table": Reading(

@@ -117,8 +117,7 @@ class SnabbLwAftr(LinuxDriver):
             "snabb": Reading(
                 self._state_command,
                 parse_counters,
-                "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did "
-                "not fetch it (`ingress-packet-drops`; `softwire-state`)",
+                "packets in and out, drops by reason, and frames that Snabb did not fetch from its NICs",
                 LOSS_REASONS,
             ),
         }
@@ -126,8 +125,7 @@ class SnabbLwAftr(LinuxDriver):
             readings["sockets"] = Reading(
                 "ss -0 -m -n",
                 parse_socket_drops,
-                "frames that found no room in a packet socket: it takes those of the kernel's interfaces "
-                "from one",
+                "frames that found no room in the packet sockets of kernel interfaces",
                 {"dropped": LossReason.INGRESS},
             )
         return readings
@@ -183,12 +181,9 @@ def _check_pci_devices(options: SnabbOptions, facts: Facts) -> None:
             interface = facts.interfaces.get(name)
             if own or (interface is not None and interface.is_up):
                 has = f"has {' and '.join(own)}" if own else "is up"
-                raise DutError(
-                    f"the {side} interface {pci} is {name}, which {has}: Snabb takes it away from the "
-                    "kernel, and addresses, routes and MTU do not come back",
-                    f"if they are not needed: ip addr flush dev {name}; ip link set dev {name} down",
-                    code="interface-protected",
-                )
+                problem = f"the {side} interface {pci} is {name}, which {has}; Snabb would reset it"
+                hint = f"if unused: ip addr flush dev {name}; ip link set dev {name} down"
+                raise DutError(problem, hint, code="interface-protected")
 
 
 def _make_kernel_driver_step(options: SnabbOptions) -> Step:

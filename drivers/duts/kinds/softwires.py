@@ -69,11 +69,9 @@ def get_tunnel_end(intent: Intent) -> DeviceTunnelEnd:
         local, remote, side = configuration.b4, configuration.aftr, configuration.ipv6_side
     elif isinstance(configuration, AftrTunnelConfig):
         if configuration.b4_count > 1 or configuration.internal != configuration.customer:
-            raise make_unsupported_error(
-                f"a tunnel has one other end, and this AFTR has {configuration.b4_count} B4s",
-                "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's "
-                "end",
-            )
+            problem = f"a tunnel has one B4, and this AFTR has {configuration.b4_count}"
+            hint = "take vpp for a whole AFTR, or ipv4aas with variant ds-lite for one tunnel"
+            raise make_unsupported_error(problem, hint)
         local, remote, side = configuration.aftr, configuration.first_b4, "left"
     else:
         lwb4 = intent.configuration_as(LwB4Config)
@@ -87,23 +85,17 @@ def check_iid_format(rules: Iterable[MapRuleConfig], display_name: str) -> None:
     """Raise UsageError unless all rules use the interface identifiers of RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":
-            raise make_unsupported_error(
-                f"{display_name} supports only the interface identifier of RFC 7597, but the rule "
-                f"{rule.ipv6_prefix} has iid_format {rule.iid_format}",
-                "set iid_format to rfc7597, or take another driver",
-                params={"iid_format": "rfc7597"},
-            )
+            problem = f"{display_name} does not support iid_format {rule.iid_format}"
+            hint = "set iid_format to rfc7597, or take another driver"
+            raise make_unsupported_error(problem, hint, params={"iid_format": "rfc7597"})
 
 
 def check_no_psid(rules: Iterable[MapRuleConfig], display_name: str) -> None:
     """Raise UsageError if a rule sets a PSID, which is possible without EA bits (RFC 7597, section 5.2)."""
     for rule in rules:
         if rule.psid is not None:
-            raise make_unsupported_error(
-                f"{display_name} cannot configure a PSID, but the rule of {rule.ipv4_prefix} without "
-                f"EA bits has psid {rule.psid}",
-                "use a rule with EA bits, or take another driver",
-            )
+            problem = f"{display_name} cannot configure psid {rule.psid} of {rule.ipv4_prefix}"
+            raise make_unsupported_error(problem, "use EA bits, or take another driver")
 
 
 def check_lowest_mtu(mtu: int, reason: str, supported_mtu: int) -> None:

@@ -100,21 +100,15 @@ class Tayga(TunTranslator):
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
         if isinstance(intent.configuration, MapTCeConfig) and not in_chain:
-            raise cls.make_refusal(
-                intent,
-                "TAYGA looks at no port, and a CE has a set of them; behind a NAPT that does it can be one: "
-                "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
-            )
+            hint = "TAYGA does not check ports: use it in ipv4aas, --set-dut parts.ce.driver=tayga"
+            raise cls.make_refusal(intent, hint)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         if self.options.workers >= 0 and not has_workers(facts.version):
-            raise UsageError(
-                f"TAYGA {facts.version} does not support workers",
-                "leave dut.options.workers out, or name a later TAYGA than 0.9.6 with dut.options.program",
-                dut_params={"workers": -1},
-                code="unsupported-by-version",
-            )
+            problem = f"TAYGA {facts.version} does not support workers"
+            hint, instead = "leave workers out, or use a later version than 0.9.6", {"workers": -1}
+            raise UsageError(problem, hint, dut_params=instead, code="unsupported-by-version")
         check_reserved_networks(intent, facts.version)
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
@@ -124,9 +118,8 @@ class Tayga(TunTranslator):
             # which of both applies depends on the version, which is read later
             dont_fragment="either",
             zero_checksum="never" if self.options.mend_checksums else "always",
-            why="kernel, TAYGA and kernel each take a hop; of what was IPv6 0.9.2 sets DF, later "
-            "ones only beyond 1,260 octets; where its UDP checksum comes out as 0 it writes 0, not "
-            "0xFFFF",
+            why="kernel, TAYGA and kernel each take a hop; 0.9.2 sets DF, later ones beyond 1,260 octets; "
+            "a UDP checksum may be 0",
         )
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
@@ -204,12 +197,11 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
     private = (*_PRIVATE_NETWORKS, *shared)
     for net in _iter_unmapped_hosts(intent):
         if any(net.overlaps(reserved) for reserved in private):
-            raise make_unsupported_error(
-                f"TAYGA does not translate {net} behind the well-known prefix {WELL_KNOWN_PREFIX}, "
-                "as RFC 6052, section 3.1, demands",
-                use_example,
-                params=addresses.suggest_prefix(intent),
+            problem = (
+                f"TAYGA does not translate {net} behind {WELL_KNOWN_PREFIX} (RFC 6052, section 3.1)"
             )
+            instead = addresses.suggest_prefix(intent)
+            raise make_unsupported_error(problem, use_example, params=instead)
 
 
 def _is_reserved_prefix(prefix: IPv6Network, version: tuple[int, ...]) -> bool:

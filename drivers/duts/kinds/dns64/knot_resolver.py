@@ -48,12 +48,9 @@ class KnotResolver(Dns64Server):
         super().check_device(intent, facts)
         cache_mib, room = self.options.cache_mib, facts.parse_number("room")
         if room is not None and room < cache_mib << 10:
-            raise DutError(
-                f"Knot Resolver takes {cache_mib} MiB for its cache in {self.options.state_dir}, where the "
-                f"device has {room >> 10} MiB free",
-                "set the driver's option cache_mib, or state_dir to a place with more room",
-                code="resource-missing",
-            )
+            problem = f"Knot Resolver's cache takes {cache_mib} MiB, and {room >> 10} MiB are free"
+            hint = "set dut.options.cache_mib, or state_dir to a directory with more space"
+            raise DutError(problem, hint, code="resource-missing")
 
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
         return f"""net.ipv4, net.ipv6 = true, true

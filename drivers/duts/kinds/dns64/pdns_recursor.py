@@ -40,12 +40,9 @@ class PdnsRecursor(Dns64Server):
         super().check_device(intent, facts)
         version = parse_version(facts.version)
         if version and not FIRST_SUPPORTED_VERSION <= version < FIRST_YAML_VERSION:
-            raise UsageError(
-                f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}",
-                "before 4.4 it has no dns64-prefix; from 5.2 on it expects a YAML file: install "
-                "another version, or choose another DNS64 server",
-                code="unsupported-by-version",
-            )
+            problem = f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}"
+            hint = "install one of these versions, or choose another DNS64 server"
+            raise UsageError(problem, hint, code="unsupported-by-version")
 
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
         return f"""config-dir={directory}

@@ -129,8 +129,9 @@ class LinuxDriver(Driver):
         version, there, back = ways
         net = find_spare_network(intent, version, skip=int(intent.requirements.live_change))
         hops = {"there": there, "back": back}
-        directory = self.options.state_dir
-        return services.make_bgp_speaker_steps(facts, directory, version, str(net), hops)
+        return services.make_bgp_speaker_steps(
+            facts, self.options.state_dir, version, str(net), hops
+        )
 
     def make_route_change(self, intent: Intent, skip: int = 0) -> DeviceChange | None:
         """Return a change that moves a route to the other side; None if the sides share no IP version."""

@@ -27,15 +27,13 @@ def make_readings(*ports: str) -> dict[str, Reading]:
         "softnet": Reading(
             "cat /proc/net/softnet_stat",
             parse_softnet,
-            "frames that a core's backlog dropped before the stack, and times its budget was used up "
-            "(`/proc/net/softnet_stat`, all cores)",
+            "dropped frames and exhausted budgets of all cores (`/proc/net/softnet_stat`)",
             {"dropped": LossReason.QUEUE},
         ),
         "perf": Reading(
             PERF_COMMAND,
             parse_perf,
-            "cycles and instructions a second of all cores, where the processor counts them for `perf`; "
-            "over the packets of the links: per packet",
+            "cycles and instructions per second of all cores, where the processor counts them",
             duration_s=PERF_DURATION_S,
         ),
         **{f"link {port}": make_link_reading(port) for port in ports},
@@ -47,18 +45,14 @@ def make_core_reading(*, polls: bool = False) -> Reading:
     return Reading(
         "cat /proc/stat",
         parse_cpu_ticks,
-        "ticks of each core: idle (and waiting for I/O), softirq (and interrupts), steal, total "
-        "(`/proc/stat`)",
+        "ticks of each core: idle with iowait, softirq with irq, steal, total (`/proc/stat`)",
         polls=polls,
     )
 
 
 def make_link_reading(port: str, description: str = "") -> Reading:
     """Return a reading of the packets and drops of an interface."""
-    words = (
-        "the kernel's counters of the interface: packets; frames with errors, dropped, missed, overrun, "
-        "by direction"
-    )
+    words = "packets, errors, dropped, missed and overrun frames of the interface, by direction"
     means = f"{words}; {description}" if description else words
     return Reading(f"ip -s -o link show dev {port}", parse_link, means, LINK_LOSS_REASONS)
 
@@ -72,9 +66,8 @@ def make_process_reading(pid_file: str) -> Reading:
         "while IFS=: read -r n kind path; do case ,$kind, in ,,) d=;; *,cpu,*) d=/$kind;; *) continue;; "
         "esac; cat /sys/fs/cgroup$d$path/cpu.stat; done </proc/$p/cgroup; true",
         parse_schedstat,
-        "of each thread of the process, and of those it forked, nanoseconds that it ran, and that it was "
-        "ready to run and was not let (`/proc/PID/task/*/schedstat`); of its cgroup's quota the periods, and "
-        "those in which it was held back (`cpu.stat`, where the device shows it)",
+        "run and wait times of the threads of the process and its children [ns] (`schedstat`); total and "
+        "throttled periods of the cgroup's CPU quota (`cpu.stat`)",
     )
 
 

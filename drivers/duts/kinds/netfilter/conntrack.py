@@ -81,13 +81,9 @@ def get_required_sessions(configured_sessions: int, intent: Intent) -> int:
     """Return the number of connections that must fit in the device's table; 0: no requirement."""
     needed = intent.requirements.sessions
     if 0 < configured_sessions < needed:
-        raise UsageError(
-            f"room for {configured_sessions:,} sessions (dut.options.sessions), but the test opens "
-            f"{needed:,} connections",
-            f"set sessions to {needed} or more, or leave it out",
-            dut_params={"sessions": needed},
-            code="out-of-range",
-        )
+        problem = f"dut.options.sessions is {configured_sessions:,}, but the test opens {needed:,}"
+        hint = f"set sessions to {needed} or more, or leave it out"
+        raise UsageError(problem, hint, dut_params={"sessions": needed}, code="out-of-range")
     return configured_sessions or needed
 
 
@@ -127,12 +123,11 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
         settings = " ".join(f"{_SYSCTL_PREFIX}{name}={size}" for name in names)
         lacks = f"{buckets or 0:,} buckets of its table, {CONNECTIONS_PER_BUCKET} in each"
         lacks = f"table of {room or 0:,}" if grows else lacks
-        raise DutError(
-            f"{count:,} connections do not fit the kernel's {lacks}, which a network namespace cannot "
-            "enlarge",
-            f"on the host: sysctl -w {settings}; or fewer connections: --set-procedure connections.count=...",
-            code="resource-missing",
+        problem = (
+            f"{count:,} connections exceed the kernel's {lacks}, which only the host can enlarge"
         )
+        hint = f"on the host: sysctl -w {settings}; or --set-procedure connections.count=..."
+        raise DutError(problem, hint, code="resource-missing")
     file = "/sys/module/nf_conntrack/parameters/hashsize"
     more_buckets = Step(
         f"echo {size} >{file}",
@@ -215,9 +210,8 @@ parse_conntrack_statistics = make_sum_parser(
 INSERT_FAILURE_READING = Reading(
     "conntrack -S",
     parse_conntrack_statistics,
-    "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
-    "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
-    "was full (`chaintoolong`)",
+    "connections not created: `insert_failed` (no free port), `drop` (table full), `chaintoolong` (bucket "
+    "full); `early_drop`: older ones replaced",
     {"insert_failed": LossReason.NO_ENTRY, "drop|early_drop|chaintoolong": LossReason.TABLE_FULL},
 )
 # ``used`` entries of the conntrack table and their ``limit``

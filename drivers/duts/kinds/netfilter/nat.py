@@ -66,11 +66,8 @@ def get_pool(intent: Intent, *, supported_settings: Sequence[str] = ()) -> NatPo
     version = 6 if isinstance(settings, Nat66Config) else 4
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())
-    if not addresses:
-        problem = f"the intent of {intent.technology} has no public IPv{version} address"
-        raise UsageError(problem, code="invalid-intent")
-    if [int(a) - int(addresses[0]) for a in addresses] != list(range(len(addresses))):
-        problem = "the public addresses are not consecutive"
+    if not addresses or int(addresses[-1]) - int(addresses[0]) != len(addresses) - 1:
+        problem = f"{intent.technology} needs consecutive public IPv{version} addresses"
         raise UsageError(problem, "list them in order, without gaps", code="invalid-intent")
     return NatPool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)
 

@@ -117,11 +117,8 @@ class CliTransport:
                     answers.append(self._send_line(line))
                 if answers and not self._is_at_home_prompt:
                     last, home = map(shorten_output, (self._last_line, self._home))
-                    raise DutError(
-                        f"{self.name}: after the last line, '{line}', the prompt is {last} and not {home}: "
-                        "a line is missing that leads back",
-                        code="console-prompt",
-                    )
+                    problem = f"{self.name}: the prompt after '{line}' is {last}, not {home}"
+                    raise DutError(problem, "add a line that leads back", code="console-prompt")
             except DutError as exc:
                 error = exc
                 if isinstance(exc, DeadlinePassed):
@@ -187,11 +184,9 @@ class CliTransport:
         if not self._is_at_home_prompt:
             return  # an empty line may answer a question
         self._text = ""
-        try:
+        with contextlib.suppress(DeadlinePassed):
             self._send("\n")
             self._await_prompt(context)
-        except DeadlinePassed:
-            self.close()
         if not self._is_at_home_prompt:
             self.close()
 
@@ -338,12 +333,10 @@ class CliTransport:
 
     def _return_to_home_prompt(self) -> None:
         """Type the lines of the option ``abort``; hang up if the home prompt does not return."""
-        try:
+        with contextlib.suppress(DutError):
             for line in self._options.abort:
                 with contextlib.suppress(LineRejectedError):
                     self._send_line(line)
-        except DutError:
-            self.close()
         if not self._is_at_home_prompt:
             self.close()
 

@@ -173,20 +173,18 @@ class VppDriver(Driver):
             "runtime": Reading(
                 self.cli("show runtime"),
                 outputs.parse_runtime,
-                "calls, vectors and clocks of each busy node by thread, and vectors per call (256 is the "
-                "most), since VPP began or was told to forget; packets a second of each thread",
+                "calls, vectors, clocks and vectors per call of each node; packet rates of each thread",
             ),
             INTERFACES_READING: Reading(
                 self.cli("show interface"),
                 partial(outputs.parse_interface_counters, ports=ports),
-                "packets, drops, frames missed for want of a ring's room, of each interface",
+                "packets, drops, and frames missed by a full ring, of each interface",
                 outputs.INTERFACE_LOSS_REASONS,
             ),
             "errors": Reading(
                 self.cli("show errors"),
                 outputs.parse_errors,
-                "dropped packets by node and reason, without those that mean no loss; how many `reasons` it "
-                "shows of any kind",
+                "lost packets by node and reason; `reasons` counts all rows",
                 outputs.ERROR_LOSS_REASONS,
             ),
         }

@@ -14,10 +14,7 @@ from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 
 # hint for functions that only a VPP started by v6t supports
-START_HINT = (
-    "set dut.options.start: true, and left and right to the kernel's names (eth1) of interfaces that no "
-    "other VPP holds"
-)
+START_HINT = "set dut.options.start: true, and left and right to unused interfaces of the kernel"
 
 
 class VppOptions(DutOptions):

@@ -217,10 +217,7 @@ class MapDomainFunction(VppFunction):
                 hint = hint if rule.ea_len < 64 else ""
                 raise make_unsupported_error(problem, hint, params=params)
             if self._loses_packets(net, version) and not self.options.known_losses:
-                problem = (
-                    f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
-                    f"is a multiple of 8; {net} is not"
-                )
+                problem = f"VPP {version} drops MAP-T packets from {net}: use a multiple of 8"
                 hint = f"{hint}; or use VPP 24.02"
                 raise UsageError(problem, hint, params=params, code="unsupported-by-version")
 
@@ -318,12 +315,9 @@ class MapT(MapDomainFunction):
             self.intent.links.left.mtu,
         )
         if "dmr" in params and not self.options.known_losses:
-            raise make_unsupported_error(
-                f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {relay.dmr} "
-                "loses one direction",
-                f"the nearest DMR that works is {params['dmr']}",
-                params=params,
-            )
+            problem = f"VPP's MAP-T loses one direction behind {relay.dmr}: the DMR must be a /64"
+            hint = f"the nearest DMR that works is {params['dmr']}"
+            raise make_unsupported_error(problem, hint, params=params)
         if len(relay.rules) > 1 and parse_version(version) < FIRST_OCTETWISE_VERSION:
             problem = f"VPP {version} finds the rule of a MAP-T packet by its DMR: one for each DMR"
             hint = "use one rule, or VPP 24.06 or newer"

@@ -331,12 +331,9 @@ class Npt66(VppFunction):
     def check_supported(self, version: str) -> None:
         if parse_version(version) < FIRST_NPT66_VERSION:
             first = ".".join(f"{number:02}" for number in FIRST_NPT66_VERSION)
-            raise UsageError(
-                f"VPP {version} has no NPTv6 that could be checked: the plugin npt66 came with 23.10, its "
-                f"command `show npt66 bindings` with {first}",
-                f"install VPP {first} or newer",
-                code="unsupported-by-version",
-            )
+            problem = f"VPP {version} has no command `show npt66 bindings`, which checks NPTv6"
+            hint = f"install VPP {first} or newer"
+            raise UsageError(problem, hint, code="unsupported-by-version")
 
     def make_steps(self, version: str) -> list[Step]:
         npt = self.intent.configuration_as(NptConfig)
@@ -356,9 +353,7 @@ class Npt66(VppFunction):
 
 
 MAX_SESSIONS_PER_B4 = 1000  # a further one silently replaces the oldest (dslite_in2out.c)
-_SESSION_LIMIT_REASON = (
-    f"VPP keeps {MAX_SESSIONS_PER_B4} sessions of a B4, and drops the oldest of more without a word"
-)
+_SESSION_LIMIT_REASON = f"VPP silently drops all but {MAX_SESSIONS_PER_B4} sessions of a B4"
 # public addresses to suggest to the user; two, since the device may already have one of them
 _SUGGESTED_PUBLIC_ADDRESSES = ("198.19.0.1", "192.0.2.1")
 
@@ -380,8 +375,7 @@ class DsLite(VppNat):
         absent_checksum=True,
         tunnel_hop_limit=63,
         tunnel_keeps_ttl=True,
-        why="VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it; it routes what it has "
-        "encapsulated with hop limit 64, whose TTL it leaves as it was",
+        why="packets from the tunnel have no UDP checksum; those into it are routed with hop limit 64",
     )
 
     @property
@@ -396,20 +390,15 @@ class DsLite(VppNat):
         for address in self.aftr_config.pool4:
             if address in own_ips:
                 suggested = map(IPv4Address, _SUGGESTED_PUBLIC_ADDRESSES)
-                raise make_unsupported_error(
-                    f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
-                    "keeps what comes back",
-                    "choose other public addresses (pool_first)",
-                    params={"pool_first": str(next(a for a in suggested if a not in own_ips))},
-                )
+                instead = {"pool_first": str(next(a for a in suggested if a not in own_ips))}
+                problem = f"VPP's AFTR cannot translate to {address}, the device's own address"
+                raise make_unsupported_error(problem, "choose other addresses", params=instead)
         b4s, required = self.aftr_config.b4_count, self.intent.requirements.sessions
         if required > MAX_SESSIONS_PER_B4 * b4s:
-            raise make_unsupported_error(
-                f"VPP's AFTR keeps {MAX_SESSIONS_PER_B4} sessions of a B4 and drops the oldest silently: "
-                f"{required} connections need more than {b4s} B4s",
-                f"measure more B4s, or at most {MAX_SESSIONS_PER_B4 * b4s} connections",
-                params={"initiator_count": -(-required // MAX_SESSIONS_PER_B4)},
-            )
+            most, instead = MAX_SESSIONS_PER_B4, -(-required // MAX_SESSIONS_PER_B4)
+            problem = f"VPP's AFTR keeps {most} sessions of a B4: {required} need {instead} B4s"
+            hint = f"measure more B4s, or at most {most * b4s} connections"
+            raise make_unsupported_error(problem, hint, params={"initiator_count": instead})
 
     def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return the link without the AFTR's address, and steps that attach its network instead."""
