@@ -191,10 +191,7 @@ def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Networ
 def find_next_hops(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """Return an IP version with hosts on both sides and a (host, interface) pair for right and left.
-
-    None if no IP version has hosts on both sides.
-    """
+    """Return an IP version with hosts on both sides, and (host, interface) of right and left; or None."""
     for ip_version in (4, 6):
         right, left = (
             next(((str(h), ports[side]) for h in hosts if h.version == ip_version), None)

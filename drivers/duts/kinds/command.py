@@ -99,8 +99,7 @@ class StepOptions(StrictModel):
     before: str = ""  # command that prints the state before the change
     """Shell line that prints the state to restore."""
     was: Literal["value", "there", "foreign"] = "value"  # meaning of the output of ``before``
-    """Meaning of output of `before`: a value to restore, the change already made, or an object of another
-    owner."""
+    """What `before` prints: a value to restore, the change already made, or an object of another owner."""
     check: CheckOptions | None = None
     """Read-back of the change."""
     deadline_s: float = Field(default=60.0, gt=0, le=3600)

@@ -25,11 +25,9 @@ class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
     dynamic_pool: IPv4Network = IPv4Network("192.168.255.0/24")
     """Private IPv4 network; TAYGA gives each client one of its addresses."""
     queue_length: int = Field(default=5000, ge=1, le=1_000_000)
-    """Frames the TUN device holds before it drops. It is longer than for TAYGA alone, since each dropped
-    frame of phase 1 is a missing connection, and TAYGA has to wait for a core now and then."""
+    """Frames the TUN device holds before it drops: each lost frame of phase 1 is a missing connection."""
     mend_checksums: bool = True
-    """Write 0xFFFF with nftables where TAYGA writes a UDP checksum of 0. Connection tracking takes 0 for an
-    absent checksum, so that one frame in 65,536 would lose it."""
+    """Write 0xFFFF where TAYGA writes a UDP checksum of 0, which to conntrack is an absent checksum."""
 
 
 class TaygaNftables(ConntrackDriver, Tayga):

@@ -20,9 +20,8 @@ from v6t.intent.families import NatConfig
 COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"  # number of connections
 TABLE_SIZE_FACTOR = 1.05  # ratio of table entries to required connections
 CONNECTIONS_PER_BUCKET = 8  # maximum average load of the hash table
-"""Each connection is in two buckets. The kernel refuses a connection whose bucket already holds 50 to 79
-(``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000. Kernels without commit
-c77737b736ce (Linux 6.3) may refuse from 8 to 31 on; refused connections are counted."""
+"""Each connection is in two buckets. The kernel refuses a connection whose bucket holds 50 to 79 (from 8 on
+before Linux 6.3): with 15 connections per bucket it refused 4 of 4,000,000."""
 _SYSCTL_PREFIX = "net.netfilter.nf_conntrack_"
 # Timers of the RFCs, a tenth longer than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1
 # and RFC 5382 REQ-5 (300, 60, 240 and 7,440 s), so that a late packet finds its connection.
@@ -51,8 +50,7 @@ class ConntrackOptions(LinuxOptions):
     timeout_s. Otherwise all but UDP keep the kernel's defaults, some of which are shorter."""
 
     log_connections: bool = False
-    """Log the beginning of every connection to a file, as providers must: the events of ``conntrack -E``.
-    The run directory keeps it as ``connections.log.gz``."""
+    """Log every new connection (``conntrack -E``), as providers must; the run keeps `connections.log.gz`."""
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:

@@ -143,10 +143,7 @@ def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
 
 
 def _normalize_rule(line: str) -> str:
-    """Return a listed rule without counter values, and with its protocol and addresses as v6t writes them.
-
-    nft prints a range of addresses as a prefix if it is one.
-    """
+    """Return a listed rule without counter values, with protocols and address ranges as v6t writes them."""
     text = re.sub(r"counter packets \d+ bytes \d+", "counter", " ".join(line.split()))
     if prefix := re.search(r"(?<=snat to )\[?([\da-f.:]+)\]?/(\d+)", text):
         network = ip_network(f"{prefix[1]}/{prefix[2]}")

@@ -1,8 +1,4 @@
-"""Options of a device that is configured at its own command line, and those of scrapli's platforms.
-
-Platform definitions contain prompts, rejections, and the lines after a login; the way to the device is v6t's
-own. See https://github.com/scrapli/scrapli_definitions.
-"""
+"""Options of a device with a command line, and those of scrapli's platform definitions."""
 
 from __future__ import annotations
 
@@ -69,16 +65,14 @@ class CliOptions(StrictModel):
     prompt: RegexText = ""
     """Regular expression for the prompt in the last line; empty: the usual ones."""
     pager: RegexText = ""
-    """Regular expression for the prompt between pages, which is answered with a space; empty: the usual
-    ones."""
+    """Regular expression for the prompt between pages, which a space answers; empty: the usual ones."""
     errors: tuple[RegexText, ...] = ()
     """Case-insensitive regular expressions for errors of a rejected line; none: the usual ones."""
     answers: dict[RegexText, str] = Field(default_factory=dict)
     """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
     as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
     enable: str = ""  # line that enters the privileged mode
-    """Line typed after the login if the prompt ends with `>`. The password is taken from the environment
-    variable `V6T_DUT_ENABLE_PASSWORD`."""
+    """Line typed after the login at a prompt with `>`; `V6T_DUT_ENABLE_PASSWORD` contains the password."""
     open: CliLines = ()  # lines for a new login
     """Lines typed after each login, such as `terminal length 0`."""
     abort: CliLines = ()  # lines that lead back to the first prompt
@@ -86,8 +80,7 @@ class CliOptions(StrictModel):
     line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
     """Time limit from a line to the next prompt [s]."""
     idle_s: float = Field(default=60.0, ge=0, le=86400)
-    """Idle time after which an empty line is typed, so that the device does not end the login [s]; 0:
-    never, for a device on which an empty line has an effect."""
+    """Idle time after which an empty line is typed to keep the login [s]; 0: never."""
 
     @field_validator("answers")
     @classmethod
@@ -273,8 +266,7 @@ class NetworkCliOptions(DutOptions):
     """Directory on this machine for lock and undo record; empty: one for each device in `/var/lib/v6t`, or
     without root in `~/.local/state/v6t`."""
     platform: str = Field(default="", pattern=r"^[A-Za-z0-9_./~-]*$")
-    """Platform of scrapli, or path of a definition (`.yaml`), for the prompts, errors and first lines that
-    `cli` does not set."""
+    """Platform of scrapli, or path of a definition (`.yaml`); `cli` takes precedence."""
     cli: CliOptions = CliOptions()
     busy: BusyOptions | None = None
     prepare: CliLines = ()  # lines before the `configure` lines

@@ -21,8 +21,7 @@ class VppOptions(DutOptions):
     """Options of VPP; ``left`` and ``right`` are VPP's interfaces, or the kernel's if v6t starts VPP."""
 
     start: bool | None = None  # None: only in the lab
-    """Start a separate VPP on the kernel's interfaces left and right (AF_PACKET); default: only in the
-    lab."""
+    """Start a separate VPP on the kernel's interfaces (AF_PACKET); default: only in the lab."""
     program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
     """Program ``vpp`` of a VPP that v6t starts."""
     vppctl: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")

@@ -1,8 +1,4 @@
-"""Interfaces, addresses, neighbors and routes of VPP, and its IPv4-in-IPv6 tunnel (RFC 2473).
-
-The tunnel is that of a B4, lwB4 or MAP-E CE, or the AFTR's end for one B4. It is hub and spoke: all IPv4 of
-the customer's goes to the relay.
-"""
+"""Interfaces, addresses, neighbors, routes and IPv4-in-IPv6 tunnels (RFC 2473) of VPP."""
 
 from __future__ import annotations
 

@@ -154,9 +154,9 @@ class MapDomainFunction(VppFunction):
         return f"{self._make_indices_command(tag)} | while read i; do {delete}; done"
 
     def make_live_change(self) -> DeviceChange:
-        nets = [str(find_spare_network(self.intent, version)) for version in (4, 6)]
+        four, six = (str(find_spare_network(self.intent, version)) for version in (4, 6))
         domains = [
-            VppMapDomain(LIVE_DOMAIN_TAG, *nets, str(self.source), length, 6, length - 8)
+            VppMapDomain(LIVE_DOMAIN_TAG, four, six, str(self.source), length, 6, length - 8)
             for length in (16, 14)
         ]
         return self.make_domain_change("a MAP domain", domains, "ea-bits-len {0.ea_len}")

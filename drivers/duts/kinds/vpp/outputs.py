@@ -76,8 +76,8 @@ _RATES_LINE = "vector rates " + ", ".join(
 def parse_runtime(text: str) -> Mapping[str, float]:
     """Return the counters and rates of ``show runtime``, such as ``thread0.node.ip4-input.calls``.
 
-    ``node.ip4-input.vectors_per_call`` is the average since VPP started, of the thread with the highest
-    value. The clocks of polling nodes are omitted, because they include empty polls.
+    ``vectors_per_call`` is the average since VPP started, of the thread with the highest value. The clocks
+    of polling nodes are omitted, because they include empty polls.
     """
     figures: dict[str, float] = {}
     threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
