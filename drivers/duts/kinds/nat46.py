@@ -69,10 +69,7 @@ class Nat46Driver(LinuxDriver):
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
     supported_configurations = (SiitConfig, MapTCeConfig)
-    test_status = (
-        "configured over SSH, verified, measured and restored with real frames (of June 2026, on Debian's "
-        "kernel in a virtual machine)"
-    )
+    test_status = "measured and restored with real frames (June 2026, in a virtual machine)"
     versions = ("2026-06",)
     options_model = Nat46Options
     notes = (

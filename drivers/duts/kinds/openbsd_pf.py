@@ -36,12 +36,9 @@ NAT44_STATES, NAT64_STATES = 2, 1
 """States of a connection: one on the inside and one on the outside interface; packets that ``af-to`` has
 translated are not filtered again."""
 STATE_LIMIT_FACTOR = 1.05  # ratio of the state limit to the required number of states
-REUSED_PORT_NOTE = (
-    "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
-)
+REUSED_PORT_NOTE = "af-to may give two connections one public port (seen in 7.6), which v6t reports"
 OPEN_RULES_NOTE = (
-    "its rules take the place of all that are loaded, and pass the rest on every interface, the management's "
-    "too: until they are put back nothing is blocked, and no new connection of others is translated"
+    "until the rollback, its rules replace all others on all interfaces, and nothing is blocked"
 )
 RELOAD_TRIES = 60  # attempts to load the rules, one per second
 # port range that PF omits when it lists a rule (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
@@ -103,11 +100,7 @@ class OpenBsdPf(Driver):
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
     supported_configurations = (Nat44Config, Nat64Config, RouterConfig)
-    test_status = (
-        "OpenBSD of February 2025 (7.6 to 7.7), built from a fork's sources, in QEMU over SSH: NAT44, NAT64 "
-        "and routers configured, read back, seen by frames, measured with the embedded tester, emptied by "
-        "purge and by reboot, put back; no release as it is installed, one core, no hardware"
-    )
+    test_status = "measured, emptied and restored with real frames (7.6 to 7.7, no release; QEMU)"
     versions = ("7.6",)
     options_model = OpenBsdOptions
 

@@ -60,18 +60,14 @@ class SnabbLwAftr(LinuxDriver):
     name = "snabb-lwaftr"
     title = "Snabb lwAFTR (lw4o6)"
     supported_configurations = (LwAftrConfig,)
-    test_status = (
-        "configured, verified, audited, measured and restored in the lab with real frames (2024.08, "
-        "interfaces of the kernel)"
-    )
+    test_status = "measured and restored with real frames (2024.08, interfaces of the kernel)"
     versions = ("2024.08",)
     options_model = SnabbOptions
     changes_kernel_routes = False
     notes = (
         "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
         "a wrong PSID is answered with ICMPv6 1/5",
-        "its version is that of its repository's last tag, the commits since then and the commit: "
-        "release 2024.08 is 2022.07-396-gf32729274",
+        "release 2024.08 has version 2022.07-396-gf32729274: last tag, commits since then, commit",
     )
     program_source = "https://github.com/snabbco/snabb"
     # also removes the shared memory directory, which every Snabb command creates

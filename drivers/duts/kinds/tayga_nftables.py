@@ -36,10 +36,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
     supported_configurations = (Nat64Config,)
-    test_status = (
-        "configured, verified, measured, flushed and restored with real frames (Debian's 0.9.2-8; 0.9.6-16 "
-        "with workers)"
-    )
+    test_status = "measured, flushed and restored with real frames (0.9.2-8, 0.9.6-16 with workers)"
     options_model = TaygaNftablesOptions
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     notes = ("TAYGA gives each IPv6 client a separate IPv4 address for two hours",)

@@ -51,10 +51,7 @@ class Tundra(TunTranslator):
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
     supported_configurations = (SiitConfig,)
-    test_status = (
-        "configured and restored in the lab and over SSH, verified and measured with real frames in "
-        "the lab (6.0.2)"
-    )
+    test_status = "measured and restored with real frames (6.0.2)"
     versions = ("6.0.2",)
     options_model = TundraOptions
     process_name = PROGRAM

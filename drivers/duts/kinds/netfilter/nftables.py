@@ -25,9 +25,7 @@ class Nftables(NetfilterNat):
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]] = (Nat44Config,)
-    test_status = (
-        "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
-    )
+    test_status = "measured, flushed and restored with real frames (nft 1.0.6)"
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"

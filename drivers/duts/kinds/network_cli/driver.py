@@ -47,11 +47,7 @@ class NetworkCliDriver(Driver):
     name = "network-cli"
     title = "any device with a command line, configured by your own lines over SSH"
     supported_configurations = (DeviceConfig,)
-    test_status = (
-        "over a real sshd with two command lines made for the tests, one like IOS and one like Junos, which "
-        "configure a Linux router: verified, measured, flushed and restored with real frames as "
-        "ipv6-router; no vendor's device"
-    )
+    test_status = "tested with command lines like those of IOS and Junos; no vendor's device"
     options_model = NetworkCliOptions
     session_type = CliSession
     lab_device_type = LabCliDevice

@@ -68,8 +68,7 @@ class VppDriver(Driver):
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, customer tunnels, routing"
     supported_configurations = tuple(FUNCTIONS)
     test_status = (
-        "configured, verified, measured and restored with real frames (v26.06); the commands of "
-        "other versions follow their sources"
+        "configured, measured and restored with real frames (26.06; others by their sources)"
     )
     versions = outputs.VERSIONS
     options_model = VppOptions

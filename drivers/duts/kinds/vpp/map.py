@@ -331,8 +331,7 @@ class MapE(MapDomainFunction):
     profile = TUNNEL_PROFILE
     notes = (
         *MapDomainFunction.notes,
-        "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
-        "(links.*.background)",
+        "IPv6 other than IPv4-in-IPv6 is dropped: background needs VLANs (links.*.background)",
     )
 
     def __init__(self, *given: Any) -> None:
