@@ -148,8 +148,8 @@ def _describe_details(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
     yield from (f"  {line}" for line in run_plan.stream_descriptions)
     if setup.driver.configures_device and not setup.driver.is_chain:
         yield f"Capabilities of the {setup.settings.dut.driver} driver"
-        for row, text in find_capabilities(setup.driver, setup.intent).to_rows():
-            yield f"  {row:<12} {text}"
+        for row, values in find_capabilities(setup.driver, setup.intent).items():
+            yield f"  {row:<12} {', '.join(values)}"
     yield "State of the device"
     yield "  " + json.dumps(setup.intent.to_json(), indent=1).replace("\n", "\n  ")
     if setup.driver.configures_device:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from v6t.base.errors import V6tError
 from v6t.core.config.plugins import list_names, load_technology_type
-from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
+from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.drivers.duts.registry import (
     DEFAULT_DRIVER,
     list_driver_names,
@@ -65,11 +65,11 @@ def list_technologies(driver: str) -> tuple[str, ...]:
 
 def list_capabilities(driver: str) -> list[tuple[str, str]]:
     """Return the names and values of a driver's capabilities, combined over its technologies."""
-    capabilities, technologies = DriverCapabilities(), list_technologies(driver)
-    for technology in technologies:
-        intent = _make_default_intent(load_technology_type(technology))
-        capabilities |= find_capabilities(make_driver(driver, {}), intent)
-    return [("technologies", ", ".join(technologies) or "any"), *capabilities.to_rows()]
+    technologies = list_technologies(driver)
+    intents = [_make_default_intent(load_technology_type(name)) for name in technologies]
+    capabilities = find_capabilities(make_driver(driver, {}), *intents)
+    rows = {"technologies": technologies or ("any",), **capabilities}
+    return [(name, ", ".join(values)) for name, values in rows.items()]
 
 
 @cache

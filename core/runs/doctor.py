@@ -164,8 +164,10 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
         yield _make_error_finding(exc, plugin)
         return
     if setup.driver.configures_device and not setup.driver.is_chain:
-        rows = find_capabilities(setup.driver, setup.intent).to_rows()
-        capabilities = "; ".join(f"{row}: {text}" for row, text in rows if row != "options")
+        rows = find_capabilities(setup.driver, setup.intent)
+        capabilities = "; ".join(
+            f"{row}: {', '.join(rows[row])}" for row in rows if row != "options"
+        )
         yield Diagnosis("driver", "ok", f"{setup.driver.name}: {capabilities}")
     try:
         if setup.tester.simulates:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,39 +23,30 @@ OPTIONAL_SETTINGS: Mapping[str, Any] = {
 TIMER_SETTINGS = ("udp_timeout_s",)  # optional settings that are lifetimes of connections
 
 
-@dataclass(frozen=True)
-class DriverCapabilities:
-    """Capabilities of a driver for one technology."""
+def find_capabilities(driver: Driver, *intents: Intent) -> dict[str, tuple[str, ...]]:
+    """Return what a driver supports for some technologies, without connecting to a device.
 
-    versions: tuple[str, ...] = ()  # versions of the implementation, oldest first
-    settings: tuple[str, ...] = ()  # supported optional settings of the technology
-    options: tuple[str, ...] = ()  # options that only this driver has
-    timers: tuple[str, ...] = ()  # settings and options that are lifetimes of connections
-    counters: tuple[str, ...] = ()  # kinds of counters in the telemetry
-    operations: tuple[str, ...] = ()  # supported optional operations, as verb phrases
-
-    def to_rows(self) -> list[tuple[str, str]]:
-        """Return the name and the joined values of each field that is not empty."""
-        return [(name, ", ".join(values)) for name, values in asdict(self).items() if values]
-
-    def __or__(self, other: DriverCapabilities) -> DriverCapabilities:
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return DriverCapabilities(*(tuple(dict.fromkeys((*one, *more))) for one, more in pairs))
-
-
-def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
-    """Return what a driver supports for a technology, without connecting to a device."""
-    settings = tuple(name for name in OPTIONAL_SETTINGS if _can_configure(driver, intent, name))
-    timers = tuple(name for name in settings if name in TIMER_SETTINGS)
-    readings = driver.get_telemetry_readings(intent)
-    return DriverCapabilities(
-        versions=tuple(filter(None, driver.versions)),
-        settings=settings,
-        options=list_driver_options(driver.options_model),
-        timers=timers if driver.get_timeout_s(intent) is None else (*timers, "timeout_s"),
-        counters=tuple(dict.fromkeys(name.partition(" ")[0] for name in readings)),
-        operations=tuple(_list_operations(driver, intent)),
-    )
+    Returns:
+        The ``versions`` of the implementation, optional ``settings`` of the technologies, ``options`` that
+        only this driver has, ``timers`` among both, ``counters`` in its telemetry, and optional
+        ``operations``, without empty entries.
+    """
+    found: dict[str, list[str]] = {}
+    for intent in intents:
+        settings = [name for name in OPTIONAL_SETTINGS if _can_configure(driver, intent, name)]
+        timers = [name for name in settings if name in TIMER_SETTINGS]
+        readings = driver.get_telemetry_readings(intent)
+        capabilities: dict[str, Iterable[str]] = {
+            "versions": filter(None, driver.versions),
+            "settings": settings,
+            "options": list_driver_options(driver.options_model),
+            "timers": timers if driver.get_timeout_s(intent) is None else [*timers, "timeout_s"],
+            "counters": (name.partition(" ")[0] for name in readings),
+            "operations": _list_operations(driver, intent),
+        }
+        for name, values in capabilities.items():
+            found.setdefault(name, []).extend(values)
+    return {name: tuple(dict.fromkeys(values)) for name, values in found.items() if values}
 
 
 def list_driver_options(model: type[BaseModel]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Any
 
 from v6t.base.errors import DutError
@@ -117,16 +117,15 @@ def parse_management_path(
             peers += [peer] if peer else []
     if not any(p.role == "client" for p in peers):
         return ManagementPath((), f"the device has no route back to its origin, {words[0]}")
-    own = _parse_address(server)
-    if own is not None:
-        peers.append(ManagementPeer("server", own, own.max_prefixlen))
+    if (own := _parse_network(server)) is not None:
+        peers.append(ManagementPeer("server", own.network_address, own.max_prefixlen))
     return ManagementPath(tuple(peers), vrf=vrf)
 
 
 def make_client_path(client: str) -> ManagementPath:
     """Return a path on which only the address of the SSH client is known."""
-    address = _parse_address(client.partition(" ")[0].partition("%")[0])
-    return ManagementPath(() if address is None else (ManagementPeer("client", address, 0),))
+    host = _parse_network(client.partition(" ")[0].partition("%")[0])
+    return ManagementPath((ManagementPeer("client", host.network_address, 0),) if host else ())
 
 
 def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
@@ -181,9 +180,9 @@ def _parse_peer(role: str, fields: str) -> ManagementPeer | None:
     """Parse the fields after the role in a survey line; None if there is no route to the host."""
     text, _, route = fields.partition(" ")
     how, _, route = route.partition(" ")
-    address = _parse_address(text)
+    host = _parse_network(text)
     words = route.split()
-    if address is None or not words or words[0] in _UNREACHABLE_ROUTE_TYPES:
+    if host is None or not words or words[0] in _UNREACHABLE_ROUTE_TYPES:
         return None
     interfaces = tuple(dict.fromkeys(re.findall(r"\bdev (\S+)", route)))
     # without the matched prefix, any route might replace it
@@ -191,15 +190,7 @@ def _parse_peer(role: str, fields: str) -> ManagementPeer | None:
     if how == "matched" and words[0] != "default":
         net = _parse_network(words[1] if words[0] == "local" else words[0])
         length = net.prefixlen if net is not None else 0
-    return ManagementPeer(role, address, length, interfaces)
-
-
-def _parse_address(text: str) -> Address | None:
-    """Return the text as an address; None if it is not an address."""
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
+    return ManagementPeer(role, host.network_address, length, interfaces)
 
 
 def _parse_network(text: str) -> Network | None:

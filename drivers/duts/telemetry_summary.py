@@ -82,7 +82,8 @@ def summarize_samples(samples: Sequence[Sample]) -> TelemetrySummary:
     for core, shares in compute_core_shares(samples, "idle").items():
         cores[core] = {"busy": _compute_median([100 - share for share in shares])}
         cores[core] |= {kind: _compute_median(by[core]) for kind, by in more.items() if core in by}
-    lost = _find_losses(samples)
+    changes = list(_list_changes(samples))
+    drops = {name: change for name, change, why in changes if why is not None and change > 0}
     return TelemetrySummary(
         seconds=round(samples[-1].time_s - samples[0].time_s, 1) if samples else 0.0,
         polls=is_polling(samples),
@@ -90,9 +91,13 @@ def summarize_samples(samples: Sequence[Sample]) -> TelemetrySummary:
         process=_summarize_process(samples),
         vectors_per_call=_compute_vectors_per_call(samples),
         per_packet=_compute_costs_per_packet(samples),
-        drops={name: count for name, (count, _) in lost.items()},
-        lost_for={name: why for name, (_, why) in lost.items()},
-        changes=_find_other_changes(samples),
+        drops=drops,
+        lost_for={name: why for name, _, why in changes if why is not None and name in drops},
+        changes={
+            name: change
+            for name, change, why in changes
+            if why is None and change and not name.startswith(COMMON_READINGS)
+        },
         table=_summarize_table(samples),
     )
 
@@ -125,21 +130,6 @@ def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[
 def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
     """Yield the figures of a reading in each pair of consecutive samples."""
     return pairwise(sample.figures.get(reading, {}) for sample in samples)
-
-
-def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason]]:
-    """Return the growth and the reason of each loss counter that grew."""
-    changes = _list_changes(samples)
-    return {name: (change, why) for name, change, why in changes if why is not None and change > 0}
-
-
-def _find_other_changes(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return the changes of figures that count no losses, in readings without a common meaning."""
-    return {
-        name: change
-        for name, change, why in _list_changes(samples)
-        if why is None and change and not name.startswith(COMMON_READINGS)
-    }
 
 
 def _list_changes(samples: Sequence[Sample]) -> Iterator[tuple[str, float, LossReason | None]]:

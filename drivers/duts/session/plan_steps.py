@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -115,28 +115,26 @@ def check_step_output(step: Step, result: Output, device: str) -> None:
         raise DutError(problem, hint, code="check-failed")
 
 
-def list_comparison_commands(plan: Plan) -> list[str]:
-    """Return the commands whose outputs :func:`compare_plan` needs."""
-    checks = [*(step.proof for step in plan.steps if step.proof), *plan.checks]
-    return [*(step.read for step in plan.steps if step.read), *(c.command for c in checks)]
-
-
-def find_recorded_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
-    """Return the numbers of the plan's steps that the entries of an undo record undo."""
-    steps = {(number, s.why, s.record_command) for number, s in enumerate(plan.steps, 1)}
-    return frozenset(
-        u.number for u in entries if u.command and (u.number, u.why, u.before) in steps
-    )
-
-
 def compare_plan(
-    plan: Plan, answers: Mapping[str, Section], recorded_steps: frozenset[int]
+    plan: Plan,
+    read_batch: Callable[[Iterable[str]], Mapping[str, Section]],
+    entries: Iterable[UndoEntry],
 ) -> list[StepComparison]:
-    """Return the state of each step and check of a plan, judged by outputs of the comparison commands."""
+    """Return the state of each step and check of a plan.
+
+    Args:
+        read_batch: runs read-only commands and returns the output of each.
+        entries: of the undo record that v6t has made for the same driver and technology.
+    """
+    checks = [*(step.proof for step in plan.steps if step.proof), *plan.checks]
+    commands = [*(step.read for step in plan.steps if step.read), *(c.command for c in checks)]
+    answers = read_batch(commands)
+    recorded = {(u.number, u.why, u.before) for u in entries if u.command}
     comparisons = []
     for number, step in enumerate(plan.steps, 1):
         present = answers[step.read].text if step.read else ""
-        if step.existing is IfExists.REFUSE and present.strip() and number not in recorded_steps:
+        is_own = (number, step.why, step.record_command) in recorded
+        if step.existing is IfExists.REFUSE and present.strip() and not is_own:
             state = (StepState.FOREIGN, shorten_output(present), "nothing")
         elif step.expected is not None:
             state = _compare_output(step.expected, present)

@@ -22,6 +22,7 @@ from v6t.drivers.duts.session import plan_steps, undo_store
 from v6t.drivers.duts.session.connection import Connection, DeviceBusyError
 from v6t.drivers.duts.session.plan_steps import StepComparison
 from v6t.drivers.duts.session.shell import Section
+from v6t.drivers.duts.session.undo_store import format_command
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,
@@ -107,9 +108,7 @@ class Transaction(Connection):
         identity = (self.driver.name, self.intent.technology)
         is_own = record is not None and (record.driver, record.technology) == identity
         entries = record.undo if record and is_own else ()
-        recorded_steps = plan_steps.find_recorded_steps(plan, entries)
-        answers = self.read_batch(plan_steps.list_comparison_commands(plan))
-        return plan_steps.compare_plan(plan, answers, recorded_steps)
+        return plan_steps.compare_plan(plan, self.read_batch, entries)
 
     def commit(self, revert_in: int | None = None) -> Plan:
         if revert_in is not None:
@@ -321,8 +320,8 @@ class Transaction(Connection):
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
         if (result.status or left) and not forget:
             self.confirm()
-            status = f"status {result.status} of {undo_store.SCRIPT}"
-            failed = undo_store.describe_undo(left) or status
+            failed = "; ".join(f"{u.why}: {format_command(u.command, u.text)}" for u in left)
+            failed = failed or f"status {result.status} of {undo_store.SCRIPT}"
             raise undo_store.DeviceNotRestoredError(
                 f"{self.name}: some changes could not be undone: {failed}; the device reports "
                 f"{shorten_output(result.err)}",

@@ -164,11 +164,6 @@ def format_here_document(command: str, text: str) -> str:
     return f"{command} <<'{end}'\n{body}{end}"
 
 
-def describe_undo(entries: Iterable[UndoEntry]) -> str:
-    """Format the purposes and commands of undo entries as one line for a message."""
-    return "; ".join(f"{u.why}: {format_command(u.command, u.text)}" for u in entries)
-
-
 PART_PREFIX = "part-"  # prefix of the state directories of a chain's further parts on a machine
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"  # copies in the run directory
 
