@@ -17,7 +17,6 @@ from v6t.drivers.transport.command_log import log_start, run_logged
 from v6t.drivers.transport.contract import (
     ON_DEVICE,
     ConnectionLost,
-    DeadlinePassed,
     HeldCommand,
     Output,
     Unreachable,
@@ -27,8 +26,8 @@ from v6t.drivers.transport.contract import (
 from v6t.drivers.transport.process import (
     Process,
     build_clean_environment,
-    finish,
     kill,
+    run_program,
     start_process,
 )
 from v6t.drivers.transport.redaction import LOGIN_PASSWORD, redact, register_secret
@@ -106,12 +105,9 @@ class SshTransport:
         # the command has a shell of its own: it may exit, be killed, or replace itself
         whole = make_shell_line(command, self._options.become, self.condition, self._options.netns)
         line = f"{whole}; echo {mark} $? >&2"
-        process = start_process([*self._make_command(), f"sh -c {shlex.quote(line)}"])
-        outputs = finish(process, text, limit)
-        if outputs is None:
-            problem = f"{self.name}: a command did not end within {limit:g} s: {command[:120]}"
-            raise DeadlinePassed(problem, "it may still be running on the device", code="timeout")
-        out, err = outputs
+        program = [*self._make_command(), f"sh -c {shlex.quote(line)}"]
+        hint = "it may still be running on the device"
+        _, out, err = run_program(program, text, limit, self.name, command, hint)
         before, marked, after = err.rpartition(mark.encode())
         status = after.split()[:1] if marked else []
         if not status:  # the mark, or the status behind it, never came

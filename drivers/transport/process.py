@@ -42,65 +42,62 @@ def start_process(program: Sequence[str]) -> Process:
     return subprocess.Popen(list(program), start_new_session=True, env=environment, **pipes)
 
 
-def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] | None:
-    """Write a program's standard input, wait for its end and return both outputs.
+def run_program(
+    program: Sequence[str], text: str, limit_s: float, name: str, command: str, hint: str = ""
+) -> tuple[int, bytes, bytes]:
+    """Run a program with a text as its standard input; return its status, output and error.
 
-    Returns:
-        Standard output and error, or None if the program was killed after ``limit_s`` seconds.
+    Raises:
+        DeadlinePassed: the program was killed after ``limit_s`` seconds; the message has the device's
+            ``name`` and the ``command``.
+        DutError: the program printed too much.
     """
+    process, end = start_process(program), time.monotonic() + limit_s
     try:
-        return _communicate(process, text.encode(), time.monotonic() + limit_s)
-    except BaseException:
+        out, err = _communicate(process, text.encode(), end)
+        return process.wait(max(0.0, end - time.monotonic())), out, err
+    except BaseException as exc:
         kill(process)
-        raise
+        if not isinstance(exc, subprocess.TimeoutExpired):
+            raise
+        problem = f"{name}: a command did not end within {limit_s:g} s: {command[:120]}"
+        raise DeadlinePassed(problem, hint, code="timeout") from exc
 
 
-def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, bytes] | None:
-    """Communicate like :meth:`subprocess.Popen.communicate`, with limits of output and time."""
+def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, bytes]:
+    """Communicate like :meth:`subprocess.Popen.communicate`, with a limit of the output."""
     stdin, out, err = process.stdin, process.stdout, process.stderr
     if stdin is None or out is None or err is None:
         raise ValueError("a process without its three pipes")
-    chunks: dict[int, list[bytes]] = {out.fileno(): [], err.fileno(): []}
-    amount = 0
+    outputs = {pipe.fileno(): bytearray() for pipe in (out, err)}
+    output, errors = outputs.values()
     with selectors.DefaultSelector() as ready:
-        ready.register(out, selectors.EVENT_READ)
-        ready.register(err, selectors.EVENT_READ)
+        ready.register(out, selectors.EVENT_READ, out)
+        ready.register(err, selectors.EVENT_READ, err)
         os.set_blocking(stdin.fileno(), False)
-        ready.register(stdin, selectors.EVENT_WRITE)
+        ready.register(stdin, selectors.EVENT_WRITE, stdin)
         while ready.get_map():
             left = end - time.monotonic()
             if left <= 0:
-                kill(process)
-                return None
+                raise subprocess.TimeoutExpired(process.args, 0)
             for key, _ in ready.select(left):
-                if key.fileobj is stdin:
-                    text = _feed(stdin.fileno(), text)
-                    if not text:
-                        ready.unregister(stdin)
-                        with contextlib.suppress(OSError):
-                            stdin.close()
-                    continue
-                more = os.read(key.fd, 65536)
-                amount += len(more)
-                if amount > MAX_OUTPUT_OCTETS:
+                if key.fd in outputs:
+                    more = os.read(key.fd, 65536)
+                    outputs[key.fd] += more
+                else:
+                    more = text = _feed(key.fd, text)
+                if len(output) + len(errors) > MAX_OUTPUT_OCTETS:
                     raise DutError(
                         f"a command printed more than {MAX_OUTPUT_OCTETS >> 20} MiB: "
-                        f"{decode_output(chunks[out.fileno()][0][:80])[0] if chunks[out.fileno()] else ''}",
+                        f"{decode_output(bytes(output[:80]))[0]}",
                         "nothing of it was used",
                         code="too-much-output",
                     )
-                chunks[key.fd].append(more)
                 if not more:
-                    ready.unregister(key.fileobj)
-    outputs = b"".join(chunks[out.fileno()]), b"".join(chunks[err.fileno()])
-    try:
-        process.wait(max(0.0, end - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        kill(process)
-        return None
-    out.close()
-    err.close()
-    return outputs
+                    ready.unregister(key.fd)
+                    with contextlib.suppress(OSError):
+                        key.data.close()
+    return bytes(output), bytes(errors)
 
 
 def _feed(handle: int, text: bytes) -> bytes:
@@ -149,15 +146,12 @@ class LocalTransport:
         )
 
     def _run(self, command: str, text: str, limit: float) -> Output:
-        process = start_process(self._make_command(command, self.condition))
-        outputs = finish(process, text, limit)
-        if outputs is None:
-            problem = f"{self.name}: a command did not end within {limit:g} s: {command[:120]}"
-            raise DeadlinePassed(problem, code="timeout")
-        if process.returncode == -signal.SIGKILL:
+        program = self._make_command(command, self.condition)
+        status, out, err = run_program(program, text, limit, self.name, command)
+        if status == -signal.SIGKILL:
             problem = f"{self.name}: it vanished during: {command[:120]}"
             raise ConnectionLost(problem, code="connection-lost")
-        return Output.decode(self.name, process.returncode, *outputs)
+        return Output.decode(self.name, status, out, err)
 
     def hold(self, command: str) -> HeldCommand:
         log_start(self.name, command, self.log_level)
