@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import shlex
 import subprocess
 import threading
@@ -53,7 +52,7 @@ def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
     except subprocess.TimeoutExpired as exc:
         raise DutError(f"the hook {name} took longer than {timeout_s:g} s", code="timeout") from exc
     log_command(
-        f"hook {name}", command, "", logging.INFO, f"exit status {done.returncode}",
+        f"hook {name}", command, "", f"exit status {done.returncode}",
         time.monotonic() - began, done.stdout, done.stderr,
     )  # fmt: skip
     if done.returncode:

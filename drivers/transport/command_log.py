@@ -23,23 +23,17 @@ _END = "V6T_END"  # Marks the end of a command's standard input
 _LOG = logging.getLogger(__name__)
 
 
-def run_logged(
-    device: str, command: str, text: str, level: int, run: Callable[[], Output]
-) -> Output:
+def run_logged(device: str, command: str, text: str, run: Callable[[], Output]) -> Output:
     """Run a command and log it, whether it ends or fails."""
-    if not _LOG.isEnabledFor(level):
-        return run()
     _LOG.debug("%s: running a command", device)
     began = time.monotonic()
     try:
         output = run()
     except BaseException as exc:
-        log_command(device, command, text, level, describe_failure(exc), time.monotonic() - began)
+        log_command(device, command, text, describe_failure(exc), time.monotonic() - began)
         raise
-    ended = f"exit status {output.status}"
-    log_command(
-        device, command, text, level, ended, time.monotonic() - began, output.out, output.err
-    )
+    result, duration_s = f"exit status {output.status}", time.monotonic() - began
+    log_command(device, command, text, result, duration_s, output.out, output.err)
     return output
 
 
@@ -47,27 +41,26 @@ def log_command(
     device: str,
     command: str,
     text: str,
-    level: int,
     result: str,
     duration_s: float,
     out: str = "",
     err: str = "",
 ) -> None:
     """Log a command that has ended."""
-    if not _LOG.isEnabledFor(level):
+    if not _LOG.isEnabledFor(logging.INFO):
         return
     lines = [
         f"{device}: {escape_line(redact(result))} after {duration_s:.3f} s",
         f"$ {_format_command(command, text)}",
     ]
     lines += _prefix_lines("|", out) + _prefix_lines("!", err)
-    _LOG.log(level, "%s", "\n".join(lines))
+    _LOG.info("%s", "\n".join(lines))
 
 
-def log_start(device: str, command: str, level: int) -> None:
+def log_start(device: str, command: str) -> None:
     """Log a command that goes on in the background."""
-    if _LOG.isEnabledFor(level):
-        _LOG.log(level, "%s: started\n$ %s", device, _format_command(command, ""))
+    if _LOG.isEnabledFor(logging.INFO):
+        _LOG.info("%s: started\n$ %s", device, _format_command(command, ""))
 
 
 def describe_failure(exc: BaseException) -> str:

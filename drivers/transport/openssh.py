@@ -96,9 +96,7 @@ class SshTransport:
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         limit = deadline_s or self._options.command_deadline_s
-        return run_logged(
-            self.name, command, text, logging.INFO, lambda: self._run(command, text, limit)
-        )
+        return run_logged(self.name, command, text, lambda: self._run(command, text, limit))
 
     def _run(self, command: str, text: str, limit: float) -> Output:
         mark = f"v6t-{secrets.token_hex(8)}"
@@ -118,7 +116,7 @@ class SshTransport:
         return Output.decode(self.name, int(status[0]), out, before)
 
     def hold(self, command: str) -> HeldCommand:
-        log_start(self.name, command, logging.INFO)
+        log_start(self.name, command)
         line = make_shell_line(command, self._options.become, netns=self._options.netns)
         return HeldCommand(
             self.name, start_process([*self._make_command(), line]), lambda: not self._alive

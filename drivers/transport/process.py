@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import selectors
 import signal
@@ -129,7 +128,6 @@ class LocalTransport:
     """Transport that runs commands as this user on this machine."""
 
     where = "on this machine"
-    log_level = logging.INFO  # Level of the log records of its commands
 
     def __init__(self, name: str, before: Sequence[str] = ()) -> None:
         self.name = name
@@ -141,9 +139,7 @@ class LocalTransport:
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         limit = deadline_s or DEADLINE_S
-        return run_logged(
-            self.name, command, text, self.log_level, lambda: self._run(command, text, limit)
-        )
+        return run_logged(self.name, command, text, lambda: self._run(command, text, limit))
 
     def _run(self, command: str, text: str, limit: float) -> Output:
         program = self._make_command(command, self.condition)
@@ -154,7 +150,7 @@ class LocalTransport:
         return Output.decode(self.name, status, out, err)
 
     def hold(self, command: str) -> HeldCommand:
-        log_start(self.name, command, self.log_level)
+        log_start(self.name, command)
         return HeldCommand(self.name, start_process(self._make_command(command)))
 
     def close(self) -> None:

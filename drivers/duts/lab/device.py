@@ -61,17 +61,14 @@ class LabDut(LabDevice):
     def create_namespaces(self) -> int:
         """Create the namespaces of the device and return the id of a process in them."""
         login = self.driver.options.ssh
-        try:
-            if login is None:
-                self._host, self._pid = namespaces.start_namespaces(persistent=False)
-            else:
-                self._server = LabSshServer(login.lab)
-                self._server.acquire()
-                self._pid = self._server.start()
-                if login.netns:
-                    self._pid = self._server.add_namespace(login.netns)
-        except OSError as exc:
-            raise _make_namespace_error(exc) from exc
+        if login is None:
+            self._host, self._pid = namespaces.start_namespaces(persistent=False)
+        else:
+            self._server = LabSshServer(login.lab)
+            self._server.acquire()
+            self._pid = self._server.start()
+            if login.netns:
+                self._pid = self._server.add_namespace(login.netns)
         self._await_free_interfaces()
         return self._pid
 
@@ -79,10 +76,7 @@ class LabDut(LabDevice):
         login = self.driver.options.ssh
         if login is not None:
             LabSshServer(login.lab)  # raises an error if no sshd can be started
-        try:
-            process, pid = namespaces.start_namespaces(persistent=False)
-        except OSError as exc:
-            raise _make_namespace_error(exc) from exc
+        process, pid = namespaces.start_namespaces(persistent=False)
         try:
             transport = NamespaceTransport(pid, f"lab device ({self.driver.name})")
             facts = make_device_session(self.driver, transport, self.intent).survey()
@@ -158,9 +152,3 @@ class LabDut(LabDevice):
         if done.status:
             problem = f"the lab's device interfaces cannot be set: {done.cause}"
             raise EnvironmentLacking(problem, code="lab-failed")
-
-
-def _make_namespace_error(exc: OSError) -> EnvironmentLacking:
-    """Return the error for namespaces that cannot be created."""
-    hint = "it needs process and mount namespaces; root has them"
-    return EnvironmentLacking(f"the lab's device could not be made: {exc}", hint, code="lab-failed")

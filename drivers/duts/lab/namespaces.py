@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.lab import netns
 
 _CLONE_NEWPID = 0x20000000  # unshare(2): new namespace for process ids
@@ -25,7 +26,7 @@ def start_namespaces(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
         persistent: let the namespaces outlive this process until their init is killed.
 
     Raises:
-        OSError: the kernel refuses.
+        EnvironmentLacking: the kernel refuses.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, "persistent" if persistent else "bound"],
@@ -39,7 +40,10 @@ def start_namespaces(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
     if not line.strip().isdigit():
         words = (process.stderr.read() if process.stderr else "").strip().splitlines()
         process.wait()
-        raise OSError(words[-1] if words else "the namespaces could not be made")
+        cause = words[-1] if words else "the namespaces could not be made"
+        problem = f"the lab's device could not be made: {cause}"
+        hint = "it needs process and mount namespaces; root has them"
+        raise EnvironmentLacking(problem, hint, code="lab-failed")
     return process, int(line)
 
 

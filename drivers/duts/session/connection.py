@@ -52,7 +52,7 @@ def build_lock_condition(directory: str, owner: str) -> str:
 
 
 class Heartbeat:
-    """A thread that regularly sends a line to the lock's process and reads the answer."""
+    """A thread that regularly sends the time to the lock's process, which answers with the same line."""
 
     def __init__(self, process: HeldCommand, period_s: float) -> None:
         self._process = process
@@ -60,7 +60,6 @@ class Heartbeat:
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._answered = threading.Condition()
-        self._sent: dict[str, float] = {}
         self._last_answer_s = _read_boot_clock_s()
         self._longest_silence_s = 0.0
         self._thread = threading.Thread(target=self._send_beats, name="v6t-beat", daemon=True)
@@ -89,23 +88,19 @@ class Heartbeat:
         self._thread.join()
 
     def _send_beats(self) -> None:
-        number = 0
         while True:
             self._wake.wait(self._period_s)
             self._wake.clear()
             if self._stopping.is_set():
                 return
-            number += 1
-            self._sent[str(number)] = _read_boot_clock_s()
-            with contextlib.suppress(DutError):  # silence_s shows the failure
-                self._process.send("beat\n")
-                while self._sent and not self._stopping.is_set():
-                    sent = self._sent.pop(self._process.line(self._period_s), None)
-                    if sent is not None:
-                        self._longest_silence_s = max(
-                            self._longest_silence_s, _read_boot_clock_s() - self._last_answer_s
-                        )
-                        self._last_answer_s = sent
+            sent_s = _read_boot_clock_s()
+            with contextlib.suppress(DutError, ValueError):  # silence_s shows the failure
+                self._process.send(f"{sent_s}\n")
+                while self._last_answer_s < sent_s and not self._stopping.is_set():
+                    answered_s = float(self._process.line(self._period_s))
+                    silence_s = _read_boot_clock_s() - self._last_answer_s
+                    self._longest_silence_s = max(self._longest_silence_s, silence_s)
+                    self._last_answer_s = answered_s
             with self._answered:
                 self._answered.notify_all()
 

@@ -7,7 +7,7 @@ import logging
 import shlex
 import time
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
@@ -202,11 +202,11 @@ class Transaction(Connection):
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         if self._record is not None:  # not the configuration of another run
             self._save_artefacts()
-        attempt = partial(self._retry_rollback, forget=forget, by_script=by_script)
+        attempt = partial(self._rollback_once, forget=forget, by_script=by_script)
         try:
-            result = attempt()
+            result = self._retry_rollback(attempt)
         except KeyboardInterrupt:  # a rollback is never left half done
-            attempt()
+            self._retry_rollback(attempt)
             raise
         self._timer_runs = False
         return result
@@ -256,9 +256,8 @@ class Transaction(Connection):
         self._store.stop_timer()
         self._store.remove()
 
-    def _retry_rollback(self, *, forget: bool, by_script: bool) -> list[str]:
+    def _retry_rollback(self, attempt: Callable[[], list[str]]) -> list[str]:
         """Roll back; after a lost connection, retry until the rollback timer must have acted."""
-        attempt = partial(self._rollback_once, forget=forget, by_script=by_script)
         if not self.is_lost:
             with contextlib.suppress(ConnectionLost, DeadlinePassed):
                 return attempt()

@@ -196,7 +196,7 @@ class EchoConnection(SilentConnection):
 
     def send(self, text):
         self.number += 1
-        self.said.put(str(self.number))
+        self.said.put(text)
 
     def line(self, deadline_s):
         try:

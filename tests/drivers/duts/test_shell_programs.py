@@ -88,8 +88,8 @@ def test_lock_refuses_another_owner_answers_beats_and_is_freed_at_the_end(sh, tm
     other, answer = take_lock(sh, tmp_path, "bob")
     assert answer == f"busy {process.pid} alice"
     other.communicate(timeout=60)
-    out, _ = process.communicate("beat\nbeat\n", timeout=60)
-    assert out.split() == ["1", "2"]
+    out, _ = process.communicate("10.5\n11\n", timeout=60)
+    assert out.split() == ["10.5", "11"]
     assert list(tmp_path.iterdir()) == []
 
 

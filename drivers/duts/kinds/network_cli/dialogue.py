@@ -201,7 +201,7 @@ class CliTransport:
             raise
         finally:
             duration_s = time.monotonic() - began
-            log_command(self.name, line, "", logging.INFO, result, duration_s, answer)
+            log_command(self.name, line, "", result, duration_s, answer)
         return answer
 
     def _exchange(self, line: str, *, at_login: bool) -> str:

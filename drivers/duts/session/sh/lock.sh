@@ -82,7 +82,7 @@ release_lock() {
     exit 0
 }
 
-hold_lock() { # print "locked", then the number of each line that the owner sends
+hold_lock() { # print "locked", then each line that the owner sends
     umask 077
     mkdir -p "$directory" || exit 1
     check_directory
@@ -92,12 +92,9 @@ hold_lock() { # print "locked", then the number of each line that the owner send
     watcher=$!
     trap release_lock HUP TERM PIPE
     echo locked
-    beat=0
-    # shellcheck disable=SC2034
     while read -r line; do
-        beat=$((beat + 1))
-        echo $beat >"$directory/beat"
-        echo $beat
+        echo "$line" >"$directory/beat"
+        echo "$line"
     done
     release_lock
 }
