@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -220,12 +220,9 @@ def _use_device(
     from v6t.core.cli.stopping import handle_device_signals
     from v6t.core.runs.events import open_log
 
-    with open_log(_find_run_dir(arguments)):
-        if not restore:
-            yield run
-            return
-        with handle_device_signals(run):
-            yield run
+    signals = handle_device_signals(run) if restore else nullcontext()
+    with open_log(_find_run_dir(arguments)), signals:
+        yield run
 
 
 def resolve_device_run(

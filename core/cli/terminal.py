@@ -55,9 +55,8 @@ def get_width(pipe_width: int = PIPE_WIDTH) -> int:
 def print_text(text: str, indent: int = 2) -> None:
     """Print text; on a terminal, wrap it between words with a hanging indent."""
     for line in escape_controls(text).split("\n"):
-        if sys.stdout.isatty():
-            line = wrap(line, len(line) - len(line.lstrip()) + indent)  # noqa: PLW2901
-        click.echo(line)
+        hanging = len(line) - len(line.lstrip()) + indent
+        click.echo(wrap(line, hanging) if sys.stdout.isatty() else line)
 
 
 @dataclass(frozen=True)

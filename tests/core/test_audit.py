@@ -51,8 +51,6 @@ from v6t.audit.packet_device.build import build_device
 from v6t.core.cli import main
 from v6t.drivers.lab.packet_model import PacketModelDut
 from v6t.drivers.lab.setup import frame_octets
-from v6t.plugins.base import Technology
-from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.siit import Siit
 
 dut = PacketModelDut("left", "right", frame_octets(Siit().links), build_device(Siit()))
