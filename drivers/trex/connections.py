@@ -384,10 +384,12 @@ class LearnedConnections:
         for number, stream in enumerate(own):
             start, source = first + len(others) + number * ids, partial(make_source, stream)
             listed += make_blocks(stream, order, source, start, ids, marks=len(own) == 1)
-        for number, stream in enumerate(others):
-            weight = stream.weight * len(listed) // len(own)
-            listed.append(replace(stream, weight=weight, stream_id=first + number))
-        return replace(streams, streams=tuple(listed))
+        blocks = len(listed) // len(own)
+        further = (
+            replace(s, weight=s.weight * blocks, stream_id=first + number)
+            for number, s in enumerate(others)
+        )
+        return replace(streams, streams=(*listed, *further))
 
 
 def list_blocks(streams: StreamSet) -> list[Block]:

@@ -39,6 +39,7 @@ from v6t.profiles.streams import StreamSet
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
+from v6t.trials.connections import Connections
 from v6t.trials.trial import DelayRequest, Trial
 
 from .faketrex import parse_trial
@@ -227,6 +228,20 @@ def test_packed_lists_are_the_values(table):
         "instructions": [{"type": "flow_var", "size": 2, "value_list": values}, plain],
         "cache": 1,
     }
+
+
+def test_other_streams_keep_their_shares_where_connections_are_in_blocks(monkeypatch):
+    monkeypatch.setattr(connections, "MAX_ROWS", 4)
+    plugin, compiled = compile_plugin("nat44", 84)
+    own = find_foreground(compiled["reverse"])
+    others = [replace(own, stream_id=n, weight=n, role=Role.BACKGROUND) for n in (1, 2)]
+    learned = connections.LearnedConnections(recordings=None)
+    learned.load(compiled, plugin, loopback=True)
+    asked = Connections(12, 100.0)
+    learned.make_table(asked)
+    made = learned.make_phase_two(StreamSet("reverse", (own, *others)), None, asked).streams
+    assert [s.weight for s in made] == [own.weight] * 3 + [3, 6]
+    learned.close()
 
 
 @pytest.mark.parametrize(
