@@ -168,7 +168,7 @@ class StoredRows:
         stored = {"key": self._key, "rows": self.rows, "tester": self.tester}
         replace_file(self.path, json.dumps(stored))
 
-    def list_by_section(self) -> dict[str, list[Any]]:
+    def list_by_section(self) -> dict[str, Any]:
         """Return the rows of each section of the record."""
         sections: dict[str, list[Any]] = {name: [] for name in ROW_TYPES}
         for section, row in self.rows.values():
