@@ -133,9 +133,7 @@ class Jool(LinuxDriver):
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
     supported_configurations = (SiitConfig, Nat64Config, MapTRelayConfig, MapTCeConfig)
-    test_status = (
-        "measured, emptied and restored with real frames (4.1.9, 4.1.15; MAP-T: 4.2.0-rc3)"
-    )
+    test_status = "measured, emptied and restored with real frames (4.1.9, 4.1.15, 4.2.0-rc3)"
     versions = ("4.0.9", "4.1.9", "4.1.15", "4.2.0-rc3")
     options_model = JoolOptions
     optional_programs = tuple(PROGRAM_SOURCES)

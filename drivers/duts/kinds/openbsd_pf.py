@@ -37,9 +37,7 @@ NAT44_STATES, NAT64_STATES = 2, 1
 translated are not filtered again."""
 STATE_LIMIT_FACTOR = 1.05  # ratio of the state limit to the required number of states
 REUSED_PORT_NOTE = "af-to may give two connections one public port (seen in 7.6), which v6t reports"
-OPEN_RULES_NOTE = (
-    "until the rollback, its rules replace all others on all interfaces, and nothing is blocked"
-)
+OPEN_RULES_NOTE = "until the rollback, its rules replace all others: nothing is blocked anywhere"
 RELOAD_TRIES = 60  # attempts to load the rules, one per second
 # port range that PF omits when it lists a rule (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
 DEFAULT_NAT_PORTS = (50001, 65535)
@@ -219,9 +217,7 @@ class OpenBsdPf(Driver):
                 "states, and packets dropped, by PF's reasons; `translate`: no free port",
                 LOSS_REASONS,
             ),
-            "table": Reading(
-                "pfctl -si; pfctl -sm", parse_occupancy, "states, and how many PF takes"
-            ),
+            "table": Reading("pfctl -si; pfctl -sm", parse_occupancy, "states, and PF's limit"),
         }
 
     def get_table_limits_reading(self, intent: Intent) -> Reading | None:

@@ -66,9 +66,7 @@ class Tayga(TunTranslator):
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]] = (SiitConfig, MapTCeConfig)
-    test_status = (
-        "measured and restored with real frames (0.9.2-8, 0.9.6, and 0.9.6-16 with workers)"
-    )
+    test_status = "measured and restored with real frames (0.9.2-8, 0.9.6, 0.9.6-16 with workers)"
     versions = ("0.9.2-8", "0.9.6", "0.9.6-16")
     options_model = TaygaOptions
     process_name = PROGRAM
@@ -196,9 +194,7 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
     private = (*_PRIVATE_NETWORKS, *shared)
     for net in _iter_unmapped_hosts(intent):
         if any(net.overlaps(reserved) for reserved in private):
-            problem = (
-                f"TAYGA does not translate {net} behind {WELL_KNOWN_PREFIX} (RFC 6052, section 3.1)"
-            )
+            problem = f"TAYGA does not translate {net} behind {WELL_KNOWN_PREFIX} (RFC 6052, 3.1)"
             instead = addresses.suggest_prefix(intent)
             raise make_unsupported_error(problem, use_example, params=instead)
 

@@ -68,9 +68,7 @@ class Tundra(TunTranslator):
         "its threads may change the order of packets; what it does not fetch are the TUN device's tx drops",
     )
 
-    header_profile = HeaderProfile(
-        further_hops=2, why="kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
-    )
+    header_profile = HeaderProfile(further_hops=2, why="kernel, Tundra and kernel take a hop each")
 
     def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         return PARAMETER_OVERRIDES.get(technology, {})

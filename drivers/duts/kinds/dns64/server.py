@@ -79,9 +79,7 @@ class Dns64Server(LinuxDriver):
         prefix = intent.configuration_as(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
             supported = " or ".join(f"/{length}" for length in self.prefix_lengths)
-            problem = (
-                f"{self.name} makes AAAA records with a prefix of {supported} only, not {prefix}"
-            )
+            problem = f"{self.name} supports a prefix of {supported} only, not {prefix}"
             hint = "set the plugin's parameter prefix"
             raise make_unsupported_error(problem, hint, params={"prefix": EXAMPLE_PREFIX})
 

@@ -121,9 +121,7 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
         settings = " ".join(f"{_SYSCTL_PREFIX}{name}={size}" for name in names)
         lacks = f"{buckets or 0:,} buckets of its table, {CONNECTIONS_PER_BUCKET} in each"
         lacks = f"table of {room or 0:,}" if grows else lacks
-        problem = (
-            f"{count:,} connections exceed the kernel's {lacks}, which only the host can enlarge"
-        )
+        problem = f"{count:,} connections exceed the kernel's {lacks}; only the host can change it"
         hint = f"on the host: sysctl -w {settings}; or --set-procedure connections.count=..."
         raise DutError(problem, hint, code="resource-missing")
     file = "/sys/module/nf_conntrack/parameters/hashsize"

@@ -25,9 +25,7 @@ from v6t.packets.address_layouts import map_address
 FIRST_OCTETWISE_VERSION = (24, 6)  # first in which MAP-T looks up domains by whole octets only
 LIVE_DOMAIN_TAG = "v6tbeside"  # tag of the domain that is added and removed under traffic
 # header profile of tunnel relays, whose packets VPP routes after encapsulation
-TUNNEL_PROFILE = HeaderProfile(
-    tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
-)
+TUNNEL_PROFILE = HeaderProfile(tunnel_hop_limit=63, why="it routes what it has encapsulated")
 
 
 class MapDomainFunction(VppFunction):
