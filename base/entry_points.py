@@ -48,7 +48,7 @@ class Extensions(Generic[T]):
 
     def names(self) -> list[str]:
         """Return all names without importing anything."""
-        return sorted({entry.name for entry in self._entries()})
+        return sorted({entry.point.name for entry in self._entries()})
 
     def load(self, name: str) -> type[T]:
         """Load the class of this name.
@@ -57,7 +57,7 @@ class Extensions(Generic[T]):
             UsageError: there is none, or there are two.
             ExtensionError: it cannot be imported, or is incomplete.
         """
-        entries = [entry for entry in self._entries() if entry.name == name]
+        entries = [entry for entry in self._entries() if entry.point.name == name]
         if not entries:
             hint = suggest_names(name, self.names(), "installed")
             raise UsageError(f"unknown {self.noun} '{name}'", hint, code="unknown-name")
@@ -66,7 +66,7 @@ class Extensions(Generic[T]):
             problem = f"two {self.noun}s are called '{name}': from {owners}"
             raise UsageError(problem, "uninstall one", code="duplicate")
         (entry,) = entries
-        key = (name, entry.value, entry.owner, *sys.path)
+        key = (name, entry.point.value, entry.owner, *sys.path)
         if key not in self._loaded:
             self._loaded[key] = self._import(entry)
         return self._loaded[key]
@@ -74,13 +74,13 @@ class Extensions(Generic[T]):
     def list_rows(self, *, foreign: bool = False) -> list[ExtensionRow[T]]:
         """Return all extensions, or those of other distributions only, by name."""
         rows = []
-        for entry in sorted(self._entries(), key=lambda entry: entry.name):
-            if foreign and entry.owner == OWN_PACKAGE:
+        for point, owner in sorted(self._entries(), key=lambda entry: entry.point.name):
+            if foreign and owner == OWN_PACKAGE:
                 continue
             try:
-                rows.append(ExtensionRow(entry.name, entry.owner, self.load(entry.name)))
+                rows.append(ExtensionRow(point.name, owner, self.load(point.name)))
             except V6tError as exc:
-                rows.append(ExtensionRow(entry.name, entry.owner, error=exc.message))
+                rows.append(ExtensionRow(point.name, owner, error=exc.message))
         return rows
 
     def load_all(self) -> list[tuple[str, type[T]]]:
@@ -89,13 +89,14 @@ class Extensions(Generic[T]):
 
     def _entries(self) -> list[InstalledEntry]:
         """Return the installed entry points of the group."""
-        return [entry for entry in _find_installed(tuple(sys.path)) if entry.group == self.group]
+        entries = _find_installed(tuple(sys.path))
+        return [entry for entry in entries if entry.point.group == self.group]
 
     def _import(self, entry: InstalledEntry) -> type[T]:
         """Import the class of an entry point; refuse an incomplete one."""
-        subject = f"the {self.noun} '{entry.name}' of {entry.owner}"
+        subject = f"the {self.noun} '{entry.point.name}' of {entry.owner}"
         try:
-            kind: type[T] = EntryPoint(entry.name, entry.value, entry.group).load()
+            kind: type[T] = entry.point.load()
         except (Exception, SystemExit) as exc:  # a foreign module may raise anything
             places = (at for package, at in _walk_frames(exc) if package == entry.package)
             # a syntax error names its place in its text
@@ -155,7 +156,7 @@ def _find_culprit(exc: BaseException) -> tuple[str, str, bool]:
     for depth, (package, place) in enumerate(_walk_frames(exc)):
         entries = [e for e in _find_installed(tuple(sys.path)) if e.package == package]
         if entries and package != OWN_PACKAGE:
-            name = f"'{entries[0].name}'" if len(entries) == 1 else "code"
+            name = f"'{entries[0].point.name}'" if len(entries) == 1 else "code"
             return f"{name} of {entries[0].owner}", place, depth == 0
     return "", "", False
 
@@ -172,15 +173,13 @@ def _walk_frames(exc: BaseException) -> list[tuple[str, str]]:
 class InstalledEntry(NamedTuple):
     """An entry point and the name of its distribution, which is slow to read."""
 
-    group: str
-    name: str
-    value: str
+    point: EntryPoint
     owner: str
 
     @property
     def package(self) -> str:
         """The top-level package of its module."""
-        return self.value.partition(":")[0].partition(".")[0].strip()
+        return self.point.module.partition(".")[0]
 
 
 @lru_cache(maxsize=4)
@@ -190,6 +189,5 @@ def _find_installed(_path: tuple[str, ...]) -> tuple[InstalledEntry, ...]:
     for distribution in distributions():
         if f"[{OWN_PACKAGE}." in (distribution.read_text("entry_points.txt") or ""):
             owner = distribution.name
-            for entry in distribution.entry_points:
-                entries.setdefault(InstalledEntry(entry.group, entry.name, entry.value, owner))
+            entries |= {InstalledEntry(point, owner): None for point in distribution.entry_points}
     return tuple(entries)

@@ -171,7 +171,10 @@ def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
     known += _iter_extension_entries()
-    fields = (field.as_entry for field in list_fields())
+    fields = (
+        ReferenceEntry(f.name, f"{f.file} [{f.unit}]" if f.unit else f.file, "", f.text)
+        for f in list_fields()
+    )
     matches = _filter_entries(known, wanted) or _filter_entries(fields, wanted)
     matches = matches or _filter_entries(_list_parameters(), wanted)
     matches = matches or _filter_entries(known, [resolve_alias(name)])
@@ -391,12 +394,6 @@ class DataField:
     name: str  # name of the column, or path of the field; ``*`` stands for any name
     unit: str  # empty for numbers without a unit and for text
     text: str  # description
-
-    @property
-    def as_entry(self) -> ReferenceEntry:
-        """The same as an entry of the reference."""
-        unit = f" [{self.unit}]" if self.unit else ""
-        return ReferenceEntry(self.name, f"{self.file}{unit}", "", self.text)
 
 
 @cache
