@@ -29,19 +29,13 @@ Values = Mapping[str, Any]
 
 ROWS, SIZES = 8, (128, 1518)
 NO_EA_BITS = {
-    "rule_ipv4": "192.0.2.18/32",
-    "rule_ipv6": "2001:db8:12:3400::/56",
-    "ea_len": 0,
-    "psid_len": 8,
-}
+    "rule_ipv4": "192.0.2.18/32", "rule_ipv6": "2001:db8:12:3400::/56", "ea_len": 0, "psid_len": 8,
+}  # fmt: skip
 ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
 FEW_PORTS = {"min": 4096, "max": 4111}
 MANY = {
-    "initiator_count": 4,
-    "responder_count": 2,
-    "enumerate_ips": 3,
-    "initiator_ports": FEW_PORTS,
-}
+    "initiator_count": 4, "responder_count": 2, "enumerate_ips": 3, "initiator_ports": FEW_PORTS,
+}  # fmt: skip
 LONE_CE = {"ea_len": 8, "ce_psid": 0, "rule_ipv6": "2001:db8:ce::/56"}
 
 
@@ -341,12 +335,8 @@ def describe_plan(driver: Any, intent: DeviceIntent) -> Any:
     """
     if not driver.configures_device:
         return repr(intent)
-    key = (
-        driver.name,
-        driver.options.model_dump_json(),
-        str(driver.chain_membership),
-        repr(intent),
-    )
+    options = driver.options.model_dump_json()
+    key = (driver.name, options, str(driver.chain_membership), repr(intent))
     if key not in _PLANS:
         try:
             plan = driver.plan(intent, driver.make_example_facts(intent))

@@ -172,7 +172,7 @@ class Site:
         variant: of the technology.
         parts: places by part.
         params: of the technology.
-        row: of :mod:`v6t.tests.drivers.machines`; empty: none.
+        row: of ip6-tunnel in :mod:`v6t.tests.drivers.machines`; empty: none.
     """
 
     variant: str
@@ -217,68 +217,38 @@ class Site:
 
 
 MEND = {"queue_length": 5000, "mend_checksums": True}
-_NAPT = Place("nftables", "ce")
-_REFERENCE = Place("reference")
-_VPP_CE = Place("vpp", "ce", "ce")
 SLOWER = {"undo_after_s": SILENCE_VM_S}
+_REFERENCE = Place("reference")
+_NAPT, _CLAT, _MAP_T_CE = (
+    Place("nftables", "ce"), Place("tayga", "ce"), Place("tayga", "ce", "ce", MEND)
+)  # fmt: skip
+_VPP, _VPP_CE, _SNABB = Place("vpp", "pe"), Place("vpp", "ce", "ce"), Place("snabb-lwaftr", "pe")
+_JOOL = {machine: Place("jool", machine, "", SLOWER, JOOL) for machine in ("ce", "pe")}
 # Few test machines have the kernel module, so it runs in a virtual machine.
-_TUNNEL = Place("ip6-tunnel", "vm", options=SLOWER, virtual=TUNNEL)
+_TUNNEL = Place("ip6-tunnel", "vm", "", SLOWER, TUNNEL)
+_SHORT_RULE = {"rule_ipv6": "2001:db8:ce::/48"}
 SITES = {
-    "464xlat": Site(
-        "464xlat", {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "pe")}
-    ),
-    "464xlat, one machine": Site(
-        "464xlat", {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "ce", "plat")}
-    ),
-    "464xlat, VPP": Site("464xlat", {"clat": Place("tayga", "ce"), "plat": Place("vpp", "pe")}),
-    "464xlat, Jool twice": Site(
-        "464xlat",
-        {
-            "clat": Place("jool", "ce", options=SLOWER, virtual=JOOL),
-            "plat": Place("jool", "pe", options=SLOWER, virtual=JOOL),
-        },
-    ),
-    "lw4o6, VPP": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": Place("vpp", "pe")}),
-    "lw4o6, Snabb": Site(
-        "lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": Place("snabb-lwaftr", "pe")}
-    ),
-    "map-e, VPP": Site("map-e", {"napt": _NAPT, "ce": _REFERENCE, "br": Place("vpp", "pe")}),
-    "map-t, CE on one machine": Site(
-        "map-t", {"napt": _NAPT, "ce": Place("tayga", "ce", "ce", MEND), "br": _REFERENCE}
-    ),
-    "map-t, VPP": Site(
-        "map-t",
-        {"napt": _NAPT, "ce": Place("tayga", "ce", "ce", MEND), "br": Place("vpp", "pe")},
-        {"rule_ipv6": "2001:db8:ce::/48"},
-    ),
-    "ds-lite": Site(
-        "ds-lite", {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")}
-    ),
-    "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": Place("vpp", "pe")}),
-    "ds-lite, VPP twice": Site("ds-lite", {"b4": Place("vpp", "ce"), "aftr": Place("vpp", "pe")}),
-    "lw4o6, VPP and Snabb": Site(
-        "lw4o6", {"napt": _NAPT, "ce": _VPP_CE, "lwaftr": Place("snabb-lwaftr", "pe")}
-    ),
-    "map-e, VPP twice": Site("map-e", {"napt": _NAPT, "ce": _VPP_CE, "br": Place("vpp", "pe")}),
-    "ds-lite, ip6_tunnel and VPP": Site(
-        "ds-lite", {"b4": _TUNNEL, "aftr": Place("vpp", "pe")}, row="ip6-tunnel ds-lite, VPP"
-    ),
+    "464xlat": Site("464xlat", {"clat": _CLAT, "plat": Place("tayga-nftables", "pe")}),
+    "464xlat, one machine": Site("464xlat", {"clat": _CLAT, "plat": Place("tayga-nftables", "ce", "plat")}),
+    "464xlat, VPP": Site("464xlat", {"clat": _CLAT, "plat": _VPP}),
+    "464xlat, Jool twice": Site("464xlat", {"clat": _JOOL["ce"], "plat": _JOOL["pe"]}),
+    "lw4o6, VPP": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": _VPP}),
+    "lw4o6, Snabb": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": _SNABB}),
+    "map-e, VPP": Site("map-e", {"napt": _NAPT, "ce": _REFERENCE, "br": _VPP}),
+    "map-t, CE on one machine": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _REFERENCE}),
+    "map-t, VPP": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _VPP}, _SHORT_RULE),
+    "ds-lite": Site("ds-lite", {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")}),
+    "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": _VPP}),
+    "ds-lite, VPP twice": Site("ds-lite", {"b4": Place("vpp", "ce"), "aftr": _VPP}),
+    "lw4o6, VPP and Snabb": Site("lw4o6", {"napt": _NAPT, "ce": _VPP_CE, "lwaftr": _SNABB}),
+    "map-e, VPP twice": Site("map-e", {"napt": _NAPT, "ce": _VPP_CE, "br": _VPP}),
+    "ds-lite, ip6_tunnel and VPP": Site("ds-lite", {"b4": _TUNNEL, "aftr": _VPP}, row="ds-lite, VPP"),
     "lw4o6, ip6_tunnel and VPP": Site(
-        "lw4o6",
-        {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("vpp", "pe")},
-        row="ip6-tunnel lw4o6, VPP",
-    ),
+        "lw4o6", {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": _VPP}, row="lw4o6, VPP"),
     "lw4o6, ip6_tunnel and Snabb": Site(
-        "lw4o6",
-        {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": Place("snabb-lwaftr", "pe")},
-        row="ip6-tunnel lw4o6, Snabb",
-    ),
-    "map-e, ip6_tunnel and VPP": Site(
-        "map-e",
-        {"napt": _NAPT, "ce": _TUNNEL, "br": Place("vpp", "pe")},
-        row="ip6-tunnel map-e, VPP",
-    ),
-}
+        "lw4o6", {"napt": _NAPT, "ce": _TUNNEL, "lwaftr": _SNABB}, row="lw4o6, Snabb"),
+    "map-e, ip6_tunnel and VPP": Site("map-e", {"napt": _NAPT, "ce": _TUNNEL, "br": _VPP}, row="map-e, VPP"),
+}  # fmt: skip
 
 
 @dataclass

@@ -97,29 +97,17 @@ def router():
 @pytest.mark.parametrize(
     ("given", "undo", "code"),
     [
-        (
-            "ip link set dev left address 02:00:00:00:00:99",
-            f"ip link set dev left address {intents.LINKS.left.dut_mac}",
-            "wrong-interface",
-        ),
-        (
-            "ip link set left up; ip route add default dev left",
-            "ip route del default dev left",
-            "interface-protected",
-        ),
-        (
-            "ip route add 198.18.0.0/24 dev right",
-            "ip route del 198.18.0.0/24 dev right",
-            "foreign-configuration",
-        ),
+        ("ip link set dev left address 02:00:00:00:00:99",
+         f"ip link set dev left address {intents.LINKS.left.dut_mac}", "wrong-interface"),
+        ("ip link set left up; ip route add default dev left", "ip route del default dev left",
+         "interface-protected"),
+        ("ip route add 198.18.0.0/24 dev right", "ip route del 198.18.0.0/24 dev right",
+         "foreign-configuration"),
         # Linux rejects a second prefix length for an IPv6 address
-        (
-            "ip -6 addr add 2001:db8:7c::1/48 dev left nodad",
-            "ip -6 addr del 2001:db8:7c::1/48 dev left",
-            "command-failed",
-        ),
+        ("ip -6 addr add 2001:db8:7c::1/48 dev left nodad", "ip -6 addr del 2001:db8:7c::1/48 dev left",
+         "command-failed"),
     ],
-)
+)  # fmt: skip
 def test_foreign_configuration_is_rejected_before_changes(given, undo, code, router):
     router.rollback()
     router.transport.run(given)

@@ -127,8 +127,8 @@ def sites():
     """Provide a list for the current site, which serves many cells."""
     made = []
     yield made
-    for each in made:
-        each.close()
+    for site in made:
+        site.close()
 
 
 @pytest.fixture
@@ -148,14 +148,12 @@ def _build_site(directory):
     made = field.Field("matrix", directory)
     made.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
     # iptables leaves empty chains in its tables after its first use
-    chains = {
-        "iptables": ("nat POSTROUTING", "filter FORWARD", "mangle FORWARD"),
-        "ip6tables": ("mangle POSTROUTING", "mangle PREROUTING"),
-    }
-    for program, used in chains.items():
-        for chain in used:
-            line = f"{program} -t {chain.replace(' ', ' -{} ')} -j ACCEPT"
-            made.device.shell(f"{line.format('A')} && {line.format('D')}")
+    for rule in (
+        *("iptables -t nat {} POSTROUTING", "iptables -t filter {} FORWARD"),
+        *("iptables -t mangle {} FORWARD", "ip6tables -t mangle {} POSTROUTING"),
+        "ip6tables -t mangle {} PREROUTING",
+    ):
+        made.device.shell(f"{rule.format('-A')} -j ACCEPT && {rule.format('-D')} -j ACCEPT")
     made.before = read_state(made)
     return made
 

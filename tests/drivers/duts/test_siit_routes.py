@@ -127,6 +127,7 @@ def test_siit_plan_creates_no_routing_loop(driver, params, orientation):
 
 SIIT = ("--plugin", "siit", "--set", "prefix=2001:db8:64::/96", "--set")
 NAT64 = ("--plugin", "nat64", "--set")
+OF_TAYGA = ("dut_left_ipv6=fd76:3674::1/64", "--set", "tester_left_ipv6=fd76:3674::2")
 RELAY = ("--set", "br_address=2404:9200:225:100::64")
 # The tunnel's address is a host address of the device.
 HOST = ("2404:9200:225:100::64/128", "2001:db8:6::1/64")
@@ -138,11 +139,7 @@ HOST = ("2404:9200:225:100::64/128", "2001:db8:6::1/64")
         ("tayga", (*SIIT, "ipv4_hosts={first: 198.19.0.2}"), ["\nipv4-addr 192.168.255.9\n"]),
         ("tayga", (*SIIT, "ipv4_hosts={first: 192.168.255.9}"), ["\nipv4-addr 10.255.255.9\n"]),
         ("tayga", (*SIIT, "ipv6_hosts={first: 192.168.255.9}"), ["\nipv4-addr 10.255.255.9\n"]),
-        (
-            "tayga-nftables",
-            (*NAT64, "dut_left_ipv6=fd76:3674::1/64", "--set", "tester_left_ipv6=fd76:3674::2"),
-            ["\nipv6-addr fd76:3675::9\n"],
-        ),
+        ("tayga-nftables", (*NAT64, *OF_TAYGA), ["\nipv6-addr fd76:3675::9\n"]),
         ("vpp", ("--plugin", "mape-br", *RELAY), HOST),
         ("vpp", ("--plugin", "lwaftr", *RELAY), HOST),
         ("command", ("--plugin", "mape-br", *RELAY), HOST),
@@ -163,13 +160,7 @@ def test_device_has_addresses_that_the_test_does_not_use(driver, words, own):
     [
         ("tayga", (*SIIT, "ipv4_hosts={first: 10.9.9.9}", "--set-dut", "ipv4_addr=10.9.9.9"), ""),
         ("chain", ("--plugin", "dslite-aftr", "--set", "responder_ipv4=192.168.20.2"), ""),
-        ("tayga-nftables", (*NAT64, "responder_ipv4=192.168.255.2"), "10.255.255.0/"),
         ("tayga-nftables", (*NAT64, "pool_first=192.168.255.2"), "10.255.255.0/"),
-        (
-            "tayga-nftables",
-            (*NAT64, "dut_right_ipv4=192.168.255.1/30", "--set", "tester_right_ipv4=192.168.255.2"),
-            "10.255.255.0/",
-        ),
     ],
 )
 def test_address_of_the_test_is_refused_for_the_device(driver, words, hint):

@@ -33,7 +33,8 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
     if standing.site.row:
-        machines.add_record(standing.site.row, Run(tmp_path / "run"), standing.hypervisor)
+        row = f"ip6-tunnel {standing.site.row}"
+        machines.add_record(row, Run(tmp_path / "run"), standing.hypervisor)
 
 
 @most_sites
