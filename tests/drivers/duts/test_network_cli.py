@@ -275,10 +275,6 @@ def test_missing_lines_are_rejected(name):
         plan_of(make(**{name: []}))
 
 
-def test_text_block_is_split_into_lines():
-    assert make(configure="one\n\n  two  \n").options.configure == ("one", "  two")
-
-
 @pytest.mark.parametrize(
     ("option", "value", "code"),
     [
@@ -313,6 +309,10 @@ def test_read_backs_without_values_are_left_out():
     assert check.find_problem(f" via {via}\n") is None
     with expect_error("no-read-back", mentions="dut.options.verify"):
         plan_of(make(verify=[four]))
+
+
+def test_text_block_is_split_into_lines():
+    assert make(configure="one\n\n  two  \n").options.configure == ("one", "  two")
 
 
 def test_timer_of_the_device_is_cancelled_only_before_it_is_stopped():
@@ -406,12 +406,14 @@ def test_options_take_precedence_over_the_platform(tmp_path):
     assert make({**IOS, "cli": {"open": ["x"]}}, platform=str(path)).cli_options.open == ("x",)
 
 
-def test_unknown_platform_is_rejected(tmp_path, monkeypatch):
-    with monkeypatch.context() as without:
-        without.setattr("importlib.util.find_spec", lambda name: None)
-        with expect_error("unknown-platform") as info:
-            get_platform_options("no_such")
+def test_platform_without_scrapli_is_rejected(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with expect_error("unknown-platform") as info:
+        get_platform_options("no_such")
     assert "network-cli" in info.value.hint
+
+
+def test_unknown_platform_is_rejected(tmp_path, monkeypatch):
     place = tmp_path / "scrapli" / "definitions"
     place.mkdir(parents=True)
     (tmp_path / "scrapli" / "__init__.py").write_text("raise RuntimeError('not imported')\n")
@@ -510,8 +512,7 @@ def test_questions_are_answered_and_pages_turned(log_in):
 
 def test_no_line_follows_a_rejected_one(log_in):
     dialogue = log_in()
-    result = dialogue.run("x\nbad\ny")
-    assert (result.status, "% Invalid input detected" in result.err) == (1, True)
+    assert "% Invalid input detected" in dialogue.run("x\nbad\ny").err
     assert dialogue.run("x").status == 0
     assert "'silent'" in log_in(errors=["^no such line:"]).run("silent").err  # at the echo's end
 
@@ -538,8 +539,7 @@ def test_interrupted_line_ends_the_login(log_in, monkeypatch):
 
 def test_lines_that_end_in_another_mode_are_an_error(log_in):
     dialogue = log_in(abort=["back"])
-    result = dialogue.run("deeper")
-    assert (result.status, "'R1(config)#'" in result.err) == (1, True)
+    assert "'R1(config)#'" in dialogue.run("deeper").err
     assert dialogue.is_alive
 
 

@@ -315,8 +315,9 @@ def test_unusable_interface_is_rejected(port, has_carrier, code):
 def test_plan_without_root_is_rejected():
     for name, driver, _ in PLANS:
         if isinstance(driver, LinuxDriver):
+            facts = replace(plan_case(name)[1], is_root=False)
             with expect_error("not-root"):
-                driver.plan(CASE_BY_NAME[name].intent, replace(plan_case(name)[1], is_root=False))
+                driver.plan(CASE_BY_NAME[name].intent, facts)
 
 
 def test_learned_default_route_survives_forwarding():

@@ -75,9 +75,8 @@ def test_second_signal_prints_cleanup_commands(device):
 DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
 
 
-def write_remote_testbed(tmp_path, **options):
-    bed = {"tester": {"kind": "trex"}, "dut": {"driver": "nftables", "options": {
-        "ssh": {"host": "dut.example.net"}, **options}}}  # fmt: skip
+def write_remote_testbed(tmp_path):
+    bed = {"tester": {"kind": "trex"}, "dut": DIRECT}
     (tmp_path / "bed.yaml").write_text(json.dumps(bed))
     return resolve(None, tmp_path / "bed.yaml", plugin="nat44")
 
@@ -140,17 +139,14 @@ CHAIN = {
     "driver": "chain",
     "options": {"parts": {"nat": {"options": {"ssh": {"host": "b.example.net"}}}}},
 }
+OTHER_CONFIG = ["--set-dut", "ssh.config=/a b"]
 
 
 @pytest.mark.parametrize(
     ("dut", "words", "expected"),
     [
         (DIRECT, ["--plugin", "nat44"], []),
-        (
-            DIRECT,
-            ["--plugin", "nat44", "--set-dut", "ssh.config=/a b"],
-            ["--set-dut", "ssh.config=/a b"],
-        ),
+        (DIRECT, ["--plugin", "nat44", *OTHER_CONFIG], OTHER_CONFIG),
         (DIRECT, ["--plugin", "nat44", "--driver", "nftables"], ["--driver", "nftables"]),
         (CHAIN, ["--plugin", "dslite-aftr"], ["--plugin", "dslite-aftr"]),
     ],
@@ -166,10 +162,8 @@ def test_rollback_command_is_complete(dut, words, expected, tmp_path):
     assert command[:3] == ["v6t", "dut", "rollback"]
     assert command[3:] == ["--testbed", str(path), *expected]
     again = dut_command.rollback_command.make_context("rollback", command[3:]).params
-    assert (
-        dut_command.resolve_device_run(again, any_technology=True).settings.dut
-        == setup.settings.dut
-    )
+    named = dut_command.resolve_device_run(again, any_technology=True)
+    assert named.settings.dut == setup.settings.dut
 
 
 VPP = ["--driver", "vpp", "--set-dut", "ssh.host=vpp.example.net"]
