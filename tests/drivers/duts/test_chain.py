@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 from v6t.base.errors import DutError
 from v6t.core.config.resolve import resolve, resolve_setup
-from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import dut
 from v6t.core.runs.bench import Bench, compile_directions, make_state_device
 from v6t.drivers.duts.chain.driver import ChainDriver
@@ -45,14 +44,14 @@ def establish(sizes, purpose="establish"):
 @needs_lab
 @pytest.mark.lab
 def test_connections_go_through_and_are_counted():
-    run = resolve(plugin="dslite-aftr")
+    setup = resolve_setup(plugin="dslite-aftr")
     if package := find_missing_for("nftables", "directly"):
         pytest.skip(f"needs {package}")
-    tool = make_setup(run).technology
-    sizes = tool.make_frame_pair(run.frame_sizes[0])
-    bench = Bench(make_setup(run))
+    tool = setup.technology
+    sizes = tool.make_frame_pair(setup.settings.frame_sizes[0])
+    bench = Bench(setup)
     try:
-        bench.load(compile_directions(tool, sizes, run.seed))
+        bench.load(compile_directions(tool, sizes, setup.settings.seed))
         made = bench.measure(establish(sizes)).connections
         assert (made.sent, made.learned, made.validated) == (COUNT, COUNT, COUNT)
         assert (made.sessions, made.duplicate_tuples) == (COUNT, 0)
@@ -63,7 +62,7 @@ def test_connections_go_through_and_are_counted():
             assert count.received == count.sent == COUNT
             assert counted.matched == counted.checked > 0
         tester = bench.open()
-        state = make_state_device(make_setup(run), tester, None)
+        state = make_state_device(setup, tester, None)
         assert state.timeout_s > 60
         state.flush()
         assert state.count_sessions() == 0
@@ -91,11 +90,11 @@ def test_failed_part_removes_all_other_parts(tmp_path):
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
     options = {"parts.clat.options.program": str(program)}
-    run = resolve(plugin="ipv4aas", dut_params=options)
+    setup = resolve_setup(plugin="ipv4aas", dut_params=options)
     if package := find_missing_for("tayga-nftables", "directly"):
         pytest.skip(f"needs {package}")
     before = list_child_namespaces()
-    bench = Bench(make_setup(run))
+    bench = Bench(setup)
     try:
         with pytest.raises(DutError):
             bench.open()
@@ -143,24 +142,23 @@ def test_wrong_parts_are_rejected_before_anything_starts(variant, options, code)
         resolve(plugin="ipv4aas", params={"variant": variant}, dut_params=options)
 
 
+def list_parts(variant, options):
+    """List the parts of the chain of a variant."""
+    setup = resolve_setup(plugin="ipv4aas", params={"variant": variant}, dut_params=options)
+    return setup.driver.get_parts(setup.technology.make_dut_intent())
+
+
 def test_single_aftr_replaces_softwire_and_nat_parts():
-    run = resolve(plugin="ipv4aas", params={"variant": "ds-lite"}, dut_params=AFTR)
-    parts = make_setup(run).driver.get_parts(make_setup(run).technology.make_dut_intent())
-    assert [(p.name, p.device, p.driver.name, p.stateful) for p in parts] == [
-        ("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True),
-    ]  # fmt: skip
+    parts = [(p.name, p.device, p.driver.name, p.stateful) for p in list_parts("ds-lite", AFTR)]
+    assert parts == [("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True)]
 
 
 def test_part_with_other_driver_has_default_options():
-    run = resolve(
-        plugin="ipv4aas", params={"variant": "map-e"}, dut_params={"parts.br.driver": "vpp"}
-    )
-    parts = make_setup(run).driver.get_parts(make_setup(run).technology.make_dut_intent())
+    parts = list_parts("map-e", {"parts.br.driver": "vpp"})
     assert [part.driver.name for part in parts] == ["nftables", "reference", "vpp"]
     # the lab's TAYGA options are not valid for another translator
     clat = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
-    run = resolve(plugin="ipv4aas", dut_params=clat)
-    one, other = make_setup(run).driver.get_parts(make_setup(run).technology.make_dut_intent())
+    one, other = list_parts("464xlat", clat)
     assert one.driver.name == "jool"
     assert (other.driver.options.queue_length, other.driver.options.mend_checksums) == (77, True)
 

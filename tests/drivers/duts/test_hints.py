@@ -23,6 +23,10 @@ from . import intents
 from .support import run_shell
 
 EAM = "eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/64}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/64}]"
+MANY_CLIENTS = (
+    *("initiator_count=300", "enumerate_ips=3", "responder_count=2"),
+    "initiator_ports={min: 4096, max: 4196}",
+)
 # Technology, driver and wrong settings; those of the driver begin with ``dut:``.
 HINTS = [
     ("dns64", "knot-resolver", "prefix=2001:db8:64::/64"),
@@ -38,14 +42,7 @@ HINTS = [
     ("nat64", "jool", "udp_timeout_s=60"),
     ("nat44", "nftables", "dut:sessions=500"),
     ("siit", "tayga", "dut:workers=2", "dut:version=0.9.2-8"),
-    (
-        "nat64",
-        "tayga-nftables",
-        "initiator_count=300",
-        "enumerate_ips=3",
-        "responder_count=2",
-        "initiator_ports={min: 4096, max: 4196}",
-    ),
+    ("nat64", "tayga-nftables", *MANY_CLIENTS),
     ("nat64", "tayga-nftables", "responder_ipv4=192.168.255.77"),
     ("nat64", "tayga-nftables", "dut:dynamic_pool=192.168.255.0/31"),
     ("nat44", "iptables", "session_limit=200000"),
