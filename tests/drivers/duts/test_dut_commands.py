@@ -229,7 +229,7 @@ def test_compare_and_status_work_without_lock(server, dut):
     ("theirs", "code"),
     [
         ("table ip v6t { chain theirs { }; }", "foreign-configuration"),
-        ("table ip x { chain y { type filter hook forward priority 0; policy drop; }; }", "firewall-blocks"),
+        ("table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }", "firewall-blocks"),
     ],
 )  # fmt: skip
 def test_foreign_table_is_left_alone(theirs, code, server, dut):
