@@ -80,6 +80,10 @@ def compile_foreground(plugin):
     return compile_directions(plugin, plugin.make_frame_pair(84), 1)
 
 
+def find_stream(plugin, direction="forward"):
+    return find_foreground(compile_foreground(plugin)[direction])
+
+
 def make_random_rows(count, version=4, seed=1):
     return np.random.default_rng(seed).integers(
         1, 256, (count, ROW_OCTETS[version]), dtype=np.uint8
@@ -131,7 +135,7 @@ def test_the_largest_table_is_256_million_connections(memory):
     table.learn(np.array([MAX_CONNECTIONS - 1]), row)
     assert MAX_CONNECTIONS == 268_435_456
     assert (table.rows[MAX_CONNECTIONS - 1] == row[0]).all()
-    stream = find_foreground(compile_foreground(Nat44())["reverse"])
+    stream = find_stream(Nat44(), "reverse")
     replay = Replay(stream, table, ConnectionOrder(MAX_CONNECTIONS).find_connections)
     frame = replay.frames(MAX_CONNECTIONS - 1, 1)
     assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
@@ -148,9 +152,7 @@ def test_a_table_larger_than_memory_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("protocol", [0, 50, 132])
 def test_frame_without_ports_is_rejected(protocol):
-    frame = bytearray(
-        Expander(find_foreground(compile_foreground(Nat44())["forward"])).frames(0, 1)[0]
-    )
+    frame = bytearray(Expander(find_stream(Nat44())).frames(0, 1)[0])
     assert locate_endpoints(frame).transport == "UDP"
     frame[23] = protocol
     with expect_error("invalid-traffic-model"):
@@ -165,7 +167,7 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     rows = make_random_rows(COUNT)
     rows[0, :] = 0xFF  # sums that fold
     table.learn(np.arange(COUNT), rows)
-    stream = find_foreground(compile_foreground(plugin)["reverse"])
+    stream = find_stream(plugin, "reverse")
     frames = Replay(stream, table, ConnectionOrder(COUNT).find_connections).frames(0, COUNT + 5)
     assert (frames[:COUNT, 26:30] == rows[:, 4:8]).all()
     assert (frames[:COUNT, 30:34] == rows[:, 0:4]).all()
@@ -202,7 +204,7 @@ def test_the_order_of_reading():
     ids=["neighbours", "just near", "apart", "in disorder", "none"],
 )
 def test_frames_by_number_equal_consecutive_frames(numbers):
-    stream = find_foreground(compile_foreground(Nat44())["forward"])
+    stream = find_stream(Nat44())
     source = Expander(stream)
     made = make_frames(source, np.array(numbers, dtype=np.int64))
     assert made.shape == (len(numbers), source.length)
@@ -211,7 +213,7 @@ def test_frames_by_number_equal_consecutive_frames(numbers):
 
 
 def test_the_initiator_begins_again_after_the_last_connection():
-    stream = find_foreground(compile_foreground(Nat44())["forward"])
+    stream = find_stream(Nat44())
     plain = Expander(stream).frames(0, 7)
     assert (Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
 
@@ -278,7 +280,7 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
     stream = find_foreground(streams["forward"])
     at = TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT))
     known.arm(None, at, streams["forward"], learn=True)
-    frames = Expander(find_foreground(compile_foreground(Nat44())["forward"])).frames(0, 4)
+    frames = Expander(find_stream(Nat44())).frames(0, 4)
     numbers = np.array([9, 8, 7, 6], dtype=np.uint32)
     known.learn(stream, frames, numbers, np.array([True, True, False, False]))
     known.learn(find_foreground(streams["reverse"]), frames, numbers, np.ones(4, dtype=bool))
@@ -293,7 +295,7 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
 
 
 def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
-    stream = find_foreground(compile_foreground(Nat44())["forward"])
+    stream = find_stream(Nat44())
     frames = Expander(stream).frames(0, COUNT)
     ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
     assert count_inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
@@ -595,7 +597,7 @@ def is_tolerated(plugin, profile, wanted, got):
 
 
 def test_absent_checksums_need_a_matching_profile():
-    frames = Expander(find_foreground(compile_foreground(Nat44())["forward"])).frames(0, 4)
+    frames = Expander(find_stream(Nat44())).frames(0, 4)
     changed = frames.copy()
     at = locate_headers(frames[0]).checksum
     changed[0, at : at + 2] = 0
@@ -604,7 +606,7 @@ def test_absent_checksums_need_a_matching_profile():
     lenient = {"absent_checksum": True}
     assert is_tolerated(Nat44(), lenient, frames, changed) == [True, False, False, True]
     assert is_tolerated(Nat44(), {"df": "set"}, frames, changed) == [False, False, False, True]
-    six = Expander(find_foreground(compile_foreground(Nat64())["forward"])).frames(0, 2)
+    six = Expander(find_stream(Nat64())).frames(0, 2)
     assert all(is_tolerated(Nat44(), lenient, six, six))
     wrong = frames.copy()
     wrong[:, at] ^= 1
@@ -615,7 +617,7 @@ def test_absent_checksums_need_a_matching_profile():
 @pytest.mark.parametrize("zero", ["never", "ipv6", "always"])
 def test_zero_checksum_is_accepted_for_computed_zero_only(way, zero):
     """Zero is accepted for 0xFFFF only, so a device that computes no checksum is detected."""
-    wanted = Expander(find_foreground(compile_foreground(Nat64())[way])).frames(0, 2)
+    wanted = Expander(find_stream(Nat64(), way)).frames(0, 2)
     layout = locate_headers(wanted[0])
     at = layout.checksum
     # with this payload the sum is 0, so the checksum is 0xFFFF (RFC 768)
