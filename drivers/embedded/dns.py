@@ -352,17 +352,11 @@ class DnsTrials:
     def _ask(
         self, pace: Pace, names: QueryNames, own_share: float, timeout_s: float, wait_s: float
     ) -> dict[str, Any]:
-        report: dict[str, Any] = self._client.ask(
-            "ask",
-            math.ceil(2 * pace.compute_due_s(pace.frames) + wait_s + DEADLINE_S),
-            pace=pace,
-            start=time.monotonic() + LEAD_S,
-            names=names,
-            own_share=own_share,
-            timeout_s=timeout_s,
-            wait_s=wait_s,
+        deadline_s = math.ceil(2 * pace.compute_due_s(pace.frames) + wait_s + DEADLINE_S)
+        when = {"start": time.monotonic() + LEAD_S, "timeout_s": timeout_s, "wait_s": wait_s}
+        return self._client.ask(
+            "ask", deadline_s, pace=pace, names=names, own_share=own_share, **when
         )
-        return report
 
     def close(self) -> None:
         self._client.close()

@@ -103,8 +103,7 @@ class ConnectionStates:
 
     def select_established(self) -> Mask:
         """Return a mask of the connections that :meth:`mark_established_connections` marked."""
-        standing: Mask = (self.client & ESTABLISHED) != 0
-        return standing
+        return (self.client & ESTABLISHED) != 0
 
     def count(self, *, retransmitted: int, wrong: int) -> TcpCounts:
         """Count connections by outcome; numbers of retransmitted SYNs and wrong segments are given."""
@@ -167,16 +166,13 @@ class TcpEnd(ExchangePort):
         self._wrong: Counter[str] = Counter()
 
     def _make_timestamps(self, which: Connections) -> Numbers:
-        stamps: Numbers = which.astype(np.uint32) | self._mark
-        return stamps
+        return which.astype(np.uint32) | self._mark
 
     def _compute_client_isns(self, which: Connections) -> Numbers:
-        number: Numbers = compute_client_isns(which) + self._turn
-        return number
+        return compute_client_isns(which) + self._turn
 
     def _compute_server_isns(self, which: Connections) -> Numbers:
-        number: Numbers = compute_server_isns(which) + self._turn
-        return number
+        return compute_server_isns(which) + self._turn
 
     def _decode_client_isns(self, first: Numbers) -> Connections:
         return decode_client_isns(first - self._turn).astype(np.int64)
@@ -593,5 +589,4 @@ class TcpServer(ServerPort, TcpEnd):
     def _next_sequence(self, which: Connections) -> NDArray[np.uint32]:
         """Return the next sequence number that the server sends in each connection."""
         answered = (self._states.server[which] & ASKED != 0) * np.uint32(len(self._answer))
-        number: NDArray[np.uint32] = self._compute_server_isns(which) + np.uint32(1) + answered
-        return number
+        return self._compute_server_isns(which) + np.uint32(1) + answered

@@ -25,8 +25,7 @@ def select_started(
     starts: FlowStarts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
     """Return a mask of frames whose flow has begun, by place in the load and index in the class."""
-    sent: NDArray[np.bool_] = places / rate_fps >= (index % starts.flows) * starts.interval_s
-    return sent
+    return places / rate_fps >= (index % starts.flows) * starts.interval_s
 
 
 def compute_due_s(trial: Trial, places: I64) -> NDArray[np.float64]:

@@ -18,10 +18,11 @@ from v6t.drivers.trex.channel import (
     ClientWorker,
     WorkerError,
     parse_answer,
+    require_installation,
+    start_client,
 )
 from v6t.drivers.trex.client.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
-from v6t.drivers.trex.installation import require_installation, start_client
 from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
@@ -349,13 +350,13 @@ class Attachment:
                 "restart it with `-c 1 --software --hdrh`, or set restart: true",
                 code="unsupported-by-tester",
             )
-        by_trailer = self._options.counts_by_trailer
-        return self._can_stamp_all() if by_trailer is None else by_trailer
+        can_choose = self._options.counting == "auto"
+        return self._can_stamp_all() if can_choose else self._options.counting == "trailer"
 
     def _find_problem(self) -> str:
         """Return why the server cannot give the measurement; empty if it can, or if unknown."""
         flags = self._flags = self._arguments or self.ask("read_server_flags")
-        by_trailer, cores = self._options.counts_by_trailer, self.facts.cores_per_port
+        by_trailer, cores = self._options.counting == "trailer", self.facts.cores_per_port
         if cores > 1 and (by_trailer or (self._delays and not self.can_time_some_frames())):
             return (
                 f"it has {cores} data path cores, which share neither sequence numbers nor "

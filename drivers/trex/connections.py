@@ -122,8 +122,7 @@ def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
 
 def cycle_through(connections: NDArray[np.integer], numbers: NDArray[np.integer]) -> I64:
     """Return the connections of frame numbers ``(n,)``, where frames repeat a list of connections."""
-    repeated: I64 = connections[numbers % len(connections)].astype(np.int64)
-    return repeated
+    return connections[numbers % len(connections)].astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

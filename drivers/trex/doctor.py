@@ -12,10 +12,16 @@ from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tErro
 from v6t.drivers.tester_kind import Finding, State
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.drivers.trex.channel import ClientWorker, WorkerError, parse_answer
+from v6t.drivers.trex.channel import (
+    ClientWorker,
+    WorkerError,
+    find_installation,
+    parse_answer,
+    read_version,
+    start_client,
+)
 from v6t.drivers.trex.client.host import is_reachable
 from v6t.drivers.trex.client.stats import ServerFacts
-from v6t.drivers.trex.installation import find_installation, read_version, start_client
 from v6t.drivers.trex.interfaces import find_device, is_pci
 from v6t.drivers.trex.options import TrexOptions
 
@@ -178,10 +184,9 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
 def read_host_facts(worker: ClientWorker, options: TrexOptions) -> Mapping[str, Any]:
     """Read facts about the worker's host; see ``examine_host`` of the worker."""
     named = [find_device(name) for name in options.all_interfaces or ()]
-    facts: Mapping[str, Any] = worker.ask(
+    return worker.ask(
         "examine_host", deadline_s=options.start_deadline_s, interfaces=named, port=options.rpc_port
     )
-    return facts
 
 
 def examine_host(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:

@@ -99,7 +99,7 @@ class Trex(TesterKind):
 
     def prepare(self) -> None:
         from v6t.drivers.lab.privilege import acquire
-        from v6t.drivers.trex.installation import require_installation
+        from v6t.drivers.trex.channel import require_installation
 
         for own in self._servers.values():
             if not own.ssh:
@@ -147,13 +147,11 @@ class Trex(TesterKind):
 
     def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         servers, parts = self._servers, len(self._servers)
-        warnings = (
-            _list_warnings(
-                own, [trial.get("servers", {name: trial}).get(name, {}) for trial in figures]
-            )
-            for name, own in servers.items()
-        )
-        yield from dict.fromkeys(itertools.chain.from_iterable(warnings))
+        warnings: list[str] = []
+        for name, own in servers.items():
+            shares = [trial.get("servers", {name: trial}).get(name, {}) for trial in figures]
+            warnings += _list_warnings(own, shares)
+        yield from dict.fromkeys(warnings)
         if parts == 1:
             return
         for name, own in servers.items():
@@ -214,11 +212,8 @@ def _describe_counting(
     marks = _uses_marks(options, needs, most_fps)
     way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
     # the cores of a server that v6t attaches to decide how frames are told apart
-    if (
-        options.counts_by_trailer is None
-        and not options.must_start
-        and needs <= SAMPLED_CAPABILITIES
-    ):
+    is_open = options.counting == "auto" and not options.must_start
+    if is_open and needs <= SAMPLED_CAPABILITIES:
         return f"{way}, or ports where the server has several cores"
     return way
 
@@ -284,7 +279,7 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
 
 def _list_trailer_warnings(options: TrexOptions, ways: Sequence[str]) -> Iterator[str]:
     """Yield warnings about trailers and marks; ``ways``: how trials counted, empty in a plan."""
-    is_certain = ways or options.counts_by_trailer or options.must_start
+    is_certain = ways or options.counting == "trailer" or options.must_start
     several = "" if is_certain else " and with several data path cores"
     yield (
         f"TRex counts test frames by a trailer in searches up to {MAX_STAMPED_FPS:,.0f} fps (both "

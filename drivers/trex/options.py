@@ -305,7 +305,7 @@ class TrexOptions(StrictModel):
         keeps complete sequence numbers and histograms.
         """
         if self.cores == 1:
-            return [] if self.counts_by_trailer is False else ["--software", "--hdrh"]
+            return [] if self.counting == "ports" else ["--software", "--hdrh"]
         return [] if self.hardware_filter else ["--software"]
 
     @property
@@ -347,14 +347,9 @@ class TrexOptions(StrictModel):
         return None if self.ssh is None else _make_ssh_client(self.ssh.model_copy(update=own))
 
     @property
-    def counts_by_trailer(self) -> bool | None:
-        """Whether frames are counted by trailer; None if the server's mode decides."""
-        return {"trailer": True, "ports": False, "auto": None}[self.counting]
-
-    @property
     def counts_by_ports(self) -> bool:
         """Whether the options alone decide that test frames are counted by port."""
-        return self.counts_by_trailer is False or (self.must_start and self.cores > 1)
+        return self.counting == "ports" or (self.must_start and self.cores > 1)
 
     @property
     def must_start(self) -> bool:

@@ -12,7 +12,7 @@ from v6t.core.runs import doctor
 from v6t.drivers.duts.kinds.linux_router import LinuxRouter
 from v6t.drivers.lab import privilege
 from v6t.drivers.testers import load_kind
-from v6t.drivers.trex import installation
+from v6t.drivers.trex import channel
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.faketrex import make_installation
 from v6t.tests.expect import expect_refusal
@@ -74,7 +74,7 @@ def test_trex_is_searched_in_trex_dir(machine, tmp_path):
 @pytest.mark.parametrize("options", ["trex_dir: /nowhere", "lab: true"])
 def test_missing_trex_of_testbed_is_reported(options, machine, tmp_path):
     machine.delenv("TREX_DIR")
-    machine.setattr(installation, "DEFAULT_LOCATION", tmp_path)
+    machine.setattr(channel, "DEFAULT_LOCATION", tmp_path)
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: trex, options: {{{options}}}}}\n")
     done = v6t("doctor", "--testbed", str(bed))
@@ -94,7 +94,7 @@ def test_invalid_testbed_is_reported(machine, tmp_path):
 
 def test_missing_trex_is_only_a_note(machine, tmp_path):
     machine.delenv("TREX_DIR")
-    machine.setattr(installation, "DEFAULT_LOCATION", tmp_path)
+    machine.setattr(channel, "DEFAULT_LOCATION", tmp_path)
     assert findings()["TRex"].state == "note"
     assert "none found" in findings()["TRex"].text
     assert v6t("doctor").status == 0
@@ -128,7 +128,7 @@ def test_client_and_server_are_examined(machine, tmp_path):
 def test_this_machine_is_judged_like_its_lab(monkeypatch, tmp_path):
     """No simulation: the real probe and the status agree."""
     monkeypatch.delenv("TREX_DIR", raising=False)
-    monkeypatch.setattr(installation, "DEFAULT_LOCATION", tmp_path)
+    monkeypatch.setattr(channel, "DEFAULT_LOCATION", tmp_path)
     can, _how = privilege.check_availability()
     done = v6t("doctor", "--json")
     rows = {r["what"]: r for r in json.loads(done.out)}

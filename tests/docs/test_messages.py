@@ -80,7 +80,7 @@ explain tagz
 def test_messages(tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TREX_DIR", raising=False)
-    monkeypatch.setattr("v6t.drivers.trex.installation.DEFAULT_LOCATION", tmp_path)
+    monkeypatch.setattr("v6t.drivers.trex.channel.DEFAULT_LOCATION", tmp_path)
     monkeypatch.setattr("v6t.drivers.lab.privilege.os.geteuid", lambda: 1000)
     monkeypatch.setattr("v6t.drivers.lab.privilege._try", lambda kind: f"{kind}: not permitted")
     for name, text in FILES.items():

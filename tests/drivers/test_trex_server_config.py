@@ -10,7 +10,7 @@ from v6t.core.runs import tester_capacity
 from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
 from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.testers import load_kind
-from v6t.drivers.trex.installation import read_version
+from v6t.drivers.trex.channel import read_version
 from v6t.drivers.trex.interfaces import join_memif
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions

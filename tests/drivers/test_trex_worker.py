@@ -22,9 +22,8 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.drivers.placement import ThreadPlacement
-from v6t.drivers.trex import af_packet, attachment
+from v6t.drivers.trex import af_packet, attachment, channel
 from v6t.drivers.trex import bursts as trex_bursts
-from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.bursts import Burst
 from v6t.drivers.trex.channel import ASTF_MODULES, STL_MODULES, ClientWorker, WorkerError
 from v6t.drivers.trex.client import stl
@@ -103,9 +102,9 @@ TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0
 
 def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, monkeypatch):
     """The worker's interpreter is used without a trial start."""
-    monkeypatch.setattr(module, "_imported", {})
+    monkeypatch.setattr(channel, "_imported", {})
     monkeypatch.setattr(
-        module, "list_interpreters", lambda named: ["/nowhere/python", sys.executable]
+        channel, "list_interpreters", lambda named: ["/nowhere/python", sys.executable]
     )
     tried = []
 
@@ -114,13 +113,13 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
         return ClientWorker(python)
 
     for _ in range(2):
-        worker, hello = module.start_client(installation, "", start, 60)
+        worker, hello = channel.start_client(installation, "", start, 60)
         worker.close()
         assert hello["executable"] == sys.executable
     assert tried == ["/nowhere/python", sys.executable, sys.executable]
-    monkeypatch.setattr(module, "list_interpreters", lambda named: ["/nowhere/python"])
+    monkeypatch.setattr(channel, "list_interpreters", lambda named: ["/nowhere/python"])
     with expect_error("missing-program", mentions="nowhere/python"):
-        module.start_client(installation, "other", start, 60)
+        channel.start_client(installation, "other", start, 60)
 
 
 def test_worker_without_one_of_its_modules_does_not_start():
