@@ -63,9 +63,8 @@ def find_faults_between(before: ClockReading, after: ClockReading) -> list[str]:
     error_ns = (before.duration_ns + after.duration_ns) / 2
     moved_ns = (after.ahead_ns - before.ahead_ns) / 2
     if abs(moved_ns) > error_ns:
-        return [
-            f"the clock was stepped by {moved_ns / 1e9:+.6f} s, or this machine slept, during the trial"
-        ]
+        stepped = f"the clock was stepped by {moved_ns / 1e9:+.6f} s"
+        return [f"{stepped}, or this machine slept, during the trial"]
     raw_ns = after.raw_ns - before.raw_ns
     slewed_ns = after.monotonic_ns - before.monotonic_ns - raw_ns
     if abs(slewed_ns) > MAX_SLEW * raw_ns + error_ns:

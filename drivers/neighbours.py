@@ -49,8 +49,7 @@ class Hosts:
         background: Mapping[str, Any] | None = None,
     ) -> None:
         self.answers, self.introduces = answers, introduces
-        self._mac = parse_mac(mac)
-        self._device_mac = parse_mac(device_mac)
+        self._mac, self._device_mac = (bytes.fromhex(m.replace(":", "")) for m in (mac, device_mac))
         self._hosts = [pack_address(a) for a in addresses]
         self._known = frozenset(self._hosts)
         self._device = [pack_address(a) for a in device]
@@ -75,9 +74,8 @@ class Hosts:
         if not self.answers:
             return None
         tag = len(self._tag)
-        if tag and (
-            frame[12:14] != self._tag[:2] or read_word(frame, 14) & 0xFFF != read_word(self._tag, 2)
-        ):
+        identifier = read_word(frame, 14) & 0xFFF
+        if tag and (frame[12:14] != self._tag[:2] or identifier != read_word(self._tag, 2)):
             return self._beside.answer(frame) if self._beside is not None else None
         kind, packet = read_word(frame, 12 + tag), frame[14 + tag :]
         if kind == ARP:
@@ -101,10 +99,8 @@ class Hosts:
     def _build_request(self, host: bytes, target: bytes) -> bytes:
         """Build an ARP request or neighbor solicitation from a host for a target."""
         if len(host) == 4:
-            body = struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST)
-            return self._build_frame(
-                self._device_mac, ARP, body + self._mac + host + bytes(6) + target
-            )
+            body = struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST) + self._mac + host
+            return self._build_frame(self._device_mac, ARP, body + bytes(6) + target)
         message = struct.pack("!BBHI", SOLICITATION, 0, 0, 0) + target
         message += bytes((SOURCE_ADDRESS, 1)) + self._mac
         return self._build_frame(self._device_mac, IPV6, build_icmpv6(host, target, message))
@@ -181,11 +177,6 @@ def count_common_bits(one: bytes, other: bytes) -> int:
 def read_word(octets_: bytes, at: int) -> int:
     """Read two octets as a number; 0 beyond the end of the frame."""
     return int.from_bytes(octets_[at : at + 2], "big")
-
-
-def parse_mac(mac: str) -> bytes:
-    """Parse a MAC address."""
-    return bytes(int(part, 16) for part in mac.split(":"))
 
 
 def pack_address(address: str) -> bytes:

@@ -59,22 +59,15 @@ class ThreadPlacement:
             {"socket": socket, "threads": self.sending[pair * share : (pair + 1) * share]}
             for pair, socket in enumerate(sockets)
         ]
-        return {
-            "platform": {
-                "master_thread_id": self.master,
-                "latency_thread_id": self.latency,
-                "dual_if": pairs,
-            }
-        }
+        threads = {"master_thread_id": self.master, "latency_thread_id": self.latency}
+        return {"platform": {**threads, "dual_if": pairs}}
 
     def list_threads(self) -> dict[str, tuple[int, int | None]]:
         """Return CPU and niceness by thread name; the key "" stands for all other threads."""
-        data_path = {
-            f"trex dp core {number}": (cpu, DATA_PATH_NICENESS)
-            for number, cpu in enumerate(self.sending, 1)
-        }
-        receiver = {"trex rx": (self.latency, DATA_PATH_NICENESS)}
-        return {**data_path, **receiver, "": (self.master, None)}
+        threads: dict[str, tuple[int, int | None]] = {"": (self.master, None)}
+        for number, cpu in enumerate(self.sending, 1):
+            threads[f"trex dp core {number}"] = cpu, DATA_PATH_NICENESS
+        return threads | {"trex rx": (self.latency, DATA_PATH_NICENESS)}
 
     def describe(self) -> dict[str, Any]:
         return {"master": self.master, "latency": self.latency, "data path": list(self.sending)}

@@ -354,9 +354,10 @@ class DnsTrials:
     ) -> dict[str, Any]:
         deadline_s = math.ceil(2 * pace.compute_due_s(pace.frames) + wait_s + DEADLINE_S)
         when = {"start": time.monotonic() + LEAD_S, "timeout_s": timeout_s, "wait_s": wait_s}
-        return self._client.ask(
+        report: dict[str, Any] = self._client.ask(
             "ask", deadline_s, pace=pace, names=names, own_share=own_share, **when
         )
+        return report
 
     def close(self) -> None:
         self._client.close()

@@ -103,7 +103,8 @@ class ConnectionStates:
 
     def select_established(self) -> Mask:
         """Return a mask of the connections that :meth:`mark_established_connections` marked."""
-        return (self.client & ESTABLISHED) != 0
+        standing: Mask = (self.client & ESTABLISHED) != 0
+        return standing
 
     def count(self, *, retransmitted: int, wrong: int) -> TcpCounts:
         """Count connections by outcome; numbers of retransmitted SYNs and wrong segments are given."""
@@ -589,4 +590,5 @@ class TcpServer(ServerPort, TcpEnd):
     def _next_sequence(self, which: Connections) -> NDArray[np.uint32]:
         """Return the next sequence number that the server sends in each connection."""
         answered = (self._states.server[which] & ASKED != 0) * np.uint32(len(self._answer))
-        return self._compute_server_isns(which) + np.uint32(1) + answered
+        number: NDArray[np.uint32] = self._compute_server_isns(which) + np.uint32(1) + answered
+        return number

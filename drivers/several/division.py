@@ -99,26 +99,18 @@ def _divide_draws(stream: Stream, part: int, parts: int) -> Stream | None:
             continue
         low, end = int(variable["min_value"]), int(variable["max_value"]) + 1
         unit = _find_unit(stream, variable)
-        if (
-            unit is None
-            or unit >> EVEN_DRAW_BITS
-            or low % unit
-            or end % unit
-            or (end - low) // unit < parts
-        ):
+        if unit is None or unit >> EVEN_DRAW_BITS or low % unit or end % unit:
+            continue
+        if (end - low) // unit < parts:
             continue
         values = (end - low) // unit
         first, own = values * part // parts, divide(values, part, parts)
         while own * unit % (2 << EVEN_DRAW_BITS) == 0:
             own -= 1
         low += first * unit
+        limits = {"init_value": low, "min_value": low, "max_value": low + own * unit - 1}
         program = list(stream.program)
-        program[place] = {
-            **variable,
-            "init_value": low,
-            "min_value": low,
-            "max_value": low + own * unit - 1,
-        }
+        program[place] = {**variable, **limits}
         seed = int(stream.trex.get("random_seed", 0)) + part * _SEED_STEP & 0xFFFFFFFF
         return stream.with_program(program, random_seed=seed or 1)
     return None

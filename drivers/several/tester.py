@@ -31,11 +31,9 @@ from v6t.trials.trial import Capability, Trial
 MAX_SKEW_SHARE = 0.02
 """Largest difference of the starts as a share of a trial's duration, where nothing else is set."""
 START_SKEW = "start_skew_s"  # Figure of a trial: difference of the members' starts
-_ORDERED_CAPABILITIES: frozenset[Capability] = frozenset(
-    {"ipdv", "flow-starts", "timed-flow-starts"}
-)
+_ORDERED_CAPABILITIES = frozenset[Capability]({"ipdv", "flow-starts", "timed-flow-starts"})
 """Capabilities that need one order of all frames."""
-_UNDIVIDED_CAPABILITIES: frozenset[Capability] = frozenset({"tcp", "queries"})
+_UNDIVIDED_CAPABILITIES = frozenset[Capability]({"tcp", "queries"})
 """Capabilities of the first tester alone."""
 MAX_INSTALL_S = 120.0  # Longest wait until all members have installed their streams
 Outcome = TypeVar("Outcome")
@@ -63,10 +61,8 @@ class SeveralTesters:
     def capabilities(self) -> frozenset[Capability]:
         members = self._members.values()
         common = frozenset.intersection(*(member.capabilities for member in members))
-        return (
-            common - _ORDERED_CAPABILITIES - _UNDIVIDED_CAPABILITIES
-            | self._members[self._first].capabilities & _UNDIVIDED_CAPABILITIES
-        )
+        undivided = self._members[self._first].capabilities & _UNDIVIDED_CAPABILITIES
+        return common - _ORDERED_CAPABILITIES - _UNDIVIDED_CAPABILITIES | undivided
 
     def open(self) -> None:
         try:
@@ -174,9 +170,8 @@ class SeveralTesters:
     def _run_phase(self, phase: str, trial: Trial, connections: Connections) -> PhaseCounts:
         """Run a phase on all members; a phase of TCP connections runs only on the first."""
         if connections.tcp is not None:
-            return self._run(
-                self._first, lambda name: getattr(self._members[name], phase)(trial, connections)
-            )
+            first = getattr(self._members[self._first], phase)
+            return self._run(self._first, lambda _: first(trial, connections))
         parts = len(self._members)
         shares = {
             name: divide_connections(connections, part, parts)
@@ -334,8 +329,6 @@ def _merge_timelines(parts: Sequence[Timeline | None]) -> Timeline | None:
     timelines = [part for part in parts if part is not None]
     if len(timelines) < len(parts) or len({t.slot_s for t in timelines}) > 1:
         return None
-    received, lost = (
-        tuple(map(sum, zip_longest(*rows, fillvalue=0)))
-        for rows in ([t.received for t in timelines], [t.lost for t in timelines])
-    )
+    rows = [t.received for t in timelines], [t.lost for t in timelines]
+    received, lost = (tuple(map(sum, zip_longest(*row, fillvalue=0))) for row in rows)
     return Timeline(timelines[0].slot_s, received, lost)

@@ -184,9 +184,9 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
 def read_host_facts(worker: ClientWorker, options: TrexOptions) -> Mapping[str, Any]:
     """Read facts about the worker's host; see ``examine_host`` of the worker."""
     named = [find_device(name) for name in options.all_interfaces or ()]
-    return worker.ask(
-        "examine_host", deadline_s=options.start_deadline_s, interfaces=named, port=options.rpc_port
-    )
+    arguments = {"interfaces": named, "port": options.rpc_port}
+    facts: Mapping[str, Any] = worker.ask("examine_host", options.start_deadline_s, **arguments)
+    return facts
 
 
 def examine_host(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
