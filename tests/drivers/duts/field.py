@@ -123,12 +123,9 @@ class Field:
 
     def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: Any) -> Path:
         """Write the testbed file of the operator."""
-        ssh = self.device.make_login_options(
-            host=host,
-            port=PORT,
-            known_hosts=str(self.directory / "known"),
-            **options.pop("ssh", {}),
-        )
+        known = str(self.directory / "known")
+        ssh = self.device.make_login_options(host=host, port=PORT, known_hosts=known)
+        ssh |= options.pop("ssh", {})
         path = self.directory / "testbed.yaml"
         path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
         return path

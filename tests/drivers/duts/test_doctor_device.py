@@ -53,22 +53,19 @@ def test_locked_or_configured_device_gives_notes(site):
     site.v6t("dut", "rollback", "--testbed", path)
 
 
+def commit_output(site, command):
+    """Return the output of a commit whose step runs a command that fails."""
+    step = {"command": command, "why": "a step", "undo": "", "deadline_s": 60}
+    path = site.testbed("command", base=False, steps=[step])
+    return site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)
+
+
 def test_device_output_cannot_control_the_terminal(site):
     """A device prints escape sequences that rename the window and clear the screen."""
-    step = {
-        "command": "printf '\\033]0;pwned\\007\\033[2J\\302\\2332J' >&2; exit 3",
-        "why": "a step",
-        "undo": "",
-    }
-    path = site.testbed("command", base=False, steps=[step])
-    output = site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)
-    assert "pwned" in output
+    output = commit_output(site, "printf '\\033]0;pwned\\007\\033[2J\\302\\2332J' >&2; exit 3")
     assert "\\x1b]0;pwned\\x07\\x1b[2J" in output
     assert not any(c in output for c in "\x1b\x07\x9b")
 
 
 def test_endless_device_output_is_rejected(site):
-    step = {"command": "yes", "why": "a step", "undo": "", "deadline_s": 60}
-    path = site.testbed("command", base=False, steps=[step])
-    output = site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)
-    assert "32 MiB" in output
+    assert "32 MiB" in commit_output(site, "yes")

@@ -88,12 +88,9 @@ def test_plan_equals_recorded_plan(name):
     assert text == path.read_text()
 
 
-def test_every_recorded_plan_has_its_case():
-    assert {p.stem for p in GOLDEN.glob("*.txt")} == {c.name for c in CASES}
-
-
-def test_every_driver_has_a_case():
+def test_every_driver_and_every_recorded_plan_has_a_case():
     assert {c.driver for c in CASES} == set(NAMES)
+    assert {p.stem for p in GOLDEN.glob("*.txt")} == set(CASE_BY_NAME)
 
 
 def test_commands_touch_own_objects_and_have_deadlines():
