@@ -221,14 +221,13 @@ class Bench:
     def _find_event_actions(self, trial: Trial) -> tuple[EventAction, EventAction] | None:
         """Return the functions that prepare and run the event of a trial on the device, or None."""
         name = trial.device_event.hook if trial.device_event else ""
-        if not self._loopback and self._setup.has_driver and self._setup.has_live_change:
-            for action in ACTIONS:
-                if name == name_change_hook(action):
-                    device = self.require_session()
-                    return (
-                        partial(device.prepare_reconfiguration, action),
-                        partial(device.reconfigure, action),
-                    )
+        action = {name_change_hook(action): action for action in ACTIONS}.get(name)
+        if action and not self._loopback and self._setup.has_driver:
+            device = self.require_session()
+            return (
+                partial(device.prepare_reconfiguration, action),
+                partial(device.reconfigure, action),
+            )
         hooks = self._setup.driver.hooks
         # A rehearsal must not reset the device that its testbed file names.
         if self._setup.tester.simulates or name not in hooks:

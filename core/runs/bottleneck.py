@@ -179,23 +179,19 @@ def choose_trial(
     notes: list[str] = []
     if "above" not in trials:
         notes.append("nothing above the found rate was offered: medium or tester carries no more")
-    for when in [name for name in ("above", "found") if name in trials]:
-        trial, result = trials[when], results[when]
+    for when, trial in sorted(trials.items()):  # the one above comes first
+        result = results[when]
         refused = _find_failed_phase_one(result)
         verdict = assess_trial(trial, result, sending_time_tolerance=sending_time_tolerance)
-        if samples[when] and (refused is not None or verdict.valid):
-            if refused is None:
-                required, received = (
-                    [d.count_frames(name) for d in result.directions.values()]
-                    for name in ("required", "received")
-                )
-                lost = sum(max(0, n - m) for n, m in zip(required, received, strict=True))
-            else:
-                lost = refused.required - refused.learned
-                notes.append(
-                    f"of {refused.required:,} connections {refused.learned:,} went through it: "
-                    "nothing was sent in them"
-                )
+        if samples[when] and refused is not None:
+            passed = f"of {refused.required:,} connections {refused.learned:,} went through it"
+            notes.append(f"{passed}: nothing was sent in them")
+            lost = refused.required - refused.learned
+            return JudgedTrial(when, trial.rate_fps, lost, tuple(notes))
+        if samples[when] and verdict.valid:
+            directions = result.directions.values()
+            missing = (d.count_frames("required") - d.count_frames("received") for d in directions)
+            lost = sum(max(0, count) for count in missing)
             return JudgedTrial(when, trial.rate_fps, lost, tuple(notes))
         why = "nothing was read" if verdict.valid else f"the tester faltered: {verdict.reasons[0]}"
         notes.append(f"at {trial.rate_fps:,.0f} fps ({when}) {why}")

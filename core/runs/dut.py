@@ -107,13 +107,9 @@ def _check_replaceable(device: DeviceSession, setup: RunSetup) -> None:
     for part, session in device.get_sessions():
         status = session.status()
         configured = status["configured"]
-        is_confirmed = status["rollback_in_s"] is None and not status["timer"]
-        if (
-            configured is None
-            or configured["undone"]
-            or not configured["finished"]
-            or not is_confirmed
-        ):
+        if not configured or configured["undone"] or not configured["finished"]:
+            continue
+        if status["rollback_in_s"] is not None or status["timer"]:  # not confirmed
             continue
         now = (session.driver.name, session.intent.technology, session.owner.partition(" ")[0])
         before = (status["driver"], status["technology"], configured["owner"].partition(" ")[0])
@@ -143,11 +139,9 @@ def confirm(setup: RunSetup) -> str:
         for part in _list_part_statuses(status):
             configured = part["configured"]
             if configured is None or not configured["finished"]:
-                steps = (
-                    f"{configured['begun']} of {configured['steps']} steps, not verified"
-                    if configured
-                    else "no step"
-                )
+                steps = "no step"
+                if configured:
+                    steps = f"{configured['begun']} of {configured['steps']} steps, not verified"
                 problem = f"{part['device']}: the commit did not finish: {steps}"
                 raise DutError(problem, f"run `{setup.rollback_command}`", code="not-configured")
             _check_not_undone(part, setup)
