@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-# The extensions that a parameter names; they are imported only to complete it.
-EXTENSIONS = {
-    "plugin": "v6t.core.config.plugins:TECHNOLOGIES",
-    "benchmarks": "v6t.benchmarks.registry:BENCHMARKS",
-    "suites": "v6t.audit.auditor:SUITES",
-    "tester": "v6t.drivers.testers:TESTERS",
-    "dut": "v6t.drivers.duts.registry:DRIVERS",
-}
+if TYPE_CHECKING:
+    from v6t.base.entry_points import Extensions
+
 # Parameters with one or several names, separated by commas.
 LIST_PARAMETERS = ("benchmarks", "suites")
 
@@ -30,8 +24,8 @@ def complete_parameter(
         incomplete.rpartition(",") if name in LIST_PARAMETERS else ("", "", incomplete)
     )
     helps: dict[str, str] = {}
-    if name in EXTENSIONS:
-        extensions = resolve_name(EXTENSIONS[name])
+    extensions = _find_extensions(name)
+    if extensions is not None:
         rows = extensions.list_rows(foreign=True)
         helps = {row.name: f"BROKEN: {row.error}" for row in rows if row.error}
         names = [*(["auto"] if name == "tester" else []), *extensions.names()]
@@ -42,6 +36,32 @@ def complete_parameter(
         for name in dict.fromkeys(names)
         if name.startswith(last)
     ]
+
+
+def _find_extensions(parameter: str) -> Extensions[Any] | None:
+    """Return the extensions whose names a parameter takes, or None for other parameters."""
+    match parameter:
+        case "plugin":
+            from v6t.core.config.plugins import TECHNOLOGIES
+
+            return TECHNOLOGIES
+        case "benchmarks":
+            from v6t.benchmarks.registry import BENCHMARKS
+
+            return BENCHMARKS
+        case "suites":
+            from v6t.audit.auditor import SUITES
+
+            return SUITES
+        case "tester":
+            from v6t.drivers.testers import TESTERS
+
+            return TESTERS
+        case "dut":
+            from v6t.drivers.duts.registry import DRIVERS
+
+            return DRIVERS
+    return None
 
 
 def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
