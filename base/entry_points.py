@@ -178,8 +178,8 @@ class InstalledEntry(NamedTuple):
 
     @property
     def package(self) -> str:
-        """The top-level package of its module."""
-        return self.point.module.partition(".")[0]
+        """The top-level package of its module, also of an entry point that cannot be parsed."""
+        return self.point.value.partition(":")[0].partition(".")[0].strip()
 
 
 @lru_cache(maxsize=4)

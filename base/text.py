@@ -34,7 +34,7 @@ def escape_line(text: str) -> str:
 def suggest_names(name: str, known: Iterable[str], label: str = "known") -> str:
     """Return a hint at similar known names, or at all of them after a label."""
     known = list(known)
-    return did_you_mean(name, known) or f"{label}: {', '.join(known)}"
+    return did_you_mean(name, known) or f"{label}: {', '.join(known) or 'none'}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

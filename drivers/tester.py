@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from v6t.base.errors import TesterError
@@ -122,6 +123,8 @@ class PhaseCounts:
 
     result: DirectionResult
     start_s: float
+    _: KW_ONLY
+    end_s: float = math.nan  # End of the last frame's slot; by default, start plus sending time
     duplicate_tuples: int = 0  # Connections with the outside four-tuple of another one
     inside_endpoints: int | None = None
     outside_endpoints: int | None = None
@@ -131,10 +134,10 @@ class PhaseCounts:
     health: Mapping[str, Any] | None = None  # Figures of the tester, free form
     tcp: TcpCounts | None = None  # Outcomes of the TCP connections so far
 
-    @property
-    def end_s(self) -> float:
-        """End of the last frame's slot."""
-        return self.start_s + self.result.sending_time_s
+    def __post_init__(self) -> None:
+        """Set the end of the last frame's slot."""
+        if math.isnan(self.end_s):
+            object.__setattr__(self, "end_s", self.start_s + self.result.sending_time_s)
 
 
 class StatefulTester(Tester, Protocol):

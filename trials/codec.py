@@ -105,6 +105,8 @@ def decode(kind: type[T], data: Mapping[str, Any]) -> T:
     Raises:
         LookupError, TypeError, ValueError: ``data`` is not such an object.
     """
+    if not isinstance(data, Mapping):
+        raise TypeError(f"{kind.__name__} {data!r:.80}: must be an object")
     values = {}
     for key, (name, decode_value) in _list_decoders(kind).items():
         if key in data:

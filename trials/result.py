@@ -222,6 +222,13 @@ class ModifierCounts:
     what: str
     why: str
 
+    def __post_init__(self) -> None:
+        """Refuse values of other types, which a damaged journal may have."""
+        numbers = isinstance(self.times, int) and isinstance(self.right, int)
+        texts = isinstance(self.what, str) and isinstance(self.why, str)
+        if not (numbers and texts and isinstance(self.slowest_s, (int, float))):
+            raise TypeError("counts of a modifier have the wrong type")
+
 
 @dataclass(frozen=True)
 class TrialResult:

@@ -72,20 +72,6 @@ class CampaignFile(StrictModel):
     """Runs that differ in the settings of a matrix."""
 
 
-def list_packaged_campaigns() -> dict[str, Path]:
-    """Return the paths of the campaigns that come with v6t, by name."""
-    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
-
-
-def locate_campaign(name: str) -> Path:
-    """Return the path of a campaign file, given its path or the name of a packaged campaign."""
-    path, known = Path(name), list_packaged_campaigns()
-    if not path.exists() and name not in known:
-        hint = "packaged campaigns: " + ", ".join(known)
-        raise UsageError(f"unknown campaign file '{name}'", hint, code="unknown-name")
-    return path if path.exists() else known[name]
-
-
 @dataclass(frozen=True)
 class PlannedRun:
     """Run of a campaign file before its settings are resolved."""
@@ -126,7 +112,8 @@ def read_campaign(
     names = [e.name for e in content.experiments]
     with locate_errors(document, "experiments"):
         check_names(names, names, "experiment")
-        check_names(experiments, names, "experiment")
+    for name in experiments:
+        check_name(name, names, "experiment")
     if content.paper is not None:
         from v6t.analysis.published.library import list_sources
 

@@ -23,6 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 RFC_SIZES_KEYWORD = "rfc"  # value of --frame-size: the sizes that RFC 8219 lists
 # Key in ``Context.meta``; true if -v or -q is given.
 _VERBOSITY_KEY = "v6t.verbosity"
+# Key in ``Context.meta``; true while the options that benchmarks declare are left out.
+_WITHOUT_SETTINGS_KEY = "v6t.without_settings"
 
 
 # ---------------------------------------------------------------- types of values
@@ -325,13 +327,30 @@ class CommandGroup(click.Group):
 class RunCommand(Command):
     """Command with :data:`procedure_option` and an option for each setting that declares one.
 
-    Their values are in the parameter ``settings``, by option name.
+    Their values are in the parameter ``settings``, by option name. Benchmarks declare these options, and
+    importing all benchmarks takes half of the start: they are imported only if an option is unknown
+    without them, and for help.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
+        if ctx.meta.get(_WITHOUT_SETTINGS_KEY):
+            return params
         end = [param.name for param in params].index("procedure") + 1
         return [*params[:end], *self._setting_options, *params[end:]]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.params["settings"] = {}
+        ctx.meta[_WITHOUT_SETTINGS_KEY] = not ctx.resilient_parsing
+        try:
+            return super().parse_args(ctx, [*args])
+        except click.NoSuchOption:
+            ctx.meta[_WITHOUT_SETTINGS_KEY] = False
+            return super().parse_args(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:
+        ctx.meta[_WITHOUT_SETTINGS_KEY] = False
+        return super().get_help(ctx)
 
     @cached_property
     def _setting_options(self) -> Sequence[click.Option]:
@@ -356,10 +375,9 @@ class RunCommand(Command):
 
 
 def _add_setting(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Add the value of a setting's option, if it is given, to the parameter ``settings``."""
-    settings = ctx.params.setdefault("settings", {})
+    """Add the value of a setting's option to the parameter ``settings``."""
     if value is not None:
-        settings[param.opts[0]] = value
+        ctx.params["settings"][param.opts[0]] = value
 
 
 # ----------------------------------------------------------------- resolved runs

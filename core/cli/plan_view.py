@@ -37,7 +37,7 @@ def make_plan_result(setup: RunSetup, detailed: bool) -> CommandResult:
         describe(setup, run_plan),
         ["Nothing was changed."],
     )
-    return make_result(run_plan.to_json(), lines)
+    return make_result(run_plan.to_json, lines)
 
 
 def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:

@@ -92,13 +92,13 @@ class CommandResult:
 def make_result(
     value: Any, lines: Iterable[str], *, indent: int = 2, status: int = 0
 ) -> CommandResult:
-    """Return a result with its JSON value and the lines of text that describe it."""
+    """Return a result with its JSON value, or a function that returns it, and the lines of text."""
 
     def print_lines() -> None:
         for line in lines:
             print_text(line, indent)
 
-    return CommandResult(lambda: value, print_lines, status)
+    return CommandResult(value if callable(value) else lambda: value, print_lines, status)
 
 
 def print_document(document: ReportDocument) -> None:

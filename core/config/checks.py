@@ -160,6 +160,8 @@ def check_connections(setup: RunSetup) -> None:
             if b.exchange == plugin.exchange and b.connection_use != unsuitable_use
         )
         hint = "one of " + ", ".join(suitable)
+        if benchmark.exchange == plugin.exchange and not run.connects:
+            hint += "; or choose a stateful technology such as nat44"
         raise UsageError(f"{benchmark.name} {reason}", hint, code="unsuitable-benchmark")
     if not run.connects:
         return

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.errors import UsageError
+from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.files import SETTINGS_OCTETS, read_text
 from v6t.base.text import is_encodable, suggest_names
 from v6t.base.validation import describe_problem
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES_DIR = Path(__file__).parent / "examples"  # directory of example files
 MAX_DEPTH = 50  # levels of nesting
+MAX_VALUES = 200_000  # in a file after expansion of its aliases
 MAX_BITS = 256  # of an integer: twice the length of an IPv6 address
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 # Tags of plain values; others would construct Python objects.
@@ -112,10 +113,10 @@ class _Converter:
         self._constructor, self._lines = constructor, lines
 
     def convert(self, node: Any, path: KeyPath) -> Any:
-        """Return the value of a node; reject deep nesting."""
-        if len(path) > MAX_DEPTH:
-            problem = f"more than {MAX_DEPTH} levels"
-            raise UsageError(problem, path=path, code="invalid-yaml")
+        """Return the value of a node; reject deep nesting and too many values."""
+        if len(path) > MAX_DEPTH or len(self._lines) > MAX_VALUES:
+            limit = f"{MAX_VALUES:,} values" if len(path) <= MAX_DEPTH else f"{MAX_DEPTH} levels"
+            raise UsageError(f"more than {limit}", path=path, code="invalid-yaml")
         if node.tag not in _TAGS:
             problem, hint = f"the tag {node.tag:.80} is not supported", "delete it"
             raise UsageError(problem, hint, path=path, code="invalid-yaml")
@@ -338,8 +339,9 @@ def write_files(texts: Mapping[Path, str]) -> list[Path]:
     except OSError as exc:
         for written in created:
             written.unlink(missing_ok=True)
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT):  # the command reports a full disk
-            exc.filename = str(path)
-            raise
-        raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
+        problem = f"cannot write {path}: {exc.strerror}"
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "free space on the disk, or choose another directory with --dir"
+            raise EnvironmentLacking(problem, hint, code="disk-full") from exc
+        raise UsageError(problem, code="file-unwritable") from exc
     return list(texts)

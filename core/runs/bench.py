@@ -214,7 +214,7 @@ class Bench:
             and setup.has_driver
             and not self._loopback
         ):
-            modifier, session = setup.modifier, self.require_session()
+            modifier, session = setup.modifier, self._require_session()
             measure = partial(modifier.measure, measure=measure, session=session)
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])
 
@@ -223,7 +223,7 @@ class Bench:
         name = trial.device_event.hook if trial.device_event else ""
         action = {name_change_hook(action): action for action in ACTIONS}.get(name)
         if action and not self._loopback and self._setup.has_driver:
-            device = self.require_session()
+            device = self._require_session()
             return (
                 partial(device.prepare_reconfiguration, action),
                 partial(device.reconfigure, action),
@@ -256,7 +256,7 @@ class Bench:
             return self._device
         return self._tester.device_session()
 
-    def require_session(self) -> DeviceSession:
+    def _require_session(self) -> DeviceSession:
         """Return the session; raise DutError without a device driver or an open tester."""
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")

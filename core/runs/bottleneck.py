@@ -118,7 +118,10 @@ def _examine_point(
         first = trials["found"]
         if first.connections is not None:  # phase 1 is not sampled
             bench.measure(replace(first, key=f"{first.key}/phase-1", duration_s=1.0))
-        devices = bench.require_session().get_sessions()
+        if bench.session is None:
+            problem = "the driver of this run's device cannot watch it"
+            raise UsageError(problem, code="missing-driver")
+        devices = bench.session.get_sessions()
         for name, device in devices:
             samples, results = _sample_trials(bench, device, trials)
             if in_lab:

@@ -298,6 +298,7 @@ def merge_phases(parts: Mapping[str, PhaseCounts]) -> PhaseCounts:
         phases[0],
         result=merge_directions([p.result for p in phases]),
         start_s=min(p.start_s for p in phases),
+        end_s=max(p.end_s for p in phases),
         duplicate_tuples=sum(p.duplicate_tuples for p in phases),
         inside_endpoints=None,
         outside_endpoints=None,

@@ -71,12 +71,14 @@ def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
 
 def read_recording(path: Path) -> list[Batch]:
     """Read a classic pcap file; a batch of all its frames, if equally long, is a view of it."""
-    if path.stat().st_size < _FILE_HEADER + _RECORD_HEADER:
+    if path.stat().st_size < _FILE_HEADER:
         return []
     data = np.memmap(path, np.uint8, "r")
     order = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">"}.get(data[:4].tobytes())
     if order is None:
         raise TesterError(f"{path} is not a TRex recording", code="tester-fault")
+    if len(data) < _FILE_HEADER + _RECORD_HEADER:
+        return []
     captured, length = data[_FILE_HEADER + 8 : _FILE_HEADER + 16].view(f"{order}u4").tolist()
     rows, rest = divmod(len(data) - _FILE_HEADER, _RECORD_HEADER + captured)
     if rest == 0 and captured == length:

@@ -96,6 +96,7 @@ class ClientWorker:
         if remote is not None:
             program = remote.make_command(program)
             self._hint = f"check the SSH server on {remote.host} and tester.options.ssh"
+        packed = _pack_modules(modules)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         try:
             self.process = subprocess.Popen(
@@ -112,7 +113,7 @@ class ClientWorker:
         self._output: Any = self.process.stdout
         self._number = 0
         self._pending = b""
-        self._write(_pack_modules(modules) + b"\n")
+        self._write(packed + b"\n")
 
     def ask(
         self,

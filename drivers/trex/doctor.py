@@ -154,7 +154,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
             timeout=ssh.connect_deadline_s + _GRACE_S,
         )  # fmt: skip
     except V6tError as exc:
-        yield "ssh", "missing", f"{host}: {exc.message}; {exc.hint}"
+        yield "ssh", "missing", f"{host}: " + "; ".join(filter(None, (exc.message, exc.hint)))
         return
     except subprocess.TimeoutExpired as exc:
         yield "ssh", "missing", f"{host}: {exc}"

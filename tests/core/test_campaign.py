@@ -21,8 +21,8 @@ from v6t.base.errors import DutError, TranslationError, UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign
-from v6t.core.campaigns.file import list_packaged_campaigns
 from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.modifiers import MODIFIERS

@@ -8,7 +8,7 @@ from v6t.base.errors import DutError
 from v6t.core.cli import main as main_module
 from v6t.core.runs.results import read_results
 from v6t.drivers.lab import privilege
-from v6t.drivers.trex import installation
+from v6t.drivers.trex import channel
 from v6t.tests.core.support import SIM, enforce_permissions, tree, v6t
 from v6t.tests.expect import expect_refusal
 
@@ -167,7 +167,7 @@ def test_a_damaged_run_is_not_touched(tmp_path):
 )
 def test_missing_trex_is_reported(variable, code, status, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(installation, "DEFAULT_LOCATION", tmp_path / "opt")
+    monkeypatch.setattr(channel, "DEFAULT_LOCATION", tmp_path / "opt")
     monkeypatch.delenv("TREX_DIR", raising=False)
     if variable:
         monkeypatch.setenv("TREX_DIR", str(tmp_path))

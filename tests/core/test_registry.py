@@ -12,6 +12,7 @@ GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
 
 BROKEN = {
     "no-module": ("nowhere_at_all:Plugin", "extension-broken"),
+    "no-reference": ("my-pkg.module:Plugin", "extension-broken"),
     "no-name": ("v6t.plugins.mape_br:Absent", "extension-broken"),
     "no-class": ("v6t.core.cli.calc_command:calc_map", "extension-broken"),
     "no-technology": ("v6t.plugins.base:Link", "extension-broken"),

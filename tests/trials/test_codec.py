@@ -100,6 +100,14 @@ def test_result_without_optional_parts_has_their_defaults():
         ({"directions": {"forward": {"classes": {"fg": {}}, "sending_time_s": 1}}}, TypeError),
         ({"modifier": []}, TypeError),
         ({"modifier": {"times": 1}}, TypeError),
+        (
+            {"modifier": {"times": "1", "right": 1, "slowest_s": 0, "what": "", "why": ""}},
+            TypeError,
+        ),
+        (
+            {"directions": {"forward": {"classes": {}, "sending_time_s": 1, "answers": []}}},
+            TypeError,
+        ),
     ],
 )
 def test_damaged_result_is_rejected(changes, error):

@@ -99,7 +99,7 @@ def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     """Return the IPv4 network that is embedded in a network within an RFC 6052 prefix (section 2.2)."""
     # bits 64 to 71 contain no part of the IPv4 address
     skipped = 8 if prefix.prefixlen <= 64 < net.prefixlen else 0
-    length = min(net.prefixlen - skipped - prefix.prefixlen, 32)
+    length = min(max(net.prefixlen - skipped - prefix.prefixlen, 0), 32)
     ipv4 = embedded_address_layout(prefix).decode(int(net.network_address))["ipv4"]
     return IPv4Network((ipv4, length), strict=False)
 

@@ -37,7 +37,10 @@ NAT44_STATES, NAT64_STATES = 2, 1
 translated are not filtered again."""
 STATE_LIMIT_FACTOR = 1.05  # ratio of the state limit to the required number of states
 REUSED_PORT_NOTE = "af-to may give two connections one public port (seen in 7.6), which v6t reports"
-OPEN_RULES_NOTE = "until the rollback, its rules replace all others: nothing is blocked anywhere"
+OPEN_RULES_NOTE = (
+    "until the rollback, its rules replace all others: no interface blocks anything, management neither, "
+    "and other NAT stops"
+)
 RELOAD_TRIES = 60  # attempts to load the rules, one per second
 # port range that PF omits when it lists a rule (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
 DEFAULT_NAT_PORTS = (50001, 65535)

@@ -177,7 +177,7 @@ def _check_pci_devices(options: SnabbOptions, facts: Facts) -> None:
             interface = facts.interfaces.get(name)
             if own or (interface is not None and interface.is_up):
                 has = f"has {' and '.join(own)}" if own else "is up"
-                problem = f"the {side} interface {pci} is {name}, which {has}; Snabb would reset it"
+                problem = f"the {side} interface {pci} is {name}, which {has}; Snabb does not restore that"
                 hint = f"if unused: ip addr flush dev {name}; ip link set dev {name} down"
                 raise DutError(problem, hint, code="interface-protected")
 

@@ -85,7 +85,7 @@ def check_iid_format(rules: Iterable[MapRuleConfig], display_name: str) -> None:
     """Raise UsageError unless all rules use the interface identifiers of RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":
-            problem = f"{display_name} does not support iid_format {rule.iid_format}"
+            problem = f"{display_name} does not support iid_format {rule.iid_format} of {rule.ipv6_prefix}"
             hint = "set iid_format to rfc7597, or take another driver"
             raise make_unsupported_error(problem, hint, params={"iid_format": "rfc7597"})
 

@@ -104,7 +104,8 @@ class Tayga(TunTranslator):
         super().check_device(intent, facts)
         if self.options.workers >= 0 and not has_workers(facts.version):
             problem = f"TAYGA {facts.version} does not support workers"
-            hint, instead = "leave workers out, or use a later version than 0.9.6", {"workers": -1}
+            hint = "leave workers out, or name a later version than 0.9.6 with dut.options.program"
+            instead = {"workers": -1}
             raise UsageError(problem, hint, dut_params=instead, code="unsupported-by-version")
         check_reserved_networks(intent, facts.version)
 

@@ -61,14 +61,18 @@ class LabDut(LabDevice):
     def create_namespaces(self) -> int:
         """Create the namespaces of the device and return the id of a process in them."""
         login = self.driver.options.ssh
-        if login is None:
-            self._host, self._pid = namespaces.start_namespaces(persistent=False)
-        else:
-            self._server = LabSshServer(login.lab)
-            self._server.acquire()
-            self._pid = self._server.start()
-            if login.netns:
-                self._pid = self._server.add_namespace(login.netns)
+        try:
+            if login is None:
+                self._host, self._pid = namespaces.start_namespaces(persistent=False)
+            else:
+                self._server = LabSshServer(login.lab)
+                self._server.acquire()
+                self._pid = self._server.start()
+                if login.netns:
+                    self._pid = self._server.add_namespace(login.netns)
+        except OSError as exc:
+            problem = f"the lab's device could not be made: {exc}"
+            raise EnvironmentLacking(problem, code="lab-failed") from exc
         self._await_free_interfaces()
         return self._pid
 

@@ -150,7 +150,8 @@ class Session(Transaction, DeviceSession):
 
     def read_telemetry(self) -> dict[str, dict[str, float]]:
         """Read all telemetry once; return the values by reading name and figure name."""
-        return self.read_sample(self.driver.get_telemetry_readings(self.intent)).figures
+        readings = self.driver.get_telemetry_readings(self.intent)
+        return {name: self._read_figures(reading) for name, reading in readings.items()}
 
     def _read_figures(self, reading: Reading | None) -> dict[str, float]:
         """Run the command of a reading and return its figures; empty without a reading."""

@@ -75,6 +75,6 @@ def parse_sections(output: str, commands: Iterable[str]) -> dict[str, Section]:
     sections = {}
     for match in _SECTION_PATTERN.finditer(output):
         status = int(match["status"]) if match["status"] else None
-        sections[match["number"]] = Section(match["text"].strip("\n"), status)
+        sections[match["number"].strip()] = Section(match["text"].strip("\n"), status)
     names = {str(number): command for number, command in enumerate(commands)}
     return {names[n]: section for n, section in sections.items() if n in names}

@@ -37,17 +37,22 @@ class StlWorker(EngineWorker):
         self.streams: dict[str, Any] = {}
 
     def acquire(self, ports: list[int], force: bool) -> dict[str, str]:
-        owners = {str(p.index): p.owner for p in self.facts.ports if p.owner and p.index in ports}
+        owners = self._read_owners(ports)
         try:
             self.client.acquire(ports=ports, force=force)
         except self.api.TRexError as exc:
-            text = f"{make_one_line(exc)} ({_describe_owners(owners)})"
-            raise RequestError("taken", text) from exc
+            taken = f" ({_describe_owners(owners)})" if owners else ""
+            raise RequestError("taken", make_one_line(exc) + taken) from exc
         self.ports = list(ports)
         self.client.stop(ports=ports)
         self.client.remove_all_streams(ports=ports)
         self.client.remove_all_captures()
         return owners
+
+    def _read_owners(self, ports: list[int]) -> dict[str, str]:
+        """Return the present owners of ports that are taken, by port."""
+        owners = {str(port): rpc.read_owner(self.client, port) for port in ports}
+        return {port: owner for port, owner in owners.items() if owner}
 
     def set_max_catch_up(self, max_s: float) -> None:
         """Set the longest delay that the data path makes up for at once [s]."""
@@ -55,7 +60,7 @@ class StlWorker(EngineWorker):
 
     def shutdown(self, force: bool, wait_s: float) -> dict[str, str]:
         """End the server, and wait until it is gone; return the owners of its ports."""
-        owners = {str(port.index): port.owner for port in self.facts.ports if port.owner}
+        owners = self._read_owners(self.client.get_all_ports())
         if owners and not force:
             text = "the server would have to be ended, and is in use"
             raise RequestError("taken", f"{text} ({_describe_owners(owners)})")

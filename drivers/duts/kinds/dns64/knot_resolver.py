@@ -48,7 +48,8 @@ class KnotResolver(Dns64Server):
         super().check_device(intent, facts)
         cache_mib, room = self.options.cache_mib, facts.parse_number("room")
         if room is not None and room < cache_mib << 10:
-            problem = f"Knot Resolver's cache takes {cache_mib} MiB, and {room >> 10} MiB are free"
+            free = f"{room >> 10} MiB are free in {self.options.state_dir}"
+            problem = f"Knot Resolver's cache takes {cache_mib} MiB, and {free}"
             hint = "set dut.options.cache_mib, or state_dir to a directory with more space"
             raise DutError(problem, hint, code="resource-missing")
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
+from itertools import pairwise
 from typing import ClassVar
 
 from v6t.base.errors import DutError, UsageError
@@ -66,7 +67,7 @@ def get_pool(intent: Intent, *, supported_settings: Sequence[str] = ()) -> NatPo
     version = 6 if isinstance(settings, Nat66Config) else 4
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())
-    if not addresses or int(addresses[-1]) - int(addresses[0]) != len(addresses) - 1:
+    if not addresses or any(int(b) - int(a) != 1 for a, b in pairwise(addresses)):
         problem = f"{intent.technology} needs consecutive public IPv{version} addresses"
         raise UsageError(problem, "list them in order, without gaps", code="invalid-intent")
     return NatPool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)

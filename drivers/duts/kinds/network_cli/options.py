@@ -80,7 +80,8 @@ class CliOptions(StrictModel):
     line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
     """Time limit from a line to the next prompt [s]."""
     idle_s: float = Field(default=60.0, ge=0, le=86400)
-    """Idle time after which an empty line is typed to keep the login [s]; 0: never."""
+    """Idle time after which an empty line is typed to keep the login [s]; 0: never,
+    for a device that acts on an empty line."""
 
     @field_validator("answers")
     @classmethod
