@@ -28,10 +28,11 @@ def list_marks(tester, row):
 # Other rows measure these technologies, by the parts of a chain or by another device.
 REFERENCE = ("lwaftr", "mapt-br", "siit", "nptv6", "clat", "lwb4", "ipv4-router", "ipv6-router")
 COVERED = {"chain-dslite-aftr", *(f"reference-{plugin}" for plugin in REFERENCE)}
-# TRex sends the same frames to each device of a technology.
+# TRex sends the same frames to each device of a technology: the first that this machine has is measured.
+PRESENT_FIRST = sorted(matrix.ROWS, key=lambda row: bool(matrix.find_missing("trex", row)))
 FIRST = {
     (row.plugin, row.params.get("variant")): row.name
-    for row in reversed(matrix.ROWS)
+    for row in reversed(PRESENT_FIRST)
     if row.name not in COVERED
 }
 

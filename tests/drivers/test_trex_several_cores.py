@@ -97,7 +97,7 @@ def measure_sent(tester, asked):
 
 
 def test_every_core_sends_its_share_and_samples_are_compared(more_cpus):
-    cores = 2
+    cores = 3
     ends = "role=client,socket=/run/v6t-cores.sock,socket-abstract=no,rsize=13"
     memif = [f"--vdev=net_memif{n},id={n},{ends}" for n in (0, 1)]
     options = {

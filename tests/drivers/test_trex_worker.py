@@ -165,8 +165,12 @@ def test_the_worker_is_written_for_old_and_new_interpreters(minor):
                 imported.update(f"{node.module}.{alias.name}" for alias in node.names)
             elif isinstance(node, ast.Import):
                 imported.add(node.names[0].name)
-    handed_over = tuple("v6t." + path[:-3].replace("/", ".") for path in modules)
-    foreign = {name.split(".")[0] for name in imported if not name.startswith(handed_over)}
+    handed_over = ["v6t." + path[:-3].replace("/", ".") for path in modules]
+    foreign = {
+        name.split(".")[0]
+        for name in imported
+        if not any(name == own or name.startswith(f"{own}.") for own in handed_over)
+    }
     assert foreign - set(sys.stdlib_module_names) == {"trex", "zmq"}
 
 

@@ -155,6 +155,14 @@ def test_commit_traffic_and_rollback(machine, technology):
     assert read_state(machine) == before
 
 
+def test_prefix_of_another_length_is_translated(machine):
+    with configure(machine, "nat64", intents.nat64("2001:db8::/64")) as bed:
+        assert bed.session.verify()
+        server = "2001:db8::c6:1300:200:0"  # 198.19.0.2
+        request = bed.forward("forward", "2001:2::2", server, 5000, 53, b"to another prefix")
+        assert request.payload.dst == "198.19.0.2"
+
+
 @pytest.mark.parametrize("technology", INTENTS)
 def test_throughput(machine, technology, monkeypatch, tmp_path):
     replace_lab_device(machine, monkeypatch)

@@ -29,6 +29,9 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
     result = run_v6t("run", *standing.flags, *RUN, "-o", tmp_path / "run")
     count = len(standing.site.placed)
     assert (result.err.count("configured as"), result.err.count("is undone")) == (count, count)
+    for words in ("configured as", "is undone"):
+        told = "\n".join(line for line in result.err.splitlines() if words in line)
+        assert all(server.name in told for server in standing.servers.values()), result.err
     assert not any(server.find_pid() for server in standing.servers.values())
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
