@@ -200,6 +200,7 @@ def test_resume_without_config_digest_is_accepted(begun):
         ("changed config", "damaged-file", "config.json"),
         *((f"{what} journal", "damaged-file", "journal.jsonl") for what in ("no", "cut")),
         ("flipped last line", "damaged-file", "journal.jsonl"),
+        ("journal of another run", "journal-mismatch", "journal.jsonl"),
         ("flipped results", "damaged-file", "results.json"),
         ("trials without a count", "damaged-file", "journal.jsonl"),
         ("journal of a later version", "journal-other-version", "journal.jsonl"),

@@ -228,10 +228,12 @@ def test_figures_have_the_names_of_their_groups(pattern, text, expected):
 
 
 def test_figures_are_summarized_in_common_form():
-    patterns = (BUSY, r"(?P<used>[\d,]+) of", r"of (?P<limit>[\d,]+)", LOSSES)
+    received = r"in (?P<rx_left>\d+)"
+    patterns = (BUSY, r"(?P<used>[\d,]+) of", r"of (?P<limit>[\d,]+)", LOSSES, received)
     watched = [{"command": f"show {n}", "pattern": p} for n, p in enumerate(patterns)]
     readings = make(telemetry=watched).get_telemetry_readings(intents.ROUTER6)
     assert readings["table"].command == "show 1\nshow 2"
+    assert readings["link left"].command == "show 4"
     texts = (LOAD, LOAD, LOAD.replace("drops 7", "drops 107"))
     shape = summarize_samples(
         [Sample({n: r.parse(t) for n, r in readings.items()}, at, readings)

@@ -153,6 +153,21 @@ def test_unreachable_device_is_rolled_back_by_its_own_timer(box, tmp_path):
 
 
 @one_is_enough
+def test_unfinished_commit_is_rolled_back_later(box, tmp_path):
+    box.put("cut", "ipv6 route")
+    with open_box_session(box, tmp_path, undo_after_s=0) as session:
+        box.stop_listening()
+        with expect_error("unreachable"):
+            session.commit()
+    box.listen()
+    assert box.configuration
+    assert (tmp_path / "state" / "record.json").exists()
+    with open_box_session(box, tmp_path, undo_after_s=0) as session:
+        assert any("undone" in line for line in session.rollback())
+    assert box.configuration == []
+
+
+@one_is_enough
 def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(box, tmp_path):
     with open_box_session(box, tmp_path, undo_after_s=2) as session:
         session.commit()

@@ -107,6 +107,15 @@ def test_damaged_record_error_offers_undo_script(damage, server, device, tmp_pat
     assert session.rollback()[0].startswith("there is nothing")
 
 
+def test_local_undo_script_is_named_if_the_device_lost_its_own(server, device):
+    session = device()
+    session.commit()
+    server.shell("rm /run/v6t/record.json /run/v6t/undo.sh")
+    with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
+        session.rollback()
+    assert "dut-undo.sh" in info.value.hint
+
+
 def test_interrupted_record_removal_leaves_device_unconfigured(server, device):
     """The record is removed first and the completion mark last."""
     session = device()

@@ -216,6 +216,7 @@ def test_every_jool_counter_has_a_loss_reason():
     for name, kind in kinds.items():
         (figure,) = reading.parse(f"{name},1\n")
         assert reading.find_loss_reason(figure) == kind, figure
+    assert reading.parse("JSTAT_JOOLD_MISSING_ACK,5\n") == {}
 
 
 @pytest.mark.parametrize(
