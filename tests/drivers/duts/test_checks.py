@@ -365,6 +365,8 @@ VPP = [
     ("vpp-mape-26.06-started", "show hardware-interfaces", "name left",
      *replace_words(HARDWARE, "01:01", "99:99", "02:01", "01:01")),
     ("vpp-lwaftr-26.06", "show map domain", "exec", *replace_words(DOMAINS, "192.0.2.8", "192.0.2.9")),
+    ("vpp-lwaftr-26.06", "show map domain", "exec", *replace_words(DOMAINS, "6::1/128", "6::7/128")),
+    ("vpp-lwaftr-26.06", "show map domain", "exec", *replace_words(DOMAINS, "psid-offset 0", "psid-offset 4")),
     ("vpp-lwaftr-26.06", "show map domain", "index_of",
      *replace_words(SOFTWIRES, "3:0:c000:251:1", "3:0:c000:251:11")),
     ("vpp-nat44-26.06", "show nat44 summary", "plugin enable", SUMMARY, OFF),

@@ -73,5 +73,7 @@ def test_snabb_pci_device_used_by_kernel_is_rejected(up, addresses):
         interfaces={"eno2": Interface("02:00:00:00:00:01", is_up=up)},
         sections={"pci": f"eno2 0000:03:00.0{addresses}\neno3 0000:04:00.0 192.0.2.9/24\n"},
     )
-    with expect_error("interface-protected") if up or addresses else nullcontext():
+    with expect_error("interface-protected") if up or addresses else nullcontext() as wrong:
         driver.plan(intent, facts)
+    if wrong:
+        assert "ip addr flush dev eno2; ip link set dev eno2 down" in wrong.value.hint

@@ -127,8 +127,10 @@ def test_rfc_timers_and_timeout_are_exclusive(driver: str) -> None:
     )
 
 
-def test_icmp_of_both_versions_is_timed() -> None:
+def test_rfc_timers_of_icmp_and_tcp_are_set() -> None:
     steps = make_plan("nftables66", Nat66().make_dut_intent(), **RFC).steps
     commands = "\n".join(s.command for s in steps)
     for version in ("icmp", "icmpv6"):
         assert f"nf_conntrack_{version}_timeout=66" in commands
+    for state, seconds in (("established", 8184), ("syn_sent", 264), ("time_wait", 264)):
+        assert f"nf_conntrack_tcp_timeout_{state}={seconds}" in commands

@@ -44,6 +44,8 @@ NESTED = {
     "ipv4_hosts": {"first": "198.19.0.0", "last": "198.19.0.15"},
 }
 
+PREFIXED = {**NESTED, "prefix": "2001:db8:6400::/40"}
+
 
 def make_translator(**given: Any) -> Siit:
     return Siit(SiitParams.model_validate(given))
@@ -89,7 +91,7 @@ def check_exits(technology: Siit, exits: dict[Any, set[str]]) -> None:
         assert find_longest_match(exits, ipv6) == {TRANSLATOR}
 
 
-@pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED])
+@pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED, PREFIXED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
 def test_siit_routes_lead_every_host_to_its_side(params, orientation):
     technology = make_translator(**params, orientation=orientation)
@@ -127,6 +129,7 @@ def test_siit_plan_creates_no_routing_loop(driver, params, orientation):
 
 SIIT = ("--plugin", "siit", "--set", "prefix=2001:db8:64::/96", "--set")
 NAT64 = ("--plugin", "nat64", "--set")
+IN_POOL = ("dut_right_ipv4=192.168.255.1/30", "--set", "tester_right_ipv4=192.168.255.2")
 OF_TAYGA = ("dut_left_ipv6=fd76:3674::1/64", "--set", "tester_left_ipv6=fd76:3674::2")
 RELAY = ("--set", "br_address=2404:9200:225:100::64")
 # The tunnel's address is a host address of the device.
@@ -161,6 +164,7 @@ def test_device_has_addresses_that_the_test_does_not_use(driver, words, own):
         ("tayga", (*SIIT, "ipv4_hosts={first: 10.9.9.9}", "--set-dut", "ipv4_addr=10.9.9.9"), ""),
         ("chain", ("--plugin", "dslite-aftr", "--set", "responder_ipv4=192.168.20.2"), ""),
         ("tayga-nftables", (*NAT64, "pool_first=192.168.255.2"), "10.255.255.0/"),
+        ("tayga-nftables", (*NAT64, *IN_POOL), "10.255.255.0/"),
     ],
 )
 def test_address_of_the_test_is_refused_for_the_device(driver, words, hint):

@@ -112,6 +112,7 @@ VERDICTS = {
     "tester at its limit, many losses": ("cpu", sample_kernel(0, 0, dropped=20), {"tester_limit": TESTER}),
     # a polling VPP is judged by its vectors
     "full vectors": ("cpu", sample_vpp(241), {}),
+    "full vectors, tester at its limit": ("cpu", sample_vpp(241), {"tester_limit": TESTER}),
     "small vectors": ("nothing here", sample_vpp(44), {}),
     "small vectors, losses": ("queue", sample_vpp(44, drops=9), {}),
     "small vectors, losses that only the tester saw": ("unknown", sample_vpp(44), {"lost": 9}),
@@ -311,7 +312,7 @@ def test_cycles_are_per_packet_of_the_links(inner):
     assert summarize_samples(samples).per_packet == {"cycles": 400.0}
 
 
-CE_PE = ("cpu", "table", "nothing here", "unknown", "tester")
+CE_PE = ("cpu", "table", "contention", "nothing here", "unknown", "tester")
 
 
 def test_verdicts_on_two_devices_are_combined(snapshot):

@@ -157,6 +157,14 @@ def test_error_output_is_not_an_empty_table():
     assert "1 B4s" in check.find_problem("B4 2001:db8::1 1 sessions\n  in ...\n")
 
 
+@pytest.mark.parametrize(
+    ("intent", "seconds"),
+    [(intents.nat44(), 3600), (intents.nat64(), 300), (intents.dslite(), None)],
+)
+def test_idle_session_timeout_is_known(intent, seconds):
+    assert make_driver("vpp", {}).get_timeout_s(intent) == seconds
+
+
 def test_vppctl_is_next_to_program():
     given = {"program": "/opt/vpp/bin/vpp"}
     assert make_driver("vpp", given).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
