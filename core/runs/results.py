@@ -137,7 +137,8 @@ class ResultWriter:
         self.content: dict[str, Any] = {}
         self.records: list[Record] = []
         self._documents: list[dict[str, Any]] = []
-        self._tables: dict[str, list[CsvRow]] = {MEDIANS: [], REPETITIONS: []}
+        self._tables: dict[str, list[CsvRow]] = {MEDIANS: [], REPETITIONS: [], TRIALS: []}
+        self._tabulated_trials = 0
 
     def add(self, benchmark: Benchmark[Any, Any], measurement: Measurement) -> None:
         """Add the record of a benchmark and its rows of the tables."""
@@ -163,8 +164,10 @@ class ResultWriter:
                 return
         write_results(self._directory, self.content)
         trials = self._journal.list_trials()
-        trial_rows = [row for t in trials for row in list_trial_rows(t.request, t.result)]
-        for name, rows in {**self._tables, TRIALS: trial_rows}.items():
+        for trial in trials[self._tabulated_trials :]:
+            self._tables[TRIALS].extend(list_trial_rows(trial.request, trial.result))
+        self._tabulated_trials = len(trials)
+        for name, rows in self._tables.items():
             self._directory.write_text(name, format_csv(rows))
 
 

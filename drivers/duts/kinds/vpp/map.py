@@ -215,7 +215,9 @@ class MapDomainFunction(VppFunction):
                 hint = hint if rule.ea_len < 64 else ""
                 raise make_unsupported_error(problem, hint, params=params)
             if self._loses_packets(net, version) and not self.options.known_losses:
-                problem = f"VPP {version} drops MAP-T packets from {net}: use a multiple of 8"
+                problem = (
+                    f"VPP {version} drops MAP-T packets from {net}: its length is no multiple of 8"
+                )
                 hint = f"{hint}; or use VPP 24.02"
                 raise UsageError(problem, hint, params=params, code="unsupported-by-version")
 
