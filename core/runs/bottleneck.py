@@ -182,8 +182,10 @@ def choose_trial(
     notes: list[str] = []
     if "above" not in trials:
         notes.append("nothing above the found rate was offered: medium or tester carries no more")
-    for when, trial in sorted(trials.items()):  # the one above comes first
-        result = results[when]
+    for when in ("above", "found"):
+        if when not in trials:
+            continue
+        trial, result = trials[when], results[when]
         refused = _find_failed_phase_one(result)
         verdict = assess_trial(trial, result, sending_time_tolerance=sending_time_tolerance)
         if samples[when] and refused is not None:
