@@ -117,7 +117,7 @@ class RemainingTimeEstimator:
     def __init__(
         self, planned: Iterable[Stage], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        # the stage as it is planned, by a stage that is equal except for its times
+        # stages of the plan; keys are equal to their values, but may have other times
         self._planned = {stage: stage for stage in planned}
         self._clock = clock
         self._taken_s: dict[Stage, float] = {}
