@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 import tty
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
@@ -119,7 +120,7 @@ def cut_connection(pid: int) -> None:
         pid = int(rest.split()[1])
 
 
-class Box:
+class Box(ABC):
     """Base of both command lines: a terminal that echoes, and the lines of each mode."""
 
     # Methods by the pattern of the lines that call them, by mode.
@@ -154,8 +155,9 @@ class Box:
                 self.write(key)
         sys.exit(0)
 
+    @abstractmethod
     def prompt(self) -> str:
-        raise NotImplementedError
+        """Return the prompt of the present mode."""
 
     def serve(self) -> None:
         self.write("\n**** fakebox: nobody but testers ####\n\n")
@@ -186,15 +188,16 @@ class Box:
                 return ""
         raise Refusal(self.invalid)
 
+    @abstractmethod
     def add(self, statement: str) -> None:
         """Add a statement to the configuration."""
-        raise NotImplementedError
 
     def leave(self) -> None:
         sys.exit(0)
 
-    def ignore(self) -> None:
-        pass
+    def ignore(self) -> str:
+        """Accept a line without effect."""
+        return ""
 
     def show_routes(self) -> str:
         return run("ip -6 route")
