@@ -102,8 +102,19 @@ def _parse_yaml(text: str, lines: dict[KeyPath, int]) -> Any:
 def _make_safe_yaml() -> Any:
     """Return a reader and writer of YAML that constructs plain values only."""
     from ruamel.yaml import YAML
+    from ruamel.yaml.scanner import Scanner
 
-    return YAML(typ="safe", pure=True)
+    class ShallowScanner(Scanner):
+        """Reject deep nesting at once; the scanner's time for it grows with the square of the depth."""
+
+        def fetch_flow_collection_start(self, *args: Any, **options: Any) -> None:
+            if len(self.flow_context) > MAX_DEPTH:
+                raise UsageError(f"more than {MAX_DEPTH} levels", code="invalid-yaml")
+            super().fetch_flow_collection_start(*args, **options)
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Scanner = ShallowScanner
+    return yaml
 
 
 class _Converter:
