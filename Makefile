@@ -144,20 +144,21 @@ faults: $(VENV)/.developed
 test-trex-vm: $(VENV)/.developed
 	V6T_TREX_VM=1 $(BIN)/pytest -m trexvm tests/trexvm
 
+QUIET := --quiet --disable-pip-version-check
+
+# The newest pip finds the libraries in much less time than pip 23, which can install it elsewhere.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	    { echo "v6t needs Python 3.10 or newer: set PYTHON=" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	    { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
-	$(PYTHON) -m venv $(if $(findstring --python,$(PIP)),--without-pip) $(VENV)
-
-# pip 23 and newer can install into another environment; copying pip into .venv first would take 3 s.
-PIP = $(shell $(PYTHON) -c 'import pip; exit(int(pip.__version__.split(".")[0]) < 23)' 2>/dev/null && \
-    echo $(PYTHON) -m pip --python $(BIN)/python || echo $(BIN)/python -m pip)
+	$(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m pip --python $@ install $(QUIET) pip 2>/dev/null || { \
+	    $(PYTHON) -m venv $(VENV) && $@ -m pip install $(QUIET) --upgrade pip; } || { rm -r $(VENV); exit 1; }
 
 # One environment for everything. `.developed` adds v6t.tests and v6t.tools, which no wheel contains.
 # PYTHONWARNINGS: setuptools warns at every editable installation.
-INSTALL = PYTHONWARNINGS=ignore $(PIP) install --quiet --disable-pip-version-check pip --editable
+INSTALL = PYTHONWARNINGS=ignore $(BIN)/python -m pip install $(QUIET) --editable
 
 # --no-compile: most library modules are never imported, and compiling all of them takes 5 s.
 $(VENV)/.installed: $(BIN)/python setup.cfg pyproject.toml
