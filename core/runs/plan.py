@@ -355,7 +355,7 @@ def _plan_size(
     stages: dict[str, Stage] = {}
     rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode
-        point = groups[0 if benchmark.phase.sized else -1][0]
+        point = next(point for point, _, group in groups if benchmark in group)
         planned = plan_stage(benchmark, replace(point, measured_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
     before = [plan_first_stage(setup, sizes.label, is_first_size=is_first_size)]
