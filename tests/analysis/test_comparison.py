@@ -1,42 +1,45 @@
-"""Comparison of one quantity of two runs: direction, uncertainty and undecided cases."""
+"""Comparison of one quantity of two runs: factor, difference, interval and verdict."""
+
+import random
 
 import pytest
 from v6t.analysis.compare.comparison import RunComparison, _compare_result, summarize_comparison
+from v6t.analysis.compare.effect import CONFIDENCE, MAX_REPETITIONS, estimate_factor, estimate_shift
 from v6t.analysis.compare.likeness import _is_close, compare_runs
 from v6t.analysis.presentation import Quantity
 from v6t.analysis.rundata import RunData
 
-KEY = ("throughput", "84/64", "forward")
+HUNDREDS = [100.0 + n for n in range(8)]
 
 
-def line(first, second, **given):
-    made = [Quantity("rate", "fps", values, given.get("more_is_better", True),
-                     load=load, is_share=given.get("share", False))
-            for values, load in zip((first, second), given.get("at", ("", "")), strict=True)]  # fmt: skip
-    return _compare_result("other", KEY, *made, ())
+def compare(first, second, more_is_better=True, loads=("", ""), is_share=False):
+    quantities = [
+        Quantity("rate", "fps", values, more_is_better, load=load, is_share=is_share)
+        for values, load in zip((first, second), loads, strict=True)
+    ]
+    return _compare_result("other", ("throughput", "84/64", "forward"), *quantities, ())
 
 
 @pytest.mark.parametrize("more_is_better", [True, False])
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_more_is_an_improvement_where_more_is_better(more_is_better, factor):
-    first = [100.0 + n for n in range(8)]
-    result = line(first, [factor * v for v in first], more_is_better=more_is_better)
+    result = compare(HUNDREDS, [factor * v for v in HUNDREDS], more_is_better)
     assert result.verdict == ("more" if factor > 1 else "less")
     assert result.improved is ((factor > 1) == more_is_better)
     assert ("better" if result.improved else "worse") in result.words
     assert result.words.startswith(f"{factor:.3g} times (")
 
 
-def test_a_share_differs_by_so_much_and_not_by_a_factor():
+def test_shares_are_compared_by_their_difference():
     first = [10.0 + n / 10 for n in range(8)]
-    result = line(first, [v + 5 for v in first], share=True)
+    result = compare(first, [v + 5 for v in first], is_share=True)
     assert result.words.startswith("+5 fps (")
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_no_difference_says_how_much_there_could_be_either_way(lower):
+def test_no_difference_states_the_largest_possible_one(lower):
     first, second = [100.0] * 4 + [101.0] * 4, [90.0] * 3 + [100.5] * 5
-    result = line(first, second) if lower else line(second, first)
+    result = compare(first, second) if lower else compare(second, first)
     assert result.verdict == "no difference"
     assert result.improved is None
     least, most = 1 - result.effect.low, result.effect.high - 1
@@ -44,42 +47,91 @@ def test_no_difference_says_how_much_there_could_be_either_way(lower):
     assert f"none above {max(least, most):.1%}" in result.words
 
 
-def test_the_first_line_says_how_large_a_difference_could_be():
-    values = [100.0 + n for n in range(8)]
-    same = line(values, values)
-    text = summarize_comparison(RunComparison(("one", "other"), (same,), (), {}))
+def test_summary_states_the_largest_possible_difference():
+    same = compare(HUNDREDS, HUNDREDS)
     most = max(same.effect.high - 1, 1 - same.effect.low)
-    assert f"{most:.1%}" in text
-    in_units = line(values, values, share=True)
-    assert "none above" not in summarize_comparison(
-        RunComparison(("one", "other"), (same, in_units), (), {})
-    )
+    summary = summarize_comparison(RunComparison(("one", "other"), (same,), (), {}))
+    assert f"{most:.1%}" in summary
+    in_units = compare(HUNDREDS, HUNDREDS, is_share=True)
+    summary = summarize_comparison(RunComparison(("one", "other"), (same, in_units), (), {}))
+    assert "none above" not in summary
 
 
-def test_numbers_agree_with_their_nouns():
-    assert line([5.0], [5.0]).words.startswith("undecided: 1.00 times")
-    assert "1 repetition" in line([5.0], [None]).words
-    assert "2 repetitions" in line([None], [None]).words
+def test_words_agree_in_number_and_name_different_loads():
+    assert compare([5.0], [5.0]).words.startswith("undecided: 1.00 times")
+    assert "1 repetition" in compare([5.0], [None]).words
+    assert "2 repetitions" in compare([None], [None]).words
+    assert "5 fps and 6 fps" in compare(HUNDREDS, HUNDREDS, loads=("5 fps", "6 fps")).words
+    assert "measured" not in compare(HUNDREDS, HUNDREDS, loads=("5 fps", "5 fps")).words
 
 
-def test_loads_that_differ_are_said():
-    values = [100.0 + n for n in range(8)]
-    assert "5 fps and 6 fps" in line(values, values, at=("5 fps", "6 fps")).words
-    assert "measured" not in line(values, values, at=("5 fps", "5 fps")).words
-
-
-def test_one_per_cent_is_the_same_and_two_are_not():
+def test_conditions_within_one_percent_are_close():
     assert _is_close(1000.0, 1009.0)
     assert not _is_close(1000.0, 1020.0)
     assert not _is_close(1020.0, 1000)
 
 
-def test_two_media_are_unlike():
-    tester = {"kind": "embedded"}
-    runs = [
-        RunData("run", {}, (), {"plugin": "siit", "line_rate_bps": rate, "tester": tester}, {})
-        for rate in (1e9, 10e9)
-    ]
-    (odd,) = compare_runs(*runs)
-    assert str(odd).endswith(": 1000000000.0 and 10000000000.0")
+def test_runs_over_different_media_are_unlike():
+    config = {"plugin": "siit", "tester": {"kind": "embedded"}}
+    runs = [RunData("run", {}, (), {**config, "line_rate_bps": r}, {}) for r in (1e9, 10e9)]
+    (warning,) = compare_runs(*runs)
+    assert str(warning).endswith(": 1000000000.0 and 10000000000.0")
     assert compare_runs(runs[0], runs[0]) == []
+
+
+def draw_repetitions(rng, count, middle):
+    """Return repetitions with noise of no particular form."""
+    return [
+        middle * (1 + 0.01 * rng.choice((rng.gauss(0, 1), rng.expovariate(1))))
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("counts", [(4, 4), (6, 6), (20, 20), (20, 6)])
+def test_interval_contains_the_true_factor_as_often_as_stated(counts):
+    rng = random.Random(8)
+    held = 0
+    for _ in range(400):
+        first, second = (
+            draw_repetitions(rng, n, m) for n, m in zip(counts, (1e6, 5e5), strict=True)
+        )
+        result = estimate_factor(first, second)
+        assert result.coverage >= CONFIDENCE
+        assert result.low <= result.estimate <= result.high
+        held += result.low <= 0.5 <= result.high
+    assert held / 400 > CONFIDENCE - 0.03
+
+
+def test_few_repetitions_give_little_coverage():
+    assert estimate_factor([1.0, 2.0], [1.0, 2.0]).coverage == pytest.approx(2 / 3)
+    assert estimate_factor([1.0], [2.0]).coverage == 0.0
+    assert not estimate_factor([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).is_covered
+
+
+def test_the_resolution_widens_the_interval():
+    sharp = estimate_factor([100.0] * 6, [100.0] * 6)
+    assert (sharp.low, sharp.high) == (1.0, 1.0)
+    coarse = estimate_factor([100.0] * 6, [100.0] * 6, (5.0, 10.0))
+    assert (coarse.low, coarse.high) == (pytest.approx(100 / 105), pytest.approx(1.1))
+
+
+def test_without_positive_values_there_is_no_factor_but_a_difference():
+    assert estimate_factor([0.0, 1.0], [1.0, 1.0]) is None
+    assert estimate_shift([0.0, 1.0], [2.0, 3.0]).estimate == 2.0
+    assert estimate_shift([], [1.0]) is None
+
+
+def test_the_interval_of_a_difference_leaves_out_both_ends():
+    """20 against 20: as many differences are outside above as below, and more than the extreme ones."""
+    rng = random.Random(9)
+    first = [rng.gauss(100, 1) for _ in range(20)]
+    result = estimate_shift(first, [value + 5 for value in first])
+    assert result.low == pytest.approx(10 - result.high)  # symmetric about 5
+    assert result.high < 5 + max(first) - min(first)
+
+
+def test_of_very_many_repetitions_the_first_take_part():
+    first, second = [100.0] * MAX_REPETITIONS, [100.0] * 5
+    result = estimate_factor([*first, *[1e9] * MAX_REPETITIONS], second)
+    assert result.estimate == 1.0
+    assert result == estimate_factor(first, second)

@@ -44,16 +44,15 @@ def test_a23_degradation():
     assert compute_degradation(80.0, 100.0) == 20.0
     assert compute_degradation(120.0, 100.0, more_is_better=False) == 20.0
     assert compute_degradation(80.0, 100.0, more_is_better=False) == -20.0
-    for many, one in ((80.0, 0.0), (80.0, -1.0)):
-        with pytest.raises(ValueError, match="positive"):
-            compute_degradation(many, one)
-
-
-def test_a_smallest_ipdv_is_worse_the_farther_it_is_from_0():
+    # a smallest IPDV is worse the farther it is from 0
     assert compute_degradation(-20.0, -10.0, more_is_better=False) == 100.0
     assert compute_degradation(-5.0, -10.0, more_is_better=False) == -50.0
+
+
+@pytest.mark.parametrize(("base", "more_is_better"), [(0.0, True), (-1.0, True), (0.0, False)])
+def test_degradation_needs_a_positive_base(base, more_is_better):
     with pytest.raises(ValueError, match="positive"):
-        compute_degradation(-5.0, 0.0, more_is_better=False)
+        compute_degradation(-5.0, base, more_is_better=more_is_better)
 
 
 def test_a24_rates_of_media():

@@ -1,10 +1,17 @@
-"""Summaries, notes, and JSON without infinities."""
+"""Summaries, notes, means on request (GEN-20), and JSON without infinities."""
 
 import json
 import math
 
 import pytest
-from v6t.analysis.statistics import describe_repetitions, find_outliers, find_two_modes, summarize
+from v6t.analysis.statistics import (
+    compute_means,
+    describe_repetitions,
+    find_outliers,
+    find_two_modes,
+    summarize,
+)
+from v6t.tests.core.support import measure_run, read_comparable, simulate, v6t
 
 
 def test_p99_of_many_is_not_the_largest():
@@ -19,32 +26,31 @@ def test_dispersion():
 
 def test_undefined_is_none_in_json():
     summary = summarize([1.0, math.inf, math.inf])
-    assert summary["median"] is None
-    assert summary["min"] == 1.0
+    assert (summary["median"], summary["min"]) == (None, 1.0)
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
     assert summarize([])["median"] is None
+
+
+def test_median_interval_has_ranks_and_bounds():
     interval = summarize([float(n) for n in range(20)])["median_interval"]
     assert interval["ranks"] == [6, 15]
     assert (interval["low"], interval["high"]) == (5.0, 14.0)
 
 
-def test_two_modes_are_told():
+def test_two_modes_are_noted():
     values = [100.0, 101, 99, 100, 102, 60, 61, 59, 60, 60]
     low, high = find_two_modes(values)
-    assert max(low) == 61
-    assert min(high) == 99
-    assert any(
-        "5 repetitions around 60 fps" in note for note in describe_repetitions(values, "fps")
-    )
+    assert (max(low), min(high)) == (61, 99)
+    notes = " ".join(describe_repetitions(values, "fps"))
+    assert "5 repetitions around 60 fps" in notes
 
 
-def test_one_mode_is_not_two():
-    assert find_two_modes([100.0, 101, 99, 100, 102, 98]) is None
-    assert find_two_modes([1.0, 1, 1, 1, 1, 1]) is None
-    assert find_two_modes([100.0] * 19 + [50]) is None
+@pytest.mark.parametrize("values", [[100.0, 101, 99, 100, 102, 98], [1.0] * 6, [100.0] * 19 + [50]])
+def test_one_mode_is_not_two(values):
+    assert find_two_modes(values) is None
 
 
-def test_outliers_are_told():
+def test_outliers_are_noted():
     values = [100.0, 101, 99, 100, 102, 98, 150]
     assert find_outliers(values) == [150]
     assert any(note.endswith(": 150") for note in describe_repetitions(values))
@@ -57,13 +63,46 @@ def test_a_wide_spread_is_told():
     assert describe_repetitions([99.0, 100, 101, 100, 99, 101]) == []
 
 
-def test_one_of_two_hundred_is_no_dispersion():
-    """P99 and not the largest."""
-    assert not any("dispersion" in note for note in describe_repetitions([100.0] * 199 + [150.0]))
-    assert any("dispersion" in note for note in describe_repetitions([100.0] * 197 + [150.0] * 3))
+@pytest.mark.parametrize(("extremes", "dispersed"), [(1, False), (3, True)])
+def test_dispersion_is_noted_by_p99_and_not_by_the_largest(extremes, dispersed):
+    notes = describe_repetitions([100.0] * (200 - extremes) + [150.0] * extremes)
+    assert any("dispersion" in note for note in notes) is dispersed
 
 
-def test_undefined_repetitions_are_counted():
-    for values, share in (([math.inf, 1.0, 1.0], "1 of 3 "), ([math.inf], "1 of 1 ")):
-        (note,) = describe_repetitions(values)
-        assert note.startswith(share)
+@pytest.mark.parametrize(("values", "share"), [([math.inf, 1.0, 1.0], "1 of 3 "), ([math.inf], "1 of 1 ")])  # fmt: skip
+def test_undefined_repetitions_are_counted(values, share):
+    (note,) = describe_repetitions(values)
+    assert note.startswith(share)
+
+
+def test_the_formula_of_ipv6net():
+    means = compute_means([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
+    assert means["mean"] == 5.0
+    assert means["margin_99"] == pytest.approx(2.575 * 2.13809 / 8**0.5, rel=1e-5)
+    assert means["rsd_percent"] == pytest.approx(42.7618, rel=1e-5)
+
+
+@pytest.mark.parametrize("values", [[], [5.0], [1.0, None], [1.0, float("inf")], [1.0, -1.0]])
+def test_values_without_a_mean(values):
+    assert compute_means(values) is None
+
+
+def measure(path, **procedure):
+    run = simulate(
+        "throughput", "latency", device={"capacity_noise": 0.05}, modes=("forward",),
+        procedure={"repetitions": 5, "resolution_fps": 1000.0, **procedure},
+    )  # fmt: skip
+    measure_run(run, path)
+    return read_comparable(path)
+
+
+def test_means_are_reported_with_the_median_on_request(tmp_path):
+    throughput, latency = measure(tmp_path / "with", means=True)
+    assert throughput["means"]["mean"] == pytest.approx(sum(throughput["rates"]) / 5)
+    assert latency["directions"]["forward"]["tl"]["means"]["rsd_percent"] >= 0
+    plain, _ = measure(tmp_path / "without")
+    assert "means" not in plain
+    assert plain["median"] == throughput["median"]
+    for name, printed in (("with", True), ("without", False)):
+        warnings = v6t("show", tmp_path / name, "--warnings").out
+        assert ("standard deviation" in warnings) is printed

@@ -11,59 +11,53 @@ RUNS, SERIES = 30, sample(25, 100)
 RATE_FPS, RESOLUTION_FPS = 3_100_000.0, 1000.0
 
 
-def a_series(seed, change, noise=0.01):
-    """Return rates like those of runs: noise, a resolution, a bad day now and then, and drift."""
-    chance = random.Random(seed)
-    at = chance.randint(8, RUNS - 8)
+def values_of(*rates):
+    return [TrendValue(f"r{n}", str(n), rate) for n, rate in enumerate(rates)]
+
+
+def draw_series(seed, change, noise):
+    """Return rates like those of runs, and the run in which they change.
+
+    They have noise, a resolution and a bad day now and then.
+    """
+    rng = random.Random(seed)
+    at = rng.randint(8, RUNS - 8)
     rates = []
     for number in range(RUNS):
-        rate = RATE_FPS * (1 + change * (number >= at)) * chance.gauss(1.0, noise)
-        if chance.random() < 0.04:
+        rate = RATE_FPS * (1 + change * (number >= at)) * rng.gauss(1.0, noise)
+        if rng.random() < 0.04:
             rate *= 0.85
         rates.append(round(rate / RESOLUTION_FPS) * RESOLUTION_FPS)
-    return [TrendValue(f"run{n:02d}", str(n), rate) for n, rate in enumerate(rates)], at
+    return values_of(*rates), at
 
 
-def share_found(noise, change=0.05, near=2):
-    detected = 0
-    for seed in range(SERIES):
-        values, at = a_series(seed, change, noise)
-        detected += any(abs(c.place - at) <= near for c in find_changes(values, True))
-    return detected / SERIES
-
-
-def false_ones(noise):
-    return sum(
-        bool(find_changes(a_series(seed, 0.0, noise)[0], True))
-        for seed in range(1000, 1000 + SERIES)
-    )
+def is_located(values, place, tolerance):
+    return any(abs(c.place - place) <= tolerance for c in find_changes(values, True))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("noise", "least"), [(0.005, 0.99), (0.01, 0.99), (0.02, 0.65)])
-def test_a_change_of_5_percent_is_found(noise, least):
-    assert share_found(noise) >= least
-    assert share_found(noise, change=-0.05) >= least
+@pytest.mark.parametrize("change", [0.05, -0.05])
+@pytest.mark.parametrize(("noise", "share"), [(0.005, 0.99), (0.01, 0.99), (0.02, 0.65)])
+def test_a_change_of_5_percent_is_found(noise, share, change):
+    located = sum(is_located(*draw_series(n, change, noise), 2) for n in range(SERIES))
+    assert located >= share * SERIES
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.005, 0.01, 0.02])
 def test_none_is_found_where_nothing_changed(noise):
-    assert false_ones(noise) == 0
+    for seed in range(1000, 1000 + SERIES):
+        assert not find_changes(draw_series(seed, 0.0, noise)[0], True)
 
 
-def values_of(*rates):
-    return [TrendValue(f"r{n}", str(n), rate) for n, rate in enumerate(rates)]
-
-
-def test_which_way_it_went_and_by_how_much():
+def test_change_has_place_direction_and_size():
     values = values_of(*[100.0 + n % 3 for n in range(10)], *[94.0 + n % 3 for n in range(10)])
     (change,) = find_changes(values, True)
     assert (change.place, change.run, change.better) == (10, "r10", False)
     assert (change.before, change.after) == (101.0, 95.0)
     assert change.percent == pytest.approx(100 * (95 / 101 - 1))
-    (of_delay,) = find_changes(values, False)
-    assert of_delay.better
+    (delay_change,) = find_changes(values, False)
+    assert delay_change.better
 
 
 def test_two_changes_are_two():
@@ -74,53 +68,45 @@ def test_two_changes_are_two():
 
 @pytest.mark.parametrize(
     "rates",
-    [
-        [100.0] * 20,
-        [0.0] * 20,
-        [100.0] * 19 + [50.0],
-        [100.0] * 6,
-        [],
-        [100.0 + n % 2 for n in range(20)],
-    ],
+    [[100.0] * 20, [0.0] * 20, [100.0] * 19 + [50.0], [100.0] * 6, [], [100.0, 101.0] * 10],
     ids=["all alike", "nothing passes", "one bad day", "few", "none", "to and fro"],
 )
-def test_nothing_is_made_of_nothing(rates):
+def test_series_without_a_change_has_none(rates):
     assert find_changes(values_of(*rates), True) == ()
 
 
-def test_a_fall_after_identical_results():
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fall_after_identical_results(seed):
     """Those before it are all at the tester's limit, say; those after it vary."""
-    for seed in range(4):
-        chance = random.Random(seed)
-        (change,) = find_changes(
-            values_of(*[100.0] * 16, *[chance.gauss(70, 1) for _ in range(14)]), True
-        )
-        assert change.place == 16
+    rng = random.Random(seed)
+    rates = [*[100.0] * 16, *(rng.gauss(70, 1) for _ in range(14))]
+    (change,) = find_changes(values_of(*rates), True)
+    assert change.place == 16
 
 
-def told_soon(runs, after, fall=0.3, noise=0.01):
-    """Return for how many of ten series of ``runs`` the fall ``after`` runs is located."""
-    detected = 0
+def count_located_falls(runs, after, fall):
+    """Return in how many of ten series the fall before the last ``after`` runs is located."""
+    located = 0
     for seed in range(10):
-        chance = random.Random(seed)
-        falls = [fall * (n >= runs - after) for n in range(runs)]
-        values = values_of(*[RATE_FPS * (1 - f) * chance.gauss(1, noise) for f in falls])
-        detected += any(abs(c.place - (runs - after)) <= 1 for c in find_changes(values, True))
-    return detected
+        rng = random.Random(seed)
+        factors = [1 - fall * (n >= runs - after) for n in range(runs)]
+        values = values_of(*[RATE_FPS * factor * rng.gauss(1, 0.01) for factor in factors])
+        located += is_located(values, runs - after, 1)
+    return located
 
 
+@pytest.mark.parametrize("fall", [0.3, 0.05])
 @pytest.mark.parametrize(("runs", "after"), [(20, 7), (30, 5), (40, 4), (60, 3)])
-def test_so_many_runs_after_a_fall_tell_it(runs, after):
-    assert told_soon(runs, after) >= 9
-    assert told_soon(runs, after, fall=0.05) >= 9
+def test_fall_is_located_after_a_few_runs(runs, after, fall):
+    assert count_located_falls(runs, after, fall) >= 9
 
 
 def test_what_chance_could_do_waits_for_more_runs():
     """One in 4,060 orders of 30 runs ends with the three lowest."""
-    assert told_soon(30, 3) == 0
+    assert count_located_falls(30, 3, 0.3) == 0
 
 
-def test_the_chance_is_a_bound_and_no_more_than_what_is_told():
+def test_chance_of_a_change_is_bounded():
     (clear,) = find_changes(values_of(*[100.0 + n % 3 for n in range(15)], *[80.0] * 15), True)
     assert clear.chance == MAX_CHANCE
     few = values_of(*[100.0 + n % 3 / 10 for n in range(26)], *[80.0] * 4)
@@ -128,7 +114,7 @@ def test_the_chance_is_a_bound_and_no_more_than_what_is_told():
     assert 0 < unsure.chance <= MAX_CHANCE  # of 27,405 orders two are as extreme: 0.00007
 
 
-def test_what_is_small_is_not_told_unless_asked_for():
+def test_small_change_is_found_only_on_request():
     values = values_of(*[1000.0] * 10, *[1004.0] * 10)
     assert find_changes(values, True) == ()
     (change,) = find_changes(values, True, 0.1)
@@ -140,7 +126,7 @@ def series_of(*rates, **given):
     return TrendSeries("p", "rate", "fps", True, tuple(values), find_changes(values, True), **given)
 
 
-def test_what_the_resolution_hides_is_said():
+def test_resolution_that_hides_changes_is_stated():
     coarse = series_of(*[850_000.0] * 20, resolution=280_000.0)
     assert coarse.changes == ()
     assert coarse.resolution_percent == pytest.approx(32.94, abs=0.01)
@@ -153,7 +139,7 @@ def test_what_the_resolution_hides_is_said():
     assert series_of(*[850_000.0] * 20, **{**fine, "least_percent": 0.5}).unseen
 
 
-def test_the_first_line_does_not_say_what_cannot_be_seen():
+def test_first_line_mentions_changes_that_the_resolution_hides():
     def lead(*series):
         trend = Trend(("a",) * len(series[0].values), "time", series, ())
         first = make_trend_document(trend, figures=False).sections[0].blocks[0]
@@ -173,11 +159,14 @@ def test_the_first_line_does_not_say_what_cannot_be_seen():
     assert "1 run" in lead(series_of(1.0))[0]
 
 
-def test_words():
-    def said(*rates):
-        return series_of(*rates).words
-
-    assert "1 run" in said(1.0)
-    assert "2 runs" in said(1.0, 2.0)
-    assert "17 runs" in said(*[5.0] * 17)
-    assert said(*[100.0] * 9, *[105.0] * 9).startswith("+5.0 % from r9")
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        ([1.0], "1 run"),
+        ([1.0, 2.0], "2 runs"),
+        ([5.0] * 17, "17 runs"),
+        ([100.0] * 9 + [105.0] * 9, "+5.0 % from r9"),
+    ],
+)
+def test_words(rates, words):
+    assert words in series_of(*rates).words

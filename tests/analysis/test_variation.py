@@ -32,11 +32,11 @@ def params(ports, *hosts, names=("left_hosts", "right_hosts")):
          "random IP fixed port"),
     ],
 )  # fmt: skip
-def test_both_sides_alike_or_nothing(given, words):
+def test_variation_is_described_where_both_sides_are_alike(given, words):
     assert describe_variation(given) == words
 
 
-def test_what_connections_differ_in():
+def test_tuples_of_connections_are_described():
     ports = {
         "initiator_ports": {"min": 1024, "max": 41023},
         "responder_ports": {"min": 1, "max": 100},
@@ -67,5 +67,5 @@ def test_hosts_where_both_sides_have_as_many():
         ({}, None),
     ],
 )
-def test_every_port_is_pseudorandom_or_it_is_not(given, random):
+def test_pseudorandom_ports_are_recognized(given, random):
     assert has_random_ports(given) is random

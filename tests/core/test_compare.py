@@ -55,7 +55,7 @@ def test_the_same_device_shows_no_difference(runs):
 def test_a_slower_device_has_a_factor_with_its_interval(runs):
     line = lines(runs / "first", runs / "slow")["throughput", "rate"]
     assert (line.verdict, line.kind) == ("less", "factor")
-    # how often the interval holds the true factor: tests/analysis/test_effect.py
+    # how often the interval holds the true factor: tests/analysis/test_comparison.py
     assert line.effect.estimate == pytest.approx(0.5, rel=0.05)
     assert line.effect.high - line.effect.low < 0.05
     assert "times" in line.words

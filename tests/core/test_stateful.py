@@ -7,12 +7,12 @@ import pytest
 from v6t.base.errors import DutError
 from v6t.benchmarks.registry import make_results_schema
 from v6t.core.cli.results_commands import make_run_result
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run
-from v6t.tests.core.support import measure_run, read_journal
+from v6t.tests.core.support import measure_run, read_journal, simulate
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -23,24 +23,13 @@ EVERYTHING = (
 )
 
 
-def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), **connections):
-    """Resolve a run; ``connections`` are the procedure's settings of that name."""
-    capacity = connections.pop("capacity", {})
-    texts = {f"connections.{k}": str(v) for k, v in connections.items()}
-    texts |= {f"capacity.{k}": str(v) for k, v in capacity.items()}
-    return resolve(
-        plugin=plugin,
-        tester="sim",
-        tester_options={k: str(v).lower() for k, v in (device or {}).items()},
-        benchmarks=benchmarks,
-        modes=modes,
-        procedure=texts,
-    )
+def resolve_run(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), **procedure):
+    return simulate(*benchmarks, plugin=plugin, device=device, modes=modes, procedure=procedure)
 
 
-def measured(tmp_path, *benchmarks, **options):
+def measure(tmp_path, *benchmarks, **options):
     """Measure a run and return its records by benchmark."""
-    outcome = measure_run(wanted(*benchmarks, **options), tmp_path / "run")
+    outcome = measure_run(resolve_run(*benchmarks, **options), tmp_path / "run")
     assert outcome.status == "complete"
     return {r.benchmark: r.to_json() for r in outcome.records}
 
@@ -48,21 +37,22 @@ def measured(tmp_path, *benchmarks, **options):
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
 def test_everything_is_measured_and_reported(tmp_path, plugin):
     device = {"insertion_cps": 200_000, "table_entries": 300_001, "teardown_cps": 50_000}
-    found = measured(tmp_path, *EVERYTHING, plugin=plugin, device=device, count=100_000)
-    assert list(found) == list(EVERYTHING)
-    assert [r.get("not_measured") for r in found.values()] == [None] * len(found)
-    rate = found["connection-rate"]
+    connections = {"count": 100_000}
+    records = measure(tmp_path, *EVERYTHING, plugin=plugin, device=device, connections=connections)
+    assert list(records) == list(EVERYTHING)
+    assert [r.get("not_measured") for r in records.values()] == [None] * len(records)
+    rate = records["connection-rate"]
     assert 200_000 - rate["resolution_cps"] <= rate["median"] <= 200_000
     assert rate["validated"]
     assert rate["tolerance_connections"] == 0
     counts = rate["counts"]
     assert counts["connections"] == counts["learned"] == counts["sessions"] == 100_000
     assert counts["sessions_before"] == 0
-    conditions = found["throughput"]["conditions"]["connections"]
+    conditions = records["throughput"]["conditions"]["connections"]
     assert conditions["count"] == 100_000
     assert conditions["rate_cps"] == pytest.approx(rate["p1"] / 2)
     assert conditions["setup" if "setup" in conditions else "combinations"]
-    assert found["throughput"]["loss"] == {"forward": 0.0, "reverse": 0.0}
+    assert records["throughput"]["loss"] == {"forward": 0.0, "reverse": 0.0}
     content = json.loads((tmp_path / "run" / "results.json").read_text())
     jsonschema.Draft202012Validator(make_results_schema()).validate(content)
     for name in ("connection-rate", "teardown", "capacity"):
@@ -73,10 +63,10 @@ def test_bursts_and_overloads_pass_through_connections(tmp_path):
     """RFC 8219 sections 7.5 and 7.6 of a stateful device: each trial has its connections."""
     device = {"capacity_fps": 300_000, "buffer_frames": 20_000, "insertion_cps": 200_000}
     names = ("throughput", "back-to-back", "system-recovery")
-    found = measured(tmp_path, *names, device=device, count=1000)
-    assert [found[n].get("not_measured") for n in names] == [None] * 3
-    assert {found[n]["conditions"]["connections"]["count"] for n in names} == {1000}
-    assert found["back-to-back"]["average"] > 10_000
+    records = measure(tmp_path, *names, device=device, connections={"count": 1000})
+    assert [records[n].get("not_measured") for n in names] == [None] * 3
+    assert {records[n]["conditions"]["connections"]["count"] for n in names} == {1000}
+    assert records["back-to-back"]["average"] > 10_000
     for entry in read_journal(tmp_path / "run"):
         if entry["trial"]["benchmark"] in names[1:]:
             assert entry["trial"]["connections"]["count"] == 1000
@@ -84,84 +74,81 @@ def test_bursts_and_overloads_pass_through_connections(tmp_path):
 
 def test_each_connection_is_a_flow(tmp_path):
     """RFC 8219 section 10.2 of a stateful device: as many connections as flows, in turn both ways."""
-    run = wanted("flows", device={"insertion_cps": 200_000}, count=1000)
-    procedure = run.procedure.model_copy(
-        update={"flows": run.procedure.flows.model_copy(update={"counts": (1, 6)})}
-    )
-    outcome = measure_run(run.model_copy(update={"procedure": procedure}), tmp_path / "run")
-    assert any("connection is a" in said for said in outcome.caveats)
+    run = resolve_run(
+        "flows", device={"insertion_cps": 200_000}, connections={"count": 1000},
+        flows={"counts": [1, 6]},
+    )  # fmt: skip
+    outcome = measure_run(run, tmp_path / "run")
+    assert any("connection is a" in text for text in outcome.caveats)
     (record,) = [r.to_json() for r in outcome.records if r.benchmark == "flows"]
     points = [(p["flows"], p["start"]) for p in record["points"]]
     assert points == [(1, "together"), (6, "together"), (6, "successive")]
-    seen = set()
-    for asked in (entry["trial"] for entry in read_journal(tmp_path / "run")):
-        if asked["key"].startswith(("flows", "successive")):
-            flows = int("".join(filter(str.isdigit, asked["key"].partition("-")[0])))
-            assert asked["connections"]["count"] == flows
-            assert asked["connections"]["reading"] == "linear"
-            seen.add(asked["key"].partition("-")[0])
-    assert seen == {"flows1", "flows6", "successive6"}
+    counts = {}
+    for trial in (entry["trial"] for entry in read_journal(tmp_path / "run")):
+        if trial["key"].startswith(("flows", "successive")):
+            assert trial["connections"]["reading"] == "linear"
+            counts.setdefault(trial["key"].partition("-")[0], set()).add(
+                trial["connections"]["count"]
+            )
+    assert counts == {"flows1": {1}, "flows6": {6}, "successive6": {6}}
 
 
 def test_settings_of_the_capacity_search_reach_it_and_its_record(tmp_path):
-    found = measured(
+    record = measure(
         tmp_path, "capacity", device={"table_entries": 1_000_003},
         capacity={"first": 1000, "error": 50, "most": 4_000_000, "beta": 0.1},
     )["capacity"]  # fmt: skip
-    assert 1_000_003 - 50 <= found["capacity"] <= 1_000_003
-    assert found["first_failed"] - found["capacity"] <= 50
-    assert (found["c0"], found["alpha"], found["beta"], found["gamma"]) == (1000, 1.0, 0.1, 0.5)
-    phases = [s["phase"] for s in found["steps"]]
+    assert 1_000_003 - 50 <= record["capacity"] <= 1_000_003
+    assert record["first_failed"] - record["capacity"] <= 50
+    assert (record["c0"], record["alpha"], record["beta"], record["gamma"]) == (1000, 1.0, 0.1, 0.5)
+    phases = [s["phase"] for s in record["steps"]]
     assert phases == sorted(phases, key=["first", "exponential", "binary"].index)
-    assert len([p for p in phases if p == "exponential"]) == 10  # 2000 ... 1,024,000
+    assert phases.count("exponential") == 10  # 2000 ... 1,024,000
 
 
-def test_capacity_of_replacing_table_is_exact(tmp_path):
-    for tells in (True, False):
-        device = {"table_entries": 50_021, "table_replaces": True, "table_tells": tells}
-        found = measured(
-            tmp_path / str(tells), "capacity", device=device,
-            capacity={"first": 10_000, "error": 1, "most": 400_000},
-        )["capacity"]  # fmt: skip
-        assert found["capacity"] == 50_021
+@pytest.mark.parametrize("tells", [True, False])
+def test_capacity_of_replacing_table_is_exact(tmp_path, tells):
+    device = {"table_entries": 50_021, "table_replaces": True, "table_tells": tells}
+    capacity = {"first": 10_000, "error": 1, "most": 400_000}
+    records = measure(tmp_path, "capacity", device=device, capacity=capacity)
+    assert records["capacity"]["capacity"] == 50_021
 
 
 def test_capacity_beyond_all_four_tuples_is_a_lower_bound(tmp_path):
-    found = measured(tmp_path, "capacity", capacity={"first": 1000, "most": 70_000})["capacity"]
-    assert found["at_least"]
-    assert found["capacity"] == 70_000
+    record = measure(tmp_path, "capacity", capacity={"first": 1000, "most": 70_000})["capacity"]
+    assert record["at_least"]
+    assert record["capacity"] == 70_000
 
 
 def test_tear_down_rate_excludes_flush_time_of_empty_table(tmp_path):
-    device = {"teardown_cps": 40_000, "teardown_s": 0.7}
-    found = measured(tmp_path, "teardown", device=device, count=20_000)["teardown"]
-    assert found["rates"] == [pytest.approx(40_000), pytest.approx(40_000)]
-    assert found["full_s"][0] == pytest.approx(1.2)
-    assert found["idle_s"][0] == pytest.approx(0.7)
-    assert found["method"] == "simulated"
+    device, connections = {"teardown_cps": 40_000, "teardown_s": 0.7}, {"count": 20_000}
+    record = measure(tmp_path, "teardown", device=device, connections=connections)["teardown"]
+    assert record["rates"] == [pytest.approx(40_000), pytest.approx(40_000)]
+    assert record["full_s"][0] == pytest.approx(1.2)
+    assert record["idle_s"][0] == pytest.approx(0.7)
+    assert record["method"] == "simulated"
 
 
 def test_instant_flush_has_no_tear_down_rate(tmp_path):
-    found = measured(tmp_path, "teardown", count=20_000)["teardown"]
-    assert "no longer than" in found["not_measured"]
+    record = measure(tmp_path, "teardown", connections={"count": 20_000})["teardown"]
+    assert "no longer than" in record["not_measured"]
 
 
 def test_too_short_idle_timeout_is_rejected():
-    with expect_error("idle-timeout", path=["procedure"]) as caught:
-        wanted("throughput", device={"table_timeout_s": 5}, count=10_000, rate_cps=1000)
-    assert "timeout_s" in caught.value.hint
-    wanted("throughput", device={"table_timeout_s": 12}, count=10_000, rate_cps=1000)
+    connections = {"count": 10_000, "rate_cps": 1000}
+    with expect_error("idle-timeout", path=["procedure"]) as error:
+        resolve_run("throughput", device={"table_timeout_s": 5}, connections=connections)
+    assert "timeout_s" in error.value.hint
+    resolve_run("throughput", device={"table_timeout_s": 12}, connections=connections)
 
 
 def test_zero_connection_rate_skips_other_benchmarks(tmp_path, capsys):
-    outcome = measure_run(
-        wanted("throughput", "latency", "teardown", device={"table_entries": 999}, count=1000),
-        tmp_path / "run",
+    skipped = ("throughput", "latency", "teardown")
+    records = measure(
+        tmp_path, *skipped, device={"table_entries": 999}, connections={"count": 1000}
     )
-    found = {r.benchmark: r.to_json() for r in outcome.records}
-    assert found["connection-rate"]["median"] == 0
-    for name in ("throughput", "latency", "teardown"):
-        assert found[name]["not_measured"]
+    assert records["connection-rate"]["median"] == 0
+    assert all(records[name]["not_measured"] for name in skipped)
     data = load_run(tmp_path / "run")
     make_run_result(data, tmp_path / "run", all_warnings=True).print(as_json=False)
     assert capsys.readouterr().out.count("not measured") == 3
@@ -187,109 +174,108 @@ LOSING = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
     ],
 )  # fmt: skip
 def test_faulty_connection_table_ends_the_run(benchmark, device, given, code, mentions, tmp_path):
-    with expect_error(code, mentions=mentions) as caught:
-        measured(tmp_path, benchmark, device=device, **{"count": 10_000, **given})
-    assert caught.value.hint
+    with expect_error(code, mentions=mentions) as error:
+        measure(tmp_path, benchmark, device=device, connections={"count": 10_000, **given})
+    assert error.value.hint
 
 
-REFUSED = [
-    ("throughput", {"count": 4_000_001}, "not-enough-addresses"),
-    ("throughput", {"count": 10, "entries": 11}, "out-of-range"),
-    ("throughput", {"entries": 1}, "conflict"),
-    ("capacity", {"capacity": {"beta": 0.9, "gamma": 0.5}}, "out-of-range"),
-    ("capacity", {"capacity": {"first": 5_000_000}}, "empty-range"),
-    ("rss-probe", {}, "unsuitable-benchmark"),
-    ("connection-rate", {"alpha": 1.5}, "out-of-range"),
-    ("throughput", {"rate_share": 0.95}, "out-of-range"),
-    ("throughput", {"count": 1 << 29}, "out-of-range"),
-]
+def test_loss_tolerance_does_not_apply_to_phase_one(tmp_path):
+    device = {"phase_one_loss": 1, "phase_one_loss_trials": 100}
+    # the look at the translation needs its 200 connections, too
+    with expect_error("phase-one-lost", mentions="199", kind=DutError):
+        measure(tmp_path, "connection-rate", device=device, loss_tolerance=0.01,
+                connections={"count": 100_000})  # fmt: skip
 
 
-@pytest.mark.parametrize(("benchmark", "given", "code"), REFUSED)
-def test_impossible_stateful_settings_are_rejected(benchmark, given, code):
+@pytest.mark.parametrize(
+    ("benchmark", "procedure", "code"),
+    [
+        ("throughput", {"connections": {"count": 4_000_001}}, "not-enough-addresses"),
+        ("throughput", {"connections": {"count": 10, "entries": 11}}, "out-of-range"),
+        ("throughput", {"connections": {"entries": 1}}, "conflict"),
+        ("throughput", {"connections": {"rate_share": 0.95}}, "out-of-range"),
+        ("throughput", {"connections": {"count": 1 << 29}}, "out-of-range"),
+        ("connection-rate", {"connections": {"alpha": 1.5}}, "out-of-range"),
+        ("capacity", {"capacity": {"beta": 0.9, "gamma": 0.5}}, "out-of-range"),
+        ("capacity", {"capacity": {"first": 5_000_000}}, "empty-range"),
+        ("rss-probe", {}, "unsuitable-benchmark"),
+    ],
+)
+def test_impossible_stateful_settings_are_rejected(benchmark, procedure, code):
     with expect_error(code):
-        wanted(benchmark, **given)
+        resolve_run(benchmark, **procedure)
 
 
 def test_stateless_technology_rejects_connection_benchmarks():
     with expect_error("unsuitable-benchmark", path=["procedure"]):
-        wanted("connection-rate", plugin="mape-br")
+        resolve_run("connection-rate", plugin="mape-br")
 
 
-def test_loss_tolerance_does_not_apply_to_phase_one(tmp_path):
-    run = resolve(
-        plugin="nat44",
-        tester="sim",
-        benchmarks=("connection-rate",),
-        tester_options={"phase_one_loss": "1", "phase_one_loss_trials": "100"},
-        procedure={"loss_tolerance": 0.01, "connections.count": "100000"},
+@pytest.mark.parametrize(
+    ("benchmark", "connections", "warnings"),
+    [
+        ("throughput", {}, ["phase 1"]),
+        ("capacity", {}, []),
+        ("connection-rate", {"validate_connections": False, "keep": False}, ["not validated"]),
+    ],
+)
+def test_departures_from_rfc_9693_give_warnings(benchmark, connections, warnings):
+    text = " ".join(
+        list_result_warnings(make_setup(resolve_run(benchmark, connections=connections)))
     )
-    # the look at the translation needs its 200 connections, too
-    with expect_error("phase-one-lost", mentions="199", kind=DutError):
-        measure_run(run, tmp_path / "run")
-
-
-def test_departures_from_rfc_9693_give_warnings():
-    quick = wanted("throughput")
-    assert [c for c in list_result_warnings(make_setup(quick)) if "phase 1" in c]
-    assert not [c for c in list_result_warnings(make_setup(quick)) if "not validated" in c]
-    assert not [c for c in list_result_warnings(make_setup(wanted("capacity"))) if "phase 1" in c]
-    loose = wanted("connection-rate", validate_connections=False, keep=False)
-    assert [c for c in list_result_warnings(make_setup(loose)) if "not validated" in c]
-    assert not [c for c in list_result_warnings(make_setup(loose)) if "phase 1" in c]
+    assert [words for words in ("phase 1", "not validated") if words in text] == warnings
 
 
 def test_plan_lists_connection_benchmarks_once():
-    run = wanted(*EVERYTHING, modes=("forward", "reverse"), count=100_000, upper_cps=200_000)
+    run = resolve_run(*EVERYTHING, modes=("forward", "reverse"),
+                      connections={"count": 100_000, "upper_cps": 200_000})  # fmt: skip
     planned = plan(make_setup(run))
-    found = [(p.mode, p.benchmark) for p in planned.points]
+    modes = {name: [p.mode for p in planned.points if p.benchmark == name] for name in EVERYTHING}
     for name in ("connection-rate", "teardown", "capacity"):
-        assert [mode for mode, benchmark in found if benchmark == name] == ["connections"]
-    assert [mode for mode, benchmark in found if benchmark == "latency"] == ["forward", "reverse"]
-    cost = {p.benchmark: p for p in planned.points}
+        assert modes[name] == ["connections"]
+    assert modes["latency"] == ["forward", "reverse"]
+    points = {p.benchmark: p for p in planned.points}
     # 5 steps of 2 searches: 100,000 connections and their validation
-    assert cost["connection-rate"].trials == 10
-    made = {s.name: s.seconds for s in planned.stages if s.mode == "connections"}
+    assert points["connection-rate"].trials == 10
+    seconds = {s.name: s.seconds for s in planned.stages if s.mode == "connections"}
     steps = sum(2 * 100_000 / rate + 2 * 0.15 + 0.05 for rate in (2e5, 1e5, 1.5e5, 1.25e5, 1.125e5))
-    assert made["connection-rate"] == pytest.approx(2 * steps)
+    assert seconds["connection-rate"] == pytest.approx(2 * steps)
     # the tester's own capacity goes before
-    assert cost["connection-rate"].duration_s == pytest.approx(
-        made["connection-rate"] + made["self-test"]
+    assert points["connection-rate"].duration_s == pytest.approx(
+        seconds["connection-rate"] + seconds["self-test"]
     )
-    assert cost["teardown"].trials == 2
-    assert cost["capacity"].trials > 20
-    assert planned.duration_s > sum(cost[n].duration_s for n in ("connection-rate", "capacity"))
-    longer = plan(make_setup(wanted(*EVERYTHING, count=100_000, upper_cps=200_000, keep=False)))
-    kept = plan(make_setup(wanted(*EVERYTHING, count=100_000, upper_cps=200_000)))
-    assert longer.duration_s > kept.duration_s + 10
+    assert points["teardown"].trials == 2
+    assert points["capacity"].trials > 20
+    assert planned.duration_s > sum(points[n].duration_s for n in ("connection-rate", "capacity"))
 
 
 def test_plan_includes_flush_and_overhead_of_connections():
     """Emptying the table, the tester's own pace, and trials that are made again: none of a model."""
     setup = resolve_setup(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
-    (real,) = [s for s in plan(setup).stages if s.name == "connection-rate"]
+    (stage,) = [s for s in plan(setup).stages if s.name == "connection-rate"]
     # 100,000 connections at half of what the embedded tester makes, or more, and tried at the same rate
     fixed_s = 2 * 0.15 + 0.05 + 0.1 + 1.2
-    assert 1.3 * real.trials * fixed_s < real.seconds < 1.3 * real.trials * (fixed_s + 0.5 + 0.5)
+    assert 1.3 * stage.trials * fixed_s < stage.seconds < 1.3 * stage.trials * (fixed_s + 0.5 + 0.5)
+
+
+def predict_stages(*benchmarks, usual_retries=None, **connections):
+    """Return the planned seconds of each stage with the embedded tester."""
+    setup = resolve_setup(
+        plugin="nat44", tester="embedded", modes=("forward",), benchmarks=benchmarks,
+        procedure={"connections": connections},
+    )  # fmt: skip
+    if usual_retries is not None:
+        setup.tester.usual_retries = usual_retries
+    return {s.name: s.seconds for s in plan(setup).stages if s.trials}
 
 
 def test_kept_connections_are_made_once():
-    seconds = {}
-    for keep in (True, False):
-        setup = resolve_setup(plugin="nat44", tester="embedded", benchmarks=("throughput",),
-                              modes=("forward",), procedure={"connections": {"keep": keep}})  # fmt: skip
-        (seconds[keep],) = [s.seconds for s in plan(setup).stages if s.name == "throughput"]
-    assert seconds[False] > seconds[True] + 5
+    again, kept = (predict_stages("throughput", keep=keep)["throughput"] for keep in (False, True))
+    assert again > kept + 5
 
 
 def test_plan_includes_expected_retries_of_searches():
     names = ("connection-rate", "throughput", "latency", "teardown", "capacity")
-    seconds = []
-    for retries in (0.0, 1.0):
-        setup = resolve_setup(
-            plugin="nat44", tester="embedded", modes=("forward",), benchmarks=names
-        )
-        setup.tester.usual_retries = retries
-        seconds.append({s.name: s.seconds for s in plan(setup).stages if s.trials})
-    again = [name for name in names if seconds[1][name] > seconds[0][name]]
-    assert again == ["connection-rate", "throughput", "capacity"]
+    none, one = (predict_stages(*names, usual_retries=retries) for retries in (0.0, 1.0))
+    longer = [name for name in names if one[name] > none[name]]
+    assert longer == ["connection-rate", "throughput", "capacity"]
