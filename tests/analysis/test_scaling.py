@@ -24,10 +24,10 @@ def test_scale_up_over_connections():
     assert compute_scaling({10**6: 500.0, 2 * 10**6: 400.0}) == {10**6: 1.0, 2 * 10**6: 0.8}
 
 
-@pytest.mark.parametrize("given", [{}, {2: 5.0}, {1: 0.0, 2: 1.0}])
-def test_scale_up_needs_its_base(given):
+@pytest.mark.parametrize("values", [{}, {2: 5.0}, {1: 0.0, 2: 1.0}])
+def test_scale_up_needs_its_base(values):
     with pytest.raises(ValueError, match="scale-up needs"):
-        compute_scaling(given, per_core=True)
+        compute_scaling(values, per_core=True)
 
 
 def test_a22_overlay_models():

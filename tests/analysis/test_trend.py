@@ -121,9 +121,11 @@ def test_small_change_is_found_only_on_request():
     assert change.percent == pytest.approx(0.4)
 
 
-def series_of(*rates, **given):
+def series_of(*rates, **options):
     values = values_of(*rates)
-    return TrendSeries("p", "rate", "fps", True, tuple(values), find_changes(values, True), **given)
+    return TrendSeries(
+        "p", "rate", "fps", True, tuple(values), find_changes(values, True), **options
+    )
 
 
 def test_resolution_that_hides_changes_is_stated():

@@ -11,29 +11,30 @@ from v6t.analysis.variation import (
 PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
 
 
-def params(ports, *hosts, names=("left_hosts", "right_hosts")):
-    return {**{key: {"policy": ports} for key in PORTS}, **dict(zip(names, hosts, strict=True))}
+FIXED, INC, RANDOM = ({"policy": policy} for policy in ("fixed", "inc", "random"))
+
+
+def make_params(ports, left_hosts, right_hosts):
+    return {**dict.fromkeys(PORTS, ports), "left_hosts": left_hosts, "right_hosts": right_hosts}
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("params", "words"),
     [
-        (params("fixed", {"policy": "random"}, {"policy": "random"}), "random IP fixed port"),
-        (params("random", {"policy": "fixed"}, {"policy": "fixed"}), "fixed IP random port"),
-        (params("random", {"policy": "random"}, {"policy": "fixed"}), None),
-        ({**params("random", {}, {}), "fw_sport": {"policy": "fixed"}}, None),
-        (params("inc", {"policy": "fixed"}, {"policy": "fixed"}), None),
-        (params("fixed", {"policy": "inc"}, {"policy": "inc"}), None),
+        (make_params(FIXED, RANDOM, RANDOM), "random IP fixed port"),
+        (make_params(RANDOM, FIXED, FIXED), "fixed IP random port"),
+        (make_params(RANDOM, RANDOM, FIXED), None),
+        ({**make_params(RANDOM, {}, {}), "fw_sport": FIXED}, None),
+        (make_params(INC, FIXED, FIXED), None),
+        (make_params(FIXED, INC, INC), None),
         ({}, None),
         # a range without an end is one host, regardless of its policy
-        (params("fixed", {"last": None, "policy": "random"}, {"policy": "fixed"}),
-         "fixed IP fixed port"),
-        (params("fixed", {"last": "::9", "policy": "random"}, {"policy": "random"}),
-         "random IP fixed port"),
+        (make_params(FIXED, {"last": None, **RANDOM}, FIXED), "fixed IP fixed port"),
+        (make_params(FIXED, {"last": "::9", **RANDOM}, RANDOM), "random IP fixed port"),
     ],
-)  # fmt: skip
-def test_variation_is_described_where_both_sides_are_alike(given, words):
-    assert describe_variation(given) == words
+)
+def test_variation_is_described_where_both_sides_are_alike(params, words):
+    assert describe_variation(params) == words
 
 
 def test_tuples_of_connections_are_described():
@@ -57,15 +58,15 @@ def test_hosts_where_both_sides_have_as_many():
 
 
 @pytest.mark.parametrize(
-    ("given", "random"),
+    ("params", "random"),
     [
         ({"enumerate_ports": 3}, True),
         ({"enumerate_ports": 2}, False),
         ({"enumerate_ports": 0}, False),
-        ({key: {"policy": "random"} for key in PORTS}, True),
-        ({**{key: {"policy": "random"} for key in PORTS}, "rv_dport": {"policy": "inc"}}, False),
+        (dict.fromkeys(PORTS, RANDOM), True),
+        ({**dict.fromkeys(PORTS, RANDOM), "rv_dport": INC}, False),
         ({}, None),
     ],
 )
-def test_pseudorandom_ports_are_recognized(given, random):
-    assert has_random_ports(given) is random
+def test_pseudorandom_ports_are_recognized(params, random):
+    assert has_random_ports(params) is random
