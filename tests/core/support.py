@@ -20,6 +20,7 @@ import pytest
 from v6t.core.cli import main
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
+from v6t.core.reporting import write
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
@@ -150,6 +151,12 @@ def read_trial_keys(path):
 def measure_run(run, path):
     """Execute a resolved run in a directory."""
     return execute(make_setup(run), path, Listener())
+
+
+def write_report(path):
+    """Write the report of a run as Markdown and return its text."""
+    write.write_run_report(path, formats=["md"])
+    return (path / "report.md").read_text()
 
 
 def read_csv(path):

@@ -1,6 +1,5 @@
 """MLRsearch as a benchmark: settings, plan, record, table, CSV, comparison, a kill and a resume."""
 
-import csv
 from importlib.util import find_spec
 
 import pytest
@@ -16,12 +15,7 @@ from v6t.core.runs.bench import make_tester
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_records, read_results
 from v6t.procedures.search import mlr
-from v6t.tests.core.support import (
-    SIM,
-    make_all_tables,
-    measure_run,
-    v6t,
-)
+from v6t.tests.core.support import SIM, make_all_tables, measure_run, read_csv, v6t
 from v6t.tests.core.test_measures import DEVICE, wanted
 from v6t.tests.expect import expect_error, expect_refusal
 
@@ -36,19 +30,22 @@ GOALS = (
     {"name": "half", "loss_ratio": 0.5, "width": 0.6},
     {"name": "most", "loss_ratio": 0.9, "width": 0.95},
 )
-RFC_GOALS = (GOALS[0], {**GOALS[1], "duration_sum_s": 120.0})
 
 
-def measured(path, device=STEADY, goals=GOALS, **procedure):
-    given = {"repetitions": 2, "mlrsearch": {"goals": goals}, **procedure}
-    measure_run(wanted("mlrsearch", device=device, **given), path)
+def measure(path, device=STEADY, goals=GOALS, **procedure):
+    procedure = {"repetitions": 2, "mlrsearch": {"goals": goals}, **procedure}
+    measure_run(wanted("mlrsearch", device=device, **procedure), path)
     return MlrRecord.model_validate(read_results(path)["results"][0])
+
+
+def list_texts(records):
+    return [str(warning) for warning in list_warnings(records, load_presentations())]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("mlr") / "out"
-    return path, measured(path)
+    return path, measure(path)
 
 
 def test_each_goal_has_a_result_with_all_its_attributes(run):
@@ -56,25 +53,19 @@ def test_each_goal_has_a_result_with_all_its_attributes(run):
     ndr, pdr, half, _ = record.goals
     assert [g.goal.name for g in record.goals] == ["NDR", "PDR", "half", "most"]
     assert pdr.goal.model_dump() == {
-        "name": "PDR",
-        "code": "0.7f2.1d0.5l50e",
-        "loss_ratio": 0.005,
-        "exceed_ratio": 0.5,
-        "width": 0.005,
-        "initial_trial_s": pytest.approx(0.7 / 30),
-        "final_trial_s": 0.7,
-        "duration_sum_s": 2.1,
-        "preceding_targets": 2,
-        "expansion_coefficient": 2,
+        **{"name": "PDR", "code": "0.7f2.1d0.5l50e", "loss_ratio": 0.005, "exceed_ratio": 0.5},
+        **{"width": 0.005, "initial_trial_s": pytest.approx(0.7 / 30), "final_trial_s": 0.7},
+        **{"duration_sum_s": 2.1, "preceding_targets": 2, "expansion_coefficient": 2},
         "like_rfc2544": "not",
     }
     assert ndr.goal.like_rfc2544 == "conditionally"
     capacity = STEADY["capacity_fps"]
-    for found, loss_ratio in ((ndr, 0.0), (pdr, 0.005)):
-        assert found.median <= capacity / (1 - loss_ratio) + 1 < found.upper_bounds.median + 2
-        assert found.upper_bounds.median - found.median <= 0.0051 * found.upper_bounds.median
-        assert found.conditional_throughput.median == pytest.approx(capacity, rel=0.006)
-        assert found.irregular == ["", ""]
+    for result, loss_ratio in ((ndr, 0.0), (pdr, 0.005)):
+        upper_bound = result.upper_bounds.median
+        assert result.median <= capacity / (1 - loss_ratio) + 1 < upper_bound + 2
+        assert upper_bound - result.median <= 0.0051 * upper_bound
+        assert result.conditional_throughput.median == pytest.approx(capacity, rel=0.006)
+        assert result.irregular == ["", ""]
     assert ndr.conditional_throughput.median == ndr.median
     assert half.irregular == ["", ""]
     assert (record.controller, record.convention) == ("MLRsearch 1.2.1", "per_direction")
@@ -87,19 +78,18 @@ def test_an_irregular_result_is_marked_everywhere(run):
     assert len(most.irregular) == 2
     assert (most.median, most.upper_bounds.median) == (record.max_load, None)
     assert most.limited
-    known = load_presentations()
-    table = make_all_tables(known, [record])[0]
+    table = make_all_tables(load_presentations(), [record])[0]
     column = [c.name for c in table.columns].index("result")
     assert [row[column] for row in table.rows] == [*["regular"] * 3, "IRREGULAR 2/2"]
-    said = [str(w) for w in list_warnings([record], known)]
-    assert any("goal most: IRREGULAR" in s for s in said)
-    assert any("goal PDR (0.7f2.1d0.5l50e)" in s for s in said)
-    lines = rows(path)
-    assert [(r["No"], r["Goal"], r["regular"]) for r in lines[:4]] == [
+    warnings = list_texts([record])
+    assert any("goal most: IRREGULAR" in text for text in warnings)
+    assert any("goal PDR (0.7f2.1d0.5l50e)" in text for text in warnings)
+    rows = read_csv(path / "mlrsearch.csv")
+    assert [(r["No"], r["Goal"], r["regular"]) for r in rows[:4]] == [
         ("1", "NDR", "True"), ("1", "PDR", "True"), ("1", "half", "True"), ("1", "most", "False"),
     ]  # fmt: skip
-    assert (lines[3]["upper bound"], lines[3]["irregular"]) == ("", most.irregular[0])
-    assert len(lines) == 8
+    assert (rows[3]["upper bound"], rows[3]["irregular"]) == ("", most.irregular[0])
+    assert len(rows) == 8
     report = v6t("report", path, "--format", "html", "--figures", "none")
     assert report.status == 0, report
     page = (path / "report.html").read_text()
@@ -110,28 +100,20 @@ def test_an_irregular_result_is_marked_everywhere(run):
 
 def test_zero_throughput_is_irregular(tmp_path):
     dead = {**STEADY, "dead_zones": "[[1500, 1e12]]"}
-    record = measured(tmp_path / "out", device=dead, goals=GOALS[:2])
-    for found in record.goals:
-        assert len(found.irregular) == 2
-        assert (found.median, found.conditional_throughput.median) == (0.0, 0.0)
-        assert found.upper_bounds.median == record.min_load
-
-
-def rows(path):
-    """Return the rows of the table without the time of day, which the simulated tester restarts."""
-    with (path / "mlrsearch.csv").open() as table:
-        return [{k: v for k, v in row.items() if k != "Date"} for row in csv.DictReader(table)]
+    record = measure(tmp_path / "out", device=dead, goals=GOALS[:2])
+    for result in record.goals:
+        assert len(result.irregular) == 2
+        assert (result.median, result.conditional_throughput.median) == (0.0, 0.0)
+        assert result.upper_bounds.median == record.min_load
 
 
 def test_runs_are_compared_goal_by_goal(run, tmp_path):
     path, _ = run
     slow = {**STEADY, "capacity_fps": 500_000}
-    other = [*GOALS[:1], {**GOALS[1], "exceed_ratio": 0.25}]
-    measured(tmp_path / "slow", device=slow, goals=other, repetitions=6)
-    lines = {
-        line.what: line
-        for line in compare_runs([*map(load_run, (path, tmp_path / "slow"))], False).lines
-    }
+    other = [GOALS[0], {**GOALS[1], "exceed_ratio": 0.25}]
+    measure(tmp_path / "slow", device=slow, goals=other, repetitions=6)
+    comparison = compare_runs([load_run(path), load_run(tmp_path / "slow")], False)
+    lines = {line.what: line for line in comparison.lines}
     ndr = lines["lower bound, NDR 0.7f0.7d0l0e"]
     assert ndr.effect.estimate == pytest.approx(0.5, rel=0.02)
     assert "conditional throughput, NDR 0.7f0.7d0l0e" in lines
@@ -140,36 +122,36 @@ def test_runs_are_compared_goal_by_goal(run, tmp_path):
 
 def test_the_records_of_a_run_are_read_again(run):
     path, record = run
-    again = read_records(path, read_results(path))[0]
+    (again,) = read_records(path, read_results(path))
     assert isinstance(again, MlrRecord)
     assert again.to_json() == record.to_json()
 
 
 def test_every_goal_has_means_on_request(tmp_path):
-    record = measured(tmp_path / "out", device=DEVICE, goals=GOALS[:2], means=True)
-    assert all(found.means and found.conditional_throughput.means for found in record.goals)
+    record = measure(tmp_path / "out", device=DEVICE, goals=GOALS[:2], means=True)
+    assert all(goal.means and goal.conditional_throughput.means for goal in record.goals)
 
 
 def test_plan_warns_about_nonstandard_goals():
-    setup = make_setup(wanted("mlrsearch", mlrsearch={"goals": RFC_GOALS}, trial_duration_s=60.0))
+    goals = (GOALS[0], {**GOALS[1], "duration_sum_s": 120.0})
+    setup = make_setup(wanted("mlrsearch", mlrsearch={"goals": goals}, trial_duration_s=60.0))
     point = plan(setup).points[0]
     assert (point.benchmark, point.trials > 0) == ("mlrsearch", True)
-    said = [text for text in list_result_warnings(setup) if text.startswith("MLRsearch goal")]
-    assert [text.partition(": ")[0] for text in said] == [
+    warnings = [text for text in list_result_warnings(setup) if text.startswith("MLRsearch goal")]
+    assert [text.partition(": ")[0] for text in warnings] == [
         "MLRsearch goal NDR (60f60d0l0e)",
         "MLRsearch goal PDR (60f120d0.5l50e)",
     ]
-    assert "unconditionally compliant" in said[0]
-    assert "no throughput of RFC 2544" in said[1]
+    assert "unconditionally compliant" in warnings[0]
+    assert "no throughput of RFC 2544" in warnings[1]
 
 
 def test_unrecommended_goals_give_warnings():
     goals = ({"name": "a", "final_trial_s": 1.0}, {"name": "b", "loss_ratio": 0.01})
-    said = " ".join(
-        list_setting_warnings(make_setup(wanted("mlrsearch", mlrsearch={"goals": goals})))
-    )
-    assert "final trial durations" in said
-    assert "goal b: " in said
+    setup = make_setup(wanted("mlrsearch", mlrsearch={"goals": goals}))
+    text = " ".join(list_setting_warnings(setup))
+    assert "final trial durations" in text
+    assert "goal b: " in text
 
 
 @pytest.mark.parametrize(
@@ -208,16 +190,13 @@ def test_library_of_other_version_is_rejected(monkeypatch):
 
 def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
     measure_run(wanted("throughput", device=STEADY, search="mlrsearch"), tmp_path / "o")
-    found = read_results(tmp_path / "o")["results"][0]
-    assert found["controller"] == f"{mlr.LIBRARY_NAME} {mlr.SUPPORTED_VERSION}"
-    goal = found["goal"]
+    content = read_results(tmp_path / "o")
+    record = content["results"][0]
+    assert record["controller"] == f"{mlr.LIBRARY_NAME} {mlr.SUPPORTED_VERSION}"
+    goal, rates = record["goal"], record["rates"]
     assert goal["goal"]["code"] == "0.7f0.7d0l0e"
-    assert goal["conditional_throughput"]["values"] == found["rates"]
-    assert goal["irregular"] == [""] * len(found["rates"])
-    assert all(u > r for u, r in zip(goal["upper_bounds"]["values"], found["rates"], strict=True))
-    known = load_presentations()
-    said = [
-        str(w)
-        for w in list_warnings(read_records(tmp_path / "o", read_results(tmp_path / "o")), known)
-    ]
-    assert any("exceed ratio 0, width" in s for s in said)
+    assert goal["conditional_throughput"]["values"] == rates
+    assert goal["irregular"] == [""] * len(rates)
+    assert all(u > r for u, r in zip(goal["upper_bounds"]["values"], rates, strict=True))
+    warnings = list_texts(read_records(tmp_path / "o", content))
+    assert any("exceed ratio 0, width" in text for text in warnings)

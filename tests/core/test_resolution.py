@@ -1,20 +1,18 @@
 """DNS resolution performance (RFC 8219 section 9): a device of known capacity, the matrix, the self-test."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.plan import plan
 from v6t.procedures.resolution import compute_covered_qps
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import v6t, write_report
 from v6t.tests.expect import expect_refusal
 
 SIM = ("run", "--plugin", "dns64", "--tester", "sim")
 
 
-def results(directory) -> dict:
+def read_record(directory):
     (record,) = json.loads((directory / "results.json").read_text())["results"]
     return record
 
@@ -29,39 +27,32 @@ def matrix(tmp_path_factory):
 
 
 def test_known_query_capacity_is_measured_within_resolution(matrix):
-    record = results(matrix[0])
+    record = read_record(matrix[0])
     assert record["unit"] == "queries per second"
-    for found in record["combinations"]:
+    for result in record["combinations"]:
         # a device answers what fits a whole trial
-        assert all(12_345 - 100 <= rate <= 12_345 + 2 for rate in found["rates"])
-        assert found["p1"] <= found["median"] <= found["p99"]
+        assert all(12_345 - 100 <= rate <= 12_345 + 2 for rate in result["rates"])
+        assert result["p1"] <= result["median"] <= result["p99"]
 
 
 def test_combinations_are_ordered_and_distinct(matrix):
-    record = results(matrix[0])
-    pairs = [(f["cached_percent"], f["own_aaaa_percent"]) for f in record["combinations"]]
-    assert pairs == [(0, 0), (0, 40), (50, 0), (50, 40), (100, 0)]
-    asked = {
-        p: (f["asked_aaaa"], f["asked_a"])
-        for p, f in zip(pairs, record["combinations"], strict=True)
+    queries = {
+        (c["cached_percent"], c["own_aaaa_percent"]): (c["asked_aaaa"], c["asked_a"])
+        for c in read_record(matrix[0])["combinations"]
     }
-    assert asked[0, 0] == pytest.approx((1, 1))
-    assert asked[0, 40] == pytest.approx((1, 0.6), abs=0.01)
-    assert asked[50, 40] == pytest.approx((0.5, 0.3), abs=0.01)
-    assert asked[100, 0] == (0, 0)
+    assert list(queries) == [(0, 0), (0, 40), (50, 0), (50, 40), (100, 0)]
+    assert queries[0, 0] == pytest.approx((1, 1))
+    assert queries[0, 40] == pytest.approx((1, 0.6), abs=0.01)
+    assert queries[50, 40] == pytest.approx((0.5, 0.3), abs=0.01)
+    assert queries[100, 0] == (0, 0)
 
 
 def test_resolution_table_is_reported_and_printed(matrix):
     out, done = matrix
-    assert v6t("report", out, "--format", "md").status == 0
     assert "P1 to P99" in " ".join(done.out.split())
-    report = (out / "report.md").read_text()
-    for word in (
-        "DNS resolution performance",
-        "RFC 8219 section 9.2.1",
-        "time-out of no more than 1 s",
-    ):
-        assert word in report
+    report = write_report(out)
+    for words in ("DNS resolution performance", "section 9.2.1", "time-out of no more than 1 s"):
+        assert words in report
     rows = (out / "resolution.csv").read_text().splitlines()
     assert rows[0].startswith("No,cached %,own AAAA %")
     assert len(rows) == 1 + 5 * 2
@@ -69,14 +60,13 @@ def test_resolution_table_is_reported_and_printed(matrix):
 
 def test_rates_that_the_self_test_does_not_cover_are_refused(tmp_path):
     done = v6t(*SIM, "--set-tester", "tester_fps=22000", "-o", tmp_path / "out")
-    record = results(tmp_path / "out")
+    record = read_record(tmp_path / "out")
     allowed = record["selftest"]["covered_qps"]
     assert allowed == pytest.approx(record["selftest"]["capacity_qps"] / 2.2)
     assert record["combinations"][0]["median"] == pytest.approx(allowed)
     assert f"{allowed:,.0f}" in record["not_measured"]
     assert "refused" in " ".join(done.out.split())
-    assert v6t("report", tmp_path / "out", "--format", "md").status == 0
-    assert "covers no more" in (tmp_path / "out" / "report.md").read_text()
+    assert "covers no more" in write_report(tmp_path / "out")
     assert record["selftest"]["timeout_s"] == 0.25
 
 
@@ -87,9 +77,9 @@ def test_a_self_test_covers_twice_the_rate_and_a_share_more():
 
 def test_a_single_answer_that_comes_too_late_fails_the_rate(tmp_path):
     v6t(*SIM, "--set-tester", "late=1", "-o", tmp_path / "out")
-    (found,) = results(tmp_path / "out")["combinations"]
-    assert found["rates"] == [0, 0]
-    assert found["reasons"]["late"] >= 1
+    (result,) = read_record(tmp_path / "out")["combinations"]
+    assert result["rates"] == [0, 0]
+    assert result["reasons"]["late"] >= 1
 
 
 def test_a_wrong_record_ends_the_run(tmp_path):
@@ -118,7 +108,6 @@ def test_rfc_preset_requires_60_s_and_20_repetitions():
 
 
 def test_timeout_above_rfc_limit_gives_a_warning():
-    caveats = plan(
-        resolve_setup(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
-    ).warnings
-    assert any("2 s" in text for text in caveats)
+    timeout = {"resolution": {"timeout_s": 2.0}}
+    warnings = plan(resolve_setup(plugin="dns64", tester="sim", procedure=timeout)).warnings
+    assert any("2 s" in text for text in warnings)

@@ -1,8 +1,5 @@
 """Soak tests and critical loads: loss over time, and the load at which random loss reaches a share."""
 
-from __future__ import annotations
-
-import csv
 import json
 import math
 
@@ -15,12 +12,13 @@ from v6t.benchmarks.soak import CriticalLoad, Soak
 from v6t.core.reporting import write
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
-from v6t.tests.core.support import measure_run, read_csv, simulate
+from v6t.tests.core.support import measure_run, read_csv, simulate, write_report
 from v6t.tests.needs import sample
 from v6t.trials.conditions import Conditions
 from v6t.trials.load_estimate import LoadEstimate, TrialLoss
 from v6t.trials.result import ClassCount, DirectionResult, Timeline, TrialResult
 
+AT = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
 POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]
 
 SEARCHES = sample(3, 8)
@@ -49,18 +47,22 @@ def test_shapes_stay_finite_and_grow():
             assert (np.diff(rates[loads > m]) > 0).all()
 
 
-def searched(true_rate, target, seed, search_s=40.0):
+def make_result(trial, lost, timeline=None):
+    count = ClassCount("foreground", trial.frames, trial.frames, trial.frames - lost)
+    direction = DirectionResult({"fg": count}, trial.total_duration_s, timeline=timeline)
+    return TrialResult({"forward": direction})
+
+
+def search_critical_load(loss_rate, target, seed):
     """Search on a device that loses this many frames a second on average."""
     rng = np.random.default_rng(seed)
 
     def measure(trial):
-        lost = min(trial.frames, int(rng.poisson(true_rate(trial.rate_fps) * trial.duration_s)))
-        count = ClassCount("foreground", trial.frames, trial.frames, trial.frames - lost)
-        return TrialResult({"forward": DirectionResult({"fg": count}, trial.total_duration_s)})
+        lost = int(rng.poisson(loss_rate(trial.rate_fps) * trial.duration_s))
+        return make_result(trial, min(trial.frames, lost))
 
-    at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
-    spec = CriticalLoadSpec(at, 1000.0, 1e6, target, search_s, 1.0, 0.02)
-    return measure_critical_load(spec, measure, CriticalLoadInference())
+    spec = CriticalLoadSpec(AT, 1000.0, 1e6, target, 40.0, 1.0, 0.02)
+    return measure_critical_load(spec, measure, CriticalLoadInference()).estimate
 
 
 @pytest.mark.slow
@@ -74,29 +76,25 @@ def searched(true_rate, target, seed, search_s=40.0):
 )
 def test_the_interval_holds_the_truth(shape, target, truth):
     """In most short searches; by how much of them is in docs/method.md. Nowhere is it far off."""
+    m, a = 6e5, 2e4 if shape is compute_log_stretch else 3e4
 
-    def lost(load):
-        m, a = 6e5, 2e4 if shape is compute_log_stretch else 3e4
+    def loss_rate(load):
         return math.exp(shape(*(np.array([x]) for x in (load, m, a)))[0])
 
-    assert lost(truth) == pytest.approx(target * truth, rel=0.01)
-    found = [searched(lost, target, seed).estimate for seed in range(SEARCHES)]
-    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 2 / 3 * SEARCHES
-    assert all(abs(e.mean_fps / truth - 1) < 0.02 for e in found)
-    assert all((e.high_fps - e.low_fps) / truth < 0.05 for e in found)
-
-
-ESTIMATES = ("mean_fps", "low_fps", "high_fps")
+    assert loss_rate(truth) == pytest.approx(target * truth, rel=0.01)
+    estimates = [search_critical_load(loss_rate, target, seed) for seed in range(SEARCHES)]
+    assert sum(e.low_fps <= truth <= e.high_fps for e in estimates) >= 2 / 3 * SEARCHES
+    assert all(abs(e.mean_fps / truth - 1) < 0.02 for e in estimates)
+    assert all((e.high_fps - e.low_fps) / truth < 0.05 for e in estimates)
 
 
 def test_the_same_trials_give_the_same_figures():
     loads = ((5e5, 500_000, 0), (1e6, 1_000_000, 400_000), (6e5, 600_000, 90))
     trials = [TrialLoss(*load) for load in loads]
-    one, other = (CriticalLoadInference()(trials, 1e-4, 1e6) for _ in range(2))
-    assert [getattr(one, name) for name in ESTIMATES] == [
-        getattr(other, name) for name in ESTIMATES
-    ]
-    assert one.low_fps < one.mean_fps < one.high_fps
+    estimates = [CriticalLoadInference()(trials, 1e-4, 1e6) for _ in range(2)]
+    (figures, again) = ((e.low_fps, e.mean_fps, e.high_fps) for e in estimates)
+    assert figures == again
+    assert figures[0] < figures[1] < figures[2]
 
 
 def test_faulty_tester_gives_no_critical_load():
@@ -111,132 +109,117 @@ def test_faulty_tester_gives_no_critical_load():
     assert (len(result.attempts), result.steps, result.estimate) == (3, (), None)
 
 
-def asked(benchmark, modes=("forward",), tester=None, **procedure):
-    return simulate(benchmark, plugin="siit", device=tester, modes=modes, procedure=procedure)
+def measure(path, benchmark, *, modes=("forward",), device=None, **procedure):
+    """Measure a run and return its only record as in results.json."""
+    run = simulate(benchmark, plugin="siit", device=device, modes=modes, procedure=procedure)
+    measure_run(run, path)
+    content = json.loads((path / "results.json").read_text())
+    jsonschema.validate(content, make_results_schema())
+    (record,) = content["results"]
+    return record
 
 
-@pytest.fixture(scope="module")
-def critical(tmp_path_factory):
-    """Simulate a device whose random loss begins below its capacity."""
-    out = tmp_path_factory.mktemp("critical") / "out"
-    curve = [[0.7, 1e-6], [0.8, 1e-4], [0.9, 2e-3], [1.0, 2e-2], [1.2, 0.18]]
-    run = asked("critical-load", tester={"loss_curve": json.dumps(curve), "random_loss": "true"},
-                critical_load={"target": 1e-3, "search_s": 60, "first_s": 1.0})  # fmt: skip
-    measure_run(run, out)
-    return out
-
-
-def test_the_critical_load_of_a_simulated_device(critical):
+def test_the_critical_load_of_a_simulated_device(tmp_path):
     """Its curve crosses 0.1 % at 0.847 of a million frames a second."""
-    (record,) = json.loads((critical / "results.json").read_text())["results"]
+    curve = [[0.7, 1e-6], [0.8, 1e-4], [0.9, 2e-3], [1.0, 2e-2], [1.2, 0.18]]
+    record = measure(
+        tmp_path / "out", "critical-load",
+        device={"loss_curve": json.dumps(curve), "random_loss": "true"},
+        critical_load={"target": 1e-3, "search_s": 60, "first_s": 1.0},
+    )  # fmt: skip
     truth = 1e6 * (0.8 + 0.1 * (1e-3 - 1e-4) / (2e-3 - 1e-4))
     assert record["estimate"] == pytest.approx(truth, rel=0.01)
     assert record["high"] - record["low"] < 0.05 * truth
     assert record["shapes"].keys() == {"stretch", "erf"}
-    rows = read_csv(critical / "critical-load.csv")
+    rows = read_csv(tmp_path / "out" / "critical-load.csv")
     assert len(rows) == len(record["trials"])
     assert float(rows[-1]["estimate"]) == record["estimate"]
-    write.write_run_report(critical, formats=["md"])
-    assert "critical load" in (critical / "report.md").read_text().lower()
+    assert "critical load" in write_report(tmp_path / "out").lower()
 
 
-@pytest.fixture(scope="module")
-def lossless(tmp_path_factory):
-    """Simulate a device that forwards more than the tester sends: no trial loses a frame."""
-    out = tmp_path_factory.mktemp("lossless") / "out"
-    run = asked("critical-load", ("bidirectional",), {"tester_fps": 40_000},
-                critical_load={"target": 1e-3, "search_s": 6, "first_s": 1.0})  # fmt: skip
-    measure_run(run, out)
-    return out
-
-
-FIGURES = ("estimate", "deviation", "low", "high")
-
-
-def test_lossless_run_has_no_critical_load(lossless):
+def test_lossless_run_has_no_critical_load(tmp_path):
     """The inference has a mean all the same, ten times what was offered: it stands nowhere."""
-    (record,) = json.loads((lossless / "results.json").read_text())["results"]
-    jsonschema.validate(json.loads((lossless / "results.json").read_text()), make_results_schema())
+    figures, out = ("estimate", "deviation", "low", "high"), tmp_path / "out"
+    record = measure(
+        out, "critical-load", modes=("bidirectional",), device={"tester_fps": 40_000},
+        critical_load={"target": 1e-3, "search_s": 6, "first_s": 1.0},
+    )  # fmt: skip
     assert record["lossless"] == len(record["trials"]) > 3
     assert record["highest"] == record["upper_bound"] <= 40_000
-    assert [record[key] for key in FIGURES] == [None] * 4
+    assert [record[key] for key in figures] == [None] * 4
     assert record["shapes"] == {}
-    with (lossless / "critical-load.csv").open() as file:
-        assert {row[key] for row in csv.DictReader(file) for key in FIGURES if key in row} == {""}
-    write.write_run_report(lossless, formats=["md", "openmetrics"])
-    text = (lossless / "report.md").read_text()
+    rows = read_csv(out / "critical-load.csv")
+    assert {row[key] for row in rows for key in figures if key in row} == {""}
+    write.write_run_report(out, formats=["md", "openmetrics"])
+    text = (out / "report.md").read_text()
     assert text.count("undefined") >= 3  # the tile, the table's figure and its interval
     assert f"{record['highest']:,.0f}" in text
-    assert "v6t_result{" not in (lossless / "results.prom").read_text()
+    assert "v6t_result{" not in (out / "results.prom").read_text()
 
 
 def test_mean_above_maximum_load_is_not_reported():
-    """What is told after each trial: nothing before the first loss, nothing beyond the largest load."""
+    """After each trial: nothing before the first loss, nothing beyond the largest load."""
     lost = iter([0, 0, 5, 5, 0])
     means = iter([900.0, 900.0, 2000.0, 800.0])
-
-    def measure(trial):
-        count = ClassCount("foreground", trial.frames, trial.frames, trial.frames - next(lost))
-        return TrialResult({"forward": DirectionResult({"fg": count}, trial.total_duration_s)})
 
     def infer(trials, target, most_fps):
         mean = next(means)
         return LoadEstimate((), mean, 1.0, mean - 1, mean + 1)
 
-    at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
-    spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)
-    result = measure_critical_load(spec, measure, infer)
-    told = [None, None, 900, None, 800]
-    assert [found and found.mean_fps for found in result.step_estimates] == told
-    assert [row["estimate"] for row in CriticalLoad().list_trial_rows(result)] == told
+    spec = CriticalLoadSpec(AT, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)
+    result = measure_critical_load(spec, lambda trial: make_result(trial, next(lost)), infer)
+    reported = [None, None, 900, None, 800]
+    assert [estimate and estimate.mean_fps for estimate in result.step_estimates] == reported
+    assert [row["estimate"] for row in CriticalLoad().list_trial_rows(result)] == reported
     assert result.estimate == result.step_estimates[-1]
 
 
 def test_soak_test_records_times_of_losses(tmp_path):
     """Bursts of 50 lost frames, one in 4 s on average; every interval and every frame is there."""
-    run = asked("soak", ("bidirectional",), {"bursts_per_s": 0.25, "burst_frames": 50},
-                soak={"duration_s": 300, "stretch_s": 20, "rate_fps": 10_000})  # fmt: skip
-    measure_run(run, tmp_path / "out")
-    (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    record = measure(
+        tmp_path / "out", "soak", modes=("bidirectional",),
+        device={"bursts_per_s": 0.25, "burst_frames": 50},
+        soak={"duration_s": 300, "stretch_s": 20, "rate_fps": 10_000},
+    )  # fmt: skip
     assert (record["stretches"], record["faltered"], record["measured_s"]) == (15, 0, 300)
     rows = read_csv(tmp_path / "out" / "soak.csv")
-    for way, found in record["directions"].items():
-        mine = [r for r in rows if r["direction"] == way]
-        assert sum(int(r["frames"]) for r in mine) == found["frames"] == 3_000_000
-        assert sum(int(r["lost"]) for r in mine) == found["lost"] > 0
-        assert found["lost"] % 50 == 0
-        assert sum(float(r["length_s"]) for r in mine) == pytest.approx(300)
-        begins = [float(r["begins_s"]) for r in mine]
+    for direction, losses in record["directions"].items():
+        intervals = [r for r in rows if r["direction"] == direction]
+        assert sum(int(r["frames"]) for r in intervals) == losses["frames"] == 3_000_000
+        assert sum(int(r["lost"]) for r in intervals) == losses["lost"] > 0
+        assert losses["lost"] % 50 == 0
+        assert sum(float(r["length_s"]) for r in intervals) == pytest.approx(300)
+        begins = [float(r["begins_s"]) for r in intervals]
         assert begins == sorted(set(begins))
-        assert found["lossy"] == sum(int(r["lost"]) > 0 for r in mine)
-        assert 0 < found["loss_percent"] <= found["worst_percent"]
-    write.write_run_report(tmp_path / "out", formats=["md"])
-    assert "Soak test" in (tmp_path / "out" / "report.md").read_text()
+        assert losses["lossy"] == sum(int(r["lost"]) > 0 for r in intervals)
+        assert 0 < losses["loss_percent"] <= losses["worst_percent"]
+    assert "Soak test" in write_report(tmp_path / "out")
 
 
 def test_losses_have_times_and_tester_faults_are_gaps():
     """The tester's timeline places losses; a period in which it faltered is neither a loss nor repeated."""
-    courses = [(0, 0, 30), (), None, (5,)]
+    losses, pauses = [(0, 0, 30), (), None, (5,)], []
 
-    def measure(trial):
-        lost = courses[len(seen)]
-        seen.append(trial.pause_s)
+    def measure_stretch(trial):
+        lost = losses[len(pauses)]
+        pauses.append(trial.pause_s)
         if lost is None:
             return TrialResult({"forward": DirectionResult({}, 3.0)}, faults=("late",))
-        gone = ClassCount("foreground", trial.frames, trial.frames, trial.frames - sum(lost))
-        course = Timeline(1.0, (1000, 1000, 1000), lost)
-        return TrialResult({"forward": DirectionResult({"fg": gone}, 3.0, timeline=course)})
+        return make_result(trial, sum(lost), Timeline(1.0, (1000, 1000, 1000), lost))
 
-    seen: list[float] = []
     at = Conditions(84, 64, "forward", 0.0, 10.0, invalid_retries=2)
-    result = measure_soak(SoakSpec(at, 1000.0, "given", 4, 3.0), measure)
-    assert seen == [10.0, 0.0, 0.0, 0.0]
+    result = measure_soak(SoakSpec(at, 1000.0, "given", 4, 3.0), measure_stretch)
+    assert pauses == [10.0, 0.0, 0.0, 0.0]
     lossy = [(i.begins_s, i.frames, i.lost) for i in result.list_intervals("forward") if i.lost]
     assert lossy == [(2, 1000, 30), (9, 1000, 5)]
-    record = Soak().make_measurement(result, {}).record
-    assert (record.faltered, record.measured_s) == (1, 9.0)
-    way = record.directions["forward"]
-    assert (way.episodes, way.lossy, way.intervals, way.worst_at_s) == (2, 2, 9, 2.0)
-    assert way.worst_percent == pytest.approx(3.0)
-    lost = [row["lost"] for row in Soak().make_measurement(result, {}).rows]
-    assert lost == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
+    measurement = Soak().make_measurement(result, {})
+    assert (measurement.record.faltered, measurement.record.measured_s) == (1, 9.0)
+    forward = measurement.record.directions["forward"]
+    assert (forward.episodes, forward.lossy, forward.intervals, forward.worst_at_s) == (
+        2,
+        2,
+        9,
+        2.0,
+    )
+    assert forward.worst_percent == pytest.approx(3.0)
+    assert [row["lost"] for row in measurement.rows] == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]

@@ -158,7 +158,7 @@ LOSING = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "device", "given", "code", "mentions"),
+    ("benchmark", "device", "connections", "code", "mentions"),
     [
         ("connection-rate", {"table_stores": False, "table_tells": True}, {"count": 5000},
          "phase-one-lost", ""),
@@ -173,9 +173,11 @@ LOSING = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
         ("throughput", LOSING, {"rate_cps": 50_000, "retakes": 1}, "phase-one-lost", "199"),
     ],
 )  # fmt: skip
-def test_faulty_connection_table_ends_the_run(benchmark, device, given, code, mentions, tmp_path):
+def test_faulty_connection_table_ends_the_run(
+    benchmark, device, connections, code, mentions, tmp_path
+):
     with expect_error(code, mentions=mentions) as error:
-        measure(tmp_path, benchmark, device=device, connections={"count": 10_000, **given})
+        measure(tmp_path, benchmark, device=device, connections={"count": 10_000, **connections})
     assert error.value.hint
 
 

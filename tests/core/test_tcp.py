@@ -10,12 +10,11 @@ from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, find_media_cps, f
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import measure_run, simulate, v6t, write_report
 from v6t.trials.connections import Connections, PhaseOneResult, Tcp, TcpCounts
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
-BOTH = ("--measure", "tcp-rate", "--measure", "tcp-capacity")
 DEVICE = {"insertion_cps": 34_567, "table_entries": 23_457, "tcp_aging_s": 10}
 SETTINGS = {
     "connections.count": 20_000,
@@ -25,103 +24,102 @@ SETTINGS = {
 }
 
 
-def run(out, *more, plugin="nat44", device=(), settings=()):
-    """Simulate a run and return its records by benchmark."""
-    words = [
-        *(w for k, v in {**DEVICE, **dict(device)}.items() for w in ("--set-tester", f"{k}={v}")),
-        *(
-            w
-            for k, v in {**SETTINGS, **dict(settings)}.items()
-            for w in ("--set-procedure", f"{k}={v}")
-        ),
-    ]
-    done = v6t("run", "--plugin", plugin, "--tester", "sim", *BOTH, *words, *more, "-o", out)
-    assert done.status == 0, done.err
+def measure(out, device=(), settings=(), **options):
+    """Measure a run with TCP and return its records by benchmark."""
+    run = simulate(
+        "tcp-rate", "tcp-capacity", plugin="nat44", device={**DEVICE, **dict(device)},
+        procedure={**SETTINGS, **dict(settings)}, **options,
+    )  # fmt: skip
+    measure_run(run, out)
     content = json.loads((out / "results.json").read_text())
     jsonschema.Draft202012Validator(make_results_schema()).validate(content)
-    return {r["benchmark"]: r for r in content["results"]}, done
+    return {r["benchmark"]: r for r in content["results"]}
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def measured(tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "out"
-    records, done = run(out)
-    return records, done, out
+    return measure(out), out
 
 
-def test_known_connection_rate_is_measured_within_resolution(found):
-    rate = found[0]["tcp-rate"]
+@pytest.fixture(scope="module")
+def rate(measured):
+    return measured[0]["tcp-rate"]
+
+
+@pytest.fixture(scope="module")
+def capacity(measured):
+    return measured[0]["tcp-capacity"]
+
+
+def test_known_connection_rate_is_measured_within_resolution(rate):
     assert all(34_567 - 100 <= r <= 34_567 for r in rate["rates"])
     assert rate["resolution_cps"] == 100
-    assert [one["rate_cps"] for one in rate["decisive"]] == rate["rates"]
+    assert [trial["rate_cps"] for trial in rate["decisive"]] == rate["rates"]
 
 
-def test_connection_times_without_device_are_reported(found):
+def test_connection_times_without_device_are_reported(rate, measured):
     """Of its self-test's fastest trial in which nothing was lost."""
-    records, done, _ = found
-    rate = records["tcp-rate"]
     alone = rate["alone"]
     assert alone["rate_cps"] > rate["median"]
     assert 0 < alone["fastest_s"] <= alone["mean_s"] <= alone["slowest_s"]
     assert alone["mean_s"] < rate["decisive"][0]["mean_s"]
-    assert "Without a device" in " ".join(done.out.split())
+    assert "Without a device" in " ".join(v6t("show", measured[1], "--warnings").out.split())
 
 
-def test_known_tcp_capacity_is_measured_exactly(found):
-    record = found[0]["tcp-capacity"]
-    assert (record["capacity"], record["first_failed"]) == (23_457, 23_458)
-    assert not record["at_least"]
-    assert record["decisive"]["answered"] == 23_457
-    assert record["attempt_rate_cps"] == pytest.approx(found[0]["tcp-rate"]["p1"] / 2)
+def test_known_tcp_capacity_is_measured_exactly(rate, capacity):
+    assert (capacity["capacity"], capacity["first_failed"]) == (23_457, 23_458)
+    assert not capacity["at_least"]
+    assert capacity["decisive"]["answered"] == 23_457
+    assert capacity["attempt_rate_cps"] == pytest.approx(rate["p1"] / 2)
 
 
-def test_capacity_lower_bound_has_its_own_label(found):
-    record = TcpCapacityRecord.model_validate(found[0]["tcp-capacity"])
+def test_capacity_lower_bound_has_its_own_label(capacity):
+    record = TcpCapacityRecord.model_validate(capacity)
     (ended,) = TcpCapacity().list_quantities(record)
     (open_,) = TcpCapacity().list_quantities(record.model_copy(update={"at_least": True}))
     assert (ended.headline, open_.headline) == ("tcp-capacity", "at least")
     assert ended.summary.median == open_.summary.median == 23_457
 
 
-def test_behaviour_of_full_table_is_reported(found):
-    record = found[0]["tcp-capacity"]
-    over = record["overfull"]
+def test_behaviour_of_full_table_is_reported(capacity):
+    over = capacity["overfull"]
     assert over["attempted"] == 23_457 + 2346
     assert (over["established"], over["timed_out"]) == (23_457, 2346)
-    assert record["still_answered"] == 23_457
-    assert [(e["closing"], e["aged_s"]) for e in record["endings"]] == [("rst", 10), ("fin", 10)]
+    assert capacity["still_answered"] == 23_457
+    assert [(e["closing"], e["aged_s"]) for e in capacity["endings"]] == [("rst", 10), ("fin", 10)]
 
 
-def test_every_connection_of_every_trial_is_accounted_for(found):
-    for record in found[0].values():
-        for one in record["iterations"]:
-            parts = ("established", "half_open", "reset_refused", "icmp_refused", "timed_out")
-            assert sum(one[part] for part in parts) == one["attempted"]
-    rows = (found[2] / "tcp-capacity.csv").read_text().splitlines()
+def test_every_connection_of_every_trial_is_accounted_for(measured):
+    parts = ("established", "half_open", "reset_refused", "icmp_refused", "timed_out")
+    records, out = measured
+    for trial in (trial for record in records.values() for trial in record["iterations"]):
+        assert sum(trial[part] for part in parts) == trial["attempted"]
+    rows = (out / "tcp-capacity.csv").read_text().splitlines()
     assert rows[0].startswith("No,Size,Dir,trial,rate_cps,attempted,established")
 
 
-def test_rfc_3511_tables_are_reported_and_printed(found):
-    _, done, out = found
-    assert v6t("report", out, "--format", "md").status == 0
-    report = (out / "report.md").read_text()
-    for word in (
+def test_rfc_3511_tables_are_reported_and_printed(measured):
+    _, out = measured
+    report = write_report(out)
+    for words in (
         *("Maximum TCP connection establishment rate", "Concurrent TCP connection capacity"),
         *("HTTP/1.1", "Ends of connections", "RFC 3511 section 5.2.3", "RFC 3511 section 5.3.3"),
     ):
-        assert word in report
-    assert "23,457" in done.out
+        assert words in report
+    assert "23,457" in v6t("show", out).out
 
 
-@pytest.mark.parametrize(("how", "where"), [("rst", "reset_refused"), ("icmp", "icmp_refused")])
-def test_refused_and_unanswered_connections_are_distinguished(tmp_path, how, where):
-    records, _ = run(tmp_path / "out", device={"tcp_refuses": how}, settings={"tcp.rate_cps": 5000})
-    assert records["tcp-capacity"]["overfull"][where] == 2346
+@pytest.mark.parametrize(("answer", "count"), [("rst", "reset_refused"), ("icmp", "icmp_refused")])
+def test_refused_and_unanswered_connections_are_distinguished(tmp_path, answer, count):
+    device, settings = {"tcp_refuses": answer}, {"tcp.rate_cps": 5000}
+    records = measure(tmp_path / "out", device=device, settings=settings)
+    assert records["tcp-capacity"]["overfull"][count] == 2346
     assert records["tcp-capacity"]["overfull"]["timed_out"] == 0
 
 
 def test_replacing_table_has_exact_tcp_capacity(tmp_path):
-    records, _ = run(tmp_path / "out", device={"table_replaces": "true"},
+    records = measure(tmp_path / "out", device={"table_replaces": "true"},
                      settings={"tcp.rate_cps": 5000})  # fmt: skip
     record = records["tcp-capacity"]
     assert record["capacity"] == 23_457
@@ -130,7 +128,7 @@ def test_replacing_table_has_exact_tcp_capacity(tmp_path):
 
 
 def test_offered_rate_never_exceeds_tester_capacity(tmp_path):
-    records, _ = run(tmp_path / "out", device={"insertion_cps": 0, "tester_fps": 5000})
+    records = measure(tmp_path / "out", device={"insertion_cps": 0, "tester_fps": 5000})
     rate = records["tcp-rate"]
     assert rate["tester_limited"]
     assert rate["upper_bound_reason"] == "tester"
@@ -160,19 +158,14 @@ def test_frame_sizes_do_not_affect_tcp_benchmarks():
         benchmarks=("tcp-rate", "connection-rate"),
         frame_sizes=(64, 128),
     )
-    named = [point.benchmark for point in plan(setup).points]
-    assert (named.count("tcp-rate"), named.count("connection-rate")) == (1, 2)
-
-
-def asked(**more):
-    connections = Connections(10, 10.0, alpha=1.0, purpose="establish", tcp=Tcp(**more))
-    return Trial("tcp-rate", "k", 74, 74, "forward", 10.0, 1.0, connections=connections)
+    benchmarks = [point.benchmark for point in plan(setup).points]
+    assert (benchmarks.count("tcp-rate"), benchmarks.count("connection-rate")) == (1, 2)
 
 
 def test_tcp_settings_are_recorded(tmp_path):
     """Object size, time-out, retransmissions and end stand in the settings, in trials and in the record."""
-    records, _ = run(
-        tmp_path / "out", "--object-size", "5000",
+    records = measure(
+        tmp_path / "out", setting_flags={"--object-size": "5000"},
         settings={"tcp.timeout_s": 2, "tcp.retransmissions": 1, "tcp.closing": "fin"},
     )  # fmt: skip
     for record in records.values():
@@ -181,30 +174,25 @@ def test_tcp_settings_are_recorded(tmp_path):
             **{"retransmissions": 1, "closing": "fin"},
         }
     assert Tcp(timeout_s=2, retransmissions=1).max_wait_s == 2 + 4
-    caveats = json.loads((tmp_path / "out" / "results.json").read_text())["caveats"]
-    assert any("SYN" in said and "1 times" in said for said in caveats)
+    warnings = json.loads((tmp_path / "out" / "results.json").read_text())["caveats"]
+    assert any("SYN" in text and "1 times" in text for text in warnings)
 
 
 @pytest.mark.parametrize(
-    ("found", "word"),
+    ("counts", "words"),
     [
         (TcpCounts(10, 8, reset_refused=1, timed_out=1), "1 timed out, 1 refused by a reset"),
         (TcpCounts(10, 10, wrong=3), "3 segments differ from those of a correct device"),
     ],
 )
-def test_tcp_failures_are_described(found, word):
-    result = TrialResult(
-        {},
-        connections=PhaseOneResult(
-            10,
-            10,
-            found.established,
-            validation_sent=found.established,
-            validated=found.established,
-            tcp=found,
-        ),
+def test_tcp_failures_are_described(counts, words):
+    connections = Connections(10, 10.0, alpha=1.0, purpose="establish", tcp=Tcp())
+    trial = Trial("tcp-rate", "k", 74, 74, "forward", 10.0, 1.0, connections=connections)
+    established = counts.established
+    phase_one = PhaseOneResult(
+        10, 10, established, validation_sent=established, validated=established, tcp=counts
     )
-    verdict = judge_connections(asked(), result)
+    verdict = judge_connections(trial, TrialResult({}, connections=phase_one))
     assert verdict.valid
     assert not verdict.passed
-    assert word in verdict.reasons[0]
+    assert words in verdict.reasons[0]
