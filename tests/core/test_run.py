@@ -1,28 +1,47 @@
-"""Complete runs with the simulated tester: results, resume and faults."""
+"""Complete runs with the simulated tester or without a device: results, resume and faults."""
 
 import pytest
 from v6t.analysis.warnings import list_run_warnings
 from v6t.base.errors import BeyondTester
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
+from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import make_results_document, read_results
+from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.runner import resume
+from v6t.core.runs.tester_capacity import SHORT_SELFTEST_SOURCE
+from v6t.core.runs.trials import find_steal_time
 from v6t.drivers.sim.tester import SimTester
-from v6t.tests.core.support import count_new_trials, measure_run, simulate
-from v6t.tests.expect import expect_error
+from v6t.tests.core.support import count_new_trials, measure_run, simulate, v6t, write_report
+from v6t.tests.expect import expect_error, expect_refusal
+from v6t.tests.needs import needs_lab
 
 pytestmark = pytest.mark.slow
 
-KEYS = [
+KEYS = {
     *("benchmark", "direction", "convention", "frame_sizes", "repetitions", "median", "p1", "p99"),
     *("dispersion", "loss", "matched", "tester_limited", "trials", "invalid_trials"),
     *("upper_bound", "upper_bound_reason", "duration_s", "conditions"),
-]
+}
 
 
 def simulated(**options):
     return simulate(device=options, procedure={"repetitions": 3, "resolution_fps": 10_000.0})
+
+
+def resolve_cable(plugin, benchmark, *more, tester="sim", options=None, **procedure):
+    """Resolve a run with the ports of the tester connected to each other."""
+    return resolve(
+        plugin=plugin, tester=tester, tester_options={k: str(v) for k, v in (options or {}).items()},
+        dut="cable", benchmarks=(benchmark, *more), modes=("bidirectional",),
+        procedure={"repetitions": 2, **procedure},
+    )  # fmt: skip
+
+
+def read_records(path):
+    return {r["benchmark"]: r for r in read_results(path)["results"]}
 
 
 def test_records_have_key_fields(tmp_path):
@@ -31,7 +50,7 @@ def test_records_have_key_fields(tmp_path):
     records = read_results(tmp_path / "out")["results"]
     assert {r["direction"] for r in records} == {"bidirectional", "forward", "reverse"}
     for record in records:
-        assert set(KEYS) <= set(record)
+        assert set(record) >= KEYS
         assert record["convention"] == "per_direction"
         assert record["frame_sizes"] == {"ipv6": 104, "ipv4": 64}
         assert 990_000 < record["p1"] <= record["median"] <= record["p99"] <= 1_000_000
@@ -79,16 +98,12 @@ def test_rate_beyond_tester_skips_only_that_benchmark(tmp_path, monkeypatch):
         return measure(self, trial)
 
     monkeypatch.setattr(SimTester, "measure", refusing)
-    own = {"delay_variation": {"duration_s": 0.2}, "repetitions": 1, "resolution_fps": 1e5}
-    wanted = {"benchmarks": ("throughput", "ipdv", "pdv"), "modes": ("forward",)}
-    run = resolve(plugin="mape-br", tester="sim", procedure=own, **wanted)
-    outcome = measure_run(run, tmp_path / "out")
-    assert outcome.status == "complete"
-    found = {
-        r["benchmark"]: r.get("not_measured") for r in read_results(tmp_path / "out")["results"]
-    }
-    assert (found["throughput"], found["pdv"]) == (None, None)
-    assert "1,000" in found["ipdv"]
+    short = {"delay_variation": {"duration_s": 0.2}, "repetitions": 1, "resolution_fps": 1e5}
+    run = simulate("throughput", "ipdv", "pdv", modes=("forward",), procedure=short)
+    assert measure_run(run, tmp_path / "out").status == "complete"
+    reasons = {n: r.get("not_measured") for n, r in read_records(tmp_path / "out").items()}
+    assert (reasons["throughput"], reasons["pdv"]) == (None, None)
+    assert "1,000" in reasons["ipdv"]
     assert count_new_trials(tmp_path / "out") == 0
 
 
@@ -101,8 +116,6 @@ def test_run_killed_at_start_can_be_repeated(tmp_path):
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
-    from v6t.core.runs.rundir import RunDir
-
     measure_run(simulated(), tmp_path / "out")
     holder = RunDir(tmp_path / "out", new=False)
     try:
@@ -110,3 +123,93 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
             resume(tmp_path / "out", Listener())
     finally:
         holder.close()
+
+
+def test_direct_connection_measures_the_tester(tmp_path):
+    limits = {"tester_fps": 700_000, "capacity_fps": 1000, "delay_us": 500, "tester_delay_us": 3}
+    run = resolve_cable("ipv4-router", "throughput", "latency", options=limits)
+    measure_run(run, tmp_path / "out")
+    records = read_records(tmp_path / "out")
+    throughput, latency = records["throughput"], records["latency"]
+    assert 600_000 < throughput["median"] <= 714_000  # sending may take 1.02 times as long
+    assert throughput["upper_bound"] > 1_200_000
+    assert throughput["conditions"]["ceiling"] == SHORT_SELFTEST_SOURCE
+    delays = latency["directions"]["forward"]["tl"]
+    assert delays["median"] == pytest.approx(0.003, rel=0.01)
+    assert any("no device" in c for c in read_results(tmp_path / "out")["caveats"])
+
+
+def test_connections_are_made_without_a_device(tmp_path):
+    count = {"connections": {"count": 5000, "validate_connections": False}}
+    run = resolve_cable("nat44", "connection-rate", options={"tester_fps": 90_000}, **count)
+    measure_run(run, tmp_path / "out")
+    record = read_records(tmp_path / "out")["connection-rate"]
+    assert 60_000 < record["median"] <= 92_000
+    assert record["conditions"]["device"] == "cable"
+
+
+def test_direct_connection_needs_no_driver():
+    setup = make_setup(resolve_cable("ipv4-router", "throughput", tester="trex"))
+    assert not any("no driver" in text for text in list_setting_warnings(setup))
+
+
+def test_cable_rejects_options():
+    done = v6t("run", "--plugin", "ipv4-router", "--dut", "cable", "--set-dut", "x=1", "--dry-run")
+    expect_refusal(done, "unknown-setting")
+
+
+@pytest.mark.lab
+def test_real_frames_come_back_as_they_were_sent(tmp_path):
+    quick = {"trial_duration_s": 0.3, "repetitions": 1}
+    run = resolve_cable("mape-br", "throughput", tester="embedded", **quick)
+    outcome = measure_run(run, tmp_path / "out")
+    (record,) = outcome.records
+    assert record.median > 0
+    assert record.matched == 1.0
+    for trial in outcome.trials:
+        assert 0 <= find_steal_time(trial.result) < 1
+        assert "stolen" in trial.result.tester
+
+
+KNOWN_BUFFER_BED = """\
+tester: {kind: embedded}
+line_rate: 4M
+dut:
+  driver: command
+  options:
+    steps:
+      - command: tc qdisc replace dev $RIGHT root tbf rate 2mbit burst 1600 limit 40000
+        why: a known buffer
+        undo: tc qdisc del dev $RIGHT root
+        check: {command: tc qdisc show dev $RIGHT root, contains: tbf}
+"""
+
+
+@pytest.mark.lab
+@needs_lab
+def test_buffer_of_known_size_is_measured_and_reported(tmp_path):
+    """322 frames of 124 octets wait, 2,016 leave in a second, 3,378 come: 799 to 832 of them pass."""
+    (tmp_path / "bed.yaml").write_text(KNOWN_BUFFER_BED)
+    bursts = {
+        "longest_s": 0.5, "resolution_frames": 64, "repetitions": 1, "residual_wait_s": 0.4,
+        "at": "media", "sending_time_tolerance": 1.1,
+    }  # fmt: skip
+    procedure = {
+        "back_to_back": bursts, "repetitions": 1, "resolution_fps": 500, "invalid_retries": 9,
+        "trial_duration_s": 0.5, "sending_time_tolerance": 1.1,
+    }  # fmt: skip
+    run = resolve(
+        None, tmp_path / "bed.yaml", plugin="ipv4-router", benchmarks=("back-to-back",),
+        modes=("forward",), frame_sizes=(128,), procedure=procedure,
+    )  # fmt: skip
+    records = {r.benchmark: r for r in measure_run(run, tmp_path / "out").records}
+    # a sender may take a tenth longer, and a buffer that drains meanwhile holds more
+    assert 700 < records["back-to-back"].average < 1150
+    lines = write_report(tmp_path / "out").splitlines()
+    (heading,) = [x for x in lines if "longest frames" in x and "verifications" in x]
+    rows = [heading, lines[lines.index(heading) + 2]]
+    names, cells = ([cell.strip() for cell in row.split("|")] for row in rows)
+    reported = dict(zip(names, cells, strict=True))
+    assert reported["longest frames"] == "1,689"
+    assert (reported["step frames"], reported["verifications"]) == ("64", "1")
+    assert "follows" in next(x for x in lines if "the search of TST009" in x)
