@@ -50,9 +50,9 @@ SOUND_PORTS = [
 )
 def test_warnings_about_the_open_tester(tester, words):
     run = resolve(plugin="mape-br", tester="sim")
-    found = list(list_tester_warnings(run, tester))
-    assert len(found) == len(words)
-    assert all(word in text for word, text in zip(words, found, strict=True))
+    warnings = list(list_tester_warnings(run, tester))
+    assert len(warnings) == len(words)
+    assert all(word in text for word, text in zip(words, warnings, strict=True))
 
 
 def test_lab_port_without_promiscuous_mode_gives_no_warning():
@@ -62,17 +62,17 @@ def test_lab_port_without_promiscuous_mode_gives_no_warning():
 
 @pytest.mark.parametrize(("params", "warned"), [({"n": "1", "m": "0"}, True), ({}, False)])
 def test_run_without_foreground_gives_a_warning(params, warned):
-    run = resolve(plugin="siit", tester="sim", params=params)
-    assert any("0 % foreground" in text for text in list_result_warnings(make_setup(run))) is warned
+    setup = resolve_setup(plugin="siit", tester="sim", params=params)
+    assert any("0 % foreground" in text for text in list_result_warnings(setup)) is warned
 
 
-@pytest.mark.parametrize(("tester", "tolerance", "told"),
+@pytest.mark.parametrize(("tester", "tolerance", "warned"),
                          [("trex", 1.00001, True), ("trex", 1.0001, False), ("sim", 1.00001, False)])  # fmt: skip
-def test_unprovable_sending_time_gives_a_warning(tester, tolerance, told):
-    asked = {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
-    said = list_setting_warnings(resolve_setup(plugin="mape-br", tester=tester, procedure=asked))
+def test_unprovable_sending_time_gives_a_warning(tester, tolerance, warned):
+    procedure = {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
+    setup = resolve_setup(plugin="mape-br", tester=tester, procedure=procedure)
     words = "sending may take 600 µs longer than a trial of 60 s, but the tester may measure"
-    assert any(words in text for text in said) is told
+    assert any(words in text for text in list_setting_warnings(setup)) is warned
 
 
 @pytest.mark.parametrize("tester", ["embedded", "sim"])
@@ -80,36 +80,31 @@ def test_missing_ssh_client_gives_a_warning(tester, tmp_path, monkeypatch):
     """A dry run, which needs no ssh, warns too; without a driver there is no warning."""
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: linux-router, options: {ssh: {lab: elsewhere}}}")
-    setup = resolve_setup(None, bed, plugin="ipv4-router", tester=tester)
-    said = "ssh is not installed, but the device is reached over it: apt-get install openssh-client"
-    assert said not in list_setting_warnings(setup)
+    remote = resolve_setup(None, bed, plugin="ipv4-router", tester=tester)
+    local = resolve_setup(plugin="ipv4-router", tester=tester, dut="linux-router")
+    text = "ssh is not installed, but the device is reached over it: apt-get install openssh-client"
+    assert text not in list_setting_warnings(remote)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert (said in list_setting_warnings(setup)) is (tester == "embedded")
-    near = resolve_setup(plugin="ipv4-router", tester=tester, dut="linux-router")
-    assert said not in list_setting_warnings(near)
+    assert (text in list_setting_warnings(remote)) is (tester == "embedded")
+    assert text not in list_setting_warnings(local)
 
 
-def on_trex(*measured, params=None, **options):
+def resolve_trex(*benchmarks, params=None, **options):
     """Resolve a run in TRex's lab."""
-    return resolve(
-        plugin="mape-br",
-        tester="trex",
-        tester_options={"lab": "true", **options},
-        params=params or {},
-        benchmarks=measured,
-        modes=("bidirectional", "forward"),
-    )
+    return resolve_setup(
+        plugin="mape-br", tester="trex", tester_options={"lab": "true", **options},
+        params=params or {}, benchmarks=benchmarks, modes=("bidirectional", "forward"),
+    )  # fmt: skip
 
 
 def test_benchmarks_limited_to_lower_rates_give_warnings():
     """At the rate that is found, hours later, it would only be left out."""
-    run = on_trex("throughput", "latency", "pdv", "ipdv", "system-recovery")
-    said = [text for text in list_setting_warnings(make_setup(run)) if "up to" in text]
-    assert [text.split(":")[0] for text in said] == ["ipdv", "system-recovery"]
-    for text in said:
-        assert "2,500,000 fps" in text
-    slower = run.model_copy(update={"line_rate_bps": 2e9})
-    assert not any("up to" in text for text in list_setting_warnings(make_setup(slower)))
+    setup = resolve_trex("throughput", "latency", "pdv", "ipdv", "system-recovery")
+    warnings = [text for text in list_setting_warnings(setup) if "up to" in text]
+    assert [text.split(":")[0] for text in warnings] == ["ipdv", "system-recovery"]
+    assert all("2,500,000 fps" in text for text in warnings)
+    slower = make_setup(setup.settings.model_copy(update={"line_rate_bps": 2e9}))
+    assert not any("up to" in text for text in list_setting_warnings(slower))
 
 
 @pytest.mark.parametrize(
@@ -117,10 +112,15 @@ def test_benchmarks_limited_to_lower_rates_give_warnings():
     [({}, False), ({"counting": "ports"}, True), ({"counting": "trailer"}, False)],
 )
 def test_negative_traffic_needs_a_tester_that_identifies_frames(options, refused):
-    on_trex("throughput", **options)
-    telling = expect_error("unsupported-by-tester", path=["procedure"])
-    with telling if refused else nullcontext():
-        on_trex("throughput", params={"negative_percent": "5"}, **options)
+    resolve_trex("throughput", **options)
+    error = expect_error("unsupported-by-tester", path=["procedure"])
+    with error if refused else nullcontext():
+        resolve_trex("throughput", params={"negative_percent": "5"}, **options)
+
+
+def list_prefix_warnings(plugin, params):
+    setup = resolve_setup(plugin=plugin, params=params, tester="sim", dut="reference")
+    return [text for text in list_setting_warnings(setup) if "RFC 6052" in text]
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,7 @@ def test_negative_traffic_needs_a_tester_that_identifies_frames(options, refused
     ],
 )
 def test_private_address_with_well_known_prefix_gives_a_warning(plugin, params, address):
-    setup = resolve_setup(plugin=plugin, params=params, tester="sim", dut="reference")
-    assert len([c for c in list_setting_warnings(setup) if "RFC 6052" in c and address in c]) == 1
+    assert len([text for text in list_prefix_warnings(plugin, params) if address in text]) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,5 +149,4 @@ def test_private_address_with_well_known_prefix_gives_a_warning(plugin, params, 
     ],
 )
 def test_other_prefixes_and_global_addresses_give_no_warning(plugin, params):
-    setup = resolve_setup(plugin=plugin, params=params, tester="sim", dut="reference")
-    assert not [c for c in list_setting_warnings(setup) if "RFC 6052" in c]
+    assert list_prefix_warnings(plugin, params) == []

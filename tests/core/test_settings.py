@@ -1,51 +1,42 @@
-"""Convenient input: units, `all`, `latest`, and no arguments."""
+"""Settings in files and flags: units, `all`, sections of benchmarks, and no arguments."""
 
 import json
 import os
+import sys
 from functools import partial
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.base.quantities import convert_quantity, is_bit_rate
+from v6t.benchmarks import registry
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.yaml_file import parse_assignments
 from v6t.core.runs.bench import make_tester
 from v6t.tests.core.reportruns import make_run
-from v6t.tests.core.support import SIM, v6t
+from v6t.tests.core.support import SIM, v6t, write_distribution
 from v6t.tests.expect import expect_error, expect_refusal
 
-NUMBERS = {
-    ("duration_s", "60s"): "60",
-    ("duration_s", "1.5 min"): "90",
-    ("duration_s", "1h"): "3600",
-    ("trial_duration_s", "2m"): "120",
-    ("residual_wait_s", "250ms"): "0.25",
-    ("deadline_ms", "2s"): "2000",
-    ("deadline_ms", "10us"): "0.01",
-    ("rate_fps", "10k"): "10000",
-    ("rate_fps", "1.5Mpps"): "1500000",
-    ("rate_fps", "10 kfps"): "10000",
-    ("count", "4M"): "4000000",
-    ("rate_bps", "2.5Gbps"): "2500000000",
-    ("rate_bps", "10 Gbit"): "10000000000",
-    ("loss_percent", "0.5%"): "0.5",
-    ("loss_tolerance", "0.5%"): "0.005",
-}
-KEPT = [("duration_s", "10k"), ("rate_fps", "60s"), ("count", "10kfps"), ("rate_fps", "fast"),
+CONVERTED = [
+    ("duration_s", "60s", "60"), ("duration_s", "1.5 min", "90"), ("duration_s", "1h", "3600"),
+    ("trial_duration_s", "2m", "120"), ("residual_wait_s", "250ms", "0.25"),
+    ("deadline_ms", "2s", "2000"), ("deadline_ms", "10us", "0.01"),
+    ("rate_fps", "10k", "10000"), ("rate_fps", "1.5Mpps", "1500000"), ("rate_fps", "10 kfps", "10000"),
+    ("count", "4M", "4000000"), ("rate_bps", "2.5Gbps", "2500000000"),
+    ("rate_bps", "10 Gbit", "10000000000"), ("loss_percent", "0.5%", "0.5"),
+    ("loss_tolerance", "0.5%", "0.005"),
+]  # fmt: skip
+UNCHANGED = [("duration_s", "10k"), ("rate_fps", "60s"), ("count", "10kfps"), ("rate_fps", "fast"),
         ("rate_bps", "1Gfps"), ("rate_bps", "1GB/s"), ("residual_wait_s", "2m"), ("deadline_ms", "2m"),
         ("duration_s", ""), ("duration_s", "5%"), ("rate_fps", "5%"), ("rate_fps", "1e4")]  # fmt: skip
 
 
-@pytest.mark.parametrize("written", NUMBERS, ids="=".join)
-def test_a_number_with_its_unit(written):
-    assert convert_quantity(*written) == NUMBERS[written]
-
-
-@pytest.mark.parametrize("written", KEPT, ids="=".join)
-def test_quantity_with_unknown_unit_stays_text(written):
-    assert convert_quantity(*written) == written[1]
+@pytest.mark.parametrize(
+    ("name", "text", "value"), [*CONVERTED, *((name, text, text) for name, text in UNCHANGED)]
+)
+def test_known_units_are_converted_and_others_stay_text(name, text, value):
+    assert convert_quantity(name, text) == value
 
 
 def resolve_run(**flags):
@@ -53,24 +44,24 @@ def resolve_run(**flags):
 
 
 def test_flags_take_units():
-    given = {"--rate": "10k", "--duration": "2min"}
-    p = resolve_run(setting_flags=given, benchmarks=("latency",)).settings.procedure
+    flags = {"--rate": "10k", "--duration": "2min"}
+    p = resolve_run(setting_flags=flags, benchmarks=("latency",)).settings.procedure
     assert p.latency.rate_fps == 10_000
     assert p.trial_duration_s == 120
 
 
 @pytest.mark.parametrize(
-    ("flag", "text", "wanted"),
+    ("flag", "text", "units"),
     [
         ("--rate", "50%", "frames a second, for example 10k"),
         ("--duration", "1h30min", "one unit of ns, us, µs, ms, s, min, h, m"),
         ("--reps", "5x", "k, M or G"),
     ],
 )
-def test_unknown_unit_error_lists_units(flag, text, wanted):
-    with expect_error("not-a-number") as told:
+def test_unknown_unit_error_lists_units(flag, text, units):
+    with expect_error("not-a-number") as error:
         resolve_run(setting_flags={flag: text}, benchmarks=("throughput", "latency"))
-    assert wanted in told.value.hint
+    assert units in error.value.hint
 
 
 def test_texts_that_look_like_numbers_stay_texts():
@@ -122,13 +113,8 @@ def test_nested_flag_options_keep_other_options(tmp_path):
         "tester: {kind: trex, options: {ssh: {host: one, port: 2222}}}\n"
         "dut: {driver: vpp, options: {ssh: {host: two, port: 2223}}}\n"
     )
-    settings = resolve_setup(
-        None,
-        testbed,
-        plugin="mape-br",
-        tester_options={"ssh.host": "three"},
-        dut_params={"ssh.host": "four"},
-    ).settings
+    flags = {"tester_options": {"ssh.host": "three"}, "dut_params": {"ssh.host": "four"}}
+    settings = resolve_setup(None, testbed, plugin="mape-br", **flags).settings
     assert settings.tester.options["ssh"] == {"host": "three", "port": 2222}
     assert settings.dut.options["ssh"] == {"host": "four", "port": 2223}
 
@@ -141,7 +127,7 @@ def test_no_arguments_print_help():
     assert planned.out.startswith("mape-br ")
 
 
-def test_the_latest_run(tmp_path, monkeypatch):
+def test_latest_run_is_the_default(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for age, name in enumerate(("b", "a")):
         make_run(tmp_path / "runs" / name, "throughput", procedure={"repetitions": 1})
@@ -150,29 +136,30 @@ def test_the_latest_run(tmp_path, monkeypatch):
     assert v6t("report", "--format", "md").out.strip() == "runs/a/report.md"
     assert v6t("report", "latest", "--format", "md").out.strip() == "runs/a/report.md"
     assert v6t("resume", "--no-report").status == 0
-    told = json.loads(v6t("compare", "runs/b", "--json").out)
-    assert told == json.loads(v6t("compare", "runs/b", "runs/a", "--json").out)
-    assert told == json.loads(v6t("compare", "--json").out)  # the latest two
+    compared = v6t("compare", "runs/b", "--json").out
+    assert json.loads(compared)
+    assert compared == v6t("compare", "runs/b", "runs/a", "--json").out
+    assert compared == v6t("compare", "--json").out  # the latest two
     expect_refusal(v6t("compare", "latest"), "no-such-run")
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "words"),
     [
         ("limited by the tester", "the device may be faster"),
         ("CCDF", "took longer than a delay"),
     ],
 )
-def test_explain_covers_settings_benchmarks_and_terms(word, said):
-    assert said in " ".join(v6t("explain", word).out.split())
-    assert said in " ".join(v6t("explain", *word.split()).out.split())
+def test_explain_covers_terms(word, words):
+    assert words in " ".join(v6t("explain", word).out.split())
+    assert words in " ".join(v6t("explain", *word.split()).out.split())
 
 
 @pytest.mark.parametrize("value", ["10000000000", "1e10", "10G", "'10 gbit'"])
 def test_line_rate_needs_no_quotes(tmp_path, value):
     (tmp_path / "bed.yaml").write_text(f"line_rate: {value}\n")
-    found = resolve_setup(None, tmp_path / "bed.yaml", plugin="mape-br")
-    assert found.settings.line_rate_bps == 10e9
+    setup = resolve_setup(None, tmp_path / "bed.yaml", plugin="mape-br")
+    assert setup.settings.line_rate_bps == 10e9
 
 
 @pytest.mark.parametrize("rate", ["10G", "11Gbps"])
@@ -184,21 +171,61 @@ def test_compile_of_more_than_the_line_carries_is_refused(rate):
 
 @pytest.mark.parametrize("name", list_names())
 def test_printed_list_is_accepted_by_set(name):
-    done = v6t("plugins", name, "--json")
     model = load_technology_type(name).params_model
-    for row in json.loads(done.out)["parameters"]:
+    for row in json.loads(v6t("plugins", name, "--json").out)["parameters"]:
         if str(row["default"]).startswith("["):
-            given = parse_assignments({row["name"]: row["default"]})
-            assert model.model_validate(given) == model()
+            params = parse_assignments({row["name"]: row["default"]})
+            assert model.model_validate(params) == model()
 
 
-def test_all_skips_and_lists_unsupported_benchmarks(tmp_path, monkeypatch):
+def test_all_skips_and_lists_unsupported_benchmarks(monkeypatch):
     monkeypatch.setattr("v6t.drivers.sim.tester.SimTester.capabilities", {"connections"})
-    done = v6t("run", "nat44", "--tester", "sim", "--measure", "all", "--dry-run")
+    run = ("run", "nat44", "--tester", "sim", "--dry-run", "--measure")
+    done = v6t(*run, "all")
     assert done.status == 0, done.err
-    said = " ".join(done.out.split())
-    assert "left out of 'all': system-recovery: " in said
-    refused = v6t(
-        "run", "nat44", "--tester", "sim", "--measure", "all,system-recovery", "--dry-run"
-    )
-    assert refused.code == "unsupported-by-tester"
+    assert "left out of 'all': system-recovery: " in " ".join(done.out.split())
+    assert v6t(*run, "all,system-recovery").code == "unsupported-by-tester"
+
+
+def test_flags_are_those_of_the_settings_models():
+    assert registry.list_flags()["--rate"] == ["latency.rate_fps", "delay_variation.rate_fps"]
+    text = v6t("run", "--help").out
+    for flag in ("--reps", "--duration", "--search", "--tags", "--rate", "--frame-timeout"):
+        assert flag in text
+    assert "Tagged frames" in text
+    done = v6t(*SIM, "--reps", "3", "--set-procedure", "repetitions=4", "--dry-run", "--json")
+    assert done.status == 0, done.err
+
+
+CLASHING = """
+from pydantic import Field
+from v6t.benchmarks.throughput import Throughput
+from v6t.base.strict_model import StrictModel
+
+class Own(StrictModel):
+    \"\"\"Other settings.\"\"\"
+    tags: int = 1
+
+class Clashing(Throughput):
+    name = "clashing"
+    section = "latency"
+    settings_model = Own
+"""
+
+
+def test_benchmarks_with_same_settings_section_are_rejected(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write_distribution(tmp_path, "odd-bench", benchmarks="clashing = odd_bench:Clashing")
+    (tmp_path / "odd_bench.py").write_text(CLASHING)
+    try:
+        message = expect_refusal(
+            v6t(*SIM, "--measure", "clashing", "--dry-run"), "extension-broken"
+        )
+        assert "clashing" in message
+        assert "latency" in message
+        assert v6t(*SIM, "--measure", "latency", "--dry-run").status == 0
+        rows = {row.name: row for row in registry.list_benchmarks()}
+        assert rows["latency"].kind is not None
+        assert "odd-bench" in rows["clashing"].error
+    finally:
+        sys.modules.pop("odd_bench", None)
