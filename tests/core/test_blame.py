@@ -1,10 +1,7 @@
 """Errors in the code of a plugin or driver name its distribution and the place."""
 
-from __future__ import annotations
-
 import importlib
 import json
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -13,9 +10,9 @@ import click
 import pytest
 from v6t.core.cli.help_commands import plugins_command
 from v6t.drivers.duts.registry import DRIVERS
-from v6t.drivers.lab.privilege import check_availability
 from v6t.tests.core.support import v6t, write_distribution
 from v6t.tests.expect import expect_refusal
+from v6t.tests.needs import needs_lab
 
 PLUGIN = """
 from v6t.plugins.mape_br import MapEBorderRelay
@@ -34,40 +31,37 @@ class Faulty(MapEBorderRelay):
     name = "faulty"
     params_model = Params
 """
+FAILING = "{}['here']"
 FAULTS = {
-    "constructor": "def __init__(self, params, links=None):\n        {}['here']",
-    "build_traffic": "def build_traffic(self, direction, sizes, seed=1):\n        {}['here']",
-    "make_dut_intent": "def make_dut_intent(self):\n        {}['here']",
+    "constructor": f"def __init__(self, params, links=None):\n        {FAILING}",
+    "build_traffic": f"def build_traffic(self, direction, sizes, seed=1):\n        {FAILING}",
+    "make_dut_intent": f"def make_dut_intent(self):\n        {FAILING}",
 }
-ASKED = """def build_traffic(self, direction, sizes, seed=1):
-        self.make_frame_pair(5)  # here"""
-CAN, WHY = check_availability()
-lab = pytest.mark.skipif(not CAN, reason=WHY)
 RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode", "forward")
+SIM = (*RUN, "--tester", "sim")
 
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
     """Provide a function that installs a module as a distribution with a technology and a driver."""
-    importlib.import_module(
-        "v6t.core.cli.run_commands"
-    )  # its help names what is there: for all tests after this
+    # its help names the installed plugins, in all tests after this
+    importlib.import_module("v6t.core.cli.run_commands")
     directory = Path(tempfile.mkdtemp(dir=tmp_path))  # loaded classes are cached by sys.path
     monkeypatch.syspath_prepend(str(directory))
     monkeypatch.setenv("PYTHONPATH", str(directory))
 
-    def make(text: str, **points: str) -> Path:
-        write_distribution(directory, "odd-things", **points)
+    def install_module(text: str, **entry_points: str) -> Path:
+        write_distribution(directory, "odd-things", **entry_points)
         module = directory / "odd_things.py"
         module.write_text(text)
         return module
 
-    yield make
+    yield install_module
     sys.modules.pop("odd_things", None)
 
 
-def place_of(module: Path, text: str) -> str:
-    """Return where an error is: the module, and the line with this text."""
+def find_place(module: Path, text: str) -> str:
+    """Return the module, and the line with this text."""
     lines = module.read_text().splitlines()
     number = next(number for number, line in enumerate(lines, 1) if text in line)
     return f"{module}, line {number}"
@@ -78,63 +72,62 @@ def install_plugin(install, method=""):
     return install(f"{PLUGIN}\n    {method}\n", plugins="faulty = odd_things:Faulty")
 
 
-@pytest.mark.parametrize("where", FAULTS)
-def test_error_in_plugin_code_names_distribution(where, install, tmp_path):
-    module = install_plugin(install, FAULTS[where])
-    more = ["--dry-run"] if where == "make_dut_intent" else ["-o", str(tmp_path / "out")]
-    said = expect_refusal(v6t(*RUN, "--tester", "sim", *more))
-    for part in ("'faulty' of odd-things", place_of(module, "here"), "not of v6t"):
-        assert part in said
-    assert "defect of v6t" not in said
+@pytest.mark.parametrize("method", FAULTS)
+def test_error_in_plugin_code_names_distribution(method, install, tmp_path):
+    module = install_plugin(install, FAULTS[method])
+    more = ["--dry-run"] if method == "make_dut_intent" else ["-o", tmp_path / "out"]
+    message = expect_refusal(v6t(*SIM, *more))
+    for part in ("'faulty' of odd-things", find_place(module, "here"), "not of v6t"):
+        assert part in message
+    assert "defect of v6t" not in message
 
 
 # the receiver asks for one frame at a time, the device for many
-RECEIVER = "def expect(self, direction, frames):\n        {}['here']"
+RECEIVER = f"def expect(self, direction, frames):\n        {FAILING}"
 DEVICE = (
     "def expect(self, direction, frames):\n        if len(frames) > 1:\n"
-    "            {}['here']\n        return super().expect(direction, frames)"
+    f"            {FAILING}\n        return super().expect(direction, frames)"
 )
 
 
-@lab
+@needs_lab
 @pytest.mark.lab
 @pytest.mark.parametrize("method", [RECEIVER, DEVICE], ids=["receiver", "device"])
 def test_plugin_error_in_another_process_is_reported(method, install, tmp_path):
     module = install_plugin(install, method)
-    done = v6t(*RUN, "-o", str(tmp_path / "out"))
+    done = v6t(*RUN, "-o", tmp_path / "out")
     assert done.status == 2, done.err
     assert "'faulty' of odd-things" in done.err
-    assert place_of(module, "here") in done.err
+    assert find_place(module, "here") in done.err
     assert "defect of v6t" not in done.err
 
 
 def test_usage_error_caused_by_plugin_names_it(install, tmp_path):
-    module = install_plugin(install, ASKED)
-    place = f"'faulty' of odd-things caused it ({place_of(module, 'here')})"
-    run = (*RUN, "--tester", "sim", "-o", str(tmp_path / "out"))
-    for command in (run, ("compile", "--plugin", "faulty")):
-        assert place in expect_refusal(v6t(*command), "frame-too-small")
+    module = install_plugin(install, """def build_traffic(self, direction, sizes, seed=1):
+        self.make_frame_pair(5)  # here""")  # fmt: skip
+    cause = f"'faulty' of odd-things caused it ({find_place(module, 'here')})"
+    for command in ((*SIM, "-o", tmp_path / "out"), ("compile", "--plugin", "faulty")):
+        assert cause in expect_refusal(v6t(*command), "frame-too-small")
 
 
 def test_usage_error_caused_by_user_names_no_plugin(install):
     install_plugin(install)
-    done = v6t(*RUN, "--tester", "sim", "--set", "rule_ipv6=foo", "--dry-run")
+    done = v6t(*SIM, "--set", "rule_ipv6=foo", "--dry-run")
     assert "odd" not in expect_refusal(done, "not-a-prefix")
 
 
 def test_error_in_a_module_of_two_plugins_names_the_distribution(install):
     text = PLUGIN + f"\n    {FAULTS['build_traffic']}\n\nclass Other(Faulty):\n    name = 'other'\n"
     module = install(text, plugins="faulty = odd_things:Faulty\nother = odd_things:Other")
-    done = v6t(*RUN, "--tester", "sim", "--dry-run")
-    said = expect_refusal(done, "extension-broken")
-    assert "odd-things" in said
-    assert f"({place_of(module, 'here')})" in said
+    message = expect_refusal(v6t(*SIM, "--dry-run"), "extension-broken")
+    assert "odd-things" in message
+    assert f"({find_place(module, 'here')})" in message
 
 
-def test_an_error_of_a_validator(install):
+def test_error_of_a_validator_names_its_place(install):
     module = install_plugin(install)
-    done = v6t(*RUN, "--tester", "sim", "--set", "seed_of_trouble=1", "--dry-run")
-    assert f"({place_of(module, 'validators')})" in expect_refusal(done)
+    message = expect_refusal(v6t(*SIM, "--set", "seed_of_trouble=1", "--dry-run"))
+    assert f"({find_place(module, 'validators')})" in message
 
 
 MRR = Path(__file__).parents[1] / "example_benchmark" / "v6t_mrr.py"
@@ -153,12 +146,12 @@ def test_failing_table_keeps_other_tables(install, tmp_path):
     out = tmp_path / "out"
     run = ("run", "--plugin", "mape-br", "--tester", "sim", "--mode", "forward", "-o", out)
     done = v6t(*run, "--measure", "throughput,mrr", "--no-report")
-    said = f"'mrr' of odd-things failed: KeyError: 'here' ({module}, line"
+    error = f"'mrr' of odd-things failed: KeyError: 'here' ({module}, line"
     assert done.status == 0, done.err
-    assert said in done.out
+    assert error in done.out
     assert "median fps" in done.out
     assert v6t("report", out, "--format", "md").status == 0
-    assert said in (out / "report.md").read_text().replace("\\", "")
+    assert error in (out / "report.md").read_text().replace("\\", "")
 
 
 def test_plugin_name_must_equal_entry_point(install):
@@ -168,50 +161,37 @@ def test_plugin_name_must_equal_entry_point(install):
     assert "its name is faulty, its entry point other" in done.out
 
 
-def error_of_plugin(install, text):
-    """Install a module as the technology 'faulty'; return what `v6t plugins` says of it."""
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("import json\n\n1 / 0\n", {"ZeroDivisionError", "/odd_things.py, line 3)"}),
+        ("import json\n\nraise SystemExit(7)\n", {"SystemExit: 7", "/odd_things.py, line 3)"}),
+        (
+            "from v6t.plugins.base import Technology\n"
+            "class Faulty(Technology):\n    name = 'faulty'\n",
+            {"make_dut_intent", "expect", "ip_versions", "overhead", "title"},
+        ),
+    ],
+)
+def test_load_error_names_file_and_line_or_missing_methods(text, parts, install):
     install(text, plugins="faulty = odd_things:Faulty")
     done = v6t("plugins", "--json")
     assert done.status == 0
     (row,) = [row for row in json.loads(done.out) if row["name"] == "faulty"]
     assert row["distribution"] == "odd-things"
-    return row["error"]
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("import json\n\n1 / 0\n", "ZeroDivisionError"),
-        ("import json\n\nraise SystemExit(7)\n", "SystemExit: 7"),
-    ],
-)
-def test_load_error_names_file_and_line(text, error, install):
-    said = error_of_plugin(install, text)
-    assert error in said
-    assert "/odd_things.py, line 3)" in said
-
-
-def test_incomplete_plugin_class_error_lists_missing_methods(install):
-    said = error_of_plugin(
-        install,
-        "from v6t.plugins.base import Technology\nclass Faulty(Technology):\n    name = 'faulty'\n",
-    )
-    lacking = {"make_dut_intent", "expect", "ip_versions", "overhead", "title"}
-    assert lacking <= set(re.findall(r"\w+", said))
+    assert [part for part in parts if part not in row["error"]] == []
 
 
 def test_doctor_lists_a_broken_driver(install):
     install("1 / 0\n", duts="faulty = odd_things:Faulty")
-    said = v6t("doctor").out
-    assert "device driver faulty" in said
-    assert "'faulty' of odd-things" in said
-    assert "ZeroDivisionError" in said
+    text = v6t("doctor").out
+    for part in ("device driver faulty", "'faulty' of odd-things", "ZeroDivisionError"):
+        assert part in text
     rows = {row.name: row for row in DRIVERS.list_rows()}
     assert rows["faulty"].kind is None
     assert rows["nftables"].kind is not None
-    refused = v6t("dut", "plan", "--plugin", "nat44", "--driver", "faulty")
-    assert refused.status == 2
-    assert "ZeroDivisionError" in expect_refusal(refused)
+    plan = v6t("dut", "plan", "--plugin", "nat44", "--driver", "faulty")
+    assert "ZeroDivisionError" in expect_refusal(plan)
 
 
 def test_completion_lists_a_broken_one_with_its_error(install):

@@ -1,6 +1,7 @@
 """The setting ``initiator: right``, which swaps the sides of the device (ST-01)."""
 
 import json
+from contextlib import closing
 
 import pytest
 from v6t.core.config.resolve import resolve
@@ -12,11 +13,12 @@ from v6t.core.runs.tester_capacity import SelfTest, make_capacity_spec
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.lab.privilege import check_availability
 from v6t.drivers.trex.options import TrexOptions
 from v6t.intent.device import Link, Links
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
+from v6t.tests.needs import needs_lab
+from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
 BED = """
@@ -27,7 +29,6 @@ links:
   left: {tester_mac: "02:00:00:00:0a:02", dut_mac: "02:00:00:00:0a:01", vlan: 7}
   right: {tester_mac: "02:00:00:00:0b:02", dut_mac: "02:00:00:00:0b:01"}
 """
-LAB, WHY = check_availability()
 
 
 @pytest.fixture
@@ -37,38 +38,41 @@ def run(tmp_path):
     return resolve(testbed=path, plugin="nat44")
 
 
-def test_the_technologys_left_is_the_cable_at_the_right_port(run):
-    links = make_setup(run).technology.links
+@pytest.fixture
+def setup(run):
+    return make_setup(run)
+
+
+def test_the_technologys_left_is_the_cable_at_the_right_port(run, setup):
+    links = setup.technology.links
     assert (links.left.dut_mac, links.left.vlan) == ("02:00:00:00:0b:01", None)
     assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
     assert (links.link_at("left"), links.link_at("right")) == (links.right, links.left)
     assert run.links.left.vlan == 7  # the files keep the tester's words
-    streams = compile_directions(
-        make_setup(run).technology, make_setup(run).technology.make_frame_pair(64), 1
-    )
+    streams = compile_directions(setup.technology, setup.technology.make_frame_pair(64), 1)
     first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
     assert first == bytes.fromhex("020000000b01020000000b02")
 
 
-def test_device_has_private_side_at_initiator(run):
-    driver = make_setup(run).driver
+def test_device_has_private_side_at_initiator(setup):
+    driver, intent = setup.driver, setup.intent
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
-    plan = driver.plan(make_setup(run).intent, driver.make_example_facts(make_setup(run).intent))
-    private = str(make_setup(run).intent.left.addresses[0])
-    (step,) = [s for s in plan.steps if private in s.command and " addr " in s.command]
+    private = str(intent.left.addresses[0])
+    (step,) = [
+        s for s in setup.example_plan.steps if private in s.command and " addr " in s.command
+    ]
     assert "eth2" in step.command
     assert "eth1" not in step.command
 
 
-def test_interface_errors_use_names_of_testbed_file(run):
-    setup = make_setup(run)
+def test_interface_errors_use_names_of_testbed_file(setup):
     ports = {"eth1": Interface("02:00:00:00:0a:01"), "eth2": Interface("02:00:00:00:0b:01")}
     facts = Facts("Linux 6.1", "1", interfaces=ports)
     check_interfaces(setup.driver.options, setup.intent, facts)
     ports["eth2"] = Interface("02:00:00:00:0c:01")
-    with expect_error("wrong-interface") as told:
+    with expect_error("wrong-interface") as error:
         check_interfaces(setup.driver.options, setup.intent, facts)
-    assert "links.right.dut_mac" in str(told.value.hint)
+    assert "links.right.dut_mac" in str(error.value.hint)
 
 
 def test_trex_sends_the_initiators_frames_from_its_right_port():
@@ -83,17 +87,13 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
     swapped = options.orient_ports(links)
     assert (swapped.ports, swapped.pairs[0].ports) == ((1, 0), (3, 2))
     assert swapped.all_interfaces == options.all_interfaces  # a port keeps its interface
-    assert [macs[0][-5:] for macs in swapped.list_macs(links)] == [
-        "01:02",
-        "0b:02",
-        "0c:02",
-        "0b:02",
-    ]
+    left_macs = [macs[0][-5:] for macs in swapped.list_macs(links)]
+    assert left_macs == ["01:02", "0b:02", "0c:02", "0b:02"]
     assert swapped.orient_ports(links) == options
 
 
-def test_emulated_hosts_follow_the_initiator(run):
-    intent = make_setup(run).technology.make_dut_intent()
+def test_emulated_hosts_follow_the_initiator(setup):
+    intent = setup.technology.make_dut_intent()
     hosts = intent.emulated_links.link_at("right").hosts
     assert set(hosts) == set(map(str, intent.left.neighbors))
 
@@ -109,10 +109,6 @@ def test_unknown_port_is_rejected():
         resolve(plugin="nat44", initiator="middle")
 
 
-def never_measured(trial):
-    raise AssertionError(trial)
-
-
 def test_capacity_key_depends_on_initiator(run):
     keys = set()
     links = run.links.model_copy(update={"left": run.links.right})
@@ -120,7 +116,7 @@ def test_capacity_key_depends_on_initiator(run):
         setup = make_setup(run.model_copy(update={"initiator": initiator, "links": links}))
         sizes = setup.technology.make_frame_pair(64)
         spec = make_capacity_spec(setup.settings, sizes, "forward")
-        keys.add(SelfTest(setup, spec, {}, never_measured).key)
+        keys.add(SelfTest(setup, spec, {}, measure=None).key)
     assert len(keys) == 2
 
 
@@ -132,48 +128,42 @@ Fwd-sport-min 1024\nFwd-sport-max 2047\nFwd-dport-min 5\nFwd-dport-max 9\nStatef
     other = """IP-L-Vers 4\nIP-R-Vers 6\nIPv6-R-Real 2001:2::2\nIPv6-L-Virt 64:ff9b::c613:0002
 IPv4-L-Real 198.19.0.2\nMAC-R-Tester 02:00:00:00:00:0a\nReverse 1\nForward 0
 Rev-sport-min 1024\nRev-sport-max 2047\nRev-dport-min 5\nRev-dport-max 9\nStateful 2\n"""
-    found = []
     for name, text in (("one", one), ("other", other)):
         (tmp_path / name).write_text(text)
-        found.append(read_siitperf(tmp_path / name))
-    assert found[0].run == found[1].run
-    assert "initiator" not in found[0].testbed
-    assert found[1].testbed["initiator"] == "right"
-    assert found[0].testbed["links"]["left"]["tester_mac"] == "02:00:00:00:00:0a"
-    assert found[1].testbed["links"]["right"]["tester_mac"] == "02:00:00:00:00:0a"
-    became = {given.name: what for given, what in found[1].parameter_targets}
-    assert became["MAC-R-Tester"] == "testbed: links.right.tester_mac"
-    assert became["Rev-sport-min"] == "params.initiator_ports.min"
+    left, right = (read_siitperf(tmp_path / name) for name in ("one", "other"))
+    assert left.run == right.run
+    assert "initiator" not in left.testbed
+    assert right.testbed["initiator"] == "right"
+    assert left.testbed["links"]["left"]["tester_mac"] == "02:00:00:00:00:0a"
+    assert right.testbed["links"]["right"]["tester_mac"] == "02:00:00:00:00:0a"
+    targets = {parameter.name: target for parameter, target in right.parameter_targets}
+    assert targets["MAC-R-Tester"] == "testbed: links.right.tester_mac"
+    assert targets["Rev-sport-min"] == "params.initiator_ports.min"
 
 
 def test_driver_without_interfaces_is_not_swapped():
-    assert (
-        make_driver("reference", {}, swapped=True).options == make_driver("reference", {}).options
-    )
+    options = make_driver("reference", {}).options
+    assert make_driver("reference", {}, swapped=True).options == options
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
+@needs_lab
 @pytest.mark.parametrize(
-    ("plugin", "dut"), [("mape-br", None), ("ipv4-router", "linux-router"), ("ipv4aas", None)]
+    ("plugin", "dut", "connections"),
+    [
+        ("mape-br", None, None),
+        ("ipv4-router", "linux-router", None),
+        ("ipv4aas", None, Connections(100, 500.0, wait_s=0.3, gap_s=0.1)),
+    ],
 )
-def test_frames_match_through_swapped_device(plugin, dut):
-    settings = resolve(plugin=plugin, dut=dut, initiator="right")
-    setup = make_setup(settings)
-    sizes = setup.technology.make_frame_pair(settings.frame_sizes[0])
-    bench = Bench(setup)
-    bench.load(compile_directions(setup.technology, sizes, 1))
-    connections = None
-    if settings.connects:
-        from v6t.trials.connections import Connections
-
-        connections = Connections(100, 500.0, wait_s=0.3, gap_s=0.1)
+def test_frames_match_through_swapped_device(plugin, dut, connections):
+    setup = make_setup(resolve(plugin=plugin, dut=dut, initiator="right"))
+    sizes = setup.technology.make_frame_pair(setup.settings.frame_sizes[0])
     trial = Trial("test", "k", sizes.ipv6, sizes.ipv4, "bidirectional", rate_fps=500.0,
                   duration_s=0.4, residual_wait_s=0.5, pause_s=0.0, connections=connections)  # fmt: skip
-    try:
+    with closing(Bench(setup)) as bench:
+        bench.load(compile_directions(setup.technology, sizes, 1))
         result = bench.measure(trial)
-    finally:
-        bench.close()
     for counted in result.directions.values():
         assert counted.count_frames("received") == 200
         assert counted.checked == counted.matched > 0

@@ -17,7 +17,7 @@ RESOLUTION_FPS = 10_000
 MEDIA_104_FPS = 10_080_645
 
 
-def planned(**flags):
+def plan_run(**flags):
     return plan(resolve_setup(**{"plugin": "mape-br", **flags}))
 
 
@@ -69,41 +69,33 @@ def test_dry_run_opens_nothing(monkeypatch):
 
 
 def test_trials_follow_from_search_repetitions_and_confirmations():
-    found = planned(
-        modes=["forward"],
-        procedure={"repetitions": 7, "resolution_fps": RESOLUTION_FPS, "confirmations": 2},
-    )
-    (point,) = found.points
+    procedure = {"repetitions": 7, "resolution_fps": RESOLUTION_FPS, "confirmations": 2}
+    planned = plan_run(modes=["forward"], procedure=procedure)
+    (point,) = planned.points
     steps = 1 + count_halvings(MEDIA_104_FPS / 2, RESOLUTION_FPS)
-    assert point.trials == 7 * (steps + 2)
-    assert found.trial_count == point.trials
+    assert planned.trial_count == point.trials == 7 * (steps + 2)
 
 
 def test_time_follows_from_trials():
-    quick, rfc = planned(), planned(preset="rfc")
+    quick, rfc = plan_run(), plan_run(preset="rfc")
     assert rfc.duration_s > 20 * 60 * len(rfc.points)
     assert quick.duration_s < 300
-    twice = planned(procedure={"repetitions": 4})
+    twice = plan_run(procedure={"repetitions": 4})
     assert twice.trial_count == 2 * quick.trial_count
     assert twice.duration_s > quick.duration_s
 
 
 def test_every_size_and_mode_is_a_point():
-    found = planned(frame_sizes=[104, 1518], modes=["reverse", "forward"])
-    assert [(p.frame_sizes["ipv6"], p.mode) for p in found.points] == [
-        (104, "reverse"),
-        (104, "forward"),
-        (1518, "reverse"),
-        (1518, "forward"),
-    ]
+    planned = plan_run(frame_sizes=[104, 1518], modes=["reverse", "forward"])
+    points = [(p.frame_sizes["ipv6"], p.mode) for p in planned.points]
+    assert points == [(n, mode) for n in (104, 1518) for mode in ("reverse", "forward")]
 
 
 def test_streams_with_their_shares():
-    found = planned(params={"n": "3", "m": "2", "negative_percent": "10"})
-    shares = dict(line.split(", ") for line in found.stream_descriptions)
-    assert sum(float(v.split("%")[0]) for k, v in shares.items() if "forward" in k) == (
-        pytest.approx(100, abs=0.2)
-    )
+    planned = plan_run(params={"n": "3", "m": "2", "negative_percent": "10"})
+    shares = dict(line.split(", ") for line in planned.stream_descriptions)
+    forward = [float(v.split("%")[0]) for name, v in shares.items() if "forward" in name]
+    assert sum(forward) == pytest.approx(100, abs=0.2)
     assert any("negative" in name for name in shares)
     assert any("background" in name for name in shares)
 
@@ -114,23 +106,16 @@ def test_simulation_needs_the_planned_trials(tmp_path):
     expected = json.loads(v6t(*SIM, *shape, "--dry-run", "--json").out)["trials"]
     done = v6t(*SIM, *shape, "--json", "-o", tmp_path / "out")
     (record,) = json.loads(done.out)["results"]
-    spared = 3 * (
-        count_halvings(MEDIA_104_FPS, RESOLUTION_FPS)
-        - count_halvings(record["upper_bound"], RESOLUTION_FPS)
-    )
-    assert len(record["trials"]) == expected - spared
+    halvings = [
+        count_halvings(fps, RESOLUTION_FPS) for fps in (MEDIA_104_FPS, record["upper_bound"])
+    ]
+    assert len(record["trials"]) == expected - 3 * (halvings[0] - halvings[1])
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 00 s"),
-        (200, "3 min 20 s"),
-        (3600, "1 h 00 min"),
-        (90061, "25 h 01 min"),
-    ],
-)
+    [(0, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (3600, "1 h 00 min"),
+     (90061, "25 h 01 min")],
+)  # fmt: skip
 def test_durations_are_formatted(seconds, text):
     assert format_duration(seconds) == text
