@@ -49,10 +49,12 @@ def test_a23_degradation():
     assert compute_degradation(-5.0, -10.0, more_is_better=False) == -50.0
 
 
-@pytest.mark.parametrize(("base", "more_is_better"), [(0.0, True), (-1.0, True), (0.0, False)])
-def test_degradation_needs_a_positive_base(base, more_is_better):
+@pytest.mark.parametrize(
+    ("value", "base", "more_is_better"), [(80.0, 0.0, True), (80.0, -1.0, True), (-5.0, 0.0, False)]
+)
+def test_degradation_needs_a_positive_base(value, base, more_is_better):
     with pytest.raises(ValueError, match="positive"):
-        compute_degradation(-5.0, base, more_is_better=more_is_better)
+        compute_degradation(value, base, more_is_better=more_is_better)
 
 
 def test_a24_rates_of_media():
