@@ -1,14 +1,10 @@
 """Every invalid input gives at most two lines and status 2, and writes nothing."""
 
-import json
-
 import pytest
 from v6t.base import errors
 from v6t.base.errors import DutError
 from v6t.core.cli import main as main_module
-from v6t.core.runs.results import read_results
 from v6t.drivers.lab import privilege
-from v6t.drivers.trex import channel
 from v6t.tests.core.support import SIM, enforce_permissions, tree, v6t
 from v6t.tests.expect import expect_refusal
 
@@ -17,8 +13,8 @@ pytestmark = pytest.mark.slow
 COMPILE = ["compile", "--plugin", "mape-br"]
 DOMAIN = "domains=[{rule_ipv6: 2001:db8:1::/51, rule_ipv7: x}]"
 
-# the commands of tests/docs/test_messages.py are not repeated here
-BAD = [
+# not in test_config.py or tests/docs/test_messages.py
+INVALID = [
     # commands and flags
     ("unknown-option", "--frob", ["--frob"]),
     ("invalid-command-line", "v6t calc --help", ["calc"]),
@@ -32,10 +28,6 @@ BAD = [
     ("file-not-found", "'map-e'", ["run", "mapp-e"]),
     ("unsupported-by-device", "", ["run", "--plugin", "mape-br", "--measure", "reset"]),
     ("invalid-command-line", "", ["dut"]),
-    ("unknown-setting", "", ["run", "--plugin", "mape-br", "--set-tester", "a=1"]),
-    # frame sizes
-    ("frame-too-small", "", [*SIM, "--frame-size", "0"]),
-    ("duplicate", "", [*SIM, "--frame-size", "104", "--frame-size", "104"]),
     # the procedure
     ("out-of-range", "procedure.trial_duration_s", [*SIM, "--duration", "0"]),
     ("not-a-number", "", [*SIM, "--duration", "nan"]),
@@ -49,7 +41,6 @@ BAD = [
     ("not-name-and-value", "", [*SIM, "--set-dut", "foo"]),
     ("unknown-setting", "did you mean 'min'?", [*SIM, "--set", "fw_dport.mim=1"]),
     ("unknown-setting", "did you mean 'rule_ipv6'?", [*SIM, "--set", DOMAIN]),
-    ("unknown-setting", "dut.options.params.psid_ofset", [*SIM, "--set-dut", "psid_ofset=1"]),
     ("duplicate", "", [*SIM, "--set", "n=1", "--set", "n.x=1"]),
     ("invalid-yaml", "", [*SIM, "--set", "domains=[!!python/object/apply:os.getcwd []]"]),
     ("unknown-setting", "unknown setting 'params.'", [*SIM, "--set", "..=1"]),
@@ -79,43 +70,33 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("code", "part", "arguments"), BAD)
+@pytest.mark.parametrize(("code", "part", "arguments"), INVALID)
 def test_invalid_input_has_a_code_and_leaves_no_files(code, part, arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert part in expect_refusal(v6t(*arguments), code)
     assert tree(tmp_path) == {}
 
 
-def test_a_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkeypatch):
-    """Its device lacked a program, say: nothing was measured, and the same line works afterwards."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "v6t.core.runs.runner.Runner._measure",
-        lambda state: (_ for _ in ()).throw(
-            DutError("the device lacks the program conntrack", code="command-failed")
-        ),
-    )
-    words = [*SIM, "--reps", 1, "--mode", "forward", "-o", "out"]
-    assert v6t(*words).status == 4
-    assert (tmp_path / "out" / "config.json").exists()
-    (tmp_path / "out" / "dut-undo.json").touch()  # its device may still be configured
-    expect_refusal(v6t(*words), "file-exists")
-    (tmp_path / "out" / "dut-undo.json").unlink()
-    (tmp_path / "out" / "mine").touch()
-    expect_refusal(v6t(*words), "file-exists")
-    (tmp_path / "out" / "mine").unlink()
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
+def test_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkeypatch):
+    """A device that lacked a program, for example: nothing was measured."""
+    out = tmp_path / "out"
+    words = [*SIM, "--reps", 1, "--mode", "forward", "-o", out]
+
+    def fail(runner):
+        raise DutError("the device lacks the program conntrack", code="command-failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("v6t.core.runs.runner.Runner._measure", fail)
+        assert v6t(*words).status == 4
+    assert (out / "config.json").exists()
+    for name in ("dut-undo.json", "mine"):  # the device may be configured, the file is the user's
+        (out / name).touch()
+        expect_refusal(v6t(*words), "file-exists")
+        (out / name).unlink()
     assert v6t(*words).status == 0
-    before = tree(tmp_path)
+    before = tree(out)
     expect_refusal(v6t(*words), "file-exists")
-    assert tree(tmp_path) == before
-
-
-def test_nonempty_directory_is_not_used(tmp_path):
-    (tmp_path / "thesis.tex").write_text("years of work")
-    expect_refusal(v6t(*SIM, "-o", tmp_path), "file-exists")
-    assert tree(tmp_path) == {"thesis.tex": b"years of work"}
+    assert tree(out) == before
 
 
 @pytest.mark.parametrize(
@@ -130,7 +111,7 @@ def test_nonempty_directory_is_not_used(tmp_path):
         ([*SIM, "--testbed", "secret.yaml"], "file-unreadable"),
     ],
 )
-def test_permissions(arguments, code, tmp_path, monkeypatch):
+def test_missing_permission_has_a_code_and_leaves_no_files(arguments, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shut").mkdir(mode=0o500)
     (tmp_path / "secret.yaml").touch(mode=0o000)
@@ -140,50 +121,21 @@ def test_permissions(arguments, code, tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["secret.yaml", "shut"]
 
 
-def test_run_with_read_only_journal_is_not_resumed(tmp_path):
-    out = tmp_path / "out"
-    assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
-    content = read_results(out) | {"status": "running"}
-    (out / "results.json").write_text(json.dumps(content))
-    (out / "journal.jsonl").chmod(0o400)
-    before = tree(out)
-    with enforce_permissions():
-        done = v6t("resume", out)
-    assert "journal.jsonl" in expect_refusal(done, "file-unreadable")
-    assert tree(out) == before
-
-
-def test_a_damaged_run_is_not_touched(tmp_path):
-    out = tmp_path / "out"
-    assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
-    (out / "config.json").write_text("{}\n{}\n")
-    before = tree(out)
-    assert str(out / "config.json") in expect_refusal(v6t("resume", out), "invalid-json")
-    assert tree(out) == before
-
-
 @pytest.mark.parametrize(
-    ("variable", "code", "status"), [("", "missing-program", 3), (".", "missing-installation", 2)]
+    ("words", "code", "status", "advice"),
+    [
+        (["run", "--plugin", "mape-br", "--tester", "trex"], "missing-installation", 2, "TREX_DIR"),
+        (["selftest", "--plugin", "mape-br"], "missing-permission", 3, "--tester sim"),
+    ],
 )
-def test_missing_trex_is_reported(variable, code, status, tmp_path, monkeypatch):
+def test_missing_tester_is_reported(words, code, status, advice, tmp_path, monkeypatch):
+    """Without TREX_DIR, and with `run`: see tests/docs/test_messages.py."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(channel, "DEFAULT_LOCATION", tmp_path / "opt")
-    monkeypatch.delenv("TREX_DIR", raising=False)
-    if variable:
-        monkeypatch.setenv("TREX_DIR", str(tmp_path))
-    said = expect_refusal(v6t(*SIM, "--tester", "trex", "-o", "out"), code, status)
-    assert "TREX_DIR" in said
-    assert tree(tmp_path) == {}
-
-
-@pytest.mark.parametrize(("command", "uid"), [("run", 1000), ("selftest", 0)])
-def test_missing_lab_permission_is_reported(command, uid, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TREX_DIR", str(tmp_path))
     monkeypatch.setattr(privilege.shutil, "which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(privilege.os, "geteuid", lambda: uid)
+    monkeypatch.setattr(privilege.os, "geteuid", lambda: 0)
     monkeypatch.setattr(privilege, "_try", lambda kind: f"{kind}: Operation not permitted")
-    said = expect_refusal(v6t(command, "--plugin", "mape-br"), "missing-permission", 3)
-    assert "--tester sim" in said
+    assert advice in expect_refusal(v6t(*words), code, status)
     assert tree(tmp_path) == {}
 
 
@@ -194,22 +146,17 @@ def test_missing_ip_command_is_reported(tmp_path, monkeypatch):
     assert tree(tmp_path) == {}
 
 
-def test_each_kind_of_error_has_its_exit_status(monkeypatch):
-    expected = {
-        errors.UsageError: 2,
-        errors.EnvironmentLacking: 3,
-        errors.DutError: 4,
-        errors.TesterError: 5,
-        errors.TranslationError: 6,
-    }
-    for kind, status in expected.items():
+@pytest.mark.parametrize(("kind", "status"), [
+    (errors.UsageError, 2), (errors.EnvironmentLacking, 3), (errors.DutError, 4),
+    (errors.TesterError, 5), (errors.TranslationError, 6),
+])  # fmt: skip
+def test_each_kind_of_error_has_its_exit_status(kind, status, monkeypatch):
+    def fail(*_args, **_rest):
+        raise kind("what is wrong", "what to do", code="tester-fault")
 
-        def fail(*_args, kind=kind, **_rest):
-            raise kind("what is wrong", "what to do", code="tester-fault")
-
-        monkeypatch.setattr(main_module.cli, "invoke", fail)
-        done = v6t("doctor")
-        assert (done.status, done.err) == (status, "v6t: what is wrong\n     what to do\n")
+    monkeypatch.setattr(main_module.cli, "invoke", fail)
+    done = v6t("doctor")
+    assert (done.status, done.err) == (status, "v6t: what is wrong\n     what to do\n")
 
 
 def test_internal_error_is_one_line_without_debug(monkeypatch):
@@ -218,8 +165,7 @@ def test_internal_error_is_one_line_without_debug(monkeypatch):
 
     monkeypatch.setattr(main_module.cli, "invoke", fail)
     done = v6t("doctor")
-    assert done.status == 1
-    assert done.code == "internal-error"
+    assert (done.status, done.code) == (1, "internal-error")
     assert "ZeroDivisionError" in done.err
     assert "Traceback" not in done.err
     monkeypatch.setenv("V6T_DEBUG", "1")
@@ -229,10 +175,7 @@ def test_internal_error_is_one_line_without_debug(monkeypatch):
 
 @pytest.mark.parametrize(
     ("option", "status", "code"),
-    [
-        ("loss_probability=1", 6, "translation-incorrect"),
-        ("crash_at=20", 5, "tester-fault"),
-    ],
+    [("loss_probability=1", 6, "translation-incorrect"), ("crash_at=20", 5, "tester-fault")],
 )
 def test_failure_during_a_run_has_status_and_code(option, status, code, tmp_path):
     done = v6t(*SIM, "--set-tester", option, "-o", tmp_path / "out")
