@@ -10,16 +10,8 @@ RULE = ["--rule-ipv6", "2001:db8:ce::/51", "--rule-ipv4", "192.0.2.0/24", "--ea-
 FIGURE_8 = [*RULE, "--psid-offset", 0]
 """The rule of the Mapperf paper, figure 8."""
 
-RFC_2 = [
-    *("--rule-ipv6", "2001:db8:0000::/40", "--rule-ipv4", "192.0.2.0/24"),
-    *("--ea-len", 16, "--psid-offset", 6),
-]
-"""RFC 7597 appendix A, example 1 and 2."""
-
-KEYS = [
-    *("end_user_prefix", "map_address", "ipv4", "psid", "psid_len", "port_ranges", "ports_per_ce"),
-    "sharing_ratio",
-]
+CE_9 = ["--ipv4", "192.0.2.189", "--psid", 9]
+"""A CE of this rule."""
 
 
 def calc(*arguments):
@@ -28,10 +20,8 @@ def calc(*arguments):
     return json.loads(done.out)
 
 
-def test_the_ce_of_figure_8():
-    found = calc("map", *FIGURE_8, "--psid", 9, "--ipv4", "192.0.2.189")
-    assert list(found) == KEYS
-    assert found == {
+def test_ce_of_the_papers_figure_8():
+    expected = {
         "end_user_prefix": "2001:db8:ce:17a9::/64",
         "map_address": "2001:db8:ce:17a9:0:c000:2bd:9",
         "ipv4": "192.0.2.189",
@@ -41,6 +31,11 @@ def test_the_ce_of_figure_8():
         "ports_per_ce": 2048,
         "sharing_ratio": 32,
     }
+    assert list(calc("map", *FIGURE_8, *CE_9).items()) == list(expected.items())
+    lines = v6t("calc", "map", *FIGURE_8, *CE_9).out.splitlines()
+    for line, (key, value) in zip(lines, expected.items(), strict=True):
+        assert line.startswith(key.replace("_", " ") + " ")
+        assert line.endswith(f" {value if key != 'port_ranges' else '18432-20479'}")
 
 
 @pytest.mark.parametrize(
@@ -50,75 +45,63 @@ def test_the_ce_of_figure_8():
         ["--ipv6", "2001:db8:ce:17a9:ffff::1"],
         ["--ipv4", "192.0.2.189", "--port", 18432],
         ["--ipv4", "192.0.2.189", "--port", 20479],
-        ["--ipv4", "192.0.2.189", "--port", 19000, "--psid", 9],
+        [*CE_9, "--port", 19000],
     ],
 )
-def test_a_ce_has_many_names(name):
-    assert calc("map", *FIGURE_8, *name) == calc(
-        "map", *FIGURE_8, "--psid", 9, "--ipv4", "192.0.2.189"
-    )
+def test_ce_can_be_named_by_address_or_port(name):
+    assert calc("map", *FIGURE_8, *name) == calc("map", *FIGURE_8, *CE_9)
 
 
-def test_offset_6_is_the_default():
-    name = ["--psid", 9, "--ipv4", "192.0.2.189"]
-    assert calc("map", *RULE, *name) == calc("map", *RULE, "--psid-offset", 6, *name)
+def test_default_psid_offset_is_6():
+    assert calc("map", *RULE, *CE_9) == calc("map", *RULE, "--psid-offset", 6, *CE_9)
 
 
-def test_an_address_that_is_not_shared():
+def test_unshared_address_has_all_ports():
     rule = ["--rule-ipv6", "2001:db8::/40", "--rule-ipv4", "192.0.2.0/24", "--ea-len", 8]
-    found = calc("map", *rule, "--ipv4", "192.0.2.18")
-    assert found["psid"] is None
-    assert found["sharing_ratio"] == 1
-    assert found["port_ranges"] == [[0, 65535]]
+    ce = calc("map", *rule, "--ipv4", "192.0.2.18")
+    assert (ce["psid"], ce["sharing_ratio"], ce["port_ranges"]) == (None, 1, [[0, 65535]])
     assert "none (not shared)" in v6t("calc", "map", *rule, "--ipv4", "192.0.2.18").out
 
 
-def test_text_output_equals_json_output():
-    name = ["--psid", 9, "--ipv4", "192.0.2.189"]
-    found = calc("map", *FIGURE_8, *name)
-    lines = v6t("calc", "map", *FIGURE_8, *name).out.splitlines()
-    assert len(lines) == len(KEYS)
-    for key, line in zip(KEYS, lines, strict=True):
-        assert line.startswith(key.replace("_", " ") + " ")
-        if key != "port_ranges":
-            assert line.endswith(f" {found[key]}")
-    assert lines[KEYS.index("port_ranges")].endswith(" 18432-20479")
-
-
 def test_many_port_ranges_are_abridged():
-    out = v6t("calc", "map", *RFC_2, "--ipv4", "192.0.2.18", "--psid", 0x34).out
-    assert "1232-1235, 2256-2259" in out
-    assert "... 64720-64723 (63 ranges)" in out
+    """RFC 7597, appendix A, examples 1 and 2."""
+    rule = [
+        *("--rule-ipv6", "2001:db8:0000::/40", "--rule-ipv4", "192.0.2.0/24"),
+        *("--ea-len", 16, "--psid-offset", 6),
+    ]
+    stdout = v6t("calc", "map", *rule, "--ipv4", "192.0.2.18", "--psid", 0x34).out
+    assert "1232-1235, 2256-2259" in stdout
+    assert "... 64720-64723 (63 ranges)" in stdout
 
 
-def rule(ipv6, ipv4, ea_len, offset):
+def make_rule(ipv6, ipv4, ea_len, offset):
     words = ["map", "--rule-ipv6", ipv6, "--rule-ipv4", ipv4, "--ea-len", ea_len]
     return [*words, "--psid-offset", offset, "--psid", 1, "--ipv4", "192.0.2.1"]
 
 
-CE = ["map", *FIGURE_8]
+MAP = ["map", *FIGURE_8]
 UNSHARED = ["--rule-ipv6", "2001:db8::/56", "--rule-ipv4", "192.0.2.18/32", "--ea-len", 0]
 EMBED = ["rfc6052", "--prefix"]
 LINE = ["rate", "--line-rate"]
-REFUSALS = [
-    ("missing-setting", CE),
-    ("missing-setting", [*CE, "--psid", 9]),
-    ("out-of-range", [*CE, "--ipv4", "192.0.2.1", "--psid", 32]),
-    ("not-an-address", [*CE, "--ipv6", "x"]),
-    ("outside-prefix", [*CE, "--ipv6", "2001:db8::1"]),
-    ("outside-prefix", [*CE, "--ipv4", "203.0.113.1", "--psid", 1]),
-    ("out-of-range", [*CE, "--ipv4", "192.0.2.1", "--port", 65536]),
-    ("outside-port-set", [*CE, "--ipv4", "192.0.2.1", "--port", 1, "--psid", 9]),
+INVALID = [
+    ("missing-setting", MAP),
+    ("missing-setting", [*MAP, "--psid", 9]),
+    ("out-of-range", [*MAP, "--ipv4", "192.0.2.1", "--psid", 32]),
+    ("not-an-address", [*MAP, "--ipv6", "x"]),
+    ("outside-prefix", [*MAP, "--ipv6", "2001:db8::1"]),
+    ("outside-prefix", [*MAP, "--ipv4", "203.0.113.1", "--psid", 1]),
+    ("out-of-range", [*MAP, "--ipv4", "192.0.2.1", "--port", 65536]),
+    ("outside-port-set", [*MAP, "--ipv4", "192.0.2.1", "--port", 1, "--psid", 9]),
     ("outside-port-set", ["map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023]),
-    ("missing-setting", [*CE, "--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"]),
+    ("missing-setting", [*MAP, "--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"]),
     ("outside-prefix", ["map", *UNSHARED, "--ipv6", "2001:db8::1"]),
-    ("invalid-argument", [*CE, "--psid", 9, "--iid-format", "x"]),
-    ("invalid-argument", [*CE, "--psid", "x"]),
-    ("out-of-range", rule("2001::/16", "10.0.0.0/8", 49, 0)),
-    ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 17)),
-    ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 12)),
-    ("not-a-prefix", rule("2001:db8:ce::/51", "192.0.2.1/24", 13, 0)),
-    ("not-a-prefix", rule("2001:db8:ce::1/51", "192.0.2.0/24", 13, 0)),
+    ("invalid-argument", [*MAP, "--psid", 9, "--iid-format", "x"]),
+    ("invalid-argument", [*MAP, "--psid", "x"]),
+    ("out-of-range", make_rule("2001::/16", "10.0.0.0/8", 49, 0)),
+    ("out-of-range", make_rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 17)),
+    ("out-of-range", make_rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 12)),
+    ("not-a-prefix", make_rule("2001:db8:ce::/51", "192.0.2.1/24", 13, 0)),
+    ("not-a-prefix", make_rule("2001:db8:ce::1/51", "192.0.2.0/24", 13, 0)),
     ("missing-setting", [*EMBED, "64:ff9b::/96"]),
     ("missing-setting", [*EMBED, "64:ff9b::/96", "--ipv4", "192.0.2.1", "--ipv6", "64:ff9b::1"]),
     ("not-a-prefix", [*EMBED, "64:ff9a::/95", "--ipv4", "192.0.2.1"]),
@@ -133,9 +116,9 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "arguments"), REFUSALS)
-def test_impossible_input_is_refused_in_short_lines(code, arguments):
-    assert len(expect_refusal(v6t("calc", *arguments), code)) < 300
+@pytest.mark.parametrize(("code", "words"), INVALID)
+def test_invalid_input_is_rejected_in_short_lines(code, words):
+    assert len(expect_refusal(v6t("calc", *words), code)) < 300
 
 
 def test_rfc6052_address_is_embedded_and_extracted():
@@ -146,22 +129,20 @@ def test_rfc6052_address_is_embedded_and_extracted():
 
 def test_rate_of_a_line():
     """RFC 8219 appendix A."""
-    line = ["rate", "--line-rate", "10G", "--frame-size", 64, "--overhead", 20]
-    found = calc(*line)
-    assert found["max_fps"] == 12_019_230
-    assert found["convention"] == "per_direction"
-    assert (found["frame_size"], found["overhead"]) == (64, 20)
-    assert "max fps        12019230\n" in v6t("calc", *line).out
+    words = ["rate", "--line-rate", "10G", "--frame-size", 64, "--overhead", 20]
+    expected = {"frame_size": 64, "overhead": 20, "convention": "per_direction"}
+    assert calc(*words).items() >= {**expected, "max_fps": 12_019_230}.items()
+    assert "max fps        12019230\n" in v6t("calc", *words).out
 
 
-def notes(*arguments):
+def list_notes(*arguments):
     done = v6t("calc", *arguments)
     assert done.status == 0
     return [line for line in done.err.splitlines() if line.startswith("v6t: note: ")]
 
 
 V6PLUS = [
-    *("map", "--rule-ipv6", "240b:10::/31", "--rule-ipv4", "106.72.0.0/15", "--ea-len", 25),
+    *("--rule-ipv6", "240b:10::/31", "--rule-ipv4", "106.72.0.0/15", "--ea-len", 25),
     *("--psid-offset", 4),
 ]
 
@@ -169,21 +150,21 @@ V6PLUS = [
 @pytest.mark.parametrize(("arguments", "expected"), [
     ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bc:9"], "192.0.2.188"),
     ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bd:8"], "2001:db8:ce:17a9:0:c000:2bd:9"),
-    ([*V6PLUS[1:], "--ipv6", "240b:10:1234:5600:6a:4812:3400:5600"], "--iid-format draft"),
+    ([*V6PLUS, "--ipv6", "240b:10:1234:5600:6a:4812:3400:5600"], "--iid-format draft"),
     ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bd:9"], None),
     ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:5054:ff:fe12:3456"], None),
-    ([*V6PLUS[1:], "--ipv6", "240b:10:1234:5600::"], None),
+    ([*V6PLUS, "--ipv6", "240b:10:1234:5600::"], None),
 ])  # fmt: skip
 def test_interface_identifier_of_other_ce_gives_a_warning(arguments, expected):
-    found = notes("map", *arguments)
-    assert [expected in note for note in found] == [True] * (expected is not None)
+    notes = list_notes("map", *arguments)
+    assert [expected in note for note in notes] == [True] * (expected is not None)
 
 
 def test_rule_of_a_provider_with_the_draft_format():
-    found = calc(*V6PLUS, "--iid-format", "draft", "--ipv6", "240b:10:1234:5600::")
-    assert (found["ipv4"], found["psid"]) == ("106.72.18.52", 86)
-    assert found["map_address"] == "240b:10:1234:5600:6a:4812:3400:5600"
-    assert (len(found["port_ranges"]), found["port_ranges"][0]) == (15, [5472, 5487])
+    ce = calc("map", *V6PLUS, "--iid-format", "draft", "--ipv6", "240b:10:1234:5600::")
+    assert (ce["ipv4"], ce["psid"]) == ("106.72.18.52", 86)
+    assert ce["map_address"] == "240b:10:1234:5600:6a:4812:3400:5600"
+    assert (len(ce["port_ranges"]), ce["port_ranges"][0]) == (15, [5472, 5487])
 
 
 @pytest.mark.parametrize(("prefix", "address", "embedded"), [
@@ -192,5 +173,5 @@ def test_rule_of_a_provider_with_the_draft_format():
     ("2001:db8::/64", "2001:db8::c0:2:100:0", None),
 ])  # fmt: skip
 def test_nonzero_suffix_bits_give_a_warning(prefix, address, embedded):
-    found = notes("rfc6052", "--prefix", prefix, "--ipv6", address)
-    assert [f"is {embedded};" in note for note in found] == [True] * (embedded is not None)
+    notes = list_notes("rfc6052", "--prefix", prefix, "--ipv6", address)
+    assert [f"is {embedded};" in note for note in notes] == [True] * (embedded is not None)

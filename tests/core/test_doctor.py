@@ -16,6 +16,7 @@ from v6t.drivers.trex import channel
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.faketrex import make_installation
 from v6t.tests.expect import expect_refusal
+from v6t.tests.needs import needs_lab
 
 
 @pytest.fixture
@@ -28,8 +29,9 @@ def machine(monkeypatch, tmp_path):
     return monkeypatch
 
 
-def findings():
-    return {f.what: f for f in doctor.examine_machine()}
+def examine(*tester):
+    """Return the findings about this machine by their subject."""
+    return {f.what: f for f in doctor.examine_machine(*tester)}
 
 
 def test_complete_machine_passes(machine):
@@ -40,100 +42,91 @@ def test_complete_machine_passes(machine):
     assert "MISSING" not in done.out
 
 
-def test_missing_lab_permission_exits_with_status_3(machine):
-    machine.setattr(privilege, "check_availability", lambda: (False, "not permitted"))
+@pytest.mark.parametrize(
+    ("module", "function", "result", "subject", "state", "text"),
+    [
+        (privilege, "check_availability", (False, "not permitted"), "embedded lab", "missing", "not permitted"),
+        (platform, "system", "Darwin", "system", "missing", "--tester sim"),
+        (doctor.os, "sched_getaffinity", {0}, "cores", "note", ""),
+    ],
+    ids=["permission", "system", "cores"],
+)  # fmt: skip
+def test_problem_of_the_machine_is_reported(
+    module, function, result, subject, state, text, machine
+):
+    machine.setattr(module, function, lambda *_: result)
+    status = 3 if state == "missing" else 0
     done = v6t("doctor")
-    assert done.status == 3
-    assert "MISSING embedded lab: " in done.out
+    assert done.status == status
+    assert (f"MISSING {subject}: " in done.out) == bool(status)
     done = v6t("doctor", "--json")
-    assert done.status == 3
-    rows = json.loads(done.out)
-    assert {"what": "embedded lab", "state": "missing", "text": "not permitted"} in rows
-    assert [r["what"] for r in rows] == [f.what for f in doctor.examine_machine()]
-
-
-def test_another_system_cannot_have_the_lab(machine):
-    machine.setattr(platform, "system", lambda: "Darwin")
-    assert findings()["system"].state == "missing"
-    assert "--tester sim" in findings()["system"].text
-
-
-def test_single_core_gives_a_note(machine):
-    machine.setattr(doctor.os, "sched_getaffinity", lambda _pid: {0})
-    assert findings()["cores"].state == "note"
-    assert v6t("doctor").status == 0
+    assert done.status == status
+    rows = {row["what"]: row for row in json.loads(done.out)}
+    assert list(rows) == list(examine())
+    assert rows[subject]["state"] == state
+    assert text in rows[subject]["text"]
 
 
 def test_trex_is_searched_in_trex_dir(machine, tmp_path):
-    assert "t-rex-64" in findings()["TRex"].text
-    assert findings()["TRex"].state == "note"
+    finding = examine()["TRex"]
+    assert finding.state == "note"
+    assert "t-rex-64" in finding.text
     (tmp_path / "t-rex-64").touch()
-    assert "Python client" in findings()["TRex"].text
-
-
-@pytest.mark.parametrize("options", ["trex_dir: /nowhere", "lab: true"])
-def test_missing_trex_of_testbed_is_reported(options, machine, tmp_path):
-    machine.delenv("TREX_DIR")
-    machine.setattr(channel, "DEFAULT_LOCATION", tmp_path)
-    bed = tmp_path / "bed.yaml"
-    bed.write_text(f"tester: {{kind: trex, options: {{{options}}}}}\n")
-    done = v6t("doctor", "--testbed", str(bed))
-    assert done.status == 3
-    assert "MISSING TRex: " in done.out
-
-
-def test_invalid_testbed_is_reported(machine, tmp_path):
-    bed = tmp_path / "bed.yaml"
-    bed.write_text("tester:\n  knid: trex")
-    said = expect_refusal(v6t("doctor", "--testbed", bed), "unknown-setting")
-    assert "bed.yaml:2" in said
-    assert "kind" in said
-    bed.write_text("tester:\n  kind: trex\n  options: {corse: 1}")
-    assert "corse" in expect_refusal(v6t("doctor", "--testbed", bed), "unknown-setting")
+    assert "Python client" in examine()["TRex"].text
 
 
 def test_missing_trex_is_only_a_note(machine, tmp_path):
     machine.delenv("TREX_DIR")
     machine.setattr(channel, "DEFAULT_LOCATION", tmp_path)
-    assert findings()["TRex"].state == "note"
-    assert "none found" in findings()["TRex"].text
+    finding = examine()["TRex"]
+    assert (finding.state, "none found" in finding.text) == ("note", True)
     assert v6t("doctor").status == 0
+
+
+@pytest.mark.parametrize(
+    ("bed", "parts"),
+    [
+        ("tester:\n  knid: trex", ["bed.yaml:2", "kind"]),
+        ("tester:\n  kind: trex\n  options: {corse: 1}", ["corse"]),
+    ],
+)
+def test_invalid_testbed_is_reported(bed, parts, machine, tmp_path):
+    (tmp_path / "bed.yaml").write_text(bed)
+    stderr = expect_refusal(v6t("doctor", "--testbed", tmp_path / "bed.yaml"), "unknown-setting")
+    assert all(part in stderr for part in parts)
 
 
 @pytest.mark.slow
 def test_client_and_server_are_examined(machine, tmp_path):
-    def examined():
-        return {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
-
     make_installation(tmp_path / "v3.08")
     machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         options = {"python": sys.executable, "rpc_port": listener.getsockname()[1]}
-        found = examined()
-        assert found["TRex"].text.endswith("version v3.08")
-        assert "Python 3." in found["TRex client"].text
-        assert "STL, 1 data" in found["TRex server"].text
-        assert {"port 0", "port 1", "hugepages", "clock"} <= set(found)
+        findings = examine(load_kind("trex", options))
+        assert findings["TRex"].text.endswith("version v3.08")
+        assert "Python 3." in findings["TRex client"].text
+        assert "STL, 1 data" in findings["TRex server"].text
+        assert {"port 0", "port 1", "hugepages", "clock"} <= set(findings)
         machine.setenv("FAKE_OWNER", "alice")
-        assert "taken by alice" in examined()["port 1"].text
-    found = examined()
-    assert found["TRex server"].state == "missing"
-    assert "name its interfaces" in found["TRex server"].text
+        assert "taken by alice" in examine(load_kind("trex", options))["port 1"].text
+    finding = examine(load_kind("trex", options))["TRex server"]
+    assert finding.state == "missing"
+    assert "name its interfaces" in finding.text
     options["interfaces"] = ["--vdev=net_memif0,id=0", "lo"]
-    found = examined()
-    assert "v6t starts one" in found["TRex server"].text
-    assert found["interface lo"].state == "ok"
+    findings = examine(load_kind("trex", options))
+    assert "v6t starts one" in findings["TRex server"].text
+    assert findings["interface lo"].state == "ok"
 
 
 def test_this_machine_is_judged_like_its_lab(monkeypatch, tmp_path):
-    """No simulation: the real probe and the status agree."""
+    """The real probe and the status agree."""
     monkeypatch.delenv("TREX_DIR", raising=False)
     monkeypatch.setattr(channel, "DEFAULT_LOCATION", tmp_path)
-    can, _how = privilege.check_availability()
+    is_available, _ = privilege.check_availability()
     done = v6t("doctor", "--json")
     rows = {r["what"]: r for r in json.loads(done.out)}
-    assert (rows["embedded lab"]["state"] == "ok") is can
-    assert done.status == (0 if can and platform.system() == "Linux" else 3)
+    assert (rows["embedded lab"]["state"] == "ok") is is_available
+    assert done.status == (0 if is_available and platform.system() == "Linux" else 3)
 
 
 @pytest.mark.parametrize(
@@ -142,24 +135,27 @@ def test_this_machine_is_judged_like_its_lab(monkeypatch, tmp_path):
         ("tester: {kind: sim}", [], "ok      device: simulated\n", 0),
         ("{}", [], "ok      device: ", 0),
         ("dut: {driver: nftables}", ["--plugin", "siit"], "MISSING device: ", 3),
+        ("tester: {kind: trex, options: {trex_dir: /nowhere}}", [], "MISSING TRex: ", 3),
+        ("tester: {kind: trex, options: {lab: true}}", [], "MISSING TRex: ", 3),
     ],
 )
-def test_a_testbeds_device_is_looked_at(bed, plugin, finding, status, machine, tmp_path):
+def test_testbed_is_examined(bed, plugin, finding, status, machine, tmp_path):
+    machine.delenv("TREX_DIR")
+    machine.setattr(channel, "DEFAULT_LOCATION", tmp_path)
     (tmp_path / "bed.yaml").write_text(bed)
     done = v6t("doctor", "--testbed", tmp_path / "bed.yaml", *plugin)
     assert finding in done.out
     assert done.status == status
 
 
-def test_a_technology_needs_a_testbed(machine):
+def test_technology_without_testbed_is_rejected(machine):
     expect_refusal(v6t("doctor", "--plugin", "nat44"), "conflicting-options")
 
 
 @pytest.mark.lab
-def test_a_lab_devices_programs_are_looked_for(tmp_path, monkeypatch):
-    can, why = privilege.check_availability()
-    if not can or os.geteuid():
-        pytest.skip(f"needs the lab as root: {why}")
+@needs_lab
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the lab as root")
+def test_programs_of_a_lab_device_are_searched(tmp_path, monkeypatch):
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: linux-router}")
     assert "ok      device: linux-router" in v6t("doctor", "--testbed", bed).out

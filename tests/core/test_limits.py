@@ -20,56 +20,54 @@ TWO_CLIENTS = {
     "responder_ports": {"min": 1, "max": 1},
 }
 PROCEDURE = {"connections.count": "4000", "capacity.first": "1000", "tcp_capacity.first": "1000"}
+SLOW = {"connections.rate_cps": "1000"}
 FILLING = ("throughput", "frame-loss", "connection-rate", "teardown", "tcp-rate")
 SEARCHING = ("capacity", "tcp-capacity")
 
 
-def run(plugin, *benchmarks, procedure=None, options=None, dut=None, tester="embedded", **params):
+def resolve_run(plugin, *benchmarks, procedure=None, dut=None, **params):
     return resolve(
         plugin=plugin,
         params={k: str(v) for k, v in {**TWO_CLIENTS, **params}.items()},
-        tester=tester,
         dut=dut,
-        dut_params={k: str(v) for k, v in (options or {}).items()},
         benchmarks=benchmarks,
         procedure={**PROCEDURE, **(procedure or {})},
     )
 
 
-def refusal(*args, **given):
+def expect_limit(*run, **settings):
+    """Expect that a run is rejected; return the parameters that its error proposes."""
     with pytest.raises(UsageError) as caught:
-        run(*args, **given)
-    return caught.value
+        resolve_run(*run, **settings)
+    return caught.value.params
 
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64", "dslite-aftr"])
 @pytest.mark.parametrize("benchmark", [*FILLING, *SEARCHING])
-def test_port_block_below_the_ports_of_a_client_is_refused(plugin, benchmark):
+def test_port_block_below_the_ports_of_a_client_is_rejected(plugin, benchmark):
     dut = "tayga-nftables" if plugin == "nat64" else None
-    error = refusal(plugin, benchmark, dut=dut, port_block=999)
-    assert error.params == {"port_block": 1000}
+    assert expect_limit(plugin, benchmark, dut=dut, port_block=999) == {"port_block": 1000}
 
 
-def test_port_block_of_the_ports_of_a_client_is_accepted():
-    run("nat44", "connection-rate", port_block=1000)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"port_block": 1000},
+        {"port_block": 1, "initiator_count": 40, "responder_count": 100, "enumerate_ports": 0},
+    ],
+)
+def test_port_block_of_the_ports_of_a_client_is_accepted(params):
+    resolve_run("nat44", "connection-rate", **params)
 
 
-def test_port_block_of_clients_with_one_port_is_accepted():
-    params = {"initiator_count": 40, "responder_count": 100, "enumerate_ports": 0}
-    run("nat44", "connection-rate", **params, port_block=1)
-
-
-@pytest.mark.parametrize("benchmark", FILLING)
-def test_session_limit_below_the_connections_is_refused(benchmark):
-    error = refusal("nat44", benchmark, dut="vpp", session_limit=3999)
-    assert error.params == {"session_limit": 4000}
-
-
-@pytest.mark.parametrize("benchmark", SEARCHING)
-def test_session_limit_below_the_first_table_of_a_search_is_refused(benchmark):
-    error = refusal("nat44", benchmark, dut="vpp", session_limit=999)
-    assert error.params == {"session_limit": 1000}
-    run("nat44", benchmark, dut="vpp", session_limit=1000)
+@pytest.mark.parametrize(
+    ("benchmark", "least"),
+    [*((b, 4000) for b in FILLING), *((b, 1000) for b in SEARCHING)],
+)
+def test_session_limit_below_the_connections_or_the_first_table_is_rejected(benchmark, least):
+    proposal = expect_limit("nat44", benchmark, dut="vpp", session_limit=least - 1)
+    assert proposal == {"session_limit": least}
+    resolve_run("nat44", benchmark, dut="vpp", **proposal)
 
 
 def test_preflight_respects_session_limit():
@@ -87,55 +85,40 @@ def test_preflight_respects_session_limit():
 
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64", "nat46", "nat66", "dslite-aftr"])
-def test_pool_below_the_source_ports_of_all_clients_is_refused(plugin):
+def test_pool_below_the_source_ports_of_all_clients_is_rejected(plugin):
     ports = {"min": 2000, "max": 3998}
-    refusal(plugin, "connection-rate", pool_ports=ports)
-    refusal(
-        plugin,
-        "connection-rate",
-        enumerate_ports=0,
-        initiator_count=2000,
-        pool_ports=ports,
-        procedure={"connections.count": "1000"},
-    )
+    expect_limit(plugin, "connection-rate", pool_ports=ports)
+    many = {"enumerate_ports": 0, "initiator_count": 2000}
+    count = {"connections.count": "1000"}
+    expect_limit(plugin, "connection-rate", pool_ports=ports, procedure=count, **many)
 
 
 @pytest.mark.parametrize("driver", ["nftables", "iptables", "openbsd-pf"])
-def test_sessions_option_below_the_connections_is_refused(driver):
+def test_sessions_option_below_the_connections_is_rejected(driver):
     device = make_driver(driver, {"sessions": 999})
-    told = replace(Nat44().make_dut_intent(), requirements=DeviceRequirements(sessions=1000))
+    intent = replace(Nat44().make_dut_intent(), requirements=DeviceRequirements(sessions=1000))
     with expect_error("out-of-range") as caught:
-        device.plan(told, device.make_example_facts(told))
+        device.plan(intent, device.make_example_facts(intent))
     assert caught.value.dut_params == {"sessions": 1000}
 
 
-def test_udp_timeout_below_the_trial_is_refused_without_a_driver(tmp_path):
+def test_udp_timeout_below_the_trial_is_rejected_without_a_driver(tmp_path):
     testbed = tmp_path / "testbed.yaml"
     testbed.write_text("dut: {driver: reference, options: {hooks: {flush: {command: 'true'}}}}\n")
-    slow = {"connections.rate_cps": "1000"}
-
-    def by_hand(**params):
-        return resolve(
-            testbed=testbed,
-            plugin="nat44",
-            params=params,
-            tester="trex",
-            benchmarks=["throughput"],
-            procedure={**PROCEDURE, **slow},
-        )
-
-    by_hand()
-    with expect_error("idle-timeout", path=["procedure"]) as caught:
-        by_hand(udp_timeout_s="5")
-    assert "5 s" in caught.value.message
+    settings = {
+        **{"testbed": testbed, "plugin": "nat44", "tester": "trex", "benchmarks": ["throughput"]},
+        "procedure": {**PROCEDURE, **SLOW},
+    }
+    resolve(**settings)
+    with expect_error("idle-timeout", path=["procedure"], mentions="5 s"):
+        resolve(**settings, params={"udp_timeout_s": "5"})
 
 
-def test_refused_udp_timeout_is_accepted_as_its_hint_sets_it():
-    error = refusal("nat44", "throughput", udp_timeout_s=1)
-    assert error.params == {"udp_timeout_s": 2}
-    run("nat44", "throughput", **error.params)
+def test_rejected_udp_timeout_is_accepted_as_its_hint_sets_it():
+    proposal = expect_limit("nat44", "throughput", udp_timeout_s=1)
+    assert proposal == {"udp_timeout_s": 2}
+    resolve_run("nat44", "throughput", **proposal)
 
 
 def test_udp_timeout_does_not_limit_tcp():
-    slow = {"connections.rate_cps": "1000"}
-    run("nat44", "tcp-rate", procedure=slow, udp_timeout_s=1)
+    resolve_run("nat44", "tcp-rate", procedure=SLOW, udp_timeout_s=1)

@@ -21,9 +21,9 @@ def run(tmp_path_factory):
 
 
 def test_list_shows_technology_figure_and_state(run):
-    (found,) = list_runs(run.parent)
-    assert (found.technology, found.device, found.tester) == ("mape-br", "reference", "sim")
-    assert (found.headline, found.state) == ("throughput 980,000 fps", "complete")
+    (listed,) = list_runs(run.parent)
+    assert (listed.technology, listed.device, listed.tester) == ("mape-br", "reference", "sim")
+    assert (listed.headline, listed.state) == ("throughput 980,000 fps", "complete")
     assert json.loads(v6t("list", run.parent, "--json").out)[0]["path"] == str(run)
     assert "throughput 980,000 fps" in v6t("list", run.parent).out
 
@@ -46,15 +46,14 @@ def test_trials_below_the_tables_do_not_include_checks_and_self_tests(run):
 
 
 def test_list_shows_state_of_incomplete_run_in_place_of_its_first_result(run, tmp_path):
-    path = tmp_path / "campaign" / "001-a"
-    shutil.copytree(run, path)
+    path = shutil.copytree(run, tmp_path / "campaign" / "001-a")
     manifest = json.loads((path / "manifest.json").read_text())
     (path / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
-    assert [found.state for found in list_runs(tmp_path)] == ["interrupted"]
+    assert [listed.state for listed in list_runs(tmp_path)] == ["interrupted"]
     with hold_lock(path):
-        assert [found.state for found in list_runs(tmp_path)] == ["in progress"]
-    shown = v6t("list", tmp_path).out
-    assert "interrupted" in shown and "throughput" not in shown
+        assert [listed.state for listed in list_runs(tmp_path)] == ["in progress"]
+    stdout = v6t("list", tmp_path).out
+    assert "interrupted" in stdout and "throughput" not in stdout
 
 
 def test_list_skips_directories_without_run(tmp_path):
@@ -64,16 +63,13 @@ def test_list_skips_directories_without_run(tmp_path):
     expect_refusal(v6t("list", tmp_path / "missing"), "not-a-directory")
 
 
-def test_show_prints_the_results_of_the_run_again(run):
+def test_show_prints_results_trials_and_warnings(run):
     assert v6t("show", run).out == v6t("resume", run, "--no-report").out
-    assert "selftest/104/forward/t01" in v6t("show", run, "--trials").out
-    assert "SIMULATED" in v6t("show", run, "--warnings").out
     assert v6t("show", run, "--json").out == (run / "results.json").read_text()
-
-
-def test_show_prints_the_trials_as_json(run):
-    trials = json.loads(v6t("show", run, "--trials", "--json").out)
-    first = next(trial for trial in trials if trial["trial"] == "selftest/104/forward/t01")
+    assert "SIMULATED" in v6t("show", run, "--warnings").out
+    assert "selftest/104/forward/t01" in v6t("show", run, "--trials").out
+    trials = {t["trial"]: t for t in json.loads(v6t("show", run, "--trials", "--json").out)}
+    first = trials["selftest/104/forward/t01"]
     assert first["required"] >= first["received"] > 0
     assert first["faults"] == []
 
@@ -84,30 +80,24 @@ def test_aliases_name_technologies(alias):
     assert alias == alias.lower()
 
 
-def test_technology_is_named_without_an_option(tmp_path, monkeypatch):
+def test_technology_is_named_without_an_option_unless_a_file_has_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = v6t("run", "MAP-E", "--tester", "sim", "--dry-run")
-    assert done.out.startswith("mape-br on reference, sim tester")
+    options = ("--tester", "sim", "--dry-run")
+    assert v6t("run", "MAP-E", *options).out.startswith("mape-br on reference, sim tester")
     expect_refusal(v6t("run", "map-e", "--plugin", "siit", "--dry-run"), "conflicting-options")
-
-
-def test_file_wins_over_a_technology_of_the_same_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "mape-br").write_text("plugin: siit\n")
-    assert v6t("run", "mape-br", "--tester", "sim", "--dry-run").out.startswith("siit on")
+    assert v6t("run", "mape-br", *options).out.startswith("siit on")
 
 
-def test_lists_are_separated_by_commas():
-    done = v6t(*SIM, "--frame-size", "104,512", "--mode", "forward,reverse", "--dry-run", "--json")
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [("104,512", [104, 512]), ("rfc", [104, 168, 296, 552, 808, 1064, 1320, 1518])],
+)
+def test_lists_are_separated_by_commas_and_sizes_may_be_those_of_the_rfc(sizes, expected):
+    done = v6t(*SIM, "--frame-size", sizes, "--mode", "forward,reverse", "--dry-run", "--json")
     points = json.loads(done.out)["points"]
     assert {p["mode"] for p in points} == {"forward", "reverse"}
-    assert {p["frame_sizes"]["ipv6"] for p in points} == {104, 512}
-
-
-def test_rfc_keyword_selects_sizes_of_rfc_8219():
-    done = v6t(*SIM, "--frame-size", "rfc", "--mode", "forward", "--dry-run", "--json")
-    sizes = [p["frame_sizes"]["ipv6"] for p in json.loads(done.out)["points"]]
-    assert len(sizes) > 5 and 1518 in sizes
+    assert sorted({p["frame_sizes"]["ipv6"] for p in points}) == expected
 
 
 def test_help_prints_the_help_of_a_command():
@@ -141,13 +131,11 @@ def test_baseline_that_is_better_ends_with_status_7(tmp_path):
     assert "worse" in done.out
 
 
-def test_baseline_without_run_is_rejected_before_measuring(tmp_path):
-    expect_refusal(v6t(*SHORT, "--baseline", tmp_path, "-o", tmp_path / "out"), "no-such-run")
-    assert not (tmp_path / "out").exists()
-
-
-def test_rate_to_fail_below_has_a_unit_that_exists():
-    expect_refusal(v6t(*SHORT, "--fail-below", "10 apples", "--dry-run"), "wrong-form")
+def test_invalid_threshold_or_baseline_is_rejected_before_measuring(tmp_path):
+    out = tmp_path / "out"
+    expect_refusal(v6t(*SHORT, "--baseline", tmp_path, "-o", out), "no-such-run")
+    expect_refusal(v6t(*SHORT, "--fail-below", "10 apples", "-o", out), "wrong-form")
+    assert not out.exists()
 
 
 def test_explain_without_a_name_lists_the_names():
