@@ -36,31 +36,29 @@ def trials(out):
     return read_trial_keys(out) if (out / "journal.jsonl").exists() else []
 
 
-def wait_for_trials(out, count, process=None):
-    """Wait until a journal has a number of trials."""
+def wait_until(condition, process=None):
+    """Wait until a function returns a true value, while the process runs; return the value."""
     end = time.monotonic() + PATIENCE_S
-    while len(trials(out)) < count:
+    while not (value := condition()):
         assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < end, "the run makes no progress"
         time.sleep(0.02)
+    return value
 
 
-def find_namespaces(parent):
-    """Return the network namespaces of a run's processes by PID, without zombies."""
+def wait_for_trials(out, count, process=None):
+    wait_until(lambda: len(trials(out)) >= count, process)
+
+
+def find_lab(parent):
+    """Return the PIDs of a run's processes if one of them is in another network namespace."""
     namespaces = {}
     for pid in faketrex.list_descendants(parent):
         if not faketrex.has_ended(pid):
             with contextlib.suppress(OSError):  # it has ended in the meantime
                 namespaces[pid] = os.readlink(f"/proc/{pid}/ns/net")
-    return namespaces
-
-
-def wait_for_end(pids):
-    """Wait until the processes end, which may outlive their parent for a moment."""
-    end = time.monotonic() + PATIENCE_S
-    while running := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < end, f"still running: {running}"
-        time.sleep(0.02)
+    own = os.readlink("/proc/self/ns/net")
+    return list(namespaces) if set(namespaces.values()) - {own} else []
 
 
 @pytest.fixture(scope="module")
@@ -219,8 +217,8 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
     files = [str(tmp_path / "run.yaml"), "--testbed", str(tmp_path / "bed.yaml")]
     process = start(out, "run", *files)
     wait_for_trials(out, 3, process)
-    namespaces = find_namespaces(process.pid)
-    assert set(namespaces.values()) - {os.readlink("/proc/self/ns/net")}, "there is no lab"
+    # between self-test and measurement there is no lab
+    pids = wait_until(lambda: find_lab(process.pid), process)
     if to_group:
         os.killpg(process.pid, number)
     else:
@@ -229,7 +227,8 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
     assert process.returncode == 130
     assert f"v6t resume {out}" in stderr
     assert "Traceback" not in stderr
-    wait_for_end(namespaces)
+    # processes of the lab may outlive their parent for a moment
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
     before = trials(out)
     assert len(before) >= 3
 
