@@ -10,13 +10,15 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from v6t.tests.core.support import COMMAND
-from v6t.tests.drivers.matrix import NAMED, Row, find_missing, find_program
+from v6t.tests.drivers.matrix import Row, find_missing
+from v6t.tests.drivers.record_files import load_record
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
@@ -47,16 +49,9 @@ ROWS = (
     Audited("tayga", "clat", "TAYGA, CLAT"),
     Audited("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
     Audited("vpp", "nat64", "VPP, NAT64"),
-    Audited(
-        "vpp", "mapt-br", "VPP, MAP-T BR with a rule it takes", {"rule_ipv6": "2001:db8:ce::/48"}
-    ),
-    Audited(
-        "vpp",
-        "mapt-br",
-        "VPP, MAP-T BR with the rule 2001:db8:ce::/51, which the driver refuses by default",
-        options={"known_losses": "true"},
-        more="-odd",
-    ),
+    Audited("vpp", "mapt-br", "VPP, MAP-T BR with a rule it takes", {"rule_ipv6": "2001:db8:ce::/48"}),
+    Audited("vpp", "mapt-br", "VPP, MAP-T BR with the rule 2001:db8:ce::/51, which the driver refuses by default",
+            options={"known_losses": "true"}, more="-odd"),
     Audited("vpp", "mape-br", "VPP, MAP-E BR"),
     Audited("vpp", "lwaftr", "VPP, lwAFTR"),
     Audited("snabb-lwaftr", "lwaftr", "Snabb, lwAFTR"),
@@ -68,13 +63,12 @@ ROWS = (
     Audited("jool", "nat64", "Jool in a virtual machine, NAT64", machine=True),
     Audited("jool", "mapt-br", "Jool in a virtual machine, MAP-T BR", machine=True),
     Audited("jool", "mapt-ce", "Jool in a virtual machine, MAP-T CE", machine=True),
-)
+)  # fmt: skip
 
 
 def load_audits() -> dict[str, Any]:
     """Load the recorded audits by row: ``device``, ``date``, each clause's verdict and date."""
-    found: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    return found
+    return load_record(RECORD)
 
 
 def record_audits(names: list[str]) -> None:
@@ -89,80 +83,73 @@ def record_audits(names: list[str]) -> None:
     for row in ROWS:
         if row.name not in names if names else row.machine:
             continue
-        missing = "" if row.machine else find_missing("embedded", row)
-        if missing:
+        if missing := "" if row.machine else find_missing("embedded", row):
             print(f"{row.name}: {missing}")
         else:
             add_record(row, run_audit(row))
 
 
-def add_record(row: Audited, found: Mapping[str, Any]) -> None:
+def add_record(row: Audited, audit: Mapping[str, Any]) -> None:
     """Record the content of an ``audit.json``."""
-    findings = found["findings"]
-    kept = load_audits()
-    kept[row.name] = {
-        "device": found["device"],
-        "date": found["made"][:10],
+    findings = audit["findings"]
+    audits = load_audits()
+    audits[row.name] = {
+        "device": audit["device"],
+        "date": audit["made"][:10],
         "clauses": {f["clause"]: f["verdict"] for f in findings},
         "about": {f["clause"]: [f["rfc"], f["section"], f["level"], f["title"]] for f in findings},
         "got": {f["clause"]: f["got"] for f in findings if f["verdict"] != "conforms"},
     }
-    RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    RECORD.write_text(json.dumps(audits, indent=1, sort_keys=True) + "\n")
     print(f"{row.name}: {len(findings)} clauses")
 
 
 def run_audit(row: Audited) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as place:
-        command = [*COMMAND, "audit", "--plugin", row.plugin, "--dut", row.device, "-o", place]
-        program = {"program": find_program(row.device)} if row.device in NAMED else {}
-        for option, values in (("--set", row.params), ("--set-dut", {**row.options, **program})):
+    with tempfile.TemporaryDirectory() as directory:
+        command = [*COMMAND, "audit", "--plugin", row.plugin, "--dut", row.device, "-o", directory]
+        for option, values in (("--set", row.params), ("--set-dut", row.driver_options)):
             for name, value in values.items():
                 command += [option, f"{name}={value}"]
         if row.machine:
-            command = [sys.executable, "-m", "v6t.tests.jool.audits", row.plugin, place]
+            command = [sys.executable, "-m", "v6t.tests.jool.audits", row.plugin, directory]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
-        file = Path(place) / "audit.json"
+        file = Path(directory) / "audit.json"
         if not file.exists():
             raise SystemExit(f"{row.name}: {result.stderr or result.stdout}")
-        made: dict[str, Any] = json.loads(file.read_text())
-        return made
+        return load_record(file)
 
 
-def format_dates(kept: Mapping[str, Any]) -> str:
+def format_dates(audit: Mapping[str, Any]) -> str:
     """Format the date of an audit, and the number of clauses audited later."""
-    days = [day for day in kept.get("later", {}).values() if day != kept["date"]]
-    later = [f"{days.count(day)} on {day}" for day in sorted(set(days))]
-    return "; ".join([kept["date"], *later])
+    days = Counter(day for day in audit.get("later", {}).values() if day != audit["date"])
+    return "; ".join([audit["date"], *(f"{days[day]} on {day}" for day in sorted(days))])
 
 
 def render_tables() -> str:
     """Return the verdict counts and deviations of each device."""
-    return "\n".join(_list_lines())
-
-
-def _list_lines() -> Iterator[str]:
-    found = load_audits()
-    rows = [row for row in ROWS if row.name in found]
-    yield "| device | audited | clauses | + | - MUST | - SHOULD | - MAY | ? |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for row in rows:
-        kept = found[row.name]
-        verdicts = list(kept["clauses"].values())
-        levels = [kept["about"][c][2] for c, v in kept["clauses"].items() if v == "deviates"]
-        counts = [verdicts.count("conforms"), *(levels.count(x) for x in ("MUST", "SHOULD")),
-                  verdicts.count("information"), verdicts.count("not testable")]  # fmt: skip
-        yield (
-            f"| {row.words} ({kept['device']}) | {format_dates(kept)} | {len(verdicts)} | "
-            + " | ".join(map(str, counts))
-            + " |"
-        )
+    audits = load_audits()
+    lines = [
+        "| device | audited | clauses | + | - MUST | - SHOULD | - MAY | ? |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     deviating: dict[tuple[str, ...], list[str]] = {}
-    for row in rows:
-        if lines := tuple(list_deviations(found[row.name])):
-            deviating.setdefault(lines, []).append(row.words)
-    for lines, devices in deviating.items():
-        yield f"\n**{'; '.join(devices)}**\n"
-        yield from lines
+    for row in (row for row in ROWS if row.name in audits):
+        audit = audits[row.name]
+        verdicts = Counter(audit["clauses"].values())
+        levels = Counter(
+            audit["about"][c][2] for c, v in audit["clauses"].items() if v == "deviates"
+        )
+        counts = (
+            verdicts["conforms"], levels["MUST"], levels["SHOULD"], verdicts["information"],
+            verdicts["not testable"],
+        )  # fmt: skip
+        cells = (f"{row.words} ({audit['device']})", format_dates(audit), verdicts.total(), *counts)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+        if deviations := tuple(list_deviations(audit)):
+            deviating.setdefault(deviations, []).append(row.words)
+    for deviations, devices in deviating.items():
+        lines += [f"\n**{'; '.join(devices)}**\n", *deviations]
+    return "\n".join(lines)
 
 
 def list_deviations(audit: Mapping[str, Any]) -> Iterator[str]:
@@ -182,5 +169,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["record"]:
         record_audits(sys.argv[2:])
     elif sys.argv[1:2] == ["note"]:
-        wanted = {row.name: row for row in ROWS}[sys.argv[2]]
-        add_record(wanted, json.loads((Path(sys.argv[3]) / "audit.json").read_text()))
+        (named,) = (row for row in ROWS if row.name == sys.argv[2])
+        add_record(named, load_record(Path(sys.argv[3]) / "audit.json"))

@@ -26,18 +26,13 @@ class Row:
     Attributes:
         name: key in the record.
         device, technology: text of the table.
-        asked: command that runs the test.
+        command: runs the test.
     """
 
     name: str
     device: str
     technology: str
-    asked: str
-
-
-def make_rows(name: str, device: str, asked: str, technologies: dict[str, str]) -> Iterator[Row]:
-    for technology, words in technologies.items():
-        yield Row(f"{name} {technology}", device, words, asked)
+    command: str
 
 
 _TRANSLATORS = {
@@ -46,72 +41,57 @@ _TRANSLATORS = {
     "nat64": "nat64",
     "464xlat": "ipv4aas, 464xlat: CLAT and PLAT, two machines",
 }
-ROWS = (
-    *make_rows("jool-debian", "Jool, Debian's release", "make test-jool", _TRANSLATORS),
-    *make_rows("jool-newest-4.1", "Jool, a newer 4.1", "make test-jool", _TRANSLATORS),
-    *make_rows(
-        "jool-mapt",
-        "Jool with MAP-T",
-        "make test-jool",
-        {
-            "mapt-br": "mapt-br",
-            "mapt-ce": "mapt-ce",
-            "map-t": "ipv4aas, map-t: CE and BR, two machines",
-        },
-    ),
-    *make_rows(
-        "nat46", "nat46", "make test-nat46", {name: name for name in ("siit", "clat", "mapt-ce")}
-    ),
-    *make_rows(
-        "ip6-tunnel",
-        "Linux ip6_tunnel",
-        "make test-tunnel-vm",
-        {
-            "mape-ce": "mape-ce",
-            "lwb4": "lwb4",
-            "lwb4-trex": "lwb4, by TRex",
-            "ds-lite": "ipv4aas, ds-lite: as its B4",
-            "ds-lite softwire": "ipv4aas, ds-lite: as its AFTR's end of the tunnel",
-            "lw4o6": "ipv4aas, lw4o6: as its lwB4",
-            "map-e": "ipv4aas, map-e: as its CE",
-        },
-    ),
-    *make_rows(
-        "ip6-tunnel",
-        "Linux ip6_tunnel",
-        "make sites",
-        {
-            "ds-lite, VPP": "ipv4aas, ds-lite: as its B4, VPP as AFTR, two machines",
-            "lw4o6, VPP": "ipv4aas, lw4o6: as its lwB4, VPP as lwAFTR, three machines",
-            "lw4o6, Snabb": "ipv4aas, lw4o6: as its lwB4, Snabb as lwAFTR, three machines",
-            "map-e, VPP": "ipv4aas, map-e: as its CE, VPP as BR, three machines",
-        },
-    ),
-    *make_rows(
-        "linux-router",
-        "Linux, router between NICs",
-        "make test-trex-vm",
-        {"vmxnet3": "ipv4-router, TRex on vmxnet3", "e1000": "ipv4-router, TRex on e1000"},
-    ),
-    *make_rows(
-        "openbsd-pf",
-        "OpenBSD PF",
-        "make test-openbsd",
-        {name: name for name in ("nat44", "nat64", "ipv4-router", "ipv6-router")},
-    ),
+_MAPT = {
+    "mapt-br": "mapt-br",
+    "mapt-ce": "mapt-ce",
+    "map-t": "ipv4aas, map-t: CE and BR, two machines",
+}
+_TUNNELS = {
+    "mape-ce": "mape-ce",
+    "lwb4": "lwb4",
+    "lwb4-trex": "lwb4, by TRex",
+    "ds-lite": "ipv4aas, ds-lite: as its B4",
+    "ds-lite softwire": "ipv4aas, ds-lite: as its AFTR's end of the tunnel",
+    "lw4o6": "ipv4aas, lw4o6: as its lwB4",
+    "map-e": "ipv4aas, map-e: as its CE",
+}
+_TUNNEL_SITES = {
+    "ds-lite, VPP": "ipv4aas, ds-lite: as its B4, VPP as AFTR, two machines",
+    "lw4o6, VPP": "ipv4aas, lw4o6: as its lwB4, VPP as lwAFTR, three machines",
+    "lw4o6, Snabb": "ipv4aas, lw4o6: as its lwB4, Snabb as lwAFTR, three machines",
+    "map-e, VPP": "ipv4aas, map-e: as its CE, VPP as BR, three machines",
+}
+_NICS = {"vmxnet3": "ipv4-router, TRex on vmxnet3", "e1000": "ipv4-router, TRex on e1000"}
+_PF = {name: name for name in ("nat44", "nat64", "ipv4-router", "ipv6-router")}
+_NAT46 = {name: name for name in ("siit", "clat", "mapt-ce")}
+# Start of the name in the record, device, command that runs the tests, and technologies.
+_GROUPS = (
+    ("jool-debian", "Jool, Debian's release", "make test-jool", _TRANSLATORS),
+    ("jool-newest-4.1", "Jool, a newer 4.1", "make test-jool", _TRANSLATORS),
+    ("jool-mapt", "Jool with MAP-T", "make test-jool", _MAPT),
+    ("nat46", "nat46", "make test-nat46", _NAT46),
+    ("ip6-tunnel", "Linux ip6_tunnel", "make test-tunnel-vm", _TUNNELS),
+    ("ip6-tunnel", "Linux ip6_tunnel", "make sites", _TUNNEL_SITES),
+    ("linux-router", "Linux, router between NICs", "make test-trex-vm", _NICS),
+    ("openbsd-pf", "OpenBSD PF", "make test-openbsd", _PF),
+)
+ROWS = tuple(
+    Row(f"{name} {technology}", device, words, command)
+    for name, device, command, technologies in _GROUPS
+    for technology, words in technologies.items()
 )
 
 
 def render_table() -> Iterator[str]:
     """Render all rows with their recorded results."""
-    seen = load_rows()
+    recorded = load_rows()
     yield f"| device | technology | {' | '.join(FACTS)} | how | version | date |"
     yield "|---|---|" + "---|" * len(FACTS) + "---|---|---|"
     for row in ROWS:
-        kept = seen.get(row.name, {})
-        how = kept.get("how") or f"`{row.asked}` would"
-        facts = (kept.get(fact, NOT_SHOWN) for fact in FACTS)
-        cells = (*facts, how, kept.get("version", ""), kept.get("date", ""))
+        result = recorded.get(row.name, {})
+        how = result.get("how") or f"`{row.command}` would"
+        facts = (result.get(fact, NOT_SHOWN) for fact in FACTS)
+        cells = (*facts, how, result.get("version", ""), result.get("date", ""))
         yield f"| {row.device} | {row.technology} | {' | '.join(cells)} |"
 
 
@@ -130,25 +110,27 @@ def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where
         version: of the device, if its own description is not useful.
         where: location of the tester; empty: the lab.
     """
-    (row,) = (row for row in ROWS if row.name == name)
-    seen = {
-        "how": f"{describe_paths(run)}; {hypervisor}; {TESTERS[run.tester['kind']]}{where}",
+    assert name in {row.name for row in ROWS}
+    parts = run.device.get("parts")
+    paths = (
+        ", ".join(f"{part}: {describe_path(device)}" for part, device in parts.items())
+        if parts
+        else describe_path(run.device)
+    )
+    result = {
+        "how": f"{paths}; {hypervisor}; {TESTERS[run.tester['kind']]}{where}",
         "version": describe_versions(run, version),
         "date": date.today().isoformat(),
     }
-    # discard the facts of earlier runs
-    write_row(row, seen)
+    write_row(name, result)  # discards the facts of earlier runs
     for fact in FACTS:
-        seen[fact] = run.describe_fact(fact)
-        write_row(row, seen)
+        result[fact] = run.describe_fact(fact)
+        write_row(name, result)
 
 
-def describe_paths(run: Run) -> str:
-    """Describe how each part was reached."""
-    parts = run.device.get("parts")
-    if not parts:
-        return describe_path(run.device)
-    return ", ".join(f"{name}: {describe_path(part)}" for name, part in parts.items())
+def write_row(name: str, result: dict[str, str]) -> None:
+    with update_record(RECORD) as rows:
+        rows[name] = result
 
 
 def describe_path(device: dict[str, str]) -> str:
@@ -159,16 +141,11 @@ def describe_path(device: dict[str, str]) -> str:
 
 def describe_versions(run: Run, version: str) -> str:
     """Describe the versions of the devices and their systems."""
-    found = []
+    versions = {}
     for device in run.configured_parts.values():
         if describe_path(device) == "SSH":
-            said = version or device["version"]
+            own = version or device["version"]
             system = device["system"].partition(",")[0]
-            alike = said in system or system in said
-            found.append(max(said, system, key=len) if alike else f"{said}; {system}")
-    return ", ".join(dict.fromkeys(found))
-
-
-def write_row(row: Row, seen: dict[str, str]) -> None:
-    with update_record(RECORD) as found:
-        found[row.name] = seen
+            alike = own in system or system in own
+            versions[max(own, system, key=len) if alike else f"{own}; {system}"] = None
+    return ", ".join(versions)

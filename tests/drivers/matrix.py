@@ -20,6 +20,7 @@ from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.intent.families import DeviceConfig
 from v6t.tests.drivers import machines
+from v6t.tests.drivers.duts.support import find_missing_package
 from v6t.tests.drivers.record_files import load_record, update_record
 from v6t.tests.needs import NO_TREX
 
@@ -66,6 +67,12 @@ class Row:
         """Return a name without spaces."""
         more = (self.params.get("variant"), *self.options.values())
         return "-".join([self.device, self.plugin, *(v for v in more if v)])
+
+    @property
+    def driver_options(self) -> dict[str, str]:
+        """Options of the driver, with its program."""
+        named = {"program": find_program(self.program_key)} if self.program_key in NAMED else {}
+        return {**self.options, **named}
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -159,19 +166,10 @@ def find_missing(tester: str, row: Row) -> str:
         return "no {} in PATH; {} may name one".format(*NAMED[row.program_key])
     if row.device in ("reference", "vpp"):
         return ""
-    programs = {"sysctl": "procps"}
-    for name in CHAINED if row.device == "chain" else (row.device,):
-        programs.update(make_driver(name, {}).programs)
-    programs.pop(NAMED.get(row.program_key, ("",))[0], None)
-    path = "/usr/sbin:/sbin:/usr/bin:/bin"
-    return next(
-        (
-            f"needs {package}"
-            for name, package in programs.items()
-            if not shutil.which(name, path=path)
-        ),
-        "",
-    )
+    chained = [make_driver(name, {}) for name in CHAINED] if row.device == "chain" else []
+    drivers = chained or [make_driver(row.device, row.driver_options)]
+    packages = filter(None, map(find_missing_package, drivers))
+    return next((f"needs {package}" for package in packages), "")
 
 
 def format_run_file(row: Row) -> str:
@@ -190,73 +188,65 @@ def format_run_file(row: Row) -> str:
         "delay_variation": {"duration_s": 0.5},
         "connections": {"count": CONNECTIONS, "rate_cps": 4000, "wait_ms": 300},
     }
-    return json.dumps(
-        {
-            "plugin": row.plugin,
-            "params": row.params,
-            "benchmarks": list(row.wanted),
-            "modes": list(row.modes),
-            "procedure": procedure,
-        },
-        indent=1,
-    )
+    run = {
+        "plugin": row.plugin,
+        "params": row.params,
+        "benchmarks": list(row.wanted),
+        "modes": list(row.modes),
+        "procedure": procedure,
+    }
+    return json.dumps(run, indent=1)
 
 
 def format_testbed_file(row: Row, tester: str) -> str:
     """Return the testbed file of a cell, with a rate that any machine sustains."""
-    options = {"lab": True} if tester == "trex" else {}
-    named = {"program": find_program(row.program_key)} if row.program_key in NAMED else {}
-    dut: dict[str, Any] = {"driver": row.device}
-    if more := {**row.options, **named}:
-        dut["options"] = more
-    made = {
-        "tester": {"kind": tester, "options": options},
-        "dut": dut,
+    options = {"options": row.driver_options} if row.driver_options else {}
+    testbed = {
+        "tester": {"kind": tester, "options": {"lab": True} if tester == "trex" else {}},
+        "dut": {"driver": row.device, **options},
         "line_rate": LINE_RATE[tester],
     }
-    return json.dumps(made, indent=1)
+    return json.dumps(testbed, indent=1)
+
+
+STATEFUL = f"""
+Each date stands for {", ".join(BENCHMARKS)} in both directions at once, except where the cell names others.
+Stateful technologies are measured with {CONNECTIONS:,} connections, each of which is validated. CE and PE are two devices in a row.
+"""
+IN_MACHINES = """\
+## In virtual machines
+
+Devices that need another kernel run in virtual machines. The tests record the cells; `not run` means that
+no test has recorded one.
+
+* configured: steps that the driver carried out, and steps that it read back and confirmed;
+* verified by frames: frames that equal the reference translation, of all that were compared;
+* measured: benchmarks that ended with a throughput above zero; emulated processors give no rates;
+* restored: every step was undone, and the earlier state was read back.
+"""
+EVERY_DRIVER = """
+## Every driver
+
+What was run with real frames, and in which version (`executed:` of the driver). The line is about the driver as
+a whole; the cells above and the page of the device tell which technologies were run.
+
+| device | technologies | executed |
+|---|---|---|"""
 
 
 def render_tables() -> str:
     """Return the tables of the page."""
-    stateful = (
-        f"Each date stands for {', '.join(BENCHMARKS)} in both directions at once, except where the cell names "
-        f"others.\nStateful technologies are measured with {CONNECTIONS:,} connections, each of which is validated. "
-        "CE and PE are two devices in a row."
-    )
-    return "\n".join([*render_cells(), "", stateful, "", *render_machines(), "", *render_drivers()])
-
-
-def render_cells() -> Iterator[str]:
-    yield "| device | embedded tester | TRex |"
-    yield "|---|---|---|"
-    for row in ROWS:
-        yield f"| {row.words} | " + " | ".join(render_cell(row, t) for t in TESTERS) + " |"
-
-
-def render_machines() -> Iterator[str]:
-    yield "## In virtual machines"
-    yield ""
-    yield "Devices that need another kernel run in virtual machines. The tests record the cells; `not run` means that"
-    yield "no test has recorded one."
-    yield ""
-    yield "* configured: steps that the driver carried out, and steps that it read back and confirmed;"
-    yield "* verified by frames: frames that equal the reference translation, of all that were compared;"
-    yield "* measured: benchmarks that ended with a throughput above zero; emulated processors give no rates;"
-    yield "* restored: every step was undone, and the earlier state was read back."
-    yield ""
-    yield from machines.render_table()
+    cells = [
+        f"| {row.words} | {' | '.join(render_cell(row, tester) for tester in TESTERS)} |"
+        for row in ROWS
+    ]
+    head = ["| device | embedded tester | TRex |", "|---|---|---|"]
+    tables = [*head, *cells, STATEFUL, IN_MACHINES, *machines.render_table()]
+    return "\n".join([*tables, EVERY_DRIVER, *render_drivers()])
 
 
 def render_drivers() -> Iterator[str]:
     """Yield every driver with its technologies, and which of them were executed."""
-    yield "## Every driver"
-    yield ""
-    yield "What was run with real frames, and in which version (`executed:` of the driver). The line is about the driver as"
-    yield "a whole; the cells above and the page of the device tell which technologies were run."
-    yield ""
-    yield "| device | technologies | executed |"
-    yield "|---|---|---|"
     for name in list_driver_names():
         kind = load_driver_type(name)
         if kind.configures_device:
@@ -276,11 +266,11 @@ def list_part_families(driver: str) -> tuple[str, ...]:
 
 
 def render_cell(row: Row, tester: str) -> str:
-    ran = load_cells().get(make_key(tester, row))
-    said = [ran["date"] if ran else "not run"]
-    said += [", ".join(row.wanted)] * (row.wanted != BENCHMARKS)
-    said += [", ".join(row.modes)] * (row.modes != MODES[:1])
-    return "; ".join(said)
+    recorded = load_record(RECORD).get(make_key(tester, row))
+    texts = [recorded["date"] if recorded else "not run"]
+    texts += [", ".join(row.wanted)] * (row.wanted != BENCHMARKS)
+    texts += [", ".join(row.modes)] * (row.modes != MODES[:1])
+    return "; ".join(texts)
 
 
 def make_key(tester: str, row: Row) -> str:
@@ -288,15 +278,10 @@ def make_key(tester: str, row: Row) -> str:
     return f"{tester} {row.name}"
 
 
-def load_cells() -> dict[str, dict[str, str]]:
-    """Load the passed cells by tester, device and technology: benchmarks, modes and date."""
-    return load_record(RECORD)
-
-
 def add_record(tester: str, row: Row) -> None:
     """Record that a cell passed today, if V6T_RECORD is set."""
-    with update_record(RECORD) as found:
-        found[make_key(tester, row)] = {
+    with update_record(RECORD) as cells:
+        cells[make_key(tester, row)] = {
             "benchmarks": ", ".join(row.wanted),
             "modes": ", ".join(row.modes),
             "date": date.today().isoformat(),

@@ -13,7 +13,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -89,44 +89,47 @@ class Case:
 
     def format_config(self, links) -> str:
         """Return the peer's configuration, from left to right with pseudorandom ports."""
-        lines = self._make_siitperf(links) if self.peer is SIITPERF else self._make_maptperf(links)
-        return "".join(f"{name} {value}\n" for name, value in lines.items())
-
-    def _make_siitperf(self, links):
-        """Return the settings for one pair of addresses."""
-        left, right = self.versions
-        return {
-            "IP-L-Vers": left, "IP-R-Vers": right,
-            "IPv4-L-Real": "198.18.0.2", "IPv4-R-Real": "198.19.0.2",
-            "IPv6-L-Real": "2001:2::2", "IPv6-R-Real": "2001:2:0:8000::2",
-            "IPv4-L-Virt": "198.18.0.2", "IPv6-R-Virt": "2001:2:0:1000::2",
-            "MAC-L-Tester": links.left.tester_mac, "MAC-R-Tester": links.right.tester_mac,
-            "MAC-L-DUT": links.left.dut_mac, "MAC-R-DUT": links.right.dut_mac,
-            "Forward": 1, "Reverse": 0, "Promisc": 0, "Num-L-Nets": 1, "Num-R-Nets": 1,
-            "CPU-L-Send": 1, "CPU-R-Recv": 2, "CPU-R-Send": 3, "CPU-L-Recv": 4, "MEM-Channels": 1,
-            "Fwd-var-sport": 3, "Fwd-var-dport": 3, "Fwd-sport-min": 1024, "Fwd-sport-max": 65535,
-            "Fwd-dport-min": 1, "Fwd-dport-max": 49151, "Rev-var-sport": 3, "Rev-var-dport": 3,
-            "IP-L-var": 0, "IP-R-var": 0, "Stateful": 0,
-        }  # fmt: skip
-
-    def _make_maptperf(self, links):
-        """Return the settings for a MAP-T border relay with 1,000 customers."""
-        return {
-            "Tester-L-IPv6": "2001:db8:6::2", "Tester-R-IPv4": "203.0.113.56",
-            "Tester-R-IPv6": "2001:db8:7::2",
-            "Tester-L-MAC": links.left.tester_mac, "Tester-R-MAC": links.right.tester_mac,
-            "DUT-L-MAC": links.left.dut_mac, "DUT-R-MAC": links.right.dut_mac,
-            "FW-dport-min": 1, "FW-dport-max": 49151, "RV-sport-min": 1024, "RV-sport-max": 65535,
-            "bg-dport-min": 1, "bg-dport-max": 49151, "bg-sport-min": 1024, "bg-sport-max": 65535,
-            "FW-var-sport": 3, "FW-var-dport": 3, "RV-var-sport": 3, "RV-var-dport": 3,
-            "NUM-OF-CEs": 1000, "BMR-IPv6-Prefix": "2001:db8:ce::", "BMR-IPv6-prefix-length": 48,
-            "BMR-IPv4-Prefix": "192.0.2.0", "BMR-IPv4-prefix-length": 24, "BMR-EA-length": 16,
-            "DMR-IPv6-Prefix": "64:ff9b::", "DMR-IPv6-prefix-length": 64,
-            "CPU-FW-Send": 1, "CPU-FW-Receive": 2, "CPU-RV-Send": 3, "CPU-RV-Receive": 4,
-            "Mem-Channels": 1, "FW": 1, "RV": 0, "Promisc": 0,
-        }  # fmt: skip
+        left, right = links.left, links.right
+        if self.peer is MAPTPERF:
+            settings = {
+                **MAPTPERF_SETTINGS,
+                "Tester-L-MAC": left.tester_mac, "Tester-R-MAC": right.tester_mac,
+                "DUT-L-MAC": left.dut_mac, "DUT-R-MAC": right.dut_mac,
+            }  # fmt: skip
+        else:
+            settings = {
+                **SIITPERF_SETTINGS,
+                "IP-L-Vers": self.versions[0], "IP-R-Vers": self.versions[1],
+                "MAC-L-Tester": left.tester_mac, "MAC-R-Tester": right.tester_mac,
+                "MAC-L-DUT": left.dut_mac, "MAC-R-DUT": right.dut_mac,
+            }  # fmt: skip
+        return "".join(f"{name} {value}\n" for name, value in settings.items())
 
 
+# One pair of addresses.
+SIITPERF_SETTINGS = {
+    "IPv4-L-Real": "198.18.0.2", "IPv4-R-Real": "198.19.0.2",
+    "IPv6-L-Real": "2001:2::2", "IPv6-R-Real": "2001:2:0:8000::2",
+    "IPv4-L-Virt": "198.18.0.2", "IPv6-R-Virt": "2001:2:0:1000::2",
+    "Forward": 1, "Reverse": 0, "Promisc": 0, "Num-L-Nets": 1, "Num-R-Nets": 1,
+    "CPU-L-Send": 1, "CPU-R-Recv": 2, "CPU-R-Send": 3, "CPU-L-Recv": 4, "MEM-Channels": 1,
+    "Fwd-var-sport": 3, "Fwd-var-dport": 3, "Fwd-sport-min": 1024, "Fwd-sport-max": 65535,
+    "Fwd-dport-min": 1, "Fwd-dport-max": 49151, "Rev-var-sport": 3, "Rev-var-dport": 3,
+    "IP-L-var": 0, "IP-R-var": 0, "Stateful": 0,
+}  # fmt: skip
+# A MAP-T border relay with 1,000 customers.
+MAPTPERF_SETTINGS = {
+    "Tester-L-IPv6": "2001:db8:6::2", "Tester-R-IPv4": "203.0.113.56",
+    "Tester-R-IPv6": "2001:db8:7::2",
+    "FW-dport-min": 1, "FW-dport-max": 49151, "RV-sport-min": 1024, "RV-sport-max": 65535,
+    "bg-dport-min": 1, "bg-dport-max": 49151, "bg-sport-min": 1024, "bg-sport-max": 65535,
+    "FW-var-sport": 3, "FW-var-dport": 3, "RV-var-sport": 3, "RV-var-dport": 3,
+    "NUM-OF-CEs": 1000, "BMR-IPv6-Prefix": "2001:db8:ce::", "BMR-IPv6-prefix-length": 48,
+    "BMR-IPv4-Prefix": "192.0.2.0", "BMR-IPv4-prefix-length": 24, "BMR-EA-length": 16,
+    "DMR-IPv6-Prefix": "64:ff9b::", "DMR-IPv6-prefix-length": 64,
+    "CPU-FW-Send": 1, "CPU-FW-Receive": 2, "CPU-RV-Send": 3, "CPU-RV-Receive": 4,
+    "Mem-Channels": 1, "FW": 1, "RV": 0, "Promisc": 0,
+}  # fmt: skip
 CASES = {
     "ipv6": Case("Linux router, IPv6", "linux-router", (6, 6), 84, 480_000.0, 15_000.0),
     "ipv4": Case("Linux router, IPv4", "linux-router", (4, 4), 64, 480_000.0, 15_000.0),
@@ -140,19 +143,15 @@ def resolve_case(case, tester, directory):
     links = resolve_setup(plugin="ipv6-router", tester="embedded").technology.links
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
     path.write_text(case.format_config(links))
-    asked = case.peer.read(path).run
+    migrated = case.peer.read(path).run
     run = Path(directory) / "run.yaml"
-    run.write_text(json.dumps({"plugin": asked["plugin"], "params": asked["params"]}))
+    run.write_text(json.dumps({"plugin": migrated["plugin"], "params": migrated["params"]}))
     options = {"lab": "true", "cpu_limit": "100"} if tester == "trex" else {}
-    program = {"program": os.environ["V6T_VPP"]} if "V6T_VPP" in os.environ else {}
+    vpp = os.environ.get("V6T_VPP") if case.driver == "vpp" else None
     return resolve_setup(
-        run,
-        None,
-        tester=tester,
-        tester_options=options,
-        dut=case.driver,
-        dut_params=program if case.driver == "vpp" else {},
-    )
+        run, None, tester=tester, tester_options=options, dut=case.driver,
+        dut_params={"program": vpp} if vpp else {},
+    )  # fmt: skip
 
 
 def search_with_v6t(case, tester, setup):
@@ -171,28 +170,20 @@ def search_with_v6t(case, tester, setup):
 
 
 def search_with_peer(case, setup, directory):
-    """Run the same search with the peer's own trials."""
-    with start_lab(setup) as tester:
+    """Run the same search in the same lab with the peer's own trials."""
+    with closing(Bed(setup.technology.links, build_lab_device(setup))) as bed:
+        tester = bed.open().tester
 
         def measure_rate(rate, _step):
             for _ in range(TRIAL_RETRIES + 1):
-                sent, received, took = run_peer_trial(case.peer, tester, directory, rate)
-                slow = took > DURATION_S * TOLERANCE
+                sent, received, sending_s = run_peer_trial(case.peer, tester, directory, rate)
+                slow = sending_s > DURATION_S * TOLERANCE
                 if not slow:
                     break
             return Verdict(passed=not slow and received == sent, valid=not slow)
 
-        found = binary_search(
-            measure_rate, upper_fps=case.upper_fps, resolution_fps=case.resolution_fps
-        )
-        return found.rate_fps
-
-
-@contextmanager
-def start_lab(setup):
-    """Start the lab with the device and free tester ports; yield the tester's namespace."""
-    with closing(Bed(setup.technology.links, build_lab_device(setup))) as bed:
-        yield bed.open().tester
+        bounds = {"upper_fps": case.upper_fps, "resolution_fps": case.resolution_fps}
+        return binary_search(measure_rate, **bounds).rate_fps
 
 
 def run_peer_trial(peer, tester, directory, rate_fps):
@@ -207,44 +198,42 @@ def run_peer_trial(peer, tester, directory, rate_fps):
     # frame size, rate, seconds, timeout in ms, and n, m: no background
     command = f"timeout -k 5 25 {program} 84 {rate} {DURATION_S:.0f} {TIMEOUT_S * 1000:.0f} 2 2"
     text = f"cd {shlex.quote(str(directory))} && EAL_ARGS={shlex.quote(eal)} {command}"
-    status, said = tester.ask("run", deadline_s=60.0, command=["sh", "-c", text])
-    back = re.search(r"[Ff]orward frames received: *(\d+)", said)
-    took = re.search(r"sending took ([0-9.]+)", said)
-    if back is None or took is None:
-        raise TesterError(f"{peer.name} ended with {status}: {said[-400:]}", code="tester-fault")
-    return rate * round(DURATION_S), int(back[1]), float(took[1])
+    status, output = tester.ask("run", deadline_s=60.0, command=["sh", "-c", text])
+    received = re.search(r"[Ff]orward frames received: *(\d+)", output)
+    sending_s = re.search(r"sending took ([0-9.]+)", output)
+    if received is None or sending_s is None:
+        raise TesterError(f"{peer.name} ended with {status}: {output[-400:]}", code="tester-fault")
+    return rate * round(DURATION_S), int(received[1]), float(sending_s[1])
 
 
 def list_testers(case) -> list[str]:
     """List the testers that are available here."""
-    found = ["embedded"]
-    if os.environ.get("TREX_DIR"):
-        found.append("trex")
-    return [*found, case.peer.name] if os.environ.get(case.peer.built) else found
+    testers = ["embedded", "trex"] if os.environ.get("TREX_DIR") else ["embedded"]
+    return [*testers, case.peer.name] if os.environ.get(case.peer.built) else testers
 
 
 def run_round(case) -> dict[str, float]:
-    """Run one search with each tester."""
-    found = {}
+    """Run one search with each tester; return the rates."""
+    rates = {}
     for tester in list_testers(case):
         with TemporaryDirectory() as directory:
             if tester == case.peer.name:
                 setup = resolve_case(case, "embedded", directory)
-                found[tester] = search_with_peer(case, setup, directory)
+                rates[tester] = search_with_peer(case, setup, directory)
             else:
-                found[tester] = search_with_v6t(case, tester, resolve_case(case, tester, directory))
-    return found
+                rates[tester] = search_with_v6t(case, tester, resolve_case(case, tester, directory))
+    return rates
 
 
-def add_record(name, found):
+def add_record(name, rates):
     """Record a round, if V6T_RECORD is set."""
-    with update_record(RECORD) as all_found:
-        here = describe_machine()
-        all_found["machine"] = {k: here[k] for k in ("processor", "cores", "kernel")}
-        of = all_found.setdefault(name, {})
-        of["date"] = date.today().isoformat()
-        for tester, rate in found.items():
-            of.setdefault("rates", {}).setdefault(tester, []).append(round(rate))
+    with update_record(RECORD) as record:
+        machine = describe_machine()
+        record["machine"] = {k: machine[k] for k in ("processor", "cores", "kernel")}
+        case = record.setdefault(name, {})
+        case["date"] = date.today().isoformat()
+        for tester, rate in rates.items():
+            case.setdefault("rates", {}).setdefault(tester, []).append(round(rate))
 
 
 TESTER_NAMES = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}
@@ -252,23 +241,23 @@ TESTER_NAMES = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}
 
 def render_table() -> Iterator[str]:
     """Render medians, P1 and P99 of the rounds."""
-    kept = load_record(RECORD)
-    if not kept:
+    record = load_record(RECORD)
+    if not record:
         yield "No round is recorded: rounds want a machine that does nothing else."
         return
     yield "| device | tester | rounds | median fps | P1 | P99 | median against the peer's |"
     yield "|---|---|---:|---:|---:|---:|---:|"
     for name, case in CASES.items():
-        rates = kept.get(name, {}).get("rates", {})
+        rates = record.get(name, {}).get("rates", {})
         peer = rates.get(case.peer.name)
         for tester, values in rates.items():
             against = ""
             if tester != case.peer.name and peer:
                 against = f"{median(values) / median(peer) - 1:+.0%}"
             figures = [median(values), percentile(values, 1), percentile(values, 99)]
-            said = " | ".join(f"{v:,.0f}" for v in figures)
-            words = TESTER_NAMES.get(tester, tester)
-            yield f"| {case.words} | {words} | {len(values)} | {said} | {against} |"
+            numbers = " | ".join(f"{v:,.0f}" for v in figures)
+            tester_name = TESTER_NAMES.get(tester, tester)
+            yield f"| {case.words} | {tester_name} | {len(values)} | {numbers} | {against} |"
 
 
 def main() -> None:
@@ -276,9 +265,9 @@ def main() -> None:
     names, rounds = sys.argv[1].split(","), int(sys.argv[2])
     for number in range(1, rounds + 1):
         for name in names:
-            found = run_round(CASES[name])
-            add_record(name, found)
-            print(name, f"{number}/{rounds}", found, flush=True)
+            rates = run_round(CASES[name])
+            add_record(name, rates)
+            print(name, f"{number}/{rounds}", rates, flush=True)
 
 
 if __name__ == "__main__":

@@ -16,13 +16,11 @@ from .run_facts import Run
 
 def list_marks(tester, row):
     """Return the marks of a cell; devices that need whole cores run alone."""
-    found = [pytest.mark.lab, pytest.mark.slow, needs_lab]
-    if tester == "trex":
-        found += [pytest.mark.trex]
-    if row.device == "vpp":
-        found += [pytest.mark.vpp]
-    why = matrix.find_missing(tester, row)
-    return [*found, pytest.mark.skipif(bool(why), reason=why)]
+    marks = [pytest.mark.lab, pytest.mark.slow, needs_lab]
+    marks += [pytest.mark.trex] if tester == "trex" else []
+    marks += [pytest.mark.vpp] if row.device == "vpp" else []
+    missing = matrix.find_missing(tester, row)
+    return [*marks, pytest.mark.skipif(bool(missing), reason=missing)]
 
 
 # Other rows measure these technologies, by the parts of a chain or by another device.
@@ -77,25 +75,26 @@ def test_matrix_cell_is_measured(tester, row, tmp_path, one_tester):
     run, testbed, out = (tmp_path / name for name in ("run.yaml", "testbed.yaml", "out"))
     run.write_text(matrix.format_run_file(row))
     testbed.write_text(matrix.format_testbed_file(row, tester))
-    done = START("run", run, "--testbed", testbed, "-o", out)
-    assert done.status == 0, done.err[-4000:] + done.out
-    ran = Run(out)
-    wanted = {(b, m) for b in row.wanted for m in row.modes}
-    found = {(point["benchmark"], point["direction"]) for point in ran.points}
-    assert {(b, m) for b, m in found if b in matrix.BENCHMARKS} == wanted
-    ran.describe_facts()
-    for record in ran.points:
+    result = START("run", run, "--testbed", testbed, "-o", out)
+    assert result.status == 0, result.err[-4000:] + result.out
+    finished = Run(out)
+    points = {(point["benchmark"], point["direction"]) for point in finished.points}
+    expected = {(b, m) for b in row.wanted for m in row.modes}
+    assert {(b, m) for b, m in points if b in matrix.BENCHMARKS} == expected
+    finished.describe_facts()
+    for record in finished.points:
         if record["benchmark"] in ALWAYS:
             assert_timed(record)
-    assert ran.compared_frames > 500
+    assert finished.compared_frames > 500
     matrix.add_record(tester, row)
 
 
 def test_every_cell_was_recorded():
-    ran = {k: (c["benchmarks"], c["modes"]) for k, c in matrix.load_cells().items()}
-    cells = [(t, row) for t in matrix.TESTERS for row in matrix.ROWS]
-    assert ran == {
-        matrix.make_key(t, row): (", ".join(row.wanted), ", ".join(row.modes)) for t, row in cells
+    recorded = load_record(matrix.RECORD)
+    assert {key: (c["benchmarks"], c["modes"]) for key, c in recorded.items()} == {
+        matrix.make_key(tester, row): (", ".join(row.wanted), ", ".join(row.modes))
+        for tester in matrix.TESTERS
+        for row in matrix.ROWS
     }, "V6T_RECORD=1 pytest tests/drivers/test_matrix.py"
 
 
@@ -109,27 +108,26 @@ def test_every_cell_was_recorded():
 def test_both_find_a_rate_on_the_same_device(monkeypatch):
     monkeypatch.setattr(peers, "list_testers", lambda case: ["embedded", "siitperf"])
     case = replace(peers.CASES["ipv6"], upper_fps=20_000.0, resolution_fps=10_000.0)
-    found = peers.run_round(case)
-    assert set(found) == {"embedded", "siitperf"}
-    assert all(rate > 0 for rate in found.values())
+    rates = peers.run_round(case)
+    assert set(rates) == {"embedded", "siitperf"}
+    assert all(rate > 0 for rate in rates.values())
 
 
 @pytest.mark.parametrize("name", peers.CASES)
 def test_imported_peer_file_gives_same_measurement(name, tmp_path):
     case = peers.CASES[name]
     setup = peers.resolve_case(case, "embedded", tmp_path)
-    asked = case.peer.read(tmp_path / f"{case.peer.name.lower()}.conf")
-    assert setup.settings.plugin == asked.run["plugin"]
+    migration = case.peer.read(tmp_path / f"{case.peer.name.lower()}.conf")
+    assert setup.settings.plugin == migration.run["plugin"]
     assert setup.settings.dut.driver == case.driver
-    left, right = (v for v in setup.technology.ip_versions)
-    assert (left, right) == case.versions
+    assert tuple(setup.technology.ip_versions) == case.versions
 
 
 def test_every_planted_fault_was_found_every_time():
-    ran = load_record(planted.RECORD)
-    wanted = {f"{tester} {fault.name}" for tester in planted.TESTERS for fault in planted.ALL}
-    assert set(ran) == wanted, "V6T_RECORD=5 pytest tests/drivers/test_planted.py"
-    assert all(entry["found"] == entry["of"] > 0 for entry in ran.values())
+    recorded = load_record(planted.RECORD)
+    expected = {f"{tester} {fault.name}" for tester in planted.TESTERS for fault in planted.ALL}
+    assert set(recorded) == expected, "V6T_RECORD=5 pytest tests/drivers/test_planted.py"
+    assert all(entry["found"] == entry["of"] > 0 for entry in recorded.values())
 
 
 def test_both_testers_counted_exactly_in_the_accuracy_study():
