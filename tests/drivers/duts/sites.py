@@ -20,7 +20,6 @@ import pytest
 from v6t.core.config.resolve import resolve_setup
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.lab import ssh
-from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.process import NamespaceTransport, enter
 from v6t.tests.drivers import matrix
 from v6t.tests.jool.image import JOOL, TUNNEL
@@ -29,7 +28,7 @@ from v6t.tests.machine import image
 from v6t.tests.machine.image import Recipe
 
 from . import sshserver
-from .support import find_missing_package, write_testbed
+from .support import write_testbed
 
 STATE_DIRECTORY = "/run/v6t"
 # Connection settings that a virtual machine can also sustain.
@@ -184,24 +183,15 @@ class Site:
     def placed(self) -> dict[str, Place]:
         return {name: place for name, place in self.parts.items() if place.machine}
 
-    @property
-    def machines(self) -> list[str]:
-        """List the names of the machines."""
-        return list(dict.fromkeys(place.machine for place in self.placed.values()))
-
     def find_missing_part(self) -> str:
         """Return what this machine lacks for the site, or an empty string."""
         for place in self.placed.values():
-            if place.virtual:
-                if find_missing_for_vm():
-                    return find_missing_for_vm()
-                continue
-            if place.driver in matrix.NAMED:
-                if not matrix.find_program(place.driver):
-                    return "no {} in PATH; {} may name one".format(*matrix.NAMED[place.driver])
-                continue
-            if package := find_missing_package(make_driver(place.driver, {})):
-                return f"needs {package}"
+            row = matrix.Row(place.driver, "", "")
+            missing = (
+                find_missing_for_vm() if place.virtual else matrix.find_missing("embedded", row)
+            )
+            if missing:
+                return missing
         return sshserver.find_missing() or ""
 
     def list_marks(self) -> list[Any]:
@@ -293,20 +283,22 @@ class RunningSite:
 
     def connect_cables(self) -> None:
         """Add unconnected cables with the MAC addresses that the drivers expect."""
-        for name, macs in self._get_macs().items():
-            if not self.site.placed[name].virtual:
-                for side, mac in macs.items():
-                    self.inside(name)(
-                        f"ip link add {side} address {mac} type veth peer name {side}-cable; "
-                        f"ip link set {side} up; ip link set {side}-cable up"
-                    )
+        cable = (
+            "ip link add {side} address {mac} type veth peer name {side}-cable; "
+            "ip link set {side} up; ip link set {side}-cable up"
+        )
+        self._run_for_sides(cable, virtual=False)
 
     def set_mac_addresses(self) -> None:
         """Set the MAC addresses of virtual machines' interfaces."""
+        self._run_for_sides("ip link set dev {side} address {mac}", virtual=True)
+
+    def _run_for_sides(self, command: str, *, virtual: bool) -> None:
+        """Run a command for each interface of the parts that are, or are not, in virtual machines."""
         for name, macs in self._get_macs().items():
-            if self.site.placed[name].virtual:
+            if bool(self.site.placed[name].virtual) is virtual:
                 for side, mac in macs.items():
-                    self.inside(name)(f"ip link set dev {side} address {mac}")
+                    self.inside(name)(command.format(side=side, mac=mac))
 
     def _get_macs(self) -> dict[str, dict[str, str]]:
         """Return the MAC addresses of each part's interfaces, by side."""
@@ -325,30 +317,25 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
     servers: dict[str, sshserver.Server | VmServer] = {}
     try:
         for place in site.placed.values():
-            if place.machine not in servers:
-                servers[place.machine] = (
-                    VmServer(place.machine, place.virtual)
-                    if place.virtual
-                    else sshserver.Server(place.machine)
-                )
+            if place.machine not in servers and place.virtual:
+                servers[place.machine] = VmServer(place.machine, place.virtual)
+            elif place.machine not in servers:
+                servers[place.machine] = sshserver.Server(place.machine)
         parts: dict[str, Any] = {n: {"driver": place.driver} for n, place in site.parts.items()}
         for name, place in site.placed.items():
             login = {"lab": servers[place.machine].name, "netns": place.netns}
-            options = {"undo_after_s": SILENCE_S, **place.options, "ssh": login}
-            if place.driver in matrix.NAMED:
-                options["program"] = matrix.find_program(place.driver)
-            parts[name]["options"] = options
+            row = matrix.Row(
+                place.driver, "", "", options={"undo_after_s": SILENCE_S, **place.options}
+            )
+            parts[name]["options"] = {**row.driver_options, "ssh": login}
         write_testbed(path, "chain", parts=parts)
         run = path.with_name("run.yaml")
-        asked = {
-            "plugin": "ipv4aas",
-            "params": {"variant": site.variant, **site.params},
-            "procedure": {"connections": CONNECTIONS},
-        }
-        run.write_text(json.dumps(asked, indent=1))
-        found = RunningSite(site, servers, path, run)
-        found.set_mac_addresses()
-        yield found
+        params = {"variant": site.variant, **site.params}
+        procedure = {"connections": CONNECTIONS}
+        run.write_text(json.dumps({"plugin": "ipv4aas", "params": params, "procedure": procedure}))
+        running = RunningSite(site, servers, path, run)
+        running.set_mac_addresses()
+        yield running
     finally:
         for server in servers.values():
             if server.find_pid():
@@ -362,11 +349,11 @@ TWO, ONE = "464xlat", "map-t, CE on one machine"
 
 def select_sites(always: str) -> list[Any]:
     """List one site as test parameter; with V6T_SITES=1 (``make sites``), all of them."""
-    found = []
-    for name, site in SITES.items():
-        if name != always and os.environ.get("V6T_SITES") != "1":
-            continue
-        why = site.find_missing_part()
-        marks = [*site.list_marks(), pytest.mark.skipif(bool(why), reason=why)]
-        found.append(pytest.param(site, id=name.replace(", ", "-").replace(" ", "-"), marks=marks))
-    return found
+    names = SITES if os.environ.get("V6T_SITES") == "1" else [always]
+    params = []
+    for name in names:
+        missing = SITES[name].find_missing_part()
+        marks = [*SITES[name].list_marks(), pytest.mark.skipif(bool(missing), reason=missing)]
+        test_id = name.replace(", ", "-").replace(" ", "-")
+        params.append(pytest.param(SITES[name], id=test_id, marks=marks))
+    return params

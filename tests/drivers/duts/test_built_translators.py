@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pytest
 from v6t.drivers.duts.kinds.tayga import has_workers
@@ -19,79 +17,52 @@ from .bench import measure_traffic_classes, open_bed
 from .cases import CASE_BY_NAME
 from .support import make_plan, run_shell
 
-
-@dataclass(frozen=True)
-class Built:
-    """Device with a built program and one technology.
-
-    Attributes:
-        plugin, device, options: of the command.
-        case: of its plan.
-        tun: its TUN device.
-        program_of: see :class:`v6t.tests.drivers.matrix.Row`.
-    """
-
-    plugin: str
-    device: str
-    case: str = ""
-    tun: str = "v6t-nat64"
-    options: Mapping[str, str] = field(default_factory=dict)
-    program_of: str = ""
-
-    @property
-    def own(self):
-        """Return the driver's options."""
-        return {"program": matrix.find_program(self.program_of or self.device), **self.options}
+ROWS = {row.name: row for row in matrix.ROWS if row.program_key in (matrix.MULTIQUEUE, "tundra")}
+# Cases whose plan is carried out.
+CASES = {
+    "tundra-siit": "tundra-siit",
+    "tundra-clat": "tundra-clat",
+    "tayga-siit-2": "tayga-siit",
+    "tayga-nftables-nat64-2": "tayga-nftables-nat64",
+}
 
 
-WORKERS = {"options": matrix.TWO_WORKERS, "program_of": matrix.MULTIQUEUE}
-BUILT = [
-    Built("siit", "tundra", "tundra-siit"),
-    Built("clat", "tundra", "tundra-clat"),
-    Built("siit", "tayga", "tayga-siit", **WORKERS),
-    Built("clat", "tayga", **WORKERS),
-    Built("nat64", "tayga-nftables", "tayga-nftables-nat64", **WORKERS),
-]
-
-
-def make_lab_param(built):
+def make_lab_param(row):
     """Make a test parameter that needs the lab and the built program."""
-    missing = f"no program of {built.program_of or built.device}; a variable may name one"
-    marks = [
-        pytest.mark.lab,
-        needs_lab,
-        pytest.mark.skipif(not built.own["program"], reason=missing),
-    ]
-    return pytest.param(built, id=f"{built.device}-{built.plugin}", marks=marks)
+    missing = matrix.find_missing("embedded", row)
+    skip = pytest.mark.skipif(bool(missing), reason=missing)
+    return pytest.param(row, id=row.name, marks=[pytest.mark.lab, needs_lab, skip])
 
 
-@pytest.mark.parametrize("built", [make_lab_param(b) for b in BUILT])
-def test_traffic_class_handling_is_allowed_and_reported(built):
+@pytest.mark.parametrize("row", [make_lab_param(row) for row in ROWS.values()])
+def test_traffic_class_handling_is_allowed_and_reported(row):
     octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
-    for pair, (why, told) in measure_traffic_classes(
-        built.plugin, octets, dut=built.device, **built.own
+    for pair, (why, behaviours) in measure_traffic_classes(
+        row.plugin, octets, dut=row.device, **row.driver_options
     ).items():
         assert why == "", pair
-        kinds = {what for what in told if "TOS" in what or "traffic class" in what}
+        kinds = {what for what in behaviours if "TOS" in what or "traffic class" in what}
         if pair[0]:
             assert len(kinds) == 2
             assert all("copied" in kind for kind in kinds)
 
 
-@pytest.mark.parametrize("built", [make_lab_param(b) for b in BUILT if b.case])
-def test_device_is_configured_verified_and_restored(built):
-    with open_bed(built.device, CASE_BY_NAME[built.case].intent, **built.own) as bed:
+@pytest.mark.parametrize("row", [make_lab_param(ROWS[name]) for name in CASES])
+def test_device_is_configured_verified_and_restored(row):
+    intent = CASE_BY_NAME[CASES[row.name]].intent
+    with open_bed(row.device, intent, **row.driver_options) as bed:
         assert len(bed.session.verify()) > 5
         assert re.match(r"\d|program [0-9a-f]{12} ", bed.session.describe()["version"])
         figures = bed.dut.report()
         assert figures["process"]
-        assert "tx.dropped" in figures[f"tun {built.tun}"]
-        bed.session.flush() if bed.session.plan.flush else None
+        assert "tx.dropped" in figures["tun v6t-nat64"]
+        if bed.session.plan.flush:
+            bed.session.flush()
         assert any("undone" in line for line in bed.session.rollback())
-        left = bed.session.transport.run("ls -A /run/v6t; ip -o link").out
-        assert "left" in left
-        assert built.device.partition("-")[0] not in left
-        assert built.tun not in left
+        remaining = bed.session.transport.run("ls -A /run/v6t; ip -o link").out
+        assert "left" in remaining
+        assert row.device.partition("-")[0] not in remaining
+        assert "v6t-nat64" not in remaining
 
 
 @pytest.mark.parametrize("device", ["tayga", "tayga-nftables"])
@@ -104,7 +75,7 @@ def test_workers_option_is_written_to_configuration(device, workers, lines):
 
 
 @pytest.mark.parametrize(
-    ("said", "version", "workers"),
+    ("output", "version", "workers"),
     [
         # as 0.9.2 answers a question it does not know
         ("tayga: unrecognized option '--help'\n0.9.2-8", "0.9.2-8", False),
@@ -115,10 +86,9 @@ def test_workers_option_is_written_to_configuration(device, workers, lines):
         ("", "unknown", False),
     ],
 )
-def test_tayga_version_is_read_from_program_or_package(said, version, workers):
-    found = make_driver("tayga", {}).extract_version(said)
-    assert found == version
-    assert has_workers(found) == workers
+def test_tayga_version_is_read_from_program_or_package(output, version, workers):
+    assert make_driver("tayga", {}).extract_version(output) == version
+    assert has_workers(version) == workers
 
 
 def test_missing_tundra_is_rejected():
@@ -132,20 +102,20 @@ def test_nat46_version_is_module_checksum(tmp_path):
     module = tmp_path / "nat46.ko"
     module.write_bytes(b"v6t")
     own = hashlib.sha256(b"v6t").hexdigest()[:12]
-    said = {}
+    versions = []
     for name in (str(module), "no_such_module", str(tmp_path / "none.ko")):
         driver = make_driver("nat46", {"module": name})
-        result = run_shell(driver.version_command, "", check=False)
-        said[name] = driver.extract_version(result.stdout)
-    assert list(said.values()) == [f"module {own} (SHA-256)", "unknown", "unknown"]
+        output = run_shell(driver.version_command, "", check=False).stdout
+        versions.append(driver.extract_version(output))
+    assert versions == [f"module {own} (SHA-256)", "unknown", "unknown"]
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [
         ("snabb 2022.07 (396-gf32729274-dirty)\n", "2022.07-396-gf32729274-dirty"),
         ("snabb 2024.08\n", "2024.08"),
     ],
 )
-def test_snabb_version_contains_commit(said, version):
-    assert make_driver("snabb-lwaftr", {}).extract_version(said) == version
+def test_snabb_version_contains_commit(output, version):
+    assert make_driver("snabb-lwaftr", {}).extract_version(output) == version
