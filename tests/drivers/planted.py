@@ -77,18 +77,15 @@ class Fault:
     """Fault, and how a tester must report it.
 
     Attributes:
-        name: key in the record.
-        words: text of the table.
-        device: makes the device from the longest frame and the technology; None: the tester is faulty.
+        words, says: of the table: the fault, and the expected report.
+        device: makes the device from the technology and the longest frame; None: the tester is faulty.
         found: whether a trial reports exactly this fault.
-        says: expected report, in words.
-        technology: of the traffic.
-        mode, rate_fps, frames, timeout_s: of the trial.
+        technology, mode, rate_fps, frames, timeout_s: of the trial.
     """
 
     name: str
     words: str
-    device: Callable[[int, object], LabDevice] | None
+    device: Callable[[object, int], LabDevice] | None
     found: Callable[[Observation], bool]
     says: str
     technology: str = "mape-br"
@@ -116,31 +113,33 @@ class Observation:
         return self.count_frames("sent") - self.count_frames("received") - self.count_frames("late")
 
 
+def is_failure(seen):
+    """Check that a valid trial did not pass."""
+    return seen.verdict.valid and not seen.verdict.passed
+
+
 def has_mismatch(seen):
     """Check that a frame was compared and differs from the reference."""
-    return seen.verdict.valid and not seen.verdict.passed and seen.verdict.mismatch is not None
-
-
-def make_reference_device(octets, technology):
-    return ReferenceLabDevice(technology, octets)
+    return is_failure(seen) and seen.verdict.mismatch is not None
 
 
 def make_corrupting_device(corrupt, direction="forward"):
     """Make the technology's reference device with a fault in the frames of one direction."""
-    return lambda octets, technology: ReferenceLabDevice(
+    return lambda technology, octets: ReferenceLabDevice(
         CorruptedOracle(technology, corrupt, direction), octets
     )
 
 
-def make_device_with_other_rule(octets, technology):
+def make_device_with_other_rule(technology, octets):
     """Make the technology's reference device with one bit of the rule's IPv6 prefix inverted."""
     run = resolve(plugin="mape-br", tester="embedded", params={"rule_ipv6": "2001:db8:cf::/51"})
     return ReferenceLabDevice(make_setup(run).technology, octets)
 
 
-def make_known_device(impairments):
+def make_known_device(**impairments):
     """Return a function that makes a known device with these impairments."""
-    return lambda octets, technology: StartedKnownDevice(octets, impairments)
+    chosen = Impairments(record_departures=False, **impairments)
+    return lambda technology, octets: StartedKnownDevice(octets, chosen)
 
 
 class StartedKnownDevice(KnownDevice):
@@ -162,15 +161,14 @@ DUPLICATED = 1000
 FAULTS = (
     Fault(
         "nothing-translated", "nothing: MAP-E border relay as it should be",
-        make_reference_device, lambda seen: seen.verdict.passed, "the trial passes",
+        ReferenceLabDevice, lambda seen: seen.verdict.passed, "the trial passes",
     ),
     Fault(
-        "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", make_known_device(Impairments(record_departures=False)),
+        "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", make_known_device(),
         lambda seen: seen.verdict.passed, "the trial passes", **LONG,
     ),
     Fault(
-        "rule-bit", "one bit of the rule's IPv6 prefix",
-        make_device_with_other_rule,
+        "rule-bit", "one bit of the rule's IPv6 prefix", make_device_with_other_rule,
         lambda seen: (seen.verdict.valid and seen.lost > 0) or has_mismatch(seen),
         "frames are lost, or differ from the translation",
     ),
@@ -187,22 +185,17 @@ FAULTS = (
         "frames differ from the translation",
     ),
     Fault(
-        "one-in-a-million", f"one frame in {MILLION:,} lost",
-        make_known_device(Impairments(lose_every=PLANTED, record_departures=False)),
-        lambda seen: seen.verdict.valid and not seen.verdict.passed and seen.lost == 1,
-        "exactly one frame is lost", **LONG,
+        "one-in-a-million", f"one frame in {MILLION:,} lost", make_known_device(lose_every=PLANTED),
+        lambda seen: is_failure(seen) and seen.lost == 1, "exactly one frame is lost", **LONG,
     ),
     Fault(
-        "duplicates", f"one frame in {DUPLICATED:,} twice",
-        make_known_device(Impairments(duplicate_every=DUPLICATED, record_departures=False)),
-        lambda seen: seen.verdict.valid
-        and not seen.verdict.passed
-        and (seen.lost, seen.count_frames("surplus")) == (0, seen.trial.frames // DUPLICATED),
+        "duplicates", f"one frame in {DUPLICATED:,} twice", make_known_device(duplicate_every=DUPLICATED),
+        lambda seen: is_failure(seen) and seen.lost == 0
+        and seen.count_frames("surplus") == seen.trial.frames // DUPLICATED,
         "surplus frames, exactly as many", **{**PLAIN, "rate_fps": 10_000.0, "frames": 10_000},
     ),
     Fault(
-        "late", "every frame 3 ms late, where 2 ms are allowed",
-        make_known_device(Impairments(delay_us=3000, record_departures=False)),
+        "late", "every frame 3 ms late, where 2 ms are allowed", make_known_device(delay_us=3000),
         lambda seen: seen.verdict.valid and seen.count_frames("late") == seen.trial.frames,
         "every frame is late", timeout_s=0.002, **PLAIN,
     ),
@@ -262,9 +255,9 @@ class FaultBench:
             name: resolve_setup(plugin=name, tester=kind, tester_options=options)
             for name in ("mape-br", "ipv6-router")
         }
-        first = self._setup["mape-br"]
-        self._links = first.technology.links
-        self.tester = first.tester.make(
+        setup = self._setup["mape-br"]
+        self._links = setup.technology.links
+        self.tester = setup.tester.make(
             self._links, self._place, loopback=False, delays=True, seed=1
         )
         self.tester.open()
@@ -274,10 +267,10 @@ class FaultBench:
         self.tester.close()
 
     def try_fault(self, fault):
-        """Check whether a trial reports the fault."""
-        device = fault.device or make_known_device(Impairments(record_departures=False))
+        """Measure a trial of a device with this fault."""
+        make_device = fault.device or make_known_device()
         technology = self._setup[fault.technology].technology
-        self._place.replace(device(frame_octets(self._links), technology))
+        self._place.replace(make_device(technology, frame_octets(self._links)))
         sizes = self._load(fault.technology)
         for again in range(MAX_TRIES):
             # a fault affects one in a number of frames, independent of time
@@ -288,14 +281,10 @@ class FaultBench:
             )  # fmt: skip
             with self._stop_senders(trial) if fault.device is None else nullcontext():
                 result = self.tester.measure(trial)
-            seen = Observation(
-                trial,
-                result,
-                assess_trial(trial, result, sending_time_tolerance=SENDING_TIME_TOLERANCE),
-            )
-            if seen.verdict.valid or fault.device is None:
+            verdict = assess_trial(trial, result, sending_time_tolerance=SENDING_TIME_TOLERANCE)
+            if verdict.valid or fault.device is None:
                 break
-        return seen, fault.found(seen)
+        return Observation(trial, result, verdict)
 
     def _load(self, name):
         technology = self._setup[name].technology
@@ -352,18 +341,17 @@ def count_received(pid, side):
     raise LookupError(side)
 
 
-def get_repetitions():
-    """Return how often each fault is planted."""
-    return int(os.environ.get("V6T_RECORD") or 1)
-
-
-def add_record(tester, fault, found, of, example):
-    """Add how often a fault was found to the record, if recording is on."""
-    with update_record(RECORD) as all_found:
-        before = all_found.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
-        all_found[f"{tester} {fault.name}"] = {
+def expect_found(tester, fault, measure):
+    """Plant a fault as often as V6T_RECORD says, or once; record and require that it is found each time."""
+    observations = [measure() for _ in range(int(os.environ.get("V6T_RECORD") or 1))]
+    found = sum(fault.found(observation) for observation in observations)
+    reasons = ["; ".join(observation.verdict.reasons) for observation in observations]
+    with update_record(RECORD) as record:
+        before = record.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
+        record[f"{tester} {fault.name}"] = {
             "found": before["found"] + found,
-            "of": before["of"] + of,
-            "said": example,
+            "of": before["of"] + len(observations),
+            "said": reasons[-1],
             "date": date.today().isoformat(),
         }
+    assert found == len(observations), reasons

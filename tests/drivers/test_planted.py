@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -18,25 +19,17 @@ pytestmark = [pytest.mark.lab, needs_lab]
 
 @pytest.fixture(scope="module", params=REAL)
 def bench(request):
-    made = planted.FaultBench(request.param)
-    yield made
-    made.close()
+    with closing(planted.FaultBench(request.param)) as bench:
+        yield bench
 
 
 @pytest.mark.parametrize("fault", planted.FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(bench, fault):
-    found, said = 0, []
-    for _ in range(planted.get_repetitions()):
-        seen, right = bench.try_fault(fault)
-        found += right
-        said.append("; ".join(seen.verdict.reasons))
-    planted.add_record(bench.kind, fault, found, planted.get_repetitions(), said[-1])
-    assert found == planted.get_repetitions(), said
+    planted.expect_found(bench.kind, fault, lambda: bench.try_fault(fault))
 
 
 @pytest.mark.parametrize("kind", REAL)
 def test_a_table_that_is_reset_during_a_trial(kind):
-    found, said = 0, []
     with StatefulLab(kind) as lab:
         connections = Connections(500, 1000.0, wait_s=0.5)
         trial = lab.trial(connections, "reverse", rate_fps=1000.0, duration_s=1.2)
@@ -47,24 +40,24 @@ def test_a_table_that_is_reset_during_a_trial(kind):
             time.sleep(0.3)
             tester.device_state().flush()
 
-        for _ in range(planted.get_repetitions()):
+        def measure():
             assert measure_phase_two(lab.bench, trial, None) is not None
-            seen = measure_phase_two(lab.bench, trial, reset)
-            found += planted.RESET.found(seen)
-            said.append("; ".join(seen.verdict.reasons))
-    planted.add_record(kind, planted.RESET, found, planted.get_repetitions(), said[-1])
-    assert found == planted.get_repetitions(), said
+            return measure_phase_two(lab.bench, trial, reset)
+
+        planted.expect_found(kind, planted.RESET, measure)
 
 
 def measure_phase_two(bench, trial, meanwhile):
     """Measure a valid phase 2 trial; call ``meanwhile`` once its outside traffic has begun."""
     for _ in range(planted.MAX_TRIES):
-        kept = replace(trial, connections=replace(trial.connections, reuse=meanwhile is not None))
+        phase_two = replace(
+            trial, connections=replace(trial.connections, reuse=meanwhile is not None)
+        )
         thread = threading.Thread(target=meanwhile or (lambda: None))
         if meanwhile is not None:
-            bench.measure(kept)  # the table is filled; the next trial uses it at once
+            bench.measure(phase_two)  # the table is filled; the next trial uses it at once
         thread.start()
-        result = bench.measure(kept)
+        result = bench.measure(phase_two)
         thread.join()
         verdict = assess_trial(trial, result, sending_time_tolerance=planted.SENDING_TIME_TOLERANCE)
         if result.connections.is_complete and verdict.valid and (verdict.passed or meanwhile):
