@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -49,19 +49,21 @@ def prove_vpp(plugin, params, testbed=None, **options):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "params"),
+    ("plugin", "params", "options"),
     [
-        ("mape-br", {"psid_offset": "0"}),
-        ("mape-br", {"negative_percent": "20"}),
-        ("mapt-br", {"rule_ipv6": "2001:db8:100::/40"}),
-        ("lwb4", {"psid_len": "0", "psid": "0"}),
+        ("mape-br", {"psid_offset": "0"}, {}),
+        ("mape-br", {"negative_percent": "20"}, {}),
+        ("mape-br", {}, {"workers": "1"}),
+        ("mapt-br", {"rule_ipv6": "2001:db8:100::/40"}, {}),
+        ("lwb4", {"psid_len": "0", "psid": "0"}, {}),
     ],
 )
-def test_every_frame_is_the_reference_translation(plugin, params):
-    finding, read, described = prove_vpp(plugin, params)
+def test_every_frame_is_the_reference_translation(plugin, params, options):
+    finding, read, described = prove_vpp(plugin, params, **options)
     assert finding is None
     assert len(read) > 5
     assert re.match(r"\d\d\.\d\d", described["version"])
+    assert ("corelist-workers 1" in str(described["commands"])) == bool(options)
 
 
 def test_background_traffic_passes_map_e_relay(tmp_path):
@@ -72,14 +74,11 @@ def test_background_traffic_passes_map_e_relay(tmp_path):
     mixed = {"n": "2", "m": "1"}
     setup = resolve_setup(plugin="mape-br", params=mixed, dut="vpp", dut_params=OWN)
     sizes = setup.technology.make_frame_pair(setup.settings.frame_sizes[0])
-    bench = Bench(setup)
-    try:
+    trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "reverse", 50_000.0, 0.5, 0.3, 0.1)
+    with closing(Bench(setup)) as bench:
         bench.load(compile_directions(setup.technology, sizes, setup.settings.seed))
-        trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "reverse", 50_000.0, 0.5, 0.3, 0.1)
         (counted,) = bench.measure(trial).directions.values()
-        lost = {name: c.sent - c.received for name, c in counted.classes.items()}
-    finally:
-        bench.close()
+    lost = {name: c.sent - c.received for name, c in counted.classes.items()}
     assert lost["bg"] > 1000
     assert lost["fg"] < lost["bg"] / 10
     bed = tmp_path / "bed.yaml"
@@ -99,33 +98,34 @@ TRANSLATION = {
     "forward TOS: copied from the traffic class",
     "reverse traffic class: copied from the TOS",
 }
-SEEN = {"mape-br": TUNNEL, "lwaftr": TUNNEL, "mapt-br": TRANSLATION, "nat64": TRANSLATION}
+EQUAL = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
+# A customer's tunnel copies the DSCP, but not the ECN.
+DIFFERENT = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
 
 
-@pytest.mark.parametrize("plugin", SEEN)
-def test_traffic_classes_follow_rfcs(plugin):
-    params = MAPT if plugin == "mapt-br" else {}
-    octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
-    found = measure_traffic_classes(plugin, octets, params=params, dut="vpp", **OWN)
-    assert {pair: why for pair, (why, _) in found.items() if why} == {}
-    seen = set().union(*(told for _, told in found.values()))
+@pytest.mark.parametrize(
+    ("plugin", "params", "octets", "behaviour"),
+    [
+        ("mape-br", {}, EQUAL, TUNNEL), ("lwaftr", {}, EQUAL, TUNNEL),
+        ("mapt-br", MAPT, EQUAL, TRANSLATION), ("nat64", {}, EQUAL, TRANSLATION),
+        ("lwb4", {}, DIFFERENT, None), ("mape-ce", {}, DIFFERENT, None),
+    ],
+)  # fmt: skip
+def test_traffic_classes_follow_rfcs(plugin, params, octets, behaviour):
+    measured = measure_traffic_classes(plugin, octets, params=params, dut="vpp", **OWN)
+    assert {pair: why for pair, (why, _) in measured.items() if why} == {}
+    seen = set().union(*(behaviours for _, behaviours in measured.values()))
     words = ("DSCP", "ECN", "TOS", "traffic class")
-    assert {s for s in seen if any(w in s for w in words)} == SEEN[plugin]
+    if behaviour is not None:
+        assert {s for s in seen if any(w in s for w in words)} == behaviour
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
 def test_lost_congestion_marks_of_tunnels_are_detected(plugin):
     """CE in the outer header must be copied (RFC 6040, section 4.2); VPP ignores it."""
-    found = measure_traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
-    assert re.findall(r"\d+", found[3, 2][0])[:2] == ["2", "3"]
-    assert (found[2, 2][0], found[2, 0][0]) == ("", "")
-
-
-@pytest.mark.parametrize("plugin", ["lwb4", "mape-ce"])
-def test_customer_tunnel_copies_dscp_but_not_ecn(plugin):
-    octets = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
-    found = measure_traffic_classes(plugin, octets, dut="vpp", **OWN)
-    assert {pair: why for pair, (why, _) in found.items() if why} == {}
+    measured = measure_traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
+    assert re.findall(r"\d+", measured[3, 2][0])[:2] == ["2", "3"]
+    assert (measured[2, 2][0], measured[2, 0][0]) == ("", "")
 
 
 @contextmanager
@@ -133,11 +133,8 @@ def start_bare_device(intent):
     """Start a device's namespace and interfaces without configuring them."""
     dut = LabDut(make_driver("linux-router", {}), intent)
     dut.start = lambda lab: None
-    bed = Bed(intent.links, dut)
-    try:
+    with closing(Bed(intent.links, dut)) as bed:
         yield dut, bed.open()
-    finally:
-        bed.close()
 
 
 def list_commands(text):
@@ -155,10 +152,10 @@ def test_the_printed_plan_makes_the_papers_frame():
     assert result.status == 0, result.err
     with start_bare_device(intents.make_paper_mape()) as (dut, lab):
         shell = dut._make_transport()
-        ready = shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(result.out))
-        assert ready.status == 0
-        ran = shell.run("sh /run/plan")
-        assert (ran.status, ran.err) == (0, "")
+        written = shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(result.out))
+        assert written.status == 0
+        plan = shell.run("sh /run/plan")
+        assert (plan.status, plan.err) == (0, "")
         left, right = Port(lab.tester.pid, "left"), Port(lab.tester.pid, "right")
         link = intents.LINKS.right
         packet = IP(src="203.0.113.56", dst="192.0.2.80") / UDP(sport=41999, dport=35336)
@@ -170,30 +167,31 @@ def test_the_printed_plan_makes_the_papers_frame():
     assert (out[IPv6].nh, out[IP].dst, out[UDP].dport) == (4, "192.0.2.80", 35336)
 
 
-@pytest.mark.parametrize("technology_name", ["nat44", "ei", "nat64", "dslite-aftr"])
-def test_sessions_come_and_go(technology_name):
-    own = dict(OWN)
-    if technology_name == "ei":
-        own["nat44"], technology_name = technology_name, "nat44"
-    intent, src, dst, new_src, new_dst = {
-        "nat44": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2"),
-        "nat64": (
-            intents.nat64("64:ff9b::/96"), "2001:2::2", "64:ff9b::c613:2", "198.19.0.1",
-            "198.19.0.2",
-        ),
-        "dslite-aftr": (intents.dslite(), "2001:db8:6::2", "", "203.0.113.8", "198.19.0.2"),
-    }[technology_name]  # fmt: skip
-    with open_bed("vpp", intent, **own) as bed:
+# Intent; source and destination sent; source and destination of the frame that arrives.
+SESSIONS = {
+    "nat44": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2"),
+    "ei": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2"),
+    "nat64": (
+        intents.nat64("64:ff9b::/96"), "2001:2::2", "64:ff9b::c613:2", "198.19.0.1", "198.19.0.2",
+    ),
+    "dslite-aftr": (intents.dslite(), "2001:db8:6::2", "", "203.0.113.8", "198.19.0.2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_sessions_come_and_go(name):
+    intent, src, dst, new_src, new_dst = SESSIONS[name]
+    options = {**OWN, "nat44": "ei"} if name == "ei" else OWN
+    with open_bed("vpp", intent, **options) as bed:
         for port in range(5000, 5020):
-            payload = b"from port %d" % port
-            out = exchange(bed, intent, src, dst, port, payload)
+            out = exchange(bed, intent, src, dst, port, b"from port %d" % port)
             assert out is not None, "frame dropped"
             assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
             assert out[IP].ttl == 63
             back = bed.forward("reverse", new_dst, new_src, 53, out[UDP].sport, b"to %d" % port)
             assert back is not None, "answer dropped"
             assert back[UDP].dport == port
-            if technology_name == "dslite-aftr":
+            if name == "dslite-aftr":
                 assert (back[IPv6].src, back[IPv6].dst) == ("2001:db8:6::1", src)
                 assert (back[IP].src, back[IP].dst) == (new_dst, "10.0.0.1")
             else:
@@ -211,47 +209,43 @@ def test_sessions_come_and_go(technology_name):
         assert any("undone" in line for line in bed.session.rollback())
 
 
-def test_flush_of_nat44_ei_frees_its_ports():
-    """VPP's `clear nat44 ei sessions` does not free them, so the driver does not use it."""
+def test_nat44_ei_has_one_session_for_a_port_and_its_flush_frees_the_port():
+    """VPP's `clear nat44 ei sessions` does not free ports, so the driver does not use it."""
     with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
-        cli = lambda words: bed.session.transport.run(bed.session.driver.cli(words)).out  # noqa: E731
-        assert bed.forward("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"one") is not None
+
+        def send(port, server_port):
+            payload = b"from %d to %d" % (port, server_port)
+            return bed.forward("forward", "198.18.0.2", "198.19.0.2", port, server_port, payload)
+
+        def cli(words):
+            return bed.session.transport.run(bed.session.driver.cli(words)).out
+
+        assert len({send(5000, 53 + n)[UDP].sport for n in range(5)}) == 1
+        assert bed.session.count_sessions() == 1
+        assert bed.session.counts_endpoints
         cli("clear nat44 ei sessions")
         assert "1 busy udp ports" in cli("show nat44 ei addresses")
-        assert bed.forward("forward", "198.18.0.2", "198.19.0.2", 5001, 53, b"another") is not None
+        assert send(5001, 53) is not None
         assert "2 busy udp ports" in cli("show nat44 ei addresses")
         bed.session.flush()
         assert " 0 busy udp ports" in cli("show nat44 ei addresses")
 
 
-def test_nat44_ei_has_one_session_for_all_servers_of_a_port():
-    with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
-        frames = [
-            bed.forward("forward", "198.18.0.2", "198.19.0.2", 5000, 53 + n, b"to %d" % n)
-            for n in range(5)
-        ]
-        assert len({frame[UDP].sport for frame in frames}) == 1
-        assert bed.session.count_sessions() == 1
-        assert bed.session.counts_endpoints
-
-
 @pytest.mark.parametrize("plugin", ["ed", "ei"])
 def test_full_table_is_found_by_occupancy_and_counter(plugin):
-    intent = intents.nat44()
-    intent = intents.with_values(intent, session_limit=50)
+    intent = intents.with_values(intents.nat44(), session_limit=50)
     link = intent.links.left
     with open_bed("vpp", intent, **OWN, nat44=plugin) as bed:
-        known = bed.dut.driver.get_telemetry_readings(intent)
-        empty = Sample(bed.dut.report(), 0.0, known)
-        frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
-            src="198.18.0.2", dst="198.19.0.2"
-        )
+        readings = bed.dut.driver.get_telemetry_readings(intent)
+        empty = Sample(bed.dut.report(), 0.0, readings)
+        packet = IP(src="198.18.0.2", dst="198.19.0.2")
+        frame = Ether(src=link.tester_mac, dst=link.dut_mac) / packet
         for n in range(80):
             bed.left.send(bytes(frame / UDP(sport=2000 + n, dport=53) / b"many"))
         bed.forward("forward", "198.18.0.2", "198.19.0.2", 2000, 53, b"once more")
-        samples = [empty, Sample(bed.dut.report(), 1.0, known)]
-    verdict, told = judge_device(samples, lost=30), summarize_samples(samples)
-    assert told.table == {"used": 50, "limit": 50, "full": 100}
+        samples = [empty, Sample(bed.dut.report(), 1.0, readings)]
+    verdict = judge_device(samples, lost=30)
+    assert summarize_samples(samples).table == {"used": 50, "limit": 50, "full": 100}
     assert verdict.limited_by == "table", verdict
     assert any("maximum sessions exceeded" in line for line in verdict.evidence)
 
@@ -276,10 +270,10 @@ def test_frames_of_other_psid_have_a_drop_reason():
     verdict = judge_device(samples, lost=40)
     assert verdict.limited_by == "rules", verdict
     assert "security check failed" in verdict.explanation
-    told = summarize_samples(samples)
-    assert set(told.drops.values()) == {40.0}
-    assert {why.value for why in told.lost_for.values()} == {"rule", "all"}
-    assert sum(told.distinct_drops.values()) == 40
+    summary = summarize_samples(samples)
+    assert set(summary.drops.values()) == {40.0}
+    assert {why.value for why in summary.lost_for.values()} == {"rule", "all"}
+    assert sum(summary.distinct_drops.values()) == 40
 
 
 def exchange(bed, intent, src, dst, port, payload):
@@ -312,29 +306,23 @@ def test_rejected_map_t_rules_would_lose_packets(monkeypatch):
         assert not finding.tester
 
 
-def test_vpp_with_worker_thread_translates_frames():
-    finding, _, described = prove_vpp("mape-br", {}, workers="1")
-    assert finding is None
-    assert any("corelist-workers 1" in command for command in described["commands"])
-
-
 def test_vpp_telemetry_is_read():
     with open_bed("vpp", intents.ROUTER4, **OWN) as bed:
-        for n in range(20):
-            assert bed.forward("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"frame %d" % n)
-        first = bed.session.read_sample()
-        for n in range(20):
-            assert bed.forward("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"again %d" % n)
-        told = summarize_samples([first, bed.session.read_sample()])
-        assert told.polls and told.cores
-        assert told.per_packet["clocks"] > 0
-        assert told.drops == {}
-        found = bed.dut.report()
-        assert found["interfaces"]["rx.packets"] >= 40
-        assert found["interfaces"]["host-left.rx_packets"] >= 20
-        assert found["interfaces"]["host-right.tx_packets"] >= 20
-        assert found["runtime"]["node.ip4-lookup.vectors_per_call"] >= 1
-        assert "thread0.vector_rate_in" in found["runtime"]
+        samples = []
+        for first in (0, 20):
+            for n in range(first, first + 20):
+                assert bed.forward("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"frame %d" % n)
+            samples.append(bed.session.read_sample())
+        summary = summarize_samples(samples)
+        assert summary.polls and summary.cores
+        assert summary.per_packet["clocks"] > 0
+        assert summary.drops == {}
+        report = bed.dut.report()
+        assert report["interfaces"]["rx.packets"] >= 40
+        assert report["interfaces"]["host-left.rx_packets"] >= 20
+        assert report["interfaces"]["host-right.tx_packets"] >= 20
+        assert report["runtime"]["node.ip4-lookup.vectors_per_call"] >= 1
+        assert "thread0.vector_rate_in" in report["runtime"]
         bed.session.rollback()
         assert bed.session.transport.run("ls -A /run/v6t; ls /proc/*/exe -l | grep -c /vpp$").out \
             .split() == ["beat", "lock", "0"]  # fmt: skip
@@ -360,27 +348,28 @@ SHOWN = (
 def start_foreign_vpp(intent, **more):
     """Start a VPP like an operator; yield a driver session with it."""
     control = f"{PROGRAM.rpartition('/')[0] or '/usr/bin'}/vppctl"
-    given = {
+    options = {
         "start": False, "socket": "/run/theirs/cli.sock", "vppctl": control,
         "left": "host-left", "right": "host-right", **more,
     }  # fmt: skip
     with start_bare_device(intent) as (dut, lab):
         shell = dut._make_transport()
-        cli = lambda command: shell.run(f"{control} -s /run/theirs/cli.sock {command}").out  # noqa: E731
-        loaded = "".join(
-            f"plugin {name}_plugin.so {{ enable }} " for name in (*process.PLUGINS, "npt66")
-        )
-        shell.run("mkdir -p /run/theirs; cat >/run/theirs/conf", STARTUP.format(plugins=loaded))
+
+        def cli(command):
+            return shell.run(f"{control} -s /run/theirs/cli.sock {command}").out
+
+        names = (*process.PLUGINS, "npt66")
+        plugins = "".join(f"plugin {name}_plugin.so {{ enable }} " for name in names)
+        shell.run("mkdir -p /run/theirs; cat >/run/theirs/conf", STARTUP.format(plugins=plugins))
         try:
             assert shell.run(f"{PROGRAM} -c /run/theirs/conf").status == 0
             shell.run(
-                "for i in 1 2 3 4 5 6 7 8 9 10; do [ -S /run/theirs/cli.sock ] && break; "
-                "sleep 0.5; done"
+                "for i in $(seq 10); do [ -S /run/theirs/cli.sock ] && break; sleep 0.5; done"
             )
             for side in ("left", "right"):
                 mac = getattr(intent.links, side).dut_mac
                 cli(f"create host-interface name {side} hw-addr {mac} cksum-gso-disable")
-            session = Session(make_driver("vpp", given), shell, intent)
+            session = Session(make_driver("vpp", options), shell, intent)
             session.open()
             yield session, lab, cli
             session.close()
@@ -425,7 +414,7 @@ OTHER = "02:00:00:00:00:99"
 
 
 @pytest.mark.parametrize(
-    ("told", "after"),
+    ("entry", "after"),
     [
         (f"{OTHER} static", [OTHER]),
         (f"{intents.LINKS.left.tester_mac} static", [intents.LINKS.left.tester_mac]),
@@ -435,13 +424,13 @@ OTHER = "02:00:00:00:00:99"
     ],
 )
 @pytest.mark.parametrize("intent", [intents.ROUTER4, intents.ROUTER6], ids=lambda i: i.technology)
-def test_existing_neighbor_entry_is_restored(intent, told, after):
+def test_existing_neighbor_entry_is_restored(intent, entry, after):
     host = str(next(iter(intent.left.neighbors)))
     with start_foreign_vpp(intent) as (session, _, cli):
         cli("set interface state host-left up")
         for address in intent.left.addresses:
             cli(f"set interface ip address host-left {address}")
-        cli(f"set ip neighbor host-left {host} {told}")
+        cli(f"set ip neighbor host-left {host} {entry}")
 
         def list_static_neighbors():
             rows = [row.split() for row in cli("show ip neighbors host-left").splitlines()]
@@ -463,7 +452,7 @@ def test_the_kernels_interfaces_get_their_ipv6_back():
     """Addresses, routes and the state of a link are restored."""
     with start_bare_device(intents.ROUTER4) as (dut, _):
         shell = dut._make_transport()
-        made = shell.run(
+        result = shell.run(
             "set -e; sysctl -q -w net.ipv6.conf.left.disable_ipv6=0 net.ipv6.conf.right.disable_ipv6=0; "
             "ip -6 addr add 2001:db8:77::1/64 dev left nodad; "
             "ip -6 addr add 2001:db8:78::1/64 dev left noprefixroute preferred_lft 0 nodad; "
@@ -474,18 +463,15 @@ def test_the_kernels_interfaces_get_their_ipv6_back():
             "nexthop via 2001:db8:77::8 dev left; "
             "ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right"
         )
-        assert made.status == 0, made
+        assert result.status == 0, result
         before = shell.run(IPV6).out
         assert "2001:db8:79::/48 via 2001:db8:77::9 dev left" in before
-        session = Session(make_driver("vpp", OWN), shell, intents.ROUTER4)
-        session.open()
-        try:
+        with closing(Session(make_driver("vpp", OWN), shell, intents.ROUTER4)) as session:
+            session.open()
             session.commit()
             assert session.verify()
             assert "2001:db8:7" not in shell.run(IPV6).out
             assert any("undone" in line for line in session.rollback())
-        finally:
-            session.close()
         assert sorted(shell.run(IPV6).out.splitlines()) == sorted(before.splitlines())
 
 
