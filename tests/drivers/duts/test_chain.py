@@ -1,86 +1,62 @@
 """Chains of several devices: real and reference parts in the lab, and errors."""
 
 import os
+from contextlib import closing, suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from v6t.base.errors import DutError
 from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.runs import dut
-from v6t.core.runs.bench import Bench, compile_directions, make_state_device
+from v6t.core.runs.bench import Bench
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.transport.process import NamespaceTransport
+from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.nat46 import Nat46
 from v6t.tests.drivers.faketrex import list_descendants
+from v6t.tests.drivers.test_stateful_lab import COUNT, USE, StatefulLab
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
-from v6t.trials.connections import Connections
-from v6t.trials.trial import Trial
 
 from . import intents
 from .support import find_missing_for
-
-COUNT, RATE = 500, 2000.0
-
-
-def establish(sizes, purpose="establish"):
-    return Trial(
-        benchmark="test",
-        key=f"test/{purpose}",
-        ipv6_frame_size=sizes.ipv6,
-        ipv4_frame_size=sizes.ipv4,
-        mode="forward" if purpose == "establish" else "bidirectional",
-        rate_fps=RATE,
-        duration_s=COUNT / RATE,
-        residual_wait_s=0.3,
-        pause_s=0.0,
-        connections=Connections(COUNT, RATE, wait_s=0.3, alpha=1.0, purpose=purpose, reuse=True),
-    )
 
 
 @needs_lab
 @pytest.mark.lab
 def test_connections_go_through_and_are_counted():
-    setup = resolve_setup(plugin="dslite-aftr")
     if package := find_missing_for("nftables", "directly"):
         pytest.skip(f"needs {package}")
-    tool = setup.technology
-    sizes = tool.make_frame_pair(setup.settings.frame_sizes[0])
-    bench = Bench(setup)
-    try:
-        bench.load(compile_directions(tool, sizes, setup.settings.seed))
-        made = bench.measure(establish(sizes)).connections
-        assert (made.sent, made.learned, made.validated) == (COUNT, COUNT, COUNT)
-        assert (made.sessions, made.duplicate_tuples) == (COUNT, 0)
-        both = bench.measure(establish(sizes, "prepare"))
-        assert both.connections.reused
-        for counted in both.directions.values():
-            (count,) = counted.classes.values()
-            assert count.received == count.sent == COUNT
+    with StatefulLab("embedded", "dslite-aftr") as lab:
+        opened = lab.establish()
+        assert opened.sent == opened.learned == opened.validated == opened.sessions == COUNT
+        assert opened.duplicate_tuples == 0
+        used = lab.use(replace(USE, wait_s=0.3))
+        assert used.connections.reused
+        for counted in used.directions.values():
+            assert counted.count_frames("received") == counted.count_frames("sent") == 1000
             assert counted.matched == counted.checked > 0
-        tester = bench.open()
-        state = make_state_device(setup, tester, None)
+        tester = lab.bench.open()
+        state = tester.device_state()
         assert state.timeout_s > 60
         state.flush()
         assert state.count_sessions() == 0
-        assert len(bench.session.verify()) > 10
-        report = tester.device.report()
-        described = bench.describe()["device"]
-    finally:
-        bench.close()
-    parts = [part.name for part in tool.make_dut_intent().parts]
-    assert list(report) == list(described["parts"]) == parts
-    for part in tool.make_dut_intent().parts:
-        told = described["parts"][part.name]
-        assert (told["belongs_to"], told["stateful"]) == (part.device, part.stateful)
-        assert set(told["counters"]) == set(report[part.name])
+        assert len(lab.bench.session.verify()) > 10
+        report, described = tester.device.report(), lab.bench.describe()["device"]
+    parts = DsLiteAftr().make_dut_intent().parts
+    assert list(report) == list(described["parts"]) == [part.name for part in parts]
+    for part in parts:
+        text, counters = described["parts"][part.name], report[part.name]
+        assert (text["belongs_to"], text["stateful"]) == (part.device, part.stateful)
+        assert set(text["counters"]) == set(counters)
         if part.driver == "reference":
-            assert report[part.name]["forward"]["forwarded"] >= COUNT
+            assert counters["forward"]["forwarded"] >= COUNT
         else:
-            assert report[part.name]["link left"]["rx.packets"] >= COUNT
+            assert counters["link left"]["rx.packets"] >= COUNT
 
 
 @needs_lab
@@ -94,24 +70,18 @@ def test_failed_part_removes_all_other_parts(tmp_path):
     if package := find_missing_for("tayga-nftables", "directly"):
         pytest.skip(f"needs {package}")
     before = list_child_namespaces()
-    bench = Bench(setup)
-    try:
-        with pytest.raises(DutError):
-            bench.open()
-    finally:
-        bench.close()
+    with closing(Bench(setup)) as bench, pytest.raises(DutError):
+        bench.open()
     assert list_child_namespaces() <= before
 
 
 def list_child_namespaces():
     """Return the network namespaces of this process's children."""
-    found = set()
+    namespaces = set()
     for pid in list_descendants(os.getpid()):
-        try:
-            found.add(os.readlink(f"/proc/{pid}/ns/net"))
-        except OSError:
-            continue
-    return found - {os.readlink("/proc/self/ns/net")}
+        with suppress(OSError):
+            namespaces.add(os.readlink(f"/proc/{pid}/ns/net"))
+    return namespaces - {os.readlink("/proc/self/ns/net")}
 
 
 AFTR = {"parts.aftr.driver": "vpp"}
@@ -157,10 +127,14 @@ def test_part_with_other_driver_has_default_options():
     parts = list_parts("map-e", {"parts.br.driver": "vpp"})
     assert [part.driver.name for part in parts] == ["nftables", "reference", "vpp"]
     # the lab's TAYGA options are not valid for another translator
-    clat = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
-    one, other = list_parts("464xlat", clat)
-    assert one.driver.name == "jool"
-    assert (other.driver.options.queue_length, other.driver.options.mend_checksums) == (77, True)
+    options = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
+    clat, plat = list_parts("464xlat", options)
+    assert clat.driver.name == "jool"
+    assert (plat.driver.options.queue_length, plat.driver.options.mend_checksums) == (77, True)
+
+
+def make_intent(variant="464xlat"):
+    return Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
 
 
 @pytest.mark.parametrize(
@@ -168,8 +142,7 @@ def test_part_with_other_driver_has_default_options():
     [("464xlat", 4), ("ds-lite", 1), ("lw4o6", 1), ("map-e", 1), ("map-t", 1)],
 )
 def test_further_hops_follow_from_the_parts(variant, hops):
-    intent = Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
-    assert ChainDriver({}).get_header_profile(intent).further_hops == hops
+    assert ChainDriver({}).get_header_profile(make_intent(variant)).further_hops == hops
 
 
 def adapt_oracle(plugin, **drivers):
@@ -201,70 +174,64 @@ def test_header_policy_of_chain_combines_parts():
 
 
 def test_only_stateful_part_gets_required_sessions():
-    intent = intents.with_requirements(Ipv4aas().make_dut_intent(), sessions=123_457)
+    intent = intents.with_requirements(make_intent(), sessions=123_457)
     clat, plat = ChainDriver({}).get_parts(intent)
     assert clat.intent.requirements.sessions == 0
     assert plat.intent.requirements.sessions == 123_457
 
 
-def test_every_remote_part_needs_ssh_options():
-    plugin = Ipv4aas(Ipv4aasParams(variant="map-t"))
-    with expect_error("missing-setting", mentions="napt"):
-        make_session(ChainDriver({}), plugin.make_dut_intent())
-    there = {"driver": "tayga", "options": {"ssh": {"host": "198.51.100.1"}}}
-    plat = {"driver": "tayga-nftables", "options": {"ssh": {"host": "198.51.100.2"}}}
-    chain = ChainDriver({"parts": {"clat": there, "plat": plat}})
-    both = make_session(chain, Ipv4aas().make_dut_intent())
-    assert [part.device for part, _ in both.parts] == ["CE", "PE"]
-
-
-def make_parts(variant, **options):
-    """Return the parts of a chain, given ``name=(driver, ssh, options)`` for some of them."""
-    parts = {
-        name: {"driver": driver, "options": {"ssh": ssh, **more}}
-        for name, (driver, ssh, more) in options.items()
-    }
-    return ChainDriver({"parts": parts}).get_parts(
-        Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
-    )
-
-
 BOX, OTHER = {"host": "198.51.100.1"}, {"host": "198.51.100.2"}
+
+
+def make_chain(**parts):
+    """Return a chain, given ``name=(driver, ssh, options)`` for some of its parts."""
+    options = {
+        name: {"driver": driver, "options": {"ssh": ssh, **more}}
+        for name, (driver, ssh, more) in parts.items()
+    }
+    return ChainDriver({"parts": options})
+
+
+def test_every_remote_part_needs_ssh_options():
+    with expect_error("missing-setting", mentions="napt"):
+        make_session(ChainDriver({}), make_intent("map-t"))
+    chain = make_chain(clat=("tayga", BOX, {}), plat=("tayga-nftables", OTHER, {}))
+    session = make_session(chain, make_intent())
+    assert [part.device for part, _ in session.parts] == ["CE", "PE"]
 
 
 def test_parts_on_one_machine_have_separate_state_directories():
     ce = ("tayga", {**BOX, "netns": "ce"}, {})
-    found = make_parts("map-t", napt=("nftables", BOX, {}), ce=ce, br=("vpp", OTHER, {}))
-    places = [part.driver.options.state_dir for part in found]
+    chain = make_chain(napt=("nftables", BOX, {}), ce=ce, br=("vpp", OTHER, {}))
+    places = [part.driver.options.state_dir for part in chain.get_parts(make_intent("map-t"))]
     assert places == ["/run/v6t", "/run/v6t/part-ce", "/run/v6t"]
-    found = make_parts("464xlat", plat=("vpp", BOX, {"state_dir": "/run/b"}))
-    assert found[1].driver.options.state_dir == "/run/b"
+    chain = make_chain(plat=("vpp", BOX, {"state_dir": "/run/b"}))
+    assert chain.get_parts(make_intent())[1].driver.options.state_dir == "/run/b"
 
 
 def test_parts_on_one_kernel_are_rejected_before_opening():
-    with expect_error("chain-conflict") as no:
-        make_parts("map-t", napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
-    assert "dut.options.parts.ce.options.ssh.netns: ce" in no.value.hint
+    with expect_error("chain-conflict") as error:
+        chain = make_chain(napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
+        chain.get_parts(make_intent("map-t"))
+    assert "dut.options.parts.ce.options.ssh.netns: ce" in error.value.hint
     # a user-space stack does not use the kernel's, and shell commands do not show it
-    make_parts("464xlat", clat=("tayga", BOX, {}), plat=("vpp", BOX, {}))
     steps = {"steps": [{"command": "true", "why": "mine", "undo": "true"}]}
-    make_parts("464xlat", clat=("tayga", BOX, {}), plat=("command", BOX, steps))
+    for plat in (("vpp", BOX, {}), ("command", BOX, steps)):
+        make_chain(clat=("tayga", BOX, {}), plat=plat).get_parts(make_intent())
 
 
 def test_two_parts_in_one_lab_namespace_are_rejected():
-    given = {f"parts.{name}.options.ssh.lab": "one" for name in ("clat", "plat")}
-    given["parts.plat.driver"] = "vpp"
-    setup = resolve_setup(plugin="ipv4aas", dut_params=given)
+    options = {f"parts.{name}.options.ssh.lab": "one" for name in ("clat", "plat")}
+    options["parts.plat.driver"] = "vpp"
+    setup = resolve_setup(plugin="ipv4aas", dut_params=options)
     with expect_error("chain-conflict"):
         make_lab_device(setup.driver, setup.device_view, setup.intent)
 
 
-LABS = {"clat": "ce", "plat": "pe"}
-
-
 def test_machines_not_in_lab_are_skipped():
-    parts = {name: {"options": {"ssh": {"lab": lab}}} for name, lab in LABS.items()}
-    chain, intent = ChainDriver({"parts": parts}), Ipv4aas().make_dut_intent()
+    labs = {"clat": "ce", "plat": "pe"}
+    parts = {name: {"options": {"ssh": {"lab": lab}}} for name, lab in labs.items()}
+    chain, intent = ChainDriver({"parts": parts}), make_intent()
     with expect_error("unsupported-by-tester"):
         make_session(chain, intent)
 
@@ -272,32 +239,33 @@ def test_machines_not_in_lab_are_skipped():
         return lambda ssh: NamespaceTransport(1, ssh.lab) if ssh.lab in names else None
 
     for names in (("ce", "pe"), ("pe",)):
-        found = make_session(chain, intent, connect=make_finder(*names))
-        assert [session.name for _, session in found.parts] == list(names)
+        session = make_session(chain, intent, connect=make_finder(*names))
+        assert [part.name for _, part in session.parts] == list(names)
     assert make_session(chain, intent, connect=make_finder()) is None
 
 
 class Fake:
     """A session that records the calls of its methods."""
 
-    def __init__(self, name, log, fails=()):
-        self.name, self._log, self._fails = name, log, fails
+    def __init__(self, name, log, failing):
+        self.name, self._log, self._failing = name, log, failing
 
     def __getattr__(self, action):
         def do(*_arguments, **_options):
             self._log.append(f"{self.name} {action}")
-            if action in self._fails:
+            if action == self._failing:
                 raise DutError(f"{self.name} cannot {action}", code="command-failed")
             return [f"{action} of {self.name}"]
 
         return do
 
 
-def make_fake_chain(*fails):
+def make_fake_chain(**fails):
+    """Return a chain of three parts, given the action in which some of them fail, and its log."""
     log = []
     driven = [
-        (SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, failing))
-        for name, failing in zip(("one", "two", "three"), fails, strict=True)
+        (SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, fails.get(name)))
+        for name in ("one", "two", "three")
     ]
     return ChainSession("chain", driven), log
 
@@ -314,20 +282,20 @@ def make_fake_chain(*fails):
     ],
 )  # fmt: skip
 def test_failed_part_leaves_earlier_parts_unchanged(action, fails, log):
-    session, done = make_fake_chain(*((fails.get(name, ""),) for name in ("one", "two", "three")))
+    session, calls = make_fake_chain(**fails)
     with expect_error("command-failed"):
         getattr(session, action)()
-    assert done == log
+    assert calls == log
 
 
 @pytest.mark.parametrize("action", ["confirm", "flush"])
 def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
     setup = resolve_setup(plugin="siit", dut="tayga")
-    made = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True}
+    configured = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
-    session, log = make_fake_chain((), (), ())
+    session, log = make_fake_chain()
     for (_, part), undone in zip(session.parts, (0, 2, 0), strict=True):
-        status = {**fields, "device": part.name, "configured": {**made, "undone": undone}}
+        status = {**fields, "device": part.name, "configured": {**configured, "undone": undone}}
         part.status = lambda status=status: status
         part.driver, part.intent = setup.driver, setup.intent
     monkeypatch.setattr(dut, "_make_session", lambda *_: session)
@@ -337,7 +305,7 @@ def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
 
 
 def test_parts_are_flushed_in_order_and_restored_in_reverse():
-    session, log = make_fake_chain((), (), ())
+    session, log = make_fake_chain()
     session.flush()
     assert log == ["one flush", "two flush", "three flush"]
     assert (session.count_sessions(), session.timeout_s) == (None, None)
