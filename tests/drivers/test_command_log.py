@@ -41,15 +41,16 @@ def test_command_of_several_lines_can_be_copied_with_its_input(caplog, tmp_path)
     assert target.read_text() == "a\tb\n$c\n"
 
 
-def test_long_answer_is_cut(caplog):
-    (message,) = run_logged(caplog, "printf 'x%.0s' $(seq 5000)")
-    assert message.split("\n$ ")[1].count("x") == 1 + ANSWER_LIMIT
-    assert message.endswith("| [cut: 5000 characters]")
-
-
-def test_control_characters_of_answer_are_visible(caplog):
-    (message,) = run_logged(caplog, r"printf 'a\033[2Jb\rc\342\200\256d'")
-    assert message.endswith("\n| a\\x1b[2Jb\\rc\\u202ed")
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        (r"printf 'a\033[2Jb\rc\342\200\256d'", r"| a\x1b[2Jb\rc\u202ed"),
+        ("printf 'x%.0s' $(seq 5000)", f"| {'x' * ANSWER_LIMIT}\n| [cut: 5000 characters]"),
+    ],
+)
+def test_answer_is_cut_and_control_characters_are_visible(caplog, command, answer):
+    (message,) = run_logged(caplog, command)
+    assert message.partition("\n$ ")[2] == f"{command}\n{answer}"
 
 
 def test_failed_command_is_logged(caplog):
@@ -66,9 +67,8 @@ def test_held_command_is_logged_when_it_starts_and_its_lines_at_level_debug(capl
         held.send("hello\n")
         held.line(5.0)
         held.release()
-    assert [record.levelno for record in caplog.records] == [
-        logging.INFO, logging.DEBUG, logging.DEBUG,
-    ]  # fmt: skip
+    levels = [record.levelno for record in caplog.records]
+    assert levels == [logging.INFO, logging.DEBUG, logging.DEBUG]
 
 
 def test_command_is_not_logged_above_debug_level(caplog):
@@ -101,8 +101,8 @@ def test_secret_of_options_is_hidden_in_every_form(secret, no_secrets):
     command = f"box 'username admin {secret}'"
     assert redaction.redact_values(command) == f"box 'username admin {redaction.HIDDEN}'"
     assert secret not in redaction.redact_values(json.dumps([secret], ensure_ascii=False))
-    whole = shlex.quote(json.dumps(["x " + secret]))
-    assert redaction.redact_values(whole) == shlex.quote(json.dumps(["x " + redaction.HIDDEN]))
+    quoted = shlex.quote(json.dumps(["x " + secret]))
+    assert redaction.redact_values(quoted) == shlex.quote(json.dumps(["x " + redaction.HIDDEN]))
 
 
 @pytest.mark.parametrize("name", ["V6T_DUT_PASSWORD", "V6T_DUT_ENABLE_PASSWORD"])

@@ -54,9 +54,12 @@ def two_classes():
         yield tester, replace(trial, rate_fps=2000.0, duration_s=0.5, residual_wait_s=0.5)
 
 
+STARTS = FlowStarts(5, 0.05)
+
+
 def test_flows_begin_one_after_the_other(two_classes):
     """Of five flows with 400 fps in total, flow i starts after i * 50 ms."""
-    result = measure_passed(*two_classes, flow_starts=FlowStarts(5, 0.05))
+    result = measure_passed(*two_classes, flow_starts=STARTS)
     for counted in result.directions.values():
         assert {(c.required, c.sent) for c in counted.classes.values()} == {(400, 400)}
         assert counted.checked == counted.matched > 0
@@ -64,8 +67,7 @@ def test_flows_begin_one_after_the_other(two_classes):
 
 def test_delays_while_flows_begin_one_after_the_other(two_classes):
     """Every frame is timed; pairs are consecutive frames (RFC 8219, section 10.2.2)."""
-    starts, delays = FlowStarts(5, 0.05), DelayRequest(ipdv=True)
-    result = measure_passed(*two_classes, flow_starts=starts, delays=delays)
+    result = measure_passed(*two_classes, flow_starts=STARTS, delays=DelayRequest(ipdv=True))
     for counted in result.directions.values():
         for name in counted.classes:
             assert (counted.delays[name].frames, counted.delays[name].lost) == (400, 0)
@@ -74,8 +76,7 @@ def test_delays_while_flows_begin_one_after_the_other(two_classes):
 
 
 def test_second_rate_follows_flows_that_begin_one_after_the_other(two_classes):
-    second = Segment(1000.0, 0.2)
-    result = measure_passed(*two_classes, flow_starts=FlowStarts(5, 0.05), second_segment=second)
+    result = measure_passed(*two_classes, flow_starts=STARTS, second_segment=Segment(1000.0, 0.2))
     for counted in result.directions.values():
         assert counted.count_frames("required") == counted.count_frames("sent") == 800 + 200
         assert counted.last_lost_s is None
@@ -86,15 +87,16 @@ def test_overflow_of_receive_ring_makes_trial_invalid():
     with open_tester("embedded", loopback=True) as (tester, trial):
         receiver = tester._workers["right receiver"]
         tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # caches are warm
-        stop = threading.Timer(0.25, lambda: os.kill(receiver.pid, signal.SIGSTOP))
-        go = threading.Timer(2.6, lambda: os.kill(receiver.pid, signal.SIGCONT))
-        stop.start()
-        go.start()
-        overload = replace(
-            trial, mode="forward", rate_fps=60_000.0, duration_s=2.0, residual_wait_s=1.0
-        )
+        timers = [
+            threading.Timer(after_s, os.kill, (receiver.pid, number))
+            for after_s, number in ((0.25, signal.SIGSTOP), (2.6, signal.SIGCONT))
+        ]
+        for timer in timers:
+            timer.start()
+        changes = {"rate_fps": 60_000.0, "duration_s": 2.0, "residual_wait_s": 1.0}
+        overload = replace(trial, mode="forward", **changes)
         result = tester.measure(overload)
-        go.join()
+        timers[-1].join()
         assert not assess_trial(overload, result, sending_time_tolerance=1.5).valid
         assert any("receive ring overflowed" in f for f in result.faults), result.faults
 
@@ -121,14 +123,14 @@ def test_stepped_clock_makes_trial_invalid(monkeypatch):
 
 def find_lab_workers(directory):
     """Find the child processes of the lab of a v6t started in a directory, with their namespaces."""
-    found = {}
+    workers = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
             ours = os.readlink(process / "cwd") == str(directory)
             if ours and words[0] == PROCESS_TITLE.encode():
-                found[process] = os.readlink(process / "ns/net")
-    return found
+                workers[process] = os.readlink(process / "ns/net")
+    return workers
 
 
 def list_namespaces():
@@ -140,9 +142,8 @@ def list_namespaces():
 
 def test_killed_run_leaves_no_processes(tmp_path):
     command = [*COMMAND, "run", "--plugin", "mape-br", "-o", "out"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=null, stderr=null)
     try:
         wait_until(lambda: len(find_lab_workers(tmp_path)) >= 6, "the workers of the lab")
         namespaces = {*find_lab_workers(tmp_path).values()} - {os.readlink("/proc/self/ns/net")}
@@ -182,11 +183,9 @@ def test_ordinary_user_gets_a_lab_through_a_user_namespace():
     """The command line enters the namespace before numpy starts threads."""
     needed = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
     command = [*needed, "--", sys.executable, "-c", ORDINARY]
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *command],
-        capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
-    assert done.stdout.splitlines()[-1:] == ["user namespace True"], done.stdout + done.stderr
+    words = ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *command]
+    result = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
+    assert result.stdout.splitlines()[-1:] == ["user namespace True"], result
 
 
 ORDINARY = """
@@ -220,11 +219,9 @@ def test_process_with_threads_is_told_how_to_start_python(monkeypatch):
 
 def find_hidden(paths):
     """Find the topmost directories that an unprivileged user cannot enter."""
-    found = []
-    for path in dict.fromkeys(str(Path(p).resolve()) for p in paths):
-        parents = [Path(path), *Path(path).parents]
-        if all(p.stat().st_mode & 1 for p in parents):
-            continue
-        if not any(path.startswith(other + "/") for other in found):
-            found.append(path)
-    return found
+    hidden = []
+    for path in dict.fromkeys(Path(path).resolve() for path in paths):
+        searchable = all(place.stat().st_mode & 1 for place in (path, *path.parents))
+        if not searchable and not any(path.is_relative_to(other) for other in hidden):
+            hidden.append(path)
+    return hidden

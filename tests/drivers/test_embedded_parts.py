@@ -82,19 +82,16 @@ class PortlessClient(TcpClient):
 
 @pytest.fixture
 def two_trials():
-    made = PortlessClient(1), PortlessClient(2)
-    yield made
-    for one in made:
-        one.memory.close()
+    clients = PortlessClient(1), PortlessClient(2)
+    yield clients
+    for client in clients:
+        client.memory.close()
 
 
 def make_reset(flags, number, acknowledged):
-    zeros = np.zeros(1, np.uint32)
-    place = np.zeros(1, np.int64)
-    no = np.zeros(1, bool)
-    return SegmentFields(
-        np.array([flags], np.uint8), number, acknowledged, zeros, zeros, no, place, place, no
-    )
+    zeros, place, no = np.zeros(1, np.uint32), np.zeros(1, np.int64), np.zeros(1, bool)
+    given = np.array([flags], np.uint8)
+    return SegmentFields(given, number, acknowledged, zeros, zeros, no, place, place, no)
 
 
 @pytest.mark.parametrize("said", [0, len(REQUEST)])
@@ -132,13 +129,8 @@ def test_icmp_error_refuses_opening_and_resets_open_connections(two_trials):
     client = two_trials[0]
     client._states.client[1] |= OPEN
     client._handle_resets(np.array([1, 3, 3]), UNREACHABLE)
-    assert client._states.client.tolist() == [
-        SENT,
-        SENT | OPEN | RESET,
-        SENT,
-        SENT | UNREACHABLE,
-        SENT,
-    ]
+    reset, refused = SENT | OPEN | RESET, SENT | UNREACHABLE
+    assert client._states.client.tolist() == [SENT, reset, SENT, refused, SENT]
     client._step = "ask"
     client._handle_resets(np.array([4]), UNREACHABLE)
     assert client._states.client[4] == SENT
@@ -190,10 +182,10 @@ def test_late_opening_is_not_established(two_trials):
 
 def test_final_drain_reads_all_packets():
     slow = SlowConnection()
-    there = [4096, 10, 4096, 0, 7]
-    slow._drain = lambda: there.pop(0)
+    packets = [4096, 10, 4096, 0, 7]
+    slow._drain = lambda: packets.pop(0)
     slow._drain_all()
-    assert there == [7]
+    assert packets == [7]
 
 
 class Ring:
@@ -218,31 +210,28 @@ class Ring:
 
 
 @pytest.fixture
-def sending(monkeypatch):
+def send(monkeypatch):
+    """Return a function that sends 1500 frames, all due at once, and returns the ring."""
     monkeypatch.setattr(sender, "TxRing", Ring)
-    made = Sender("none", 124)
-    made.load(compile_plugin(size=128)[1]["forward"])
+    own = Sender("none", 124)
+    own.load(compile_plugin(size=128)[1]["forward"])
 
-    def send(rate_fps, *, timed):
-        trial = Trial("latency", "k", 128, 88, "forward", rate_fps, 1500 / rate_fps)
-        start = time.monotonic()
-        answer = made.send(pace=Pace.from_trial(trial), start=start, nonce=3, timed=timed)
-        return made._ring, sum(answer["sent"].values())
+    def send_frames(*, timed):
+        trial = Trial("latency", "k", 128, 88, "forward", 1e9, 1500 / 1e9)
+        answer = own.send(pace=Pace.from_trial(trial), start=time.monotonic(), nonce=3, timed=timed)
+        assert sum(answer["sent"].values()) == 1500
+        return own._ring
 
-    return send
+    return send_frames
 
 
 @pytest.mark.parametrize(("timed", "most"), [(True, TIMED_BATCH), (False, BATCH)])
-def test_a_batch_of_timed_frames_is_small(sending, timed, most):
-    """All 1500 frames are due at once, so batches have their maximum size."""
-    ring, sent = sending(1e9, timed=timed)
-    assert sent == 1500
-    assert max(len(b) for b in ring.batches) == most
+def test_a_batch_of_timed_frames_is_small(send, timed, most):
+    assert max(len(batch) for batch in send(timed=timed).batches) == most
 
 
-def test_every_timed_frame_is_stamped_before_departure(sending):
-    ring, _ = sending(1e9, timed=True)
-    stamps = []
+def test_every_timed_frame_is_stamped_before_departure(send):
+    ring, stamps = send(timed=True), []
     for batch, left in zip(ring.batches, ring.left_ns, strict=True):
         marks = trailer.read(batch)
         assert marks.magic_ok.all()

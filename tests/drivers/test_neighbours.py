@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import queue
 import types
+from contextlib import closing
 from unittest.mock import Mock, call
 
 import pytest
@@ -53,8 +54,8 @@ def make_emulated_intent(link):
 
 def make_request(target=FOUR, sender=ROUTER4, **more):
     frame = Ether(src=DEVICE, dst="ff:ff:ff:ff:ff:ff")
-    asked = {"op": 1, "hwsrc": DEVICE, "psrc": sender, "pdst": target, **more}
-    return frame / ARP(**asked)
+    fields = {"op": 1, "hwsrc": DEVICE, "psrc": sender, "pdst": target, **more}
+    return frame / ARP(**fields)
 
 
 def make_solicitation(target=SIX, source=ROUTER6, to="ff02::1:ff00:2", hop_limit=255, **more):
@@ -63,16 +64,16 @@ def make_solicitation(target=SIX, source=ROUTER6, to="ff02::1:ff00:2", hop_limit
     return frame / packet / ICMPv6NDOptSrcLLAddr(lladdr=DEVICE)
 
 
-def get_answer(frame, **more):
-    told = make_hosts(**more).answer(bytes(frame))
-    return None if told is None else Ether(told)
+def get_answer(frame, hosts=None):
+    answer = (hosts or make_hosts()).answer(bytes(frame))
+    return None if answer is None else Ether(answer)
 
 
 def check_checksum(frame):
     """Check a frame's checksum against Scapy's and return the frame."""
-    again = frame.copy()
-    del again[IPv6].payload.cksum
-    assert Ether(bytes(again))[IPv6].payload.cksum == frame[IPv6].payload.cksum
+    computed = frame.copy()
+    del computed[IPv6].payload.cksum
+    assert Ether(bytes(computed))[IPv6].payload.cksum == frame[IPv6].payload.cksum
     return frame
 
 
@@ -86,18 +87,18 @@ def test_an_arp_request_for_a_host_is_answered():
 
 @pytest.mark.parametrize("to", ["ff02::1:ff00:2", SIX])
 def test_multicast_and_unicast_solicitations_are_answered(to):
-    told = check_checksum(get_answer(make_solicitation(to=to, source=LOCAL)))
-    assert (told.dst, told.src) == (DEVICE, OWN)
-    assert (told[IPv6].src, told[IPv6].dst, told[IPv6].hlim) == (SIX, LOCAL, 255)
-    advertised = told[ICMPv6ND_NA]
+    reply = check_checksum(get_answer(make_solicitation(to=to, source=LOCAL)))
+    assert (reply.dst, reply.src) == (DEVICE, OWN)
+    assert (reply[IPv6].src, reply[IPv6].dst, reply[IPv6].hlim) == (SIX, LOCAL, 255)
+    advertised = reply[ICMPv6ND_NA]
     assert (advertised.tgt, advertised.S, advertised.O, advertised.R) == (SIX, 1, 1, 0)
-    assert told[ICMPv6NDOptDstLLAddr].lladdr == OWN
+    assert reply[ICMPv6NDOptDstLLAddr].lladdr == OWN
 
 
 def test_duplicate_address_detection_is_answered_by_multicast():
     probe = Ether(src=DEVICE, dst="33:33:ff:00:00:02") / IPv6(src="::", dst="ff02::1:ff00:2")
-    told = check_checksum(get_answer(probe / ICMPv6ND_NS(tgt=SIX)))
-    assert (told.dst, told[IPv6].dst, told[ICMPv6ND_NA].S) == ("33:33:00:00:00:01", "ff02::1", 0)
+    reply = check_checksum(get_answer(probe / ICMPv6ND_NS(tgt=SIX)))
+    assert (reply.dst, reply[IPv6].dst, reply[ICMPv6ND_NA].S) == ("33:33:00:00:00:01", "ff02::1", 0)
 
 
 @pytest.mark.parametrize(
@@ -120,12 +121,16 @@ def test_other_and_malformed_requests_are_not_answered(frame):
     assert make_hosts().answer(bytes(frame)) is None
 
 
+def tag(vlan, frame):
+    return Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=vlan, prio=3) / frame.payload
+
+
 def test_answers_carry_the_vlan_tag():
-    asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7, prio=3) / make_request().payload
-    reply = get_answer(asked, vlan=7)
+    hosts = make_hosts(vlan=7)
+    reply = get_answer(tag(7, make_request()), hosts)
     assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, FOUR)
-    assert get_answer(make_request(), vlan=7) is None
-    assert get_answer(asked, vlan=8) is None
+    assert get_answer(make_request(), hosts) is None
+    assert get_answer(tag(8, make_request()), hosts) is None
 
 
 def test_background_vlan_has_a_separate_host():
@@ -134,19 +139,14 @@ def test_background_vlan_has_a_separate_host():
     background = BackgroundVlan(vlan=8, device=f"{router}/64", tester=own)
     link = Link(tester_mac=OWN, dut_mac=DEVICE, vlan=7, background=background)
     hosts = Hosts(**make_host_arguments(make_emulated_intent(link)))
-
-    def ask(vlan, packet):
-        told = hosts.answer(bytes(Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=vlan) / packet.payload))
-        return told and Ether(told)
-
     solicitation = make_solicitation(own, router)
-    assert ask(7, make_request())[Dot1Q].vlan == 7
-    assert [ask(vlan, solicitation) for vlan in (7, 9)] == [None, None]
-    told = ask(8, solicitation)
-    assert (told[Dot1Q].vlan, told[ICMPv6ND_NA].tgt) == (8, own)
-    introduced = [Ether(f) for f in hosts.make_introductions()]
-    assert [f[Dot1Q].vlan for f in introduced] == [7, 8]
-    assert introduced[1][ICMPv6ND_NS].tgt == router
+    assert get_answer(tag(7, make_request()), hosts)[Dot1Q].vlan == 7
+    assert [get_answer(tag(vlan, solicitation), hosts) for vlan in (7, 9)] == [None, None]
+    reply = get_answer(tag(8, solicitation), hosts)
+    assert (reply[Dot1Q].vlan, reply[ICMPv6ND_NA].tgt) == (8, own)
+    introductions = [Ether(f) for f in hosts.make_introductions()]
+    assert [f[Dot1Q].vlan for f in introductions] == [7, 8]
+    assert introductions[1][ICMPv6ND_NS].tgt == router
 
 
 def test_hosts_resolve_device_address_of_their_network():
@@ -169,9 +169,9 @@ def test_introductions_need_device_address_and_are_limited():
 
 @pytest.mark.parametrize(("answers", "introduces"), [(True, False), (False, True)])
 def test_answering_and_learning_are_independent(answers, introduces):
-    one = make_hosts(device=(ROUTER4,), answers=answers, introduces=introduces)
-    assert (one.answer(bytes(make_request())) is not None) is answers
-    assert len(one.make_introductions()) == (1 if introduces else 0)
+    hosts = make_hosts(device=(ROUTER4,), answers=answers, introduces=introduces)
+    assert (get_answer(make_request(), hosts) is not None) is answers
+    assert len(hosts.make_introductions()) == (1 if introduces else 0)
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_pat
     assert described["answers_on"] == (["left", "right"] if answers else ["right"])
     assert described["learning_on"] == (["left", "right"] if introduces else ["right"])
     assert make_tester(setup, loopback=True).describe()["answers_on"] == []
-    given = make_host_arguments(setup.technology.make_dut_intent().emulated_links.left)
-    assert (given is not None) is (answers or introduces)
-    assert given is None or bool(Hosts(**given).make_introductions()) is introduces
+    arguments = make_host_arguments(setup.technology.make_dut_intent().emulated_links.left)
+    assert (arguments is not None) is (answers or introduces)
+    assert arguments is None or bool(Hosts(**arguments).make_introductions()) is introduces
 
 
 class Again(Exception):
@@ -206,14 +206,14 @@ class FakeSocket:
     """Fake for both ends of a ZeroMQ socket."""
 
     def __init__(self):
-        self.arrived, self.left = queue.Queue(), []
+        self.arrived, self.sent = queue.Queue(), []
         self.full, self.tried = False, 0
 
     def setsockopt(self, option, value):
         self.wait_s = value / 1000
 
     def bind(self, endpoint):
-        self.endpoint = endpoint
+        self.port = int(endpoint[-1])
 
     def recv(self):
         try:
@@ -229,63 +229,58 @@ class FakeSocket:
         self.tried += 1
         if self.full:
             raise Again
-        self.left.append(frame)
+        self.sent.append(frame)
 
     def close(self):
         pass
 
 
 @pytest.fixture
-def ways(tmp_path):
-    """Provide the sockets by port, and their responders."""
-    made = []
+def responder_sockets(tmp_path):
+    """Provide the responder of two ports and their sockets."""
+    sockets = []
 
-    def sockets(kind):
-        made.append(FakeSocket())
-        return made[-1]
+    def open_socket(kind):
+        sockets.append(FakeSocket())
+        return sockets[-1]
 
-    zmq = types.SimpleNamespace(
-        PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
-    )
-    one = worker.NeighborResponder(
-        zmq, str(tmp_path), {0: make_hosts(), 1: make_hosts(("198.19.0.2",), ())}
-    )
-    wait_until(
-        lambda: len(made) == 2 and all(hasattr(way, "endpoint") for way in made), "both sockets"
-    )
-    yield one, {int(way.endpoint[-1]): way for way in made}
-    one.close()
+    context = types.SimpleNamespace(socket=open_socket)
+    zmq = types.SimpleNamespace(PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: context)
+    hosts = {0: make_hosts(), 1: make_hosts(("198.19.0.2",), ())}
+    with closing(worker.NeighborResponder(zmq, str(tmp_path), hosts)) as responder:
+        wait_until(lambda: len([s for s in sockets if hasattr(s, "port")]) == 2, "both sockets")
+        yield responder, *sorted(sockets, key=lambda socket: socket.port)
 
 
-def test_answers_taken_by_trex_are_counted_by_port(ways):
-    one, way = ways
-    way[0].arrived.put(bytes(make_request()))
-    way[0].arrived.put(bytes(make_request("198.18.0.3")))
-    wait_until(lambda: way[0].left, "an answer")
-    with one.pause():
-        assert one.sent == {0: 1, 1: 0}
-        way[0].arrived.put(bytes(make_request()))
-        assert len(way[0].left) == 1, "nobody is answered while counters are read"
-    wait_until(lambda: len(way[0].left) == 2, "another answer")
-    way[0].full = True
-    way[0].arrived.put(bytes(make_request()))
-    wait_until(lambda: way[0].tried == 3, "an attempt")
-    with one.pause():
-        assert one.sent == {0: 2, 1: 0}
-    assert (len(way[0].left), way[1].left) == (2, [])
+def test_answers_taken_by_trex_are_counted_by_port(responder_sockets):
+    responder, left, right = responder_sockets
+    left.arrived.put(bytes(make_request()))
+    left.arrived.put(bytes(make_request("198.18.0.3")))
+    wait_until(lambda: left.sent, "an answer")
+    with responder.pause():
+        assert responder.sent == {0: 1, 1: 0}
+        left.arrived.put(bytes(make_request()))
+        assert len(left.sent) == 1, "nobody is answered while counters are read"
+    wait_until(lambda: len(left.sent) == 2, "another answer")
+    left.full = True
+    left.arrived.put(bytes(make_request()))
+    wait_until(lambda: left.tried == 3, "an attempt")
+    with responder.pause():
+        assert responder.sent == {0: 2, 1: 0}
+    assert (len(left.sent), right.sent) == (2, [])
 
 
-def test_dead_socket_is_reported_without_waiting(ways):
-    one, way = ways
-    way[0].arrived.put(None)
+def test_dead_socket_is_reported_without_waiting(responder_sockets):
+    responder, left, _ = responder_sockets
+    left.arrived.put(None)
 
-    def read():
+    def read_counters():
         while True:
-            with one.pause():
+            with responder.pause():
                 pass
 
     with pytest.raises(OSError, match="gone"):
-        read()
+        read_counters()
 
 
 def test_ports_are_sides(monkeypatch):
@@ -301,10 +296,10 @@ def test_ports_are_sides(monkeypatch):
     server.open.assert_called_once()
     heard = prober.exchange([("left", b"a"), ("right", b"b")], 0.4, 0.06)
     assert heard == [("right", b"out"), ("left", b"back")]
-    introduced, asked = server.ask.mock_calls
-    assert introduced == call("introduce_hosts", ports=(1,))
-    given = [[port, base64.b64encode(octets).decode()] for port, octets in ((3, b"a"), (1, b"b"))]
-    assert asked.kwargs["frames"] == given
-    assert [one["port"] for one in asked.kwargs["captures"]] == [3, 1]
+    introduction, exchange = server.ask.mock_calls
+    assert introduction == call("introduce_hosts", ports=(1,))
+    sent = [[port, base64.b64encode(octets).decode()] for port, octets in ((3, b"a"), (1, b"b"))]
+    assert exchange.kwargs["frames"] == sent
+    assert [capture["port"] for capture in exchange.kwargs["captures"]] == [3, 1]
     prober.close()
     server.close.assert_called_once()

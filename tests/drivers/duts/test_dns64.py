@@ -17,20 +17,20 @@ COUNT = round(QPS * SECONDS)
 
 
 class DnsBed:
-    """DNS64 server between the tester's ports."""
+    """DNS64 server between the tester's ports, or, without one, the tester alone."""
 
-    def __init__(self, server: str, threads: int = 1, **params: str) -> None:
-        if package := find_missing_for(server, "directly"):
+    def __init__(self, server: str | None, threads: int = 1, **params: str) -> None:
+        if server and (package := find_missing_for(server, "directly")):
             pytest.skip(f"needs {package}")
-        own = {"threads": str(threads)} if threads > 1 else {}
-        self.setup = resolve_setup(plugin="dns64", dut=server, params=params, dut_params=own)
-        self.bench = Bench(self.setup)
+        options = {"threads": str(threads)} if threads > 1 else {}
+        self.setup = resolve_setup(plugin="dns64", dut=server, params=params, dut_params=options)
+        self.bench = Bench(self.setup, loopback=server is None)
         self.bench.load({})
 
-    def ask(self, asked: Queries):
+    def ask(self, **queries):
         trial = Trial(
-            *("resolution", "k", 114, 94, "forward", QPS, SECONDS),
-            residual_wait_s=2.0, pause_s=0.0, queries=asked,
+            *("resolution", "k", 114, 94, "forward", QPS, SECONDS), residual_wait_s=2.0, pause_s=0.0,
+            queries=Queries(**{"timeout_s": 2.0, **queries}),
         )  # fmt: skip
         result = self.bench.measure(trial)
         assert not result.faults
@@ -46,68 +46,59 @@ class DnsBed:
 @pytest.mark.parametrize("server", SERVERS)
 def test_queries_are_answered_correctly_with_and_without_cache(server):
     with DnsBed(server) as device:
-        plain = device.ask(Queries(timeout_s=2.0))
+        plain = device.ask()
         assert plain.count_frames("received") == COUNT, plain.answers
         assert (plain.matched, plain.mismatch) == (COUNT, None)
         assert plain.answers.aaaa_queries >= COUNT
         assert plain.answers.a_queries >= COUNT
-        own = device.ask(Queries(native_aaaa_share=1.0, timeout_s=2.0))
+        own = device.ask(native_aaaa_share=1.0)
         assert own.count_frames("received") == COUNT, own.answers
         assert own.answers.a_queries <= COUNT * 0.05
-        half = device.ask(Queries(cached_share=0.5, timeout_s=2.0, cached_names=20))
+        half = device.ask(cached_share=0.5, cached_names=20)
         assert half.count_frames("received") == COUNT, half.answers
         assert half.answers.cached_names == 20
         assert half.answers.repeated_queries <= COUNT * 0.05
         assert half.answers.aaaa_queries <= COUNT * 0.6
         # the cache was flushed, so names of the previous trial are queried again
-        again = device.ask(Queries(cached_share=1.0, timeout_s=2.0, cached_names=20))
+        again = device.ask(cached_share=1.0, cached_names=20)
         assert again.count_frames("received") == COUNT, again.answers
         assert again.answers.aaaa_queries <= COUNT * 0.05
 
 
 def test_the_authoritative_server_is_reached_by_ipv6_too():
     with DnsBed("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as device:
-        found = device.ask(Queries(timeout_s=2.0))
-        assert found.count_frames("received") == COUNT, found.answers
+        result = device.ask()
+        assert result.count_frames("received") == COUNT, result.answers
 
 
 def test_several_processes_of_knot_share_the_queries_and_all_end():
     """Check that all processes of kresd end: it forks instead of starting threads."""
     with DnsBed("knot-resolver", threads=2) as device:
-        found = device.ask(Queries(timeout_s=2.0))
-        assert found.count_frames("received") == COUNT, found.answers
+        result = device.ask()
+        assert result.count_frames("received") == COUNT, result.answers
         transport = device.bench.session.transport
-        place = f"{device.setup.driver.options.state_dir}/dns"
-        group = transport.run(f"cat {place}/knot-resolver.pid").out.strip()
-        own = f"ps -o stat= -g {group} | grep -v Z | grep -c . || true"
-        assert transport.run(own).out.strip() == "2"
+        directory = f"{device.setup.driver.options.state_dir}/dns"
+        group = transport.run(f"cat {directory}/knot-resolver.pid").out.strip()
+        count = f"ps -o stat= -g {group} | grep -v Z | grep -c . || true"
+        assert transport.run(count).out.strip() == "2"
         device.bench.session.rollback()
-        assert transport.run(own).out.strip() == "0"
+        assert transport.run(count).out.strip() == "0"
 
 
 def test_another_prefix_on_the_device_is_a_wrong_record():
     with DnsBed("unbound") as device:
         wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).make_dut_intent()
         device.setup.__dict__["intent"] = wrong  # the value passed to the driver
-        found = device.ask(Queries(timeout_s=2.0))
-        assert found.count_frames("received") == 0
-        assert found.answers.reasons == {"wrong AAAA record": COUNT}
-        assert found.mismatch["why"] == "wrong AAAA record"
-        assert found.mismatch["expected"] != found.mismatch["received"]
+        result = device.ask()
+        assert result.count_frames("received") == 0
+        assert result.answers.reasons == {"wrong AAAA record": COUNT}
+        assert result.mismatch["why"] == "wrong AAAA record"
+        assert result.mismatch["expected"] != result.mismatch["received"]
 
 
 @pytest.mark.parametrize("upstream", ["ipv4", "ipv6"])
 def test_the_tester_answers_itself(upstream):
-    setup = resolve_setup(plugin="dns64", params={"upstream": upstream})
-    bench = Bench(setup, loopback=True)
-    bench.load({})
-    try:
-        trial = Trial(
-            *("selftest", "k", 114, 94, "forward", QPS, SECONDS), residual_wait_s=0.5, pause_s=0.0,
-            queries=Queries(timeout_s=0.25, is_selftest=True),
-        )  # fmt: skip
-        found = bench.measure(trial).directions["forward"]
-    finally:
-        bench.close()
-    assert found.count_frames("received") + found.count_frames("late") == COUNT
-    assert (found.answers.aaaa_queries, found.answers.a_queries) == (COUNT, 0)
+    with DnsBed(None, upstream=upstream) as tester:
+        result = tester.ask(timeout_s=0.25, is_selftest=True)
+    assert result.count_frames("received") + result.count_frames("late") == COUNT
+    assert (result.answers.aaaa_queries, result.answers.a_queries) == (COUNT, 0)

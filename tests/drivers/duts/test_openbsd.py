@@ -69,19 +69,24 @@ def test_interfaces_are_read_in_every_routing_domain():
         ("52:54:00:12:34:56", False, False, 1500),
         ("fe:e1:ba:d0:87:2e", True, True, 1600),
     ]
+    interfaces, addresses = openbsd.parse_ifconfig(read_captured("openbsd-ifconfig.txt"))
+    assert (interfaces["em1"].mac, interfaces["em1"].is_up) == ("02:00:00:00:02:01", True)
+    own = ["198.18.0.1/24", "fe80::ff:fe00:101/64", "2001:2::1/64"]
+    assert list(map(str, addresses["em0"])) == own
 
 
 @pytest.mark.parametrize(
     ("address", "captured", "way"),
     [
+        ("198.20.1.1", "", "client 198.20.1.1 matched 198.20.0.0/15 dev em1"),
         # a /0 network is printed without its length
-        ("10.9.9.2", "default", "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"),
-        ("2001:db8::9", "default6", "client 2001:db8::9 matched ::/0 dev vio1"),
-        ("2001:db8::9", "none", ""),
+        ("10.9.9.2", "-default", "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"),
+        ("2001:db8::9", "-default6", "client 2001:db8::9 matched ::/0 dev vio1"),
+        ("2001:db8::9", "-none", ""),
     ],
 )
 def test_route_back_is_read_as_it_is_printed(address, captured, way):
-    text = read_captured(f"openbsd-route-get-{captured}.txt")
+    text = read_captured(f"openbsd-route-get{captured}.txt")
     assert openbsd.convert_route(address, text) == way
 
 
@@ -98,6 +103,12 @@ def test_network_is_formatted_as_route_lists_it(net, line):
     assert openbsd.format_listed_network(net) == line
 
 
+@pytest.mark.parametrize("net", ["198.20.0.0/15", "198.18.0.0/24", "198.19.0.2/32"])
+def test_route_show_lists_networks_as_formatted(net):
+    lines = read_captured("openbsd-route-show.txt").splitlines()
+    assert any(line.startswith(openbsd.format_listed_network(net) + " ") for line in lines)
+
+
 CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
 
 
@@ -112,6 +123,7 @@ CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
 def test_cpu_ticks_are_per_core_or_mean(text, figures):
     """Check kern.cp_time, the mean of all cores in the order of sys/sys/sched.h (kern_sysctl.c)."""
     assert openbsd.parse_cpu_ticks(text) == figures
+    assert openbsd.parse_cpu_ticks(read_captured("openbsd-sysctl.txt"))["cpu0.idle"] == 3760.0
 
 
 # output of pfctl -nvf for a file with an address list and an anchor
@@ -135,20 +147,21 @@ anchor "ftp" all
 TABLES = "table <__automatic_7c3e19f0_0> const { 10.2.0.1 10.1.0.0/16 }\n"
 
 
-def get_errors(loaded, tables):
-    driver = make_driver("openbsd-pf", {"left": "em1", "right": "em2"})
-    intent = intents.nat44()
-    facts = driver.make_example_facts(intent)
-    seen = replace(facts, is_root=True, sections={"rules": loaded, "tables": tables, "file": FILE})
-    driver.check_device(intent, seen)
+def check_device(left, right, **sections):
+    """Check a device that has these sections in its survey."""
+    driver = make_driver("openbsd-pf", {"left": left, "right": right})
+    facts = driver.make_example_facts(intents.nat44())
+    driver.check_device(intents.nat44(), replace(facts, is_root=True, sections=sections))
 
 
 def test_automatic_tables_are_compared_by_content():
-    get_errors(LOADED, TABLES)
-    with expect_error("device-not-restored", mentions="etc/pf"):
-        get_errors(LOADED, TABLES.replace("10.2.0.1", "10.2.0.2"))
-    with expect_error("device-not-restored", mentions="etc/pf"):
-        get_errors(LOADED.replace("block return", "pass"), TABLES)
+    check_device("em1", "em2", file=FILE, rules=LOADED, tables=TABLES)
+    for rules, tables in (
+        (LOADED, TABLES.replace("10.2.0.1", "10.2.0.2")),
+        (LOADED.replace("block return", "pass"), TABLES),
+    ):
+        with expect_error("device-not-restored", mentions="etc/pf"):
+            check_device("em1", "em2", file=FILE, rules=rules, tables=tables)
 
 
 @pytest.mark.parametrize(
@@ -184,14 +197,10 @@ def test_mtu_is_read_back_and_restored():
 
 def test_address_with_other_prefix_length_is_rejected():
     """An alias of an existing address changes its mask (in_ioctl_change_ifaddr, sys/netinet/in.c)."""
-    driver = make_driver("openbsd-pf", {"left": "em0", "right": "em1"})
-    intent = intents.nat44()
     links = read_captured("openbsd-ifconfig.txt")
-    facts = replace(driver.make_example_facts(intent), is_root=True, sections={"links": links})
-    driver.check_device(intent, facts)
-    other = {"links": links.replace("netmask 0xffffff00", "netmask 0xffffff80")}
+    check_device("em0", "em1", links=links)
     with expect_error("address-conflict", mentions="198.18.0.1/25"):
-        driver.check_device(intent, replace(facts, sections=other))
+        check_device("em0", "em1", links=links.replace("netmask 0xffffff00", "netmask 0xffffff80"))
 
 
 def get_flush_step(intent):
@@ -249,19 +258,3 @@ def test_rule_reload_is_retried_while_states_exceed_limit(refusals, status):
     tried = run_shell(shell, check=False)
     assert tried.returncode == status
     assert tried.stdout.count("try") == min(refusals + 1, openbsd_pf.RELOAD_TRIES)
-
-
-def test_captured_ifconfig_output_is_parsed():
-    interfaces, addresses = openbsd.parse_ifconfig(read_captured("openbsd-ifconfig.txt"))
-    assert (interfaces["em1"].mac, interfaces["em1"].is_up) == ("02:00:00:00:02:01", True)
-    assert [str(own) for own in addresses["em0"]] == [
-        "198.18.0.1/24",
-        "fe80::ff:fe00:101/64",
-        "2001:2::1/64",
-    ]
-    way = openbsd.convert_route("198.20.1.1", read_captured("openbsd-route-get.txt"))
-    assert way == "client 198.20.1.1 matched 198.20.0.0/15 dev em1"
-    lines = read_captured("openbsd-route-show.txt").splitlines()
-    for net in ("198.20.0.0/15", "198.18.0.0/24", "198.19.0.2/32"):
-        assert any(line.startswith(openbsd.format_listed_network(net) + " ") for line in lines)
-    assert openbsd.parse_cpu_ticks(read_captured("openbsd-sysctl.txt"))["cpu0.idle"] == 3760.0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from ipaddress import ip_address, ip_network
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -54,13 +56,12 @@ def make_translator(**given: Any) -> Siit:
 def find_exits(technology: Siit) -> dict[Any, set[str]]:
     """Return where a router with a translator sends each network."""
     intent = technology.make_dut_intent()
-    exits: dict[Any, set[str]] = {}
+    exits: dict[Any, set[str]] = defaultdict(set)
     for side in ("left", "right"):
         for net in getattr(intent, side).routes:
-            exits.setdefault(net, set()).add(side)
-    for nets in find_translated_networks(intent):
-        for net in nets:
-            exits.setdefault(net, set()).add(TRANSLATOR)
+            exits[net].add(side)
+    for net in chain(*find_translated_networks(intent)):
+        exits[net].add(TRANSLATOR)
     return exits
 
 
@@ -70,32 +71,30 @@ def find_longest_match(exits: dict[Any, set[str]], address: Any) -> set[str]:
     return exits[max(around, key=lambda n: n.prefixlen)] if around else set()
 
 
-def list_hosts(wanted: Any, technology: Siit) -> list[tuple[Any, Any]]:
+def list_hosts(hosts: Any, technology: Siit) -> list[tuple[Any, Any]]:
     """Return both addresses of every host that is mapped in both directions."""
-    mappings, pairs = technology.params.mappings, []
-    for number in range(int(wanted.first), int(wanted.last_host) + 1):
-        ipv4 = ip_address(number)
-        ipv6 = mappings.to_ipv6(ipv4)
-        if ipv6 is not None and mappings.to_ipv4(ipv6) == ipv4:
-            pairs.append((ipv4, ipv6))
-    return pairs
+    mappings = technology.params.mappings
+    numbers = range(int(hosts.first), int(hosts.last_host) + 1)
+    pairs = [(ipv4, mappings.to_ipv6(ipv4)) for ipv4 in map(ip_address, numbers)]
+    return [(ipv4, ipv6) for ipv4, ipv6 in pairs if ipv6 and mappings.to_ipv4(ipv6) == ipv4]
 
 
-def check_exits(technology: Siit, exits: dict[Any, set[str]]) -> None:
-    sides = technology._order_by_link("left", "right")
+def check_exits(technology: Siit, exits: dict[Any, set[str]], others: Any) -> None:
+    """Check that each host is on its side, and that the exits of its other address are allowed."""
+    left, right = technology._order_by_link("left", "right")
     for ipv4, ipv6 in list_hosts(technology.params.ipv6_hosts, technology):
-        assert find_longest_match(exits, ipv6) == {sides[0]}
-        assert find_longest_match(exits, ipv4) == {TRANSLATOR}
+        assert find_longest_match(exits, ipv6) == {left}
+        assert others(find_longest_match(exits, ipv4), right)
     for ipv4, ipv6 in list_hosts(technology.params.ipv4_hosts, technology):
-        assert find_longest_match(exits, ipv4) == {sides[1]}
-        assert find_longest_match(exits, ipv6) == {TRANSLATOR}
+        assert find_longest_match(exits, ipv4) == {right}
+        assert others(find_longest_match(exits, ipv6), left)
 
 
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED, PREFIXED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
 def test_siit_routes_lead_every_host_to_its_side(params, orientation):
     technology = make_translator(**params, orientation=orientation)
-    check_exits(technology, find_exits(technology))
+    check_exits(technology, find_exits(technology), lambda exits, _: exits == {TRANSLATOR})
 
 
 def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
@@ -118,13 +117,7 @@ def test_siit_plan_creates_no_routing_loop(driver, params, orientation):
     exits: dict[Any, set[str]] = {}
     for net, interface in _ROUTE.findall(lines):
         assert exits.setdefault(ip_network(net), {interface}) == {interface}
-    sides = technology._order_by_link("left", "right")
-    for ipv4, ipv6 in list_hosts(technology.params.ipv6_hosts, technology):
-        assert find_longest_match(exits, ipv6) == {sides[0]}
-        assert find_longest_match(exits, ipv4) != {sides[1]}
-    for ipv4, ipv6 in list_hosts(technology.params.ipv4_hosts, technology):
-        assert find_longest_match(exits, ipv4) == {sides[1]}
-        assert find_longest_match(exits, ipv6) != {sides[0]}
+    check_exits(technology, exits, lambda exits, other_side: exits != {other_side})
 
 
 SIIT = ("--plugin", "siit", "--set", "prefix=2001:db8:64::/96", "--set")
@@ -146,13 +139,10 @@ HOST = ("2404:9200:225:100::64/128", "2001:db8:6::1/64")
         ("vpp", ("--plugin", "mape-br", *RELAY), HOST),
         ("vpp", ("--plugin", "lwaftr", *RELAY), HOST),
         ("command", ("--plugin", "mape-br", *RELAY), HOST),
-        (
-            "snabb-lwaftr",
-            ("--plugin", "lwaftr", *RELAY, "--set", "softwires=1"),
-            ["internal-interface { ip 2001:db8:6::1;", "br-address 2404:9200:225:100::64;"],
-        ),
+        ("snabb-lwaftr", ("--plugin", "lwaftr", *RELAY, "--set", "softwires=1"),
+         ["internal-interface { ip 2001:db8:6::1;", "br-address 2404:9200:225:100::64;"]),
     ],
-)
+)  # fmt: skip
 def test_device_has_addresses_that_the_test_does_not_use(driver, words, own):
     plan = v6t("dut", "plan", "--driver", driver, *words).out
     assert [text for text in own if text not in plan] == []
