@@ -15,7 +15,7 @@ from v6t.tests.needs import needs_lab
 from . import intents
 from .bench import measure_traffic_classes, open_bed
 from .cases import CASE_BY_NAME
-from .support import make_plan, run_shell
+from .support import make_plan, read_captured, run_shell
 
 ROWS = {row.name: row for row in matrix.ROWS if row.program_key in (matrix.MULTIQUEUE, "tundra")}
 # Cases whose plan is carried out.
@@ -74,28 +74,48 @@ def test_workers_option_is_written_to_configuration(device, workers, lines):
     assert re.findall(r"(?m)^workers.*", file) == [f"workers {workers}"] * lines
 
 
+UNKNOWN = "tayga: unrecognized option '--help'\n0.9.2-8"  # as 0.9.2 answers
+
+
 @pytest.mark.parametrize(
-    ("output", "version", "workers"),
+    ("driver", "output", "version"),
     [
-        # as 0.9.2 answers a question it does not know
-        ("tayga: unrecognized option '--help'\n0.9.2-8", "0.9.2-8", False),
-        ("Usage: tayga ...\n", "unknown", False),
-        ("TAYGA version 0.9.6\n0.9.2-8", "0.9.6", False),
-        ("TAYGA version 0.9.6-16-g8a028c7\n", "0.9.6-16-g8a028c7", True),
-        ("TAYGA version 0.9.7", "0.9.7", True),
-        ("", "unknown", False),
+        ("tayga", UNKNOWN, "0.9.2-8"),
+        ("tayga", "Usage: tayga ...\n", "unknown"),
+        ("tayga", "TAYGA version 0.9.6\n0.9.2-8", "0.9.6"),
+        ("tayga", "TAYGA version 0.9.6-16-g8a028c7\n", "0.9.6-16-g8a028c7"),
+        ("tayga", "TAYGA version 0.9.7", "0.9.7"),
+        ("tayga", "", "unknown"),
+        ("tundra", "Tundra-NAT64 / v6.0.2 / Copyright (c) 2024", "6.0.2"),
+        ("snabb-lwaftr", "snabb 2022.07 (396-gf32729274-dirty)\n", "2022.07-396-gf32729274-dirty"),
+        ("snabb-lwaftr", "snabb 2024.08\n", "2024.08"),
+        ("jool", read_captured("jool-version.txt"), "4.1.9"),
+        ("jool", "4.1.255.5\n4.1.255.5\n", "4.2.0-rc3"),  # as published
+        ("jool", "4.1.255.9\n", "4.1.255.9"),
     ],
 )
-def test_tayga_version_is_read_from_program_or_package(output, version, workers):
-    assert make_driver("tayga", {}).extract_version(output) == version
+def test_version_is_read_from_program_or_package(driver, output, version):
+    assert make_driver(driver, {}).extract_version(output) == version
+
+
+@pytest.mark.parametrize(
+    ("driver", "output", "code"),
+    [
+        ("tundra", "sh: 1: /nowhere/tundra-nat64: not found", "unexpected-answer"),
+        ("jool", "4.1.10.0\n4.1.9.0\n", "version-mismatch"),  # module and program
+    ],
+)
+def test_missing_or_different_program_is_rejected(driver, output, code):
+    with expect_error(code, mentions="4.1.10" if driver == "jool" else ""):
+        make_driver(driver, {}).extract_version(output)
+
+
+@pytest.mark.parametrize(
+    ("version", "workers"),
+    [("0.9.2-8", False), ("unknown", False), ("0.9.6", False), ("0.9.6-16-g8a028c7", True), ("0.9.7", True)],
+)  # fmt: skip
+def test_newer_tayga_has_workers(version, workers):
     assert has_workers(version) == workers
-
-
-def test_missing_tundra_is_rejected():
-    driver = make_driver("tundra", {})
-    with expect_error("unexpected-answer"):
-        driver.extract_version("sh: 1: /nowhere/tundra-nat64: not found")
-    assert driver.extract_version("Tundra-NAT64 / v6.0.2 / Copyright (c) 2024") == "6.0.2"
 
 
 def test_nat46_version_is_module_checksum(tmp_path):
@@ -108,14 +128,3 @@ def test_nat46_version_is_module_checksum(tmp_path):
         output = run_shell(driver.version_command, "", check=False).stdout
         versions.append(driver.extract_version(output))
     assert versions == [f"module {own} (SHA-256)", "unknown", "unknown"]
-
-
-@pytest.mark.parametrize(
-    ("output", "version"),
-    [
-        ("snabb 2022.07 (396-gf32729274-dirty)\n", "2022.07-396-gf32729274-dirty"),
-        ("snabb 2024.08\n", "2024.08"),
-    ],
-)
-def test_snabb_version_contains_commit(output, version):
-    assert make_driver("snabb-lwaftr", {}).extract_version(output) == version

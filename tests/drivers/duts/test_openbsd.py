@@ -17,42 +17,36 @@ from v6t.tests.expect import expect_error
 from . import intents
 from .support import make_plan, read_captured, run_shell
 
-
-def format_ruleset(intent, **options):
-    return openbsd_pf.format_ruleset(intent, openbsd_pf.OpenBsdOptions(**options))
+POOL = {"pool4": ["198.19.0.1", "198.19.0.2"], "ports": (2000, 2999)}
 
 
 @pytest.mark.parametrize(
-    ("intent", "states"), [(intents.nat44(), 2_100_000), (intents.nat64(), 1_050_000)]
-)
-def test_nat44_connection_needs_two_states(intent, states):
-    """Check that the state limit allows two states per NAT44 connection.
-
-    pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet.
-    """
-    text = format_ruleset(intents.with_requirements(intent, sessions=1_000_000))
-    assert f"set limit states {states}\n" in text
-
-
-def test_pool_of_several_addresses_is_a_list():
-    own = {"pool4": ["198.19.0.1", "198.19.0.2"], "ports": (2000, 2999)}
-    text = format_ruleset(intents.with_values(intents.nat44(), **own))
-    assert "nat-to { 198.19.0.1, 198.19.0.2 } port 2000:2999\n" in text
+    ("intent", "line"),
+    [
+        # pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet
+        (intents.with_requirements(intents.nat44(), sessions=1_000_000), "set limit states 2100000"),
+        (intents.with_requirements(intents.nat64(), sessions=1_000_000), "set limit states 1050000"),
+        (intents.with_values(intents.nat44(), **POOL),
+         "nat-to { 198.19.0.1, 198.19.0.2 } port 2000:2999"),
+    ],
+)  # fmt: skip
+def test_ruleset_has_room_for_states_and_lists_the_pool(intent, line):
+    assert f"{line}\n" in openbsd_pf.format_ruleset(intent, openbsd_pf.OpenBsdOptions())
 
 
 PFCTL_SI = read_captured("openbsd-pfctl-si.txt")
 
 
 def test_pfctl_info_is_parsed():
-    told = openbsd_pf.parse_info(PFCTL_SI)
+    info = openbsd_pf.parse_info(PFCTL_SI)
     # ten ports were in use when two more clients sent
-    assert (told["sessions"], told["translate"]) == (49, 2)
+    assert (info["sessions"], info["translate"]) == (49, 2)
     for name in ("memory", "state-limit"):
         lost, number = re.subn(rf"(?m)^(  {name} .* )0( .*)$", r"\g<1>7\g<2>", PFCTL_SI)
         assert number == 1
-        assert openbsd_pf.parse_info(lost) == {**told, name.replace("-", "_"): 7}
+        assert openbsd_pf.parse_info(lost) == {**info, name.replace("-", "_"): 7}
     # all that PF drops for; what matched, and what waits for a handshake (synproxy), it does not drop
-    assert told.keys() == {"sessions", *openbsd_pf.LOSS_REASONS}
+    assert info.keys() == {"sessions", *openbsd_pf.LOSS_REASONS}
     shown = read_captured("openbsd-pfctl-sm.txt")  # sbin/pfctl/pfctl.c:1144 pfctl_show_limits
     assert openbsd_pf.parse_limits(shown) == {"states": 100_000.0}
     none = shown.replace("hard limit   100000", "unlimited")
@@ -165,7 +159,7 @@ def test_automatic_tables_are_compared_by_content():
 
 
 @pytest.mark.parametrize(
-    ("line", "found", "ours"),
+    ("line", "is_listed", "ours"),
     [
         ("inet6 2001:2::1 prefixlen 64", True, True),
         ("inet6 2001:2::1 prefixlen 64 tentative", True, True),
@@ -176,11 +170,13 @@ def test_automatic_tables_are_compared_by_content():
         ("inet6 a:2001:2::1 prefixlen 64", False, False),
     ],
 )
-def test_address_is_found_with_its_length(line, found, ours):
+def test_address_is_found_with_its_length(line, is_listed, ours):
     steps = openbsd.make_side_steps(LinkIntent(["2001:2::1/64"]), "em0")
     (step,) = [s for s in steps if "address on" in s.why]
     text = f"em0: flags=8843<UP>\n\t{line}\n"
-    assert bool(run_shell(f"ifconfig() {{ cat; }}; {step.record_command}", text).stdout) == found
+    assert (
+        bool(run_shell(f"ifconfig() {{ cat; }}; {step.record_command}", text).stdout) == is_listed
+    )
     assert (step.check.find_problem(text) is None) == ours
 
 
@@ -209,17 +205,17 @@ def get_flush_step(intent):
 
 
 def test_foreign_states_are_not_counted():
-    said = read_captured("openbsd-pfctl-vsr.txt")
+    printed = read_captured("openbsd-pfctl-vsr.txt")
     reading = make_driver("openbsd-pf", {}).get_session_reading(intents.nat64())
     checker = get_flush_step(intents.nat64()).check.find_problem
-    assert reading.parse(said) == {"sessions": 20.0}
-    assert "20 states" in checker(said)
-    (rule,) = [line for line in said.splitlines() if " af-to " in line]
-    few = re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>3 ", said)
+    assert reading.parse(printed) == {"sessions": 20.0}
+    assert "20 states" in checker(printed)
+    (rule,) = [line for line in printed.splitlines() if " af-to " in line]
+    few = re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>3 ", printed)
     others = re.sub(r"(pass all .*\n.*States: )\d+ ", r"\g<1>5000 ", few)
     assert reading.parse(others) == {"sessions": 3.0}
     assert checker(others) is None
-    assert checker(said.replace(rule, "pass all flags S/SA"))
+    assert checker(printed.replace(rule, "pass all flags S/SA"))
 
 
 @pytest.mark.parametrize(
@@ -235,11 +231,11 @@ def test_foreign_states_are_not_counted():
 )
 def test_flush_waits_for_purge_of_states(left, waited, tmp_path):
     """Fake a pfctl that purges marked states after some seconds."""
-    said = read_captured("openbsd-pfctl-vsr.txt")
-    (tmp_path / "said").write_text(re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>LEFT ", said))
+    printed = read_captured("openbsd-pfctl-vsr.txt")
+    (tmp_path / "printed").write_text(re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>LEFT ", printed))
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
-        f'-vsr) sed "s/LEFT/{left}/" {tmp_path}/said;; esac; }}; '
+        f'-vsr) sed "s/LEFT/{left}/" {tmp_path}/printed;; esac; }}; '
         f"{get_flush_step(intents.nat64()).command}; echo $t"
     )
     result = run_shell(shell)
