@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
@@ -28,6 +28,7 @@ from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, build_lab_device, compile_directions
 from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
+from v6t.plugins.base import Links
 from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.tests.drivers.record_files import load_record, update_record
@@ -45,25 +46,61 @@ TRIAL_RETRIES = 1
 CORES = "(0)@1,(1)@0,(2)@1,(3)@0,(4)@1"
 
 
+LINKS = Links()
+
+
 @dataclass(frozen=True)
 class Peer:
     """Another tester.
 
     Attributes:
         name: text of the table.
-        built: environment variable with the directory of its program.
         program: its throughput test.
         read: converts its configuration file to v6t's parameters.
+        version_names: settings of the versions of IP, left and right.
+        settings: of its configuration file, from left to right with pseudorandom ports.
     """
 
     name: str
-    built: str
     program: str
     read: Callable[[Path], Migration]
+    version_names: tuple[str, ...]
+    settings: Mapping[str, object]
+
+    @property
+    def directory(self) -> str:
+        """Return the directory of the program, or an empty string."""
+        return os.environ.get(f"{self.name.upper()}_DIR", "")
 
 
-SIITPERF = Peer("siitperf", "SIITPERF_DIR", "siitperf-tp", read_siitperf)
-MAPTPERF = Peer("Maptperf", "MAPTPERF_DIR", "maptperf-tp", read_maptperf)
+# One pair of addresses.
+SIITPERF = Peer("siitperf", "siitperf-tp", read_siitperf, ("IP-L-Vers", "IP-R-Vers"), {
+    "IPv4-L-Real": "198.18.0.2", "IPv4-R-Real": "198.19.0.2",
+    "IPv6-L-Real": "2001:2::2", "IPv6-R-Real": "2001:2:0:8000::2",
+    "IPv4-L-Virt": "198.18.0.2", "IPv6-R-Virt": "2001:2:0:1000::2",
+    "MAC-L-Tester": LINKS.left.tester_mac, "MAC-R-Tester": LINKS.right.tester_mac,
+    "MAC-L-DUT": LINKS.left.dut_mac, "MAC-R-DUT": LINKS.right.dut_mac,
+    "Forward": 1, "Reverse": 0, "Promisc": 0, "Num-L-Nets": 1, "Num-R-Nets": 1,
+    "CPU-L-Send": 1, "CPU-R-Recv": 2, "CPU-R-Send": 3, "CPU-L-Recv": 4, "MEM-Channels": 1,
+    "Fwd-var-sport": 3, "Fwd-var-dport": 3, "Fwd-sport-min": 1024, "Fwd-sport-max": 65535,
+    "Fwd-dport-min": 1, "Fwd-dport-max": 49151, "Rev-var-sport": 3, "Rev-var-dport": 3,
+    "IP-L-var": 0, "IP-R-var": 0, "Stateful": 0,
+})  # fmt: skip
+# A MAP-T border relay with 1,000 customers.
+MAPTPERF = Peer("Maptperf", "maptperf-tp", read_maptperf, (), {
+    "Tester-L-IPv6": "2001:db8:6::2", "Tester-R-IPv4": "203.0.113.56",
+    "Tester-R-IPv6": "2001:db8:7::2",
+    "Tester-L-MAC": LINKS.left.tester_mac, "Tester-R-MAC": LINKS.right.tester_mac,
+    "DUT-L-MAC": LINKS.left.dut_mac, "DUT-R-MAC": LINKS.right.dut_mac,
+    "FW-dport-min": 1, "FW-dport-max": 49151, "RV-sport-min": 1024, "RV-sport-max": 65535,
+    "bg-dport-min": 1, "bg-dport-max": 49151, "bg-sport-min": 1024, "bg-sport-max": 65535,
+    "FW-var-sport": 3, "FW-var-dport": 3, "RV-var-sport": 3, "RV-var-dport": 3,
+    "NUM-OF-CEs": 1000, "BMR-IPv6-Prefix": "2001:db8:ce::", "BMR-IPv6-prefix-length": 48,
+    "BMR-IPv4-Prefix": "192.0.2.0", "BMR-IPv4-prefix-length": 24, "BMR-EA-length": 16,
+    "DMR-IPv6-Prefix": "64:ff9b::", "DMR-IPv6-prefix-length": 64,
+    "CPU-FW-Send": 1, "CPU-FW-Receive": 2, "CPU-RV-Send": 3, "CPU-RV-Receive": 4,
+    "Mem-Channels": 1, "FW": 1, "RV": 0, "Promisc": 0,
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,49 +124,13 @@ class Case:
     resolution_fps: float
     peer: Peer = SIITPERF
 
-    def format_config(self, links) -> str:
-        """Return the peer's configuration, from left to right with pseudorandom ports."""
-        left, right = links.left, links.right
-        if self.peer is MAPTPERF:
-            settings = {
-                **MAPTPERF_SETTINGS,
-                "Tester-L-MAC": left.tester_mac, "Tester-R-MAC": right.tester_mac,
-                "DUT-L-MAC": left.dut_mac, "DUT-R-MAC": right.dut_mac,
-            }  # fmt: skip
-        else:
-            settings = {
-                **SIITPERF_SETTINGS,
-                "IP-L-Vers": self.versions[0], "IP-R-Vers": self.versions[1],
-                "MAC-L-Tester": left.tester_mac, "MAC-R-Tester": right.tester_mac,
-                "MAC-L-DUT": left.dut_mac, "MAC-R-DUT": right.dut_mac,
-            }  # fmt: skip
+    def format_config(self) -> str:
+        """Return the peer's configuration."""
+        versions = dict(zip(self.peer.version_names, self.versions, strict=False))
+        settings = {**self.peer.settings, **versions}
         return "".join(f"{name} {value}\n" for name, value in settings.items())
 
 
-# One pair of addresses.
-SIITPERF_SETTINGS = {
-    "IPv4-L-Real": "198.18.0.2", "IPv4-R-Real": "198.19.0.2",
-    "IPv6-L-Real": "2001:2::2", "IPv6-R-Real": "2001:2:0:8000::2",
-    "IPv4-L-Virt": "198.18.0.2", "IPv6-R-Virt": "2001:2:0:1000::2",
-    "Forward": 1, "Reverse": 0, "Promisc": 0, "Num-L-Nets": 1, "Num-R-Nets": 1,
-    "CPU-L-Send": 1, "CPU-R-Recv": 2, "CPU-R-Send": 3, "CPU-L-Recv": 4, "MEM-Channels": 1,
-    "Fwd-var-sport": 3, "Fwd-var-dport": 3, "Fwd-sport-min": 1024, "Fwd-sport-max": 65535,
-    "Fwd-dport-min": 1, "Fwd-dport-max": 49151, "Rev-var-sport": 3, "Rev-var-dport": 3,
-    "IP-L-var": 0, "IP-R-var": 0, "Stateful": 0,
-}  # fmt: skip
-# A MAP-T border relay with 1,000 customers.
-MAPTPERF_SETTINGS = {
-    "Tester-L-IPv6": "2001:db8:6::2", "Tester-R-IPv4": "203.0.113.56",
-    "Tester-R-IPv6": "2001:db8:7::2",
-    "FW-dport-min": 1, "FW-dport-max": 49151, "RV-sport-min": 1024, "RV-sport-max": 65535,
-    "bg-dport-min": 1, "bg-dport-max": 49151, "bg-sport-min": 1024, "bg-sport-max": 65535,
-    "FW-var-sport": 3, "FW-var-dport": 3, "RV-var-sport": 3, "RV-var-dport": 3,
-    "NUM-OF-CEs": 1000, "BMR-IPv6-Prefix": "2001:db8:ce::", "BMR-IPv6-prefix-length": 48,
-    "BMR-IPv4-Prefix": "192.0.2.0", "BMR-IPv4-prefix-length": 24, "BMR-EA-length": 16,
-    "DMR-IPv6-Prefix": "64:ff9b::", "DMR-IPv6-prefix-length": 64,
-    "CPU-FW-Send": 1, "CPU-FW-Receive": 2, "CPU-RV-Send": 3, "CPU-RV-Receive": 4,
-    "Mem-Channels": 1, "FW": 1, "RV": 0, "Promisc": 0,
-}  # fmt: skip
 CASES = {
     "ipv6": Case("Linux router, IPv6", "linux-router", (6, 6), 84, 480_000.0, 15_000.0),
     "ipv4": Case("Linux router, IPv4", "linux-router", (4, 4), 64, 480_000.0, 15_000.0),
@@ -140,9 +141,8 @@ CASES = {
 
 def resolve_case(case, tester, directory):
     """Resolve a run of v6t with the parameters of the peer's configuration file."""
-    links = resolve_setup(plugin="ipv6-router", tester="embedded").technology.links
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
-    path.write_text(case.format_config(links))
+    path.write_text(case.format_config())
     migrated = case.peer.read(path).run
     run = Path(directory) / "run.yaml"
     run.write_text(json.dumps({"plugin": migrated["plugin"], "params": migrated["params"]}))
@@ -188,7 +188,7 @@ def search_with_peer(case, setup, directory):
 
 def run_peer_trial(peer, tester, directory, rate_fps):
     """Return frames sent and received, and the sending time [s]."""
-    program = Path(os.environ[peer.built]) / peer.program
+    program = Path(peer.directory) / peer.program
     ports = " ".join(
         f"--vdev=net_af_packet{number},iface={side},framecnt=8192,blocksz=65536"
         for number, side in enumerate(("left", "right"))
@@ -209,7 +209,7 @@ def run_peer_trial(peer, tester, directory, rate_fps):
 def list_testers(case) -> list[str]:
     """List the testers that are available here."""
     testers = ["embedded", "trex"] if os.environ.get("TREX_DIR") else ["embedded"]
-    return [*testers, case.peer.name] if os.environ.get(case.peer.built) else testers
+    return [*testers, case.peer.name] if case.peer.directory else testers
 
 
 def run_round(case) -> dict[str, float]:
