@@ -15,18 +15,19 @@ from v6t.trials.trial import DelayRequest, DeviceEvent, Queries, Segment, Trial
 TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
 
 
-def count_lost(result, way="forward"):
-    counted = result.directions[way]
+def measure(device=None, **changes):
+    """Measure a trial with these changes of TRIAL; return the counts of its direction."""
+    return sim(**(device or {})).measure(replace(TRIAL, **changes)).directions["forward"]
+
+
+def count_lost(counted):
     return counted.count_frames("required") - counted.count_frames("received")
 
 
 def test_background_and_control_frames_are_counted_apart():
-    counted = sim(streams=(FOREGROUND, BACKGROUND), control=7).measure(TRIAL).directions["forward"]
-    assert {name: count.required for name, count in counted.classes.items()} == {
-        "fg": 5000,
-        "bg": 5000,
-    }
-    assert counted.control == 7
+    counted = measure({"streams": (FOREGROUND, BACKGROUND), "control": 7})
+    required = {name: count.required for name, count in counted.classes.items()}
+    assert (required, counted.control) == ({"fg": 5000, "bg": 5000}, 7)
 
 
 @pytest.mark.parametrize(
@@ -40,31 +41,31 @@ def test_background_and_control_frames_are_counted_apart():
     ],
 )
 def test_capacity_buffer_and_dead_zones_decide_the_loss(options, rate_fps, expected):
-    assert count_lost(sim(**options).measure(replace(TRIAL, rate_fps=rate_fps))) == expected
+    assert count_lost(measure(options, rate_fps=rate_fps)) == expected
 
 
 @pytest.mark.parametrize(("duration_s", "frames", "rel"), [(100.0, 400, 0.15), (10.0, 40, 0.5)])
 def test_losses_come_in_bursts_over_time(duration_s, frames, rel):
-    asked = replace(TRIAL, duration_s=duration_s)
-    found = (sim(seed, bursts_per_s=0.01, burst_frames=10).measure(asked) for seed in range(400))
-    assert sum(map(count_lost, found)) / 10 == pytest.approx(frames, rel=rel)
+    bursts = {"bursts_per_s": 0.01, "burst_frames": 10}
+    lost = sum(
+        count_lost(measure({"seed": seed, **bursts}, duration_s=duration_s)) for seed in range(400)
+    )
+    assert lost / 10 == pytest.approx(frames, rel=rel)
 
 
 def test_bimodal_device_keeps_mode_within_repetition():
-    options = {"capacity_fps": 1000.0, "slow_repetitions": True, "slow_probability": 0.5}
-    tester = sim(**options)
-    by_repetition = {}
+    device = {"capacity_fps": 1000.0, "slow_repetitions": True, "slow_probability": 0.5}
+    by_repetition = []
     for repetition in range(1, 31):
-        key = f"throughput/104/forward/r{repetition:02d}/s{{}}/a1"
-        found = {count_lost(tester.measure(replace(TRIAL, key=key.format(s)))) for s in range(5)}
-        assert len(found) == 1
-        by_repetition[repetition] = found.pop()
-    assert set(by_repetition.values()) == {0, 5000}
+        keys = [f"throughput/104/forward/r{repetition:02d}/s{s}/a1" for s in range(5)]
+        by_repetition.append({count_lost(measure(device, key=key)) for key in keys})
+    assert all(len(losses) == 1 for losses in by_repetition)
+    assert set.union(*by_repetition) == {0, 5000}
 
 
 def test_delays_of_every_frame():
-    asked = replace(TRIAL, delays=DelayRequest(ipdv=True))
-    result = sim(delay_us=100.0, jitter_us=50.0).measure(asked)
+    trial = replace(TRIAL, delays=DelayRequest(ipdv=True))
+    result = sim(delay_us=100.0, jitter_us=50.0).measure(trial)
     counted = result.directions["forward"]
     assert counted.delays["fg"].frames == 10_000
     assert 100_000 <= counted.delays["fg"].minimum_ns < 101_000
@@ -75,31 +76,25 @@ def test_delays_of_every_frame():
 
 
 def test_lost_frames_have_no_delay():
-    asked = replace(TRIAL, delays=DelayRequest(ipdv=True))
-    counted = sim(capacity_fps=900.0).measure(asked).directions["forward"]
+    counted = measure({"capacity_fps": 900.0}, delays=DelayRequest(ipdv=True))
     assert (counted.delays["fg"].frames, counted.delays["fg"].lost) == (9000, 1000)
-    assert counted.ipdv["fg"].lost == 2000
-    assert counted.ipdv["fg"].frames == 7999
+    assert (counted.ipdv["fg"].frames, counted.ipdv["fg"].lost) == (7999, 2000)
 
 
 def test_tags_of_both_classes():
-    asked = replace(TRIAL, delays=DelayRequest(tags=1000, first_tag_s=5.0))
-    tester = sim(streams=(FOREGROUND, BACKGROUND), capacity_fps=990.0)
-    delays = tester.measure(asked).directions["forward"].delays
+    device = {"streams": (FOREGROUND, BACKGROUND), "capacity_fps": 990.0}
+    delays = measure(device, delays=DelayRequest(tags=1000, first_tag_s=5.0)).delays
     assert sum(d.frames + d.lost for d in delays.values()) == 1000
     assert sum(d.lost for d in delays.values()) == pytest.approx(10, abs=4)
     assert delays["bg"].frames == pytest.approx(495, abs=10)
 
 
 def test_a_deadline_makes_frames_late():
-    asked = replace(TRIAL, frame_timeout_s=0.01, delays=DelayRequest())
-    options = {"tail_share": 0.01, "tail_us": 20_000.0}
-    counted = sim(**options).measure(asked).directions["forward"]
-    assert counted.classes["fg"].late == 100
-    assert counted.classes["fg"].received == 9900
+    device = {"tail_share": 0.01, "tail_us": 20_000.0}
+    counted = measure(device, frame_timeout_s=0.01, delays=DelayRequest())
+    assert (counted.classes["fg"].late, counted.classes["fg"].received) == (100, 9900)
     assert (counted.delays["fg"].frames, counted.delays["fg"].lost) == (9900, 100)
-    relaxed = replace(asked, frame_timeout_s=0.1)
-    assert count_lost(sim(**options).measure(relaxed)) == 0
+    assert count_lost(measure(device, frame_timeout_s=0.1, delays=DelayRequest())) == 0
 
 
 @pytest.mark.parametrize(
@@ -112,31 +107,28 @@ def test_a_deadline_makes_frames_late():
     ],
 )  # fmt: skip
 def test_times_of_loss(options, changes, first_s, last_s):
-    counted = sim(**options).measure(replace(TRIAL, **changes)).directions["forward"]
-    assert (counted.first_lost_s, counted.last_lost_s) == (
-        first_s,
-        last_s if last_s is None else pytest.approx(last_s, abs=0.0021),
-    )
+    counted = measure(options, **changes)
+    last = last_s if last_s is None else pytest.approx(last_s, abs=0.0021)
+    assert (counted.first_lost_s, counted.last_lost_s) == (first_s, last)
     if "reset_s" in options:
         assert counted.longest_gap_s == 3.0
     if "recovery_s" in options:
-        assert counted.count_frames("required") - counted.count_frames("received") == 2000
+        assert count_lost(counted) == 2000
 
 
 def test_loopback_has_no_device():
     tester = SimTester(SimOptions(capacity_fps=1.0, tail_share=0.5), loopback=True)
     tester.load({"forward": sim()._streams["forward"]}, None)
-    asked = replace(TRIAL, delays=DelayRequest())
-    result = tester.measure(asked)
-    assert count_lost(result) == 0
-    assert result.directions["forward"].delays["fg"].maximum_ns == 2000
+    counted = tester.measure(replace(TRIAL, delays=DelayRequest())).directions["forward"]
+    assert count_lost(counted) == 0
+    assert counted.delays["fg"].maximum_ns == 2000
 
 
 def test_randomness_depends_on_seed_and_key():
-    options = {"capacity_fps": 1000.0, "capacity_noise": 0.1}
-    first = [sim(3, **options).measure(TRIAL) for _ in range(2)]
-    assert first[0] == first[1]
-    assert count_lost(sim(4, **options).measure(TRIAL)) != count_lost(first[0])
+    device = {"capacity_fps": 1000.0, "capacity_noise": 0.1}
+    first, equal, other = (measure({"seed": seed, **device}) for seed in (3, 3, 4))
+    assert first == equal
+    assert count_lost(first) != count_lost(other)
 
 
 def test_virtual_time_moves_by_the_trials_length():
@@ -146,9 +138,10 @@ def test_virtual_time_moves_by_the_trials_length():
 
 
 def test_simulation_has_required_capabilities():
-    event, segment = DeviceEvent("x", 1.0), Segment(1.0, 1.0)
-    asked = {"frame_timeout_s": 1.0, "second_segment": segment, "device_event": event}
-    trial = replace(TRIAL, delays=DelayRequest(ipdv=True), **asked)
+    trial = replace(
+        TRIAL, delays=DelayRequest(ipdv=True), frame_timeout_s=1.0,
+        second_segment=Segment(1.0, 1.0), device_event=DeviceEvent("x", 1.0),
+    )  # fmt: skip
     assert sim().capabilities >= trial.required_capabilities
     assert replace(TRIAL, delays=DelayRequest(tags=1)).required_capabilities == {"tags"}
     assert replace(TRIAL, queries=Queries()).required_capabilities == {"queries"}
@@ -159,8 +152,8 @@ def test_negative_traffic_is_dropped_and_not_timed():
     technology = plugin(plugin.params_model(n=10, m=9, negative_percent=10))
     tester = SimTester(SimOptions(capacity_fps=500.0))
     tester.load(compile_directions(technology, technology.make_frame_pair(104), 1), technology)
-    asked = replace(TRIAL, mode="bidirectional", delays=DelayRequest(tags=100))
-    for counted in tester.measure(asked).directions.values():
+    trial = replace(TRIAL, mode="bidirectional", delays=DelayRequest(tags=100))
+    for counted in tester.measure(trial).directions.values():
         assert sum(c.required for c in counted.classes.values()) == 10_000
         for name, count in counted.classes.items():
             assert (name in counted.delays) == (count.role != "negative") == (count.received > 0)

@@ -1,7 +1,6 @@
 """RFC 9693 and TCP connections with real frames, through kernel NATs and TAYGA in the lab."""
 
 import re
-import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections, Tcp
 from v6t.trials.trial import DelayRequest, Trial
 
+from .duts.support import find_missing_package
 from .lab_testers import REAL, TRIES, make_tester_setup, measure_passed
 
 EMBEDDED, TREX = REAL
@@ -33,10 +33,9 @@ class StatefulLab:
         settings = {"procedure": {"connections.count": str(COUNT)}, **flags}
         self.kind, setup = kind, make_tester_setup(kind, plugin, **settings)
         driver = make_driver(setup.settings.dut.driver, {})
-        programs = {} if loopback else getattr(driver, "programs", {})  # a chain has none
-        for program, package in programs.items():
-            if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
-                pytest.skip(f"needs the Debian package {package}")
+        # a chain has no programs of its own
+        if not loopback and not driver.is_chain and (package := find_missing_package(driver)):
+            pytest.skip(f"needs the Debian package {package}")
         setup.tester.prepare()
         self.sizes = setup.technology.make_sizes(size or setup.settings.frame_sizes[0])
         self.bench = Bench(setup, loopback=loopback)
@@ -82,12 +81,12 @@ class StatefulLab:
         )
         for _ in range(TRIES):
             result = self.bench.measure(trial)
-            found = result.connections.tcp
-            assert found.classified == found.attempted <= count
-            if not result.faults and (retransmits or not found.retransmitted):
+            tcp_count = result.connections.tcp
+            assert tcp_count.classified == tcp_count.attempted <= count
+            if not result.faults and (retransmits or not tcp_count.retransmitted):
                 break
         assert not result.faults
-        return result, result.connections
+        return result.connections
 
     def run_in_device(self, command):
         pid = self.bench.open().namespaces()["device"]
@@ -126,23 +125,23 @@ def with_marks(param, *values):
 )
 def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, initiator):
     with StatefulLab(kind, plugin, initiator=initiator) as lab:
-        found = lab.establish()
-        assert found.learned == found.sessions == found.validated == COUNT
-        assert (found.sessions_before, found.duplicate_tuples, found.surplus) == (0, 0, 0)
-        assert found.inside_endpoints is not None
-        assert found.outside_endpoints >= found.inside_endpoints * 0.9
-        asked = replace(USE, gap_s=0.1)
+        opened = lab.establish()
+        assert opened.learned == opened.sessions == opened.validated == COUNT
+        assert (opened.sessions_before, opened.duplicate_tuples, opened.surplus) == (0, 0, 0)
+        assert opened.inside_endpoints is not None
+        assert opened.outside_endpoints >= opened.inside_endpoints * 0.9
+        use = replace(USE, gap_s=0.1)
         one_way = ("forward", "reverse") if (plugin, initiator) == ("nat44", "left") else ()
         for mode in ("bidirectional", *one_way):
-            result = lab.use(asked, mode=mode)
+            result = lab.use(use, mode=mode)
             assert result.connections.sessions == COUNT
             assert result.connections.age_s >= result.connections.gap_s >= 0.1
             for counted in result.directions.values():
                 assert counted.checked == counted.matched > 50
                 assert counted.count_frames("received") == 1000
         # the connections of the last trial are reused
-        assert lab.bench.measure(lab.trial(asked)).connections.reused
-        torn = lab.bench.measure(lab.trial(replace(asked, purpose="tear-down", reuse=False)))
+        assert lab.bench.measure(lab.trial(use)).connections.reused
+        torn = lab.bench.measure(lab.trial(replace(use, purpose="tear-down", reuse=False)))
         assert min(torn.connections.flush_s, torn.connections.idle_flush_s) > 0
         assert lab.bench.open().device_state().count_sessions() == 0
 
@@ -155,8 +154,8 @@ def nat44(request):
 
 def test_responder_reads_its_table_in_every_order(nat44):
     for reading, entries in (("linear", 10), ("pseudorandom", 500), ("fixed", 1)):
-        asked = replace(USE, entries=entries, reading=reading)
-        counted = nat44.use(asked, mode="reverse").directions["reverse"]
+        use = replace(USE, entries=entries, reading=reading)
+        counted = nat44.use(use, mode="reverse").directions["reverse"]
         assert counted.matched == counted.checked > 50
         assert counted.count_frames("received") == 1000
 
@@ -194,14 +193,14 @@ def tcp_nat(request):
 @pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(object_octets=3000, closing="fin")])
 def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
     """Use objects of one and of three segments."""
-    _, found = tcp_nat.open_tcp(tcp)
-    counted = found.tcp
+    opened = tcp_nat.open_tcp(tcp)
+    counted = opened.tcp
     assert counted.established == counted.requested == counted.answered == 300
-    assert counted.closed == found.sessions == found.learned == found.validated == 300
+    assert counted.closed == opened.sessions == opened.learned == opened.validated == 300
     assert counted.wrong == counted.retransmitted == counted.reset_later == 0
-    assert found.duplicate_tuples == 0
+    assert opened.duplicate_tuples == 0
     if tcp_nat.kind == "embedded":  # TRex does not report the endpoints of its connections
-        assert found.outside_endpoints > 1
+        assert opened.outside_endpoints > 1
 
 
 @pytest.mark.parametrize(
@@ -214,14 +213,14 @@ def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
 )
 def test_tester_opens_tcp_connections_with_itself(kind, plugin, tcp):
     with StatefulLab(kind, plugin, loopback=True, benchmarks=("tcp-rate",)) as lab:
-        counted = lab.open_tcp(tcp)[1].tcp
+        counted = lab.open_tcp(tcp).tcp
         assert counted.established == counted.answered == counted.closed == 300
         assert counted.wrong == counted.reset_later == counted.reset_refused == 0
         if kind == "embedded":
             assert 0 < counted.fastest_s <= counted.mean_s <= counted.slowest_s
             assert counted.sum_s == pytest.approx(counted.mean_s * 300)
             # an answer that arrived before the clock reading opens one end
-            late = lab.open_tcp(Tcp(timeout_s=1e-6))[1].tcp
+            late = lab.open_tcp(Tcp(timeout_s=1e-6)).tcp
             assert (late.established, late.timed_out + late.half_open) == (0, 300)
             assert late.timed_out > 150
 
@@ -232,22 +231,23 @@ def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
     tcp, rate_cps = (Tcp(timeout_s=0.5), 1500.0) if embedded else (Tcp(), 500.0)
     with tcp_nat.limit_connections(limit, "reject with tcp reset") as conditions:
         search = CapacitySpec(
-            conditions, first=202, most=205, upper_bound_cps=rate_cps, upper_bound_reason="given", resolution_cps=rate_cps / 2, beta=0.5, benchmark="tcp-capacity", fixed=True,
+            conditions, first=202, most=205, upper_bound_cps=rate_cps, upper_bound_reason="given",
+            resolution_cps=rate_cps / 2, beta=0.5, benchmark="tcp-capacity", fixed=True,
             phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp),
         )  # fmt: skip
         result = measure_tcp_capacity(TcpCapacitySpec(search), tcp_nat.bench.measure)
         assert (result.search.capacity, result.search.first_failed) == (limit, limit + 1)
-        found = tcp_nat.open_tcp(tcp, 220, rate_cps)[1].tcp
-        assert (found.established, found.answered) == (limit, limit)
-        assert found.reset_refused == 220 - limit
+        counted = tcp_nat.open_tcp(tcp, 220, rate_cps).tcp
+        assert (counted.established, counted.answered) == (limit, limit)
+        assert counted.reset_refused == 220 - limit
 
 
 @pytest.mark.parametrize("tcp_nat", [EMBEDDED], indirect=True)
 def test_expiry_of_connections_is_measured(tcp_nat):
     """The kernel keeps reset connections for ten seconds."""
-    _, found = tcp_nat.open_tcp(Tcp(aging_s=1.0))
-    assert found.tcp.expiry_s is None
-    assert found.tcp.sessions_after >= 300 - 10
+    counted = tcp_nat.open_tcp(Tcp(aging_s=1.0)).tcp
+    assert counted.expiry_s is None
+    assert counted.sessions_after >= 300 - 10
 
 
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
@@ -267,21 +267,21 @@ def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
         "nft add rule inet v6tdrop pre iifname left tcp sport '&' 7 == 0 drop"
     )
     try:
-        found = tcp_nat.open_tcp(Tcp(), 320, retransmits=True)[1].tcp
+        counted = tcp_nat.open_tcp(Tcp(), 320, retransmits=True).tcp
     finally:
         tcp_nat.run_in_device("nft delete table inet v6tdrop")
-    assert (found.established, found.timed_out) == (280, 40)
-    assert found.answered == found.closed == 280
-    assert found.retransmitted == 40 * SYN_RETRANSMISSIONS
+    assert (counted.established, counted.timed_out) == (280, 40)
+    assert counted.answered == counted.closed == 280
+    assert counted.retransmitted == 40 * SYN_RETRANSMISSIONS
 
 
 @pytest.mark.parametrize("kind", [TREX])
 @pytest.mark.parametrize("plugin", ["nat64", "ipv4aas"])
 def test_tcp_clients_and_servers_may_use_ipv6(kind, plugin):
     with StatefulLab(kind, plugin, benchmarks=("tcp-rate",)) as lab:
-        found = lab.open_tcp(Tcp())[1].tcp
-    assert found.established == found.answered == found.closed == 300
-    assert found.wrong == 0
+        counted = lab.open_tcp(Tcp()).tcp
+    assert counted.established == counted.answered == counted.closed == 300
+    assert counted.wrong == 0
 
 
 MANY_COUNT = 3000
@@ -294,14 +294,14 @@ def test_many_connections_are_established_and_used(kind, rows, monkeypatch):
     """Of sixty blocks, some are stamped and timed, the others marked; all are validated."""
     monkeypatch.setattr(trex_connections, "MAX_ROWS", rows)
     with StatefulLab(kind) as lab:
-        found = lab.establish(MANY)
-        assert (found.sent, found.learned, found.validated) == (MANY_COUNT, MANY_COUNT, MANY_COUNT)
-        assert (found.sessions_before, found.sessions, found.duplicate_tuples) == (0, MANY_COUNT, 0)
-        asked = replace(USE, count=MANY_COUNT, rate_cps=2000.0)
+        opened = lab.establish(MANY)
+        assert opened.sent == opened.learned == opened.validated == opened.sessions == MANY_COUNT
+        assert opened.sessions_before == opened.duplicate_tuples == 0
+        use = replace(USE, count=MANY_COUNT, rate_cps=2000.0)
         stamped = 125 * trex_connections.IDS_PER_DIRECTION if rows == 50 else 7500
         for delays in (None, DelayRequest(tags=100), DelayRequest(tags=0)):
             # the Initiator uses each four-tuple more than twice
-            result = lab.use(asked, rate_fps=3000.0, duration_s=2.5, delays=delays)
+            result = lab.use(use, rate_fps=3000.0, duration_s=2.5, delays=delays)
             for counted in result.directions.values():
                 assert list(counted.classes) == ["fg"]
                 assert counted.count_frames("sent") == counted.count_frames("received") == 7500
