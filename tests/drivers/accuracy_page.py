@@ -33,10 +33,12 @@ def render_accuracy() -> str:
 
 def render_faults() -> str:
     """Return how often each planted fault was found, by tester."""
-    ran = load_record(planted.RECORD)
+    recorded = load_record(planted.RECORD)
     lines = ["| planted | must be said | embedded tester | TRex |", "|---|---|---|---|"]
     for fault in planted.ALL:
-        cells = [format_finding(ran.get(f"{tester} {fault.name}")) for tester in planted.TESTERS]
+        cells = [
+            format_finding(recorded.get(f"{tester} {fault.name}")) for tester in planted.TESTERS
+        ]
         lines.append(f"| {fault.words} | {fault.says} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -46,5 +48,5 @@ def render_peers() -> str:
     return "\n".join(peers.render_table())
 
 
-def format_finding(ran: dict[str, str] | None) -> str:
-    return f"{ran['found']} of {ran['of']}, {ran['date']}" if ran else "not run"
+def format_finding(recorded: dict[str, str] | None) -> str:
+    return f"{recorded['found']} of {recorded['of']}, {recorded['date']}" if recorded else "not run"

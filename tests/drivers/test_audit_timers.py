@@ -28,10 +28,10 @@ _ENTRY = re.compile(
 def list_pause_commands(table: str, pause_s: float) -> Iterator[str]:
     """Yield commands that age the entries of a ``conntrack -L`` table by a pause [s]."""
     for line in table.splitlines():
-        found = _ENTRY.match(line)
-        if found is None:
+        match = _ENTRY.match(line)
+        if match is None:
             continue
-        protocol, left, source, destination, *more = found.groups()
+        protocol, left, source, destination, *more = match.groups()
         ports = (
             f"--sport {more[0]} --dport {more[1]}"
             if more[0]
@@ -76,13 +76,13 @@ def test_too_short_timers_are_found(tmp_path: Path, clock: list[float]) -> None:
     result = v6t(
         *("audit", "--plugin", "nat44", "--dut", "nftables", "--set-dut", "timeout_s=0"),
         *("--clause", "timer-", "--timers", "hours", "--no-variants"),
-        *("-o", tmp_path / "made"),
+        *("-o", tmp_path / "audit"),
     )
     assert result.status == 6, result.err
-    made = json.loads((tmp_path / "made" / "audit.json").read_text())["findings"]
-    found = {f["clause"].partition("timer-")[2]: (f["verdict"], f["got"]) for f in made}
+    findings = json.loads((tmp_path / "audit" / "audit.json").read_text())["findings"]
+    verdicts = {f["clause"].partition("timer-")[2]: (f["verdict"], f["got"]) for f in findings}
     gone = "nothing after {} s; after {} s it arrived"
-    assert found == {
+    assert verdicts == {
         "udp": ("deviates", gone.format(38, 13)),
         "udp-answered": ("conforms", "as expected"),
         "query": ("deviates", gone.format(55, 18)),

@@ -116,13 +116,13 @@ class Session:
     """Session that counts its watchers."""
 
     def __init__(self):
-        self.asked = []
+        self.readings = []
 
     def get_sessions(self):
         return [("router", self)]
 
     def start_watcher(self, *readings):
-        self.asked.append(readings)
+        self.readings.append(readings)
         return self
 
     def stop(self):
@@ -133,9 +133,9 @@ def test_only_long_trials_are_watched_and_by_one_reading():
     session = Session()
     result = TrialResult({}, started="2000-01-01T00:00:00+00:00")
     measure = with_device_load(lambda _: result, lambda: session)
-    assert measure(make_trial(duration=1.0)) is result and session.asked == []
+    assert measure(make_trial(duration=1.0)) is result and session.readings == []
     loaded = measure(make_trial(duration=3.0))
-    assert session.asked == [("cpu",)]
+    assert session.readings == [("cpu",)]
     assert loaded.device_loads["router"].max_percent == (50,)
 
 
@@ -206,7 +206,7 @@ def test_accuracy_trial_with_clock_step_is_rejected(monkeypatch):
     trial = Trial("test", "k", 84, 64, "forward", 1000.0, 1.0)
     stepped = False
 
-    def measure(asked):
+    def measure(_):
         if stepped:
             monkeypatch.setattr(time, "time_ns", lambda: real() - 1_000_000)
         return TrialResult({})

@@ -443,12 +443,12 @@ def test_a_profile_pins_one_behaviour(pin, name, direction, octet, inner, right,
 )
 def test_a_profile_changes_only_the_hops_of_a_tunnel(profile, outer, inner):
     sent = make_sent_frames(make_stream("mape-br", "reverse", 0))
-    wanted = make_oracle("mape-br").expect("reverse", sent).frames.copy()
-    for row in wanted:
+    expected = make_oracle("mape-br").expect("reverse", sent).frames.copy()
+    for row in expected:
         Header(row).hops = outer
         Header(row).inner.hops += inner
     oracle = make_profiled_oracle("mape-br", profile)
-    assert (oracle.expect("reverse", sent).frames == wanted).all()
+    assert (oracle.expect("reverse", sent).frames == expected).all()
 
 
 @pytest.mark.parametrize("way", ["forward", "reverse"])

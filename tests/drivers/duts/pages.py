@@ -32,21 +32,21 @@ MAX_LINES = 25
 
 def render_device(name: str) -> str:
     """Return capabilities, options, telemetry, and the plan of one case."""
-    made = load_driver_type(name)
-    is_linux = issubclass(made, LinuxDriver)
+    driver_type = load_driver_type(name)
+    is_linux = issubclass(driver_type, LinuxDriver)
     known = ", ".join(f"`{t}`" for t in list_technologies(name)) or "any"
     if parts := list_part_families(name):
         known += "; in a chain: " + ", ".join(f"`{family}`" for family in parts)
     lines = [f"- Technologies: {known}"]
-    if made.configures_device and not made.is_chain:
+    if driver_type.configures_device and not driver_type.is_chain:
         lines += [
             f"- {row.capitalize()}: {text}"
             for row, text in list_capabilities(name)
             if row not in ("technologies", "options")
         ]
     lines += ["- Tested versions: [status](../status.md#devices)", "", "## Options", ""]
-    shared = LinuxOptions if issubclass(made.options_model, LinuxOptions) else DutOptions
-    lines += _render_options(made.options_model, shared) or ["None."]
+    shared = LinuxOptions if issubclass(driver_type.options_model, LinuxOptions) else DutOptions
+    lines += _render_options(driver_type.options_model, shared) or ["None."]
     base = "Linux devices" if is_linux else "devices"
     page = "index.md#options-of-every-" + base.lower().replace(" ", "-").removesuffix("s")
     lines += ["", f"Also: [the options of all {base}]({page}).", *_list_technologies(name)]
@@ -56,11 +56,11 @@ def render_device(name: str) -> str:
 
 
 def _list_technologies(name: str) -> list[str]:
-    kind = load_driver_type(name)
+    driver_type = load_driver_type(name)
     rows = [
         f"| `{technology}` | `{parameter}` | {_format_code(format_yaml(own.value))} | {_format_cell(own.reason)} |"
         for technology in list_technologies(name)
-        for parameter, own in kind({}).get_parameter_overrides(technology).items()
+        for parameter, own in driver_type({}).get_parameter_overrides(technology).items()
     ]
     head = ["", "## Default parameters", ""]
     table = ["| technology | parameter | value | why |", "|---|---|---|---|"]
@@ -70,19 +70,21 @@ def _list_technologies(name: str) -> list[str]:
 def _render_telemetry(name: str) -> list[str]:
     """List the readings of a device under load, each with its source."""
     case = find_case(name)
-    known = make_driver(name, case.options).get_telemetry_readings(case.intent)
-    head = ["## Telemetry", "", "Read once a second under load ([figures](bottleneck.md#figures))."]
+    readings = make_driver(name, case.options).get_telemetry_readings(case.intent)
     rows = [
-        f"| `{reading}` | {_format_cell(found.description or 'numbers that the command prints')} | "
-        f"`{_format_cell(_shorten_command(found.command))}` |"
-        for reading, found in known.items()
+        f"| `{name}` | {_format_cell(reading.description or 'numbers that the command prints')} | "
+        f"`{_format_cell(_shorten_command(reading.command))}` |"
+        for name, reading in readings.items()
     ]
-    if not rows:
-        parts = (
-            "That of the parts' drivers, one after the other ([figures](bottleneck.md#figures))."
-        )
-        return ["## Telemetry", "", parts if name == "chain" else "None."]
-    return [*head, "", "| reading | figures | command |", "|---|---|---|", *rows]
+    figures = "([figures](bottleneck.md#figures))."
+    if rows:
+        head = ["| reading | figures | command |", "|---|---|---|"]
+        text = [f"Read once a second under load {figures}", "", *head, *rows]
+    elif name == "chain":
+        text = [f"That of the parts' drivers, one after the other {figures}"]
+    else:
+        text = ["None."]
+    return ["## Telemetry", "", *text]
 
 
 def _shorten_command(command: str) -> str:
@@ -109,8 +111,8 @@ def _render_options(model: type[DutOptions], shared: type[DutOptions] | None) ->
 
 def find_case(name: str):
     """Return the case whose plan is shown for a driver."""
-    wanted = SHOWN_CASE.get(name)
-    return next(c for c in CASES if c.driver == name and wanted in (None, c.name))
+    shown = SHOWN_CASE.get(name)
+    return next(c for c in CASES if c.driver == name and shown in (None, c.name))
 
 
 def _introduce_plan(name: str, *, is_linux: bool) -> str:
@@ -134,11 +136,11 @@ def _render_plan(name: str) -> list[str]:
 def _shorten_texts(text: str) -> str:
     """Remove the middle of long texts."""
 
-    def shorten(found: re.Match[str]) -> str:
-        held = found[2].splitlines(keepends=True)
-        if len(held) <= MAX_LINES:
-            return found[0]
-        return f"{found[1]}{''.join(held[:5])}... ({len(held) - 5} lines more)\n{found[3]}"
+    def shorten(match: re.Match[str]) -> str:
+        lines = match[2].splitlines(keepends=True)
+        if len(lines) <= MAX_LINES:
+            return match[0]
+        return f"{match[1]}{''.join(lines[:5])}... ({len(lines) - 5} lines more)\n{match[3]}"
 
     return re.sub(r"^([^#\n].*<<'END'\n)((?:.*\n)*?)(END)$", shorten, text, flags=re.MULTILINE)
 

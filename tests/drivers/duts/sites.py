@@ -76,9 +76,9 @@ done; true
 
 def find_missing_for_vm() -> str:
     """Return what this host lacks for virtual machines, or an empty string."""
-    wanted = image.find_missing_packages()
-    wanted += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
-    return f"needs {', '.join(wanted)}" if wanted else sshserver.find_missing() or ""
+    missing = image.find_missing_packages()
+    missing += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
+    return f"needs {', '.join(missing)}" if missing else sshserver.find_missing() or ""
 
 
 @functools.cache

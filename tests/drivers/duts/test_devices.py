@@ -22,31 +22,28 @@ from .support import find_missing_for, in_lab
 
 pytestmark = in_lab
 
-# Intent; source and destination sent forward; source and destination that come out; TTL.
-FRAMES = {
-    "nftables": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2", 63),
-    "tayga-nftables": (
-        intents.nat64(), "2001:2::2", "2001:db8:64::c613:2", "198.19.0.1", "198.19.0.2", 61,
-    ),
-}  # fmt: skip
 LAB = sshserver.make_unique_name("devices")
-WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": LAB}}}
 
 
 @pytest.mark.parametrize(
-    ("device", "way"), [("tayga-nftables", "directly"), ("nftables", "over ssh")]
+    ("device", "options", "intent", "src", "dst", "ttl"),
+    [
+        ("tayga-nftables", {}, intents.nat64(), "2001:2::2", "2001:db8:64::c613:2", 61),
+        ("nftables", {"ssh": {"lab": LAB}}, intents.nat44(), "198.18.0.2", "198.19.0.2", 63),
+    ],
+    ids=["directly", "over ssh"],
 )
-def test_frames_go_through_both_ways(device, way):
-    if package := find_missing_for(device, way):
+def test_frames_go_through_both_ways(device, options, intent, src, dst, ttl):
+    if package := find_missing_for(device, "over ssh" if options else "directly"):
         pytest.skip(f"needs {package}")
-    intent, src, dst, new_src, new_dst, ttl = FRAMES[device]
-    with open_bed(device, intent, **WAYS[way]) as bed:
+    with open_bed(device, intent, **options) as bed:
         out = bed.forward("forward", src, dst, 5000, 53, b"there it goes")
         assert out is not None, "frame dropped"
-        assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
+        assert (out.payload.src, out.payload.dst) == ("198.19.0.1", "198.19.0.2")
         assert out.payload.ttl == ttl
         assert (out.src, out.dst) == (intent.links.right.dut_mac, intent.links.right.tester_mac)
-        back = bed.forward("reverse", new_dst, new_src, 53, out["UDP"].sport, b"here it returns")
+        sport = out["UDP"].sport
+        back = bed.forward("reverse", "198.19.0.2", "198.19.0.1", 53, sport, b"here it returns")
         assert back is not None, "answer dropped"
         assert (back.payload.src, back.payload.dst) == (dst, src)
         assert len(bed.session.verify()) > 5
@@ -54,11 +51,11 @@ def test_frames_go_through_both_ways(device, way):
         counts = [reading.parse(bed.session.transport.run(reading.command).out)["sessions"]]
         bed.session.flush()
         counts.append(reading.parse(bed.session.transport.run(reading.command).out)["sessions"])
-        own = 1 if way == "over ssh" else 0  # the kernel tracks v6t's connection, too
+        own = 1 if options else 0  # the kernel tracks v6t's connection, too
         assert counts[0] > counts[1] == own
         assert any("undone" in line for line in bed.session.rollback())
         assert bed.session.rollback()[0].startswith("there is nothing")
-        assert bool(LabSshServer(LAB).find_pid()) is (way == "over ssh")
+        assert bool(LabSshServer(LAB).find_pid()) is bool(options)
     assert not LabSshServer(LAB).directory.exists()
 
 

@@ -60,9 +60,9 @@ def test_unfetched_frames_are_counted_as_device_losses():
             bed.left.send(frame)
         samples.append(bed.session.read_sample())
         shell.run(f"kill -CONT {worker}")
-    told = summarize_samples(samples)
-    assert told.polls and told.cores
-    assert told.drops["sockets dropped"] > 1000
+    summary = summarize_samples(samples)
+    assert summary.polls and summary.cores
+    assert summary.drops["sockets dropped"] > 1000
     verdict = judge_device(samples, lost=3000)
     assert verdict.limited_by == "cpu", verdict
     assert "it polls" in verdict.explanation

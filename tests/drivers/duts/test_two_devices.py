@@ -20,8 +20,8 @@ RUN = ("--mode", "bidirectional", "--measure", "throughput", *SHORT_RUN)
 
 @pytest.fixture
 def standing(site, tmp_path):
-    with sites.start_site(site, tmp_path / "two.yaml") as found:
-        yield found
+    with sites.start_site(site, tmp_path / "two.yaml") as running:
+        yield running
 
 
 @most_sites
@@ -30,8 +30,8 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
     count = len(standing.site.placed)
     assert (result.err.count("configured as"), result.err.count("is undone")) == (count, count)
     for words in ("configured as", "is undone"):
-        told = "\n".join(line for line in result.err.splitlines() if words in line)
-        assert all(server.name in told for server in standing.servers.values()), result.err
+        lines = "\n".join(line for line in result.err.splitlines() if words in line)
+        assert all(server.name in lines for server in standing.servers.values()), result.err
     assert not any(server.find_pid() for server in standing.servers.values())
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
@@ -70,8 +70,8 @@ def test_committed_configuration_stays_until_rollback(standing):
     again = run_v6t("dut", "commit", *standing.flags)
     assert again.err.count("rolling back what") == len(standing.site.placed)
     assert all(standing.find_records().values())
-    told = run_v6t("dut", "status", *standing.flags, "--json").out
-    assert set(json.loads(told)["parts"]) == set(standing.site.placed)
+    status = run_v6t("dut", "status", *standing.flags, "--json").out
+    assert set(json.loads(status)["parts"]) == set(standing.site.placed)
     if len(standing.servers) > 1:
         *others, lost = standing.site.placed
         machine = standing.servers[standing.site.placed[lost].machine]
