@@ -1,4 +1,4 @@
-"""Errors in the code of a plugin or driver name its distribution and the place."""
+"""Errors in the code of a plugin, driver or benchmark name its distribution and the place."""
 
 import importlib
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from v6t.benchmarks import registry
 from v6t.core.cli.help_commands import plugins_command
 from v6t.drivers.duts.registry import DRIVERS
 from v6t.tests.core.support import v6t, write_distribution
@@ -200,3 +201,31 @@ def test_completion_lists_a_broken_one_with_its_error(install):
     items = {i.value: i.help for i in plugins_command.params[0].shell_complete(context, "")}
     assert items["faulty"].startswith("BROKEN: the plugin 'faulty' of odd-things")
     assert items["mape-br"] is None
+
+
+CLASHING = """
+from pydantic import Field
+from v6t.benchmarks.throughput import Throughput
+from v6t.base.strict_model import StrictModel
+
+class Own(StrictModel):
+    \"\"\"Other settings.\"\"\"
+    tags: int = 1
+
+class Clashing(Throughput):
+    name = "clashing"
+    section = "latency"
+    settings_model = Own
+"""
+
+
+def test_benchmarks_with_same_settings_section_are_rejected(install):
+    install(CLASHING, benchmarks="clashing = odd_things:Clashing")
+    run = ("run", "mape-br", "--tester", "sim", "--dry-run", "--measure")
+    message = expect_refusal(v6t(*run, "clashing"), "extension-broken")
+    assert "clashing" in message
+    assert "latency" in message
+    assert v6t(*run, "latency").status == 0
+    rows = {row.name: row for row in registry.list_benchmarks()}
+    assert rows["latency"].kind is not None
+    assert "odd-things" in rows["clashing"].error

@@ -4,8 +4,7 @@ import pytest
 from v6t.analysis.warnings import list_run_warnings
 from v6t.base.errors import BeyondTester
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.resolve import resolve
-from v6t.core.config.run_setup import make_setup
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import make_results_document, read_results
@@ -29,15 +28,6 @@ KEYS = {
 
 def simulated(**options):
     return simulate(device=options, procedure={"repetitions": 3, "resolution_fps": 10_000.0})
-
-
-def resolve_cable(plugin, benchmark, *more, tester="sim", options=None, **procedure):
-    """Resolve a run with the ports of the tester connected to each other."""
-    return resolve(
-        plugin=plugin, tester=tester, tester_options={k: str(v) for k, v in (options or {}).items()},
-        dut="cable", benchmarks=(benchmark, *more), modes=("bidirectional",),
-        procedure={"repetitions": 2, **procedure},
-    )  # fmt: skip
 
 
 def read_records(path):
@@ -127,7 +117,10 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
 
 def test_direct_connection_measures_the_tester(tmp_path):
     limits = {"tester_fps": 700_000, "capacity_fps": 1000, "delay_us": 500, "tester_delay_us": 3}
-    run = resolve_cable("ipv4-router", "throughput", "latency", options=limits)
+    run = simulate(
+        "throughput", "latency", plugin="ipv4-router", dut="cable", device=limits,
+        modes=("bidirectional",), procedure={"repetitions": 2},
+    )  # fmt: skip
     measure_run(run, tmp_path / "out")
     records = read_records(tmp_path / "out")
     throughput, latency = records["throughput"], records["latency"]
@@ -140,16 +133,18 @@ def test_direct_connection_measures_the_tester(tmp_path):
 
 
 def test_connections_are_made_without_a_device(tmp_path):
-    count = {"connections": {"count": 5000, "validate_connections": False}}
-    run = resolve_cable("nat44", "connection-rate", options={"tester_fps": 90_000}, **count)
-    measure_run(run, tmp_path / "out")
-    record = read_records(tmp_path / "out")["connection-rate"]
-    assert 60_000 < record["median"] <= 92_000
-    assert record["conditions"]["device"] == "cable"
+    connections = {"count": 5000, "validate_connections": False}
+    run = simulate(
+        "connection-rate", plugin="nat44", dut="cable", device={"tester_fps": 90_000},
+        modes=("bidirectional",), procedure={"repetitions": 2, "connections": connections},
+    )  # fmt: skip
+    (record,) = measure_run(run, tmp_path / "out").records
+    assert 60_000 < record.median <= 92_000
+    assert record.conditions["device"] == "cable"
 
 
 def test_direct_connection_needs_no_driver():
-    setup = make_setup(resolve_cable("ipv4-router", "throughput", tester="trex"))
+    setup = resolve_setup(plugin="ipv4-router", tester="trex", dut="cable")
     assert not any("no driver" in text for text in list_setting_warnings(setup))
 
 
@@ -160,8 +155,9 @@ def test_cable_rejects_options():
 
 @pytest.mark.lab
 def test_real_frames_come_back_as_they_were_sent(tmp_path):
-    quick = {"trial_duration_s": 0.3, "repetitions": 1}
-    run = resolve_cable("mape-br", "throughput", tester="embedded", **quick)
+    quick = {"trial_duration_s": 0.3, "repetitions": 1, "sending_time_tolerance": 2.0}
+    modes = ("bidirectional",)
+    run = resolve(plugin="mape-br", tester="embedded", dut="cable", modes=modes, procedure=quick)
     outcome = measure_run(run, tmp_path / "out")
     (record,) = outcome.records
     assert record.median > 0

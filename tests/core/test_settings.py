@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from functools import partial
 
 import pytest
@@ -15,7 +14,7 @@ from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.yaml_file import parse_assignments
 from v6t.core.runs.bench import make_tester
 from v6t.tests.core.reportruns import make_run
-from v6t.tests.core.support import SIM, v6t, write_distribution
+from v6t.tests.core.support import SIM, v6t
 from v6t.tests.expect import expect_error, expect_refusal
 
 CONVERTED = [
@@ -195,37 +194,3 @@ def test_flags_are_those_of_the_settings_models():
     assert "Tagged frames" in text
     done = v6t(*SIM, "--reps", "3", "--set-procedure", "repetitions=4", "--dry-run", "--json")
     assert done.status == 0, done.err
-
-
-CLASHING = """
-from pydantic import Field
-from v6t.benchmarks.throughput import Throughput
-from v6t.base.strict_model import StrictModel
-
-class Own(StrictModel):
-    \"\"\"Other settings.\"\"\"
-    tags: int = 1
-
-class Clashing(Throughput):
-    name = "clashing"
-    section = "latency"
-    settings_model = Own
-"""
-
-
-def test_benchmarks_with_same_settings_section_are_rejected(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    write_distribution(tmp_path, "odd-bench", benchmarks="clashing = odd_bench:Clashing")
-    (tmp_path / "odd_bench.py").write_text(CLASHING)
-    try:
-        message = expect_refusal(
-            v6t(*SIM, "--measure", "clashing", "--dry-run"), "extension-broken"
-        )
-        assert "clashing" in message
-        assert "latency" in message
-        assert v6t(*SIM, "--measure", "latency", "--dry-run").status == 0
-        rows = {row.name: row for row in registry.list_benchmarks()}
-        assert rows["latency"].kind is not None
-        assert "odd-bench" in rows["clashing"].error
-    finally:
-        sys.modules.pop("odd_bench", None)
