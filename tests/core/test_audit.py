@@ -48,8 +48,8 @@ from v6t.drivers.lab.setup import frame_octets
 from v6t.plugins.siit import Siit
 
 dut = PacketModelDut("left", "right", frame_octets(Siit().links), build_device(Siit()))
-_, there = Pipe()
-threading.Thread(target=dut.idle, args=(there,), daemon=True).start()
+_, control = Pipe()
+threading.Thread(target=dut.idle, args=(control,), daemon=True).start()
 main.main(["audit", "--plugin", "siit", "--interfaces", "one,two", "--no-variants", *sys.argv[1:]])
 """
 FOREIGN = """

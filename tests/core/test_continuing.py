@@ -74,7 +74,7 @@ def complete(finished, tmp_path):
 
 
 @pytest.fixture
-def begun(failed, tmp_path):
+def incomplete(failed, tmp_path):
     return shutil.copytree(failed, tmp_path / "out")
 
 
@@ -132,24 +132,24 @@ def change_seed(path):
 
 DAMAGES = {
     "trials without a run": (
-        "begun", "journal-mismatch", "journal.jsonl", lambda p: rewrite(p, without_run_id)),
+        "incomplete", "journal-mismatch", "journal.jsonl", lambda p: rewrite(p, without_run_id)),
     "lost line": (
-        "begun", "damaged-file", "journal.jsonl",
+        "incomplete", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: lines[:10] + lines[11:])),
     "repeated line": (
-        "begun", "damaged-file", "journal.jsonl",
+        "incomplete", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: lines[:10] + lines[9:])),
     "empty journal": (
-        "begun", "damaged-file", "journal.jsonl", lambda p: change_lines(p, lambda lines: [])),
+        "incomplete", "damaged-file", "journal.jsonl", lambda p: change_lines(p, lambda lines: [])),
     "flipped first line": (
-        "begun", "damaged-file", "journal.jsonl",
+        "incomplete", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: [flip(lines[0], 99), *lines[1:]])),
     "read-only journal": (
-        "begun", "file-unreadable", "journal.jsonl", lambda p: (p / "journal.jsonl").chmod(0o400)),
+        "incomplete", "file-unreadable", "journal.jsonl", lambda p: (p / "journal.jsonl").chmod(0o400)),
     "invalid config": (
-        "begun", "invalid-json", "config.json", lambda p: (p / "config.json").write_text("{}\n{}\n")),
+        "incomplete", "invalid-json", "config.json", lambda p: (p / "config.json").write_text("{}\n{}\n")),
     "flipped manifest": (
-        "begun", "journal-mismatch", "", lambda p: flip_after(p / "manifest.json", b'"run": "')),
+        "incomplete", "journal-mismatch", "", lambda p: flip_after(p / "manifest.json", b'"run": "')),
     "changed config": ("any", "damaged-file", "config.json", change_seed),
     "no journal": (
         "any", "damaged-file", "journal.jsonl", lambda p: (p / "journal.jsonl").unlink()),
@@ -179,17 +179,17 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", [n for n, row in DAMAGES.items() if row[0] != "complete"])
-def test_resume_of_a_damaged_run_changes_nothing(name, begun):
+def test_resume_of_a_damaged_run_changes_nothing(name, incomplete):
     _, code, file, damage = DAMAGES[name]
-    damage(begun)
-    before = tree(begun)
+    damage(incomplete)
+    before = tree(incomplete)
     with enforce_permissions():
-        done = v6t("resume", begun)
-    assert str(begun / file) in expect_refusal(done, code)
-    assert tree(begun) == before
+        done = v6t("resume", incomplete)
+    assert str(incomplete / file) in expect_refusal(done, code)
+    assert tree(incomplete) == before
 
 
-@pytest.mark.parametrize("name", [n for n, row in DAMAGES.items() if row[0] != "begun"])
+@pytest.mark.parametrize("name", [n for n, row in DAMAGES.items() if row[0] != "incomplete"])
 def test_damaged_complete_run_is_not_read(name, complete):
     _, code, file, damage = DAMAGES[name]
     damage(complete)
@@ -199,12 +199,12 @@ def test_damaged_complete_run_is_not_read(name, complete):
     assert tree(complete) == before
 
 
-def test_resume_without_config_digest_is_accepted(begun):
+def test_resume_without_config_digest_is_accepted(incomplete):
     """The manifests of version 0.1.0 have none."""
-    manifest = json.loads((begun / "manifest.json").read_text())
+    manifest = json.loads((incomplete / "manifest.json").read_text())
     del manifest["config_sha256"]
-    (begun / "manifest.json").write_text(json.dumps(manifest))
-    assert resume(begun, Listener()).status == "complete"
+    (incomplete / "manifest.json").write_text(json.dumps(manifest))
+    assert resume(incomplete, Listener()).status == "complete"
 
 
 def test_published_run_is_read_without_journal(complete):
@@ -225,17 +225,17 @@ def test_foreign_journal_without_run_id_is_rejected_unchanged(complete):
     assert tree(complete) | {"log.txt": b""} == before | {"log.txt": b""}
 
 
-def test_resume_never_shrinks_results_file(begun, monkeypatch):
+def test_resume_never_shrinks_results_file(incomplete, monkeypatch):
     """At no moment of a resumed run does results.json hold less than before."""
-    counts = [len(read_results(begun)["results"])]
+    counts = [len(read_results(incomplete)["results"])]
     write = ResultWriter.write
 
     def watched(self, head, *, has_new_trials):
         write(self, head, has_new_trials=has_new_trials)
-        counts.append(len(read_results(begun)["results"]))
+        counts.append(len(read_results(incomplete)["results"]))
 
     monkeypatch.setattr(ResultWriter, "write", watched)
-    resume(begun, Listener())
+    resume(incomplete, Listener())
     assert counts == sorted(counts)
     assert counts[-1] == 3
 
@@ -247,13 +247,13 @@ def test_lost_results_are_restored_from_journal(complete):
     assert (complete / "results.json").read_bytes() == before
 
 
-def test_journal_is_resumed_without_manifest(begun, tmp_path):
-    (begun / "manifest.json").unlink()
-    resume(begun, Listener())
-    measure_run(simulated(), tmp_path / "whole")
-    assert read_comparable(begun) == read_comparable(tmp_path / "whole")
-    assert count_new_trials(begun) == 0
-    assert len({e["run"] for e in read_journal(begun)}) == 1
+def test_journal_is_resumed_without_manifest(incomplete, tmp_path):
+    (incomplete / "manifest.json").unlink()
+    resume(incomplete, Listener())
+    measure_run(simulated(), tmp_path / "other")
+    assert read_comparable(incomplete) == read_comparable(tmp_path / "other")
+    assert count_new_trials(incomplete) == 0
+    assert len({e["run"] for e in read_journal(incomplete)}) == 1
 
 
 def test_missing_trial_setting_has_its_default(tmp_path):
