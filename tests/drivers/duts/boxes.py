@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts.lab import ssh
 
 from . import fakebox, sshserver
+from .field import wait_until
 
-ROUTES = [
-    {"command": "{show}", "contains": "{left.route6} via {left.via6}"},
-    {"command": "{show}", "contains": "{right.route6} via {right.via6}"},
-]
 TELEMETRY = [
     {"command": "show load", "pattern": r"^CPU(?P<core>\d+) utilization: (?P<busy>\d+)%"},
     {"command": "show load", "pattern": r"sessions: (?P<used>[\d,]+) of (?P<limit>[\d,]+)"},
@@ -24,7 +20,10 @@ TELEMETRY = [
 
 
 def make_route_checks(show: str) -> list[dict[str, str]]:
-    return [{**check, "command": show} for check in ROUTES]
+    return [
+        {"command": show, "contains": f"{{{side}.route6}} via {{{side}.via6}}"}
+        for side in fakebox.SIDES
+    ]
 
 
 IOS: dict[str, Any] = {
@@ -115,11 +114,7 @@ class BoxServer(sshserver.Server):
 
     def listen(self) -> None:
         self.shell(f"{ssh.SSHD_PROGRAM} -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log")
-        for _ in range(200):
-            if self._is_listening():
-                return
-            time.sleep(0.05)
-        raise AssertionError("sshd does not listen")
+        wait_until(self._is_listening, "sshd")
 
     def put(self, name: str, text: str) -> None:
         """Write a fault file of the fake device; an empty text removes the fault."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import secrets
 import signal
 import subprocess
@@ -24,7 +23,6 @@ import time
 import tty
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import ClassVar
 
 STATE = Path("/run/fakebox")
 SIDES = ("left", "right")
@@ -58,6 +56,16 @@ def get_running() -> list[str]:
     return load_state("running", [])
 
 
+def load_file(name: str) -> list[str]:
+    if not (STATE / f"file-{name}").exists():
+        raise Refusal(f"error: cannot open {name} (No such file or directory)")
+    return load_state(f"file-{name}", [])
+
+
+def delete_file(name: str) -> None:
+    (STATE / f"file-{name}").unlink(missing_ok=True)
+
+
 def run(command: str) -> str:
     result = subprocess.run(command.split(), capture_output=True, text=True, check=False)
     if result.returncode and "File exists" not in result.stderr:
@@ -65,24 +73,18 @@ def run(command: str) -> str:
     return result.stdout
 
 
-def apply_statement(statement: str, *, remove: bool) -> None:
-    """Add or remove one statement in the kernel."""
-    kind, *words = statement.split()
-    run(STATEMENTS[kind][remove].format(*words))
-
-
 def apply(new: list[str]) -> None:
     """Change the kernel from the running configuration to a new one."""
     old = get_running()
-
-    def get_rank(statement: str) -> int:
-        return list(STATEMENTS).index(statement.split(maxsplit=1)[0])
-
-    for statement in sorted((s for s in old if s not in new), key=get_rank, reverse=True):
-        with contextlib.suppress(Refusal):  # removed with the address that it needed
-            apply_statement(statement, remove=True)
-    for statement in sorted((s for s in new if s not in old), key=get_rank):
-        apply_statement(statement, remove=False)
+    for kind, (_, remove) in reversed(STATEMENTS.items()):
+        for name, *words in (s.split() for s in old if s not in new):
+            if name == kind:
+                with contextlib.suppress(Refusal):  # removed with the address that it needed
+                    run(remove.format(*words))
+    for kind, (add, _) in STATEMENTS.items():
+        for name, *words in (s.split() for s in new if s not in old):
+            if name == kind:
+                run(add.format(*words))
     save_state("running", new)
     save_state("changed", time.time())
 
@@ -121,21 +123,13 @@ def cut_connection(pid: int) -> None:
 
 
 class Box(ABC):
-    """Base of both command lines: a terminal that echoes, and the lines of each mode."""
+    """Base of both command lines: a terminal that echoes."""
 
-    # Methods by the pattern of the lines that call them, by mode.
-    lines: ClassVar[dict[str, dict[str, str]]]
-    # Statements by the pattern of the lines that add them in the mode ``config``.
-    statements: ClassVar[dict[str, str]]
-    # Answers in the mode ``exec``.
-    shown: ClassVar[dict[str, str]]
-    invalid = ""
-    side = ""
+    mode = "exec"
 
     def __init__(self) -> None:
         if os.isatty(0):
             tty.setraw(0)
-        self.mode = "exec"
         self._before = ""
 
     def write(self, text: str) -> None:
@@ -159,6 +153,10 @@ class Box(ABC):
     def prompt(self) -> str:
         """Return the prompt of the present mode."""
 
+    @abstractmethod
+    def execute(self, line: str) -> str:
+        """Execute a line and return its output."""
+
     def serve(self) -> None:
         self.write("\n**** fakebox: nobody but testers ####\n\n")
         while True:
@@ -171,80 +169,16 @@ class Box(ABC):
                 cut.unlink()
                 cut_connection(os.getppid())
             try:
-                said = self.take(line.strip()) if line.strip() else ""
+                output = self.execute(line.strip()) if line.strip() else ""
             except Refusal as refusal:
-                said = str(refusal)
-            self.write("".join(text + "\n" for text in said.splitlines()))
-
-    def take(self, line: str) -> str:
-        if self.mode == "exec" and line in self.shown:
-            return self.shown[line]
-        for pattern, method in self.lines[self.mode].items():
-            if found := re.fullmatch(pattern, line):
-                return getattr(self, method)(*found.groups()) or ""
-        for pattern, statement in self.statements.items() if self.mode == "config" else ():
-            if found := re.fullmatch(pattern, line):
-                self.add(statement.format(*found.groups(), side=self.side))
-                return ""
-        raise Refusal(self.invalid)
-
-    @abstractmethod
-    def add(self, statement: str) -> None:
-        """Add a statement to the configuration."""
-
-    def leave(self) -> None:
-        sys.exit(0)
-
-    def ignore(self) -> str:
-        """Accept a line without effect."""
-        return ""
-
-    def show_routes(self) -> str:
-        return run("ip -6 route")
-
-    def delete_file(self, name: str) -> None:
-        (STATE / f"file-{name}").unlink(missing_ok=True)
-
-    def load_file(self, name: str) -> list[str]:
-        if not (STATE / f"file-{name}").exists():
-            raise Refusal(f"error: cannot open {name} (No such file or directory)")
-        return load_state(f"file-{name}", [])
+                output = str(refusal)
+            self.write("".join(text + "\n" for text in output.splitlines()))
 
 
 class Ios(Box):
     """IOS-like command line: every line takes effect at once."""
 
-    invalid = "     ^\n% Invalid input detected at '^' marker.\n"
-    shown: ClassVar = {"show version": "Fake IOS Software, Version 1.2(3)F4", "show load": LOAD}
-    lines: ClassVar = {
-        "user": {"enable": "enable", "exit": "leave"},
-        "exec": {
-            "show running-config": "show_running",
-            "show ipv6 route": "show_routes",
-            "clear sessions": "clear_sessions",
-            "show sessions": "show_sessions",
-            "configure confirm": "confirm",
-            "configure revert now": "revert",
-            "exit": "leave",
-            r"terminal (?:length|width) \d+": "ignore",
-            r"configure terminal(?: revert timer (\d+))?": "configure",
-            r"copy running-config flash:(\S+)": "copy",
-            r"configure replace flash:(\S+) force": "replace",
-            r"delete /force flash:(\S+)": "delete_file",
-        },
-        "config": {
-            "end": "end",
-            "exit": "leave_mode",
-            "(?:no )?shutdown": "ignore",
-            "interface (left|right)": "select",
-        },
-    }
-    statements: ClassVar = {
-        "ipv6 unicast-routing": "forwarding on",
-        r"ipv6 address (\S+)": "address {side} {}",
-        r"ipv6 neighbor (\S+) (\S+) (..)(..).(..)(..).(..)(..)": "neighbor {1} {0} {2}:{3}:{4}:{5}:{6}:{7}",
-        r"ipv6 route (\S+) (\S+)": "route {} {}",
-    }  # fmt: skip
+    side = ""
 
     def __init__(self) -> None:
         super().__init__()
@@ -255,57 +189,72 @@ class Ios(Box):
         config = "(config-if)#" if self.side else "(config)#"
         return NAME + {"user": ">", "exec": "#", "config": config}[self.mode]
 
-    def enable(self) -> None:
-        self.write("Password: ")
-        if self.read_line(echo=False) != (STATE / "enable").read_text().strip():
-            raise Refusal("% Access denied, bad secrets")
-        self.mode = "exec"
-
-    def show_running(self) -> str:
-        lines = ["Building configuration...", "", "Current configuration : 1024 bytes", "!"]
-        lines += [f"! Last configuration change at {load_state('changed', 0)}", f"hostname {NAME}"]
-        return "\n".join([*lines, "!", *get_running(), "end"])
-
-    def clear_sessions(self) -> None:
-        save_state("sessions", 0)
-
-    def show_sessions(self) -> str:
-        return f"active: {load_state('sessions', 5)}"
-
-    def confirm(self) -> None:
-        if stop_timer() is None:
-            raise Refusal("%No Rollback Confirmed Change pending")
-
-    def revert(self) -> str:
-        back_to = stop_timer()
-        if back_to is None:
-            raise Refusal("%No Rollback Confirmed Change pending")
-        apply(back_to)
-        return "Rollback Done"
-
-    def configure(self, minutes: str | None) -> str:
-        if minutes:
-            start_timer(minutes, get_running())
-        self.mode = "config"
-        return "Enter configuration commands, one per line.  End with CNTL/Z."
-
-    def copy(self, name: str) -> str:
-        self.write(f"Destination filename [{name}]? ")
-        save_state(f"file-{self.read_line() or name}", get_running())
-        return "1024 bytes copied in 0.5 secs"
-
-    def replace(self, name: str) -> str:
-        apply(self.load_file(name))
-        return "Total number of passes: 1\nRollback Done"
-
-    def end(self) -> None:
-        self.mode, self.side = "exec", ""
-
-    def leave_mode(self) -> None:
-        self.mode, self.side = "config" if self.side else "exec", ""
-
-    def select(self, side: str) -> None:
-        self.side = side
+    def execute(self, line: str) -> str:
+        match self.mode, *line.split():
+            case "user" | "exec", "exit":
+                sys.exit(0)
+            case "user", "enable":
+                self.write("Password: ")
+                if self.read_line(echo=False) != (STATE / "enable").read_text().strip():
+                    raise Refusal("% Access denied, bad secrets")
+                self.mode = "exec"
+            case "exec", "show", "version":
+                return "Fake IOS Software, Version 1.2(3)F4"
+            case "exec", "show", "load":
+                return LOAD
+            case "exec", "show", "running-config":
+                head = "Building configuration...\n\nCurrent configuration : 1024 bytes\n!\n"
+                changed = f"! Last configuration change at {load_state('changed', 0)}"
+                return head + "\n".join([changed, f"hostname {NAME}", "!", *get_running(), "end"])
+            case "exec", "show", "ipv6", "route":
+                return run("ip -6 route")
+            case "exec", "show", "sessions":
+                return f"active: {load_state('sessions', 5)}"
+            case "exec", "clear", "sessions":
+                save_state("sessions", 0)
+            case "exec", "terminal", "length" | "width", _:
+                pass
+            case "exec", "copy", "running-config", target:
+                name = target.removeprefix("flash:")
+                self.write(f"Destination filename [{name}]? ")
+                save_state(f"file-{self.read_line() or name}", get_running())
+                return "1024 bytes copied in 0.5 secs"
+            case "exec", "delete", "/force", target:
+                delete_file(target.removeprefix("flash:"))
+            case "exec", "configure", "terminal", *timer:
+                if timer:
+                    start_timer(timer[-1], get_running())
+                self.mode = "config"
+                return "Enter configuration commands, one per line.  End with CNTL/Z."
+            case "exec", "configure", "confirm" | "revert" as action, *_:
+                back_to = stop_timer()
+                if back_to is None:
+                    raise Refusal("%No Rollback Confirmed Change pending")
+                if action == "revert":
+                    apply(back_to)
+                    return "Rollback Done"
+            case "exec", "configure", "replace", source, "force":
+                apply(load_file(source.removeprefix("flash:")))
+                return "Total number of passes: 1\nRollback Done"
+            case "config", "end":
+                self.mode, self.side = "exec", ""
+            case "config", "exit":
+                self.mode, self.side = "config" if self.side else "exec", ""
+            case "config", "interface", "left" | "right" as side:
+                self.side = side
+            case "config", "no", "shutdown":
+                pass
+            case "config", "ipv6", "unicast-routing":
+                self.add("forwarding on")
+            case "config", "ipv6", "address", address:
+                self.add(f"address {self.side} {address}")
+            case "config", "ipv6", "neighbor", host, side, mac:
+                self.add(f"neighbor {side} {host} {bytes.fromhex(mac.replace('.', '')).hex(':')}")
+            case "config", "ipv6", "route", net, via:
+                self.add(f"route {net} {via}")
+            case _:
+                raise Refusal("     ^\n% Invalid input detected at '^' marker.\n")
+        return ""
 
     def add(self, statement: str) -> None:
         apply(list(dict.fromkeys([*get_running(), statement])))
@@ -314,73 +263,62 @@ class Ios(Box):
 class Junos(Box):
     """Junos-like command line: lines take effect with the commit."""
 
-    invalid = "         ^\nunknown command."
-    shown: ClassVar = {
-        "show version": f"Hostname: {NAME}\nModel: fake\nJunos: 99.9F1.2",
-        "show load": LOAD,
-    }
-    lines: ClassVar = {
-        "exec": {
-            "exit": "leave",
-            r"show configuration \| display set \| no-more": "show_running",
-            r"show route table inet6\.0": "show_routes",
-            r"set cli screen-(?:length|width) \d+": "ignore",
-            r"file delete (\S+)": "delete_file",
-            "configure exclusive": "configure",
-        },
-        "config": {
-            "exit": "end",
-            r"commit(?: confirmed (\d+))?": "commit",
-            "rollback 0": "discard",
-            r"save (\S+)": "save",
-            r"load override (\S+)": "replace",
-        },
-    }
-    statements: ClassVar = {
-        "set forwarding": "forwarding on",
-        r"set interfaces (left|right) unit 0 family inet6 address (\S+)": "address {} {}",
-        r"set interfaces (left|right) unit 0 family inet6 address \S+ ndp (\S+) mac (\S+)": "neighbor {} {} {}",
-        r"set routing-options rib inet6\.0 static route (\S+) next-hop (\S+)": "route {} {}",
-    }  # fmt: skip
-
     def prompt(self) -> str:
         return f"\n[edit]\nroot@{NAME}# " if self.mode == "config" else f"root@{NAME}> "
 
-    def show_running(self) -> str:
-        return "\n".join(get_running())
-
-    def configure(self) -> str:
-        self.mode, self.candidate = "config", get_running()
-        return "warning: uncommitted changes will be discarded on exit\nEntering configuration mode"
-
-    def end(self) -> str:
-        self.mode = "exec"
-        return "Exiting configuration mode"
-
-    def commit(self, minutes: str | None) -> str:
-        old = get_running()
-        apply(self.candidate)
-        if minutes is None:
-            stop_timer()
-            return "commit complete"
-        start_timer(minutes, old)
-        said = f"commit confirmed will be automatically rolled back in {minutes} minutes"
-        return f"{said}\ncommit complete"
-
-    def discard(self) -> str:
-        self.candidate = get_running()
-        return "load complete"
-
-    def save(self, name: str) -> str:
-        save_state(f"file-{name}", self.candidate)
-        return f"Wrote {len(self.candidate)} lines of configuration to '{name}'"
-
-    def replace(self, name: str) -> str:
-        self.candidate = self.load_file(name)
-        return "load complete"
-
-    def add(self, statement: str) -> None:
-        self.candidate.append(statement)
+    def execute(self, line: str) -> str:
+        match self.mode, *line.split():
+            case "exec", "exit":
+                sys.exit(0)
+            case "exec", "show", "version":
+                return f"Hostname: {NAME}\nModel: fake\nJunos: 99.9F1.2"
+            case "exec", "show", "load":
+                return LOAD
+            case "exec", "show", "configuration", "|", "display", "set", "|", "no-more":
+                return "\n".join(get_running())
+            case "exec", "show", "route", "table", "inet6.0":
+                return run("ip -6 route")
+            case "exec", "set", "cli", "screen-length" | "screen-width", _:
+                pass
+            case "exec", "file", "delete", name:
+                delete_file(name)
+            case "exec", "configure", "exclusive":
+                self.mode, self.candidate = "config", get_running()
+                return "warning: uncommitted changes will be discarded on exit\nEntering configuration mode"
+            case "config", "exit":
+                self.mode = "exec"
+                return "Exiting configuration mode"
+            case "config", "commit", *timer:
+                old = get_running()
+                apply(self.candidate)
+                if not timer:
+                    stop_timer()
+                    return "commit complete"
+                start_timer(timer[-1], old)
+                return (
+                    f"commit confirmed will be automatically rolled back in {timer[-1]} minutes\n"
+                    "commit complete"
+                )
+            case "config", "rollback", "0":
+                self.candidate = get_running()
+                return "load complete"
+            case "config", "save", name:
+                save_state(f"file-{name}", self.candidate)
+                return f"Wrote {len(self.candidate)} lines of configuration to '{name}'"
+            case "config", "load", "override", name:
+                self.candidate = load_file(name)
+                return "load complete"
+            case "config", "set", "forwarding":
+                self.candidate.append("forwarding on")
+            case "config", "set", "interfaces", side, *_, "address", address:
+                self.candidate.append(f"address {side} {address}")
+            case "config", "set", "interfaces", side, *_, "ndp", host, "mac", mac:
+                self.candidate.append(f"neighbor {side} {host} {mac}")
+            case "config", "set", "routing-options", *_, "route", net, "next-hop", via:
+                self.candidate.append(f"route {net} {via}")
+            case _:
+                raise Refusal("         ^\nunknown command.")
+        return ""
 
 
 if __name__ == "__main__":

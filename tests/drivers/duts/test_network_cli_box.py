@@ -1,17 +1,14 @@
 """Command lines behind a real sshd: configuration, measurement and rollback, with faults."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager
 
 import pytest
 from v6t.core.runs.events import open_log
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCliDriver
 from v6t.drivers.duts.kinds.network_cli.session import CliSession
+from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.redaction import HIDDEN
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
@@ -27,10 +24,10 @@ INTENT = intents.ROUTER6
 
 @pytest.fixture(scope="module", params=list(DIALECTS))
 def server(request):
-    made = BoxServer(request.param)
-    made.connect_sides(intents.LINKS)
-    yield made
-    sshserver.stop_server(made)
+    server = BoxServer(request.param)
+    server.connect_sides(intents.LINKS)
+    yield server
+    sshserver.stop_server(server)
 
 
 @pytest.fixture
@@ -40,33 +37,30 @@ def box(server):
     yield server
     for name in ("cut", "enable", "minute"):
         server.put(name, "")
-    server.shell("rm -f /run/fakebox/running /run/fakebox/kernel /run/fakebox/timer; "
+    server.shell("rm -f /run/fakebox/running /run/fakebox/timer; "
                  "ip -6 route flush proto boot; ip -6 addr flush scope global")  # fmt: skip
 
 
 one_is_enough = pytest.mark.parametrize("server", ["ios"], indirect=True)
 
 
-def make_box_driver(server, directory: Path, **changes):
-    options = {**DIALECTS[server.dialect], "state_dir": str(directory / "state"), **changes}
-    return NetworkCliDriver({"ssh": {"lab": server.name}, **options})
+def make_box_options(server, directory, changes):
+    login = {"lab": server.name}
+    state = str(directory / "state")
+    return {**DIALECTS[server.dialect], "ssh": login, "state_dir": state, **changes}
 
 
 @contextmanager
-def open_box_session(server, directory: Path, **changes) -> Iterator[CliSession]:
-    driver = make_box_driver(server, directory, **changes)
-    session = CliSession(driver, server.login(), INTENT, directory / "run")
-    session.open()
-    try:
+def open_box_session(server, directory, **changes):
+    driver = NetworkCliDriver(make_box_options(server, directory, changes))
+    with closing(CliSession(driver, server.login(), INTENT, directory / "run")) as session:
+        session.open()
         yield session
-    finally:
-        session.close()
 
 
-def write_box_testbed(server, directory: Path, **changes) -> Path:
-    options = {**DIALECTS[server.dialect], "ssh": {"lab": server.name}, **changes}
-    path, state = directory / "testbed.yaml", str(directory / "state")
-    return write_testbed(path, "network-cli", state_dir=state, **options)
+def write_box_testbed(server, directory, **changes):
+    options = make_box_options(server, directory, changes)
+    return write_testbed(directory / "testbed.yaml", "network-cli", **options)
 
 
 def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_path):
@@ -87,13 +81,16 @@ def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_p
             assert session.count_sessions() == 0
         assert session.status()["driver"] == "network-cli"
         session.check_configured()
-        done = session.rollback()
-        assert any("undone" in line for line in done)
+        assert_undone(session)
         assert box.configuration == []
         assert session.rollback()[0].startswith("there is nothing")
     assert "2001:" not in box.shell("ip -6 route show proto boot")
     assert not list((tmp_path / "run").glob("*"))
     assert "v6t-before" not in box.shell("ls /run/fakebox")
+
+
+def assert_undone(session):
+    assert any("undone" in line for line in session.rollback())
 
 
 @one_is_enough
@@ -107,12 +104,12 @@ def test_confirmed_configuration_is_rolled_back_later(box, tmp_path, by_script):
         run_shell(f"sh {tmp_path}/state/undo.sh")
         assert box.configuration == []
     with open_box_session(box, tmp_path) as session:
-        assert any("undone" in line for line in session.rollback())
+        assert_undone(session)
     assert box.configuration == []
 
 
 def test_rejected_line_rolls_configuration_back(box, tmp_path):
-    lines = list(make_box_driver(box, tmp_path).options.configure)
+    lines = list(make_driver("network-cli", DIALECTS[box.dialect]).options.configure)
     lines.insert(-2, "frobnicate {left}")
     with open_box_session(box, tmp_path, configure=lines) as session:
         with expect_error("command-failed"):
@@ -134,8 +131,9 @@ def test_cut_connection_is_opened_again_to_roll_back(box, tmp_path, line):
 
 
 @one_is_enough
-def test_unreachable_device_is_rolled_back_by_its_own_timer(box, tmp_path):
-    box.put("minute", "1")
+@pytest.mark.parametrize("timer_expires", [True, False])
+def test_unreachable_device_is_rolled_back_by_its_own_timer_or_later(box, tmp_path, timer_expires):
+    box.put("minute", "1" if timer_expires else "")
     box.put("cut", "ipv6 route")
     with open_box_session(box, tmp_path, undo_after_s=0) as session:
         box.stop_listening()
@@ -144,26 +142,14 @@ def test_unreachable_device_is_rolled_back_by_its_own_timer(box, tmp_path):
     box.listen()
     assert "v6t dut rollback" in info.value.hint
     assert f"sh {tmp_path}/state/undo.sh" in info.value.hint
-    wait_until(lambda: box.configuration == [], "the device's own timer takes it back")
+    assert (tmp_path / "state" / "record.json").exists()
+    if timer_expires:
+        wait_until(lambda: box.configuration == [], "the device's own timer takes it back")
+    assert bool(box.configuration) is not timer_expires
     with open_box_session(box, tmp_path, undo_after_s=0) as session:
         box.forget()
-        session.rollback()
-        assert "configure replace flash:v6t-before force" not in box.typed
-    assert box.configuration == []
-
-
-@one_is_enough
-def test_unfinished_commit_is_rolled_back_later(box, tmp_path):
-    box.put("cut", "ipv6 route")
-    with open_box_session(box, tmp_path, undo_after_s=0) as session:
-        box.stop_listening()
-        with expect_error("unreachable"):
-            session.commit()
-    box.listen()
-    assert box.configuration
-    assert (tmp_path / "state" / "record.json").exists()
-    with open_box_session(box, tmp_path, undo_after_s=0) as session:
-        assert any("undone" in line for line in session.rollback())
+        assert_undone(session)
+    assert ("configure replace flash:v6t-before force" in box.typed) is not timer_expires
     assert box.configuration == []
 
 
@@ -176,10 +162,18 @@ def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(box, tmp_path)
     wait_until(lambda: not (tmp_path / "state" / "lock").is_symlink(), "the timer is done")
     with open_box_session(box, tmp_path, undo_after_s=2) as session:
         assert "undid everything" in session.status()["timer"]
-        assert any("undone" in line for line in session.rollback())
+        assert_undone(session)
 
 
-def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
+@pytest.fixture
+def router():
+    """Provide a fake router that v6t itself stops after its last command on it."""
+    router = BoxServer("ios", "single-use")
+    yield router
+    sshserver.stop_server(router)
+
+
+def test_secrets_stay_out_of_logs_records_and_the_screen(router, tmp_path, monkeypatch):
     for name, value in (
         ("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable"),
         ("V6T_DUT_PASSWORD", "s3cret-login"),
@@ -187,36 +181,32 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
         ("BOX_USER", "s3cret-line"),
     ):
         monkeypatch.setenv(name, value)
-    own = DIALECTS["ios"]
-    cli = {**own["cli"], "answers": {**own["cli"]["answers"], "[Ss]ecret: $": "{env:BOX_ANSWER}"}}
-    refused = own["configure"].replace("end\n", "username admin password {env:BOX_USER}\nend\n")
+    ios = DIALECTS["ios"]
+    cli = {**ios["cli"], "answers": {**ios["cli"]["answers"], "[Ss]ecret: $": "{env:BOX_ANSWER}"}}
+    refused = ios["configure"].replace("end\n", "username admin password {env:BOX_USER}\nend\n")
     printed = ""
     (tmp_path / "run").mkdir()
-    server = BoxServer("ios", "secrets")
-    try:
-        server.connect_sides(intents.LINKS)
-        server.put("enable", "s3cret-enable")
-        path = write_box_testbed(server, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
-        result = v6t("dut", "commit", "--plugin", "ipv6-router", "--testbed", path)
-        assert (result.status, "V6T_NOT_SET" in result.err) == (4, True)
-        assert not any(line.startswith("hostname") for line in server.typed)
-        for command, configure, status in (
-            ("commit", refused, 4),
-            ("commit", own["configure"], 0),
-            ("rollback", own["configure"], 0),
-        ):
-            path = write_box_testbed(server, tmp_path, cli=cli, configure=configure)
-            with open_log(tmp_path / "run"):
-                result = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")
-            assert result.status == status, result.err
-            printed += result.out + result.err
-            # logs, undo record and testbed file
-            files = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
-            assert b"s3cret" not in b"".join(files)
-            if configure is refused:
-                assert "username admin password s3cret-line" in server.typed
-    finally:
-        sshserver.stop_server(server)
+    router.connect_sides(intents.LINKS)
+    router.put("enable", "s3cret-enable")
+    path = write_box_testbed(router, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
+    result = v6t("dut", "commit", "--plugin", "ipv6-router", "--testbed", path)
+    assert (result.status, "V6T_NOT_SET" in result.err) == (4, True)
+    assert not any(line.startswith("hostname") for line in router.typed)
+    for command, configure, status in (
+        ("commit", refused, 4),
+        ("commit", ios["configure"], 0),
+        ("rollback", ios["configure"], 0),
+    ):
+        path = write_box_testbed(router, tmp_path, cli=cli, configure=configure)
+        with open_log(tmp_path / "run"):
+            result = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")
+        assert result.status == status, result.err
+        printed += result.out + result.err
+        # logs, undo record and testbed file
+        files = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+        assert b"s3cret" not in b"".join(files)
+        if configure is refused:
+            assert "username admin password s3cret-line" in router.typed
     assert "s3cret" not in printed
     assert f"\n$ username admin password {HIDDEN}\n" in printed
 
@@ -224,23 +214,18 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
 QUICK = ("--plugin", "ipv6-router", "--mode", "forward", "--frame-size", "84", *SHORT_RUN)
 
 
-def test_run_measures_frames_through_the_device(tmp_path):
-    server = BoxServer("ios", "run")
-    try:
-        path = write_box_testbed(server, tmp_path)
-        run_v6t("run", *QUICK, "--testbed", path, "-o", tmp_path / "out")
-        log = (tmp_path / "out" / "log.txt").read_text()
-        assert re.search(r" ssh \S+: answered after \d+\.\d{3} s\n\$ show version\n\| ", log)
-        results = json.loads((tmp_path / "out" / "results.json").read_text())
-        record = results["results"][0]
-        assert record["benchmark"] == "throughput"
-        assert record["median"] > 0
-        assert record["matched"] == 1.0
-        device = json.loads((tmp_path / "out" / "manifest.json").read_text())["tester"]["device"]
-        assert device["kind"] == "network-cli"
-        assert not (tmp_path / "out" / "dut-undo.json").exists()
-        assert not list((tmp_path / "state").glob("*"))
-        assert server.configuration == []
-        assert server.find_pid(), "server is still running"
-    finally:
-        server.stop()
+def test_run_measures_frames_through_the_device(router, tmp_path):
+    path, out = write_box_testbed(router, tmp_path), tmp_path / "out"
+    run_v6t("run", *QUICK, "--testbed", path, "-o", out)
+    log = (out / "log.txt").read_text()
+    assert re.search(r" ssh \S+: answered after \d+\.\d{3} s\n\$ show version\n\| ", log)
+    record = json.loads((out / "results.json").read_text())["results"][0]
+    assert record["benchmark"] == "throughput"
+    assert record["median"] > 0
+    assert record["matched"] == 1.0
+    device = json.loads((out / "manifest.json").read_text())["tester"]["device"]
+    assert device["kind"] == "network-cli"
+    assert not (out / "dut-undo.json").exists()
+    assert not list((tmp_path / "state").glob("*"))
+    assert router.configuration == []
+    assert router.find_pid(), "server is still running"
