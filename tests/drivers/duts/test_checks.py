@@ -42,32 +42,28 @@ def read(check, output):
     return run_shell(f"{stub}\n{check.command}", check=False, env=env).stdout
 
 
-WHOLE_WORDS = [
-    ("UP", "<BROADCAST,UP,LOWER_UP> mtu 1500"),
-    ("tbf", "qdisc tbf 8001: root"),
-    ("v6t-left@left", "5: v6t-left@left: <UP>"),
-    ("v6t-left", "5: v6t-left@left: <UP>"),
-    ("2001:db8::/32", "route 2001:db8::/32, metric 5"),
-    ("[2001:db8::1]:53", "UNCONN 0 0 [2001:db8::1]:53 [::]:*"),
-    ('key "rndc-key"', 'key "rndc-key" {'),
-]
-PARTS_OF_WORDS = [
-    ("host-left", "host-left.10   3  up  9000/0/0/0"),
-    ("left", "5: v6t-left@left: <UP>"),
-    ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::1:5"),
-    ("2001:db8::", "2001:db8::1"),
-    ("198.19.0.1:1024-6553", "snat to 198.19.0.1:1024-65535"),
-    (":1024-65535", "snat to 198.19.0.1:1024-65535"),
-    ("tbf", "qdisc tbf-like 8001: root"),
-    ("one two", "one and two"),
-]
-
-
-def test_whole_words_are_found_and_parts_of_words_are_not():
-    for phrase, line in WHOLE_WORDS:
-        assert find_line(f"other\r\n{line}\r\n", phrase) == line, phrase
-    for phrase, line in PARTS_OF_WORDS:
-        assert find_line(f"other\r\n{line}\r\n", phrase) is None, phrase
+@pytest.mark.parametrize(
+    ("phrase", "line", "is_found"),
+    [
+        ("UP", "<BROADCAST,UP,LOWER_UP> mtu 1500", True),
+        ("tbf", "qdisc tbf 8001: root", True),
+        ("v6t-left@left", "5: v6t-left@left: <UP>", True),
+        ("v6t-left", "5: v6t-left@left: <UP>", True),
+        ("2001:db8::/32", "route 2001:db8::/32, metric 5", True),
+        ("[2001:db8::1]:53", "UNCONN 0 0 [2001:db8::1]:53 [::]:*", True),
+        ('key "rndc-key"', 'key "rndc-key" {', True),
+        ("host-left", "host-left.10   3  up  9000/0/0/0", False),
+        ("left", "5: v6t-left@left: <UP>", False),
+        ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::1:5", False),
+        ("2001:db8::", "2001:db8::1", False),
+        ("198.19.0.1:1024-6553", "snat to 198.19.0.1:1024-65535", False),
+        (":1024-65535", "snat to 198.19.0.1:1024-65535", False),
+        ("tbf", "qdisc tbf-like 8001: root", False),
+        ("one two", "one and two", False),
+    ],
+)
+def test_whole_words_are_found_and_parts_of_words_are_not(phrase, line, is_found):
+    assert find_line(f"other\r\n{line}\r\n", phrase) == (line if is_found else None)
 
 
 SNAT_RULE = expect_words("-s 198.18.0.0/24", "-j SNAT")
@@ -108,25 +104,15 @@ def replace_words(text, *changes):
     return text, look_alike
 
 
-LINK = (
-    "3: left: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc noqueue state UP mode DEFAULT group "
-    "default qlen 1000\\    link/ether 02:00:00:00:01:01 brd ff:ff:ff:ff:ff:ff\n"
-)
+LINK = read_captured("ip-o-link.txt")
 
 
 def format_link(name, qlen=1000):
     return LINK.replace("left", name).replace("qlen 1000", f"qlen {qlen}")
 
 
-VLAN = (
-    "5: v6t-left@left: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc noqueue state UP\\"
-    "    link/ether 02:00:00:00:01:01 brd ff:ff:ff:ff:ff:ff promiscuity 0\\"
-    "    vlan protocol 802.1Q id 100 <REORDER_HDR> addrgenmode eui64\n"
-)
-HASHED = (
-    "UDP over IPV4 flows use these fields for computing Hash flow key:\nIP SA\nIP DA\n"
-    "L4 bytes 0 & 1 [TCP/UDP src port]\nL4 bytes 2 & 3 [TCP/UDP dst port]\n\n"
-)
+VLAN = read_captured("ip-d-o-link-vlan.txt")
+HASHED = read_captured("ethtool-rx-flow-hash.txt")
 CPU = "/sys/devices/system/cpu"
 TUNNEL = (
     "v6t-tunnel: ip/ipv6 remote 2001:db8:6::1 local {local} encaplimit none hoplimit 64 "
@@ -142,26 +128,14 @@ DROPS = (
     )
     + "\t}\n}\n"
 )
-SNAT = (
-    "-P POSTROUTING ACCEPT\n-A POSTROUTING -s 198.18.0.0/24 -o right -p udp -m comment --comment v6t -j SNAT "
-    "--to-source 198.19.0.1:1024-65535\n"
-)
+SNAT = read_captured("iptables-S-postrouting.txt")
 FOREIGN_SNAT = (
     "-A POSTROUTING -s 198.18.0.0/24 -o right -p tcp -j MASQUERADE\n"
     "-A POSTROUTING -s 10.0.0.0/8 -o eth9 -p udp -j SNAT --to-source 198.19.0.1:1024-65535\n"
 )
-MEND = (
-    "table inet v6t_mend {\n\tchain entry {\n"
-    "\t\ttype filter hook prerouting priority raw; policy accept;\n"
-    '\t\tiifname "v6t-nat64" udp checksum 0 counter packets 5 bytes 300 udp checksum set 65535\n\t}\n}\n'
-)
+MEND = read_captured("nft-list-table-mend.txt")
+NAT66 = read_captured("nft-list-table-nat66.txt")
 SNAT66 = "snat to [2001:2:0:2::1]:1024-65535\n"
-NAT66 = (
-    "table ip6 v6t {\n\tchain post {\n"
-    "\t\ttype nat hook postrouting priority srcnat; policy accept;\n"
-    '\t\tip6 saddr 2001:2::2 oifname "right" meta l4proto udp counter packets 5 bytes 300 '
-    + SNAT66 + "\t}\n}\n"
-)  # fmt: skip
 NPT = (
     "-A POSTROUTING -s fd01:203:405::/48 -o {port} -m comment --comment v6t -j SNPT "
     "--src-pfx fd01:203:405::/48 --dst-pfx 2001:db8:1::/48\n"
@@ -321,17 +295,8 @@ def format_fib(net, way, v=6, fib=0, kind="attached-nexthop"):
 
 
 RULE, VIA = "2001:db8:ce::/51", "2001:db8:6::2 left"
-DOMAINS = "".join(
-    f"[{n}] tag {{v6t{n}}} ip4-pfx 192.0.2.{80 + n}/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1/128 ea-bits-len 0 "
-    "psid-offset 0 psid-len 1 mtu 0 \r\n"
-    for n in range(2)
-)
-SOFTWIRES = (
-    DOMAINS.splitlines()[0] + "\r\n rule psid: 0 ip6-dst 2001:db8:b400::c000:250:0\r\n"
-    " rule psid: 1 ip6-dst 2001:db8:b400:1:0:c000:250:1\r\n"
-    + DOMAINS.splitlines()[1] + "\r\n rule psid: 0 ip6-dst 2001:db8:b400:2:0:c000:251:0\r\n"
-    " rule psid: 1 ip6-dst 2001:db8:b400:3:0:c000:251:1\r\n"
-)  # fmt: skip
+SOFTWIRES = read_captured("vpp-show-map-domain-rules.txt")
+DOMAINS = "".join(line for line in SOFTWIRES.splitlines(keepends=True) if "rule" not in line)
 SUMMARY = read_captured("vpp-show-nat44-summary.txt")
 # Output of a disabled plugin: no table, no sessions (nat44_show_summary_command_fn).
 OFF = SUMMARY.partition("\n")[2]
@@ -469,10 +434,10 @@ num  target     prot opt source               destination
 def test_each_iptables_step_reads_the_rule_of_its_protocol_only():
     steps = [s for s in plan_case("iptables-nat44")[2].steps if "-j SNAT" in s.command]
     rules = [step.command.removeprefix("iptables -w -t nat ") for step in steps]
-    listing = "\n".join(rules)
-    read = [run_shell(f"iptables() {{ cat; }}; {s.read}", listing).stdout.strip() for s in steps]
     assert len(rules) == 3
-    assert read == rules
+    for step, rule in zip(steps, rules, strict=True):
+        result = run_shell(f"iptables() {{ cat; }}; {step.read}", "\n".join(rules))
+        assert result.stdout.strip() == rule
 
 
 def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
@@ -499,9 +464,7 @@ def test_nft_prints_a_range_of_addresses_as_a_prefix(written, printed):
 
 def test_missing_line_is_reported_with_the_most_similar_line():
     other = "\n".join(f"-A CHAIN -s 2001:db8::{n:x} -j DROP" for n in range(50))
-    problem = expect_lines("-A CHAIN -p icmpv6 -j SNAT").find_problem(
-        f"{other}\n-A CHAIN -p ipv6-icmp -j SNAT"
-    )
-    assert problem is not None
+    output = f"{other}\n-A CHAIN -p ipv6-icmp -j SNAT"
+    problem = expect_lines("-A CHAIN -p icmpv6 -j SNAT").find_problem(output)
     assert "'-A CHAIN -p ipv6-icmp -j SNAT'" in problem
     assert "DROP" not in problem

@@ -25,23 +25,15 @@ from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
 from . import intents
-from .cases import CASES
+from .cases import CASE_BY_NAME, CASES
 from .field import wait_until
 from .support import read_captured, run_shell
 
 PFCTL_INFO = read_captured("openbsd-pfctl-si.txt")
 JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
-SNABB = """softwire-state {
-  drop-all-ipv6-iface-packets 7; drop-no-source-softwire-ipv6-packets 7;
-  drop-no-source-softwire-ipv6-bytes 700; drop-ipv4-frag-disabled 0; in-ipv4-packets 100;
-  ingress-packet-drops 5;
-}
-"""
+SNABB = read_captured("snabb-softwire-state.txt")
 # iproute2 6.1, with other programs whose packet sockets were not read
-SOCKETS = """Netid Recv-Q Send-Q Local Address:Port Peer Address:PortProcess
-p_raw 8960   0                  *:lo               *     skmem:(r8960,rb8192,t0,tb212992,f0,w0,o0,bl0,d1193)
-p_raw 0      0                  *:left             *     skmem:(r0,rb212992,t0,tb212992,f0,w0,o0,bl0,d7)
-"""
+SOCKETS = read_captured("ss-packet-sockets.txt")
 
 
 @pytest.mark.parametrize(
@@ -111,10 +103,10 @@ def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
         try:
             child = leader.stdout.readline().split()[0]
             reading = telemetry.make_process_reading(str(pid_file))
-            said = run_shell(reading.command)
+            output = run_shell(reading.command).stdout
         finally:
             os.killpg(leader.pid, signal.SIGKILL)
-    threads = {name.partition(".")[0] for name in reading.parse(said.stdout)} - {"quota"}
+    threads = {name.partition(".")[0] for name in reading.parse(output)} - {"quota"}
     assert {str(leader.pid), child} < threads
     assert len(threads) == 3
 
@@ -129,13 +121,13 @@ def test_a_watcher_takes_a_sample_each_interval_until_its_loop_ends(
     is_killed, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("v6t.drivers.duts.session.telemetry.LINE_DEADLINE_S", 0.5)
-    seen = tmp_path / "seen"
-    kill = "[ $(wc -l <seen) -lt 4 ] || kill -9 $$" if is_killed else "true"
-    command = f"cd {tmp_path}; echo >>seen; {kill}; wc -l <seen"
+    log = tmp_path / "log"
+    kill = "[ $(wc -l <log) -lt 4 ] || kill -9 $$" if is_killed else "true"
+    command = f"cd {tmp_path}; echo >>log; {kill}; wc -l <log"
     readings = {"count": Reading(command, lambda text: {"n": float(text or "nan")})}
     process = LocalTransport("here").hold(build_watch_script(readings, 0.01))
     watcher = TelemetryWatcher(read_samples(process, readings), process.release)
-    wait_until(lambda: seen.exists() and seen.read_text().count("\n") > 3, "four samples")
+    wait_until(lambda: log.exists() and log.read_text().count("\n") > 3, "four samples")
     if is_killed:
         watcher._thread.join()
     values = [sample.figures["count"]["n"] for sample in watcher.stop()]
@@ -145,7 +137,7 @@ def test_a_watcher_takes_a_sample_each_interval_until_its_loop_ends(
 
 LINK = {"rx.errors", "rx.dropped", "rx.missed", "tx.errors", "tx.dropped"}
 SNMP6 = "Udp6InDatagrams 90\nUdp6InErrors 3\nUdp6RcvbufErrors 2\n"
-TOLD = {
+OUTPUTS = {
     # output and loss figures by the first word of the reading
     "cpu": ("proc-stat.txt", set()),
     "process": ("12 1000 200 3\nnr_periods 9\nnr_throttled 4\n", set()),
@@ -171,31 +163,23 @@ TOLD = {
 }  # fmt: skip
 
 
-def list_all_readings():
-    """Yield case, name and reading of every case, except those judged by their reasons."""
-    for case in CASES:
-        driver = make_driver(case.driver, case.options)
-        for name, reading in driver.get_telemetry_readings(case.intent).items():
-            # by reason: below and in test_verdicts
-            if name.partition(" ")[0] not in ("interfaces", "errors", "jool", "drops"):
-                yield case, name, reading
-
-
-def test_reading_declares_its_loss_figures():
-    for case, name, reading in list_all_readings():
-        kind = name.partition(" ")[0]
-        text, losses = TOLD[kind]
-        text = read_captured(text) if text.endswith(".txt") else text
-        figures = dict(reading.parse(text))
-        other_words = kind == "table" or case.driver in ("openbsd-pf", "network-cli")
-        assert figures or other_words, (case.name, name, "is not read")
-        own = {nat46.UNSENT_FIGURE} if case.driver == "nat46" and kind == "device" else set()
-        found = {f for f in figures if reading.find_loss_reason(f)}
-        assert found == losses | own, (case.name, name)
-
-
 def get_readings(name, intent, **options):
     return make_driver(name, options).get_telemetry_readings(intent)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_reading_declares_its_loss_figures(case):
+    """Readings that are judged by their reasons are tested below and in test_verdicts."""
+    for name, reading in get_readings(case.driver, case.intent, **case.options).items():
+        kind = name.partition(" ")[0]
+        if kind in ("interfaces", "errors", "jool", "drops"):
+            continue
+        text, losses = OUTPUTS[kind]
+        figures = dict(reading.parse(read_captured(text) if text.endswith(".txt") else text))
+        other_words = kind == "table" or case.driver in ("openbsd-pf", "network-cli")
+        assert figures or other_words, f"{name} is not read"
+        own = {nat46.UNSENT_FIGURE} if case.driver == "nat46" and kind == "device" else set()
+        assert {f for f in figures if reading.find_loss_reason(f)} == losses | own, name
 
 
 def judge_texts(readings, name, *texts, lost):
@@ -235,8 +219,9 @@ def test_pf_drops_without_free_port_are_table_losses(counter, limited, words):
         for line in PFCTL_INFO.splitlines()
     )
     assert later != PFCTL_INFO.rstrip("\n")
-    found = judge_texts(readings, "pf", PFCTL_INFO, later, lost=900)
-    assert (found.limited_by, words in found.explanation) == (limited, True), found
+    verdict = judge_texts(readings, "pf", PFCTL_INFO, later, lost=900)
+    assert verdict.limited_by == limited
+    assert words in verdict.explanation
 
 
 def format_link(received, sent, errors=0):
@@ -250,20 +235,20 @@ def format_link(received, sent, errors=0):
 def test_packets_not_sent_by_nat46_are_counted():
     readings = get_readings("nat46", intents.SIIT)
     (name,) = [n for n in readings if n.startswith("device ")]
-    found = judge_texts(readings, name, format_link(100, 97), format_link(1100, 697), lost=400)
-    assert found.limited_by == "rules"
-    assert f"{name} not sent: 400 more" in found.evidence
+    verdict = judge_texts(readings, name, format_link(100, 97), format_link(1100, 697), lost=400)
+    assert verdict.limited_by == "rules"
+    assert f"{name} not sent: 400 more" in verdict.evidence
     assert nat46.parse_counters(format_link(5, 7))["not sent"] == 0.0, "fragments"
     (line,) = judge_texts(readings, name, format_link(9, 9), format_link(99, 99), lost=0).evidence
     assert "0 frames were lost" in line
 
 
 def test_packets_not_sent_by_tunnel_are_counted():
-    case = next(c for c in CASES if c.driver == "ip6-tunnel")
-    readings = get_readings("ip6-tunnel", case.intent)
+    readings = get_readings("ip6-tunnel", CASE_BY_NAME["ip6-tunnel-b4"].intent)
     (name,) = [n for n in readings if n.startswith("tunnel ")]
-    found = judge_texts(readings, name, format_link(9, 9), format_link(9, 9, errors=90), lost=90)
-    assert f"{name} tx.errors: 90 more" in found.evidence
+    texts = format_link(9, 9), format_link(9, 9, errors=90)
+    verdict = judge_texts(readings, name, *texts, lost=90)
+    assert f"{name} tx.errors: 90 more" in verdict.evidence
 
 
 def test_user_figure_names_set_loss_reason():

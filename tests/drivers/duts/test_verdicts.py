@@ -177,19 +177,16 @@ VERDICTS = {
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_verdict_follows_from_the_figures(name, snapshot):
-    limited_by, samples, given = VERDICTS[name]
-    found = judge_device(samples, **given)
-    assert found.limited_by == limited_by
-    assert "\n".join([found.explanation, *found.evidence]) == snapshot
-
-
-UNTRANSLATABLE = "jool dropped: an IPv6 address without translation (JSTAT_UNTRANSLATABLE_DST6)"
+    limited_by, samples, arguments = VERDICTS[name]
+    verdict = judge_device(samples, **arguments)
+    assert verdict.limited_by == limited_by
+    assert "\n".join([verdict.explanation, *verdict.evidence]) == snapshot
 
 
 @pytest.mark.parametrize(
     ("reason", "limited"),
     [
-        (UNTRANSLATABLE, "rules"),
+        ("jool dropped: an IPv6 address without translation (JSTAT_UNTRANSLATABLE_DST6)", "rules"),
         ("jool dropped: no memory (JSTAT_ENOMEM)", "contention"),
         ("jool dropped (JSTAT_OF_A_LATER_ONE)", "contention"),
         ("jool not translated (JSTAT46_DST)", None),
@@ -218,22 +215,18 @@ LIMITS = {
 def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
     """The interface's counter of the same frames is not added."""
     kind = vpp_outputs.ERROR_TEXT_REASONS[words]
-    head = "   Count                  Node              Reason               Severity\n"
-    few, many = (
-        vpp_outputs.parse_errors(f"{head}        {n}         ip4-map                 {words} of some kind        error\n")
-        for n in (2, 80)
-    )  # fmt: skip
-    ((reason, grew),) = [item for item in many.items() if item[0] != "reasons"]
-    assert (grew, VPP["errors"].find_loss_reason(reason)) == (80, kind)
+    head = "   Count         Node          Reason            Severity\n"
+    table = vpp_outputs.parse_errors(f"{head}   26    ip4-map     {words} of some kind     error\n")
+    ((reason, count),) = [item for item in table.items() if item[0] != "reasons"]
+    assert (count, VPP["errors"].find_loss_reason(reason)) == (26, kind)
     assert VPP["errors"].find_loss_reason("reasons") is None
-    samples = [
-        Sample({**s.figures, "errors": errors, "interfaces": {"host-left.drops": errors[reason]}},
-               s.time_s, VPP)
-        for s, errors in zip(sample_vpp(44)[::3], (few, many), strict=True)
-    ]  # fmt: skip
-    found = judge_device(samples, lost=78)
-    assert found.limited_by == LIMITS[kind]
-    assert reason in found.explanation
+    samples = make_samples(
+        VPP, 4, {"errors": {"reasons": 1.0}}, errors={reason: count},
+        interfaces={"host-left.drops": count},
+    )  # fmt: skip
+    verdict = judge_device(samples, lost=78)
+    assert verdict.limited_by == LIMITS[kind]
+    assert reason in verdict.explanation
 
 
 def test_idle_time_is_kept_by_core_and_second():
@@ -316,15 +309,12 @@ CE_PE = ("cpu", "table", "contention", "nothing here", "unknown", "tester")
 
 
 def test_verdicts_on_two_devices_are_combined(snapshot):
-    combined = {
-        f"{ce}, {pe}": summarize_verdicts(
-            {"CE": BottleneckVerdict(ce, "ce", ()), "PE": BottleneckVerdict(pe, "pe", ())}
-        )
-        for ce in CE_PE
-        for pe in CE_PE
-    }
-    assert summarize_verdicts({"CE": BottleneckVerdict("cpu", "ce", ())}) == ""
-    assert combined == snapshot
+    def summarize(**limits):
+        verdicts = {name: BottleneckVerdict(by, name.lower(), ()) for name, by in limits.items()}
+        return summarize_verdicts(verdicts)
+
+    assert summarize(CE="cpu") == ""
+    assert {f"{ce}, {pe}": summarize(CE=ce, PE=pe) for ce in CE_PE for pe in CE_PE} == snapshot
 
 
 def test_bottleneck_is_described_with_its_evidence():
@@ -366,15 +356,15 @@ REFUSED = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, lea
     ],
 )
 def test_trial_above_result_is_chosen_if_tester_kept_up(above, when, rate_fps, lost, words):
-    seen = {"found": sample_kernel(50), "above": sample_kernel(0)}
-    at = choose_trial(BOTH, {"found": make_result(999), "above": above}, seen, 1.01)
-    assert (at.name, at.rate_fps, at.lost) == (when, rate_fps, lost)
-    assert words in " ".join(at.notes)
-    assert bool(at.notes) == bool(words)
+    samples = {"found": sample_kernel(50), "above": sample_kernel(0)}
+    trial = choose_trial(BOTH, {"found": make_result(999), "above": above}, samples, 1.01)
+    assert (trial.name, trial.rate_fps, trial.lost) == (when, rate_fps, lost)
+    assert words in " ".join(trial.notes)
+    assert bool(trial.notes) == bool(words)
 
 
 @pytest.mark.parametrize(
-    ("trials", "results", "seen", "lost", "words"),
+    ("trials", "results", "samples", "lost", "words"),
     [
         # the device's table is full before the first frame: not a tester fault
         ({"found": FOUND}, {"found": REFUSED}, {"found": sample_kernel(50)}, 250, "300 connections 50"),
@@ -384,10 +374,10 @@ def test_trial_above_result_is_chosen_if_tester_kept_up(above, when, rate_fps, l
         ({"found": FOUND}, {"found": make_result(1, faults=("late",))}, {"found": []}, None, "1,000 fps"),
     ],
 )  # fmt: skip
-def test_result_trial_is_chosen_if_no_other_exists(trials, results, seen, lost, words):
-    at = choose_trial(trials, results, seen, 1.01)
-    assert (at.name, at.lost) == ("found", lost)
-    assert any(words in note for note in at.notes)
+def test_result_trial_is_chosen_if_no_other_exists(trials, results, samples, lost, words):
+    trial = choose_trial(trials, results, samples, 1.01)
+    assert (trial.name, trial.lost) == ("found", lost)
+    assert any(words in note for note in trial.notes)
 
 
 @pytest.mark.parametrize(
