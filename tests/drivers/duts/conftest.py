@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import ExitStack
+
 import pytest
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 
 from . import field, sshserver
 from .intents import ROUTER4
+
+
+def _require_sshd() -> None:
+    if missing := sshserver.find_missing():
+        pytest.skip(f"needs {missing}")
 
 
 def _get_module_name(request) -> str:
@@ -17,8 +25,7 @@ def _get_module_name(request) -> str:
 @pytest.fixture(scope="module")
 def server(request):
     """Start an sshd in its own namespaces for a module."""
-    if sshserver.find_missing() is not None:
-        pytest.skip(f"needs {sshserver.find_missing()}")
+    _require_sshd()
     server = sshserver.Server(_get_module_name(request))
     yield server
     sshserver.stop_server(server)
@@ -27,39 +34,46 @@ def server(request):
 @pytest.fixture(scope="module")
 def site(request, tmp_path_factory):
     """Start a device behind a router, and an operator's host, for a module."""
-    if sshserver.find_missing() is not None:
-        pytest.skip(f"needs {sshserver.find_missing()}")
-    made = field.Field(_get_module_name(request), tmp_path_factory.mktemp("field"))
-    yield made
-    made.close()
+    _require_sshd()
+    site = field.Field(_get_module_name(request), tmp_path_factory.mktemp("field"))
+    yield site
+    site.close()
 
 
 @pytest.fixture
 def login(server):
     """Log in to the server; closed at the end."""
-    made = []
+    with ExitStack() as stack:
 
-    def connect(**ssh):
-        transport = server.login(**ssh)
-        made.append(transport)
-        transport.open()
-        return transport
+        def connect(**ssh):
+            transport = server.login(**ssh)
+            stack.callback(transport.close)
+            transport.open()
+            return transport
 
-    yield connect
-    for transport in made:
-        transport.close()
+        yield connect
 
 
 @pytest.fixture
 def make_session(server, tmp_path):
     """Return a factory of sessions of the command driver; they are closed at the end."""
-    sessions = []
+    with ExitStack() as stack:
 
-    def make(options, **ssh):
-        driver = make_driver("command", {"base": False, **options})
-        sessions.append(Session(driver, server.login(**ssh), ROUTER4, tmp_path / "keep"))
-        return sessions[-1]
+        def make(options, **ssh):
+            driver = make_driver("command", {"base": False, **options})
+            session = Session(driver, server.login(**ssh), ROUTER4, tmp_path / "keep")
+            stack.callback(session.close)
+            return session
 
-    yield make
-    for session in sessions:
-        session.close()
+        yield make
+
+
+SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"]}
+
+
+@pytest.fixture(params=SHELLS)
+def sh(request):
+    """Return the words that start a shell of devices."""
+    if shutil.which(SHELLS[request.param][0]) is None:
+        pytest.skip(f"needs {request.param}")
+    return SHELLS[request.param]

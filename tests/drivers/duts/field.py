@@ -19,7 +19,7 @@ from v6t.drivers.duts.lab import namespaces
 from v6t.tests.core import warm
 
 from . import intents, sshserver
-from .support import run_v6t
+from .support import run_shell, run_v6t
 
 DEVICE, CLIENT, GATEWAY, PORT = "10.8.8.2", "10.9.9.2", "10.8.8.1", 2222
 LINK_LOCAL = "fe80::8%to-device"
@@ -52,10 +52,8 @@ class Place:
         self._process, self.pid = namespaces.start_namespaces(persistent=False)
 
     def run(self, command: str) -> str:
-        words = ["nsenter", "-t", str(self.pid), "-n", "--", "sh", "-ec", command]
-        result = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stderr
-        return result.stdout
+        sh = ("nsenter", "-t", str(self.pid), "-n", "--", "sh", "-e")
+        return run_shell(command, sh=sh).stdout
 
     def close(self) -> None:
         self._process.kill()
@@ -64,6 +62,8 @@ class Place:
 
 class Field:
     """The device, its router, and an operator."""
+
+    before: list[str]  # state that a test has surveyed, to compare with later
 
     def __init__(self, name: str, directory: Path) -> None:
         self.directory = directory
@@ -99,10 +99,8 @@ class Field:
         self.configure_sshd(SSHD)
         kind, key = (self.device.directory / "hostkey.pub").read_text().split()[:2]
         names = (DEVICE, LINK_LOCAL)
-        (self.directory / "known").write_text(
-            "".join(f"[{name}]:{PORT} {kind} {key}\n" for name in names)
-        )
-
+        lines = [f"[{name}]:{PORT} {kind} {key}\n" for name in names]
+        (self.directory / "known").write_text("".join(lines))
         settled = self.state()
         for _ in range(100):
             time.sleep(0.1)
@@ -121,24 +119,24 @@ class Field:
             "while ! [ -e /run/sshd-field.pid ]; do sleep 0.1; done"
         )
 
+    def make_login_options(self, **changes: Any) -> dict[str, Any]:
+        """Return the operator's SSH options for the device."""
+        known = str(self.directory / "known")
+        login = {"host": DEVICE, "port": PORT, "known_hosts": known, **changes}
+        return self.device.make_login_options(**login)
+
     def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: Any) -> Path:
         """Write the testbed file of the operator."""
-        known = str(self.directory / "known")
-        ssh = self.device.make_login_options(host=host, port=PORT, known_hosts=known)
-        ssh |= options.pop("ssh", {})
+        ssh = self.make_login_options(host=host, **options.pop("ssh", {}))
         path = self.directory / "testbed.yaml"
         path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
         return path
 
     def start(self, *words: object) -> warm.Process:
         """Start ``v6t WORDS`` on the operator's host."""
-        return warm.Process(
-            [*map(str, words)],
-            network=self.operator.pid,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command = [*map(str, words)]
+        return warm.Process(command, network=self.operator.pid, stdin=subprocess.DEVNULL, **pipes)
 
     def v6t(self, *words: object, status: int = 0) -> str:
         """Run ``v6t WORDS`` on the operator's host; return output and error code, in brackets."""

@@ -32,9 +32,9 @@ def make_unique_name(name: str) -> str:
 def _remove_stale() -> None:
     """Stop the devices of test processes that were killed."""
     for place in ssh.RUN_DIRECTORY.glob("v6t-lab-test-*"):
-        found = _OURS.fullmatch(place.name)
-        if found and ssh.read_start_time(int(found[2])) != found[3] and find_missing() is None:
-            ssh.LabSshServer(found[1]).stop()
+        name = _OURS.fullmatch(place.name)
+        if name and ssh.read_start_time(int(name[2])) != name[3] and find_missing() is None:
+            ssh.LabSshServer(name[1]).stop()
 
 
 def find_missing() -> str | None:
@@ -134,5 +134,8 @@ def stop_server(server: Server) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def generate_key(path: Path) -> None:
+def generate_key(path: Path) -> str:
+    """Write a new key pair; return the line of its host in a file of known hosts."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    kind, key = path.with_suffix(".pub").read_text().split()[:2]
+    return f"localhost {kind} {key}\n"

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import DutError
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session.undo_store import PROGRESS, UndoRecord, build_undo_script
 from v6t.drivers.lab import netns
 from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
@@ -17,12 +19,9 @@ from v6t.tests.needs import needs_lab
 from . import sshserver
 
 in_lab = [pytest.mark.lab, needs_lab]
-over_ssh = [
-    pytest.mark.lab,
-    pytest.mark.skipif(
-        sshserver.find_missing() is not None, reason=f"needs {sshserver.find_missing()}"
-    ),
-]
+MISSING = sshserver.find_missing()
+needs_sshd = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
+over_ssh = [pytest.mark.lab, needs_sshd]
 # User step that adds an interface.
 DUMMY = {
     "command": "ip link add v6tdummy type veth peer name v6tpeer",
@@ -62,6 +61,12 @@ def find_missing_for(name, way):
     return lacking or (sshserver.find_missing() if way == "over ssh" else None)
 
 
+def needs_device(name, way="directly"):
+    """Return the mark of a test that needs a device which is reached in this way."""
+    missing = find_missing_for(name, way)
+    return pytest.mark.skipif(missing is not None, reason=f"needs {missing}")
+
+
 def write_testbed(path, driver, **options):
     """Write a testbed file with the embedded tester, whose capacity is not measured; return its path."""
     dut = {"driver": driver, "options": options}
@@ -74,8 +79,8 @@ def read_captured(name):
 
 
 def make_plan(driver, intent, **options):
-    made = make_driver(driver, options)
-    return made.plan(intent, made.make_example_facts(intent))
+    loaded = make_driver(driver, options)
+    return loaded.plan(intent, loaded.make_example_facts(intent))
 
 
 @contextmanager
@@ -88,6 +93,15 @@ def in_network_of(pid):
     finally:
         if pid:
             netns.enter(os.getppid())  # the parent is in the original namespace
+
+
+def attempt(work):
+    """Return the message and the hint of an error of the device; empty if there is none."""
+    try:
+        work()
+    except DutError as exc:
+        return f"{exc.message} | {exc.hint}"
+    return ""
 
 
 def run_v6t(*words, network=0, status=0):
@@ -103,13 +117,13 @@ def start_run(*words):
     """Start a run; yield its process once its devices are configured."""
     pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
     with warm.Process([*map(str, words)], **pipes) as process:
-        said = []
+        lines = []
         for line in process.stderr:
-            said.append(line)
+            lines.append(line)
             if "self-test of the tester" in line:
                 break
         else:
-            pytest.fail("".join(said))
+            pytest.fail("".join(lines))
         yield process
 
 
@@ -119,3 +133,15 @@ def run_shell(line, text="", *, sh=("sh",), check=True, **options):
     return subprocess.run(
         words, input=text, capture_output=True, text=True, check=check, timeout=60, **options
     )
+
+
+def make_record(place, *entries, boot="boot", **changes):
+    """Make the undo record of a device with this state directory."""
+    return UndoRecord("me", boot, "command", "x", "now", str(place), entries, **changes)
+
+
+def run_undo_script(record, *begun):
+    """Run the undo script of a record after these steps have begun; it must succeed silently."""
+    (Path(record.directory) / PROGRESS).write_text("".join(f"{number}\n" for number in begun))
+    result = run_shell(build_undo_script(record), check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

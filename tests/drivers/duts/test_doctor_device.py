@@ -15,22 +15,21 @@ def write_testbed(site, driver="linux-router", **options):
 
 
 def find_device_findings(site, path, *words):
-    result = site.v6t(
-        "doctor", "--testbed", path, "--json", *words, status=3
-    )  # this TRex does not exist
-    return [(f["state"], f["text"]) for f in json.loads(result) if f["what"] == "device"]
+    # status 3: this TRex does not exist
+    output = site.v6t("doctor", "--testbed", path, "--json", *words, status=3)
+    return [(f["state"], f["text"]) for f in json.loads(output) if f["what"] == "device"]
 
 
 def test_a_device_that_can_be_used(site):
     before = site.state()
     rows = find_device_findings(site, write_testbed(site), "--plugin", "ipv4-router")
     assert {state for state, _ in rows} == {"ok"}
-    said = "\n".join(text for _, text in rows)
-    assert "logged in" in said
-    assert "Linux" in said
-    assert "not touched: " in said
-    assert "mgmt (" in said
-    assert "configured as ipv4-router" in said
+    texts = "\n".join(text for _, text in rows)
+    assert "logged in" in texts
+    assert "Linux" in texts
+    assert "not touched: " in texts
+    assert "mgmt (" in texts
+    assert "configured as ipv4-router" in texts
     assert site.state() == before
 
 

@@ -11,14 +11,13 @@ from v6t.tests.needs import needs_lab
 
 from . import intents
 from .field import wait_until
-from .support import DUMMY, FORWARDING, find_missing_for, run_v6t
+from .support import DUMMY, FORWARDING, needs_device, run_v6t, write_testbed
 
 ROUTER = ("--plugin", "ipv4-router")
-LACKING = find_missing_for("nftables", "over ssh")
 
 
 def mark_device_test(test):
-    return pytest.mark.lab(pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")(test))
+    return pytest.mark.lab(needs_device("nftables", "over ssh")(test))
 
 
 def test_plan_as_json_has_undo_and_check():
@@ -70,35 +69,38 @@ def server(server):
     return server
 
 
-def make_dut(server, tmp_path, driver, **options):
-    """Return a function that runs ``v6t dut`` in the device's network namespace."""
+@pytest.fixture
+def make_dut(server, tmp_path):
+    """Return a factory of functions that run ``v6t dut`` in the device's network namespace.
+
+    The device is rolled back at the end.
+    """
     path = tmp_path / "testbed.yaml"
-    ssh = server.make_login_options()
-    path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
 
     def run(verb, *words, status=0):
         words = ("dut", verb, "--testbed", path, *words)
         return run_v6t(*words, network=server.pid, status=status)
 
-    return run
+    def make(driver, **options):
+        options["ssh"] = server.make_login_options()
+        path.write_text(json.dumps({"dut": {"driver": driver, "options": options}}))
+        return run
 
-
-@pytest.fixture
-def dut(server, tmp_path):
-    """Provide ``v6t dut`` for a NAT; the device is rolled back at the end."""
-    run = make_dut(server, tmp_path, "nftables")
-    yield run
+    yield make
     if server.has_record:
         run("rollback")
 
 
 @pytest.fixture
-def quick(server, tmp_path):
+def dut(make_dut):
+    """Provide ``v6t dut`` for a NAT."""
+    return make_dut("nftables")
+
+
+@pytest.fixture
+def quick(make_dut):
     """Provide ``v6t dut`` for a configuration of two steps."""
-    run = make_dut(server, tmp_path, "command", base=False, steps=[DUMMY, FORWARDING])
-    yield run
-    if server.has_record:
-        run("rollback")
+    return make_dut("command", base=False, steps=[DUMMY, FORWARDING])
 
 
 def read_state(server):
@@ -123,30 +125,28 @@ def test_device_is_compared_configured_flushed_and_rolled_back(server, dut):
     text = " ".join(dut("compare", *nat44, status=7).out.split())
     assert "found net.netfilter.nf_conntrack_udp_timeout 31 wanted net." in text
     assert text.endswith(f"{len(states) - 1} of {len(states)} steps as planned")
-    seen = dut("status", *nat44).out
+    status = dut("status", *nat44).out
     words = ("nat44 (nftables)", "sh /run/v6t/undo.sh", "  cpu: cpu0.idle", "  sessions: sessions")
-    assert [text for text in words if text not in seen] == []
+    assert [text for text in words if text not in status] == []
     assert "keeps no session" in dut("flush", *nat44).out
     assert "connections: undone" in dut("rollback").out  # without the technology
     assert "nothing" in dut("rollback").out
     assert read_state(server) == before
 
 
-def get_step_states(done):
+def get_step_states(result):
     """Return the states of the steps by their numbers."""
-    return {s["number"]: s["state"] for s in json.loads(done.out)["steps"]}
+    return {s["number"]: s["state"] for s in json.loads(result.out)["steps"]}
 
 
 @mark_device_test
 def test_commit_that_is_not_confirmed_is_rolled_back(server, quick):
     before = read_state(server)
     quick("commit", *ROUTER, "--revert-in", "10")
-    found = json.loads(quick("status", "--json").out)
-    assert 0 <= found["rollback_in_s"] <= 10
-    assert found["lock"] == ""
-    wait_until(
-        lambda: server.shell("ls /run/v6t/guard/fired 2>/dev/null; true"), "the rollback timer"
-    )
+    status = json.loads(quick("status", "--json").out)
+    assert 0 <= status["rollback_in_s"] <= 10
+    assert status["lock"] == ""
+    wait_until(server.path("/run/v6t/guard/fired").exists, "the rollback timer")
     assert quick("confirm", status=4).code == "rollback-timer-failed"
     quick("rollback")
     assert read_state(server) == before
@@ -157,13 +157,13 @@ def test_only_complete_commit_is_confirmed(server, quick):
     assert quick("confirm", status=4).code == "not-configured"
     quick("commit", *ROUTER, "--revert-in", "60")
     quick("confirm")
-    found = json.loads(quick("status", "--json").out)
-    assert found["rollback_in_s"] is None
-    assert found["configured"]["steps"] == 2
+    status = json.loads(quick("status", "--json").out)
+    assert status["rollback_in_s"] is None
+    assert status["configured"]["steps"] == 2
     server.shell("cp /run/v6t/progress /run/kept; sed -i '2,$d' /run/v6t/progress")
     assert quick("confirm", status=4).code == "not-configured"
-    found = json.loads(quick("status", "--json").out)["configured"]
-    assert (found["begun"], found["verified"], found["finished"]) == (1, False, False)
+    status = json.loads(quick("status", "--json").out)["configured"]
+    assert (status["begun"], status["verified"], status["finished"]) == (1, False, False)
     server.shell("mv /run/kept /run/v6t/progress; sh /run/v6t/undo.sh")
     assert json.loads(quick("status", "--json").out)["configured"]["undone"] == 2
     assert "2 of 2 steps are undone" in quick("status").out
@@ -177,19 +177,18 @@ TCP_RULE = (
 )
 
 
-@mark_device_test
-def test_iptables_rule_that_an_operator_deleted_or_added_is_left_alone(server, tmp_path):
-    if package := find_missing_for("iptables", "over ssh"):
-        pytest.skip(f"needs {package}")
-    iptables = make_dut(server, tmp_path, "iptables")
+@pytest.mark.lab
+@needs_device("iptables", "over ssh")
+def test_iptables_rule_that_an_operator_deleted_or_added_is_left_alone(server, make_dut):
+    iptables = make_dut("iptables")
     iptables("commit", "--plugin", "nat44")
     server.shell(f"iptables -w -t nat -D {TCP_RULE}")
     iptables("rollback")
     assert "--comment v6t" not in server.shell("iptables -t nat -S POSTROUTING")
     server.shell(f"iptables -w -t nat -A {TCP_RULE}")
-    done = iptables("commit", "--plugin", "nat44", status=4)
-    assert done.code == "foreign-configuration"
-    assert "TCP connections" in done.err
+    result = iptables("commit", "--plugin", "nat44", status=4)
+    assert result.code == "foreign-configuration"
+    assert "TCP connections" in result.err
     server.shell(f"iptables -w -t nat -D {TCP_RULE}")  # fails if v6t has deleted it
 
 
@@ -236,41 +235,37 @@ def test_foreign_table_is_left_alone(theirs, code, server, dut):
     server.shell(f"nft '{theirs}'")
     before = read_state(server)
     if code == "foreign-configuration":
-        done = dut("compare", "--plugin", "nat44", "--json", status=7)
-        assert "belongs to somebody else" in get_step_states(done).values()
-    done = dut("commit", "--plugin", "nat44", status=4)
-    assert done.code == code
+        result = dut("compare", "--plugin", "nat44", "--json", status=7)
+        assert "belongs to somebody else" in get_step_states(result).values()
+    assert dut("commit", "--plugin", "nat44", status=4).code == code
     assert read_state(server) == before
     server.shell("nft flush ruleset")
 
 
 @pytest.mark.lab
 @needs_lab
+@needs_device("tayga-nftables")
 def test_verify_reads_back_and_sends_frames_in_both_directions():
-    if package := find_missing_for("tayga-nftables", "directly"):
-        pytest.skip(f"needs {package}")
     result = v6t("dut", "verify", "--plugin", "nat64", "--driver", "tayga-nftables")
     assert result.status == 0, result.err
     assert "both ways" in result.out
-    told = result.err.splitlines()
-    assert "configured as nat64" in told[0]
-    assert "read-backs agree" in told[1]
-    assert "is undone" in told[-1]
+    lines = result.err.splitlines()
+    assert "configured as nat64" in lines[0]
+    assert "read-backs agree" in lines[1]
+    assert "is undone" in lines[-1]
 
 
 @pytest.mark.lab
 @needs_lab
+@needs_device("linux-router")
 def test_verify_detects_device_that_forwards_nothing(tmp_path):
-    if package := find_missing_for("linux-router", "directly"):
-        pytest.skip(f"needs {package}")
-    path = tmp_path / "testbed.yaml"
-    path.write_text(
-        "dut:\n  driver: command\n  options:\n    steps:\n"
-        "      - {command: sysctl -q -w net.ipv4.conf.$LEFT.forwarding=0, why: sabotage,\n"
-        "         undo: 'sysctl -q -w net.ipv4.conf.left.forwarding={words}',\n"
-        "         before: sysctl -n net.ipv4.conf.left.forwarding,\n"
-        "         check: {command: sysctl -n net.ipv4.conf.left.forwarding, equals: '0'}}\n"
-    )
+    read = "sysctl -n net.ipv4.conf.left.forwarding"
+    step = {
+        "command": "sysctl -q -w net.ipv4.conf.$LEFT.forwarding=0", "why": "sabotage",
+        "undo": "sysctl -q -w net.ipv4.conf.left.forwarding={words}", "before": read,
+        "check": {"command": read, "equals": "0"},
+    }  # fmt: skip
+    path = write_testbed(tmp_path / "testbed.yaml", "command", steps=[step])
     result = v6t("dut", "verify", "--plugin", "ipv4-router", "--testbed", path)
     assert result.status == 6
     assert result.code == "translation-incorrect"

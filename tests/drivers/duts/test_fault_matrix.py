@@ -11,7 +11,6 @@ import re
 from pathlib import Path
 
 import pytest
-from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds import snabb_lwaftr
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.drivers.duts.session.session import Session
@@ -25,7 +24,7 @@ from v6t.tests.drivers import matrix
 from . import field, intents, sshserver
 from .cases import CASE_BY_NAME
 from .field import wait_until
-from .support import over_ssh
+from .support import attempt, over_ssh
 
 pytestmark = over_ssh
 
@@ -84,8 +83,7 @@ FAULTS = (
 SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd|[t]undra|[s]nabb|[v]pp"
 STATE = (
     field.STATE
-    + "; iptables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
-    + "; ip6tables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
+    + "; (iptables-save; ip6tables-save) | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
     + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED_MEMORY_DIR} 2>/dev/null; true"
 )
 # Options of drivers that need more disk, or that start their own program.
@@ -98,10 +96,7 @@ class FaultyTransport(SshTransport):
 
     def __init__(self, site, fault):
         self.command_s = 4.0 if fault == "the route is cut" else 30.0
-        ssh = site.device.make_login_options(
-            host=field.DEVICE, port=field.PORT, known_hosts=str(site.directory / "known"),
-            connect_deadline_s=20.0, command_deadline_s=self.command_s,
-        )  # fmt: skip
+        ssh = site.make_login_options(connect_deadline_s=20.0, command_deadline_s=self.command_s)
         super().__init__(SshOptions(**ssh), ["nsenter", "-t", str(site.operator.pid), "-n", "--"])
         self.options = {
             "ssh": ssh, "undo_after_s": LIMIT_S.get(fault, LONG_S), "state_dir": f"{DISK}/v6t",
@@ -125,9 +120,9 @@ class FaultyTransport(SshTransport):
 @pytest.fixture(scope="module")
 def sites():
     """Provide a list for the current site, which serves many cells."""
-    made = []
-    yield made
-    for site in made:
+    sites = []
+    yield sites
+    for site in sites:
         site.close()
 
 
@@ -136,26 +131,26 @@ def site(sites, tmp_path_factory):
     """Provide the site, or a new one after a cell that failed: its device may not be restored."""
     if not sites:
         sites.append(_build_site(tmp_path_factory.mktemp("field")))
-    (found,) = sites
-    found.clean = False
-    yield found
-    if not found.clean:
-        sites.remove(found)
-        found.close()
+    (site,) = sites
+    site.clean = False
+    yield site
+    if not site.clean:
+        sites.remove(site)
+        site.close()
 
 
 def _build_site(directory):
-    made = field.Field("matrix", directory)
-    made.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
+    site = field.Field("matrix", directory)
+    site.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
     # iptables leaves empty chains in its tables after its first use
-    for rule in (
-        *("iptables -t nat {} POSTROUTING", "iptables -t filter {} FORWARD"),
-        *("iptables -t mangle {} FORWARD", "ip6tables -t mangle {} POSTROUTING"),
-        "ip6tables -t mangle {} PREROUTING",
+    for table, chain in (
+        *(("iptables -t nat", "POSTROUTING"), ("iptables -t filter", "FORWARD")),
+        *(("iptables -t mangle", "FORWARD"), ("ip6tables -t mangle", "POSTROUTING")),
+        ("ip6tables -t mangle", "PREROUTING"),
     ):
-        made.device.shell(f"{rule.format('-A')} -j ACCEPT && {rule.format('-D')} -j ACCEPT")
-    made.before = read_state(made)
-    return made
+        site.device.shell(f"{table} -A {chain} -j ACCEPT && {table} -D {chain} -j ACCEPT")
+    site.before = read_state(site)
+    return site
 
 
 def read_state(site):
@@ -204,17 +199,10 @@ def repair(site, fault):
 def make_matrix_driver(name, options):
     """Make the driver of one of :data:`DEVICES` or :data:`BUILT`."""
     kind = name.partition(",")[0]
-    program = matrix.find_program(kind) if kind in BUILT else ""
-    given = {"program": program} if program else {}
-    return make_driver(kind, {**options, **OPTIONS.get(kind, {}), **given})
-
-
-def attempt(work):
-    try:
-        work()
-    except DutError as exc:
-        return f"{exc.message} | {exc.hint}"
-    return ""
+    options = {**options, **OPTIONS.get(kind, {})}
+    if program := matrix.find_program(kind) if kind in BUILT else "":
+        options["program"] = program
+    return make_driver(kind, options)
 
 
 def list_cells(devices):
@@ -259,8 +247,8 @@ def test_every_driver_is_tried_or_left_out_by_name():
     assert tried | set(LEFT_OUT) == kinds
     assert not tried & set(LEFT_OUT)
     page = (Path(__file__).parents[3] / "docs/development.md").read_text(encoding="utf-8")
-    said = page.partition("`make faults` leaves out ")[2].partition("`make test`")[0]
-    assert set(re.findall(r"`([\w-]+)`", said)) == set(LEFT_OUT)
+    names = page.partition("`make faults` leaves out ")[2].partition("`make test`")[0]
+    assert set(re.findall(r"`([\w-]+)`", names)) == set(LEFT_OUT)
 
 
 @pytest.mark.parametrize(("name", "fault", "phase", "step"), select_cells())
@@ -275,15 +263,12 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
     session = Session(make_matrix_driver(name, transport.options), transport, intent)
     session.open()
     try:
-        if phase == "commit":
-            transport.arm(step, lambda: inject(site, fault, session))
-            told = attempt(session.commit)
-        else:
+        if phase != "commit":
             session.commit()
             if phase != "rollback":
                 session.verify()
-            transport.arm(step, lambda: inject(site, fault, session))
-            told = attempt(getattr(session, phase))
+        transport.arm(step, lambda: inject(site, fault, session))
+        error = attempt(getattr(session, phase))
         if not transport.happened:
             session.rollback()
             site.clean = read_state(site) == before
@@ -296,7 +281,7 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
         assert read_state(site) == before
     repair(site, fault)
     if read_state(site) != before:
-        told = told or "it stands, as it should: nothing failed"
+        error = error or "it stands, as it should: nothing failed"
         if fault in CUTS:
             wait_until(lambda: is_settled(site), "the device's own timer, which is at work", 60)
         transport = FaultyTransport(site, fault)
@@ -304,10 +289,9 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
         # a router that has just come back may report for a moment that there is no route
         wait_until(lambda: attempt(last.open) == "", "a login", 30)
         try:
-            done = attempt(last.rollback)
+            assert attempt(last.rollback) == "", error
         finally:
             last.close()
-        assert done == "", (told, done)
-    assert sorted(set(read_state(site)) ^ set(before)) == [], told
+    assert sorted(set(read_state(site)) ^ set(before)) == [], error
     site.device.shell(f"rm -rf {DISK}/v6t")
     site.clean = True

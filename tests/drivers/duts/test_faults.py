@@ -1,56 +1,19 @@
 """Every fault in every phase against a real sshd, and reboots."""
 
 from functools import partial
+from pathlib import Path
 
 import pytest
-from v6t.base.errors import DutError
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.expect import expect_error
 
 from . import sshserver
 from .faults import IGNORED, OUTCOMES, REPORTED, RESTORED, UNTOUCHED
-from .support import DUMMY, FORWARDING, over_ssh
+from .support import DUMMY, FORWARDING, attempt, over_ssh
 
 pytestmark = over_ssh
 
-FAULT = """\
-#!/bin/sh
-# applies the fault of /run/fault-kind once, in the phase of /run/fault-at
-[ "$(cat /run/fault-at 2>/dev/null)" = "$1" ] || { echo fine; exit 0; }
-rm /run/fault-at
-cut() { for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done; }
-case "$(cat /run/fault-kind)" in
-refused) kill $(cat /run/sshd.pid); cut;;
-"authentication failure") : >/run/v6t-lab/authorized_keys; cut;;
-"changed host key")
-    kill $(cat /run/sshd.pid); sleep 0.2; rm /run/v6t-lab/hostkey
-    ssh-keygen -q -t ed25519 -N '' -f /run/v6t-lab/hostkey
-    /usr/sbin/sshd -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log; sleep 0.2; cut;;
-hang) sleep 60;;
-"drop in the middle") cut; sleep 60;;
-"partial output") printf fi; cut; sleep 60;;
-"wrong exit status") echo fine; exit 7;;
-"no UTF-8") printf 'fine\\377';;
-"no permission") echo fine >/sys/kernel/notes;;
-reboot)
-    ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0
-    rm -rf /run/v6t; echo second >/run/boot; cut; sleep 60;;
-esac
-"""
-
-REBOOT = """\
-#!/bin/sh
-# a reboot seen from outside: no answer, an empty /run, another boot identifier
-sleep 0.2
-kill $(cat /run/sshd.pid)
-for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done
-ip link del v6tdummy
-rm -rf /run/v6t
-sleep 0.5
-cat /proc/sys/kernel/random/uuid >/run/boot
-/usr/sbin/sshd -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log
-"""
-
+FAULTS = (Path(__file__).parent / "faults.sh").read_text()
 OPTIONS = {
     "steps": [
         DUMMY,
@@ -83,8 +46,7 @@ STATE = (
 
 @pytest.fixture(scope="module", autouse=True)
 def _script(server):
-    server.shell("cat >/run/fault", FAULT)
-    server.shell("cat >/run/reboot", REBOOT)
+    server.shell("cat >/run/fault", FAULTS)
 
 
 @pytest.fixture
@@ -121,9 +83,7 @@ def make_failing_options(server, fault, tmp_path):
         sshserver.generate_key(tmp_path / "id")
         return {"identity": (str(tmp_path / "id"),)}
     if fault == "changed host key":
-        sshserver.generate_key(tmp_path / "host")
-        kind, key = (tmp_path / "host.pub").read_text().split()[:2]
-        (tmp_path / "known").write_text(f"localhost {kind} {key}\n")
+        (tmp_path / "known").write_text(sshserver.generate_key(tmp_path / "host"))
         return {"known_hosts": str(tmp_path / "known")}
     return {}
 
@@ -136,25 +96,24 @@ def test_a_fault_after_the_login(server, device, fault, phase):
     if phase != "commit":
         session.commit()
     arm_fault(server, fault, phase)
-    outcome, told = attempt(getattr(session, phase))
+    error = attempt(getattr(session, phase))
     assert server.shell("ls /run/fault-at 2>/dev/null || true") == "", "the fault did not happen"
-    if outcome == "done" and phase != "rollback":
-        found = IGNORED
+    if not error and phase != "rollback":
+        outcome = IGNORED
     elif read_state(server) == before:
-        found = RESTORED
+        outcome = RESTORED
     else:
-        found = REPORTED
-        assert "sh /run/v6t/undo.sh" in told
-        assert "v6t dut rollback" in told
+        outcome = REPORTED
+        assert "sh /run/v6t/undo.sh" in error
+        assert "v6t dut rollback" in error
     session.close()
     if fault in BREAKS_SSHD:
         repair(server)
-    assert found == OUTCOMES[fault][phase], told
-    if found == RESTORED:
-        return
-    again = device()
-    again.open()
-    again.rollback()
+    assert outcome == OUTCOMES[fault][phase], error
+    if outcome != RESTORED:
+        other = device()
+        other.open()
+        other.rollback()
     assert read_state(server) == before
 
 
@@ -163,15 +122,11 @@ def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
     before = read_state(server)
     session = device(**make_failing_options(server, fault, tmp_path))
     if fault not in BREAKS_SSHD:
-        monkeypatch.setattr(
-            "v6t.drivers.duts.session.connection.build_lock_script",
-            lambda *_: "sh /run/fault connect",
-        )
-        monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_DEADLINE_S", 1.0)
+        module = "v6t.drivers.duts.session.connection"
+        monkeypatch.setattr(f"{module}.build_lock_script", lambda *_: "sh /run/fault connect")
+        monkeypatch.setattr(f"{module}.LOCK_DEADLINE_S", 1.0)
         arm_fault(server, fault, "connect")
-    outcome, told = attempt(session.open)
-    assert outcome == "failed"
-    assert told
+    assert attempt(session.open)
     assert read_state(server) == before
     assert OUTCOMES[fault]["connect"] == UNTOUCHED
 
@@ -185,27 +140,19 @@ def test_undo_script_restores_device_without_v6t(server, device, tmp_path):
     session.close()
     server.shell("sh /run/v6t/undo.sh")
     server.shell("sh /run/v6t/undo.sh")
-    changed = [line for line in read_state(server) if line not in ("record.json", "undo.sh")]
-    assert [line for line in changed if line not in ("progress", "undone")] == before
+    files = ("record.json", "undo.sh", "progress", "undone")
+    assert [line for line in read_state(server) if line not in files] == before
 
 
 def test_invalid_utf8_in_survey_is_accepted(server, device, monkeypatch):
     session = device()
-    odd = {**session.driver.get_survey_commands(), "nic": "printf 'firmware \\377'"}
-    monkeypatch.setattr(session.driver, "get_survey_commands", lambda: odd)
+    commands = {**session.driver.get_survey_commands(), "nic": "printf 'firmware \\377'"}
+    monkeypatch.setattr(session.driver, "get_survey_commands", lambda: commands)
     session.open()
     session.commit()
     session.verify()
     assert session.describe()["facts"]["nic"] == "firmware \\xff"
     session.rollback()
-
-
-def attempt(work):
-    try:
-        work()
-    except DutError as exc:
-        return "failed", f"{exc.message} | {exc.hint}"
-    return "done", ""
 
 
 @pytest.fixture
@@ -222,7 +169,7 @@ def rebooting(make_session, monkeypatch):
 
 
 def test_a_flush_by_reboot_configures_again(server, rebooting):
-    session = rebooting("setsid sh /run/reboot >/dev/null 2>&1 &")
+    session = rebooting("setsid sh /run/fault reboot >/dev/null 2>&1 &")
     session.commit()
     first = server.shell("cat /run/boot")
     session.flush()

@@ -1,4 +1,4 @@
-"""Rollback timer: a device that loses contact with v6t undoes the configuration.
+"""Stopped commands and lost connections: v6t or the device's rollback timer undoes the configuration.
 
 The only route to the device is cut at critical moments; its state is read from its console.
 """
@@ -44,19 +44,29 @@ def _scripts(site):
 @pytest.fixture
 def device(site):
     """Provide the site, and check at the end that a rollback restores the device."""
-    before = site.state()
+    site.before = site.state()
     site.device.shell("rm -f /run/reached /run/go")
     yield site
     site.restore_route()
+    site.device.shell("touch /run/go")
     if site.device.has_record:
-        site.v6t("dut", "rollback", "--testbed", write_testbed(site, []), *PLUGIN)
-    assert site.state() == before
+        site.v6t("dut", "rollback", "--testbed", write_testbed(site), *PLUGIN)
+    assert site.state() == site.before
 
 
-def write_testbed(site, steps, limit=LIMIT_S, **more):
+def write_testbed(site, *steps, limit=LIMIT_S, **more):
     ssh = {"connect_deadline_s": 2.0, "command_deadline_s": 15.0}
     options = {"base": False, "steps": [DUMMY, *steps], "undo_after_s": limit, **more}
     return site.testbed("command", ssh=ssh, **options)
+
+
+def start_commit(site, *steps, limit=LIMIT_S):
+    """Start a commit and wait for its step that waits; return the testbed file and the process."""
+    path = write_testbed(site, *steps, limit=limit)
+    process = site.start("dut", "commit", "--testbed", path, *PLUGIN)
+    wait_for_mark(site)
+    assert is_configured(site)
+    return path, process
 
 
 def wait_for_mark(site):
@@ -65,109 +75,134 @@ def wait_for_mark(site):
 
 def list_ssh_clients(site) -> list[str]:
     """Return the command lines of the operator's processes that mention ssh."""
-    there = os.readlink(f"/proc/{site.operator.pid}/ns/net")
-    found = []
+    operator = os.readlink(f"/proc/{site.operator.pid}/ns/net")
+    clients = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_bytes().decode(errors="replace")
-            if os.readlink(entry / "ns" / "net") == there and "ssh" in words:
-                found.append(words)
-    return found
+            if os.readlink(entry / "ns" / "net") == operator and "ssh" in words:
+                clients.append(words)
+    return clients
 
 
 def is_configured(site):
     return site.device.has_interface("v6tdummy")
 
 
+def without_record_files(site):
+    """Survey the device's state without the files of the undo record."""
+    files = ("guard", "progress", "record.json", "undo.sh", "undone")
+    return [line for line in site.state() if line not in files]
+
+
 def test_configuration_that_cuts_session_is_undone_by_timer(device):
     """v6t waits for the device's timer, logs in again and checks."""
-    before = device.state()
     step = make_step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)
-    path = write_testbed(device, [step])
+    path = write_testbed(device, step)
     output = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
     assert f"{LIMIT_S} s" in output
-    assert device.state() == before
+    assert device.state() == device.before
 
 
 def test_route_lost_during_commit_is_restored(device):
     """The route stays cut; the console shows that the device is restored."""
-    before = device.state()
-    path = write_testbed(device, [make_step("waits", deadline_s=5)])
-    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_for_mark(device)
-    assert is_configured(device)
+    path, process = start_commit(device, make_step("waits", deadline_s=5))
     device.cut_route()
     wait_until(lambda: device.device.has_undone, "the timer")
-    assert without_record_files(device) == before
-    said = "".join(process.communicate(timeout=90))
+    assert without_record_files(device) == device.before
+    output = "".join(process.communicate(timeout=90))
     assert process.returncode == 4
-    assert f"{LIMIT_S} s" in said
-    assert "after 3 s" in said
-    assert f"`v6t dut rollback --testbed {path}`" in said
+    assert "after 3 s" in output
+    assert f"`v6t dut rollback --testbed {path}`" in output
     device.restore_route()
     assert "after 3 s of silence" in device.v6t("dut", "status", "--testbed", path, *PLUGIN)
 
 
-def without_record_files(site):
-    """Survey the device's state without the files of the undo record."""
-    kept = ("guard", "progress", "record.json", "undo.sh", "undone")
-    return [line for line in site.state() if line not in kept]
-
-
 def test_killed_commit_is_undone_by_timer(device):
-    before = device.state()
-    path = write_testbed(device, [make_step("waits", deadline_s=60)])
-    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_for_mark(device)
+    _, process = start_commit(device, make_step("waits", deadline_s=60))
     assert list_ssh_clients(device)
     process.kill()
     wait_until(lambda: device.device.has_undone, "the timer")
-    assert without_record_files(device) == before
-    said = "".join(process.communicate(timeout=90))
+    assert without_record_files(device) == device.before
+    output = "".join(process.communicate(timeout=90))
     wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
-    assert process.returncode == -signal.SIGKILL, said
-    assert "is configured" not in said
+    assert process.returncode == -signal.SIGKILL, output
+    assert "is configured" not in output
 
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     device.device.shell("cat >/run/late", "touch /run/too-late\n")
     steps = [make_step("waits", deadline_s=60), make_step("late", "rm -f /run/too-late")]
-    path = write_testbed(device, steps)
-    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_for_mark(device)
+    _, process = start_commit(device, *steps)
     process.send_signal(signal.SIGSTOP)
     if not hangs:
         device.device.shell("touch /run/go")
     wait_until(lambda: device.device.has_undone, "the timer")
-    path = write_testbed(device, [])
+    path = write_testbed(device)
     assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
     wait_until(lambda: "timer.sh" not in device.device.processes(), "the timers end")
-    theirs = device.state()
-    assert "guard" not in theirs
+    state = device.state()
+    assert "guard" not in state
     device.device.shell("touch /run/go")
     process.send_signal(signal.SIGCONT)
-    said = "".join(process.communicate(timeout=90))
-    assert process.returncode == 4, said
-    ended = "sh /run/waits' failed" if hangs else "the lock on the device is no longer this v6t's"
-    assert ended in said
+    output = "".join(process.communicate(timeout=90))
+    assert process.returncode == 4, output
+    reason = "sh /run/waits' failed" if hangs else "the lock on the device is no longer this v6t's"
+    assert reason in output
     assert not device.device.path("/run/too-late").exists()
     assert is_configured(device)
-    assert device.state() == theirs
+    assert device.state() == state
     wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
 
 
 def test_device_without_working_timer_is_not_changed(device):
-    before = device.state()
     device.device.shell("mount --bind /bin/false /usr/bin/setsid")
     try:
-        flags = ("--testbed", write_testbed(device, []), *PLUGIN)
+        flags = ("--testbed", write_testbed(device), *PLUGIN)
         output = device.v6t("dut", "commit", *flags, status=4)
     finally:
         device.device.shell("umount /usr/bin/setsid; rm -rf /run/v6t/guard")
     assert "[rollback-timer-failed]" in output
     assert "dut.options.undo_after_s: 0" in output
-    assert device.state() == before
+    assert device.state() == device.before
+
+
+def test_first_signal_prints_rollback_and_effect_of_second(device):
+    _, process = start_commit(device, make_step("waits"), limit=0)
+    process.send_signal(signal.SIGTERM)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (130, "")
+    lines = stderr.splitlines()
+    assert lines[0].startswith("stopping: putting 10.8.8.2 back")
+    assert "Ctrl-C" in lines[0]
+    assert lines[-1] == "v6t: interrupted"
+    assert device.state() == device.before
+
+
+def test_second_signal_prints_cleanup_commands(device):
+    path, process = start_commit(device, make_step("waits", "sh /run/waits"), limit=0)
+    device.device.shell("rm /run/reached")
+    process.send_signal(signal.SIGINT)
+    wait_for_mark(device)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    command = f"v6t dut rollback --testbed {path}"
+    assert stderr.splitlines()[-1] == f"10.8.8.2 may still be configured: {command}"
+    assert is_configured(device)  # the fixture runs this command
+
+
+def test_stopped_audit_restores_device(device, tmp_path):
+    flags = ("--testbed", write_testbed(device, limit=0), "-o", tmp_path / "audit", "--wait", "60")
+    words = ("--plugin", "siit", "--suite", "translation", "--interfaces", "lo,to-device")
+    process = device.start("audit", *flags, *words)  # the operator's links never answer
+    wait_until(lambda: is_configured(device), "the device's configuration")
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (130, ""), stderr
+    assert "10.8.8.2 back" in stderr
+    assert device.state() == device.before
 
 
 LAB = sshserver.make_unique_name("guard-run")
@@ -196,8 +231,8 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         assert "192.168.18.1" not in inside.run("ip addr show dev left").out
         known = count_trials(out)
         wait_until(lambda: process.poll() is not None, "the run's end", 120)
-        said = process.communicate()[1]
-        assert process.returncode == 4, said
+        stderr = process.communicate()[1]
+        assert process.returncode == 4, stderr
         assert count_trials(out) <= known + 1
         assert json.loads((out / "results.json").read_text())["status"] == "running"
     finally:

@@ -3,9 +3,9 @@
 import os
 import shutil
 import subprocess
-from functools import partial
 from itertools import count
 from types import SimpleNamespace
+from unittest.mock import Mock, call
 
 import pytest
 from v6t.base.errors import DutError, hides_interrupt
@@ -24,7 +24,7 @@ from .intents import ROUTER4
 class InterruptingTransport(LocalTransport):
     """Transport that raises KeyboardInterrupt once, after a number of commands (0: never)."""
 
-    def __init__(self, after):
+    def __init__(self, after=0):
         super().__init__("a machine")
         self.left = after
 
@@ -34,13 +34,6 @@ class InterruptingTransport(LocalTransport):
         if not self.left:
             raise KeyboardInterrupt
         return result
-
-
-class InterruptedAtClose(LocalTransport):
-    """Transport that raises KeyboardInterrupt when it is closed."""
-
-    def close(self):
-        raise KeyboardInterrupt
 
 
 class InterruptedInRecord(LocalTransport):
@@ -71,12 +64,6 @@ def list_files(place):
     return sorted(p.name for p in place.rglob("*") if p.name != "state")
 
 
-def run_commit(monkeypatch, device):
-    """Run ``v6t dut commit`` on a device."""
-    monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
-    return dut.commit(SimpleNamespace(rollback_command="this"))
-
-
 def is_stopped(work):
     try:
         work()
@@ -85,47 +72,56 @@ def is_stopped(work):
     return False
 
 
-def test_interrupted_commit_is_rolled_back(tmp_path, monkeypatch):
+@pytest.fixture
+def is_commit_stopped(monkeypatch):
+    """Return a function that runs ``v6t dut commit`` on a device; it returns whether it was stopped."""
+
+    def run(device):
+        monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
+        return is_stopped(lambda: dut.commit(SimpleNamespace(rollback_command="this")))
+
+    return run
+
+
+def test_interrupted_commit_is_rolled_back(tmp_path, is_commit_stopped):
     """An interrupt during read-back or while the record is written counts, too."""
     for after in count(1):
         place = tmp_path / str(after)
         place.mkdir()
-        device = make_directory_session(place, InterruptingTransport(after))
-        if not is_stopped(partial(run_commit, monkeypatch, device)):
+        if not is_commit_stopped(make_directory_session(place, InterruptingTransport(after))):
             break
         assert list_files(place) == [], f"after {after} commands"
     assert after > 10
     assert {"one", "two", "record.json"} <= set(list_files(place))
 
 
-def test_commit_interrupted_during_message_is_rolled_back(tmp_path, monkeypatch):
-    device = make_directory_session(tmp_path, LocalTransport("a machine"))
-    said = []
+def test_commit_interrupted_during_message_is_rolled_back(tmp_path, is_commit_stopped):
+    messages = []
 
-    def say(text):
-        said.append(text)
+    def show(text):
+        messages.append(text)
         if "configured as" in text:
             raise KeyboardInterrupt
 
-    with copy_records(lambda text: None, say):
-        assert is_stopped(partial(run_commit, monkeypatch, device))
-    assert "configured as" in said[0]
+    with copy_records(lambda text: None, show):
+        assert is_commit_stopped(make_directory_session(tmp_path, LocalTransport("a machine")))
+    assert "configured as" in messages[0]
     assert list_files(tmp_path) == []
 
 
-def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, monkeypatch):
-    device = make_directory_session(tmp_path, InterruptedInRecord("a machine"))
-    assert is_stopped(partial(run_commit, monkeypatch, device))
+def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, is_commit_stopped):
+    assert is_commit_stopped(make_directory_session(tmp_path, InterruptedInRecord("a machine")))
     assert list_files(tmp_path) == []
 
 
-def test_commit_interrupted_too_late_reports_configured_device(tmp_path, monkeypatch):
-    said = []
-    device = make_directory_session(tmp_path, InterruptedAtClose("a machine"))
-    with copy_records(lambda text: None, said.append):
-        assert is_stopped(partial(run_commit, monkeypatch, device))
+def test_commit_interrupted_too_late_reports_configured_device(tmp_path, is_commit_stopped):
+    messages = []
+    transport = LocalTransport("a machine")
+    transport.close = Mock(side_effect=KeyboardInterrupt)
+    with copy_records(lambda text: None, messages.append):
+        assert is_commit_stopped(make_directory_session(tmp_path, transport))
     assert {"one", "two"} <= set(list_files(tmp_path))
-    assert "`this`" in said[-1]
+    assert "`this`" in messages[-1]
 
 
 def test_lock_is_freed_if_its_output_is_closed(tmp_path):
@@ -165,25 +161,19 @@ def test_interrupted_rollback_is_completed(tmp_path):
 
 
 def test_interrupted_rollback_of_chain_restores_every_part():
-    done = []
-
-    def stops():
-        done.append("the right one")
-        raise KeyboardInterrupt
-
-    def fails():
-        raise DutError("the middle one is left", code="command-failed")
-
+    parts = Mock()
+    parts.stops.side_effect = KeyboardInterrupt
+    parts.restores.return_value = []
     with pytest.raises(KeyboardInterrupt):
-        run_all_actions([stops, lambda: done.append("the left one")])
-    assert done == ["the right one", "the left one"]
-    with expect_error("command-failed") as told:
-        run_all_actions([stops, fails, lambda: done.append("the left one")])
-    assert done == ["the right one", "the left one"] * 2
-    assert hides_interrupt(told.value)
-    with expect_error("command-failed") as told:
-        run_all_actions([fails, stops, fails])
-    assert hides_interrupt(told.value)
+        run_all_actions([parts.stops, parts.restores])
+    assert parts.mock_calls == [call.stops(), call.restores()]
+    for names in (["stops", "fails", "restores"], ["fails", "stops", "fails"]):
+        parts.reset_mock()
+        parts.fails.side_effect = DutError("one is left", code="command-failed")
+        with expect_error("command-failed") as info:
+            run_all_actions([getattr(parts, name) for name in names])
+        assert hides_interrupt(info.value)
+        assert [name for name, _, _ in parts.mock_calls] == names
 
 
 def test_error_hides_an_interrupt_that_it_replaced():

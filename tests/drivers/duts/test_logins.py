@@ -1,9 +1,12 @@
 """The SSH transport against a real sshd: logins, deadlines, broken connections, unusual output."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import threading
+from functools import partial
+from unittest.mock import Mock
 
 import pytest
 from v6t.base.errors import V6tError
@@ -21,7 +24,7 @@ from v6t.tests.expect import expect_error
 
 from . import sshserver
 from .field import wait_until
-from .support import in_network_of, over_ssh
+from .support import in_network_of, over_ssh, run_shell
 
 pytestmark = over_ssh
 
@@ -38,19 +41,6 @@ UsePAM no
 """
 
 
-@pytest.fixture
-def config(server, tmp_path):
-    """Provide a function that writes an OpenSSH client configuration and returns its path."""
-    key, known = server.directory / "id", server.directory / "known_hosts"
-
-    def write(text):
-        path = tmp_path / "config"
-        path.write_text(text.format(key=key, known=known))
-        return str(path)
-
-    return write
-
-
 def open_on_loopback(server, **options):
     """Log in over TCP from the device's network namespace."""
     transport = SshTransport(SshOptions(**options))
@@ -64,27 +54,18 @@ def open_on_loopback(server, **options):
             transport.close()
 
 
-ONE = """\
-Host relay
-  HostName 127.0.0.1
-  User root
-  IdentityFile {key}
-  UserKnownHostsFile {known}
-"""
-TWO = """\
-Host relay
-  HostName localhost
-  ProxyJump 127.0.0.1
-Host *
-  User root
-  IdentityFile {key}
-  UserKnownHostsFile {known}
-"""
+CLIENT = "Host *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known}\n"
 
 
-@pytest.mark.parametrize("text", [ONE, TWO], ids=["a host", "a jump"])
-def test_login_by_the_configuration_file(text, server, config):
-    assert open_on_loopback(server, host="relay", config=config(text)).startswith("in\n")
+@pytest.mark.parametrize(
+    "line", ["HostName 127.0.0.1", "HostName localhost\n  ProxyJump 127.0.0.1"]
+)
+def test_login_by_the_configuration_file(line, server, tmp_path):
+    known = server.directory / "known_hosts"
+    text = CLIENT.format(key=server.directory / "id", known=known)
+    (tmp_path / "config").write_text(f"Host relay\n  {line}\n{text}")
+    config = str(tmp_path / "config")
+    assert open_on_loopback(server, host="relay", config=config).startswith("in\n")
 
 
 @pytest.mark.parametrize("options", [{}, {"host": "localhost", "jump": "root@127.0.0.1"}])
@@ -97,10 +78,8 @@ def test_host_key_of_jump_host_is_checked(server, tmp_path):
     line = (server.directory / "known_hosts").read_text().splitlines()[0]
     assert line.startswith("localhost ")
     known.write_text(line + "\n")
-    options = server.make_login_options(
-        host="localhost", jump="root@127.0.0.1", known_hosts=str(known)
-    )
-    text = open_on_loopback(server, **options)
+    options = {"host": "localhost", "jump": "root@127.0.0.1", "known_hosts": str(known)}
+    text = open_on_loopback(server, **server.make_login_options(**options))
     assert text.startswith("DutError: ssh root@localhost, through root@127.0.0.1: ")
 
 
@@ -114,18 +93,14 @@ def test_login_with_agent_key(server, monkeypatch, tmp_path):
         pytest.skip("needs Debian package openssh-client")
     monkeypatch.setenv("HOME", str(tmp_path))
     socket = tmp_path / "agent"
-    with subprocess.Popen(
-        ["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL
-    ) as agent:
+    command = ["ssh-agent", "-D", "-a", str(socket)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as agent:
         try:
             wait_until(socket.exists, "the agent")
             monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
             options = server.make_login_options(identity=[])
             assert "login was refused" in open_on_loopback(server, **options)
-            added = subprocess.run(
-                ["ssh-add", "-q", str(server.directory / "id")], check=False, timeout=20
-            )
-            assert added.returncode == 0
+            run_shell(f"ssh-add -q {server.directory}/id")
             assert open_on_loopback(server, **options).startswith("in\n")
         finally:
             agent.terminate()
@@ -141,9 +116,7 @@ def test_ordinary_user_becomes_root_and_sees_its_connection(server):
 @pytest.fixture(scope="module")
 def passwords(server):
     """Start a second sshd on port 2022 that accepts root's password, which is set there only."""
-    result = subprocess.run(
-        ["openssl", "passwd", "-6", SECRET], capture_output=True, text=True, check=False
-    )
+    result = run_shell(f"openssl passwd -6 '{SECRET}'", check=False)
     if result.returncode:
         pytest.skip("needs Debian package openssl")
     server.shell("cat >/run/shadow", f"root:{result.stdout.strip()}:19000:0:99999:7:::\n")
@@ -154,20 +127,10 @@ def passwords(server):
 
 
 @pytest.fixture
-def password_login(passwords, monkeypatch, tmp_path):
+def password_login(passwords, login, monkeypatch, tmp_path):
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    made = []
-
-    def connect(**changes):
-        transport = passwords.login(identity=(), inner_port=2022, **changes)
-        made.append(transport)
-        transport.open()
-        return transport
-
-    yield connect
-    for transport in made:
-        transport.close()
+    return partial(login, identity=(), inner_port=2022)
 
 
 def test_login_with_password_from_environment(password_login, monkeypatch):
@@ -176,20 +139,17 @@ def test_login_with_password_from_environment(password_login, monkeypatch):
 
 
 def test_password_is_requested_once_for_all_reconnections(password_login, monkeypatch):
-    asked = []
-    monkeypatch.setattr("getpass.getpass", lambda prompt: asked.append(prompt) or SECRET)
+    getpass = Mock(return_value=SECRET)
+    monkeypatch.setattr("getpass.getpass", getpass)
     transport = password_login(ask_password=True)
     transport.open()
     assert transport.run("echo in").out == "in\n"
-    assert asked == [f"password for {transport.name}: "]
+    getpass.assert_called_once_with(f"password for {transport.name}: ")
     assert transport.name.startswith("ssh root@test-logins")
 
 
 def test_missing_terminal_refuses_password_login(password_login, monkeypatch):
-    def nobody(prompt):
-        raise EOFError
-
-    monkeypatch.setattr("getpass.getpass", nobody)
+    monkeypatch.setattr("getpass.getpass", Mock(side_effect=EOFError))
     with expect_error("login-refused"):
         password_login(ask_password=True)
 
@@ -241,18 +201,16 @@ def test_user_configuration_cannot_weaken_security_options(tmp_path):
     )
     (tmp_path / "config").write_text(soft)
     client = SshClient(SshOptions(host="dut", config=str(tmp_path / "config")))
-    command = [*client.make_command_prefix("-G"), "dut"]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-    told = dict(line.split(" ", 1) for line in result.stdout.splitlines() if " " in line)
-    assert told["stricthostkeychecking"] in ("true", "yes")
+    result = run_shell(shlex.join([*client.make_command_prefix("-G"), "dut"]))
+    options = dict(line.split(" ", 1) for line in result.stdout.splitlines() if " " in line)
+    assert options["stricthostkeychecking"] in ("true", "yes")
     for name in ("forwardagent", "permitlocalcommand", "gssapidelegatecredentials"):
-        assert told.get(name, "no") == "no", name
-    assert told["controlmaster"] in ("false", "no")
-    assert told["nohostauthenticationforlocalhost"] == "no"
-    assert "controlpath" not in told and "remotecommand" not in told
-    place = client.directory
+        assert options.get(name, "no") == "no", name
+    assert options["controlmaster"] in ("false", "no")
+    assert options["nohostauthenticationforlocalhost"] == "no"
+    assert "controlpath" not in options and "remotecommand" not in options
     client.remove()
-    assert not place.exists()
+    assert not client.directory.exists()
 
 
 def test_password_is_hidden_from_configured_programs(monkeypatch, tmp_path):
@@ -275,8 +233,8 @@ def test_password_is_absent_from_representations(monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
     options = SshOptions(host="dut", ask_password=True)
     transport = SshTransport(options)
-    seen = repr(options) + repr(transport) + options.model_dump_json() + transport.name
-    assert SECRET not in seen
+    shown = repr(options) + repr(transport) + options.model_dump_json() + transport.name
+    assert SECRET not in shown
     assert os.environ["V6T_DUT_PASSWORD"] == SECRET
 
 
@@ -303,9 +261,9 @@ def test_commands_run_in_sh_with_input_and_status(login):
 
 
 def test_commands_run_in_a_network_namespace_of_the_machine(server, login):
-    with expect_error("lab-failed") as no:
+    with expect_error("lab-failed") as info:
         login(netns="inner")
-    assert "ip netns add inner" in no.value.hint
+    assert "ip netns add inner" in info.value.hint
     server.shell(
         "ip netns add inner; ip -n inner link add only-here type veth; echo kept >/run/seen"
     )
@@ -341,35 +299,31 @@ def test_a_command_killed_on_the_device_has_a_status(login):
     assert login().run("kill -9 $$").status != 0
 
 
-@pytest.mark.parametrize(
-    ("ssh", "code"),
-    [
-        ({"known_hosts": "{empty}"}, "host-key-mismatch"),
-        ({"known_hosts": "{changed}"}, "host-key-mismatch"),
-        ({"known_hosts": "", "config": "{config}"}, "host-key-mismatch"),
-        ({"identity": ("{id}",)}, "login-refused"),
-        ({"identity": ("{none}",)}, "file-not-found"),
-        ({"inner_port": 2222}, "unreachable"),
-    ],
-)
-def test_login_that_fails_has_a_code(ssh, code, login, tmp_path):
-    names = ("empty", "changed", "config", "id", "none")
-    files = {name: str(tmp_path / name) for name in names}
+@pytest.fixture
+def login_files(tmp_path):
+    """Write known hosts, a client configuration and a foreign key; return a function from name to path."""
     (tmp_path / "empty").write_text("")
     (tmp_path / "config").write_text(
         "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
     )
-    sshserver.generate_key(tmp_path / "id")
-    kind, key = (tmp_path / "id.pub").read_text().split()[:2]
-    (tmp_path / "changed").write_text(f"localhost {kind} {key}\n")
+    (tmp_path / "changed").write_text(sshserver.generate_key(tmp_path / "id"))
+    return lambda name: str(tmp_path / name)
 
-    def fill(value):
-        if isinstance(value, tuple):
-            return tuple(map(fill, value))
-        return value.format_map(files) if isinstance(value, str) else value
 
+@pytest.mark.parametrize(
+    ("make_options", "code"),
+    [
+        (lambda file: {"known_hosts": file("empty")}, "host-key-mismatch"),
+        (lambda file: {"known_hosts": file("changed")}, "host-key-mismatch"),
+        (lambda file: {"known_hosts": "", "config": file("config")}, "host-key-mismatch"),
+        (lambda file: {"identity": (file("id"),)}, "login-refused"),
+        (lambda file: {"identity": (file("none"),)}, "file-not-found"),
+        (lambda file: {"inner_port": 2222}, "unreachable"),
+    ],
+)
+def test_login_that_fails_has_a_code(make_options, code, login, login_files):
     with expect_error(code) as info:
-        login(**{name: fill(value) for name, value in ssh.items()})
+        login(**make_options(login_files))
     assert ("ssh-keygen -R" in info.value.hint) is (code == "host-key-mismatch")
 
 
@@ -394,15 +348,11 @@ def test_close_is_idempotent():
 
 def test_refused_command_is_recognized_among_other_messages():
     """A successful command may print the same line; sudo writes to stderr, too."""
-    said = b"sudo: unable to resolve host device\nv6t: this was not run\n"
+    stderr = b"sudo: unable to resolve host device\nv6t: this was not run\n"
     with expect_error("device-busy", kind=DeviceTakenOver):
-        Output.decode("device", 1, b"", said)
-    assert Output.decode("device", 0, b"", said).status == 0
-    result = subprocess.run(
-        ["sh", "-c", make_shell_line("echo ran", condition="false")],
-        capture_output=True,
-        check=False,
-    )
+        Output.decode("device", 1, b"", stderr)
+    assert Output.decode("device", 0, b"", stderr).status == 0
+    result = run_shell(make_shell_line("echo ran", condition="false"), check=False)
+    assert result.stdout == ""
     with pytest.raises(DeviceTakenOver):
-        Output.decode("device", result.returncode, result.stdout, result.stderr)
-    assert result.stdout == b""
+        Output.decode("device", result.returncode, b"", result.stderr.encode())

@@ -2,8 +2,8 @@
 
 import importlib.util
 import shutil
-import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -29,7 +29,7 @@ from v6t.drivers.duts.kinds.network_cli.session import (
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.session.undo_store import UndoEntry, UndoRecord, build_undo_script
+from v6t.drivers.duts.session.undo_store import UndoEntry, build_undo_script
 from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.drivers.transport.contract import ConnectionLost, Output
 from v6t.drivers.transport.openssh import SshTransport
@@ -41,12 +41,10 @@ from v6t.plugins.dns64 import Dns64
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.tests.expect import expect_error
 
-from . import intents, sshserver
+from . import intents
 from .boxes import IOS, JUNOS
 from .field import wait_until
-
-LACKING = sshserver.find_missing()
-needs_sshd = pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+from .support import make_record, needs_sshd, run_shell
 
 
 @pytest.mark.parametrize(
@@ -121,12 +119,13 @@ def test_error_names_rejected_line(reply, line):
 
 
 def test_configured_patterns_replace_defaults():
-    own = CliOptions.model_validate({"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"})
-    assert own.find_error("% Invalid input") == ""
-    assert own.find_error("nak 5") == "nak 5"
-    assert own.is_prompt("ready> ", "")
-    assert not own.is_prompt("R1#", "")
-    assert own.is_pager("more")
+    values = {"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"}
+    options = CliOptions.model_validate(values)
+    assert options.find_error("% Invalid input") == ""
+    assert options.find_error("nak 5") == "nak 5"
+    assert options.is_prompt("ready> ", "")
+    assert not options.is_prompt("R1#", "")
+    assert options.is_pager("more")
 
 
 LINE = "show interface GigabitEthernet1.100"
@@ -230,18 +229,16 @@ def test_figures_have_the_names_of_their_groups(pattern, text, expected):
 def test_figures_are_summarized_in_common_form():
     received = r"in (?P<rx_left>\d+)"
     patterns = (BUSY, r"(?P<used>[\d,]+) of", r"of (?P<limit>[\d,]+)", LOSSES, received)
-    watched = [{"command": f"show {n}", "pattern": p} for n, p in enumerate(patterns)]
-    readings = make(telemetry=watched).get_telemetry_readings(intents.ROUTER6)
+    telemetry = [{"command": f"show {n}", "pattern": p} for n, p in enumerate(patterns)]
+    readings = make(telemetry=telemetry).get_telemetry_readings(intents.ROUTER6)
     assert readings["table"].command == "show 1\nshow 2"
     assert readings["link left"].command == "show 4"
     texts = (LOAD, LOAD, LOAD.replace("drops 7", "drops 107"))
-    shape = summarize_samples(
-        [Sample({n: r.parse(t) for n, r in readings.items()}, at, readings)
-         for at, t in enumerate(texts)]
-    )  # fmt: skip
-    assert shape.cores == {"cpu0": {"busy": 35.0}, "cpu1": {"busy": 5.0}}
-    assert shape.drops == {"drops no_route": 100.0}
-    assert shape.table == {"used": 1200.0, "limit": 4000.0, "full": 30.0}
+    figures = [{name: r.parse(text) for name, r in readings.items()} for text in texts]
+    summary = summarize_samples([Sample(f, at, readings) for at, f in enumerate(figures)])
+    assert summary.cores == {"cpu0": {"busy": 35.0}, "cpu1": {"busy": 5.0}}
+    assert summary.drops == {"drops no_route": 100.0}
+    assert summary.table == {"used": 1200.0, "limit": 4000.0, "full": 30.0}
     reasons = {name: readings["drops"].find_loss_reason(name) for name in ("refused port", "all")}
     assert reasons == {"refused port": LossReason.TABLE_FULL, "all": LossReason.QUEUE}
 
@@ -250,8 +247,8 @@ def test_figures_are_summarized_in_common_form():
     ("pattern", "expected"), [(r"active: (\d+)", 5), (r"\d+", 5), (r"idle: (\d+)", None)]
 )
 def test_sessions_are_the_first_group_or_the_match(pattern, expected):
-    own = {"command": "show sessions", "pattern": pattern}
-    reading = make(sessions=own).get_session_reading(intents.ROUTER6)
+    sessions = {"command": "show sessions", "pattern": pattern}
+    reading = make(sessions=sessions).get_session_reading(intents.ROUTER6)
     assert reading.parse("active: 5\nactive: 6").get("sessions") == expected
 
 
@@ -351,9 +348,9 @@ def test_missing_version_is_an_error():
 
 
 def test_each_device_has_a_state_directory():
-    one, other = make(), make(ssh={"host": "192.0.2.9", "port": 2222, "user": "me"})
-    assert one.options.state_dir != other.options.state_dir
-    assert one.options.state_dir.endswith("/192.0.2.9")
+    first, second = make(), make(ssh={"host": "192.0.2.9", "port": 2222, "user": "me"})
+    assert first.options.state_dir != second.options.state_dir
+    assert first.options.state_dir.endswith("/192.0.2.9")
     assert make(state_dir="/run/mine").options.state_dir == "/run/mine"
 
 
@@ -363,11 +360,11 @@ def test_lab_device_without_a_login_is_rejected():
 
 
 @needs_sshd
-def test_missing_lab_device_is_rejected():
+@pytest.mark.parametrize("name", ["describe_parts", "create_namespaces"])
+def test_missing_lab_device_is_rejected(name):
     device = make_lab_device(make(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6)
-    for begin in (device.describe_parts, device.create_namespaces):
-        with expect_error("missing-device"):
-            begin()
+    with expect_error("missing-device"):
+        getattr(device, name)()
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="needs Debian package openssh-client")
@@ -401,18 +398,11 @@ on_open_instructions:
 def test_options_take_precedence_over_the_platform(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(DEFINITION)
-    manners = make({**IOS, "cli": {"abort": ["end"]}}, platform=str(path)).cli_options
-    assert (manners.enable, manners.open, manners.abort) == ("enable", ("term len 0",), ("end",))
-    assert manners.is_prompt("R1#", "R1")
-    assert manners.find_error("% invalid input (sic) here")
-    assert make({**IOS, "cli": {"open": ["x"]}}, platform=str(path)).cli_options.open == ("x",)
-
-
-def test_platform_without_scrapli_is_rejected(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with expect_error("unknown-platform") as info:
-        get_platform_options("no_such")
-    assert "network-cli" in info.value.hint
+    options = make(cli={"abort": ["end"]}, platform=str(path)).cli_options
+    assert (options.enable, options.open, options.abort) == ("enable", ("term len 0",), ("end",))
+    assert options.is_prompt("R1#", "R1")
+    assert options.find_error("% invalid input (sic) here")
+    assert make(cli={"open": ["x"]}, platform=str(path)).cli_options.open == ("x",)
 
 
 def test_unknown_platform_is_rejected(tmp_path, monkeypatch):
@@ -422,9 +412,13 @@ def test_unknown_platform_is_rejected(tmp_path, monkeypatch):
     (place / "fake_os.yaml").write_text(DEFINITION)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert get_platform_options("fake_os")["open"] == ["term len 0"]
-    with expect_error("unknown-platform", mentions="no_such") as unknown:
+    with expect_error("unknown-platform", mentions="no_such") as info:
         get_platform_options("no_such")
-    assert "fake_os" in unknown.value.hint
+    assert "fake_os" in info.value.hint
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with expect_error("unknown-platform") as info:
+        get_platform_options("no_such")
+    assert "network-cli" in info.value.hint
 
 
 def test_every_installed_platform_is_understood():
@@ -434,8 +428,8 @@ def test_every_installed_platform_is_understood():
     (place,) = scrapli.submodule_search_locations
     platforms = [path.stem for path in (Path(place) / "definitions").glob("*.yaml")]
     assert len(platforms) > 40
-    assert all(make({**IOS, "cli": {}}, platform=p).cli_options.prompt for p in platforms)
-    ios = make({**IOS, "cli": {}}, platform="cisco_iosxe").cli_options
+    assert all(make(cli={}, platform=p).cli_options.prompt for p in platforms)
+    ios = make(cli={}, platform="cisco_iosxe").cli_options
     assert (ios.enable, "term len 0" in ios.open) == ("enable", True)
     assert ios.is_prompt("R1(config-if)#", "R1")
     assert ios.find_error("% Invalid input detected at '^' marker.")
@@ -454,7 +448,7 @@ def test_invalid_definition_is_rejected(text, code, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with expect_error(code):
-        make({**IOS, "cli": {}}, platform=str(path)).cli_options  # noqa: B018
+        make(cli={}, platform=str(path)).cli_options  # noqa: B018
 
 
 ECHO = r"""
@@ -491,19 +485,16 @@ class EchoLogin:
 @pytest.fixture
 def log_in(monkeypatch):
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret")
-    dialogues = []
+    with ExitStack() as stack:
 
-    def start(**manners):
-        dialogue = CliTransport(
-            EchoLogin(), CliOptions.model_validate({"enable": "enable", **manners})
-        )
-        dialogues.append(dialogue)
-        dialogue.open()
-        return dialogue
+        def start(**options):
+            options = CliOptions.model_validate({"enable": "enable", **options})
+            dialogue = CliTransport(EchoLogin(), options)
+            stack.callback(dialogue.close)
+            dialogue.open()
+            return dialogue
 
-    yield start
-    for dialogue in dialogues:
-        dialogue.close()
+        yield start
 
 
 def test_questions_are_answered_and_pages_turned(log_in):
@@ -606,7 +597,7 @@ def undo(tmp_path, begun, answers, undone=""):
     """Return the output of a rollback and the lines sent."""
     (tmp_path / "progress").write_text(begun)
     (tmp_path / "undone").write_text(undone)
-    record = UndoRecord("me", "", "network-cli", "x", "now", str(tmp_path), STEPS)
+    record = make_record(tmp_path, *STEPS)
     typed = []
     replies = iter(answers)
 
@@ -633,28 +624,25 @@ def test_undo_types_only_remaining_steps(tmp_path, begun, answers, typed):
 
 
 def test_failed_undo_keeps_restore_files(tmp_path):
-    done, typed = undo(tmp_path, "1\n2\n3\n", ["new", None, "new"])
-    assert (done.status, done.out, typed[-1]) == (1, "left 3\nleft 1\n", "revert now")
-    done, typed = undo(tmp_path, "1\n2\n3\n", ["old"], undone="2\n")
-    assert (done.status, typed) == (0, ["show run", "delete saved"])
+    output, typed = undo(tmp_path, "1\n2\n3\n", ["new", None, "new"])
+    assert (output.status, output.out, typed[-1]) == (1, "left 3\nleft 1\n", "revert now")
+    output, typed = undo(tmp_path, "1\n2\n3\n", ["old"], undone="2\n")
+    assert (output.status, typed) == (0, ["show run", "delete saved"])
 
 
 def test_undo_script_contains_no_password(monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret")
     driver = make(ssh={"host": "192.0.2.9", "ask_password": True})
     session = CliSession(driver, SshTransport(driver.options.ssh), intents.ROUTER6)
-    program = session.undo_program
-    script = build_undo_script(
-        UndoRecord("me", "", "network-cli", "x", "now", "/x", STEPS, program=program)
-    )
+    script = build_undo_script(make_record("/x", *STEPS, program=session.undo_program))
     assert "s3cret" not in script + str(driver.options)
     assert "replace" in script
-    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+    run_shell("sh -n", script)
 
 
 @needs_sshd
 def test_program_without_a_device_ends_with_status_3(tmp_path, capsys):
-    record = UndoRecord("me", "", "network-cli", "x", "now", str(tmp_path), STEPS)
+    record = make_record(tmp_path, *STEPS)
     device = '{"ssh": {"lab": "v6t-test-no-such-lab"}, "cli": {}, "ignored": []}'
     assert main(device, record) == 3
     assert "does not stand" in capsys.readouterr().err

@@ -1,8 +1,9 @@
-"""Plans of all drivers: recorded plans, and common properties."""
+"""Plans of all drivers: recorded plans, common properties, and what they leave alone."""
 
 import difflib
 import os
 import re
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.kinds.jool import PROGRAM_SOURCES, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.management_path import ManagementPath
 from v6t.drivers.duts.plan import IfExists
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
@@ -24,7 +26,7 @@ from v6t.tests.expect import expect_error
 
 from . import intents, pages
 from .cases import CASE_BY_NAME, CASES, plan_case, without_base_steps
-from .support import make_plan, run_shell
+from .support import make_plan, make_record, run_shell
 
 GOLDEN = Path(__file__).parent / "golden"
 DANGEROUS = (
@@ -66,8 +68,8 @@ VARIANTS = {
 def format_own_steps(name):
     """Format a plan without the reasons of its steps and without base steps."""
     driver, _, plan = plan_case(name)
-    own = without_base_steps(driver, CASE_BY_NAME[name].intent, plan)
-    steps = tuple(replace(step, why="") for step in own.steps)
+    short = without_base_steps(driver, CASE_BY_NAME[name].intent, plan)
+    steps = tuple(replace(step, why="") for step in short.steps)
     text = format_plan(driver, replace(plan, steps=steps)) + "\n"
     if left_out := len(plan.steps) - len(steps):
         text = f"# after {left_out} steps of every Linux device\n{text}"
@@ -143,28 +145,26 @@ def test_every_line_is_shell():
 
 def test_undo_script_does_nothing_before_the_first_step(tmp_path):
     steps = {step.undo + step.undo_text: step for _, _, plan in PLANS for step in plan.steps}
-    entries = tuple(make_undo_entry(n, s, "it's\nold") for n, s in enumerate(steps.values(), 1))
-    record = UndoRecord("me", "boot", "all drivers", "x", "now", str(tmp_path), entries)
+    entries = (make_undo_entry(n, s, "it's\nold") for n, s in enumerate(steps.values(), 1))
+    record = make_record(tmp_path, *entries)
     assert UndoRecord.parse_json(record.to_json()) == record
     result = run_shell("cat >script; sh script", build_undo_script(record), cwd=tmp_path)
     assert result.stdout == ""
 
 
-def list_reading_commands(driver, plan, intent):
-    """Yield the commands that read the device."""
-    yield from (c.command for c in plan.all_checks)
-    for step in plan.steps:
-        yield from (step.record_command, step.gone_test)
-    yield from (s.check.command for s in plan.flush if s.check)
-    yield from driver.get_survey_commands().values()
-    yield from (r.command for r in driver.get_telemetry_readings(intent).values())
-    if sessions := driver.get_session_reading(intent):
-        yield sessions.command
-
-
 def test_read_commands_change_nothing():
     for name, driver, plan in DEVICE_PLANS:
-        for line in list_reading_commands(driver, plan, CASE_BY_NAME[name].intent):
+        intent = CASE_BY_NAME[name].intent
+        session_reading = driver.get_session_reading(intent)
+        readings = [*driver.get_telemetry_readings(intent).values(), session_reading]
+        commands = [
+            *(check.command for check in plan.all_checks),
+            *(word for step in plan.steps for word in (step.record_command, step.gone_test)),
+            *(step.check.command for step in plan.flush if step.check),
+            *driver.get_survey_commands().values(),
+            *(reading.command for reading in readings if reading),
+        ]
+        for line in commands:
             bare = re.sub(r"'[^']*'|2>&1|2>/dev/null|>/dev/null", "", line)
             assert not CHANGES.search(bare), (name, line)
 
@@ -224,13 +224,13 @@ def test_interface_that_carries_the_connection_is_refused():
         for side in ("left", "right") if is_named_by_the_kernel(name, driver) else ():
             port = getattr(driver.options, side)
             interface = Interface(getattr(case.intent.links, side).dut_mac)
-            seen = replace(
+            protected = replace(
                 facts,
                 interfaces={port: interface, **facts.interfaces},
                 management_interfaces=frozenset({port}),
             )
             with expect_error("interface-protected"):
-                driver.plan(case.intent, seen)
+                driver.plan(case.intent, protected)
 
 
 def test_unknown_option_error_lists_known_options():
@@ -282,19 +282,19 @@ def test_running_resolver_needs_no_second_cache(tmp_path):
     )
     intent = Dns64().make_dut_intent()
 
-    def room(free_kib):
+    def plan(free_kib):
         df = f"df() {{ echo Filesystem; echo d 1 1 {free_kib} 1% /run; }}"
         room = run_shell(f"{df}; {driver.get_survey_commands()['room']}").stdout
-        return replace(driver.make_example_facts(intent), sections={"room": room})
+        driver.plan(intent, replace(driver.make_example_facts(intent), sections={"room": room}))
 
-    driver.plan(intent, room(200 << 10))
+    plan(200 << 10)
     with expect_error("resource-missing", mentions="199"):
-        driver.plan(intent, room((200 << 10) - 4))
+        plan((200 << 10) - 4)
     (tmp_path / "state" / "dns").mkdir(parents=True)
     (tmp_path / "state" / "dns" / "data.mdb").write_bytes(bytes(1 << 20))
-    driver.plan(intent, room(199 << 10))
+    plan(199 << 10)
     with expect_error("resource-missing"):
-        driver.plan(intent, room(190 << 10))
+        plan(190 << 10)
 
 
 @pytest.mark.parametrize(
@@ -358,12 +358,17 @@ SEEN = {
 }  # fmt: skip
 
 
-def assert_names_source(lacking, option=False):
-    assert lacking.code == "missing-program"
-    hint = r"apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(; Debian has it from 13 on)?"
-    told, named, _ = lacking.hint.partition("; dut.options.program says where it is")
-    assert re.fullmatch(hint, told)
-    assert bool(named) is option
+@contextmanager
+def expect_missing_program(has_option=False):
+    """Expect an error whose hint names the program's source, and the driver's option if it has one."""
+    with expect_error("missing-program") as info:
+        yield info
+    pattern = (
+        r"apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(; Debian has it from 13 on)?"
+    )
+    source, option, _ = info.value.hint.partition("; dut.options.program says where it is")
+    assert re.fullmatch(pattern, source)
+    assert bool(option) is has_option
 
 
 def test_missing_program_error_names_its_source():
@@ -371,15 +376,12 @@ def test_missing_program_error_names_its_source():
         driver = make_driver(name, {})
         programs = tuple(driver.programs)[: 1 if name == "vpp" else None]  # without its client
         for program in programs:
-            there = {"ip", "sysctl", *programs} - {program}
-            with expect_error("missing-program") as info:
-                driver.parse_facts({**SEEN, "programs": "\n".join(there)})
-            is_option = program == getattr(driver.options, "program", None)
-            assert_names_source(info.value, is_option)
+            others = {"ip", "sysctl", *programs} - {program}
+            with expect_missing_program(program == getattr(driver.options, "program", None)):
+                driver.parse_facts({**SEEN, "programs": "\n".join(others)})
         if default := getattr(driver.options, "program", None):
-            with expect_error("missing-program") as info:
+            with expect_missing_program(has_option=True):
                 make_driver(name, {"program": f"/nowhere/{default}"}).parse_facts(SEEN)
-            assert_names_source(info.value, option=True)
 
 
 @pytest.mark.parametrize("program", PROGRAM_SOURCES)
@@ -387,10 +389,68 @@ def test_missing_jool_program_is_rejected(program):
     case = next(c for c in CASES if c.driver == "jool" and choose_program(c.intent) == program)
     driver = make_driver("jool", case.options)
     facts = driver.make_example_facts(case.intent)
-    with expect_error("missing-program") as info:
+    with expect_missing_program() as info:
         driver.plan(case.intent, replace(facts, programs=facts.programs - {program}))
-    assert_names_source(info.value)
     assert info.value.hint.startswith("see ") is (program == "jool_mapt"), "no release has it"
+
+
+def list_steps(name, ssh):
+    """List the steps of a recorded case for a device that is reached by these options."""
+    case = CASE_BY_NAME[name]
+    driver = make_driver(case.driver, {**case.options, "ssh": ssh})
+    facts = replace(driver.make_example_facts(case.intent), management_path=ManagementPath())
+    return driver.plan(case.intent, facts).steps
+
+
+@pytest.mark.parametrize("name", ["jool-siit", "nat46-siit", "nat46-clat", "ip6-tunnel-b4"])
+@pytest.mark.parametrize(
+    ("ssh", "stays"), [(None, True), ({"lab": "one"}, True), ({"host": "device"}, False)]
+)
+def test_kernel_module_is_unloaded_outside_lab_only(name, ssh, stays):
+    (step,) = [step for step in list_steps(name, ssh) if MODULE.search(step.command)]
+    assert ("it stays" in step.why) is stays
+    undo = make_undo_entry(1, step, "").command
+    assert (undo == "") is stays
+    if not stays:
+        assert re.search("modprobe -r|rmmod", undo)
+    assert make_undo_entry(1, step, "/sys/module/there").command == ""
+
+
+@pytest.mark.parametrize(
+    ("ssh", "counted"), [(None, False), ({"lab": "one"}, False), ({"host": "device"}, True)]
+)
+def test_huge_pages_are_restored_outside_lab_only(ssh, counted):
+    steps = [step for step in list_steps("snabb-lwaftr", ssh) if "hugepages" in step.record_command]
+    undone = [make_undo_entry(1, step, "vm.nr_hugepages = 7\n").text for step in steps]
+    assert undone == ["vm.nr_hugepages = 7\n"] * counted
+
+
+def plan_snabb(right, pci, **facts):
+    """Plan a Snabb with PCI devices, on a machine with these PCI devices and facts."""
+    driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": right})
+    intent = CASE_BY_NAME["snabb-lwaftr"].intent
+    example = driver.make_example_facts(intent)
+    driver.plan(intent, replace(example, sections={"pci": pci}, **facts))
+
+
+@pytest.mark.parametrize("address", ["0000:03:00.1", "03:00.1"])
+def test_snabb_management_pci_device_is_rejected(address):
+    pci = "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"
+    with expect_error("interface-protected"):
+        plan_snabb(address, pci, management_interfaces=frozenset({"eno1"}))
+    plan_snabb(address, pci, management_interfaces=frozenset({"lo"}))
+
+
+@pytest.mark.parametrize(
+    ("up", "addresses"), [(True, ""), (False, " 192.0.2.1/24 2001:db8::1/64"), (False, "")]
+)
+def test_snabb_pci_device_used_by_kernel_is_rejected(up, addresses):
+    pci = f"eno2 0000:03:00.0{addresses}\neno3 0000:04:00.0 192.0.2.9/24\n"
+    interfaces = {"eno2": Interface("02:00:00:00:00:01", is_up=up)}
+    with expect_error("interface-protected") if up or addresses else nullcontext() as info:
+        plan_snabb("03:00.1", pci, interfaces=interfaces)
+    if info:
+        assert "ip addr flush dev eno2; ip link set dev eno2 down" in info.value.hint
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "duts"

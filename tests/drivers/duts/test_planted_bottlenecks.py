@@ -14,7 +14,7 @@ from v6t.core.runs import bottleneck
 from v6t.core.runs.bench import Bench
 from v6t.tests.core.support import v6t, v6t_process
 
-from .support import find_missing_for, in_lab
+from .support import in_lab, needs_device
 
 pytestmark = [*in_lab, pytest.mark.slow]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it is done in this process")
@@ -26,28 +26,23 @@ PROCEDURE = {
 }  # fmt: skip
 
 
-def skip_without(driver):
-    lacking = find_missing_for(driver, "in the lab")
-    return pytest.mark.skipif(lacking is not None, reason=f"needs {lacking}")
-
-
-def write_files(place, plugin, mode, dut, line_rate, **params):
+def write_run_options(place, plugin, mode, driver, line_rate, **params):
+    """Write the run file and the testbed file; return the words of ``v6t run``."""
     run, bed = place / "run.yaml", place / "testbed.yaml"
     content = {"plugin": plugin, "modes": [mode], "procedure": PROCEDURE, "params": params}
     run.write_text(json.dumps(content))
-    bed.write_text(json.dumps({"dut": dut, "line_rate": line_rate}))
-    return run, bed
+    bed.write_text(json.dumps({"dut": {"driver": driver}, "line_rate": line_rate}))
+    return run, "--testbed", bed, "--no-report", "-o", place / "out"
 
 
 @pytest.fixture
 def second_look(tmp_path, monkeypatch):
     """Provide a function that runs ``v6t dut bottleneck`` on a device with a planted bottleneck."""
 
-    def look(plant, plugin, mode, dut, line_rate="1M", **params):
-        run, bed = write_files(tmp_path, plugin, mode, dut, line_rate, **params)
-        out = tmp_path / "out"
-        result = v6t("run", run, "--testbed", bed, "--no-report", "-o", out)
+    def look(plant, *words, **params):
+        result = v6t("run", *write_run_options(tmp_path, *words, **params))
         assert result.status == 0, result.err
+        out = tmp_path / "out"
 
         class Planted(Bench):
             planted = None
@@ -81,7 +76,7 @@ def limit_cpu(pid, share):
     """Limit a process to a share of one core by a cgroup."""
     old = CGROUPS / "cpu"
     place = (old if (old / "cgroup.procs").exists() else CGROUPS) / f"v6t-test-{os.getpid()}"
-    was = f"0::{find_cgroup(pid, '')}" if place.parent == CGROUPS else find_cgroup(pid, "cpu")
+    home = place.parent / find_cgroup(pid, "cpu" if place.parent == old else "").lstrip("/")
     try:
         place.mkdir()
         if place.parent == old:
@@ -96,15 +91,14 @@ def limit_cpu(pid, share):
     try:
         yield
     finally:
-        home = place.parent / was.removeprefix("0::").lstrip("/")
         (home / "cgroup.procs").write_text(str(pid))
         place.rmdir()
 
 
 def find_cgroup(pid, controller):
     lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-    found = [line.split(":", 2) for line in lines]
-    return next((path for _, kinds, path in found if controller in kinds.split(",")), "/")
+    groups = [line.split(":", 2) for line in lines]
+    return next((path for _, kinds, path in groups if controller in kinds.split(",")), "/")
 
 
 def find_host_pid(session, file):
@@ -122,12 +116,12 @@ def find_host_pid(session, file):
 
 
 @as_root
-@skip_without("tayga")
+@needs_device("tayga")
 def test_a_core_that_a_cgroup_limits(second_look):
     def plant(session):
         return limit_cpu(find_host_pid(session, "/run/v6t/tayga.pid"), 0.02)
 
-    watched, telemetry = second_look(plant, "siit", "bidirectional", {"driver": "tayga"}, "5M")
+    watched, telemetry = second_look(plant, "siit", "bidirectional", "tayga", "5M")
     assert watched["limited_by"] == "cpu", watched
     assert "held" in watched["says"] or "hold" in watched["says"]
     # the limit is a small part of the CPU time that the process needs
@@ -135,7 +129,7 @@ def test_a_core_that_a_cgroup_limits(second_look):
 
 
 @as_root
-@skip_without("nftables")
+@needs_device("nftables")
 @pytest.mark.alone
 def test_a_nat_without_ports(second_look):
     """Reduce the pool to 32 ports."""
@@ -146,25 +140,24 @@ def test_a_nat_without_ports(second_look):
         return nullcontext()  # it ends with the device
 
     one = {"min": 1, "max": 1}  # a port is reused for each destination port
-    dut = {"driver": "nftables"}
-    watched, telemetry = second_look(plant, "nat44", "forward", dut, responder_ports=one)
+    words = ("nat44", "forward", "nftables", "1M")
+    watched, telemetry = second_look(plant, *words, responder_ports=one)
     assert watched["limited_by"] == "table", watched
     assert "conntrack insert_failed" in watched["says"]
     assert "limit" in telemetry["table"]
 
 
 def test_a_tester_that_is_too_slow(tmp_path, monkeypatch):
-    run, bed = write_files(tmp_path, "ipv4-router", "forward", {"driver": "linux-router"}, "1G")
-    out = tmp_path / "out"
+    words = write_run_options(tmp_path, "ipv4-router", "forward", "linux-router", "1G")
     monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # of a process that uses all cores
     # a user namespace could not be left again
     start = v6t if os.geteuid() == 0 else v6t_process
-    done = start("run", run, "--testbed", bed, "--bottleneck", "--no-report", "-o", out)
-    assert done.status == 0, done.err
-    results = json.loads((out / "results.json").read_text())
+    result = start("run", *words, "--bottleneck")
+    assert result.status == 0, result.err
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["results"][0]["upper_bound_hit"]
     (watched,) = results["bottleneck"]
     assert watched["limited_by"] == "tester", watched
     assert set(watched["telemetry"]) == {"before", "found", "after"}
     assert watched["telemetry"]["found"]["cores"]
-    assert watched["says"] in done.out
+    assert watched["says"] in result.out

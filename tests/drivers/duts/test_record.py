@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import os
-import shutil
 import signal
 import subprocess
 from dataclasses import replace
@@ -23,7 +22,6 @@ from v6t.drivers.duts.session.undo_store import (
     SCRIPT,
     UNDO_LIMIT_S,
     UndoEntry,
-    UndoRecord,
     UndoStore,
     build_undo_script,
     format_here_document,
@@ -32,7 +30,7 @@ from v6t.drivers.transport.process import LocalTransport
 
 from .field import wait_until
 from .intents import ROUTER4
-from .support import run_shell
+from .support import make_record, run_shell, run_undo_script
 
 
 @pytest.mark.parametrize(
@@ -46,27 +44,21 @@ from .support import run_shell
     ids=["pipeline", "list", "command", "lines"],
 )
 def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
-    entry = make_undo_entry(1, Step("true", "an example", undo=undo), "")
-    record = UndoRecord("me", "boot", "command", "x", "now", str(tmp_path), (entry,))
-    (tmp_path / PROGRESS).write_text("1\n")
-    result = run_shell(build_undo_script(record), check=False)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    record = make_record(tmp_path, make_undo_entry(1, Step("true", "an example", undo=undo), ""))
+    run_undo_script(record, 1)
     assert {p.name for p in tmp_path.iterdir()} == {"a", "b", PROGRESS, "undone"}
     (tmp_path / "a").unlink()
     run_shell(build_undo_script(replace(record, owner="you")))
     assert not (tmp_path / "a").exists()
 
 
-def test_command_input_is_its_text_or_empty():
-    assert format_here_document("cat", "") == "cat </dev/null"
-    for command, text, said in (
-        ("cat", "x\n", "x\n"),
-        ("cat | cat", "", ""),
-        ("cat; cat", "x", "x\n"),
-    ):
-        shell = format_here_document(command, text)
-        result = run_shell(shell, "not this", check=False)
-        assert result.stdout == said, shell
+@pytest.mark.parametrize(
+    ("command", "text", "output"),
+    [("cat", "x\n", "x\n"), ("cat", "", ""), ("cat | cat", "", ""), ("cat; cat", "x", "x\n")],
+)
+def test_command_input_is_its_text_or_empty(command, text, output):
+    shell = format_here_document(command, text)
+    assert run_shell(shell, "not this", check=False).stdout == output
 
 
 @pytest.mark.parametrize(
@@ -76,8 +68,8 @@ def test_undo_deadline_follows_record(tmp_path, monkeypatch, damaged, limit_s):
     place = tmp_path / "state"
     place.mkdir()
     slow = Step("true", "a commit", undo="touch ../undo-was-here", deadline_s=600)
-    entries, limit = (make_undo_entry(1, slow, ""),), compute_undo_limit_s([slow])
-    record = UndoRecord("me", "", "command", "x", "now", str(place), entries, deadline_s=limit)
+    limit = compute_undo_limit_s([slow])
+    record = make_record(place, make_undo_entry(1, slow, ""), boot="", deadline_s=limit)
     transport = LocalTransport("here")
     UndoStore(transport, str(place)).write(record)
     (place / PROGRESS).write_text("1\n")
@@ -103,8 +95,6 @@ def test_only_slow_steps_extend_undo_limit():
 
 TAKEN_BACK = "[ ! -e late ] || mv late back"
 
-SHELLS = {"dash": ("dash",), "busybox": ("busybox", "sh")}
-
 
 class Device:
     """A directory with the record of one step, and processes of this machine."""
@@ -114,7 +104,7 @@ class Device:
         self.shell = shell
         self.begun = []
         entry = make_undo_entry(1, Step("true", "an example", undo=TAKEN_BACK), "")
-        self.record = UndoRecord("me", "boot", "command", "x", "now", str(place), (entry,))
+        self.record = make_record(place, entry)
         (place / SCRIPT).write_text(build_undo_script(self.record))
         (place / PROGRESS).write_text("1\n")
 
@@ -143,14 +133,11 @@ class Device:
         return {p.name for p in self.place.iterdir()} - {SCRIPT, PROGRESS, "undone"}
 
 
-@pytest.fixture(params=SHELLS)
-def device(request, tmp_path):
-    shell = SHELLS[request.param]
-    if shutil.which(shell[0]) is None:
-        pytest.skip(f"needs {request.param}")
-    made = Device(tmp_path, shell)
-    yield made
-    for process in made.begun:
+@pytest.fixture
+def device(sh, tmp_path):
+    device = Device(tmp_path, sh)
+    yield device
+    for process in device.begun:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -230,13 +217,12 @@ def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
     for text in ("one\n", "two\n"):  # the second belongs to a resumed run
         (tmp_path / "connections.log").write_text(text)
         session._save_artefacts()
-    kept = [tmp_path / "connections.log.gz", tmp_path / "connections.log-2.gz"]
-    assert [gzip.decompress(file.read_bytes()) for file in kept] == [b"one\n", b"two\n"]
+    files = [tmp_path / "connections.log.gz", tmp_path / "connections.log-2.gz"]
+    assert [gzip.decompress(file.read_bytes()) for file in files] == [b"one\n", b"two\n"]
 
 
-def make_entry(**changes):
-    given = {"number": 1, "why": "x", "command": "true", "before": "echo 5", "old": "5"}
-    return UndoEntry(**{**given, **changes})
+def make_entry(number=1, command="true", before="echo 5", old="5", gone=""):
+    return UndoEntry(number, "x", command, before=before, old=old, gone=gone)
 
 
 @pytest.mark.parametrize(
@@ -258,31 +244,21 @@ def test_restored_state_is_recognized(old, now, different):
 
 
 def test_vanished_object_is_not_undone(tmp_path):
-    seen = tmp_path / "seen"
-    entries = (
-        make_entry(number=1, command=f"echo one >>{seen}", gone="false"),
-        make_entry(number=2, command="exit 3", gone="true"),
-    )
-    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), entries)
-    (tmp_path / "progress").write_text("1\n2\n")
-    result = run_shell(build_undo_script(record), check=False)
-    assert (result.returncode, result.stdout) == (0, ""), result
-    assert seen.read_text() == "one\n"
+    log = tmp_path / "log"
+    vanished = make_entry(2, "exit 3", gone="true")
+    record = make_record(tmp_path, make_entry(1, f"echo one >>{log}", gone="false"), vanished)
+    run_undo_script(record, 1, 2)
+    assert log.read_text() == "one\n"
     assert (tmp_path / "undone").read_text().split() == ["2", "1", "all"]
-    look = run_shell(entries[1].state_command, check=False)
-    assert look.stdout == "5\n"
+    assert run_shell(vanished.state_command).stdout == "5\n"
 
 
 @pytest.mark.parametrize("old", ["it's", "$(touch /nowhere/x)", "`id`", "a\nb", "-n", 'x"y', ""])
 def test_device_output_is_quoted_in_undo_script(old, tmp_path):
     out = tmp_path / "out"
     step = Step("true", "x", undo=f"printf %s {{old}} >{out}", read="false")
-    record = UndoRecord(
-        "o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (make_undo_entry(1, step, old),)
-    )
-    (tmp_path / "progress").write_text("1\n")
-    result = run_shell(build_undo_script(record), check=False)
-    assert result.returncode == 0, result
+    record = make_record(tmp_path, make_undo_entry(1, step, old))
+    run_undo_script(replace(record, owner="o'wner\n`id`"), 1)
     assert out.read_text() == old
 
 
@@ -291,28 +267,23 @@ def test_device_output_is_quoted_in_undo_script(old, tmp_path):
 )
 def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, runs, tmp_path):
     delete = "echo >>runs; [ ! -e deleted ] && touch deleted"  # fails if it is repeated
-    step = make_entry(command=delete, before="cat state", old="old")
-    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), (step, make_entry(number=2)))
-    (tmp_path / PROGRESS).write_text("1\n2\n")
+    record = make_record(tmp_path, make_entry(1, delete, "cat state", "old"), make_entry(2))
     (tmp_path / "state").write_text("another")
     store = UndoStore(LocalTransport("here"), str(tmp_path))
-    assert run_shell(build_undo_script(record)).stdout == ""
+    run_undo_script(record, 1, 2)
     store.mark_for_undo([1])
     assert store.read_state().undone_steps == {2}
     (tmp_path / "state").write_text(state)
-    result = run_shell(build_undo_script(record), check=False)
-    assert (result.returncode, result.stdout) == (0, "")
+    run_undo_script(record, 1, 2)
     assert (tmp_path / "runs").read_text() == "\n" * runs
     assert store.read_state().undone_steps == {1, 2}
 
 
 def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
-    undo = (make_entry(number=1), make_entry(number=2, command=""), make_entry(number=3))
-    record = UndoRecord("me", "b", "command", "x", "now", str(tmp_path), undo)
+    record = make_record(tmp_path, make_entry(1), make_entry(2, ""), make_entry(3))
     transport = LocalTransport("here")
     UndoStore(transport, str(tmp_path)).write(record)
-    (tmp_path / PROGRESS).write_text("1\n2\n")
-    run_shell(f"sh {tmp_path}/{SCRIPT}")
+    run_undo_script(record, 1, 2)
     driver = make_driver("command", {"state_dir": str(tmp_path)})
     configured = Session(driver, transport, ROUTER4).status()["configured"]
     assert (configured["steps"], configured["to_undo"], configured["undone"]) == (3, 1, 1)

@@ -1,7 +1,6 @@
 """The undo record is kept until the device is restored; other files are never used."""
 
 import queue
-import time
 
 import pytest
 from v6t.base.errors import DutError
@@ -64,9 +63,9 @@ def test_forget_accepts_differing_state(server, device):
     session = device()
     session.commit()
     server.shell("touch /run/stubborn")
-    told = session.rollback(forget=True)
-    assert "an interface: undone" in told
-    assert any("'0' before, '1' now" in line for line in told)
+    lines = session.rollback(forget=True)
+    assert "an interface: undone" in lines
+    assert any("'0' before, '1' now" in line for line in lines)
     assert session.read_record() is None
     assert server.shell("ls -A /run/v6t").split() == ["beat", "lock"]
 
@@ -127,7 +126,7 @@ def test_interrupted_record_removal_leaves_device_unconfigured(server, device):
 
 
 @pytest.mark.parametrize(
-    ("made", "code"),
+    ("command", "code"),
     [
         ("mkdir -m 700 {d}; chown nobody {d}", "device-busy"),
         ("mkdir -m 777 {d}", "device-busy"),
@@ -138,16 +137,16 @@ def test_interrupted_record_removal_leaves_device_unconfigured(server, device):
         ("touch {d}", "file-unwritable"),
     ],
 )
-def test_foreign_state_directory_is_rejected(made, code, server, device):
+def test_foreign_state_directory_is_rejected(command, code, server, device):
     """The owner of the directory could make v6t run a script as root."""
-    server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
+    server.shell("mkdir -m 755 /run/elsewhere; " + command.format(d="/run/elsewhere/v6t"))
     with expect_error(code, mentions="/run/elsewhere"):
         device(state_dir="/run/elsewhere/v6t")
 
 
-@pytest.mark.parametrize("made", ["mkdir -m 755 {d}", "chmod 1777 /run/elsewhere", "true"])
-def test_state_directory_is_private(made, server, device):
-    server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
+@pytest.mark.parametrize("command", ["mkdir -m 755 {d}", "chmod 1777 /run/elsewhere", "true"])
+def test_state_directory_is_private(command, server, device):
+    server.shell("mkdir -m 755 /run/elsewhere; " + command.format(d="/run/elsewhere/v6t"))
     session = device(state_dir="/run/elsewhere/v6t")
     session.commit()
     modes = server.shell("cd /run/elsewhere/v6t; stat -c '%a %n' . record.json undo.sh progress")
@@ -156,8 +155,8 @@ def test_state_directory_is_private(made, server, device):
 
 
 def test_placeholders_in_device_output_are_not_expanded():
-    said = "'{words}'; {old}"
-    undo = make_undo_entry(1, Step("true", "x", undo="put {old} and {words}"), said)
+    output = "'{words}'; {old}"
+    undo = make_undo_entry(1, Step("true", "x", undo="put {old} and {words}"), output)
     assert undo.command == """put ''"'"'{words}'"'"'; {old}' and ''"'"'{words}'"'"';' '{old}'"""
 
 
@@ -176,65 +175,42 @@ def test_lock_of_silent_owner_expires(server, login, monkeypatch):
     wait_until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")
 
 
-class SilentConnection:
-    """Connection that accepts every line and never answers."""
+class EchoConnection:
+    """Connection that answers every line at once, unless it is silent."""
 
     ended = False
 
+    def __init__(self, silent=False):
+        self.silent = silent
+        self.lines = queue.Queue()
+        self.sent = 0
+
     def send(self, text):
-        pass
+        self.sent += 1
+        if not self.silent:
+            self.lines.put(text)
 
     def line(self, deadline_s):
-        time.sleep(deadline_s)
-        raise DutError("nothing came", code="command-failed")
+        try:
+            return self.lines.get(timeout=min(deadline_s, 0.2))
+        except queue.Empty as exc:
+            raise DutError("nothing came", code="command-failed") from exc
 
 
 def test_unanswered_beats_count_as_silence():
-    beats = Heartbeat(SilentConnection(), 0.05)
+    beats = Heartbeat(EchoConnection(silent=True), 0.05)
     wait_until(lambda: beats.silence_s > 0.5, "silence")
     assert not beats.await_answer(0.2)
     beats.stop()
 
 
-class EchoConnection(SilentConnection):
-    """Connection that answers every line at once."""
-
-    def __init__(self):
-        self.said = queue.Queue()
-        self.number = 0
-
-    def send(self, text):
-        self.number += 1
-        self.said.put(text)
-
-    def line(self, deadline_s):
-        try:
-            return self.said.get(timeout=min(deadline_s, 0.2))
-        except queue.Empty as exc:
-            raise DutError("nothing came", code="command-failed") from exc
-
-
 def test_await_answer_does_not_wait_for_next_beat():
     """Earlier output does not count as an answer."""
-    far = EchoConnection()
-    beats = Heartbeat(far, 3600.0)
+    connection = EchoConnection()
+    beats = Heartbeat(connection, 3600.0)
     for number in (1, 2, 3):
         assert beats.await_answer(60.0)
-        assert far.number == number
-    far.ended = True
-    far.send = lambda text: None
+        assert connection.sent == number
+    connection.ended = connection.silent = True
     assert not beats.await_answer(60.0)
     beats.stop()
-
-
-def test_lock_is_held_if_ps_cannot_select_a_process(server, login):
-    """The ps of BusyBox has no option -p."""
-    stub = '#!/bin/sh\ncase "$*" in -p*) exit 1;; esac\nexec /run/procps "$@"\n'
-    server.shell("cp -L /bin/ps /run/procps; cat >/run/ps; chmod 755 /run/ps", stub)
-    server.shell("mount --bind /run/ps /bin/ps")
-    held, second = Lock(login(), "/run/v6t", "alice@one process 1"), login()
-    with expect_error("device-busy"):
-        Lock(second, "/run/v6t", "bob@two process 2")
-    held.release()
-    Lock(second, "/run/v6t", "bob@two process 2").release()
-    server.shell("umount /bin/ps")

@@ -1,8 +1,6 @@
 """Complete runs on a device behind a real sshd: restored at the end and after SIGKILL."""
 
 import json
-import os
-import random
 import signal
 import subprocess
 import time
@@ -15,14 +13,9 @@ from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver
-from .support import SHORT_RUN, find_missing_for, in_lab, run_v6t, start_run, write_testbed
+from .support import SHORT_RUN, in_lab, needs_device, run_v6t, start_run, write_testbed
 
-LACKING = find_missing_for("tayga", "over ssh")
-pytestmark = [
-    *in_lab,
-    pytest.mark.slow,
-    pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
-]
+pytestmark = [*in_lab, pytest.mark.slow, needs_device("tayga", "over ssh")]
 
 NAME = sshserver.make_unique_name("runs")
 QUICK = ("--plugin", "siit", "--mode", "forward", "--frame-size", "84", *SHORT_RUN)
@@ -36,17 +29,23 @@ def testbed(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(testbed, tmp_path_factory):
+def completed_run(testbed, tmp_path_factory):
     """Provide the directory and output of a completed run."""
-    path = tmp_path_factory.mktemp("whole") / "run"
+    path = tmp_path_factory.mktemp("completed") / "run"
     return path, run_v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", path)
 
 
-def test_a_run_configures_verifies_measures_and_restores(whole):
-    path, done = whole
+def assert_restored(path):
+    """Check that neither the lab device of a run nor its undo record exists."""
+    assert not (path / "dut-undo.json").exists()
+    assert not LabSshServer(NAME).find_pid()
+
+
+def test_a_run_configures_verifies_measures_and_restores(completed_run):
+    path, result = completed_run
     order = ("configured as siit", "read-backs agree", "octets, forward", "is undone")
-    places = [done.err.index(words) for words in order]
-    assert places == sorted(places)
+    offsets = [result.err.index(words) for words in order]
+    assert offsets == sorted(offsets)
     results = json.loads((path / "results.json").read_text())
     (record,) = results["results"]
     assert record["benchmark"] == "throughput"
@@ -54,25 +53,23 @@ def test_a_run_configures_verifies_measures_and_restores(whole):
     assert watched["rate_fps"] == record["median"]
     assert watched["samples"] >= 5
     assert set(watched["idle_percent"]) >= {"cpu0"}
-    assert watched["says"] in done.out
+    assert watched["says"] in result.out
     jsonschema.validate(results, make_results_schema())
     device = json.loads((path / "manifest.json").read_text())["tester"]["device"]
     assert device["kind"] == "tayga"
     assert any("tayga -c" in line for line in device["commands"])
-    assert not (path / "dut-undo.json").exists()
-    assert not LabSshServer(NAME).find_pid()
+    assert_restored(path)
 
 
 def test_interrupted_run_restores_device_and_prints_resume_command(testbed, tmp_path):
     path = tmp_path / "run"
     with start_run("run", *QUICK, "--testbed", testbed, "-o", path) as process:
         process.send_signal(signal.SIGINT)
-        told = process.stderr.read()
+        stderr = process.stderr.read()
     assert process.returncode == 130
-    assert "is undone" in told
-    assert f"v6t resume {path}" in told
-    assert not (path / "dut-undo.json").exists()
-    assert not LabSshServer(NAME).find_pid()
+    assert "is undone" in stderr
+    assert f"v6t resume {path}" in stderr
+    assert_restored(path)
 
 
 def test_killed_run_is_rolled_back_from_its_directory(testbed, tmp_path):
@@ -80,8 +77,7 @@ def test_killed_run_is_rolled_back_from_its_directory(testbed, tmp_path):
     with start_run("run", *QUICK, "--testbed", testbed, "-o", path) as process:
         process.kill()
     assert "undone" in run_v6t("dut", "rollback", path).out
-    assert not (path / "dut-undo.json").exists()
-    assert not LabSshServer(NAME).find_pid()
+    assert_restored(path)
 
 
 def read_outcome(path):
@@ -90,37 +86,29 @@ def read_outcome(path):
     return results["status"], [(r["median"], r["trials"]) for r in results["results"]]
 
 
-def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, whole, tmp_path):
-    """V6T_KILLS kills (default: 1), at trials drawn with V6T_SEED."""
-    kills, seed = (int(os.environ.get(f"V6T_{name}", "1")) for name in ("KILLS", "SEED"))
-    dice = random.Random(seed)
-    trials = (whole[0] / "journal.jsonl").read_bytes().count(b"\n")
-    drawn = []
-    for number in range(kills):
-        path, wanted = tmp_path / f"{number}", dice.randrange(1, trials)
-        journal = path / "journal.jsonl"
-        words = ["run", *QUICK, "--testbed", str(testbed), "-o", str(path)]
-        process = warm.Process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while not journal.exists() or journal.read_bytes().count(b"\n") < wanted:
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.kill()
-        process.wait()
-        begun = journal.read_bytes()
-        drawn.append(begun.count(b"\n"))
-        pid = LabSshServer(NAME).find_pid()
-        assert pid, "the device survives"
-        inside, record = NamespaceTransport(pid, "inside"), path / "dut-undo.json"
-        assert "v6t-nat64" in inside.run("ip -o link show").out
-        assert inside.run("cat /run/v6t/record.json").out == record.read_text()
-        assert record.stat().st_mode & 0o777 == 0o600
-        result = run_v6t("resume", path, "--no-report")
-        lines = result.err.splitlines()
-        first = next(n for n, line in enumerate(lines) if "rolling back what" in line)
-        assert "is undone" in lines[first + 1]
-        assert "configured as siit" in lines[first + 2]
-        assert journal.read_bytes().startswith(begun)
-        assert read_outcome(path) == read_outcome(whole[0])
-        assert not record.exists()
-        assert not LabSshServer(NAME).find_pid()
-    print(f"seed {seed}: {kills} kills after trials {drawn} of {trials}, equal results")
+def test_killed_run_resumes_to_equal_results(testbed, completed_run, tmp_path):
+    """``make kills`` kills runs without such a device at random moments."""
+    complete, path = completed_run[0], tmp_path / "run"
+    trials = (complete / "journal.jsonl").read_bytes().count(b"\n")
+    journal, record = path / "journal.jsonl", path / "dut-undo.json"
+    words = ["run", *QUICK, "--testbed", str(testbed), "-o", str(path)]
+    process = warm.Process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not journal.exists() or journal.read_bytes().count(b"\n") < trials // 2:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    begun = journal.read_bytes()
+    pid = LabSshServer(NAME).find_pid()
+    assert pid, "the device survives"
+    inside = NamespaceTransport(pid, "inside")
+    assert "v6t-nat64" in inside.run("ip -o link show").out
+    assert inside.run("cat /run/v6t/record.json").out == record.read_text()
+    assert record.stat().st_mode & 0o777 == 0o600
+    lines = run_v6t("resume", path, "--no-report").err.splitlines()
+    first = next(n for n, line in enumerate(lines) if "rolling back what" in line)
+    assert "is undone" in lines[first + 1]
+    assert "configured as siit" in lines[first + 2]
+    assert journal.read_bytes().startswith(begun)
+    assert read_outcome(path) == read_outcome(complete)
+    assert_restored(path)

@@ -1,75 +1,15 @@
-"""Signals and closed terminals: the device is restored, or the rollback command is printed."""
+"""Messages of a stopped command: they name configured devices and the commands that restore them."""
 
 from __future__ import annotations
 
 import json
 import shlex
-import signal
 
 import pytest
 from v6t.core.cli import dut_command
 from v6t.core.cli.stopping import make_device_stop_messages, make_stop_messages
 from v6t.core.config.resolve import resolve
 from v6t.tests.core.support import v6t
-
-from .field import wait_until
-from .support import DUMMY
-from .test_guard import WAITS, is_configured, make_step, wait_for_mark
-
-PLUGIN = ("--plugin", "ipv4-router")
-
-
-@pytest.fixture
-def device(site):
-    site.device.shell("cat >/run/waits", WAITS)
-    before = site.state()
-    site.device.shell("rm -f /run/reached /run/go")
-    yield site
-    site.device.shell("touch /run/go")
-    if site.device.has_record:
-        site.v6t("dut", "rollback", "--testbed", write_testbed(site, []), *PLUGIN)
-    assert site.state() == before
-
-
-def write_testbed(site, steps):
-    return site.testbed("command", base=False, steps=[DUMMY, *steps], undo_after_s=0)
-
-
-@pytest.mark.lab
-def test_first_signal_prints_rollback_and_effect_of_second(device):
-    before = device.state()
-    path = write_testbed(device, [make_step("waits")])
-    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_for_mark(device)
-    process.send_signal(signal.SIGTERM)
-    out, said = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, "")
-    lines = said.splitlines()
-    assert lines[0].startswith("stopping: putting 10.8.8.2 back")
-    assert "Ctrl-C" in lines[0]
-    assert lines[-1] == "v6t: interrupted"
-    assert device.state() == before
-
-
-@pytest.mark.lab
-def test_second_signal_prints_cleanup_commands(device):
-    before = device.state()
-    path = write_testbed(device, [make_step("waits", "sh /run/waits")])
-    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_for_mark(device)
-    device.device.shell("rm /run/reached")
-    process.send_signal(signal.SIGINT)
-    wait_for_mark(device)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGINT
-    last = f"10.8.8.2 may still be configured: v6t dut rollback --testbed {path}"
-    assert said.splitlines()[-1] == last
-    assert is_configured(device)
-    device.device.shell("touch /run/go")
-    device.v6t("dut", "rollback", "--testbed", path, *PLUGIN)
-    assert device.state() == before
-
 
 DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
 
@@ -78,6 +18,10 @@ def write_remote_testbed(tmp_path):
     bed = {"tester": {"kind": "trex"}, "dut": DIRECT}
     (tmp_path / "bed.yaml").write_text(json.dumps(bed))
     return resolve(None, tmp_path / "bed.yaml", plugin="nat44")
+
+
+def with_dut_options(run, options):
+    return run.model_copy(update={"dut": run.dut.model_copy(update={"options": options})})
 
 
 def test_stop_messages_name_configured_runs_of_a_remote_device(tmp_path):
@@ -110,8 +54,7 @@ def test_stop_messages_name_configured_runs_of_a_remote_device(tmp_path):
     ],
 )
 def test_command_is_printed_only_for_a_device_that_outlives_v6t(tester, options, is_left):
-    run = resolve(plugin="nat44", tester=tester, dut="nftables")
-    run = run.model_copy(update={"dut": run.dut.model_copy(update={"options": options})})
+    run = with_dut_options(resolve(plugin="nat44", tester=tester, dut="nftables"), options)
     assert bool(make_device_stop_messages(run, "this").second) == is_left
 
 
@@ -127,8 +70,7 @@ def test_stop_messages_of_chain_name_its_devices_and_rollback_timers(tmp_path):
         host: {"driver": "nftables", "options": {"ssh": {"host": host}, **limit}}
         for host, limit in (("a", {"undo_after_s": 30}), ("b", {"undo_after_s": "0"}), ("c", {}))
     }
-    dut = write_remote_testbed(tmp_path).dut.model_copy(update={"options": {"parts": parts}})
-    run = write_remote_testbed(tmp_path).model_copy(update={"dut": dut})
+    run = with_dut_options(write_remote_testbed(tmp_path), {"parts": parts})
     message = make_device_stop_messages(run, "--testbed x").first
     assert "putting a, b, c back" in message
     assert "restores a after 30 s, c after 60 s)" in message
@@ -139,6 +81,12 @@ CHAIN = {
     "options": {"parts": {"nat": {"options": {"ssh": {"host": "b.example.net"}}}}},
 }
 OTHER_CONFIG = ["--set-dut", "ssh.config=/a b"]
+
+
+def find_rolled_back_device(command):
+    """Return the device that this ``v6t dut rollback`` names."""
+    params = dut_command.rollback_command.make_context("rollback", command[3:]).params
+    return dut_command.resolve_device_run(params, any_technology=True).settings.dut
 
 
 @pytest.mark.parametrize(
@@ -155,14 +103,12 @@ def test_rollback_command_is_complete(dut, words, expected, tmp_path):
     path = tmp_path / "a bed.json"
     path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
     words = ["--testbed", str(path), *words]
-    given = dut_command.commit_command.make_context("commit", words).params
-    setup = dut_command.resolve_device_run(given, single_frames=True)
+    params = dut_command.commit_command.make_context("commit", words).params
+    setup = dut_command.resolve_device_run(params, single_frames=True)
     command = shlex.split(setup.rollback_command)
     assert command[:3] == ["v6t", "dut", "rollback"]
     assert command[3:] == ["--testbed", str(path), *expected]
-    again = dut_command.rollback_command.make_context("rollback", command[3:]).params
-    named = dut_command.resolve_device_run(again, any_technology=True)
-    assert named.settings.dut == setup.settings.dut
+    assert find_rolled_back_device(command) == setup.settings.dut
 
 
 VPP = ["--driver", "vpp", "--set-dut", "ssh.host=vpp.example.net"]
@@ -193,20 +139,4 @@ def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_pat
     assert v6t("run", *(word.format(**places) for word in words), "--audit", "warn").status == 130
     command = shlex.split(audited[0].rollback_command)
     assert command == ["v6t", "dut", "rollback", *(word.format(**places) for word in expected)]
-    again = dut_command.rollback_command.make_context("rollback", command[3:]).params
-    named = dut_command.resolve_device_run(again, any_technology=True)
-    assert named.settings.dut == audited[0].settings.dut
-
-
-@pytest.mark.lab
-def test_stopped_audit_restores_device(device, tmp_path):
-    before = device.state()
-    flags = ("--testbed", write_testbed(device, []), "-o", tmp_path / "audit", "--wait", "60")
-    words = ("--plugin", "siit", "--suite", "translation", "--interfaces", "lo,to-device")
-    process = device.start("audit", *flags, *words)  # the operator's links never answer
-    wait_until(lambda: is_configured(device), "the device's configuration")
-    process.send_signal(signal.SIGINT)
-    out, said = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, ""), said
-    assert "10.8.8.2 back" in said
-    assert device.state() == before
+    assert find_rolled_back_device(command) == audited[0].settings.dut
