@@ -31,9 +31,9 @@ class Port:
     def __init__(self, pid: int, name: str) -> None:
         def open_socket() -> socket.socket:
             netns.enter(pid)
-            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            made.bind((name, 0))
-            return made
+            packet_socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            packet_socket.bind((name, 0))
+            return packet_socket
 
         with ThreadPoolExecutor(1) as pool:  # a thread of its own enters the namespace
             self._socket = pool.submit(open_socket).result()
@@ -45,7 +45,7 @@ class Port:
         self._socket.close()
 
     def await_udp(self, payload: bytes, seconds: float = 3.0):
-        """Return the first frame that ends with a payload, or None after the deadline."""
+        """Return the first frame that contains a payload, or None after the deadline."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._socket.settimeout(left)
@@ -144,18 +144,19 @@ def measure_traffic_classes(plugin, octets, *, params=None, dut, **options):
         ``{pair: (reason, behaviour)}``; the reason is empty if every frame was accepted.
     """
     setup = resolve_setup(plugin=plugin, params=params or {}, dut=dut, dut_params=options)
-    found = {}
+    outcomes = {}
     with open_bench(setup) as (bench, streams, check):
         for outer, inner in octets:
             bench.load(with_octets(streams, outer, inner))
-            told: Counter[str] = Counter()
+            behaviour: Counter[str] = Counter()
 
-            def measure(trial, told=told):
+            def measure(trial, behaviour=behaviour):
                 result = with_preflight_setup(bench.measure, setup.technology)(trial)
-                for way, counted in result.directions.items():
-                    told.update({f"{way} {k}": v for k, v in (counted.behaviour or {}).items()})
+                for name, direction in result.directions.items():
+                    counts = (direction.behaviour or {}).items()
+                    behaviour.update({f"{name} {kind}": count for kind, count in counts})
                 return result
 
             finding = check(measure)
-            found[outer, inner] = (finding.why if finding else "", told)
-    return found
+            outcomes[outer, inner] = (finding.why if finding else "", behaviour)
+    return outcomes

@@ -87,13 +87,9 @@ CASES = (
     Case("jool-mapt-ce", "jool", MapTCe().make_dut_intent()),
     Case("vpp-router-26.06", "vpp", intents.ROUTER4, RUNNING),
     Case("vpp-mape-26.06", "vpp", intents.make_paper_mape(), RUNNING),
-    Case(
-        "vpp-mape-26.06-background", "vpp", MapEBorderRelay(links=ASIDE).make_dut_intent(), RUNNING
-    ),
+    Case("vpp-mape-26.06-background", "vpp", MapEBorderRelay(links=ASIDE).make_dut_intent(), RUNNING),
     Case("vpp-mape-26.06-started", "vpp", intents.make_paper_mape(), {"workers": "2-3"}),
-    Case(
-        "vpp-mapt-24.02", "vpp", intents.mapt("2001:db8:ce::/51"), {"version": "24.02", **RUNNING}
-    ),
+    Case("vpp-mapt-24.02", "vpp", intents.mapt("2001:db8:ce::/51"), {"version": "24.02", **RUNNING}),
     Case("vpp-mapt-26.06", "vpp", intents.mapt(), RUNNING),
     Case("vpp-lwaftr-26.06", "vpp", intents.lwaftr(), RUNNING),
     Case("vpp-nat44-24.02", "vpp", intents.nat44(), {"version": "24.02", **RUNNING}),
@@ -109,9 +105,7 @@ CASES = (
     Case("snabb-lwaftr", "snabb-lwaftr", intents.lwaftr()),
     Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.lwaftr(), PCI),
     Case("tundra-siit", "tundra", Siit(SiitParams(**TUNDRA)).make_dut_intent()),
-    Case(
-        "tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).make_dut_intent(), {"threads": 2}
-    ),
+    Case("tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).make_dut_intent(), {"threads": 2}),
     Case("ip6-tunnel-mape-ce", "ip6-tunnel", MapECe().make_dut_intent(), {"checks": True}),
     Case("ip6-tunnel-lwb4", "ip6-tunnel", LwB4().make_dut_intent(), {"dscp": "pipe"}),
     Case("ip6-tunnel-b4", "ip6-tunnel", B4),
@@ -127,7 +121,7 @@ CASES = (
     Case("chain-464xlat", "chain", Ipv4aas().make_dut_intent()),
     Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).make_dut_intent()),
     Case("chain-nat46", "chain", Nat46().make_dut_intent()),
-)
+)  # fmt: skip
 CASE_BY_NAME = {case.name: case for case in CASES}
 
 

@@ -10,7 +10,6 @@ from v6t.intent.families import (
     DsLiteAftrConfig,
     GeneratedTable,
     LwAftrConfig,
-    MapERelayConfig,
     MapTRelayConfig,
     Nat44Config,
     Nat64Config,
@@ -28,9 +27,9 @@ RIGHT4 = LinkIntent(["198.19.0.1/24"], {"198.19.0.2": LINKS.right.tester_mac})
 
 def with_values(intent: DeviceIntent, **values: Any) -> DeviceIntent:
     """Return an intent with other values of its configuration."""
-    configuration = intent.configuration
-    given = {name: getattr(configuration, name) for name in configuration.model_fields_set}
-    return replace(intent, configuration=type(configuration)(**{**given, **values}))
+    old = intent.configuration
+    values = {**{name: getattr(old, name) for name in old.model_fields_set}, **values}
+    return replace(intent, configuration=type(old)(**values))
 
 
 def with_requirements(intent: DeviceIntent, **values: Any) -> DeviceIntent:
@@ -38,9 +37,9 @@ def with_requirements(intent: DeviceIntent, **values: Any) -> DeviceIntent:
     return replace(intent, requirements=DeviceRequirements(**values))
 
 
-def make_paper_mape(psid_offset: int = 0) -> DeviceIntent:
+def make_paper_mape() -> DeviceIntent:
     """Return the Mapperf paper's border relay (rule of its Table 2)."""
-    return MapEBorderRelay(MapEParams(psid_offset=psid_offset)).make_dut_intent()
+    return MapEBorderRelay(MapEParams(psid_offset=0)).make_dut_intent()
 
 
 def mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceIntent:
@@ -52,54 +51,35 @@ def mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceInt
     return replace(mape, technology="mapt-br", configuration=configuration, left=left)
 
 
-def mape(*rules: Any) -> DeviceIntent:
-    """Return the Mapperf paper's border relay with other rules."""
-    relay = make_paper_mape()
-    own = MapERelayConfig(rules=rules, br_address=relay.configuration.br_address)
-    return replace(relay, configuration=own)
-
-
-def lwaftr(softwires: int = 4) -> DeviceIntent:
+def lwaftr() -> DeviceIntent:
     mape = make_paper_mape()
     table = GeneratedTable(
-        softwires=softwires,
-        ipv4_pool="192.0.2.80/31",
-        b4_prefix="2001:db8:b400::/40",
-        psid_len=1,
-        psid_offset=0,
-    )
-    return replace(
-        mape,
-        technology="lwaftr",
-        configuration=LwAftrConfig(table=table, br_address="2001:db8:6::1"),
-        left=replace(mape.left, routes={"2001:db8:b400::/40": "2001:db8:6::2"}),
-    )
+        softwires=4, ipv4_pool="192.0.2.80/31", b4_prefix="2001:db8:b400::/40", psid_len=1, psid_offset=0
+    )  # fmt: skip
+    configuration = LwAftrConfig(table=table, br_address="2001:db8:6::1")
+    left = replace(mape.left, routes={"2001:db8:b400::/40": "2001:db8:6::2"})
+    return replace(mape, technology="lwaftr", configuration=configuration, left=left)
 
 
-def nat44(sessions: int = 1000) -> DeviceIntent:
+def nat44() -> DeviceIntent:
     configuration = Nat44Config(
         inside4=["198.18.0.0/24"], pool4=["198.19.0.1"], ports=(1024, 65535)
     )
     intent = DeviceIntent("nat44", configuration, LINKS, LEFT4, RIGHT4)
-    return with_requirements(intent, sessions=sessions)
+    return with_requirements(intent, sessions=1000)
 
 
 def nat64(prefix: str = "2001:db8:64::/96") -> DeviceIntent:
     configuration = Nat64Config(prefix=prefix, pool4=["198.19.0.1"], ports=(1024, 65535), clients=1)
-    return with_requirements(
-        DeviceIntent("nat64", configuration, LINKS, LEFT6, RIGHT4), sessions=1000
-    )
+    intent = DeviceIntent("nat64", configuration, LINKS, LEFT6, RIGHT4)
+    return with_requirements(intent, sessions=1000)
 
 
 def dslite() -> DeviceIntent:
     configuration = DsLiteAftrConfig(
-        aftr="2001:db8:6::1",
-        first_b4="2001:db8:6::2",
-        b4_count=1,
-        inside4=["10.0.0.0/24"],
-        pool4=["203.0.113.8"],
-        ports=(1024, 65535),
-    )
+        aftr="2001:db8:6::1", first_b4="2001:db8:6::2", b4_count=1,
+        inside4=["10.0.0.0/24"], pool4=["203.0.113.8"], ports=(1024, 65535),
+    )  # fmt: skip
     left = replace(make_paper_mape().left, routes={})
     return DeviceIntent("dslite-aftr", configuration, LINKS, left, RIGHT4)
 

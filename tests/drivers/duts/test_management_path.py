@@ -19,7 +19,7 @@ from .support import run_shell
 
 SSH = {"ssh": {"host": "device"}}
 SESSION = "10.9.9.2 50000 10.8.8.2 22"
-LOOKED = """\
+SURVEY = """\
 client 10.9.9.2 matched default via 10.8.8.1 dev mgmt
 gateway 10.8.8.1 matched 10.8.8.0/24 dev mgmt proto kernel scope link src 10.8.8.2
 nameserver 10.7.7.53 matched default via 10.8.8.1 dev mgmt
@@ -29,25 +29,27 @@ jump 192.0.2.9 host 192.0.2.9 via 10.8.8.1 dev mgmt src 10.8.8.2 uid 0 \\    cac
 """
 
 
-def make_path_plan(driver, intent, seen, **options):
-    made = make_driver(driver, {**SSH, **options})
-    return made.plan(intent, replace(made.make_example_facts(intent), management_path=seen))
+def make_path_plan(driver, intent, path, **options):
+    loaded = make_driver(driver, {**SSH, **options})
+    return loaded.plan(intent, replace(loaded.make_example_facts(intent), management_path=path))
 
 
 def with_route(net, side="left"):
-    given = getattr(intents.ROUTER4, side)
-    changed = replace(given, routes={net: given.addresses[0].ip + 1})
-    return replace(intents.ROUTER4, **{side: changed})
+    link = getattr(intents.ROUTER4, side)
+    routes = {net: link.addresses[0].ip + 1}
+    return replace(intents.ROUTER4, **{side: replace(link, routes=routes)})
 
 
 def with_left_address(text):
     return replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, addresses=[text]))
 
 
+PATH = management_path.parse_management_path(SESSION, SURVEY, ["mgmt"])
+
+
 def test_path_is_read_from_the_device():
-    seen = management_path.parse_management_path(SESSION, LOOKED, ["mgmt"])
-    assert (seen.unknown_reason, set(seen.interfaces)) == ("", {"mgmt"})
-    assert [(p.role, str(p.address), p.prefix_length, p.interfaces) for p in seen.peers] == [
+    assert (PATH.unknown_reason, set(PATH.interfaces)) == ("", {"mgmt"})
+    assert [(p.role, str(p.address), p.prefix_length, p.interfaces) for p in PATH.peers] == [
         ("client", "10.9.9.2", 0, ("mgmt",)),
         ("gateway", "10.8.8.1", 24, ("mgmt",)),
         ("nameserver", "10.7.7.53", 0, ("mgmt",)),
@@ -71,30 +73,32 @@ def test_path_is_read_from_the_device():
     ],
 )
 def test_every_next_hop_belongs_to_path(line, length, devices):
-    text = f"client 2001:db8:9::9 matched {line}\n"
-    (client, _) = management_path.parse_management_path(
-        "2001:db8:9::9 5 2001:db8:1::2 22", text, ["one"]
-    ).peers
+    client = parse_client(f"client 2001:db8:9::9 matched {line}\n", "one")
     assert (client.prefix_length, client.interfaces) == (length, devices)
 
 
+def parse_client(text, interface):
+    session = "2001:db8:9::9 5 2001:db8:1::2 22"
+    return management_path.parse_management_path(session, text, [interface]).peers[0]
+
+
 @pytest.mark.parametrize(
-    ("session", "looked", "management"),
+    ("session", "survey", "management"),
     [
         ("", "", []),
-        ("10.9.9.2 5", LOOKED, ["mgmt"]),
-        (SESSION, LOOKED, []),
+        ("10.9.9.2 5", SURVEY, ["mgmt"]),
+        (SESSION, SURVEY, []),
         (SESSION, "", ["mgmt"]),
         (SESSION, "client 10.9.9.2 host\n", ["mgmt"]),
         (SESSION, "client 10.9.9.2 matched unreachable 10.9.9.2\n", ["mgmt"]),
     ],
 )
-def test_unknown_management_path_is_rejected(session, looked, management):
-    seen = management_path.parse_management_path(session, looked, management)
-    assert seen.unknown_reason
+def test_unknown_management_path_is_rejected(session, survey, management):
+    path = management_path.parse_management_path(session, survey, management)
+    assert path.unknown_reason
     for driver, options in (("linux-router", {}), ("vpp", {"start": False}), ("openbsd-pf", {})):
         with expect_error("operator-path-unknown"):
-            make_path_plan(driver, intents.ROUTER4, seen, **options)
+            make_path_plan(driver, intents.ROUTER4, path, **options)
 
 
 def test_lab_device_needs_no_management_path():
@@ -102,15 +106,13 @@ def test_lab_device_needs_no_management_path():
     make_path_plan("linux-router", intents.ROUTER4, unknown, ssh=None)
 
 
-SEEN = management_path.parse_management_path(SESSION, LOOKED, ["mgmt"])
-CLIENT, GATEWAY, NAMESERVER, _, JUMP, SERVER = SEEN.peers
+_, GATEWAY, *_, SERVER = PATH.peers
 
 
-def make_client_path(address, length=None):
+def make_client_path(address, length, interface="mgmt"):
     """Make the path to a client, with the prefix length of the device's route to it."""
-    client = ip_address(address)
-    length = client.max_prefixlen if length is None else length
-    return ManagementPath((ManagementPeer("client", client, length, ("mgmt",)),))
+    peer = ManagementPeer("client", ip_address(address), length, (interface,))
+    return ManagementPath((peer,))
 
 
 def without_addresses(intent):
@@ -123,27 +125,27 @@ ROUTED6 = replace(
 )
 MAPT = intents.mapt("2001:db8:ce::/51", "64:ff9b::/96")
 COLLISIONS = [
-    ("linux-router", with_left_address("10.9.9.77/24"), SEEN, "left address 10.9.9.77/24"),
+    ("linux-router", with_left_address("10.9.9.77/24"), PATH, "left address 10.9.9.77/24"),
     ("linux-router", ROUTED6, make_client_path("2001:db8:5::9", 0), "2001:db8:5::9, where this"),
     ("linux-router", with_route("0.0.0.0/0"), make_client_path("10.9.9.2", 0), "10.9.9.2"),
     ("linux-router", with_route("10.9.9.0/25"), make_client_path("10.9.9.2", 25), "10.9.9.2"),
     # two halves of a default route are more specific than the default route
     ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 0), "0.0.0.0/1 would cut the path to 10.9.9.2"),
-    ("nftables", without_addresses(intents.nat44()), make_client_path("198.18.0.77"), "inside4 198.18.0.0/24"),
-    ("nftables", without_addresses(intents.nat44()), make_client_path("198.19.0.1"), "pool4 198.19.0.1/32"),
-    ("jool", without_addresses(intents.nat64("64:ff9b::/96")), make_client_path("64:ff9b::5"), "prefix 64:ff9b::/96"),
-    ("jool", without_addresses(MAPT), make_client_path("192.0.2.9"), "rules.ipv4_prefix 192.0.2.0/24"),
+    ("nftables", without_addresses(intents.nat44()), make_client_path("198.18.0.77", 32), "inside4 198.18.0.0/24"),
+    ("nftables", without_addresses(intents.nat44()), make_client_path("198.19.0.1", 32), "pool4 198.19.0.1/32"),
+    ("jool", without_addresses(intents.nat64("64:ff9b::/96")), make_client_path("64:ff9b::5", 128), "prefix 64:ff9b::/96"),
+    ("jool", without_addresses(MAPT), make_client_path("192.0.2.9", 32), "rules.ipv4_prefix 192.0.2.0/24"),
     # the pool between TAYGA and nftables is not part of the intent
     ("tayga-nftables", intents.nat64(), make_client_path("192.168.255.9", 0), "192.168.255.9"),
 ]  # fmt: skip
 NO_COLLISIONS = [
-    ("linux-router", with_left_address("10.9.9.77/32"), SEEN),
+    ("linux-router", with_left_address("10.9.9.77/32"), PATH),
     ("linux-router", with_route("10.8.0.0/16"), ManagementPath((GATEWAY, SERVER))),
-    ("linux-router", with_route("10.9.8.0/24"), SEEN),
-    ("linux-router", with_route("198.18.0.0/15"), SEEN),
+    ("linux-router", with_route("10.9.8.0/24"), PATH),
+    ("linux-router", with_route("198.18.0.0/15"), PATH),
     # the device reaches the client by 10.9.9.0/25, regardless of the test's 10.9.0.0/16
     ("linux-router", with_route("10.9.0.0/16"), make_client_path("10.9.9.2", 25)),
-    ("linux-router", with_route("10.9.9.0/24"), replace(SEEN, vrf="management")),
+    ("linux-router", with_route("10.9.9.0/24"), replace(PATH, vrf="management")),
     # a mapping of all addresses is not a route
     ("nat46", Clat().make_dut_intent(), make_client_path("10.9.9.2", 0)),
     ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 24)),
@@ -153,9 +155,9 @@ NO_COLLISIONS = [
 ]
 
 
-def expect_path_error(text, driver, intent, seen, **options):
+def expect_path_error(text, driver, intent, path, **options):
     with expect_error("operator-path-in-use", mentions=text):
-        make_path_plan(driver, intent, seen, **options)
+        make_path_plan(driver, intent, path, **options)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def expect_path_error(text, driver, intent, seen, **options):
 def test_route_to_an_end_of_the_session_is_refused_by_name(net, who):
     for side in ("left", "right"):
         text = f"{side} route {net} would cut the path to {who}"
-        expect_path_error(text, "linux-router", with_route(net, side), SEEN)
+        expect_path_error(text, "linux-router", with_route(net, side), PATH)
 
 
 @pytest.mark.parametrize(("driver", "intent", "path", "text"), COLLISIONS)
@@ -202,8 +204,8 @@ def make_user_options(line, **more):
 
 @pytest.mark.parametrize("line", TYPED)
 def test_user_lines_that_cut_management_path_are_rejected(line):
-    own, alone = make_user_options(line), make_user_options(line, base=False)
-    expect_path_error("(mine) with", "command", intents.ROUTER4, SEEN, **own)
+    options, alone = make_user_options(line), make_user_options(line, base=False)
+    expect_path_error("(mine) with", "command", intents.ROUTER4, PATH, **options)
     client = management_path.make_client_path(SESSION)
     expect_path_error("step 1 (mine) with", "command", intents.ROUTER4, client, **alone)
 
@@ -211,19 +213,19 @@ def test_user_lines_that_cut_management_path_are_rejected(line):
 def test_user_flush_that_cuts_management_path_is_rejected():
     flush = [{"command": TYPED[0], "check": {"command": "echo 0", "equals": "0"}}]
     text = "step (empty the device's state) with"
-    expect_path_error(text, "command", intents.ROUTER4, SEEN, flush=flush)
+    expect_path_error(text, "command", intents.ROUTER4, PATH, flush=flush)
 
 
 def test_user_lines_beside_management_path_are_accepted():
     for line in ("ip -6 r a default dev left", "ip r show default", "ip r g 10.9.9.2"):
-        make_path_plan("command", intents.ROUTER4, SEEN, **make_user_options(line))
+        make_path_plan("command", intents.ROUTER4, PATH, **make_user_options(line))
 
 
 def test_return_interface_is_protected():
     """Packets may leave by another interface than the one on which they arrive."""
-    aside = ManagementPath((ManagementPeer("client", ip_address("10.9.9.2"), 0, ("left",)),))
+    path = make_client_path("10.9.9.2", 0, "left")
     with expect_error("interface-protected", mentions="10.9.9.2"):
-        make_path_plan("linux-router", intents.ROUTER4, aside)
+        make_path_plan("linux-router", intents.ROUTER4, path)
 
 
 def test_bridge_over_vlan_is_followed_to_interface():
@@ -248,7 +250,7 @@ def test_bridge_over_vlan_is_followed_to_interface():
 
 def survey_path(tmp_path, answers):
     """Run the survey with an ``ip`` that gives only these answers."""
-    cases = "".join(f"'{asked}') printf '%s\\n' '{said}';;\n" for asked, said in answers.items())
+    cases = "".join(f"'{words}') printf '%s\\n' '{out}';;\n" for words, out in answers.items())
     fake = tmp_path / "ip"
     fake.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 2;;\nesac\n')
     fake.chmod(0o755)
@@ -286,11 +288,8 @@ def test_survey_works_without_fibmatch(tmp_path):
 
 
 def test_openbsd_routes_are_parsed():
-    six = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: em0\n"
-    way = convert_route("2001:db8::9", six)
-    (client, _) = management_path.parse_management_path(
-        "2001:db8::9 5 2001:db8::2 22", way, ["em0"]
-    ).peers
+    text = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: em0\n"
+    client = parse_client(convert_route("2001:db8:9::9", text), "em0")
     assert (client.prefix_length, client.interfaces) == (32, ("em0",))
     assert convert_route("10.9.9.2", "route: writing to routing socket: not in table") == ""
 
@@ -331,13 +330,11 @@ def test_session_without_client_address_is_rejected(site):
     assert site.state() == before
 
 
-@pytest.mark.parametrize("asked", ["route_updates", "live_change"])
-def test_live_change_cannot_cut_management_path(asked):
-    intent = intents.with_requirements(intents.ROUTER4, **{asked: True})
+@pytest.mark.parametrize("requirement", ["route_updates", "live_change"])
+def test_live_change_cannot_cut_management_path(requirement):
+    intent = intents.with_requirements(intents.ROUTER4, **{requirement: True})
     change = make_path_plan("linux-router", intent, None)
     net = ip_network((change.route_update or change.live_change).show_command.split()[-1])
     with expect_error("operator-path-in-use"):
-        make_path_plan(
-            "linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 0),))
-        )
-    make_path_plan("linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 32),)))
+        make_path_plan("linux-router", intent, make_client_path(net[9], 0))
+    make_path_plan("linux-router", intent, make_client_path(net[9], 32))

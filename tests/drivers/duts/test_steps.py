@@ -7,7 +7,6 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from v6t.drivers.duts import steps
 from v6t.drivers.duts.os.linux import expect_settings
 from v6t.drivers.duts.plan import (
     IfExists,
@@ -22,6 +21,8 @@ from v6t.drivers.duts.steps import (
     make_background_command,
     make_config_file_step,
     make_daemon_step,
+    make_group_stop_command,
+    make_process_stop_command,
     make_value_step,
 )
 from v6t.plugins.nat44 import Nat66
@@ -147,9 +148,9 @@ def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
     script += [f"{change.get_command(action)}; {change.show_command}" for action in actions]
     script += [load.read]
     output = run(f"unshare -n sh -c {shlex.quote('; echo @@; '.join(script))}", text)
-    _, loaded, *looks, after = output.split("@@\n")
-    for action, look in zip(actions, looks, strict=True):
-        assert change.find_problem(action, look) is None
+    _, loaded, *listings, after = output.split("@@\n")
+    for action, listing in zip(actions, listings, strict=True):
+        assert change.find_problem(action, listing) is None
     assert load.check.find_problem(loaded) is None
     assert load.check.find_problem(after) is None
 
@@ -164,16 +165,18 @@ def sleeper():
 
 def stop(pid_file, name, before=""):
     """Start stopping a process; a child of this process must be reaped."""
-    return subprocess.Popen(
-        ["sh", "-c", before + steps.make_process_stop_command(str(pid_file), name)]
-    )
+    return subprocess.Popen(["sh", "-c", before + make_process_stop_command(str(pid_file), name)])
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "pid"
 
 
 @pytest.mark.parametrize(
     ("name", "status"), [("sleep", -15), ("vpp_main", None)], ids=["ours", "another one"]
 )
-def test_stop_ends_only_process_with_expected_name(sleeper, tmp_path, name, status):
-    file = tmp_path / "pid"
+def test_stop_ends_only_process_with_expected_name(sleeper, file, name, status):
     file.write_text(f"{sleeper.pid}\n")
     stopping = stop(file, name)
     if status is not None:
@@ -184,45 +187,39 @@ def test_stop_ends_only_process_with_expected_name(sleeper, tmp_path, name, stat
 
 
 @pytest.mark.parametrize("text", [None, "", "999999999\n"])
-def test_stop_without_process_does_nothing(text, tmp_path):
-    file = tmp_path / "pid"
+def test_stop_without_process_does_nothing(text, file):
     if text is not None:
         file.write_text(text)
     assert stop(file, "sleep").wait(20) == 0
     assert not file.exists()
 
 
-@pytest.mark.parametrize("fate", ["at work", "its leader has ended"])
-def test_stop_ends_whole_process_group(fate, tmp_path):
+@pytest.mark.parametrize("leader_has_ended", [False, True])
+def test_stop_ends_whole_process_group(leader_has_ended, file):
     """A process with another name and the same group ID keeps running."""
-    file = tmp_path / "pid"
     file.write_text("")
-    command = steps.make_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
-    subprocess.run(["sh", "-c", command], check=True)
+    command = make_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
+    run_shell(command)
     wait_until(lambda: file.read_text().strip(), "its number")
     leader = int(file.read_text())
     wait_until(lambda: len(list_group(leader)) == 3, "its processes")
-    if fate != "at work":
+    if leader_has_ended:
         os.kill(leader, 9)
-    run_shell(steps.make_group_stop_command(str(file), "nobody"))
+    run_shell(make_group_stop_command(str(file), "nobody"))
     assert "sleep 61" in list_group(leader)
     file.write_text(f"{leader}\n")
-    run_shell(steps.make_group_stop_command(str(file), "sleep"))
+    run_shell(make_group_stop_command(str(file), "sleep"))
     assert list_group(leader) == []
 
 
 def list_group(leader):
     """List the commands of a process group, without zombies."""
-    output = subprocess.run(
-        ["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True
-    )
-    rows = [line.split(maxsplit=2) for line in output.stdout.splitlines()]
+    rows = [line.split(maxsplit=2) for line in run("ps -eo pgid=,stat=,args=").splitlines()]
     return [row[2] for row in rows if row[0] == str(leader) and row[1][0] != "Z"]
 
 
-def test_stop_of_unresponsive_process_fails(tmp_path):
+def test_stop_of_unresponsive_process_fails(file):
     deaf = subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
-    file = tmp_path / "pid"
     file.write_text(f"{deaf.pid}\n")
     try:
         assert stop(file, "sh", "sleep() { :; }; ").wait(60) != 0
@@ -235,9 +232,6 @@ def test_stop_of_unresponsive_process_fails(tmp_path):
 def test_background_command_needs_writable_pid_file(tmp_path):
     """On a full disk, the file is created but stays empty."""
     ran = tmp_path / "ran"
-    line = steps.make_background_command("/dev/full", f"touch {ran}") + " wait"
-    subprocess.run(["sh", "-c", line], check=True)
-    assert not ran.exists()
-    line = steps.make_background_command(str(tmp_path / "pid"), f"touch {ran}") + " wait"
-    subprocess.run(["sh", "-c", line], check=True)
-    assert ran.exists()
+    for pid_file, runs in (("/dev/full", False), (tmp_path / "pid", True)):
+        run_shell(make_background_command(str(pid_file), f"touch {ran}") + " wait")
+        assert ran.exists() is runs
