@@ -45,6 +45,8 @@ SHORT_RUN = (
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
 )
 CAPTURED = Path(__file__).parent / "captured"
+# Program on the device that injects faults.
+FAULTS = Path(__file__).with_name("faults.sh")
 
 
 def find_missing_package(driver):
@@ -129,10 +131,8 @@ def start_run(*words):
 
 def run_shell(line, text="", *, sh=("sh",), check=True, **options):
     """Run a shell line; return the completed process."""
-    words = [*sh, "-c", line]
-    return subprocess.run(
-        words, input=text, capture_output=True, text=True, check=check, timeout=60, **options
-    )
+    options = {"capture_output": True, "text": True, "timeout": 60, **options}
+    return subprocess.run([*sh, "-c", line], input=text, check=check, **options)
 
 
 def make_record(place, *entries, boot="boot", **changes):

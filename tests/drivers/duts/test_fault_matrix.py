@@ -38,6 +38,9 @@ CUTS = ("sshd is killed", "the route is cut")
 LIMIT_S = dict.fromkeys(CUTS, 3)
 LONG_S = 30
 DISK, DISK_KIB = "/run/disk", 2048
+DNS64 = Dns64().make_dut_intent()
+# Filters, and a route that moves during the measurement.
+MODIFIED = intents.with_requirements(intents.ROUTER4, filters=25, route_updates=True)
 # Intent by driver name, with an optional variant after a comma.
 DEVICES = {
     "linux-router": intents.ROUTER4,
@@ -45,13 +48,8 @@ DEVICES = {
     "iptables": intents.nat44(),
     "tayga": intents.SIIT,
     "tayga-nftables": intents.nat64(),
-    **dict.fromkeys(
-        ("unbound", "bind9", "pdns-recursor", "knot-resolver"), Dns64().make_dut_intent()
-    ),
-    # filters, and a route that moves during the measurement
-    "linux-router, modified": intents.with_requirements(
-        intents.ROUTER4, filters=25, route_updates=True
-    ),
+    **dict.fromkeys(("unbound", "bind9", "pdns-recursor", "knot-resolver"), DNS64),
+    "linux-router, modified": MODIFIED,
     "ip6tables-npt": Nptv6().make_dut_intent(),
     "nftables66": Nat66().make_dut_intent(),
 }

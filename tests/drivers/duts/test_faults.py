@@ -1,7 +1,6 @@
 """Every fault in every phase against a real sshd, and reboots."""
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.registry import make_driver
@@ -9,11 +8,10 @@ from v6t.tests.expect import expect_error
 
 from . import sshserver
 from .faults import IGNORED, OUTCOMES, REPORTED, RESTORED, UNTOUCHED
-from .support import DUMMY, FORWARDING, attempt, over_ssh
+from .support import DUMMY, FAULTS, FORWARDING, attempt, over_ssh
 
 pytestmark = over_ssh
 
-FAULTS = (Path(__file__).parent / "faults.sh").read_text()
 OPTIONS = {
     "steps": [
         DUMMY,
@@ -46,7 +44,7 @@ STATE = (
 
 @pytest.fixture(scope="module", autouse=True)
 def _script(server):
-    server.shell("cat >/run/fault", FAULTS)
+    server.shell("cat >/run/fault", FAULTS.read_text())
 
 
 @pytest.fixture

@@ -264,9 +264,8 @@ def test_commands_run_in_a_network_namespace_of_the_machine(server, login):
     with expect_error("lab-failed") as info:
         login(netns="inner")
     assert "ip netns add inner" in info.value.hint
-    server.shell(
-        "ip netns add inner; ip -n inner link add only-here type veth; echo kept >/run/seen"
-    )
+    server.shell("ip netns add inner; ip -n inner link add only-here type veth")
+    server.shell("echo kept >/run/seen")
     transport = login(netns="inner")
     assert transport.name.endswith(" netns inner")
     result = transport.run("ip -o link show only-here >&2; cat; cat /run/seen; exit 3", "it's in\n")
@@ -303,9 +302,8 @@ def test_a_command_killed_on_the_device_has_a_status(login):
 def login_files(tmp_path):
     """Write known hosts, a client configuration and a foreign key; return a function from name to path."""
     (tmp_path / "empty").write_text("")
-    (tmp_path / "config").write_text(
-        "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
-    )
+    config = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
+    (tmp_path / "config").write_text(config)
     (tmp_path / "changed").write_text(sshserver.generate_key(tmp_path / "id"))
     return lambda name: str(tmp_path / name)
 

@@ -27,14 +27,10 @@ def test_every_technology_has_a_base():
 
 @pytest.mark.parametrize("plugin", plugin_names())
 def test_every_parameter_has_another_valid_value(plugin):
-    fixed = parameter_values.FIXED.get(plugin, set())
-    names = (
-        {*load_technology_type(plugin).params_model.model_fields} - parameter_values.SKIPPED - fixed
-    )
+    names = set(load_technology_type(plugin).params_model.model_fields)
+    names -= parameter_values.SKIPPED | parameter_values.FIXED.get(plugin, set())
     bases = [base for base in parameter_values.BASES if base.plugin == plugin]
-    accepted = {
-        name for name in names for base in bases if parameter_values.list_accepted(base, name)
-    }
+    accepted = {n for n in names for base in bases if parameter_values.list_accepted(base, n)}
     assert names - accepted == set()
 
 

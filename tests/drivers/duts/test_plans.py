@@ -277,9 +277,8 @@ def test_unknown_family_is_refused_with_the_accepted_families():
 
 def test_running_resolver_needs_no_second_cache(tmp_path):
     """A later flush or read-back meets a device that is already configured."""
-    driver = make_driver(
-        "knot-resolver", {"state_dir": str(tmp_path / "state"), "cache_mib": "200"}
-    )
+    options = {"state_dir": str(tmp_path / "state"), "cache_mib": "200"}
+    driver = make_driver("knot-resolver", options)
     intent = Dns64().make_dut_intent()
 
     def plan(free_kib):

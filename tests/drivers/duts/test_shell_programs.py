@@ -22,9 +22,9 @@ from v6t.drivers.duts.session.shell import (
 from v6t.drivers.duts.session.undo_store import build_timer_script, build_undo_script
 
 from .field import wait_until
-from .support import make_record, run_shell
+from .support import FAULTS, make_record, run_shell
 
-PROGRAMS = sorted((Path(shell.__file__).parent / "sh").glob("*.sh"))
+PROGRAMS = [*sorted((Path(shell.__file__).parent / "sh").glob("*.sh")), FAULTS]
 
 
 def run_shellcheck(text):
@@ -41,14 +41,11 @@ def test_program_passes_shellcheck(program):
 
 
 def test_generated_undo_script_passes_shellcheck():
-    step = Step(
-        "true", "an interface", undo="ip link del x", read="ip link show x", gone_test="false"
-    )
+    step = Step("true", "a link", undo="ip link del x", read="ip link show x", gone_test="false")
     text = build_undo_script(make_record("/run/v6t", make_undo_entry(1, step, "")))
     # unused functions, and functions called by number
-    run_shellcheck(
-        text.replace("#!/bin/sh\n", "#!/bin/sh\n# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n")
-    )
+    disabled = "# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n"
+    run_shellcheck(text.replace("#!/bin/sh\n", f"#!/bin/sh\n{disabled}"))
 
 
 @pytest.mark.parametrize("command", ["remove_timer", "read_record", "write_file", "start_timer"])
@@ -60,9 +57,8 @@ def test_call_contains_required_functions(command, sh):
 
 
 def start(sh, text, **streams):
-    return subprocess.Popen(
-        [*sh, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **streams
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **streams}
+    return subprocess.Popen([*sh, "-c", text], text=True, **pipes)
 
 
 def take_lock(sh, place, owner, functions=""):
@@ -111,9 +107,8 @@ def test_timer_undoes_and_kills_lock_holder_after_silence(sh, tmp_path):
 
 
 def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
-    beats = subprocess.Popen(
-        [*sh, "-c", f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"]
-    )
+    script = f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"
+    beats = subprocess.Popen([*sh, "-c", script])
     try:
         timer = start_timer(sh, tmp_path, "echo undone >state\n", absolute=True)
         assert timer.wait(60) == 0
@@ -167,11 +162,9 @@ def test_process_is_identified_by_ps_without_proc(sh, tmp_path):
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
     process = start(sh, note, start_new_session=True)
-    wait_until(
-        lambda: (tmp_path / "doing").exists() and (tmp_path / "doing").read_text().count("\n") > 1,
-        "a note",
-    )
-    read = stub + shell.build_call("process", "running_process", str(tmp_path / "doing"))
+    file = tmp_path / "doing"
+    wait_until(lambda: file.exists() and file.read_text().count("\n") > 1, "a note")
+    read = stub + shell.build_call("process", "running_process", str(file))
     pid = run_shell(read, sh=sh, check=False).stdout.strip()
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

@@ -97,9 +97,8 @@ def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
     """A resolver forks a process per core, and the first may be the idlest."""
     pid_file = tmp_path / "pid"
     script = f"echo $$ >{pid_file}; sleep 60 & sleep 60 & echo $! ready; wait"
-    with subprocess.Popen(
-        ["sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as leader:
+    options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen(["sh", "-c", script], **options) as leader:
         try:
             child = leader.stdout.readline().split()[0]
             reading = telemetry.make_process_reading(str(pid_file))

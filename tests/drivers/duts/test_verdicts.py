@@ -52,9 +52,8 @@ def sample_kernel(*idle, dropped=0.0, name="tx.dropped", fixed=None, **growing):
     for core, share in enumerate(idle):
         figures = {"idle": share, "softirq": 100 - share, "total": 100}
         cpu |= {f"cpu{core}.{figure}": float(value) for figure, value in figures.items()}
-    return make_samples(
-        KERNEL, fixed=fixed, **{"cpu": cpu, "link left": {name: dropped / 2}, **growing}
-    )
+    counters = {"cpu": cpu, "link left": {name: dropped / 2}, **growing}
+    return make_samples(KERNEL, fixed=fixed, **counters)
 
 
 def sample_process(*shares, quota=(), idle=50, dropped=0.0, **growing):
