@@ -8,7 +8,7 @@ import time
 
 import pexpect
 
-_TOKEN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b[^\[]|([\r\n\b\a])|([^\x1b\r\n\b\a]+)")
+_TOKEN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b[^\[]|([^\x1b])")
 ROWS = 50
 
 
@@ -24,7 +24,7 @@ class Screen:
         self.cursor = True
         self._lines = [""]
         self._row = self._column = 0
-        self._kept = ""
+        self._unfinished = ""
 
     @property
     def lines(self) -> list[str]:
@@ -36,28 +36,25 @@ class Screen:
         """Return all lines."""
         return "\n".join(self.lines).rstrip() + "\n"
 
-    def feed(self, octets: str) -> None:
+    def feed(self, text: str) -> None:
         """Show what a program writes; an unfinished control sequence waits for its end."""
-        octets = self._kept + octets
-        cut = octets.rfind("\x1b")
-        unfinished = cut >= 0 and not re.match(r"\x1b(\[[?\d;]*[A-Za-z]|[^\[])", octets[cut:])
-        self._kept = octets[cut:] if unfinished else ""
-        for token in _TOKEN.finditer(octets[:cut] if unfinished else octets):
-            arguments, command, control, text = token.groups()
+        text, place = self._unfinished + text, 0
+        while token := _TOKEN.match(text, place):
+            place = token.end()
+            arguments, command, letter = token.groups()
             if command:
-                self._command(arguments, command)
-            elif control == "\n":
+                self._obey(arguments, command)
+            elif letter == "\n":
                 self._down()
-            elif control == "\r":
+            elif letter == "\r":
                 self._column = 0
-            elif text:
-                for letter in text:
-                    self._write(letter)
+            elif letter and letter not in "\b\a":
+                self._write(letter)
+        self._unfinished = text[place:]
 
-    def _command(self, arguments: str, command: str) -> None:
-        number = int(arguments) if arguments.isdigit() else 1
+    def _obey(self, arguments: str, command: str) -> None:
         if command == "A":
-            self._row = max(0, self._row - number)
+            self._row = max(0, self._row - int(arguments or 1))
         elif command == "K":  # only ever the whole line
             self._lines[self._row] = ""
         elif command in "lh" and arguments == "?25":
@@ -84,15 +81,12 @@ class Session:
         """Start the command."""
         self.screen = Screen(columns)
         fixed = {"COLUMNS", "LINES", "NO_COLOR"}
-        kept = {name: value for name, value in os.environ.items() if name not in fixed}
+        environment = {name: value for name, value in os.environ.items() if name not in fixed}
         self._child = pexpect.spawn(
             *(command[0], command[1:]), dimensions=(ROWS, columns),
-            env={**kept, "TERM": "xterm-256color"}, encoding="utf-8", codec_errors="replace",
+            env={**environment, "TERM": "xterm-256color"}, encoding="utf-8", codec_errors="replace",
         )  # fmt: skip
-
-    def press(self, keys: str) -> None:
-        """Type keys."""
-        self._child.send(keys)
+        self.press = self._child.send
 
     def resize(self, columns: int) -> None:
         """Resize the window, and tell the program as the kernel would."""
@@ -102,16 +96,16 @@ class Session:
     def read(self, seconds: float) -> bool:
         """Show the output of the next seconds; return False if the program has ended."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
+        while (remaining_s := end - time.monotonic()) > 0:
             try:
-                self.screen.feed(self._child.read_nonblocking(65536, left))
+                self.screen.feed(self._child.read_nonblocking(65536, remaining_s))
             except pexpect.TIMEOUT:
                 break
             except pexpect.EOF:
                 return False
         return True
 
-    def ended(self) -> int:
+    def wait(self) -> int:
         """Return the exit status once all output is shown."""
         while self.read(1.0):
             pass

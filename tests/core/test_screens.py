@@ -1,19 +1,22 @@
-"""What commands print on a terminal of 80 columns, kept as snapshots.
+"""What commands show on a terminal: screens of 80 columns, and the state line of a run.
 
+The screens are kept as snapshots:
 `pytest tests/core/test_screens.py --snapshot-update` stores new screens; read the difference.
 """
 
 import re
 import shlex
 import sys
+import time
 
 import pytest
 from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
 from v6t.core.runs.doctor import list_drivers
-from v6t.tests.core import warm
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import COMMAND, SIM, v6t
 from v6t.tests.core.terminal import Session
 from v6t.tests.core.test_audit import WRONG_TABLE
+
+from .test_interrupt import PATIENCE_S, trials
 
 INSTALLED = {"nft", "conntrack", "tayga"}
 MAIN = """
@@ -49,13 +52,13 @@ MOST_LINES = {"run": 75, "dry run": 40, "dry run of sizes": 40}
 
 def show(command: str, status: int = 0) -> str:
     """Return the screen of a command, with placeholders for what differs between machines."""
-    start = warm.command()
+    start = COMMAND
     if command in ("doctor", "dut list"):
         names = {name for driver in list_drivers() for name in driver.programs}
         programs = {name: name if name in INSTALLED else None for name in names}
         start = [sys.executable, "-c", MAIN.replace("PROGRAMS", repr(programs))]
     session = Session([*start, *shlex.split(command)], 80)
-    assert session.ended() == status, session.screen.text
+    assert session.wait() == status, session.screen.text
     text = session.screen.text
     for pattern, placeholder in VOLATILE.items():
         text = re.sub(pattern, placeholder, text, flags=re.MULTILINE)
@@ -91,3 +94,62 @@ def test_screen_and_files_of_audit_of_correct_device(tmp_path, monkeypatch, snap
 def test_screen_of_audit_of_wrong_device(tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
     assert show(f"{AUDIT} --set-dut {shlex.quote(f'eam={WRONG_TABLE}')}", status=6) == snapshot
+
+
+SIMULATION = [*COMMAND, *SIM, "--mode", "forward", "--no-report"]
+LONG = ["--reps", "99", "--set-tester", "trial_delay_s=0.15", "--set-tester", "capacity_fps=300000"]
+LATENCY = ["--measure", "throughput,latency", "--set-procedure", "latency.tags=100"]
+LIMITED = ["--reps", "2", "--set-tester", "tester_fps=400000"]
+DRAWN = re.compile(r"trial \d+ of ~\d+ .* left\n.*\d fps", re.DOTALL)
+
+
+def wait_until(session, condition, what):
+    """Read the screen until a condition holds."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, f"{what}:\n{session.screen.text}"
+        assert session.read(0.05), f"{what}:\n{session.screen.text}"
+
+
+def is_live(session):
+    """Check that the last two lines are the state line and the activity."""
+    return DRAWN.search("\n".join([line for line in session.screen.lines if line][-2:]))
+
+
+@pytest.mark.slow
+def test_state_line_survives_resizing_until_ctrl_c(tmp_path):
+    out, columns = tmp_path / "out", 60
+    session = Session([*SIMULATION, *LONG, "-o", str(out)], columns)
+    wait_until(session, lambda: len(trials(out)) >= 3 and is_live(session), "a live line")
+    assert not session.screen.cursor
+    assert max(map(len, session.screen.lines)) <= columns
+    for other in (140, 80, columns):  # a window that is dragged larger, smaller, back
+        session.resize(other)
+        known = len(trials(out))
+        wait_until(session, lambda n=known: len(trials(out)) >= n + 2, "the run gets on")
+        wait_until(session, lambda: is_live(session), "a live line")
+    session.press("\x03")
+    assert session.wait() == 130
+    text = " ".join(session.screen.text.split())
+    assert "Ctrl-C" in text
+    assert "v6t resume" in text
+    assert text.endswith("v6t: interrupted")
+    assert session.screen.cursor
+    assert "Traceback" not in text
+
+
+@pytest.mark.slow
+def test_complete_run_leaves_no_state_line(tmp_path):
+    """No number is cut, and no line is too long."""
+    out, columns = tmp_path / "out", 60
+    session = Session([*SIMULATION, *LIMITED, *LATENCY, "-o", str(out)], columns)
+    assert session.wait() == 0
+    text = session.screen.text
+    assert session.screen.cursor
+    assert not DRAWN.search(text)
+    assert "…" not in text.partition("warnings")[0]
+    assert max(map(len, text.splitlines())) <= columns
+    assert re.search(r"400,000 \*", text)
+    assert re.search(r"^\* .*tester", text, re.MULTILINE)
+    assert text.count("\n\n\n") == 0
+    assert text.rpartition("Results: ")[2].replace("\n", "") == str(out)
