@@ -16,17 +16,12 @@ def open_page(url, profile, *options):
     browser = next(filter(None, map(shutil.which, names)), None)
     if browser is None:
         pytest.skip("needs the package chromium")
-    done = subprocess.run(
-        [
-            *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-            *("--enable-logging=stderr", "--log-level=0", f"--user-data-dir={profile}"),
-            *("--disable-background-networking", "--disable-component-update", *options, url),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    if done.returncode != 0:
+    command = [
+        *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+        *("--enable-logging=stderr", "--log-level=0", f"--user-data-dir={profile}"),
+        *("--disable-background-networking", "--disable-component-update", *options, url),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if ended.returncode != 0:
         pytest.skip("the browser of the package chromium does not start here")
-    return done
+    return ended

@@ -1,6 +1,5 @@
-"""Reports: complete, equal to results.json, safe and reproducible."""
+"""Reports: complete, equal to results.json, safe, reproducible and readable."""
 
-import csv
 import json
 import re
 import shutil
@@ -10,25 +9,38 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
+from unittest.mock import Mock
 
 import jsonschema
 import pytest
 import v6t as v6t_package
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from v6t.analysis.blocks import BulletList, Collapsible
+from v6t.analysis.blocks import BulletList, CodeListing, Collapsible
 from v6t.analysis.figures import plots
 from v6t.analysis.report import run as run_report
 from v6t.analysis.report.compliance import list_rulings
 from v6t.analysis.report.exports import to_json
 from v6t.analysis.report.render import to_html
 from v6t.analysis.report.run import build_document
+from v6t.analysis.report.setup import fold_configuration, split_command
 from v6t.analysis.report.trust import assess_validity
+from v6t.analysis.sheet import make_text_table
 from v6t.benchmarks.registry import load_presentations, make_results_schema
 from v6t.core.config import plugins
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.reporting import write
+from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run, read_results
 from v6t.tests.core.reportruns import EVERYTHING, make_run
-from v6t.tests.core.support import SIM, read_csv, read_schema, replace_config, tree, v6t
+from v6t.tests.core.support import (
+    SIM,
+    make_all_tables,
+    read_csv,
+    read_schema,
+    replace_config,
+    tree,
+    v6t,
+)
 from v6t.tests.expect import expect_refusal
 
 from .browser import open_page
@@ -36,11 +48,12 @@ from .browser import open_page
 pytestmark = pytest.mark.slow
 
 
-def parsed(path):
+def read_xml(path):
     """Return the root of an XML file that this test suite has written."""
     return ET.fromstring(path.read_text())  # noqa: S314
 
 
+SHORT = (*SIM, "--reps", 1, "--mode", "forward")
 EVIL = '<script>alert("x")</script> & $x^2$ | `a` \\ b\nc \u202e\x07'
 
 
@@ -64,9 +77,10 @@ class Page(HTMLParser):
     """An HTML file as a browser takes it apart: elements balanced, tables, identifiers, text."""
 
     VOID = ("meta", "br", "img", "link", "hr", "input")
+    REFERENCES = ("href", "src", "xlink:href", "action", "data", "poster", "srcset")
 
     def __init__(self, text):
-        super().__init__(convert_charrefs=True)
+        super().__init__()
         self.raw, self.open, self.tables, self.ids, self.references = text, [], {}, [], []
         self.elements, self.text, self.caption, self.row = [], "", None, None
         self.feed(text)
@@ -77,21 +91,13 @@ class Page(HTMLParser):
         self.elements.append(tag)
         if tag not in self.VOID:
             self.open.append(tag)
-        for name, value in attrs:
-            assert not name.startswith("on"), name
-            if name == "id":
-                self.ids.append(value)
-            if name in ("href", "src", "xlink:href", "action", "data", "poster", "srcset"):
-                self.references.append(value)
+        assert not any(name.startswith("on") for name, _ in attrs), attrs
+        self.ids += [value for name, value in attrs if name == "id"]
+        self.references += [value for name, value in attrs if name in self.REFERENCES]
         if tag == "tr":
             self.row = []
         if tag in ("td", "th") and self.row is not None:
             self.row.append("")
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in self.VOID:
-            self.handle_endtag(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag, f"</{tag}> closes something else"
@@ -109,12 +115,11 @@ class Page(HTMLParser):
             self.row[-1] += data
 
 
-def records(run, benchmark):
-    content = json.loads((run / "results.json").read_text())
-    return [r for r in content["results"] if r["benchmark"] == benchmark]
+def read_records(run, benchmark):
+    return [r for r in read_results(run)["results"] if r["benchmark"] == benchmark]
 
 
-def test_report_writes_its_files_only_and_always_the_same(tmp_path):
+def test_report_is_reproducible(tmp_path):
     path = make_run(tmp_path / "run", "latency", procedure={"repetitions": 2})
     write.write_run_report(path)
     before = tree(path)
@@ -149,7 +154,7 @@ def test_user_text_is_escaped(run, page):
     markdown = fenced.sub("", (run / "report.md").read_text())
     assert "&#60;/script\\> &#38; &#36;x^2&#36;" in markdown
     assert re.search(r"(?<!\\)[<`]|&(?!#\d+;)", markdown) is None
-    assert parsed(run / "junit.xml").tag == "testsuites"
+    assert read_xml(run / "junit.xml").tag == "testsuites"
 
 
 def test_every_benchmark_has_its_table_and_figures(run, page):
@@ -166,8 +171,8 @@ def test_every_benchmark_has_its_table_and_figures(run, page):
         assert any(i.startswith(f"{name}-") for i in page.ids), name
 
 
-def test_the_tables_are_results_json(run, page):
-    (record,) = records(run, "throughput")
+def test_tables_equal_results(run, page):
+    (record,) = read_records(run, "throughput")
     row = dict(zip(*page.tables["Throughput"], strict=True))
     assert row["median fps per direction"] == f"{record['median']:,.0f}"
     assert row["P1"] == f"{record['p1']:,.0f}"
@@ -176,18 +181,17 @@ def test_the_tables_are_results_json(run, page):
     assert row["repetitions"] == str(record["repetitions"]) == "6"
     low, high = record["median_interval"]["low"], record["median_interval"]["high"]
     assert next(v for k, v in row.items() if k.startswith("95 %")) == f"{low:,.0f} to {high:,.0f}"
-    (record,) = records(run, "latency")
+    (record,) = read_records(run, "latency")
     head, *rows = page.tables["Latency, milliseconds"]
-    assert [r[head.index("TL ms")] for r in rows] == [
-        f"{record['directions'][way]['tl']['median']:.4f}" for way in ("forward", "reverse")
-    ]
-    (record,) = records(run, "frame-loss")
+    medians = [record["directions"][d]["tl"]["median"] for d in ("forward", "reverse")]
+    assert [r[head.index("TL ms")] for r in rows] == [f"{median:.4f}" for median in medians]
+    (record,) = read_records(run, "frame-loss")
     head, *rows = page.tables[record["title"]]
-    found = {(r[1], r[3].removesuffix(" *")): r[4] for r in rows}
+    losses = {(r[1], r[3].removesuffix(" *")): r[4] for r in rows}
     for point in record["rates"]:
-        for way, loss in point["loss_percent"].items():
-            label = way if way == "sum" else f"{way}, both"
-            assert found[label, f"{point['rate']:,.0f}"] == f"{loss['median']:.4f}"
+        for direction, loss in point["loss_percent"].items():
+            label = direction if direction == "sum" else f"{direction}, both"
+            assert losses[label, f"{point['rate']:,.0f}"] == f"{loss['median']:.4f}"
 
 
 def test_the_report_names_the_medium(page):
@@ -195,23 +199,21 @@ def test_the_report_names_the_medium(page):
     assert re.search(r"Medium\s*10 Gbit/s", page.text)
 
 
-def test_the_raw_trials_are_those_of_the_journal(run, page):
+def test_listed_trials_are_those_of_the_journal(run, page):
     rows = read_csv(run / "trials.csv")
     head, *shown = page.tables["Every trial, as it was counted"]
-    assert [(r[0], r[2], r[3]) for r in shown] == [
-        (r["key"], r["direction"], r["class"]) for r in rows
-    ]
-    received = head.index("received")
-    assert [r[received] for r in shown] == [r["received"] for r in rows]
+    places = [0, 2, 3, head.index("received")]
+    names = ("key", "direction", "class", "received")
+    assert [[r[n] for n in places] for r in shown] == [[r[n] for n in names] for r in rows]
 
 
 def test_compliance_table_marks_deviations(page):
     _, *rows = page.tables["Clause by clause"]
-    found = {re.search(r"\((.*?)\)", r[0])[1]: r for r in reversed(rows)}
-    assert found["GEN-16"][2:] == ["1 s", "deviates"]
-    assert found["GEN-17"][2:] == ["6", "deviates"]
-    assert found["GEN-10"][3] == "follows"
-    assert found["GEN-01"][3] == "deviates"  # simulated
+    clauses = {re.search(r"\((.*?)\)", r[0])[1]: r for r in reversed(rows)}
+    assert clauses["GEN-16"][2:] == ["1 s", "deviates"]
+    assert clauses["GEN-17"][2:] == ["6", "deviates"]
+    assert clauses["GEN-10"][3] == "follows"
+    assert clauses["GEN-01"][3] == "deviates"  # simulated
     assert "compliant" not in page.text.replace("compliance", "")
 
 
@@ -229,18 +231,21 @@ def test_neighbor_clause_follows_tester_and_driver(run, answers_on, entries, ver
     tester = {} if answers_on is None else {"answers_on": answers_on}
     setup = {**data.manifest.get("setup", {}), "simulated": False}
     config = {**data.config, "dut": {"driver": "linux-router", "options": {"neighbours": entries}}}
-    real = replace(
-        data, manifest={**data.manifest, "tester": tester, "setup": setup}, config=config
-    )
-    (found,) = [c for c in list_rulings(real, load_presentations()) if "GEN-27" in c.source]
-    assert found.verdict == verdict
-    assert entries in found.practice or answers_on is None
+    manifest = {**data.manifest, "tester": tester, "setup": setup}
+    real = replace(data, manifest=manifest, config=config)
+
+    def find_clause(source, data):
+        rulings = list_rulings(data, load_presentations())
+        (clause,) = [clause for clause in rulings if source in clause.source]
+        return clause
+
+    clause = find_clause("GEN-27", real)
+    assert clause.verdict == verdict
+    assert entries in clause.practice or answers_on is None
     for pause_s, early in ((2.0, True), (1.9, False)):
-        again = list_rulings(
-            replace(real, settings={**real.procedure, "pause_s": pause_s}), load_presentations()
-        )
-        (found,) = [c for c in again if "section 23 b" in c.source]
-        assert (found.verdict == "follows") is (early and bool(answers_on))
+        paused = replace(real, settings={**real.procedure, "pause_s": pause_s})
+        follows = find_clause("section 23 b", paused).verdict == "follows"
+        assert follows is (early and bool(answers_on))
 
 
 def test_invalid_trials_are_reported(tmp_path):
@@ -254,59 +259,54 @@ def test_invalid_trials_are_reported(tmp_path):
 
 
 def test_observed_header_behaviour_is_reported(run):
-    data = load_run(run)
-    seen = {"outer DSCP: copied from the inner header": 7, "outer hop limit: 63": 9}
+    data, presentations = load_run(run), load_presentations()
+    behaviour = {"outer DSCP: copied from the inner header": 7, "outer hop limit: 63": 9}
 
     def with_behaviour(trial):
-        told = {
-            way: replace(counted, behaviour=seen if way == "reverse" else None)
-            for way, counted in trial.result.directions.items()
+        directions = {
+            **trial.result.directions,
+            "reverse": replace(trial.result.directions["reverse"], behaviour=behaviour),
         }
-        return replace(trial, result=replace(trial.result, directions=told))
+        return replace(trial, result=replace(trial.result, directions=directions))
 
     trials = [with_behaviour(t) for t in data.trials if "reverse" in t.result.directions][:2]
-    shown = replace(data, trials=trials)
-    assert shown.behaviour == {"reverse": {k: 2 * v for k, v in seen.items()}}
-    items = [b.items for b in assess_validity(shown) if isinstance(b, BulletList)]
-    assert [re.findall(r"\d+", " ".join(texts)) for texts in items if "DSCP" in str(texts)] == [
-        ["14", "63", "18"]
-    ]
-    content = json.loads(to_json(shown, load_presentations()))
-    jsonschema.validate(content, read_schema("report-1"))
-    assert content["validity"]["behaviour"] == shown.behaviour
-    assert json.loads(to_json(data, load_presentations()))["validity"]["behaviour"] == {}
+    observed = replace(data, trials=trials)
+    assert observed.behaviour == {"reverse": {text: 2 * n for text, n in behaviour.items()}}
+    items = [b.items for b in assess_validity(observed) if isinstance(b, BulletList)]
+    (texts,) = [" ".join(texts) for texts in items if "DSCP" in str(texts)]
+    assert re.findall(r"\d+", texts) == ["14", "63", "18"]
+    for example in (observed, data):
+        content = json.loads(to_json(example, presentations))
+        jsonschema.validate(content, read_schema("report-1"))
+        assert content["validity"]["behaviour"] == example.behaviour
+    assert data.behaviour == {}
 
 
 def test_changes_of_driver_figures_are_reported(run):
-    place = {"device": "nat", "benchmark": "throughput", "direction": "forward"}
-    counted = {"drops": {}, "changes": {"queue waiting": -1.0}, "table": {}}
-    entry = {**place, "frame_sizes": {"ipv6": 84, "ipv4": 64}, **counted}
+    entry = {
+        **{"device": "nat", "benchmark": "throughput", "direction": "forward"},
+        "frame_sizes": {"ipv6": 84, "ipv4": 64},
+        **{"drops": {}, "changes": {"queue waiting": -1.0}, "table": {}},
+    }
     data = load_run(run)
-    shown = replace(data, results={**data.results, "device": [entry]})
-    blocks = [b for b in assess_validity(shown) if isinstance(b, Collapsible)]
-    (table,) = [
-        t for b in blocks for t in b.blocks if t.title.startswith("What the device counted")
-    ]
+    blocks = assess_validity(replace(data, results={**data.results, "device": [entry]}))
+    tables = [t for b in blocks if isinstance(b, Collapsible) for t in b.blocks]
+    (table,) = [t for t in tables if t.title.startswith("What the device counted")]
     assert [row[-2:] for row in table.rows][1:] == [("queue waiting", "-1")]
 
 
 def test_json_follows_its_schema(run):
-    content = {
-        name: json.loads((run / f"{name}.json").read_text()) for name in ("results", "report")
-    }
-    assert content["report"]["results"] == read_results(run)
-    for schema, example in (
-        (make_results_schema(), content["results"]),
-        (read_schema("report-1"), content["report"]),
-        *((read_schema(name), None) for name in ("comparison-1", "campaign-1")),
-    ):
+    results, report = (json.loads((run / f"{n}.json").read_text()) for n in ("results", "report"))
+    assert report["results"] == read_results(run)
+    schemas = make_results_schema(), read_schema("report-1")
+    for schema in (*schemas, read_schema("comparison-1"), read_schema("campaign-1")):
         jsonschema.Draft202012Validator.check_schema(schema)
-        if example:
-            jsonschema.Draft202012Validator(schema).validate(example)
+    for schema, example in zip(schemas, (results, report), strict=True):
+        jsonschema.Draft202012Validator(schema).validate(example)
 
 
 def test_schema_rejects_incomplete_result(run):
-    content = json.loads((run / "results.json").read_text())
+    content = read_results(run)
     content["results"] = content["results"][:1]
     content["results"][0].pop("median")
     (error,) = jsonschema.Draft202012Validator(make_results_schema()).iter_errors(content)
@@ -314,11 +314,11 @@ def test_schema_rejects_incomplete_result(run):
 
 
 def test_junit_has_a_case_per_point(run):
-    suites = parsed(run / "junit.xml")
+    suites = read_xml(run / "junit.xml")
     cases = suites.findall("testsuite/testcase")
     assert [c.get("name") for c in cases] == [f"{name} 104/64 bidirectional" for name in EVERYTHING]
     assert (suites.get("failures"), suites.get("errors"), suites.get("skipped")) == ("0", "0", "0")
-    (median,) = [r["median"] for r in records(run, "throughput")]
+    (median,) = [r["median"] for r in read_records(run, "throughput")]
     assert f"median: {median}" in cases[0].findtext("system-out")
 
 
@@ -326,127 +326,105 @@ def test_csv_is_in_siitperfs_column_order(run, tmp_path):
     done = v6t("report", run, "--format", "csv", "-o", tmp_path / "out")
     assert done.status == 0
     assert list(tree(tmp_path / "out")) == ["results.csv"]
-    with (tmp_path / "out" / "results.csv").open() as lines:
-        head, *rows = csv.reader(lines)
-    assert head == [
+    rows = read_csv(tmp_path / "out" / "results.csv")
+    assert list(rows[0]) == [
         *("No", "Size", "Dir", "n", "m", "Duration", "Initial Rate", "Timeout", "Error", "Date"),
         *("Iterations", "rate", "Limited", "median"),
     ]
-    (record,) = records(run, "throughput")
-    assert [float(r[-3]) for r in rows] == record["rates"]
+    (record,) = read_records(run, "throughput")
+    assert [float(r["rate"]) for r in rows] == record["rates"]
     limited = record["tester_limited"] or record["upper_bound_hit"]
-    assert {r[-2] for r in rows} == {"yes" if limited else "no"}
-    assert {float(r[-1]) for r in rows} == {record["median"]}
+    assert {r["Limited"] for r in rows} == {"yes" if limited else "no"}
+    assert {float(r["median"]) for r in rows} == {record["median"]}
 
 
 def test_medians_csv_has_a_row_for_each_figure_of_each_benchmark(run):
     rows = read_csv(run / "medians.csv")
     assert {row["benchmark"] for row in rows} == set(EVERYTHING)
-    medians = {
-        b: [float(r["median"]) for r in rows if r["benchmark"] == b and r["median"]]
-        for b in EVERYTHING
-    }
     loaded = v6t_package.load(run)
     record = next(r for r in loaded.records if r.benchmark == "latency")
-    assert record.directions["forward"].tl.median in medians["latency"]
-    assert medians["throughput"] == [loaded.table("throughput")[0]["median"]]
+
+    def read_medians(benchmark):
+        mine = [r["median"] for r in rows if r["benchmark"] == benchmark and r["median"]]
+        return list(map(float, mine))
+
+    assert record.directions["forward"].tl.median in read_medians("latency")
+    assert read_medians("throughput") == [loaded.table("throughput")[0]["median"]]
 
 
 def test_markdown_tables_are_complete(run):
     lines = (run / "report.md").read_text().splitlines()
-    table = [line for line in lines if line.startswith("|")]
-    assert table
-    for line in table:
-        assert line.endswith("|")
-    (median,) = [r["median"] for r in records(run, "throughput")]
-    assert any(f"| {median:,.0f} |" in line for line in table)
+    rows = [line for line in lines if line.startswith("|")]
+    assert rows and all(line.endswith("|") for line in rows)
+    (median,) = [r["median"] for r in read_records(run, "throughput")]
+    assert any(f"| {median:,.0f} |" in line for line in rows)
 
 
-def test_a_wrong_translation_is_reported_as_a_failure(tmp_path):
-    out = tmp_path / "out"
-    done = v6t(*SIM, "--set-tester", "mismatch=1", "--report", "-o", out)
+def test_wrong_translation_is_reported_as_a_failure(tmp_path):
+    done = v6t(*SIM, "--set-tester", "mismatch=1", "--report", "-o", tmp_path)
     assert done.status == 6
-    assert "translates wrongly" in (out / "report.html").read_text()
-    suites = parsed(out / "junit.xml")
-    assert suites.get("failures") == "1"
+    assert "translates wrongly" in (tmp_path / "report.html").read_text()
+    assert read_xml(tmp_path / "junit.xml").get("failures") == "1"
 
 
-def test_an_interrupted_run_has_a_report(tmp_path):
-    out = tmp_path / "out"
-    assert v6t(*SIM, "--set-tester", "crash_at=30", "-o", out).code == "tester-fault"
-    assert v6t("report", out, "--figures", "none").status == 0
-    assert "not complete" in (out / "report.html").read_text()
-    assert parsed(out / "junit.xml").get("errors") == "1"
+def test_interrupted_run_has_a_report(tmp_path):
+    assert v6t(*SIM, "--set-tester", "crash_at=30", "-o", tmp_path).code == "tester-fault"
+    assert v6t("report", tmp_path, "--figures", "none").status == 0
+    assert "not complete" in (tmp_path / "report.html").read_text()
+    assert read_xml(tmp_path / "junit.xml").get("errors") == "1"
 
 
-def test_a_run_ends_with_its_report(tmp_path):
-    out = tmp_path / "out"
-    done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
+def test_run_ends_with_its_report(tmp_path):
+    done = v6t(*SHORT, "--report", "-o", tmp_path)
     assert done.status == 0
-    assert done.out.splitlines()[-1] == f"Report: {out / 'report.html'}"
-    assert (out / "report.html").stat().st_size > 20_000
+    assert done.out.splitlines()[-1] == f"Report: {tmp_path / 'report.html'}"
+    assert (tmp_path / "report.html").stat().st_size > 20_000
 
 
 def test_failed_report_keeps_results(tmp_path, monkeypatch):
-    def broken(*_):
-        raise OSError(28, "No space left on device")
-
+    error = OSError(28, "No space left on device")
     monkeypatch.setattr(run_report, "MAX_FIGURES", 0)
-    monkeypatch.setattr(write, "write_atomically", broken)
-    out = tmp_path / "out"
-    done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
+    monkeypatch.setattr(write, "write_atomically", Mock(side_effect=error))
+    done = v6t(*SHORT, "--report", "-o", tmp_path)
     assert done.status == 0
     assert "report" in done.err
-    assert f"Results: {out}" in done.out
+    assert f"Results: {tmp_path}" in done.out
 
 
 @pytest.mark.parametrize("error", [ImportError, ZeroDivisionError])
-def test_a_library_that_cannot_draw_costs_figures_only(error, tmp_path, monkeypatch):
-    def broken(*_, **__):
-        raise error("cannot draw")
-
+def test_report_without_a_library_that_draws_lacks_figures_only(error, tmp_path, monkeypatch):
     load_presentations()  # modules that draw are imported before what they draw with is broken
-    monkeypatch.setattr(plots, "make_axes", broken)
-    out = tmp_path / "out"
-    done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
+    monkeypatch.setattr(plots, "make_axes", Mock(side_effect=error("cannot draw")))
+    done = v6t(*SHORT, "--report", "-o", tmp_path)
     assert done.status == 0
     assert "figures" in done.err
-    assert f"Report: {out / 'report.html'}" in done.out
-    text = (out / "report.html").read_text()
+    assert f"Report: {tmp_path / 'report.html'}" in done.out
+    text = (tmp_path / "report.html").read_text()
     assert "<svg" not in text
     assert "Clause by clause" in text
 
 
 def test_bottleneck_is_reported(run, tmp_path):
-    path = shutil.copytree(run, tmp_path / "run")
     entry = {
-        "frame_sizes": {"ipv6": 104, "ipv4": 64},
-        "direction": "bidirectional",
-        "rate_fps": 123_456.0,
-        "judged_at": "above",
-        "judged_fps": 154_320.0,
-        "samples": 6,
-        "idle_percent": {"0": [0.0]},
-        "limit": "cpu",
-        "device": "router",
-        "says": "core 3 had no time left",
-        "evidence": ["core 3: 0 % idle in 6 of 6 seconds"],
+        **{"frame_sizes": {"ipv6": 104, "ipv4": 64}, "direction": "bidirectional"},
+        **{"rate_fps": 123_456.0, "judged_at": "above", "judged_fps": 154_320.0, "samples": 6},
+        **{"idle_percent": {"0": [0.0]}, "limit": "cpu", "device": "router"},
+        **{"says": "core 3 had no time left", "evidence": ["core 3: 0 % idle in 6 of 6 seconds"]},
     }
-    results = read_results(path) | {"bottleneck": [entry]}
-    (path / "results.json").write_text(json.dumps(results))
+    path = shutil.copytree(run, tmp_path / "run")
+    (path / "results.json").write_text(json.dumps(read_results(path) | {"bottleneck": [entry]}))
     write.write_run_report(path, formats=["html", "md"], figures="none")
-    found = Page((path / "report.html").read_text())
-    title = "What limits the device, watched every second"
-    assert found.tables[title][1] == [
+    page = Page((path / "report.html").read_text())
+    assert page.tables["What limits the device, watched every second"][1] == [
         "104/64", "bidirectional", "123,456", "154,320", "6", "core 3 had no time left",
     ]  # fmt: skip
-    assert "core 3: 0 %" in found.text
+    assert "core 3: 0 %" in page.text
 
 
-def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
+def test_summary_cards_are_those_of_the_smallest_frames(tmp_path):
     path = make_run(tmp_path / "run", "throughput", frame_sizes=(104, 1518))
     write.write_run_report(path, formats=["md"])
-    small = json.loads((path / "results.json").read_text())["results"][0]
+    small = read_results(path)["results"][0]
     text = (path / "report.md").read_text().partition("## What was measured")[0]
     assert f"{small['median']:,.0f}" in text
     assert text.count("frames/s per direction") == 1
@@ -469,7 +447,7 @@ def test_required_benchmarks_are_listed(tmp_path):
         (["{run}", "-o", "{run}/results.json"], "file-unwritable"),
     ],
 )
-def test_refusals(arguments, code, run):
+def test_invalid_arguments_are_rejected(arguments, code, run):
     expect_refusal(v6t("report", *(a.format(run=run) for a in arguments)), code)
 
 
@@ -478,7 +456,7 @@ def short_run(tmp_path):
     return make_run(tmp_path / "run", procedure={"repetitions": 1})
 
 
-def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(short_run, tmp_path, monkeypatch):
+def test_run_of_a_removed_plugin_has_a_report(short_run, tmp_path, monkeypatch):
     monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
     (path,) = write.write_run_report(short_run, tmp_path, ["html"], figures="none")
     assert "mape-br" in path.read_text()
@@ -490,20 +468,18 @@ def draw_setup(run):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "words"),
+    ("plugin", "left", "right"),
     [
-        ("mape-ce", "left link (relay): IPv6, 104 octets; right link (customer): IPv4, 64 octets."),
-        ("siit", "left link: IPv6, 84 octets; right link: IPv4, 64 octets."),
-        ("ipv4aas", "left link (Initiator): IPv4, 64 octets; "
-                    "right link (Responder): IPv4, 64 octets."),
-        ("nat44", "left link (Initiator): IPv4, 64 octets; "
-                  "right link (Responder): IPv4, 64 octets."),
+        ("mape-ce", " (relay): IPv6, 104", " (customer): IPv4, 64"),
+        ("siit", ": IPv6, 84", ": IPv4, 64"),
+        ("ipv4aas", " (Initiator): IPv4, 64", " (Responder): IPv4, 64"),
+        ("nat44", " (Initiator): IPv4, 64", " (Responder): IPv4, 64"),
     ],
-)  # fmt: skip
-def test_figure_shows_packets_on_each_link(plugin, words, tmp_path):
+)
+def test_figure_shows_packets_on_each_link(plugin, left, right, tmp_path):
     run = make_run(tmp_path / "run", plugin=plugin, procedure={"repetitions": 1})
     page = draw_setup(run)
-    assert words in page
+    assert f"left link{left} octets; right link{right} octets." in page
     if plugin == "ipv4aas":
         setting = page[page.index('<section id="setting"') :]
         picture = setting[setting.index("<svg") : setting.index("</svg>")]
@@ -530,7 +506,7 @@ def test_matplotlib_waits_until_it_is_needed():
 
 OWN = ("file://", "data:", "chrome:", "chrome-extension:", "devtools:")
 MEASURE = """<script>
-const found = [...document.querySelectorAll("svg")].map(svg => {
+const figures = [...document.querySelectorAll("svg")].map(svg => {
   for (let at = svg; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
   const box = svg.getBBox(), shown = svg.getBoundingClientRect();
   return [box.width, box.height, shown.width, shown.height,
@@ -543,37 +519,36 @@ const cut = [...document.querySelectorAll(".scroll")]
 const overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 const out = document.createElement("pre");
 out.id = "measured";
-out.textContent = JSON.stringify({found, overflow, cut});
+out.textContent = JSON.stringify({figures, overflow, cut});
 document.body.append(out);
 </script>"""
 
 
-def browsed(path, profile, *more, window=1300):
+def browse(path, profile, *more, window=1300):
     """Open a page in a browser; return its document, its errors and every address it requests."""
     log = profile.with_suffix(".netlog.json")
     options = ("--dump-dom", f"--window-size={window},2000", f"--log-net-log={log}", *more)
-    done = open_page(f"file://{path}", profile, *options)
+    browser = open_page(f"file://{path}", profile, *options)
     # the browser itself asks for its updates; what a page asks for has an origin
     events = [event.get("params", {}) for event in json.loads(log.read_text())["events"]]
-    asked = {e["url"] for e in events if e.get("initiator", "not an origin") != "not an origin"}
-    return done.stdout, done.stderr, asked
+    urls = {e["url"] for e in events if e.get("initiator", "not an origin") != "not an origin"}
+    return browser.stdout, browser.stderr, urls
 
 
-def test_a_browser_draws_every_figure_without_complaint(run, tmp_path):
-    document, said, asked = browsed(run / "report.html", tmp_path / "profile")
-    assert "CONSOLE" not in said, said
-    assert [url for url in asked if not url.startswith(OWN)] == []
-    before = Page((run / "report.html").read_text())
-    assert document.count("<svg") == before.elements.count("svg")
-    assert document.count("<table") == before.elements.count("table")
+def test_browser_draws_every_figure_without_complaint(run, page, tmp_path):
+    document, errors, urls = browse(run / "report.html", tmp_path / "profile")
+    assert "CONSOLE" not in errors, errors
+    assert [url for url in urls if not url.startswith(OWN)] == []
+    assert document.count("<svg") == page.elements.count("svg")
+    assert document.count("<table") == page.elements.count("table")
 
 
 def test_browser_test_detects_requests_and_scripts(tmp_path):
     page = tmp_path / "page.html"
     page.write_text('<!DOCTYPE html><img src="http://192.0.2.1/x.png"><script>nothing()</script>')
-    _, said, asked = browsed(page, tmp_path / "profile", "--timeout=2000")
-    assert "CONSOLE" in said
-    assert "http://192.0.2.1/x.png" in asked
+    _, errors, urls = browse(page, tmp_path / "profile", "--timeout=2000")
+    assert "CONSOLE" in errors
+    assert "http://192.0.2.1/x.png" in urls
 
 
 @pytest.mark.parametrize("window", [800, 1600])
@@ -581,13 +556,13 @@ def test_figures_and_tables_fit_every_window(run, tmp_path, window):
     text = (run / "report.html").read_text()
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
     (tmp_path / "page.html").write_text(text.replace("</body>", MEASURE + "</body>"))
-    document, said, _ = browsed(tmp_path / "page.html", tmp_path / "profile", window=window)
-    assert "CONSOLE" not in said, said
+    document, errors, _ = browse(tmp_path / "page.html", tmp_path / "profile", window=window)
+    assert "CONSOLE" not in errors, errors
     measured = json.loads(re.search(r'<pre id="measured">(.*?)</pre>', document, re.S)[1])
     assert measured["overflow"] <= 0
     assert measured["cut"] == []
-    assert len(measured["found"]) == text.count("<svg") > 10
-    for width, height, shown_width, shown_height, shapes in measured["found"]:
+    assert len(measured["figures"]) == text.count("<svg") > 10
+    for width, height, shown_width, shown_height, shapes in measured["figures"]:
         assert width > 100
         assert height > 40
         assert 100 < shown_width <= window
@@ -602,9 +577,7 @@ def test_printed_report_has_complete_tables(run, tmp_path):
     paper, page = tmp_path / "report.pdf", run / "report.html"
     options = ("--no-pdf-header-footer", f"--print-to-pdf={paper}")
     open_page(f"file://{page}", tmp_path / "profile", *options)
-    text = subprocess.run(
-        [reader, "-layout", paper, "-"], capture_output=True, text=True, check=True
-    ).stdout
+    text = subprocess.check_output([reader, "-layout", paper, "-"], text=True)
     words = set(re.split(r"[\s-]+", text))  # words are broken at hyphens
     source = re.sub(r"<details><summary>.*?</details>", "", page.read_text(), flags=re.DOTALL)
     printed = Page(source)
@@ -623,16 +596,16 @@ def test_openmetrics_has_a_sample_for_every_figure(run, tmp_path):
     families = {f.name: f.samples for f in text_string_to_metric_families(text)}
     assert set(families) == {"v6t_result", "v6t_trials", "v6t_invalid_trials"}
     samples = families["v6t_result"]
-    (throughput,) = records(run, "throughput")
-    found = {
-        s.labels["statistic"]: s.value for s in samples if s.labels["benchmark"] == "throughput"
+    (throughput,) = read_records(run, "throughput")
+    mine = [s for s in samples if s.labels["benchmark"] == "throughput"]
+    assert {s.labels["statistic"]: s.value for s in mine} == {
+        name: throughput[name] for name in ("median", "p1", "p99")
     }
-    assert found == {name: throughput[name] for name in ("median", "p1", "p99")}
     assert {s.labels["benchmark"] for s in samples} == set(EVERYTHING)
     assert {s.labels["benchmark"] for s in families["v6t_trials"]} == set(EVERYTHING)
     assert {s.labels["label"] for s in samples} == {EVIL}
     trials = sum(s.value for s in families["v6t_trials"])
-    assert trials == sum(len(r["trials"]) for b in EVERYTHING for r in records(run, b))
+    assert trials == sum(len(r["trials"]) for b in EVERYTHING for r in read_records(run, b))
 
 
 def test_grids_of_the_report_are_not_wider_than_a_narrow_window():
@@ -640,3 +613,73 @@ def test_grids_of_the_report_are_not_wider_than_a_narrow_window():
     minima = re.findall(r"minmax\(([\w.]+rem|min\([^)]*\))", style)
     assert minima
     assert all("100%" in least or float(least[:-3]) <= 16 for least in minima)
+
+
+def is_without_ipv6(name):
+    """Check that a technology's frames are IPv4 on every link, also between two devices."""
+    technology = resolve_setup(plugin=name, tester="sim").technology
+    setup = describe_setup(technology, [technology.default_frame_sizes[0]])
+    middle = [setup["middle_version"]] if len(setup["devices"]) > 1 else []
+    return {*setup["ip_versions"], *middle} == {4}
+
+
+def test_reports_without_ipv6_never_mention_it(tmp_path):
+    names = list(filter(is_without_ipv6, plugins.TECHNOLOGIES.names()))
+    assert {"nat44", "ipv4-router"} <= set(names)
+    for name in names:
+        path = make_run(tmp_path / name, plugin=name, procedure={"repetitions": 2})
+        write.write_run_report(path, formats=["md", "html"], figures="none")
+        text = (path / "report.md").read_text()
+        # free text: parameters and the files of the run are shown unchanged
+        prose = text[: text.index("**Parameters of the technology**")]
+        prose += text[text.index("\n## Throughput") : text.index("\n## Configuration and manifest")]
+        assert [line for line in prose.splitlines() if "IPv6" in line] == [], name
+        page = (path / "report.html").read_text()
+        assert "IPv6/IPv4" not in page, name
+        for table in make_all_tables(load_presentations(), load_run(path).records):
+            assert not any("IPv6" in column.name for column in table.columns), name
+
+
+def test_equal_frame_sizes_share_one_column():
+    both = make_text_table("t", ["IPv6/IPv4\noctets", "fps"], [["104/64", "1"], ["64/64", "1"]])
+    assert (both.columns[0].name, both.rows[0][0]) == ("IPv6/IPv4\noctets", "104/64")
+    one = make_text_table("t", ["IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
+    assert (one.columns[0].name, [r[0] for r in one.rows]) == ("frame\noctets", ["64", "128"])
+    syn = make_text_table("Rates", ["IPv6/IPv4\nSYN's octets"], [["74/74"]])
+    assert (syn.columns[0].name, syn.rows) == ("SYN's octets", (("74",),))
+
+
+def test_here_strings_are_split_into_lines():
+    command = "nft -f - <<< 'table ip v6t {\\n  chain post {\\n  }\\n}\\n'"
+    assert split_command(command) == ["nft -f - <<'END'", "table ip v6t {", "  chain post {", "  }", "}", "END"]  # fmt: skip
+    for plain in ("ip link set dev left up", "cat <<< here", "cat <<< 12", "cat <<< 'half"):
+        assert split_command(plain) == [plain]
+
+
+def test_configuration_is_collapsed_and_readable():
+    device = {
+        "commands": ["ip link set dev left up", "ip -batch - <<< 'route add a\\nroute add b\\n'"],
+        "facts": {"links": json.dumps([{"ifname": "lo"}, {"ifname": "left"}]), "empty": " "},
+    }
+    applied, answers = fold_configuration(device, "Device under test")
+    assert isinstance(applied, Collapsible) and applied.brief
+    assert "2 commands" in applied.summary
+    (listing,) = applied.blocks
+    assert isinstance(listing, CodeListing)
+    assert listing.text.splitlines()[1:4] == ["ip -batch - <<'END'", "route add a", "route add b"]
+    (facts,) = answers.blocks
+    assert '  {"ifname": "lo"}\n  {"ifname": "left"}' in facts.text
+    assert "empty" not in facts.text
+    assert list(fold_configuration({"kind": "reference"}, "x")) == []
+
+
+def test_units_and_percentiles_are_explained(tmp_path):
+    path = make_run(tmp_path / "run", "latency", procedure={"repetitions": 2})
+    (page,) = write.write_run_report(path, formats=["html"])
+    section = page.read_text().split('<section id="latency">')[1].split("</section>")[0]
+    table, _, rest = section.partition("</table>")
+    assert "TL ms" in table
+    meaning = rest[: rest.index("<svg")]
+    assert re.search(r"<details[^>]* open><summary>What the words mean", meaning)
+    for word in ("TL", "WCL", "P1", "P99"):
+        assert f'<th scope="row">{word}</th>' in meaning
