@@ -4,9 +4,11 @@ import json
 import shutil
 import threading
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
+from itertools import cycle, pairwise
 from time import sleep
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from v6t.analysis.published.conditions import compare_conditions
@@ -15,7 +17,6 @@ from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
 from v6t.core.config.resolve import resolve, resolve_setup
-from v6t.core.config.run_setup import make_setup
 from v6t.core.modifiers import MODIFIERS
 from v6t.core.modifiers.base import repeat_action
 from v6t.core.modifiers.rfc2544 import Management, Routing
@@ -35,7 +36,7 @@ from v6t.drivers.lab.privilege import check_availability
 from v6t.intent.device import DeviceRequirements
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import Expander
-from v6t.tests.core.support import measure_run, read_journal, v6t
+from v6t.tests.core.support import measure_run, read_csv, read_journal, v6t
 from v6t.tests.drivers.duts.bench import open_bed
 from v6t.tests.drivers.duts.intents import ROUTER4
 from v6t.tests.expect import expect_error
@@ -48,8 +49,18 @@ TRIAL = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
 DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
 
 
-def asked(plugin="siit", tester="sim", bed=None, **more):
-    return resolve(None, bed, plugin=plugin, tester=tester, modifier="broadcast", **more)
+def make_plan(plugin, dut, modifier, testbed=None, **more):
+    """Return the plan of an example device under a modifier, and the setup of the run."""
+    setup = resolve_setup(
+        testbed=testbed, plugin=plugin, tester="embedded", dut=dut, modifier=modifier, **more
+    )
+    return setup.example_plan, setup
+
+
+def read_rules(step, side):
+    """Return the rules of a filter step for frames that enter on one side."""
+    chain = step.text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0]
+    return chain.splitlines()
 
 
 @pytest.mark.parametrize("vlan", ["", "left: {vlan: 5}, right: {vlan: 6}"])
@@ -58,64 +69,56 @@ def asked(plugin="siit", tester="sim", bed=None, **more):
 )
 def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
     """RFC 2544 section 11.1: 1 %, evenly distributed, and of a type no router processes."""
-    (tmp_path / "bed.yaml").write_text(f"links: {{{vlan}}}")
+    bed, tag = tmp_path / "bed.yaml", 4 if vlan else 0
+    bed.write_text(f"links: {{{vlan}}}")
     setup = resolve_setup(
-        None,
-        tmp_path / "bed.yaml",
-        plugin=plugin,
-        tester="sim",
-        modifier="broadcast",
-        params=params,
+        None, bed, plugin=plugin, tester="sim", modifier="broadcast", params=params
     )
     (size,) = setup.settings.frame_sizes
-    for way, made in compile_streams(setup, setup.technology.make_frame_pair(size)).items():
-        *others, last = made.streams
-        weights = [s.weight for s in made.streams]
+    pair = setup.technology.make_frame_pair(size)
+    for direction, compiled in compile_streams(setup, pair).items():
+        *others, last = compiled.streams
+        weights = [s.weight for s in compiled.streams]
         assert last.weight * 100 == sum(weights)
-        places = [
-            at for at, which in enumerate(list_classes(weights, 0, 2000)) if which == len(others)
-        ]
-        gaps = {after - before for before, after in pairwise(places)}
-        assert gaps <= {99, 100, 101}
+        classes = list_classes(weights, 0, 2000)
+        places = [place for place, number in enumerate(classes) if number == len(others)]
+        assert {after - before for before, after in pairwise(places)} <= {99, 100, 101}
         (frame,) = Expander(last).frames(0, 1)
-        tag = 4 if vlan else 0
         assert bytes(frame[:6]) == b"\xff" * 6
         assert bytes(frame[12 + tag : 14 + tag]) == b"\x88\xb5"
         assert frame.shape == Expander(others[0]).frames(0, 1)[0].shape
-        assert not setup.technology.expect(way, frame[None, :]).length.any()
+        assert not setup.technology.expect(direction, frame[None, :]).length.any()
 
 
 def test_results_name_the_modifier(tmp_path):
-    run = asked(benchmarks=("throughput", "frame-loss", "latency"), modes=("forward",))
-    measure_run(run, tmp_path / "out")
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [r["benchmark"] for r in results["results"]] == ["throughput", "frame-loss", "latency"]
+    out, plain = tmp_path / "out", tmp_path / "plain"
+    benchmarks = ["throughput", "frame-loss", "latency"]
+    simulate = partial(resolve, plugin="siit", tester="sim", modes=("forward",))
+    run, plain_run = simulate(modifier="broadcast", benchmarks=benchmarks), simulate()
+    measure_run(run, out)
+    measure_run(plain_run, plain)
+    results = json.loads((out / "results.json").read_text())
+    assert [r["benchmark"] for r in results["results"]] == benchmarks
     assert results["conditions"]["modifier"] == "broadcast"
-    assert any("broadcast" in said for said in results["caveats"])
-    write.write_run_report(tmp_path / "out", formats=["md"])
-    assert "section 11.1" in (tmp_path / "out" / "report.md").read_text()
-    assert resume(tmp_path / "out", Listener()).status == "complete"
+    assert any("broadcast" in warning for warning in results["caveats"])
+    write.write_run_report(out, formats=["md"])
+    assert "section 11.1" in (out / "report.md").read_text()
+    assert resume(out, Listener()).status == "complete"
     assert make_settings_files(run)["run.yaml"]["modifier"] == "broadcast"
-    plain = resolve(plugin="siit", tester="sim", modes=("forward",))
-    assert "modifier" not in make_settings_files(plain)["run.yaml"]
-    measure_run(plain, tmp_path / "plain")
-    both = (tmp_path / "plain", tmp_path / "out")
-    assert v6t("compare", *both).code == "not-comparable"
-    assert "None and broadcast" in v6t("compare", "--anyway", *both).out
+    assert "modifier" not in make_settings_files(plain_run)["run.yaml"]
+    assert v6t("compare", plain, out).code == "not-comparable"
+    assert "None and broadcast" in v6t("compare", "--anyway", plain, out).out
     facts = collect_facts(run.to_json(), {}, simulated=False)
-    record = read_records(tmp_path / "out", results)[0]
+    record = read_records(out, results)[0]
     entry = {"dut": "Linux", "technology": "SIIT", "seed": "-", "conditions": {}}
-    (odd,) = [c for c in compare_conditions(entry, record, facts) if c.name == "modifier"]
-    assert odd.alike is False
+    (modifier,) = [c for c in compare_conditions(entry, record, facts) if c.name == "modifier"]
+    assert modifier.alike is False
 
 
-def test_a_device_that_forwards_broadcasts_fails(tmp_path):
-    done = v6t(
-        *("run", "--plugin", "siit", "--tester", "sim", "--modifier", "broadcast"),
-        *("--set-tester", "forwards_negative=true", "-o", tmp_path / "out"),
-    )
-    assert done.status == 6
-    assert done.code == "translation-incorrect"
+def test_device_that_forwards_broadcasts_fails(tmp_path):
+    run = ("run", "siit", "--tester", "sim", "--modifier", "broadcast", "-o", tmp_path / "out")
+    done = v6t(*run, "--set-tester", "forwards_negative=true")
+    assert (done.status, done.code) == (6, "translation-incorrect")
 
 
 def test_unknown_modifier_is_rejected():
@@ -126,56 +129,26 @@ def test_unknown_modifier_is_rejected():
         resolve(plugin="dns64", tester="sim", modifier="broadcast")
 
 
-@pytest.mark.lab
-@pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
-def test_a_real_router_under_broadcasts(tmp_path):
-    """All test frames pass and no broadcast does, before the kernel's router."""
-    bed = tmp_path / "bed.yaml"
-    bed.write_text("line_rate: 3M")  # nobody looks for the tester's own limit
-    run = asked(
-        "ipv4-router", "embedded", bed, dut="linux-router", modes=("bidirectional",), frame_sizes=(128,),
-        benchmarks=("frame-loss",),
-        procedure={"frame_loss": {"rates_fps": [2000], "duration_s": 0.5},
-                   "sending_time_tolerance": 5.0, "invalid_retries": 9},
-    )  # fmt: skip
-    measure_run(run, tmp_path / "out")
-    rows = (tmp_path / "out" / "trials.csv").read_text().splitlines()
-    sent = [row for row in rows if "broadcast" in row and "frame-loss/" in row]
-    assert len(sent) >= 2
-    (record,) = read_results(tmp_path / "out")["results"]
-    assert record["conditions"]["modifier"] == "broadcast"
-
-
-def plan_of(plugin, dut, modifier, testbed=None, **more):
-    setup = resolve_setup(
-        testbed=testbed, plugin=plugin, tester="embedded", dut=dut, modifier=modifier, **more
-    )
-    return setup.example_plan, setup
-
-
 @pytest.mark.parametrize(("plugin", "dut"), [
     ("ipv4-router", "linux-router"), ("ipv6-router", "linux-router"), ("nat44", "nftables"),
     ("nat66", "nftables66"), ("nat44", "iptables"),
 ])  # fmt: skip
 @pytest.mark.parametrize("count", [1, 25])
 def test_filters_pass_only_test_traffic(plugin, dut, count):
-    """RFC 2544 section 11.4.1: 12, then the one that forwards, then 12, and denied is the rest."""
-    plan, setup = plan_of(plugin, dut, f"filters-{count}")
+    """RFC 2544 section 11.4.1: 12 denied, then the one that forwards, then 12 denied."""
+    plan, setup = make_plan(plugin, dut, f"filters-{count}")
     step = plan.steps[-1]
-    for side in ("left", "right"):  # what the device forwards for others is not looked at
+    assert "policy accept" in step.text  # what the device forwards for others is not looked at
+    for side, other in (("left", "right"), ("right", "left")):
         assert f'iifname "{side}" jump from_{side}\n    iifname "{side}" drop' in step.text
-    assert "policy accept" in step.text
-    for side in ("left", "right"):
-        chain = step.text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0]
-        rules = chain.splitlines()
+        rules = read_rules(step, side)
         assert [r.split()[-1] for r in rules].index("accept") == count // 2
         allowed, *aside = [r for r in rules if r.endswith("accept")]
         # native IPv6 may be sent along with IPv4 (MIX-01)
         assert all(r.split()[0] == "ip6" != allowed.split()[0] for r in aside) and len(aside) < 2
         assert len(rules) == len(set(rules)) == count + len(aside)
-        other = {"left": "right", "right": "left"}[side]
-        for at, hosts in (("saddr", side), ("daddr", other)):
-            nets = allowed.partition(f"{at} {{ ")[2].partition(" }")[0].split(", ")
+        for field, hosts in (("saddr", side), ("daddr", other)):
+            nets = allowed.partition(f"{field} {{ ")[2].partition(" }")[0].split(", ")
             assert set(map(str, getattr(setup.intent, hosts).routes)) <= set(nets)
         assert sum(r.endswith("drop") for r in rules) == count - 1
     body = step.text.replace("    ", "\t")
@@ -207,10 +180,9 @@ def test_addresses_read_back_as_nftables_writes_them():
 def test_filters_need_nftables():
     driver = make_driver("linux-router", {})
     intent = replace(ROUTER4, requirements=DeviceRequirements(filters=1))
+    facts = replace(driver.make_example_facts(intent), programs=frozenset({"ip", "sysctl"}))
     with expect_error("missing-program"):
-        driver.plan(
-            intent, replace(driver.make_example_facts(intent), programs=frozenset({"ip", "sysctl"}))
-        )
+        driver.plan(intent, facts)
 
 
 VLANS = """links:
@@ -222,9 +194,9 @@ VLANS = """links:
 @pytest.mark.parametrize("vlans", [False, True])
 def test_filters_let_the_background_pass(vlans, tmp_path):
     """Native IPv6 along with NAT44 (MIX-01), on separate VLANs too (MIX-04)."""
-    (tmp_path / "bed.yaml").write_text(VLANS if vlans else "{}")
     bed, params = tmp_path / "bed.yaml", {"n": "10", "m": "9"}
-    step = plan_of("nat44", "nftables", "filters-25", bed, params=params)[0].steps[-1]
+    bed.write_text(VLANS if vlans else "{}")
+    step = make_plan("nat44", "nftables", "filters-25", bed, params=params)[0].steps[-1]
     permits = [line.split() for line in step.text.splitlines() if line.endswith(" accept")]
     assert [words[0] for words in permits] == ["ip", "ip6"] * 2
     assert "2001:2:0:f000::/64" in permits[1] and "2001:2:0:f001::/64" in permits[1]
@@ -239,7 +211,7 @@ def test_filters_let_the_background_pass(vlans, tmp_path):
     ("ipv4-router", "linux-router"), ("siit", "tayga"), ("nat44", "nftables"), ("mape-br", "vpp"),
 ])  # fmt: skip
 def test_unused_route_is_moved_and_removed(plugin, dut):
-    plan, setup = plan_of(plugin, dut, "routing")
+    plan, setup = make_plan(plugin, dut, "routing")
     change = plan.route_update
     assert change is not None and plan.steps[-1].undo == change.remove_command
     assert change.added_words != change.changed_words
@@ -251,8 +223,8 @@ def test_unused_route_is_moved_and_removed(plugin, dut):
 
 
 def test_live_change_and_route_update_differ():
-    run = resolve(plugin="ipv4-router", tester="embedded", dut="linux-router", modifier="routing", benchmarks=("reconfiguration",))  # fmt: skip
-    plan = make_setup(run).example_plan
+    benchmarks = ("reconfiguration",)
+    plan, _ = make_plan("ipv4-router", "linux-router", "routing", benchmarks=benchmarks)
     assert plan.live_change is not None and plan.route_update is not None
     assert plan.live_change.show_command != plan.route_update.show_command
 
@@ -267,18 +239,18 @@ def test_live_change_and_route_update_differ():
     ("mape-br", "vpp", "bgp", "unsupported-operation"),
 ])  # fmt: skip
 def test_unsupported_modifier_is_rejected(plugin, dut, modifier, code):
-    own = {"base": "false"} if dut == "command" else {}
+    options = {"base": "false"} if dut == "command" else {}
     with expect_error(code):
-        plan_of(plugin, dut, modifier, dut_params=own)
+        make_plan(plugin, dut, modifier, dut_params=options)
 
 
 @pytest.mark.parametrize("modifier", ["management", "routing", "snmp", "bgp"])
 def test_modifier_rejects_benchmarks_without_stream(modifier):
     for name in ("connection-rate", "teardown"):
         with expect_error("unsuitable-modifier", path=["modifier"]):
-            plan_of("nat44", "nftables", modifier, benchmarks=("throughput", name))
-    assert plan_of("nat44", "nftables", modifier, benchmarks=("throughput",))
-    assert plan_of("nat44", "nftables", "filters-1", benchmarks=("connection-rate",))
+            make_plan("nat44", "nftables", modifier, benchmarks=("throughput", name))
+    assert make_plan("nat44", "nftables", modifier, benchmarks=("throughput",))
+    assert make_plan("nat44", "nftables", "filters-1", benchmarks=("connection-rate",))
 
 
 def test_chain_does_not_support_route_updates():
@@ -286,43 +258,35 @@ def test_chain_does_not_support_route_updates():
         ChainSession("chain", []).update_routes()
 
 
-class Answering:
-    """A device that gives a wrong answer every third time."""
-
-    management_check = "show"
-
-    def __init__(self):
-        self.asked = 0
-
-    def get_sessions(self):
-        return [("it", self)]
-
-    def check_management_query(self):
-        self.asked += 1
-        if self.asked % 3 == 0:
-            raise DutError("it: show: not there", code="command-failed")
-        return "show"
+def make_session(*answers):
+    """Return a session with a device that gives these answers to queries again and again."""
+    session = Mock(management_check="show")
+    session.get_sessions.return_value = [("it", session)]
+    session.check_management_query.side_effect = cycle(answers)
+    return session
 
 
 def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     monkeypatch.setattr(Management, "interval_s", 0.01)
-    device, result = Answering(), TrialResult({})
+    wrong = DutError("it: show: not there", code="command-failed")
+    session, result = make_session("show", "show", wrong), TrialResult({})
+    query = session.check_management_query
 
     def measure(trial):
-        while device.asked < 4:
+        while query.call_count < 4:
             sleep(0.01)
         return result
 
-    modified = Management().measure(TRIAL, measure, device)
-    done = modified.modifier
-    assert done.times == device.asked >= 4
-    assert done.times - done.right == device.asked // 3
-    assert (done.what, done.why) == ("show", "it: show: not there")
-    assert decode(TrialResult, encode(modified)).modifier == done
+    modified = Management().measure(TRIAL, measure, session)
+    counts = modified.modifier
+    assert counts.times == query.call_count >= 4
+    assert counts.times - counts.right == query.call_count // 3
+    assert (counts.what, counts.why) == ("show", "it: show: not there")
+    assert decode(TrialResult, encode(modified)).modifier == counts
     assert "modifier" not in encode(result)
-    said = Management().summarize_actions([done, done])
-    assert said.startswith(f"management: {2 * done.right} of {2 * done.times} right")
-    assert said.endswith("first trouble: it: show: not there")
+    summary = Management().summarize_actions([counts, counts])
+    assert summary.startswith(f"management: {2 * counts.right} of {2 * counts.times} right")
+    assert summary.endswith("first trouble: it: show: not there")
     assert Management().summarize_actions([]) == ""
 
 
@@ -334,11 +298,11 @@ def test_device_without_short_query_is_rejected():
 
 
 def test_preflight_makes_no_route_change():
-    changed = []
-    session = SimpleNamespace(update_routes=lambda: changed.append(1) or "it")
+    session = Mock(**{"update_routes.return_value": "it"})
     assert Routing().make_action(replace(TRIAL, benchmark="preflight"), session) is None
+    session.update_routes.assert_not_called()
     assert Routing().make_action(TRIAL, session)() == "it"
-    assert changed == [1]
+    session.update_routes.assert_called_once_with()
 
 
 @pytest.mark.parametrize(("plugin", "dut", "into"), [
@@ -346,58 +310,53 @@ def test_preflight_makes_no_route_change():
     ("nat64", "tayga-nftables", ["2001:db8:64::/96", "192.168.255.0/24"]),
 ])  # fmt: skip
 def test_filters_before_translator_match_untranslated_addresses(plugin, dut, into):
-    plan, setup = plan_of(plugin, dut, "filters-1")
-    for side, version, to in zip(("left", "right"), ("ip6", "ip"), into, strict=True):
-        chain = plan.steps[-1].text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0]
-        first = chain.splitlines()[0].split()
-        assert first[:2] == [version, "saddr"] and first[-1] == "accept"
-        sources, _, destinations = chain.splitlines()[0].partition("daddr")
-        assert to in destinations
-        own = [
-            n
-            for n in getattr(setup.intent, side).routes
-            if n.version == (6 if version == "ip6" else 4)
-        ]
-        assert all(str(net) in sources for net in own)
+    plan, setup = make_plan(plugin, dut, "filters-1")
+    for side, version, net in zip(("left", "right"), (6, 4), into, strict=True):
+        rule = read_rules(plan.steps[-1], side)[0]
+        assert rule.split()[:2] == ["ip6" if version == 6 else "ip", "saddr"]
+        assert rule.split()[-1] == "accept"
+        sources, _, destinations = rule.partition("daddr")
+        assert net in destinations
+        routes = [n for n in getattr(setup.intent, side).routes if n.version == version]
+        assert all(str(route) in sources for route in routes)
     assert plan.steps[-1].check.find_problem(plan.steps[-1].text) is None
 
 
-@pytest.mark.parametrize(("times", "right", "verdict", "said"), [
+@pytest.mark.parametrize(("times", "right", "verdict", "practice"), [
     ((1, 2), (1, 2), "follows", "3 of 3 right, in 2 of 2 trials"),
     ((1, 2), (1, 1), "deviates", "2 of 3 right, in 2 of 2 trials"),
     ((1, 0), (1, 0), "deviates", "1 of 1 right, in 1 of 2 trials"),
     ((1, None), (1, None), "deviates", "1 of 1 right, in 1 of 2 trials"),
     ((0, 0), (0, 0), "deviates", "0 of 0 right, in 0 of 2 trials"),
 ])  # fmt: skip
-def test_trials_without_modifier_are_counted(times, right, verdict, said):
+def test_trials_without_modifier_are_counted(times, right, verdict, practice):
     counts = [
         None if t is None else ModifierCounts(t, r, 0.0, "", "")
         for t, r in zip(times, right, strict=True)
     ]
     trials = [RunTrial({"key": "t"}, TrialResult({}, modifier=count)) for count in counts]
-    (clause,) = compliance._check_modifier(
-        SimpleNamespace(config={"modifier": "management"}), trials
-    )
-    assert (clause.practice, clause.verdict) == (f"management: {said}", verdict)
+    data = SimpleNamespace(config={"modifier": "management"})
+    (clause,) = compliance._check_modifier(data, trials)
+    assert (clause.practice, clause.verdict) == (f"management: {practice}", verdict)
 
 
-def begun(act, pause_s=0.0):
-    return repeat_action(replace(TRIAL, pause_s=pause_s), act, 0.01)
+def repeat(action, pause_s=0.0):
+    return repeat_action(replace(TRIAL, pause_s=pause_s), action, 0.01)
 
 
 def test_query_ending_after_trial_is_not_counted():
-    going, go_on = threading.Event(), threading.Event()
+    started, may_end = threading.Event(), threading.Event()
 
-    def slow():
-        going.set()
-        go_on.wait(60)
+    def query():
+        started.set()
+        may_end.wait(60)
         return "it"
 
-    with begun(slow) as counts:
-        assert going.wait(60)
-        threading.Timer(0.2, go_on.set).start()
+    with repeat(query) as counts:
+        assert started.wait(60)
+        threading.Timer(0.2, may_end.set).start()
     assert counts.times == 0
-    with begun(slow, pause_s=60.0) as counts:
+    with repeat(query, pause_s=60.0) as counts:
         pass
     assert counts.times == 0
 
@@ -405,79 +364,60 @@ def test_query_ending_after_trial_is_not_counted():
 def test_unexpected_error_ends_the_trial():
     called = threading.Event()
 
-    def odd():
+    def fail():
         called.set()
         raise ZeroDivisionError("odd")
 
-    with pytest.raises(ZeroDivisionError), begun(odd):
+    with pytest.raises(ZeroDivisionError), repeat(fail):
         assert called.wait(60)
-    with pytest.raises(KeyError, match="its own"), begun(odd):
+    with pytest.raises(KeyError, match="its own"), repeat(fail):
         raise KeyError("its own")
 
 
-class Sending(Answering):
-    """A tester, and its device's session, that only say in which order they are called."""
+def test_device_is_queried_during_stream_only(monkeypatch):
+    calls = Mock()
 
-    def __init__(self, session=True):
-        super().__init__()
-        self.log, self.session = [], session
-
-    def open(self):
-        self.log.append("open")
-
-    def load(self, streams, oracle):
-        self.log.append("load")
-
-    def device_session(self):
-        return self if self.session else None
-
-    def check_management_query(self):
-        self.log.append("query")
-        return "show"
-
-    def check_configured(self):
-        pass
-
-    def measure(self, trial):
-        self.log.append("measure")
-        while self.session and "query" not in self.log and not trial.pause_s:
+    def wait_for_query(trial):
+        while calls.session and not calls.session.check_management_query.called:
             sleep(0.001)
         return TrialResult({})
 
+    def measure(session, **more):
+        calls.reset_mock()
+        calls.session = session
+        calls.tester.device_session = lambda: session
+        calls.tester.measure.side_effect = wait_for_query
+        monkeypatch.setattr(bench_module, "make_tester", lambda *_, **__: calls.tester)
+        monkeypatch.setattr("v6t.drivers.duts.devices.make_session", lambda *_: None)
+        setup = make_plan("ipv4-router", "linux-router", "management")[1]
+        return Bench(setup, **more).measure(TRIAL), [name for name, *_ in calls.mock_calls]
 
-def bench_of(monkeypatch, tester, **more):
-    monkeypatch.setattr(bench_module, "make_tester", lambda *_, **__: tester)
-    monkeypatch.setattr("v6t.drivers.duts.devices.make_session", lambda *_: None)
-    return Bench(plan_of("ipv4-router", "linux-router", "management")[1], **more)
-
-
-def test_device_is_queried_during_stream_only(monkeypatch):
-    tester = Sending()
-    found = bench_of(monkeypatch, tester).measure(TRIAL)
-    assert tester.log[:2] == ["open", "load"]
-    assert {"measure", "query"} == set(tester.log[2:])
-    assert found.modifier.right == found.modifier.times > 0
-    alone = Sending(session=False)
-    assert not bench_of(monkeypatch, alone, loopback=True).measure(TRIAL).modifier
-    assert alone.log == ["open", "load", "measure"]
+    result, names = measure(make_session("show"))
+    assert names[:2] == ["tester.open", "tester.load"]
+    assert names.count("tester.open") == names.count("tester.load") == 1
+    assert {"tester.measure", "session.check_management_query"} <= {*names[2:]}
+    assert result.modifier.right == result.modifier.times > 0
+    result, names = measure(None, loopback=True)
+    assert not result.modifier
+    assert names == ["tester.open", "tester.load", "tester.measure"]
     with expect_error("missing-driver"):
-        bench_of(monkeypatch, Sending(session=False)).measure(TRIAL)
+        measure(None)
 
 
 def test_simulated_device_is_not_queried(tmp_path):
     run = resolve(plugin="siit", tester="sim", modifier="management", benchmarks=("frame-loss",), modes=("forward",))  # fmt: skip
-    outcome = measure_run(run, tmp_path / "out")
+    outcome = measure_run(run, tmp_path)
     assert outcome.status == "complete"
-    assert not any(said.startswith("management:") for said in outcome.caveats)
-    (words,) = [said for said in outcome.caveats if said.startswith("under a modifier")]
-    assert words.endswith("simulated")
+    assert not any(warning.startswith("management:") for warning in outcome.caveats)
+    (text,) = [warning for warning in outcome.caveats if warning.startswith("under a modifier")]
+    assert text.endswith("simulated")
 
 
 @pytest.mark.lab
 @pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
-@pytest.mark.parametrize("modifier", [name for name in DRIVEN if name != "filters-25"])
-def test_a_real_router_under_each(modifier, tmp_path):
-    """The kernel's: it is asked and changed while frames pass, none of which is lost.
+@pytest.mark.parametrize("modifier", ["broadcast", *sorted({*DRIVEN} - {"filters-25"})])
+def test_router_of_the_kernel_under_each_modifier(modifier, tmp_path):
+    """The router is queried and changed while frames pass, none of which is lost.
 
     The test of denied frames below has 25 filters.
     """
@@ -485,36 +425,47 @@ def test_a_real_router_under_each(modifier, tmp_path):
     for program in programs.get(modifier, ()):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
-    run = resolve(plugin="ipv4-router", tester="embedded", dut="linux-router", modes=("bidirectional",), frame_sizes=(128,), benchmarks=("frame-loss",), modifier=modifier, procedure={"frame_loss": {"rates_fps": [1000], "duration_s": 1.2, "repetitions": 2}, "selftest": "cached",
-                   "sending_time_tolerance": 5.0, "invalid_retries": 9})  # fmt: skip
-    outcome = measure_run(run, tmp_path / "out")
-    write.write_run_report(tmp_path / "out", formats=["md"])
-    report = (tmp_path / "out" / "report.md").read_text()
-    (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    out = tmp_path / "out"
+    loss = {"rates_fps": [1000], "duration_s": 1.2, "repetitions": 2}
+    procedure = {"frame_loss": loss, "selftest": "cached", "sending_time_tolerance": 5.0, "invalid_retries": 9}  # fmt: skip
+    outcome = measure_run(
+        resolve(
+            plugin="ipv4-router", tester="embedded", dut="linux-router", modes=("bidirectional",),
+            frame_sizes=(128,), benchmarks=("frame-loss",), modifier=modifier, procedure=procedure,
+        ),
+        out,
+    )  # fmt: skip
+    (record,) = read_results(out)["results"]
     assert record["rates"][0]["loss_percent"]["sum"]["median"] == 0
-    if modifier.startswith("filters"):
-        assert "jump from_left" in report
+    assert record["conditions"]["modifier"] == modifier
+    write.write_run_report(out, formats=["md"])
+    if modifier == "broadcast":
+        rows = [row for row in read_csv(out / "trials.csv") if row["class"] == "broadcast"]
+        assert sum("frame-loss/" in row["key"] for row in rows) >= 2
         return
-    trials = read_journal(tmp_path / "out")
-    beside = [t for t in trials if "modifier" in t["result"]]
-    done = [t["result"]["modifier"] for t in beside if t["trial"]["benchmark"] != "preflight"]
-    assert all(each["times"] == each["right"] for each in done)
-    measured = [t["result"]["modifier"] for t in trials if "frame-loss/" in t["trial"]["key"]]
-    assert measured and all(
-        m["times"] == (1 if modifier in ("routing", "bgp") else 2) for m in measured
-    )
-    (said,) = [said for said in outcome.caveats if said.startswith(f"{modifier}: ")]
-    assert f"{sum(m['times'] for m in done):,} right" in said
-    assert said in resume(tmp_path / "out", Listener()).caveats
+    if modifier == "filters-1":
+        assert "jump from_left" in (out / "report.md").read_text()
+        return
+    trials = [t for t in read_journal(out) if "modifier" in t["result"]]
+    counts = [t["result"]["modifier"] for t in trials if t["trial"]["benchmark"] != "preflight"]
+    assert all(each["times"] == each["right"] for each in counts)
+    measured = [
+        t["result"]["modifier"] for t in read_journal(out) if "frame-loss/" in t["trial"]["key"]
+    ]
+    times = 1 if modifier in ("routing", "bgp") else 2
+    assert measured and all(m["times"] == times for m in measured)
+    (summary,) = [text for text in outcome.caveats if text.startswith(f"{modifier}: ")]
+    assert f"{sum(m['times'] for m in counts):,} right" in summary
+    assert summary in resume(out, Listener()).caveats
     if modifier in ("routing", "bgp"):
-        ways = [t["result"]["modifier"]["what"] for t in beside]
-        assert len(set(ways)) == 2 and all(a != b for a, b in pairwise(ways))
+        changes = [t["result"]["modifier"]["what"] for t in trials]
+        assert len(set(changes)) == 2 and all(a != b for a, b in pairwise(changes))
 
 
 @pytest.mark.lab
 @pytest.mark.skipif(not LAB or shutil.which("nft") is None, reason="needs a lab and nft")
 def test_denied_frames_are_dropped_and_rollback_is_complete():
-    """Frames of hosts to whom the device has a route, but which the filters deny or do not know."""
+    """Their hosts are those to whom the device has a route, but whom the filters deny."""
     requirements = DeviceRequirements(filters=25, route_updates=True)
     with open_bed("linux-router", replace(ROUTER4, requirements=requirements)) as bed:
         session, net = bed.session, "203.0.113"
@@ -532,8 +483,8 @@ def test_denied_frames_are_dropped_and_rollback_is_complete():
             session.verify()
         assert passes(f"{net}.1", f"{net}.101", b"without the filters")
         session.rollback()
-        left = session.transport.run("nft list tables; ip route show proto 86").out
-        assert "v6t_filters" not in left and net not in left
+        state = session.transport.run("nft list tables; ip route show proto 86").out
+        assert "v6t_filters" not in state and net not in state
         session.transport.run(f"ip route add blackhole {net}.0/24")
         with expect_error("foreign-configuration"):
             session.commit()
