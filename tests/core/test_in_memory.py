@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from unittest.mock import Mock
 
 import pytest
 import v6t
@@ -53,16 +54,16 @@ def campaign_file(tmp_path):
     return path
 
 
-def test_a_program_reports_its_run_without_reading_it(unread, tmp_path):
+def test_python_reports_a_run_without_reading_it(unread, tmp_path):
     run = v6t.run("siit", tester="sim", modes="forward", frame_sizes=104, output=tmp_path / "out")
     assert run.status == "complete"
     assert run.report("md")[0].exists()
 
 
-def test_a_program_reads_a_stored_run_once(read_files, tmp_path):
-    measure_run(simulate(modes=("forward",)), tmp_path / "out")
+def test_python_reads_a_stored_run_once(read_files, tmp_path):
+    measure_run(simulate(modes=("forward",)), tmp_path)
     read_files.clear()
-    run = v6t.load(tmp_path / "out")
+    run = v6t.load(tmp_path)
     assert run.status == "complete"
     assert run.report("md")[0].exists()
     assert read_files["results.json"] == read_files["config.json"] == 1
@@ -72,11 +73,11 @@ def test_a_program_reads_a_stored_run_once(read_files, tmp_path):
 def test_resume_reads_each_file_once(crashes, read_files, tmp_path):
     device = {"crash_at": 20} if crashes else {}
     try:
-        measure_run(simulate(modes=("forward", "reverse"), device=device), tmp_path / "out")
+        measure_run(simulate(modes=("forward", "reverse"), device=device), tmp_path)
     except TesterError:
-        remove_crash(tmp_path / "out")
+        remove_crash(tmp_path)
     read_files.clear()
-    assert command("resume", tmp_path / "out", "--json", "--report").status == 0
+    assert command("resume", tmp_path, "--json", "--report").status == 0
     names = ("config.json", "manifest.json", "results.json", "journal.jsonl")
     assert {name: read_files[name] for name in names} == dict.fromkeys(names, 1)
 
@@ -91,8 +92,8 @@ def test_resume_reads_each_file_once(crashes, read_files, tmp_path):
 )
 def test_stored_data_equals_data_in_memory(plugin, benchmarks, frame_sizes, tmp_path):
     run = simulate(*benchmarks, plugin=plugin, frame_sizes=frame_sizes, modes=("forward",))
-    data = measure_run(run, tmp_path / "out")
-    stored = results.load_run(tmp_path / "out")
+    data = measure_run(run, tmp_path)
+    stored = results.load_run(tmp_path)
     written, read = (format_json(make_results_document(d.results)) for d in (data, stored))
     assert written == read
     assert [r.to_json() for r in stored.records] == [r.to_json() for r in data.records]
@@ -100,20 +101,20 @@ def test_stored_data_equals_data_in_memory(plugin, benchmarks, frame_sizes, tmp_
         assert getattr(stored, name) == getattr(data, name), name
 
 
-def test_a_campaign_plans_each_run_once_and_reports_it_without_reading_it(
+def test_campaign_plans_each_run_once_and_reports_it_without_reading_it(
     unread, campaign_file, monkeypatch, tmp_path
 ):
-    planned, make_plan = [], campaigns.plan
-    monkeypatch.setattr(campaigns, "plan", lambda *a: planned.append(1) or make_plan(*a))
+    plan = Mock(wraps=campaigns.plan)
+    monkeypatch.setattr(campaigns, "plan", plan)
     done = command("campaign", campaign_file, "--report", "-o", tmp_path / "out")
     assert done.status == 0, done.err
     assert "2 of 2" in done.out
-    assert len(planned) == 2
+    assert plan.call_count == 2
     assert len([*(tmp_path / "out").glob("*/report.html")]) == 2
 
 
 @pytest.mark.parametrize(("digest", "status"), [("0" * 64, 2), ("", 0)], ids=["other", "none"])
-def test_a_plan_made_again_is_that_of_the_campaign(digest, status, campaign_file, tmp_path):
+def test_resumed_campaign_compares_plans(digest, status, campaign_file, tmp_path):
     directory = tmp_path / "out"
     campaigns.create_campaign(campaigns.plan_campaign(campaign_file), directory)
     stored = json.loads((directory / "campaign.json").read_text())

@@ -1,11 +1,11 @@
 """Runs of every benchmark: results, resumption after a kill, and rejected settings."""
 
 import contextlib
-import csv
 import time
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from pydantic import ValidationError
@@ -50,7 +50,8 @@ ALL = (
     *SIX,
     *("throughput-frame-timeout", "frame-loss-frame-timeout", "system-recovery", "reset", "flows"),
 )
-QUICK = {"repetitions": 2, "resolution_fps": 20_000.0}
+TWICE = {"repetitions": 2}
+QUICK = {**TWICE, "resolution_fps": 20_000.0}
 QUICK_ALL = {**QUICK, "frame_timeout": {"deadline_ms": 5.0}}
 DEVICE = {
     **{"capacity_fps": 1_000_000, "buffer_frames": 2000, "delay_us": 200, "jitter_us": 100},
@@ -68,26 +69,28 @@ def by_benchmark(path):
     return {r["benchmark"]: r for r in read_results(path)["results"]}
 
 
-def find_column(table, name):
-    """Find the place of a column by its name."""
-    return [column.name for column in table.columns].index(name)
+def measure(path, *benchmarks, **settings):
+    """Measure benchmarks on a simulated device; return their results by name."""
+    measure_run(wanted(*benchmarks, **settings), path)
+    return by_benchmark(path)
+
+
+def read_column(table, name):
+    """Return the values of a column by its name."""
+    place = [column.name for column in table.columns].index(name)
+    return [row[place] for row in table.rows]
 
 
 def test_tester_without_loopback_is_created_once(tmp_path, monkeypatch):
     """A second tester for the delays would need the ports of the first: TRex on NICs."""
-    made, make = [], bench.make_tester
+    make = Mock(wraps=bench.make_tester)
     monkeypatch.setattr(Sim, "can_loop_back", False)
-    monkeypatch.setattr(
-        bench,
-        "make_tester",
-        lambda setup, **how: made.append(how["loopback"]) or make(setup, **how),
-    )
-    measure_run(wanted("throughput", "latency", device=DEVICE, **QUICK_ALL), tmp_path / "out")
-    assert made == [False]
-    found = by_benchmark(tmp_path / "out")
-    assert found["latency"]["directions"]["forward"]["tl"]["median"] > 0
-    assert not found["latency"]["loopback"]
-    assert not any("loopback" in key for key in read_trial_keys(tmp_path / "out"))
+    monkeypatch.setattr(bench, "make_tester", make)
+    latency = measure(tmp_path, "throughput", "latency", **QUICK_ALL)["latency"]
+    assert [call.kwargs["loopback"] for call in make.call_args_list] == [False]
+    assert latency["directions"]["forward"]["tl"]["median"] > 0
+    assert not latency["loopback"]
+    assert not any("loopback" in key for key in read_trial_keys(tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -100,50 +103,50 @@ def everything(tmp_path_factory):
 
 
 def test_every_benchmark_reports_the_devices_truth(everything):
-    found = by_benchmark(everything)
-    assert set(found) == set(ALL)
-    rate = found["throughput"]["median"]
+    results = by_benchmark(everything)
+    assert set(results) == set(ALL)
+    rate = results["throughput"]["median"]
     # a second of overload fits into the buffer below 2000 fps
     assert 980_000 <= rate <= 1_002_001
-    assert found["throughput-frame-timeout"]["median"] == rate
-    latency = found["latency"]["directions"]["forward"]
+    assert results["throughput-frame-timeout"]["median"] == rate
+    latency = results["latency"]["directions"]["forward"]
     assert latency["tl"]["median"] == pytest.approx(0.25, rel=0.02)
-    assert found["latency"]["rate"] == rate
-    assert found["latency"]["loopback"]["forward"]["tl"] == pytest.approx(0.002)
-    assert found["pdv"]["directions"]["reverse"]["pdv"]["median"] == pytest.approx(0.1, rel=0.01)
-    ipdv = found["ipdv"]["directions"]["forward"]
+    assert results["latency"]["rate"] == rate
+    assert results["latency"]["loopback"]["forward"]["tl"] == pytest.approx(0.002)
+    assert results["pdv"]["directions"]["reverse"]["pdv"]["median"] == pytest.approx(0.1, rel=0.01)
+    ipdv = results["ipdv"]["directions"]["forward"]
     assert ipdv["min"]["median"] < 0 < ipdv["max"]["median"]
-    for row in found["frame-loss"]["rates"]:
+    for row in results["frame-loss"]["rates"]:
         truth = max(0.0, 1 - 1_000_000 / row["rate"] - 2000 / (row["rate"] * 0.4))
         assert row["loss_percent"]["sum"]["median"] == pytest.approx(100 * truth, abs=1e-3)
-    bursts = found["back-to-back"]
+    bursts = results["back-to-back"]
     buffer_s = 2000 / bursts["burst_rate"]
     assert bursts["corrected_buffer_s"] == pytest.approx(buffer_s, rel=0.06)
-    recovery = found["system-recovery"]["directions"]["forward"]
+    recovery = results["system-recovery"]["directions"]["forward"]
     assert recovery["average"] == pytest.approx(0.1, abs=1e-5)
-    assert found["reset"]["directions"]["reverse"]["average"] == pytest.approx(0.5, abs=1e-4)
+    assert results["reset"]["directions"]["reverse"]["average"] == pytest.approx(0.5, abs=1e-4)
 
 
 def test_tables_name_counting_method(everything, tmp_path, monkeypatch):
-    measure = SimTester.measure
+    measure_trial = SimTester.measure
     chosen = ("throughput", "frame-loss", "back-to-back", "latency", "pdv")
 
-    def measured(self, trial):
-        way = "trailer" if trial.benchmark == "latency" else "marks"
-        return replace(measure(self, trial), tester={"counting": way})
+    def measure_with_method(self, trial):
+        method = "trailer" if trial.benchmark == "latency" else "marks"
+        return replace(measure_trial(self, trial), tester={"counting": method})
 
-    monkeypatch.setattr(SimTester, "measure", measured)
-    told = measure_run(wanted(*chosen, **QUICK), tmp_path / "told").records
+    monkeypatch.setattr(SimTester, "measure", measure_with_method)
+    counted = measure_run(wanted(*chosen, **QUICK), tmp_path / "out").records
     plain = [r for r in load_run(everything).records if r.benchmark in chosen]
-    for records, expected in ((plain, {None}), (told, {"marks", "trailer"})):
-        assert {r.counted_by for r in records} == expected
+    for records, methods in ((plain, {None}), (counted, {"marks", "trailer"})):
+        assert {r.counted_by for r in records} == methods
         assert {r.benchmark for r in records} == set(chosen)
         for record in records:
             table = registry.load(record.benchmark).make_main_table([record])
-            names = [column.name for column in table.columns]
-            assert ("counted\nby" in names) is (record.counted_by is not None)
-            for row in table.rows if record.counted_by else ():
-                assert row[find_column(table, "counted\nby")] == record.counted_by
+            if record.counted_by:
+                assert set(read_column(table, "counted\nby")) == {record.counted_by}
+            else:
+                assert "counted\nby" not in [column.name for column in table.columns]
 
 
 def test_every_number_comes_with_its_trials(everything):
@@ -175,38 +178,29 @@ def test_one_table_per_benchmark(everything):
 
 
 def test_missing_throughput_is_measured_for_latency(tmp_path):
-    measure_run(wanted("latency", **QUICK), tmp_path / "out")
-    assert list(by_benchmark(tmp_path / "out")) == ["throughput", "latency"]
-    measure_run(
-        wanted("latency", latency={"rate_fps": 50_000.0}, **QUICK_LATENCY), tmp_path / "given"
-    )
-    found = by_benchmark(tmp_path / "given")
-    assert list(found) == ["latency"]
-    assert (found["latency"]["rate"], found["latency"]["rate_source"]) == (50_000.0, "given")
-
-
-QUICK_LATENCY = {"repetitions": 2}
+    assert list(measure(tmp_path / "out", "latency", **QUICK)) == ["throughput", "latency"]
+    given = measure(tmp_path / "given", "latency", latency={"rate_fps": 50_000.0}, **TWICE)
+    assert list(given) == ["latency"]
+    assert (given["latency"]["rate"], given["latency"]["rate_source"]) == (50_000.0, "given")
 
 
 def test_latency_without_throughput_is_not_measured(tmp_path):
     device = {**DEVICE, "dead_zones": "[[1500, 1e12]]"}
     # a 256th of it, where a search ends in which nothing passed, is in that zone
     coarse = {**QUICK, "resolution_fps": 800_000.0}
-    measure_run(wanted("latency", "reset", device=device, **coarse), tmp_path / "out")
-    found = by_benchmark(tmp_path / "out")
-    assert found["throughput"]["median"] == 0.0
-    assert "no rate passed" in found["latency"]["not_measured"]
-    assert "no rate passed" in found["reset"]["not_measured"]
+    results = measure(tmp_path, "latency", "reset", device=device, **coarse)
+    assert results["throughput"]["median"] == 0.0
+    for benchmark in ("latency", "reset"):
+        assert "no rate passed" in results[benchmark]["not_measured"]
 
 
 def test_searches_and_repetition_rules_are_named(tmp_path):
-    run = wanted("throughput", search="mlrsearch", adaptive={"most": 8}, resolution_fps=20_000.0)
-    measure_run(run, tmp_path / "out")
-    record = by_benchmark(tmp_path / "out")["throughput"]
+    adaptive = {"search": "mlrsearch", "adaptive": {"most": 8}, "resolution_fps": 20_000.0}
+    record = measure(tmp_path, "throughput", **adaptive)["throughput"]
     assert record["search"] == "mlrsearch"
     assert "loss ratio 0" in record["search_label"]
     assert record["title"].startswith("Throughput (MLRsearch, RFC 2544 goal) (adaptive, n=")
-    caveats = read_results(tmp_path / "out")["caveats"]
+    caveats = read_results(tmp_path)["caveats"]
     assert all(any(words in c for c in caveats) for words in ("MLRsearch", "6 to 8"))
 
 
@@ -229,7 +223,7 @@ CRITICAL_LOAD = {"target": 1e-3, "search_s": 30, "first_s": 1.0}
         ("siit", ("critical-load",), 20, RANDOM_LOSS, {"critical_load": CRITICAL_LOAD}),
     ],
 )
-def test_resumes_in_the_middle_of_any_benchmark(
+def test_run_resumes_in_the_middle_of_any_benchmark(
     tmp_path, plugin, benchmarks, crash_at, device, procedure
 ):
     """The tester fails again and again, until the run is complete."""
@@ -283,10 +277,10 @@ def test_invalid_input_is_rejected_before_traffic(tmp_path, arguments, code):
 
 def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
-    setup = make_setup(wanted("latency", **QUICK_LATENCY))
+    setup = make_setup(wanted("latency"))
     check_capabilities(setup, lambda: make_tester(setup))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        measure_run(wanted("pdv", **QUICK_LATENCY), tmp_path / "out")
+        measure_run(wanted("pdv"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -308,19 +302,15 @@ def test_tester_without_an_ability_is_rejected(plugin, benchmark, ability):
 
 def test_flows_that_start_together_need_no_ability(monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset())
-    setup = make_setup(
-        simulate("flows", plugin="siit", procedure={"flows": {"starts": ["together"]}})
-    )
+    setup = make_setup(wanted("flows", plugin="siit", flows={"starts": ["together"]}))
     check_capabilities(setup, lambda: make_tester(setup))
 
 
 def test_run_that_cannot_start_leaves_no_directory(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise EnvironmentLacking("no interfaces", code="missing-interface")
-
-    monkeypatch.setattr(SimTester, "open", refuse)
+    error = EnvironmentLacking("no interfaces", code="missing-interface")
+    monkeypatch.setattr(SimTester, "open", Mock(side_effect=error))
     with expect_error("missing-interface", kind=EnvironmentLacking):
-        measure_run(wanted("latency", **QUICK_LATENCY), tmp_path / "out")
+        measure_run(wanted("latency"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -338,16 +328,12 @@ def test_plan_contains_every_benchmark():
 
 
 def test_bursts_below_media_rate_are_not_measured(tmp_path):
-    device = {**DEVICE, "tester_fps": 3_000_000}
-    run = wanted("back-to-back", device=device, back_to_back={"at": "media"}, **QUICK_LATENCY)
-    measure_run(run, tmp_path / "out")
-    record = by_benchmark(tmp_path / "out")["back-to-back"]
+    slow = {"device": {**DEVICE, "tester_fps": 3_000_000}, **TWICE}
+    media = measure(tmp_path / "media", "back-to-back", back_to_back={"at": "media"}, **slow)
+    record = media["back-to-back"]
     assert record["not_measured"]
-    assert record["average"] is None
-    assert record["trials"] == []
-    run = wanted("back-to-back", device=device, **QUICK_LATENCY)
-    measure_run(run, tmp_path / "tester")
-    record = by_benchmark(tmp_path / "tester")["back-to-back"]
+    assert (record["average"], record["trials"]) == (None, [])
+    record = measure(tmp_path / "tester", "back-to-back", **slow)["back-to-back"]
     assert record["title"] != "Back-to-back frames"
     assert record["average"] > 0
 
@@ -357,11 +343,10 @@ def test_bursts_below_media_rate_are_not_measured(tmp_path):
 )
 def test_back_to_back_reports_search_parameters(tmp_path, verifications, search):
     """RFC 9004 section 6.2: the algorithm and its input parameters MUST be reported."""
-    told = {"repetitions": 2, "longest_s": 0.5, "resolution_frames": 333, "residual_wait_s": 0.25,
-            "verifications": verifications, "at": "tester"}  # fmt: skip
-    run = wanted("back-to-back", device=DEVICE, back_to_back=told, **QUICK_LATENCY)
-    measure_run(run, tmp_path / "out")
-    (record,) = (r for r in load_run(tmp_path / "out").records if r.benchmark == "back-to-back")
+    parameters = {"repetitions": 2, "longest_s": 0.5, "resolution_frames": 333,
+                  "residual_wait_s": 0.25, "verifications": verifications, "at": "tester"}  # fmt: skip
+    measure(tmp_path, "back-to-back", back_to_back=parameters, **TWICE)
+    (record,) = (r for r in load_run(tmp_path).records if r.benchmark == "back-to-back")
     results, searched = make_all_tables(load_presentations(), [record])
     assert results.title == record.title
     (row,) = searched.rows
@@ -379,26 +364,26 @@ RESET_TRIAL = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
                     device_event=DeviceEvent("software-reset", 0.01))  # fmt: skip
 
 
-def test_hooks_run_during_the_trial(tmp_path):
-    done, result = tmp_path / "done", TrialResult({})
-    hook = partial(run_hook, "software-reset", Hook(command=f"touch {done}"))
+def test_hook_runs_during_the_trial(tmp_path):
+    file, result = tmp_path / "file", TrialResult({})
+    hook = partial(run_hook, "software-reset", Hook(command=f"touch {file}"))
 
-    def measure(trial):
-        assert not done.exists()
+    def measure_trial(trial):
+        assert not file.exists()
         deadline = time.monotonic() + 30
-        while not done.exists() and time.monotonic() < deadline:
+        while not file.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         return result
 
-    assert measure_with_event(RESET_TRIAL, measure, hook) is result
-    assert done.exists()
+    assert measure_with_event(RESET_TRIAL, measure_trial, hook) is result
+    assert file.exists()
 
 
 @pytest.mark.parametrize("command", ["false", "/nowhere/at-all", "'"])
-def test_hooks_that_fail(command):
-    with expect_error("hook-failed"):
-        run_hook("software-reset", Hook(command=command))
+def test_failing_hook_is_an_error(command):
     hook = partial(run_hook, "software-reset", Hook(command=command))
+    with expect_error("hook-failed"):
+        hook()
     with expect_error("hook-failed"):
         measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.05), hook)
 
@@ -410,25 +395,24 @@ def test_hanging_hook_is_stopped():
 
 def test_failing_hook_is_retried(tmp_path, monkeypatch):
     monkeypatch.setattr(device_module, "RETRY_PAUSE_S", 0.0)
-    script = tmp_path / "third.sh"
-    script.write_text(f"echo x >> {tmp_path / 'tries'}; test $(wc -l < {tmp_path / 'tries'}) = 3\n")
+    script, tries = tmp_path / "third.sh", tmp_path / "tries"
+    script.write_text(f"echo x >> {tries}; test $(wc -l < {tries}) = 3\n")
     with expect_error("hook-failed"):
         run_hook("flush", Hook(command=f"sh {script}", tries=2))
-    (tmp_path / "tries").unlink()
+    tries.unlink()
     run_hook("flush", Hook(command=f"sh {script}", tries=5))
-    assert (tmp_path / "tries").read_text() == "x\n" * 3
+    assert tries.read_text() == "x\n" * 3
 
 
-def test_a_testbed_names_a_hook_by_its_command_or_with_limits():
-    given = {"flush": "ssh dut flush", "reset": {"command": "reboot", "timeout_s": 300, "tries": 2}}
-    read = ReferenceOptions.model_validate({"hooks": given}).hooks
-    assert read == {
+def test_testbed_describes_a_hook_by_its_command_or_with_limits():
+    hooks = {"flush": "ssh dut flush", "reset": {"command": "reboot", "timeout_s": 300, "tries": 2}}
+    assert ReferenceOptions.model_validate({"hooks": hooks}).hooks == {
         "flush": Hook(command="ssh dut flush", timeout_s=120.0, tries=1),
         "reset": Hook(command="reboot", timeout_s=300.0, tries=2),
     }
-    for wrong in ({"flush": " "}, {"flush": {"command": "x", "tries": 0}}, {"flush": 7}):
+    for invalid in (" ", {"command": "x", "tries": 0}, 7):
         with pytest.raises(ValidationError):
-            ReferenceOptions.model_validate({"hooks": wrong})
+            ReferenceOptions.model_validate({"hooks": {"flush": invalid}})
 
 
 def test_configured_device_accepts_reset_hooks_only():
@@ -439,50 +423,44 @@ def test_configured_device_accepts_reset_hooks_only():
         make_driver("tayga", {"hooks": {"flush": "ssh dut flush"}})
 
 
-def said_of(values):
-    known = load_presentations()
-    return [str(w) for w in list_warnings([known.read_record(values)], known)]
-
-
 def test_loss_without_valid_trial_is_unknown(tmp_path):
-    """The tester carries less than was asked for: no delay, and no count of lost frames either."""
-    run = wanted(
-        "latency", device={"tester_fps": 40_000}, latency={"rate_fps": 100_000.0}, **QUICK_LATENCY
-    )
-    measure_run(run, tmp_path / "out")
-    (record,) = [r for r in load_run(tmp_path / "out").records if r.benchmark == "latency"]
+    """The tester cannot send at the rate: no delay, and no count of lost frames either."""
+    rate = {"latency": {"rate_fps": 100_000.0}, **TWICE}
+    measure(tmp_path, "latency", device={"tester_fps": 40_000}, **rate)
+    (record,) = [r for r in load_run(tmp_path).records if r.benchmark == "latency"]
     assert (record.measured, record.repetitions) == (True, 0)
     assert len(record.trials) == len(record.invalid_trials)
     (table,) = make_all_tables(load_presentations(), [record])
-    assert {row[find_column(table, "lost")] for row in table.rows} == {"undefined"}
+    assert set(read_column(table, "lost")) == {"undefined"}
 
 
 def test_rates_above_tester_capacity_give_warnings(tmp_path):
+    known = load_presentations()
+
+    def make_warnings(result):
+        return " ".join(map(str, list_warnings([known.read_record(result)], known)))
+
     device = {**DEVICE, "capacity_fps": 700_000, "tester_fps": 1_050_000}
-    run = wanted("frame-loss", "latency", device=device, frame_loss={"step": 0.05}, **QUICK)
-    measure_run(run, tmp_path / "out")
-    found = by_benchmark(tmp_path / "out")
-    capacity = found["throughput"]["tester_ceiling"]
-    loss = found["frame-loss"]
-    assert loss["usable_fps"] == pytest.approx(0.9 * capacity)
+    both = {"frame_loss": {"step": 0.05}, **QUICK}
+    results = measure(tmp_path / "out", "frame-loss", "latency", device=device, **both)
+    usable_fps = pytest.approx(0.9 * results["throughput"]["tester_ceiling"])
+    loss = results["frame-loss"]
+    assert loss["usable_fps"] == usable_fps
     offered = [row["rate"] for row in loss["rates"]]
-    assert loss["above_usable"] == [rate for rate in offered if rate > 0.9 * capacity]
-    assert 0 < len(loss["above_usable"]) < len(offered)
-    assert any("self-test covers only" in said for said in said_of(loss))
-    with (tmp_path / "out" / "frame-loss.csv").open() as file:
-        marks = {(float(row["rate"]), row["Limited"]) for row in csv.DictReader(file)}
-    assert marks == {(r, "yes" if r in loss["above_usable"] else "no") for r in offered}
-    shown = [r for r in load_run(tmp_path / "out").records if r.benchmark != "throughput"]
-    assert explain_marks(shown) == [f"* {NOT_COVERED_EXPLANATION}"]
-    losses = [r for r in shown if r.benchmark == "frame-loss"]
-    rates = {
-        row[find_column(table, "fps per\ndirection")]
-        for table in make_all_tables(load_presentations(), losses)
-        for row in table.rows
+    above = [rate for rate in offered if rate > loss["usable_fps"]]
+    assert loss["above_usable"] == above
+    assert 0 < len(above) < len(offered)
+    assert "self-test covers only" in make_warnings(loss)
+    rows = read_csv(tmp_path / "out" / "frame-loss.csv")
+    assert {(float(row["rate"]), row["Limited"]) for row in rows} == {
+        (rate, "yes" if rate in above else "no") for rate in offered
     }
-    assert rates == {f"{r:,.0f}" + " *" * (r in loss["above_usable"]) for r in offered}
-    slow = wanted("latency", device=device, latency={"rate_fps": 50_000.0}, **QUICK_LATENCY)
-    measure_run(slow, tmp_path / "slow")
-    latency = by_benchmark(tmp_path / "slow")["latency"]
+    records = [r for r in load_run(tmp_path / "out").records if r.benchmark != "throughput"]
+    assert explain_marks(records) == [f"* {NOT_COVERED_EXPLANATION}"]
+    tables = make_all_tables(known, [r for r in records if r.benchmark == "frame-loss"])
+    rates = {rate for table in tables for rate in read_column(table, "fps per\ndirection")}
+    assert rates == {f"{rate:,.0f}" + " *" * (rate in above) for rate in offered}
+    slow = {"latency": {"rate_fps": 50_000.0}, **TWICE}
+    latency = measure(tmp_path / "slow", "latency", device=device, **slow)["latency"]
     assert latency["above_usable"] == []
-    assert not any("self-test" in said for said in said_of(latency))
+    assert "self-test" not in make_warnings(latency)

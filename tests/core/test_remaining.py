@@ -4,6 +4,8 @@ import io
 import random
 import re
 from functools import partial
+from itertools import product
+from unittest.mock import create_autospec
 
 import pytest
 from rich.console import Console
@@ -47,13 +49,19 @@ RUNS = {
 
 
 class Clock:
-    """Time that passes when told."""
+    """Time that passes when a test advances it."""
 
-    def __init__(self):
-        self.s = 100.0
+    s = 0.0
 
     def __call__(self):
         return self.s
+
+
+def make_listener(receive):
+    """Return a listener that calls a function before each trial."""
+    listener = Listener()
+    listener.on_trial_start = receive
+    return listener
 
 
 def progress_of(repetition, step, *, point="throughput/84/forward", repetitions=4, steps=5):
@@ -71,19 +79,17 @@ def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
         for name, (seconds, _) in kinds.items()
     ]
     remaining = RemainingTimeEstimator(planned, clock)
-    whole = len(OCTETS) * sum(seconds * factor for seconds, factor in kinds.values())
+    whole_s = len(OCTETS) * sum(seconds * factor for seconds, factor in kinds.values())
     errors = []
     for stage in planned:
         remaining.begin(stage)
         seconds, factor = kinds[stage.name]
-        for repetition in (1, 2, 3, 4):
-            for step in (1, 2, 3, 4, 5):
-                if stage.name == "throughput":
-                    remaining.record_progress(progress_of(repetition, step))
-                passed = clock.s - 100.0
-                if passed >= whole / 3:
-                    errors.append((passed + remaining.estimate_remaining_s() - whole) / whole)
-                clock.s += seconds * factor / 20
+        for repetition, step in product((1, 2, 3, 4), (1, 2, 3, 4, 5)):
+            if stage.name == "throughput":
+                remaining.record_progress(progress_of(repetition, step))
+            if clock.s >= whole_s / 3:
+                errors.append((clock.s + remaining.estimate_remaining_s()) / whole_s - 1)
+            clock.s += seconds * factor / 20
     assert len(errors) > 50
     assert max(map(abs, errors)) < 0.25
 
@@ -124,56 +130,42 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     chance, clock, seen = random.Random(7), Clock(), []
     measure, load = Bench.measure, Bench.load
 
+    def draw_s(name, usual_s):
+        return machine.get(name, usual_s) * chance.lognormvariate(0.0, 0.3)
+
     def measure_on_clock(self, trial):
         clock.s += trial.pause_s + trial.total_duration_s + trial.residual_wait_s
-        clock.s += machine.get("overhead_s", 0.1) * chance.lognormvariate(0.0, 0.3)
+        clock.s += draw_s("overhead_s", 0.1)
         return measure(self, trial)
 
     def load_on_clock(self, streams):
-        clock.s += machine.get("setup_s", 3.0) * chance.lognormvariate(0.0, 0.3) / 2
+        clock.s += draw_s("setup_s", 3.0) / 2
         load(self, streams)
-
-    class Watch(Listener):
-        def on_trial_start(self, now):
-            seen.append((clock.s - 100.0, now.remaining_s))
 
     for key, value in {"setup_s": 3.0, "load_s": 1.0, "overhead_s": 0.1}.items():
         monkeypatch.setattr(Sim, key, value)
     monkeypatch.setattr(Bench, "measure", measure_on_clock)
     monkeypatch.setattr(Bench, "load", load_on_clock)
-    monkeypatch.setattr(
-        trials, "RemainingTimeEstimator", partial(RemainingTimeEstimator, clock=clock)
-    )
+    estimator = partial(RemainingTimeEstimator, clock=clock)
+    monkeypatch.setattr(trials, "RemainingTimeEstimator", estimator)
     options = {key: str(value) for key, value in device.items()}
-    runner.execute(
-        resolve_setup(**flags, plugin="siit", tester="sim", tester_options=options),
-        tmp_path / "run",
-        Watch(),
-    )
-    whole_s = clock.s - 100.0
+    setup = resolve_setup(**flags, plugin="siit", tester="sim", tester_options=options)
+    listener = make_listener(lambda trial: seen.append((clock.s, trial.remaining_s)))
+    runner.execute(setup, tmp_path, listener)
     late = [
-        (passed_s + remaining_s) / whole_s - 1
+        (passed_s + remaining_s) / clock.s - 1
         for passed_s, remaining_s in seen
-        if passed_s > whole_s / 2
+        if passed_s > clock.s / 2
     ]
     assert late
     assert max(map(abs, late)) < 1 / 3
 
 
 def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
-    """And in a rehearsal as in a lab every trial is announced: self-tests and retries, too."""
-    begun, seen = [], []
-    begin = RemainingTimeEstimator.begin
-
-    def note(self, stage):
-        begun.append(stage)
-        begin(self, stage)
-
-    class Watch(Listener):
-        def on_trial_start(self, now):
-            seen.append(now)
-
-    monkeypatch.setattr(RemainingTimeEstimator, "begin", note)
+    """In a rehearsal as in a lab, every trial is announced: self-tests and retries, too."""
+    seen, begin = [], create_autospec(RemainingTimeEstimator.begin)
+    begin.side_effect = RemainingTimeEstimator.begin
+    monkeypatch.setattr(RemainingTimeEstimator, "begin", begin)
     setup = resolve_setup(
         plugin="nat44",
         tester="sim",
@@ -182,14 +174,13 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
         benchmarks=("connection-rate", "throughput", "latency"),
         procedure={"repetitions": 1, "connections": {"count": 1000}, "latency": {"tags": 100}},
     )
-    outcome = runner.execute(setup, tmp_path / "run", Watch())
+    outcome = runner.execute(setup, tmp_path, make_listener(seen.append))
     named = {stage for stage in plan(setup).stages if stage.mode != "connections"}
-    assert named <= set(begun)
+    assert named <= {call.args[1] for call in begin.call_args_list}
     assert len(seen) == len(outcome.trials)
     assert {n.trial.benchmark for n in seen} >= {"selftest", "preflight", "throughput"}
     assert all(n.remaining_s >= 0 for n in seen)
-    of_selftest = [n for n in seen if n.stage.name == "self-test"]
-    assert {n.trial.benchmark for n in of_selftest} == {"selftest"}
+    assert {n.trial.benchmark for n in seen if n.stage.name == "self-test"} == {"selftest"}
 
 
 def test_plan_includes_overhead_of_tester():
@@ -206,35 +197,32 @@ def trial_of(key, **changes):
     return Trial("throughput", key, 84, 64, "forward", **{**values, **changes})
 
 
-def lost(share, device=()):
-    counted = DirectionResult({"fg": ClassCount("foreground", 1000, 1000, 1000 - share)}, 1.0)
-    return TrialResult({"forward": counted}, device_loads=dict(device))
+def find_numbers(text):
+    return re.findall(r"\d[\d,.]*\d|\d", text)
 
 
 def test_state_line_describes_current_trial():
     stage = Stage("throughput", "84/64", "forward")
     load = DeviceLoad((1.0, 2.0), (90, 98), (50, 52))
-    now = CurrentTrial(
-        stage, trial_of("throughput/84/forward/r02/s03/a2"), lost(5, {"d": load}.items()), 200.0
-    )
-    said = describe_trial(now, progress_of(2, 3), 12.0)
+    lossy = DirectionResult({"fg": ClassCount("foreground", 1000, 1000, 995)}, 1.0)
+    last = TrialResult({"forward": lossy}, device_loads={"d": load})
+    now = CurrentTrial(stage, trial_of("throughput/84/forward/r02/s03/a2"), last, 200.0)
+    text = describe_trial(now, progress_of(2, 3), 12.0)
     numbers = "84 64 2 4 3 500,000 0 1,000,000 2 12 72 0.5000 94"
-    assert re.findall(r"\d[\d,.]*\d|\d", said) == numbers.split()
+    assert find_numbers(text) == numbers.split()
 
 
 def test_state_line_during_self_test_omits_search():
     stage = Stage("self-test", "84/64", "reverse")
     trial = trial_of("selftest/84/reverse/t03", duration_s=0.3, residual_wait_s=0.1, pause_s=0.0)
-    said = describe_trial(CurrentTrial(stage, trial, None, 60.0), progress_of(2, 5), 0.0)
-    assert re.findall(r"\d[\d,.]*\d|\d", said) == ["84", "64", "500,000"]
+    text = describe_trial(CurrentTrial(stage, trial, None, 60.0), progress_of(2, 5), 0.0)
+    assert find_numbers(text) == ["84", "64", "500,000"]
 
 
 def test_the_state_line_advances_while_a_trial_runs():
     live = ProgressDisplay(Console(force_terminal=True, width=200, file=io.StringIO()))
-    stage = Stage("pdv", "84/64", "forward")
-    live.on_trial_start(
-        CurrentTrial(stage, trial_of("pdv/84/forward/r01/a1"), None, 500.0, 500.0, 7, 13)
-    )
+    stage, trial = Stage("pdv", "84/64", "forward"), trial_of("pdv/84/forward/r01/a1")
+    live.on_trial_start(CurrentTrial(stage, trial, None, 500.0, 500.0, 7, 13))
     first = str(live._render())
     live._trial_began -= 30
     later = str(live._render())

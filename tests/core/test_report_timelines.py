@@ -17,44 +17,43 @@ from v6t.tests.core.reportruns import make_run
 from v6t.trials.result import ClassCount, DeviceLoad, DirectionResult, Timeline, TrialResult
 
 
-def trial(lost, key="throughput/104/forward/r01/s01/a1", rate=1000.0, **more):
+def trial(lost, key="throughput/104/forward/r01/s01/a1", **more):
     """Make a trial of 6 s with these losses in each tenth of a second."""
     count = ClassCount("foreground", 6000, 6000, 6000 - sum(lost))
-    course = Timeline(0.1, tuple(100 - n for n in lost), tuple(lost))
-    way = DirectionResult({"fg": count}, 6.0, timeline=course)
-    asked = {"key": key, "rate_fps": rate, "duration_s": 6.0}
-    return RunTrial(asked, TrialResult({"forward": way}, **more))
+    timeline = Timeline(0.1, tuple(100 - n for n in lost), tuple(lost))
+    result = TrialResult(
+        {"forward": DirectionResult({"fg": count}, 6.0, timeline=timeline)}, **more
+    )
+    return RunTrial({"key": key, "rate_fps": 1000.0, "duration_s": 6.0}, result)
 
 
 def at(*slots, lost=50):
+    """Return losses in some tenths of a second and none in the others."""
     return [lost if n in slots else 0 for n in range(60)]
 
 
 def test_concentrated_losses_are_a_hiccup():
-    (found,) = find_hiccups([trial(at(32, 33))])
-    assert (found.direction, found.begin_s, found.length_s) == ("forward", 3.2, pytest.approx(0.2))
-    assert (found.lost, found.elsewhere) == (100, 0)
-    assert re.findall(r"[\d.]+", str(found))[-3:] == ["100", "0.2", "3.2"]
+    (hiccup,) = find_hiccups([trial(at(32, 33))])
+    assert (hiccup.direction, hiccup.begin_s) == ("forward", 3.2)
+    assert hiccup.length_s == pytest.approx(0.2)
+    assert (hiccup.lost, hiccup.elsewhere) == (100, 0)
+    assert re.findall(r"[\d.]+", str(hiccup))[-3:] == ["100", "0.2", "3.2"]
 
 
 @pytest.mark.parametrize(
     "lost",
-    [
-        [5] * 60,  # a device that is too slow
-        at(),
-        at(3, 30, lost=1),  # two frames
-        at(*range(0, 60, 10)),  # again and again
-    ],
+    [[5] * 60, at(), at(3, 30, lost=1), at(*range(0, 60, 10))],
+    ids=["slow device", "none", "two frames", "again and again"],
 )
 def test_spread_losses_are_not_a_hiccup(lost):
     assert find_hiccups([trial(lost)]) == []
 
 
-def test_the_rest_of_the_trial_is_counted_too():
+def test_losses_beside_a_hiccup_are_counted():
     lost = at(10, lost=90)
     lost[50] = 3
-    (found,) = find_hiccups([trial(lost)])
-    assert (found.lost, found.elsewhere) == (90, 3)
+    (hiccup,) = find_hiccups([trial(lost)])
+    assert (hiccup.lost, hiccup.elsewhere) == (90, 3)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +67,8 @@ def test_losses_by_reset_are_not_a_hiccup(more):
 
 def test_panel_has_bars_at_losses():
     load = {"router": DeviceLoad((1.0,), (50,), (50,))}
-    drawn = draw_timelines(
-        "x", [(trial(at(32, 33, lost=100), device_loads=load), "forward")], [], ()
-    )
+    busy = trial(at(32, 33, lost=100), device_loads=load)
+    drawn = draw_timelines("x", [(busy, "forward")], [], ())
     bars = re.findall(r'd="M ([\d.]+) [^"]*"[^>]*style="fill: #d55e00"', drawn)
     assert len(bars) == 2
     left, right = map(float, bars)
@@ -98,42 +96,30 @@ def test_map_without_losses_is_omitted():
 
 @pytest.mark.slow
 def test_hiccup_is_reported_and_drawn(tmp_path):
-    """Of a run's trials one is given a hiccup of a third of a second and a device that was watched."""
-    data = load_run(
-        make_run(tmp_path / "run", procedure={"repetitions": 2, "trial_duration_s": 6.0})
-    )
+    """One trial of a run has a hiccup of a third of a second and a device that was watched."""
+    procedure = {"repetitions": 2, "trial_duration_s": 6.0}
+    data = load_run(make_run(tmp_path / "run", procedure=procedure))
     (record,) = data.records
-    assert [
-        b for b in draw_over_time(data, [record], FigureBudget(None)) if isinstance(b, BulletList)
-    ] == []
+    blocks = draw_over_time(data, [record], FigureBudget(None))
+    assert not any(isinstance(block, BulletList) for block in blocks)
     key = record.decisive_trials[0]
-    load_of_it = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
-    planted = trial(at(40, 41, 42, lost=80), key, device_loads=load_of_it)
+    load = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
+    planted = trial(at(40, 41, 42, lost=80), key, device_loads=load)
     broken = replace(data, trials=[planted if t.key == key else t for t in data.trials])
-    said, folded = draw_over_time(broken, [record], FigureBudget(None))
-    assert isinstance(said, BulletList) and isinstance(folded, Collapsible)
-    assert said.items[0].startswith(f"hiccup in {key}, forward: 240 frames ")
-    words, figure = folded.blocks
-    assert (isinstance(words, Paragraph) and "once a second" in words.text) or data.simulated
-    assert isinstance(figure, Drawing)
+    hiccups, folded = draw_over_time(broken, [record], FigureBudget(None))
+    assert isinstance(hiccups, BulletList) and isinstance(folded, Collapsible)
+    assert hiccups.items[0].startswith(f"hiccup in {key}, forward: 240 frames ")
+    paragraph, figure = folded.blocks
+    assert isinstance(paragraph, Paragraph) and isinstance(figure, Drawing)
     assert f"{key}, forward" in figure.svg and "stroke-dasharray" in figure.svg
-    assert (
-        not record.invalid_trials
-        and f"all {len(list(data.find_trials(record)))} trials" in figure.svg
-    )
+    assert not record.invalid_trials
+    assert f"all {len(list(data.find_trials(record)))} trials" in figure.svg
 
 
 @pytest.mark.slow
 def test_runs_without_readings_have_no_timelines(tmp_path):
     data = load_run(make_run(tmp_path / "run", procedure={"repetitions": 1}))
-    bare = [
-        RunTrial(
-            t.request,
-            replace(
-                t.result,
-                directions={w: replace(d, timeline=None) for w, d in t.result.directions.items()},
-            ),
-        )
-        for t in data.trials
-    ]
-    assert list(draw_over_time(replace(data, trials=bare), data.records, FigureBudget(None))) == []
+    for measured in data.trials:
+        directions = measured.result.directions
+        directions.update({d: replace(one, timeline=None) for d, one in directions.items()})
+    assert list(draw_over_time(data, data.records, FigureBudget(None))) == []

@@ -1,5 +1,6 @@
 """Tables at every width: no figure is truncated, and marks stay with their figures."""
 
+import itertools
 import re
 
 import pytest
@@ -53,23 +54,17 @@ Throughput
 
 
 @pytest.mark.parametrize(
-    ("width", "wanted"),
-    [
-        (40, NARROW),
-        (45, WITHOUT_PERCENTILES),
-        (55, WITHOUT_AGGREGATE),
-        (60, WIDE),
-        (140, WIDE),
-    ],
+    ("width", "expected"),
+    [(40, NARROW), (45, WITHOUT_PERCENTILES), (55, WITHOUT_AGGREGATE), (60, WIDE), (140, WIDE)],
 )
-def test_narrow_table_omits_columns_in_order(width, wanted, capsys):
+def test_narrow_table_omits_columns_in_order(width, expected, capsys):
     print_table(make_text_table("Throughput", HEADINGS, ROWS), width)
-    assert capsys.readouterr().out == wanted
+    assert capsys.readouterr().out == expected
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """Slow testers limit it."""
+def tables(tmp_path_factory):
+    """Provide the tables of a run that a slow tester limits."""
     directory = tmp_path_factory.mktemp("limited")
     make_run(
         directory, "throughput", "latency", "pdv", "frame-loss", procedure={"repetitions": 2},
@@ -79,30 +74,27 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
-def test_printed_figures_are_never_truncated(run, width, capsys):
-    for table in run:
+def test_printed_figures_are_never_truncated(tables, width, capsys):
+    for table in tables:
         print_table(table, width)
         text = capsys.readouterr().out
         assert max(map(len, text.splitlines())) <= width
         assert "…" not in text
         fitting = fit_table(table, width) or table.narrow()
-        for row in fitting.rows:
-            for cell in row:
-                for number in re.findall(r"[\d,.]+(?: \*)?", cell):
-                    assert number in text
+        for cell in itertools.chain(*fitting.rows):
+            for number in re.findall(r"[\d,.]+(?: \*)?", cell):
+                assert number in text
 
 
-def test_every_abbreviation_of_a_table_is_explained(run):
-    for table in run:
+def test_every_abbreviation_of_a_table_is_explained(tables):
+    for table in tables:
         headings = [column.name for column in table.columns]
-        short = {
-            w for h in headings for w in h.split() if re.fullmatch(r"[A-Z]+\d*[a-z]*[\d.]*", w)
-        }
+        words = " ".join(headings).split()
+        short = {word for word in words if re.fullmatch(r"[A-Z]+\d*[a-z]*[\d.]*", word)}
         explained = {term for term, _ in find_terms(headings)}
         assert short - {"IPv6", "IPv4"} <= explained
 
 
-def test_tester_limited_figures_are_marked(run):
-    throughput = run[0]
-    medians = [row[2] for row in throughput.rows]
+def test_tester_limited_figures_are_marked(tables):
+    medians = [row[2] for row in tables[0].rows]
     assert medians and all(cell.endswith(" *") for cell in medians)
