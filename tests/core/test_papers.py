@@ -113,8 +113,7 @@ DUAL_DUT = {
         list_runs({**_DUAL_SERVER, IPV6_SIZE: 84}, make_axis(CORES, *_CORE_COUNTS)),
     "464xlat-cores":  # Table 4
         list_runs({**_XLAT, **_TUPLES}, make_axis(PLAT_CORES, *_CORE_COUNTS)),
-    "464xlat-connections":  # Table 5
-        list_runs({**_XLAT, PLAT_CORES: 16}, _CONNECTIONS),
+    "464xlat-connections": list_runs({**_XLAT, PLAT_CORES: 16}, _CONNECTIONS),  # Table 5
     "map-t-cores": _MAP_T_CORES,  # Table 6
     "map-t-connections": _MAP_T_CONNECTIONS,  # Table 7
     "map-t-apart-cores": _MAP_T_CORES,  # Table 8
@@ -157,12 +156,9 @@ _TWO_TABLES: list[Values] = [{}, {}]
 _PF = {DRIVER: "openbsd-pf"}
 
 PSEUDORANDOM = {
-    "self-test-ipv4":  # Tables 2 and 4
-        list_runs({**_V4, **CABLE}, _TWO_TABLES, _hosts(2, 65534)),
-    "self-test-ipv6":  # Tables 3 and 5
-        list_runs({**_V6, **CABLE}, _TWO_TABLES, _hosts(0, 65535)),
-    "self-test-connections":  # Table 6
-        list_runs({**_FOUR_MILLION, **CABLE}, _NAT44_RUNS),
+    "self-test-ipv4": list_runs({**_V4, **CABLE}, _TWO_TABLES, _hosts(2, 65534)),  # Tables 2 and 4
+    "self-test-ipv6": list_runs({**_V6, **CABLE}, _TWO_TABLES, _hosts(0, 65535)),  # Tables 3 and 5
+    "self-test-connections": list_runs({**_FOUR_MILLION, **CABLE}, _NAT44_RUNS),  # Table 6
     "self-test-forward":  # Table 6, last column
         [{**_UNBIASED, **PORTS_FIXED, **CABLE, "modes": ["forward"]}],
     "ipv4-linux":  # Table 7
@@ -171,16 +167,12 @@ PSEUDORANDOM = {
         [{**_V4, **PORTS_FIXED, RSS: "sd", LEFT_HOSTS: (2, 101), RIGHT_HOSTS: (2, 101)}],
     "ipv6-linux":  # Table 8
         list_runs({**_V6, CLOCK: 3_200_000}, merge_pairs(_hosts(0, 999), _RSS)),
-    "ipv4-openbsd":  # Table 9
-        list_runs({**_V4, **_PF}, _hosts(2, 1001)),
-    "ipv6-openbsd":  # Table 10
-        list_runs({**_V6, **_PF}, _hosts(0, 999)),
-    "nat64-jool":  # Tables 11 and 12
-        list_runs({**_NAT64, DRIVER: "jool"}, _NAT64_RUNS),
+    "ipv4-openbsd": list_runs({**_V4, **_PF}, _hosts(2, 1001)),  # Table 9
+    "ipv6-openbsd": list_runs({**_V6, **_PF}, _hosts(0, 999)),  # Table 10
+    "nat64-jool": list_runs({**_NAT64, DRIVER: "jool"}, _NAT64_RUNS),  # Tables 11 and 12
     "nat64-pf-connections":  # Table 13
         list_runs({**_NAT64, **_PF, "dut.options.flush": "reboot"}, _NAT64_RUNS),
-    "nat64-pf-throughput":  # Table 14
-        list_runs({**_NAT64, **_PF, TOLERANCE: 0.0001}, _NAT64_RUNS),
+    "nat64-pf-throughput": list_runs({**_NAT64, **_PF, TOLERANCE: 0.0001}, _NAT64_RUNS),  # Table 14
 }  # fmt: skip
 
 # Al-Hamadani and Lencse (2025): mapperf-2025
@@ -216,20 +208,13 @@ def _workers(first: str, *further: int) -> list[Values]:
 
 
 MAPPERF = {
-    "loopback":  # Table 3
-        list_runs({**_MAPPERF, **CABLE}, make_axis(LINE_RATE, 10 * G, 25 * G)),
-    "delays":  # Tables 5 and 6
-        list_runs({**_MAPPERF, **_DELAYS}, _TS),
-    "workers-ts1":  # Figure 11.a
-        list_runs(_MAPPERF, _workers("2", 2, 4)),
-    "workers-ts2":  # Figure 11.a
-        list_runs(_MAPPERF, _workers("4", 2, 4)),
-    "workers-ts1-slow":  # Figure 11.b
-        list_runs(_MAPPERF, _workers("2", 2, 4, 6)),
-    "workers-ts2-slow":  # Figure 11.b
-        list_runs(_MAPPERF, _workers("4", 2, 4, 6, 8)),
-    "frame-sizes":  # Figure 12, Table 4
-        list_runs(_ANY_SIZE, _TS, _SIZES),
+    "loopback": list_runs({**_MAPPERF, **CABLE}, make_axis(LINE_RATE, 10 * G, 25 * G)),  # Table 3
+    "delays": list_runs({**_MAPPERF, **_DELAYS}, _TS),  # Tables 5 and 6
+    "workers-ts1": list_runs(_MAPPERF, _workers("2", 2, 4)),  # Figure 11.a
+    "workers-ts2": list_runs(_MAPPERF, _workers("4", 2, 4)),  # Figure 11.a
+    "workers-ts1-slow": list_runs(_MAPPERF, _workers("2", 2, 4, 6)),  # Figure 11.b
+    "workers-ts2-slow": list_runs(_MAPPERF, _workers("4", 2, 4, 6, 8)),  # Figure 11.b
+    "frame-sizes": list_runs(_ANY_SIZE, _TS, _SIZES),  # Figure 12, Table 4
     "customers":  # Figure 13
         list_runs({**_MAPPERF, **dict.fromkeys(_RULES, UNSPECIFIED)}, _TS, _CES),
     "directions":  # Figure 14
@@ -275,8 +260,7 @@ SIIT = {
     "acceptance":  # Figure 19
         list_runs({**_LATE, **_TS1, DRIVER: "jool", RSS: UNSPECIFIED},
                   make_axis(TOLERANCE, 0.00001, 0.0001, 0.001)),
-    "flows":  # Figure 20
-        list_runs({**_LATE, **_TS1}, _IMPLEMENTATIONS, _BOTH_RSS),
+    "flows": list_runs({**_LATE, **_TS1}, _IMPLEMENTATIONS, _BOTH_RSS),  # Figure 20
     "frame-timeout":  # Figure 21, Table 3
         list_runs({**_LATE, **_ONE_JOOL}, make_axis(CORES, 1, 2, 4, 8)),
 }  # fmt: skip
