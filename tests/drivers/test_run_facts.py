@@ -2,11 +2,11 @@
 
 import json
 import shutil
-from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from v6t.core.runs.journal import Journal
 from v6t.tests.core.support import SIM, v6t
+from v6t.trials.result import DirectionResult, TrialResult
 
 from . import machines, run_facts
 from .run_facts import FACTS, Run
@@ -25,8 +25,8 @@ REFERENCE = {"kind": "reference"}
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     path = tmp_path_factory.mktemp("shown") / "run"
-    what = ("--measure", "throughput", "--mode", "forward", "--reps", "1", "--frame-size", "104")
-    result = v6t(*SIM, *what, "--no-report", "-o", path)
+    options = ("--measure", "throughput", "--mode", "forward", "--reps", "1", "--frame-size", "104")
+    result = v6t(*SIM, *options, "--no-report", "-o", path)
     assert result.status == 0, result.err
     # simulated frames are not compared
     change(path / "results.json", lambda c: c["results"][0].update(checked=300, matched=1.0))
@@ -41,12 +41,13 @@ def change(path, edit):
 
 @pytest.fixture
 def make_run(simulated, tmp_path):
-    """Make a run of a device with these lines in its log."""
+    """Make a run of a device with these lines in its log, and changes of its result."""
 
-    def make(lines=ALL, device=PART):
+    def make(lines=ALL, device=PART, **result):
         path = tmp_path / "run"
         shutil.copytree(simulated, path)
         change(path / "manifest.json", lambda c: c["tester"].update(kind="trex", device=device))
+        change(path / "results.json", lambda c: c["results"][0].update(result))
         lines = [f"2026-11-23T08:27:43.870+00:00 {line}\n" for line in lines]
         (path / "log.txt").write_text("".join(lines))
         return Run(path)
@@ -65,12 +66,8 @@ def make_run(simulated, tmp_path):
 def test_four_facts_of_run_are_proven(make_run, lines, device, configured, restored):
     facts = make_run(lines, device).describe_facts()
     assert tuple(facts) == FACTS
-    assert facts["verified by frames"].startswith("all of ")
-    assert (facts["configured"], facts["measured"], facts["restored"]) == (
-        configured,
-        "throughput",
-        restored,
-    )
+    assert facts.pop("verified by frames").startswith("all of ")
+    assert facts == {"configured": configured, "measured": "throughput", "restored": restored}
 
 
 @pytest.mark.parametrize(
@@ -89,29 +86,18 @@ def test_fact_that_log_lacks_for_a_device_is_not_proven(make_run, fact, lines, d
         make_run(lines, device).describe_fact(fact)
 
 
-@pytest.mark.parametrize(
-    ("fact", "results", "counts"),
-    [
-        ("measured", {"matched": 0.99}, {}),
-        ("measured", {"checked": 0}, {}),
-        ("measured", {"median": 0}, {}),
-        ("verified by frames", {}, {"matched": 0}),
-        ("verified by frames", {}, {"matched": 0, "checked": 0}),
-    ],
-)
-def test_wrong_results_are_not_proven(make_run, monkeypatch, fact, results, counts):
-    def read(path):
-        journal = Journal(path)
-        for key, result in journal.entries.items():
-            ways = {direction: replace(c, **counts) for direction, c in result.directions.items()}
-            journal.entries[key] = replace(result, directions=ways)
-        return journal
-
-    monkeypatch.setattr(run_facts, "Journal", read)
-    run = make_run()
-    change(run.path / "results.json", lambda content: content["results"][0].update(results))
+@pytest.mark.parametrize("result", [{"matched": 0.99}, {"checked": 0}, {"median": 0}])
+def test_wrong_result_is_not_proven(make_run, result):
     with pytest.raises(AssertionError):
-        run.describe_fact(fact)
+        make_run(**result).describe_fact("measured")
+
+
+@pytest.mark.parametrize("counts", [{"matched": 0}, {"matched": 0, "checked": 0}])
+def test_frames_that_differ_or_were_not_compared_prove_nothing(make_run, monkeypatch, counts):
+    trial = TrialResult({"forward": DirectionResult({}, 1.0, **{"checked": 5, **counts})})
+    monkeypatch.setattr(run_facts, "Journal", lambda _: SimpleNamespace(entries={"t": trial}))
+    with pytest.raises(AssertionError):
+        make_run().describe_fact("verified by frames")
 
 
 def test_record_has_complete_known_rows_only():
