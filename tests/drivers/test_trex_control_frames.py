@@ -7,22 +7,14 @@ from dataclasses import replace
 from io import BytesIO
 
 import pytest
-from scapy.contrib.lldp import LLDPDUChassisID, LLDPDUEndOfLLDPDU, LLDPDUPortID, LLDPDUTimeToLive
+from scapy.contrib import lldp
 from scapy.contrib.ospf import OSPF_Hdr, OSPF_Hello
+from scapy.layers import inet6
 from scapy.layers.inet import ICMP, IP, UDP
-from scapy.layers.inet6 import (
-    ICMPv6MLReport2,
-    ICMPv6ND_NA,
-    ICMPv6ND_NS,
-    ICMPv6ND_RA,
-    IPv6,
-    IPv6ExtHdrHopByHop,
-    RouterAlert,
-)
 from scapy.layers.l2 import ARP, LLC, STP, Dot1Q, Dot3, Ether
 from scapy.layers.rip import RIP
 from scapy.layers.vrrp import VRRPv3
-from scapy.utils import PcapWriter, rdpcap
+from scapy.utils import rdpcap, wrpcap
 from v6t.drivers.trex import counting
 from v6t.drivers.trex.capture import make_control_filter
 from v6t.drivers.trex.streams import with_stamps
@@ -40,47 +32,40 @@ IGMP = IP(dst="224.0.0.22", proto=2) / bytes.fromhex("1600f9fdef000002")
 OWN = {
     "ARP request": Ether(src=MAC, dst="ff:ff:ff:ff:ff:ff") / ARP(pdst="192.0.2.2"),
     "ARP probe of one host": Ether(src=MAC, dst=TESTER) / ARP(pdst="192.0.2.2"),
-    "ND solicitation": Ether(src=MAC, dst="33:33:ff:00:00:02") / IPv6() / ICMPv6ND_NS(),
-    "ND probe of one host": Ether(src=MAC, dst=TESTER) / IPv6() / ICMPv6ND_NS(),
-    "ND advertisement": Ether(src=MAC, dst=TESTER) / IPv6() / ICMPv6ND_NA(),
-    "RA": Ether(src=MAC, dst="33:33:00:00:00:01") / IPv6(dst="ff02::1") / ICMPv6ND_RA(),
-    "MLD": Ether(src=MAC, dst="33:33:00:00:00:16")
-    / IPv6(dst="ff02::16")
-    / IPv6ExtHdrHopByHop(options=[RouterAlert()])
-    / ICMPv6MLReport2(),
+    "ND solicitation": Ether(src=MAC, dst="33:33:ff:00:00:02") / inet6.IPv6() / inet6.ICMPv6ND_NS(),
+    "ND probe of one host": Ether(src=MAC, dst=TESTER) / inet6.IPv6() / inet6.ICMPv6ND_NS(),
+    "ND advertisement": Ether(src=MAC, dst=TESTER) / inet6.IPv6() / inet6.ICMPv6ND_NA(),
+    "RA": Ether(src=MAC, dst="33:33:00:00:00:01") / inet6.IPv6(dst="ff02::1") / inet6.ICMPv6ND_RA(),
+    "MLD": Ether(src=MAC, dst="33:33:00:00:00:16") / inet6.IPv6(dst="ff02::16")
+    / inet6.IPv6ExtHdrHopByHop(options=[inet6.RouterAlert()]) / inet6.ICMPv6MLReport2(),
     "IGMP": Ether(src=MAC, dst="01:00:5e:00:00:16") / IGMP,
     "LLDP": Ether(src=MAC, dst="01:80:c2:00:00:0e", type=0x88CC)
-    / LLDPDUChassisID(subtype=4, id=MAC)
-    / LLDPDUPortID(subtype=7, id="1")
-    / LLDPDUTimeToLive(ttl=120)
-    / LLDPDUEndOfLLDPDU(),
+    / lldp.LLDPDUChassisID(subtype=4, id=MAC) / lldp.LLDPDUPortID(subtype=7, id="1")
+    / lldp.LLDPDUTimeToLive(ttl=120) / lldp.LLDPDUEndOfLLDPDU(),
     "spanning tree": Dot3(src=MAC, dst="01:80:c2:00:00:00") / LLC() / STP(),
-    "OSPF": Ether(src=MAC, dst="01:00:5e:00:00:05")
-    / IP(dst="224.0.0.5")
-    / OSPF_Hdr()
-    / OSPF_Hello(),
+    "OSPF": Ether(src=MAC, dst="01:00:5e:00:00:05") / IP(dst="224.0.0.5") / OSPF_Hdr() / OSPF_Hello(),
     "VRRP": Ether(src="00:00:5e:00:01:01", dst="01:00:5e:00:00:12") / IP(dst="224.0.0.18") / VRRPv3(),
-    "RIP": Ether(src=MAC, dst="01:00:5e:00:00:09")
-    / IP(dst="224.0.0.9")
-    / UDP(sport=520, dport=520)
-    / RIP(),
+    "RIP": Ether(src=MAC, dst="01:00:5e:00:00:09") / IP(dst="224.0.0.9")
+    / UDP(sport=520, dport=520) / RIP(),
     "ICMP error": Ether(src=MAC, dst=TESTER) / IP() / ICMP(type=3),
     "ARP in a VLAN": Ether(src=MAC, dst=TESTER) / Dot1Q(vlan=7) / ARP(),
     "IGMP in a VLAN": Ether(src=MAC, dst="01:00:5e:00:00:16") / Dot1Q(vlan=7) / IGMP,
 }  # fmt: skip
 
 
-def count_matching(pattern, frames, path):
-    """Count the frames that pass libpcap's filter."""
-    with PcapWriter(str(path), linktype=1) as writer:
-        for frame in frames:
-            writer.write(bytes(frame))
-    with path.open("rb") as file:
-        result = subprocess.run(
-            ["tcpdump", "-n", "-r", "-", "-w", "-", "-U", pattern],
-            stdin=file, capture_output=True, check=True,
-        )  # fmt: skip
-    return len(rdpcap(BytesIO(result.stdout)))
+@pytest.fixture
+def count_matching(tmp_path):
+    """Provide a function that counts the frames that pass libpcap's filter of control frames."""
+
+    def count(frames):
+        path, pattern = tmp_path / "frames.pcap", make_control_filter(STREAMS.values())
+        wrpcap(str(path), [Ether(bytes(frame)) for frame in frames])
+        command = ["tcpdump", "-n", "-r", "-", "-w", "-", "-U", pattern]
+        with path.open("rb") as file:
+            result = subprocess.run(command, stdin=file, capture_output=True, check=True)
+        return len(rdpcap(BytesIO(result.stdout)))
+
+    return count
 
 
 needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="needs tcpdump")
@@ -88,40 +73,32 @@ needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="need
 
 @needs_tcpdump
 @pytest.mark.parametrize("name", OWN)
-def test_control_frames_of_devices_match_filter(name, tmp_path):
-    pattern = make_control_filter(STREAMS.values())
-    assert count_matching(pattern, [OWN[name]], tmp_path / "own.pcap") == 1
+def test_control_frames_of_devices_match_filter(name, count_matching):
+    assert count_matching([OWN[name]]) == 1
 
 
 @needs_tcpdump
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_test_frames_do_not_match_control_filter(direction, tmp_path):
-    frames = [
-        row.tobytes() for s in STREAMS[direction].streams for row in Expander(s).frames(0, 50)
-    ]
-    pattern = make_control_filter(STREAMS.values())
-    assert count_matching(pattern, frames, tmp_path / "test.pcap") == 0
+def test_test_frames_do_not_match_control_filter(direction, count_matching):
+    streams = STREAMS[direction].streams
+    assert count_matching([row for s in streams for row in Expander(s).frames(0, 50)]) == 0
 
 
 def test_captured_stamps_are_counted():
-    raw = copy.deepcopy(RECORDED["answer"])
-    one = SENT["forward"]
-    assert counting.count_captured_stamps(parse_trial(raw), [one]) == {}
+    raw, load = copy.deepcopy(RECORDED["answer"]), SENT["forward"]
+    assert counting.count_captured_stamps(parse_trial(raw), [load]) == {}
     raw["captures"] = [
-        {"kind": "marked", "class": counting.STAMPS_CLASS, "port": 1, "matched": 500},
-        {"kind": "marked", "class": counting.STAMPS_CLASS, "port": 0, "matched": 7},
-        {"kind": "marked", "class": 0, "port": 1, "matched": 11},
-        {"kind": "control", "class": 0, "port": 1, "matched": 13},
+        {"kind": kind, "class": number, "port": port, "matched": matched}
+        for kind, number, port, matched in (
+            ("marked", counting.STAMPS_CLASS, 1, 500),
+            ("marked", counting.STAMPS_CLASS, 0, 7),
+            ("marked", 0, 1, 11),
+            ("control", 0, 1, 13),
+        )
     ]
-    assert counting.count_captured_stamps(parse_trial(raw), [one]) == {
-        "received": 2000,
-        "captured": 500,
-    }
-    first = replace(one, bursts=one.bursts[:1])
-    assert counting.count_captured_stamps(parse_trial(raw), [first]) == {
-        "received": one.bursts[0].frames,
-        "captured": 500,
-    }
+    for bursts, received in ((load.bursts, 2000), (load.bursts[:1], 1800)):
+        counts = counting.count_captured_stamps(parse_trial(raw), [replace(load, bursts=bursts)])
+        assert counts == {"received": received, "captured": 500}
 
 
 @pytest.mark.parametrize("plugin", [p for p in ALL if p is not Echo])

@@ -9,16 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.base.errors import BeyondTester
-from v6t.drivers.trex import counting, timing
+from v6t.drivers.trex import capture, counting, timing
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
-from v6t.drivers.trex.capture import (
-    CaptureReader,
-    StampColumns,
-    compare_frames,
-    make_batches,
-    make_neighbors_filter,
-    make_stamp_sample_filter,
-)
 from v6t.drivers.trex.client.stats import ServerFacts
 from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.drivers.trex.tester import TrexTester
@@ -42,6 +34,7 @@ from .lab_testers import compile_plugin
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 PLUGIN, _ = compile_plugin(n="10", m="9")
 STREAMS = {d: from_stl_json(json.dumps(s)) for d, s in RECORDED["streams"].items()}
+ONE_STREAM = StreamSet("forward", STREAMS["forward"].streams[:1])
 
 
 def make_trial(rate, duration, **more):
@@ -49,14 +42,19 @@ def make_trial(rate, duration, **more):
 
 
 PORTS = {"forward": (0, (1,)), "reverse": (1, (0,))}
+
+
+def make_load(direction, bursts, **more):
+    return OfferedLoad(STREAMS[direction], bursts, *PORTS[direction], **more)
+
+
+def make_stamped_bursts(rate, duration, direction="forward", **more):
+    return make_bursts(STREAMS[direction], make_trial(rate, duration, **more), stamp=True)
+
+
 SENT = {
-    d: OfferedLoad(
-        s,
-        make_bursts(s, make_trial(2000.0, 1.0), stamp=True),
-        *PORTS[d],
-        find_oracle=lambda _: PLUGIN,
-    )
-    for d, s in STREAMS.items()
+    d: make_load(d, make_stamped_bursts(2000.0, 1.0, d), find_oracle=lambda _: PLUGIN)
+    for d in STREAMS
 }
 
 
@@ -74,12 +72,6 @@ def find_faults(raw):
     return counting.find_faults(parse_trial(raw), list(SENT.values()), 85.0)
 
 
-def test_recorded_request_equals_current_request():
-    for one in SENT.values():
-        recorded = RECORDED["request"]["bursts"][str(one.tx_port)]
-        assert [asdict(b) for b in one.bursts] == recorded
-
-
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_counts(raw, direction):
     count = count_frames(raw, direction)
@@ -90,6 +82,9 @@ def test_recorded_counts(raw, direction):
     assert count.control == 0
     assert {n: d.frames for n, d in count.delays.items()} == {"fg": 1800, "bg": 200}
     assert find_faults(raw) == []
+    # the recorded bursts are those of the current program
+    recorded = RECORDED["request"]["bursts"][str(SENT[direction].tx_port)]
+    assert [asdict(b) for b in SENT[direction].bursts] == recorded
 
 
 def decode_samples(raw, port):
@@ -97,16 +92,16 @@ def decode_samples(raw, port):
 
 
 def read_stamps(frames):
-    return CaptureReader.read(make_batches(frames))
+    return capture.CaptureReader.read(capture.make_batches(frames))
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_frames_are_the_expanders_translated(raw, direction):
     frames = decode_samples(raw, PORTS[direction][1][0])
-    compared = compare_frames(read_stamps(frames), [SENT[direction]])
+    compared = capture.compare_frames(read_stamps(frames), [SENT[direction]])
     assert compared.checked == compared.matched > 10
     frames[3] = (frames[3][0], frames[3][1][:40] + b"\xff" + frames[3][1][41:])
-    wrong = compare_frames(read_stamps(frames), [SENT[direction]])
+    wrong = capture.compare_frames(read_stamps(frames), [SENT[direction]])
     assert wrong.matched == compared.matched - 1
     assert wrong.mismatch["received"] == frames[3][1].hex()
 
@@ -114,27 +109,23 @@ def test_recorded_frames_are_the_expanders_translated(raw, direction):
 def test_loopback_returns_negative_traffic():
     plugin = OverTcp()
     streams = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(128)))
-    frames = []
-    for number, stream in enumerate(streams.streams):
+    frames, seq = [], np.arange(20, dtype=np.uint32) - np.uint32(2)
+    for number, stream in enumerate(streams.streams, 40):
         rows = Expander(stream).frames(0, 20)
-        trailer.stamp(
-            rows, stream.checksum, seq=np.arange(20, dtype=np.uint32) - np.uint32(2),
-            stream_id=40 + number, nonce=0, time_ns=0,
-        )  # fmt: skip
+        trailer.stamp(rows, stream.checksum, seq=seq, stream_id=number, nonce=0, time_ns=0)
         frames += [(0.0, row.tobytes()) for row in rows]
-    load = OfferedLoad(streams, [], 0, (1,))
-    looped = compare_frames(read_stamps(frames), [load])
-    assert (looped.checked, looped.matched) == (20, 20)
-    through = compare_frames(
-        read_stamps(frames), [replace(load, find_oracle=lambda stream: plugin)]
-    )
-    assert (through.checked, through.matched) == (40, 0)  # a device that changes and drops nothing
+    looped = OfferedLoad(streams, [], 0, (1,))
+    through = replace(looped, find_oracle=lambda stream: plugin)
+    # a device that changes and drops nothing
+    for load, checked, matched in ((looped, 20, 20), (through, 40, 0)):
+        compared = capture.compare_frames(read_stamps(frames), [load])
+        assert (compared.checked, compared.matched) == (checked, matched)
 
 
 def test_recorded_stamps_give_the_clocks_frequency(raw):
     stamps = read_stamps(decode_samples(raw, 1)).stamps
     assert 1e9 < timing.estimate_tick_rate(stamps) < 5e9
-    few = StampColumns(stamps.arrived_s[:5], stamps.departed_ticks[:5], stamps.sequence[:5])
+    few = capture.StampColumns(stamps.arrived_s[:5], stamps.departed_ticks[:5], stamps.sequence[:5])
     assert timing.estimate_tick_rate(few) is None
 
 
@@ -154,19 +145,17 @@ def test_recorded_stamps_give_the_clocks_frequency(raw):
 )
 def test_each_fault_of_the_tester_is_named_once(raw, change, says):
     change(raw)
-    (found,) = find_faults(raw)
-    assert says in found
+    (fault,) = find_faults(raw)
+    assert says in fault
 
 
-@pytest.mark.parametrize(
-    ("events", "disturbed"), [([], False), (["link of port 1 went down"], True)]
-)
-def test_link_failure_disturbs_trial_at_any_rate(raw, events, disturbed):
+@pytest.mark.parametrize("events", [[], ["link of port 1 went down"]])
+def test_link_failure_disturbs_trial_at_any_rate(raw, events):
     raw.update(events=events)
     attachment = SimpleNamespace(cpu_limit=85.0, facts=ServerFacts(), uses_trailer=True)
     tester, stats = SimpleNamespace(attachment=attachment), parse_trial(raw)
     result = TrexTester._make_result(tester, make_trial(2000.0, 1.0), [], stats, 0.0, {})
-    assert result.is_disturbed is disturbed
+    assert result.is_disturbed is bool(events)
 
 
 def test_duplicates_and_order(raw):
@@ -185,7 +174,7 @@ def test_duplicates_and_order(raw):
 
 def test_neighbor_filter_uses_higher_octets_of_number():
     """The lowest octet, 12 before the end, changes within a run."""
-    assert make_neighbors_filter(1 << 20, 1 << 8) == (
+    assert capture.make_neighbors_filter(1 << 20, 1 << 8) == (
         "ether[len - 16] = 171 and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
     )
 
@@ -250,41 +239,41 @@ def test_marked_fields_are_restored_in_every_frame(plugin, direction, rows):
 def test_full_program_keeps_marks(direction):
     full = [declare_range(f"v{k}", 8, "inc", 0, 9) for k in range(8)]
     for stream in compile_plugin()[1][direction].streams:
-        (made,) = with_stamps(StreamSet(direction, (stream.with_program(full),))).streams
-        frames = Expander(made).frames(0, 3)
+        (stamped,) = with_stamps(StreamSet(direction, (stream.with_program(full),))).streams
+        frames = Expander(stamped).frames(0, 3)
         l3 = locate_headers(frames[0]).networks[0].start
         if frames[0, l3] >> 4 == 6:
             assert frames[0, l3 : l3 + 4].tobytes().hex() == "6010ffff"
         else:
             assert frames[0, l3 + 1] & 1
             assert frames[0, l3 + 4 : l3 + 6].tobytes().hex() == "ffff"
-        assert np.array_equal(Expander(with_trex_mark(made)).frames(0, 3), frames)
+        assert np.array_equal(Expander(with_trex_mark(stamped)).frames(0, 3), frames)
         assert verify(frames).all()
 
 
 @pytest.mark.parametrize("rate", [1e8 - 1 / 3, 100_806_451.0, 71_582_788.25, 71_582_790.0])
 def test_long_fast_trial_is_divided_into_bursts(rate):
     trial = make_trial(rate, 60.0)
-    found = make_bursts(StreamSet("forward", STREAMS["forward"].streams[:1]), trial, stamp=False)
-    assert sum(b.frames for b in found) == trial.frames
-    assert all(b.frames % b.times == 0 and b.frames // b.times < 1 << 32 for b in found)
-    ends_us = 0.0
-    for burst in found:  # consecutive, without a gap
-        assert burst.isg == pytest.approx(ends_us)
+    bursts = make_bursts(ONE_STREAM, trial, stamp=False)
+    assert sum(b.frames for b in bursts) == trial.frames
+    assert all(b.frames % b.times == 0 and b.frames // b.times < 1 << 32 for b in bursts)
+    end_us = 0.0
+    for burst in bursts:  # consecutive, without a gap
+        assert burst.isg == pytest.approx(end_us)
         assert burst.times == 1 or burst.gap_us == pytest.approx(1e6 / burst.pps)
-        ends_us = burst.isg + burst.frames * 1e6 / burst.pps
-    assert ends_us == pytest.approx(60e6)
+        end_us = burst.isg + burst.frames * 1e6 / burst.pps
+    assert end_us == pytest.approx(60e6)
     with expect_error("trial-too-long", mentions="4,294,967,295"):
-        make_bursts(STREAMS["forward"], make_trial(2.4e6, 4000.0), stamp=True)
+        make_stamped_bursts(2.4e6, 4000.0)
 
 
 def test_bursts_are_exact_and_share_the_rate():
-    one = make_bursts(STREAMS["forward"], make_trial(1234.5, 999 / 1234.5), stamp=True)
-    assert sum(b.frames for b in one) == 999
-    assert sum(b.pps for b in one) == pytest.approx(1234.5)
+    bursts = make_stamped_bursts(1234.5, 999 / 1234.5)
+    assert sum(b.frames for b in bursts) == 999
+    assert sum(b.pps for b in bursts) == pytest.approx(1234.5)
     for stamp, groups in ((True, [64, 65]), (False, [None, None])):
-        found = make_bursts(STREAMS["reverse"], make_trial(10.0, 1.0), stamp=stamp)
-        assert [b.pg_id for b in found] == groups
+        bursts = make_bursts(STREAMS["reverse"], make_trial(10.0, 1.0), stamp=stamp)
+        assert [b.pg_id for b in bursts] == groups
 
 
 @pytest.mark.parametrize(
@@ -293,41 +282,40 @@ def test_bursts_are_exact_and_share_the_rate():
 )
 def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
     """The limit is 5 million frames per second in total; tags continue."""
-    trial = make_trial(rate, 1.0, delays=delays)
-    found = make_bursts(STREAMS["forward"], trial, stamp=True)
-    assert sum(b.frames for b in found) == rate
-    assert {b.pg_id for b in found if not b.is_tagged} == {None}
-    assert sum(b.frames for b in found if b.is_tagged) == tagged
-    assert OfferedLoad(STREAMS["forward"], found, 0, (1,)).stamped_bursts == tuple(
-        b for b in found if b.is_tagged
-    )
-    every = make_bursts(STREAMS["forward"], make_trial(2.5e6, 1.0), stamp=True)
-    assert None not in {b.pg_id for b in every}
-
-
-def test_samples_are_stamped_above_stamping_limit():
-    trial = make_trial(2e6, 0.5, search_limit_fps=5e6)
-    found = make_bursts(STREAMS["forward"], trial, stamp=True, samples=200)
-    assert sum(b.frames for b in found) == trial.frames
-    assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(200, 0), (200, 1)]
-    short = make_trial(3e6, 1e-5, search_limit_fps=5e6)
-    few = make_bursts(STREAMS["forward"], short, stamp=True, samples=200)
-    assert sum(b.frames for b in few) == 30
-    plain = make_bursts(STREAMS["forward"], trial, stamp=False, samples=200)
-    assert not any(b.pg_id for b in plain)
-
-
-@pytest.mark.parametrize(("limit_fps", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
-def test_all_trials_of_a_search_use_same_counting(limit_fps, every):
-    """The upper limit of the search decides, not the trial's own rate."""
-    for rate in (1000.0, 2e6, 2.5e6):
-        trial = make_trial(rate, 0.5, search_limit_fps=limit_fps)
-        found = make_bursts(STREAMS["forward"], trial, stamp=True)
-        assert {b.pg_id is not None for b in found} == {every}
+    bursts = make_stamped_bursts(rate, 1.0, delays=delays)
+    assert sum(b.frames for b in bursts) == rate
+    assert {b.pg_id for b in bursts if not b.is_tagged} == {None}
+    assert sum(b.frames for b in bursts if b.is_tagged) == tagged
+    stamped = make_load("forward", bursts).stamped_bursts
+    assert stamped == tuple(b for b in bursts if b.is_tagged)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    ("rate", "duration", "stamp", "stamped"),
+    [
+        (2e6, 0.5, True, [(200, 0), (200, 1)]),
+        # fewer frames than samples: every second
+        (3e6, 1e-5, True, [(13, 0), (1, 1)]),
+        (2e6, 0.5, False, []),
+    ],
+)
+def test_samples_are_stamped_above_stamping_limit(rate, duration, stamp, stamped):
+    trial = make_trial(rate, duration, search_limit_fps=5e6)
+    bursts = make_bursts(STREAMS["forward"], trial, stamp=stamp, samples=200)
+    assert sum(b.frames for b in bursts) == trial.frames
+    assert [(b.frames, b.pg_id) for b in bursts if b.pg_id is not None] == stamped
+
+
+@pytest.mark.parametrize(("limit_fps", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
+@pytest.mark.parametrize("rate", [1000.0, 2e6, 2.5e6])
+def test_all_trials_of_a_search_use_same_counting(rate, limit_fps, every):
+    """The upper limit of the search decides, not the trial's own rate."""
+    bursts = make_stamped_bursts(rate, 0.5, search_limit_fps=limit_fps)
+    assert {b.pg_id is not None for b in bursts} == {every}
+
+
+@pytest.mark.parametrize(
+    "needs",
     [
         {"frame_timeout_s": 0.1},
         {"delays": DelayRequest(ipdv=True)},
@@ -335,13 +323,13 @@ def test_all_trials_of_a_search_use_same_counting(limit_fps, every):
         {"device_event": DeviceEvent("software-reset", 0.5)},
     ],
 )
-def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(asked):
-    check_stamps(make_trial(2.5e6, 1.0, **asked))
+def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(needs):
+    trial = make_trial(2.5e6, 1.0, **needs)
+    check_stamps(trial)
+    check_stamps(replace(trial, rate_fps=5e6, mode="forward"))
     for beyond in ({"rate_fps": 2.6e6}, {"rate_fps": 1e6, "search_limit_fps": 2.6e6}):
         with expect_error("unsupported-by-tester", kind=BeyondTester):
-            check_stamps(replace(make_trial(2.5e6, 1.0, **asked), **beyond))
-    alone = replace(make_trial(5e6, 1.0, **asked), mode="forward")
-    check_stamps(alone)
+            check_stamps(replace(trial, **beyond))
 
 
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
@@ -353,16 +341,14 @@ def test_enumeration_goes_on_at_the_next_pair_of_ports():
 
 def test_port_counters_and_delays_of_tagged_frames(raw):
     """Count by ports and use the recorded delays as a sample."""
-    one = SENT["forward"]
-    parts = [
-        replace(b, is_tagged=True) if b.index == 1 else replace(b, pg_id=None) for b in one.bursts
-    ]
-    mixed = replace(one, bursts=parts)
-    counted = counting.count_by_ports(parse_trial(raw), [mixed])
+    foreground, background = SENT["forward"].bursts
+    bursts = [replace(foreground, pg_id=None), replace(background, is_tagged=True)]
+    load = make_load("forward", bursts)
+    counted = counting.count_by_ports(parse_trial(raw), [load])
     assert counted.classes["test frames"].required == 2000
     assert set(counted.delays) == {"bg"}
-    found = counting.make_distributions(counted, [mixed], tags=False)
-    assert {n: d.frames + d.lost for n, d in found.items()} == {"bg": 200}
+    delays = counting.make_distributions(counted, [load], tags=False)
+    assert {n: d.frames + d.lost for n, d in delays.items()} == {"bg": 200}
 
 
 def compute_departures_us(burst):
@@ -382,44 +368,39 @@ LOADS = [  # rate, duration, first tag, tags
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize(("rate", "duration", "first_s", "tags"), LOADS)
 def test_tags_do_not_change_departure_times(direction, rate, duration, first_s, tags):
-    trial = make_trial(rate, duration, delays=DelayRequest(tags=tags, first_tag_s=first_s))
-    found = make_bursts(STREAMS[direction], trial, stamp=True)
-    plain = make_bursts(STREAMS[direction], make_trial(rate, duration), stamp=True)
-    assert sum(b.frames for b in found) == trial.frames
-    assert sum(b.frames for b in found if b.is_tagged) == tags
-    assert len({b.pg_id for b in found}) == len(found)
+    request = DelayRequest(tags=tags, first_tag_s=first_s)
+    bursts = make_stamped_bursts(rate, duration, direction, delays=request)
+    plain = make_stamped_bursts(rate, duration, direction)
+    assert sum(b.frames for b in bursts) == sum(b.frames for b in plain)
+    assert sum(b.frames for b in bursts if b.is_tagged) == tags
+    assert len({b.pg_id for b in bursts}) == len(bursts)
     for whole in plain:
-        mine = [b for b in found if b.index == whole.index]
-        when = np.sort(np.concatenate([compute_departures_us(b) for b in mine]))
-        assert np.allclose(when, compute_departures_us(whole), rtol=0, atol=1e-3)
-        tagged = [compute_departures_us(b) for b in mine if b.is_tagged]
-        if tagged:
-            assert tagged[0][0] >= whole.isg + 1e6 * first_s - 1e-3
-            assert np.allclose(np.diff(tagged[0], n=2), 0, atol=1e-3)
+        parts = [b for b in bursts if b.index == whole.index]
+        times_us = np.sort(np.concatenate([compute_departures_us(b) for b in parts]))
+        assert np.allclose(times_us, compute_departures_us(whole), rtol=0, atol=1e-3)
+        for tagged_us in [compute_departures_us(b) for b in parts if b.is_tagged]:
+            assert tagged_us[0] >= whole.isg + 1e6 * first_s - 1e-3
+            assert np.allclose(np.diff(tagged_us, n=2), 0, atol=1e-3)
 
 
 def test_groups_for_the_tags_of_so_many_classes():
     with expect_error("trial-too-short"):
-        make_bursts(
-            STREAMS["reverse"], make_trial(10.0, 2.0, delays=DelayRequest(tags=500)), stamp=True
-        )
-    many = StreamSet(
-        "forward",
-        tuple(replace(STREAMS["forward"].streams[0], stream_id=64 + k) for k in range(22)),
-    )
+        make_stamped_bursts(10.0, 2.0, "reverse", delays=DelayRequest(tags=500))
+    (stream,) = ONE_STREAM.streams
+    many = [replace(stream, stream_id=64 + k) for k in range(22)]
     trial = make_trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
     with expect_error("too-many-for-trex", mentions="21"):
-        make_bursts(many, trial, stamp=True)
-    found = make_bursts(replace(many, streams=many.streams[:21]), trial, stamp=True)
-    assert len(found) == len({b.pg_id for b in found}) == 63
+        make_bursts(StreamSet("forward", tuple(many)), trial, stamp=True)
+    bursts = make_bursts(StreamSet("forward", tuple(many[:21])), trial, stamp=True)
+    assert len(bursts) == len({b.pg_id for b in bursts}) == 63
 
 
 def test_every_frame_has_a_delay_or_is_lost(raw):
     raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] -= 3
     count = count_frames(raw)
-    found = counting.make_distributions(count, [SENT["forward"]], tags=False)
-    assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1800, "bg": 200}
-    assert found["fg"].minimum_ns == count.delays["fg"].minimum_ns
+    delays = counting.make_distributions(count, [SENT["forward"]], tags=False)
+    assert {n: d.frames + d.lost for n, d in delays.items()} == {"fg": 1800, "bg": 200}
+    assert delays["fg"].minimum_ns == count.delays["fg"].minimum_ns
 
 
 def test_frames_over_the_timeout_are_late(raw):
@@ -441,14 +422,13 @@ def test_the_cache_is_an_option_of_the_program():
 )
 def test_sampling_filter_masks_lowest_bits_of_number(frames, masks):
     terms = [f"ether[len - {12 - n}] & {mask} = 0" for n, mask in enumerate(masks)]
-    assert make_stamp_sample_filter(frames, 200).split(" and ")[2:] == terms
+    assert capture.make_stamp_sample_filter(frames, 200).split(" and ")[2:] == terms
 
 
 @pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6])
 def test_consecutive_frames_are_captured_in_complete_runs(frames):
-    one = StreamSet("forward", STREAMS["forward"].streams[:1])
-    load = OfferedLoad(one, [Burst(0, 1.0, frames, 0.0, 0)], 0, (1,))
-    pairs = timing.make_ipdv(CaptureReader(), load, 1.0)["fg"].lost
+    load = OfferedLoad(ONE_STREAM, [Burst(0, 1.0, frames, 0.0, 0)], 0, (1,))
+    pairs = timing.make_ipdv(capture.CaptureReader(), load, 1.0)["fg"].lost
     assert pairs <= 2 * timing.IPDV_FRAMES + 512
     assert pairs == frames - 1 or pairs > timing.IPDV_FRAMES // 2
 
@@ -456,6 +436,5 @@ def test_consecutive_frames_are_captured_in_complete_runs(frames):
 def test_recorded_differences_of_delays(raw):
     """A capture of single frames has few consecutive ones; other pairs count as lost."""
     reader = read_stamps(decode_samples(raw, 1))
-    hz = timing.estimate_tick_rate(reader.stamps)
-    found = timing.make_ipdv(reader, SENT["forward"], hz)
-    assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1799, "bg": 199}
+    ipdv = timing.make_ipdv(reader, SENT["forward"], timing.estimate_tick_rate(reader.stamps))
+    assert {n: d.frames + d.lost for n, d in ipdv.items()} == {"fg": 1799, "bg": 199}

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -10,27 +11,13 @@ import pytest
 from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.replay import Replay
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
-from v6t.drivers.trex import connections, counting
+from v6t.drivers.trex import capture, connections, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
-from v6t.drivers.trex.capture import (
-    CaptureReader,
-    compare_frames,
-    make_batches,
-    make_class_filter,
-    make_mark_sample_filter,
-    select_current_frames,
-)
 from v6t.drivers.trex.client.stl import unpack_lists
 from v6t.drivers.trex.connections import cycle_through, find_connections, make_blocks
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.streams import (
-    MARKED_CLASSES,
-    is_marked,
-    mark_streams,
-    with_checksum_fixes,
-    with_mark,
-)
+from v6t.drivers.trex.streams import MARKED_CLASSES, is_marked, mark_streams
 from v6t.packets import trailer
 from v6t.profiles.compiler.instructions import MAX_OFFSET
 from v6t.profiles.expand import Expander
@@ -48,127 +35,123 @@ from .lab_testers import compile_plugin
 COUNT = 1000
 
 
-def read_captured(frames, distance):
-    return CaptureReader.read([(np.zeros(len(frames)), frames)], distance)
+def read_captured(frames):
+    distance = trex_streams.compute_number_distance(frames.shape[1])
+    return capture.CaptureReader.read([(np.zeros(len(frames)), frames)], distance)
+
+
+def find_reverse_stream(size=84):
+    return find_foreground(compile_plugin("nat44", size)[1]["reverse"])
 
 
 @pytest.mark.parametrize("size", [84, 128, 511, 512, 513, 516, 520, 524, 525, 528, 540, 1518])
 def test_mark_identifies_stream_and_number_at_any_length(size):
-    own = replace(
-        find_foreground(compile_plugin("nat44", size)[1]["reverse"]),
-        stream_id=trex_streams.MARK_IDS + 300,
-    )
-    made = with_checksum_fixes(with_mark(own))
-    program = [i for i in made.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
+    stream_id = trex_streams.MARK_IDS + 300
+    own = replace(find_reverse_stream(size), stream_id=stream_id)
+    marked = trex_streams.with_checksum_fixes(trex_streams.with_mark(own))
+    program = [i for i in marked.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
     assert max(i["pkt_offset"] + 4 for i in program) <= MAX_OFFSET
-    frames = Expander(made).frames(70_000, 20)
+    frames = Expander(marked).frames(70_000, 20)
     assert verify(frames).all()
-    stream = trex_streams.MARK_IDS + 300
-    reader = read_captured(frames, trex_streams.compute_number_distance(frames.shape[1]))
-    assert (list(reader.samples), reader.frames) == ([stream], 20)
-    number = reader.select_columns([stream]).sequence
-    assert number.tolist() == list(range(70_000, 70_020))
-    # TRex's receiver reserves numbers below 128
-    assert (trailer.read(frames).stream_id >= 128).all()
-    # the same frames, built from the connection's values
-    again = Expander(own).frames(0, 20)
-    trex_streams.write_numbers(again, number, own.checksum)
+    reader = read_captured(frames)
+    assert (list(reader.samples), reader.frames) == ([stream_id], 20)
+    numbers = reader.select_columns([stream_id]).sequence
+    assert numbers.tolist() == list(range(70_000, 70_020))
     marks = trailer.read(frames)
-    trailer.stamp(again, own.checksum, seq=marks.seq, stream_id=own.stream_id, nonce=0, time_ns=0)
-    assert (again == frames).all()
+    # TRex's receiver reserves numbers below 128
+    assert (marks.stream_id >= 128).all()
+    # the same frames, built from the connection's values
+    rebuilt = Expander(own).frames(0, 20)
+    trex_streams.write_numbers(rebuilt, numbers, own.checksum)
+    trailer.stamp(rebuilt, own.checksum, seq=marks.seq, stream_id=stream_id, nonce=0, time_ns=0)
+    assert (rebuilt == frames).all()
 
 
-@pytest.mark.parametrize(("frames", "wanted"), [(100, 200), (1000, 10), (70_000, 3), (1 << 25, 1)])
-def test_samples_are_evenly_spread(frames, wanted):
-    pattern = make_mark_sample_filter(frames, wanted, 12)
+@pytest.mark.parametrize(("frames", "samples"), [(100, 200), (1000, 10), (70_000, 3), (1 << 25, 1)])
+def test_samples_are_evenly_spread(frames, samples):
+    pattern = capture.make_mark_sample_filter(frames, samples, 12)
     terms = re.findall(r"ether\[len - (\d+)\] & (\d+) = 0", pattern)
     mask = sum(int(m) << 8 * (int(at) - 9) for at, m in terms)
-    kept = len(range(0, frames, mask + 1))
     assert mask & (mask + 1) == 0
-    assert min(frames, wanted) <= kept <= 2 * wanted
+    assert min(frames, samples) <= len(range(0, frames, mask + 1)) <= 2 * samples
 
 
 def test_truncated_and_foreign_frames_are_not_read():
     cut = np.zeros(3), np.zeros((3, 10), np.uint8)
-    assert not list(select_current_frames([cut], 0))
-    assert not read_captured(np.zeros((3, 80), np.uint8), 12).samples
+    assert not list(capture.select_current_frames([cut], 0))
+    assert not read_captured(np.zeros((3, 80), np.uint8)).samples
 
 
 def test_stamped_frame_among_marked_ones_has_the_number_of_its_stamp():
     stamp = np.zeros((1, 80), np.uint8)
     trailer.stamp(stamp, None, seq=np.array([5]), stream_id=9, nonce=0, time_ns=1)
-    assert read_captured(stamp, 12).select_columns([9]).sequence.tolist() == [7]
+    assert read_captured(stamp).select_columns([9]).sequence.tolist() == [7]
 
 
 @pytest.fixture
 def table(monkeypatch):
     monkeypatch.setattr(connections, "MAX_ROWS", 64)
-    file = MemoryFile(COUNT * 12)
-    found = StateTable(file.path, COUNT)
-    rng = np.random.default_rng(3)
-    rows = rng.integers(0, 256, (COUNT, 12), dtype=np.uint8)
-    found.learn(np.arange(COUNT), rows)
-    yield found
-    file.close()
+    rows = np.random.default_rng(3).integers(0, 256, (COUNT, 12), dtype=np.uint8)
+    with closing(MemoryFile(COUNT * 12)) as file:
+        table = StateTable(file.path, COUNT)
+        table.learn(np.arange(COUNT), rows)
+        yield table
 
 
 def list_blocks(table, stamps=3, size=84):
-    own = find_foreground(compile_plugin("nat44", size)[1]["reverse"])
+    """Return the blocks of the connections, and the order in which these are sent."""
+    stream = find_reverse_stream(size)
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
-    replay = lambda at, blocks, mine: Replay(own, table, partial(cycle_through, mine))  # noqa: E731
-    return make_blocks(own, order, replay, 64, stamps), order
+
+    def replay(at, blocks, connections):
+        return Replay(stream, table, partial(cycle_through, connections))
+
+    return make_blocks(stream, order, replay, 64, stamps), order
 
 
-def build_block_frames(block):
+def build_block_frames(block, count):
     """Build the frames of a block as the server does from the worker's request."""
     program = block.render().trex
-    vm = unpack_lists(program["vm"])
-    stream = replace(block, trex={**program, "vm": vm})
-    return Expander(stream)
+    stream = replace(block, trex={**program, "vm": unpack_lists(program["vm"])})
+    return Expander(stream).frames(0, count)
 
 
 @pytest.mark.parametrize("size", [84, 1518])
 def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
-    made, order = list_blocks(table, size=size)
-    number = len(made)
-    assert number == 16
-    stamped_ = [b for b in made if b.is_timed]
-    assert [made.index(b) for b in stamped_] == [0, 5, 10]
-    for at, block in enumerate(made):
-        assert block.connections.tolist() == order[at::number].tolist()
-        rows = len(block.connections)
-        sent = build_block_frames(block).frames(0, 2 * rows)  # the list repeats once
-        wanted = block.source().frames(0, 2 * rows)
+    blocks, order = list_blocks(table, size=size)
+    assert len(blocks) == 16
+    assert [number for number, block in enumerate(blocks) if block.is_timed] == [0, 5, 10]
+    for number, block in enumerate(blocks):
+        assert block.connections.tolist() == order[number::16].tolist()
+        count = 2 * len(block.connections)  # the list repeats once
+        sent, expected = build_block_frames(block, count), block.source().frames(0, count)
         end = sent.shape[1] - trailer.LENGTH
         far = sent.shape[1] - trex_streams.compute_number_distance(sent.shape[1])
         same = [i for i in range(end) if not far <= i < far + 4 and i not in (40, 41)]
-        assert (sent[:, same] == wanted[:, same]).all()
+        assert (sent[:, same] == expected[:, same]).all()
         assert verify(sent).all()
         if not block.is_timed:
-            told = block.locate(sent)
-            assert told.tolist() == block.connections.tolist() * 2
+            assert block.locate(sent).tolist() == block.connections.tolist() * 2
 
 
 def test_validation_frames_identify_their_connections(table):
-    made, _ = list_blocks(table, stamps=1)
-    seen = []
-    for block in made:
-        rows = len(block.connections)
-        frames = build_block_frames(block).frames(0, rows)
+    blocks, _ = list_blocks(table, stamps=1)
+    identified = []
+    for block in blocks:
+        frames = build_block_frames(block, len(block.connections))
         if block.is_timed:  # TRex writes its stamp last
-            blank = frames.copy()
-            blank[:, -16:] = 0
-            seq = (np.arange(rows) + (1 << 32) - 2) % (1 << 32)
-            trailer.stamp(blank, None, seq=seq, stream_id=77, nonce=1, time_ns=9)
-            frames = blank
-        reader = read_captured(frames, trex_streams.compute_number_distance(frames.shape[1]))
+            frames = frames.copy()
+            frames[:, -16:] = 0
+            seq = (np.arange(len(frames)) + trex_streams.FIRST_SEQUENCE) % (1 << 32)
+            trailer.stamp(frames, None, seq=seq, stream_id=77, nonce=1, time_ns=9)
+        reader = read_captured(frames)
         (number,) = reader.samples
-        told = find_connections(made, number)[reader.select_columns([number]).sequence]
-        assert told.tolist() == block.connections.tolist()
-        seen += told.tolist()
-    assert sorted(seen) == list(range(COUNT))
-    assert not len(find_connections(made, trex_streams.MARK_IDS + len(made)))
-    assert not len(find_connections(made[1:], 77))  # no stamped block
+        found = find_connections(blocks, number)[reader.select_columns([number]).sequence]
+        assert found.tolist() == block.connections.tolist()
+        identified += found.tolist()
+    assert sorted(identified) == list(range(COUNT))
+    assert not len(find_connections(blocks, trex_streams.MARK_IDS + len(blocks)))
+    assert not len(find_connections(blocks[1:], 77))  # no stamped block
 
 
 def make_marked_set(table):
@@ -180,52 +163,50 @@ def make_trial(**more):
 
 
 def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
-    streams_ = make_marked_set(table)
-    marked = [is_marked(s) for s in streams_.streams]
-    for asked in (None, DelayRequest(tags=30), DelayRequest(tags=0)):
-        found = make_bursts(streams_, make_trial(delays=asked), stamp=True)
-        assert sum(b.frames for b in found) == 16_000
-        assert all((b.pg_id is None) == marked[b.index] for b in found)
-        assert sum(b.frames for b in found if b.is_tagged) == (asked.tags if asked else 0)
-        sent = OfferedLoad(streams_, found, 1, (0,))
-        assert sent.has_identified_frames
-        assert len(sent.marked_bursts) == 13
-
-
-def make_answer(sent, received, opackets):
-    stamped, capture = sent.stamped_bursts, {"kind": "marked", "class": 0, "frames": []}
-    flows = {
-        str(b.pg_id): {"tx_pkts": {"1": b.frames}, "rx_pkts": {"0": b.frames}} for b in stamped
-    }
-    marked = received - sum(b.frames for b in stamped)
-    return {
-        "ports": {"0": {"ipackets": received + 7}, "1": {"opackets": opackets}},
-        "groups": {"flow_stats": flows},
-        "captures": [
-            {**capture, "port": 0, "matched": marked},
-            {**capture, "port": 3, "matched": 99},
-        ],
-    }
+    streams = make_marked_set(table)
+    marked = [is_marked(s) for s in streams.streams]
+    for delays, tags in ((None, 0), (DelayRequest(tags=30), 30), (DelayRequest(tags=0), 0)):
+        bursts = make_bursts(streams, make_trial(delays=delays), stamp=True)
+        assert sum(b.frames for b in bursts) == 16_000
+        assert all((b.pg_id is None) == marked[b.index] for b in bursts)
+        assert sum(b.frames for b in bursts if b.is_tagged) == tags
+        load = OfferedLoad(streams, bursts, 1, (0,))
+        assert load.has_identified_frames
+        assert len(load.marked_bursts) == 13
 
 
 @pytest.mark.parametrize(("received", "surplus"), [(16_000, 0), (15_990, 0), (16_004, 4)])
 def test_marked_and_stamped_frames_are_one_class(table, received, surplus):
-    streams_ = make_marked_set(table)
-    sent = OfferedLoad(streams_, make_bursts(streams_, make_trial(), stamp=True), 1, (0,))
-    counted = counting.count_by_trailer(parse_trial(make_answer(sent, received, 16_000)), [sent])
-    (one,) = counted.classes.values()
-    assert (one.required, one.sent) == (16_000, 16_000)
-    assert (one.received, one.surplus) == (received - surplus, surplus)
+    streams = make_marked_set(table)
+    load = OfferedLoad(streams, make_bursts(streams, make_trial(), stamp=True), 1, (0,))
+    flows = {
+        str(b.pg_id): {"tx_pkts": {"1": b.frames}, "rx_pkts": {"0": b.frames}}
+        for b in load.stamped_bursts
+    }
+    marked = received - sum(b.frames for b in load.stamped_bursts)
+    answer = {
+        "ports": {"0": {"ipackets": received + 7}, "1": {"opackets": 16_000}},
+        "groups": {"flow_stats": flows},
+        "captures": [
+            {"kind": "marked", "class": 0, "port": port, "matched": matched}
+            for port, matched in ((0, marked), (3, 99))
+        ],
+    }
+    counted = counting.count_by_trailer(parse_trial(answer), [load])
+    (count,) = counted.classes.values()
+    assert (count.required, count.sent) == (16_000, 16_000)
+    assert (count.received, count.surplus) == (received - surplus, surplus)
     assert counted.control == 7
 
 
-def test_packed_lists_are_the_values(table):
+def test_packed_lists_are_the_values():
     values = [1, 258, 65_535]
     packed = base64.b64encode(b"".join(v.to_bytes(2, "big") for v in values)).decode()
-    listed_ = {"type": "flow_var", "size": 2, "packed": packed, "value_list": None}
-    plain = {"type": "write_flow_var"}
-    assert unpack_lists({"instructions": [listed_, plain], "cache": 1}) == {
-        "instructions": [{"type": "flow_var", "size": 2, "value_list": values}, plain],
+    variable, write = {"type": "flow_var", "size": 2}, {"type": "write_flow_var"}
+    request = [{**variable, "packed": packed, "value_list": None}, write]
+    program = [{**variable, "value_list": values}, write]
+    assert unpack_lists({"instructions": request, "cache": 1}) == {
+        "instructions": program,
         "cache": 1,
     }
 
@@ -237,10 +218,10 @@ def test_other_streams_keep_their_shares_where_connections_are_in_blocks(monkeyp
     others = [replace(own, stream_id=n, weight=n, role=Role.BACKGROUND) for n in (1, 2)]
     learned = connections.LearnedConnections(recordings=None)
     learned.load(compiled, plugin, loopback=True)
-    asked = Connections(12, 100.0)
-    learned.make_table(asked)
-    made = learned.make_phase_two(StreamSet("reverse", (own, *others)), None, asked).streams
-    assert [s.weight for s in made] == [own.weight] * 3 + [3, 6]
+    request = Connections(12, 100.0)
+    learned.make_table(request)
+    streams = learned.make_phase_two(StreamSet("reverse", (own, *others)), None, request).streams
+    assert [s.weight for s in streams] == [own.weight] * 3 + [3, 6]
     learned.close()
 
 
@@ -278,14 +259,14 @@ WIDE = {
 
 
 @pytest.mark.parametrize(
-    ("tester", "count", "said"),
+    ("tester", "count", "text", "status"),
     [
-        ("embedded", "16000000", "16,000,000 connections take up to 1.8 GiB of memory, this"),
-        ("trex", "16000000", "688,128 of 16,000,000 connections"),
-        ("trex", "268000000", "at most 16,777,216 rows; 268,000,000 connections are more"),
+        ("embedded", "16000000", "16,000,000 connections take up to 1.8 GiB of memory, this", 0),
+        ("trex", "16000000", "688,128 of 16,000,000 connections", 0),
+        ("trex", "268000000", "at most 16,777,216 rows; 268,000,000 connections are more", 2),
     ],
 )
-def test_cost_of_many_connections_is_announced(tester, count, said):
+def test_cost_of_many_connections_is_announced(tester, count, text, status):
     result = v6t(
         *("run", "--plugin", "nat44", "--tester", tester, "--dut", "nftables", "--dry-run"),
         *(("--set-tester", "lab=true") if tester == "trex" else ()),
@@ -293,66 +274,61 @@ def test_cost_of_many_connections_is_announced(tester, count, said):
         *(w for name, value in WIDE.items() for w in ("--set", f"{name}={value}")),
         *("--set-procedure", f"connections.count={count}"),
     )
-    assert said in " ".join((result.out + result.err).split())
-    assert result.status == (2 if "are more" in said else 0)
+    assert text in " ".join((result.out + result.err).split())
+    assert result.status == status
 
 
 @pytest.mark.parametrize("size", [104, 600, 1518])
-@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("plugin", ["mape-br", "ipv6-router", "nat64"])
-def test_compared_frames_equal_sent_frames(plugin, way, size):
-    _, both = compile_plugin(plugin, size)
-    streams = mark_streams(both[way])
-    frames = [
-        (0.0, row.tobytes()) for s in streams.streams for row in Expander(s).frames(70_000, 40)
-    ]
+def test_compared_frames_equal_sent_frames(plugin, direction, size):
+    streams = mark_streams(compile_plugin(plugin, size)[1][direction])
     load = OfferedLoad(streams, [], 0, (1,))
-    found = compare_frames(CaptureReader.read(make_batches(frames)), [load])
-    assert (found.checked, found.matched) == (len(frames), len(frames))
-    spoilt = [(0.0, f[:30] + bytes([f[30] ^ 1]) + f[31:]) for _, f in frames]
-    found = compare_frames(CaptureReader.read(make_batches(spoilt)), [load])
-    assert found.matched == 0
+    frames = [f.tobytes() for s in streams.streams for f in Expander(s).frames(70_000, 40)]
+    corrupted = [f[:30] + bytes([f[30] ^ 1]) + f[31:] for f in frames]
+    for captured, matched in ((frames, len(frames)), (corrupted, 0)):
+        reader = capture.CaptureReader.read(
+            capture.make_batches([(0.0, frame) for frame in captured])
+        )
+        compared = capture.compare_frames(reader, [load])
+        assert compared.matched == matched
+        assert compared.checked == len(frames) or not matched
 
 
 def test_a_trial_is_counted_class_by_class():
-    _, both = compile_plugin("mape-br")
-    own = both["reverse"].streams[0]
-    two = StreamSet("reverse", (own, replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")))
-    streams = mark_streams(two)
+    own = compile_plugin()[1]["reverse"].streams[0]
+    negative = replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")
+    streams = mark_streams(StreamSet("reverse", (own, negative)))
     trial = Trial(
         "throughput", "t", 104, 64, "reverse", 1000.0, 1.0, 0.1, 0.1, search_limit_fps=1e8
     )
-    burst = make_bursts(streams, trial, stamp=True, samples=200)
-    assert all(b.pg_id is None and not b.is_tagged for b in burst)
-    sent = OfferedLoad(streams, burst, 1, (0,), 7)
-    assert sent.has_identified_frames and not sent.stamped_bursts
-    assert set(sent.marked_classes) == {0, 1}
-    assert "ether[len - 15] = 7 " in make_class_filter(
-        1, 7
-    )  # late frames of other trials are not counted
-    assert [request["nonce"] for request in sent.make_requests()] == [7, 7]
+    bursts = make_bursts(streams, trial, stamp=True, samples=200)
+    assert all(b.pg_id is None and not b.is_tagged for b in bursts)
+    load = OfferedLoad(streams, bursts, 1, (0,), 7)
+    assert load.has_identified_frames and not load.stamped_bursts
+    assert set(load.marked_classes) == {0, 1}
+    # late frames of other trials are not counted
+    assert "ether[len - 15] = 7 " in capture.make_class_filter(1, 7)
+    assert [request["nonce"] for request in load.make_requests()] == [7, 7]
     captures = [
-        {"kind": "marked", "port": 0, "class": 0, "matched": 499},
-        {"kind": "marked", "port": 0, "class": 1, "matched": 3},
-        {"kind": "marked", "port": 1, "class": 1, "matched": 77},
+        {"kind": "marked", "port": port, "class": number, "matched": matched}
+        for port, number, matched in ((0, 0, 499), (0, 1, 3), (1, 1, 77))
     ]
     ports = {"0": {"ipackets": 505}, "1": {"opackets": 1000}}
-    counted = counting.count_by_trailer(parse_trial({"ports": ports, "captures": captures}), [sent])
+    counted = counting.count_by_trailer(parse_trial({"ports": ports, "captures": captures}), [load])
     good, bad = counted.classes[own.name], counted.classes["bad"]
     assert (good.sent, good.received, bad.role, bad.received) == (500, 499, "negative", 3)
     assert counted.control == 3
 
 
 def test_too_many_classes_or_lengths_are_not_marked():
-    _, both = compile_plugin("mape-br")
-    own = both["forward"].streams[0]
+    (own, *_), (long, *_), (longer, *_) = (
+        compile_plugin("mape-br", size)[1]["forward"].streams for size in (104, 1280, 1518)
+    )
     many = [replace(own, stream_id=n, name=f"c{n}") for n in range(MARKED_CLASSES + 1)]
     assert mark_streams(StreamSet("forward", tuple(many))) is None
     assert len(mark_streams(StreamSet("forward", tuple(many[:-1]))).streams) == MARKED_CLASSES
-    _, long = compile_plugin("mape-br", 1518)
-    _, longer = compile_plugin("mape-br", 1280)
-    mixed = StreamSet("forward", (long["forward"].streams[0], longer["forward"].streams[0]))
-    assert mark_streams(mixed) is None
+    assert mark_streams(StreamSet("forward", (longer, long))) is None
 
 
 NICS = {"interfaces": ["03:00.0", "03:00.1"]}
@@ -361,7 +337,7 @@ PORTS = "trailer up to 2,500,000 fps, by ports beyond"
 
 
 @pytest.mark.parametrize(
-    ("options", "needs", "most_fps", "said"),
+    ("options", "needs", "most_fps", "text"),
     [
         ({}, set(), 2.5e6, f"trailer{FOUND}"),
         ({}, set(), 2.6e6, f"{PORTS}{FOUND}"),
@@ -383,20 +359,18 @@ PORTS = "trailer up to 2,500,000 fps, by ports beyond"
         ({"interfaces": ["eth1", "eth2"]}, set(), 5e6, f"marks or {PORTS}{FOUND}"),
     ],
 )
-def test_counting_method_is_described_in_advance(options, needs, most_fps, said):
-    assert Trex(options).describe_counting(frozenset(needs), "bidirectional", most_fps) == said
+def test_counting_method_is_described_in_advance(options, needs, most_fps, text):
+    assert Trex(options).describe_counting(frozenset(needs), "bidirectional", most_fps) == text
 
 
 def test_counting_by_stamps_and_marks_is_named():
-    _, both = compile_plugin("mape-br")
-    marked = mark_streams(both["forward"])
+    plain = compile_plugin()[1]["forward"]
     trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0)
-    own = both["forward"]
-    stamps, marks, plain = (
+    stamped, marked, unmarked = (
         OfferedLoad(streams, make_bursts(streams, trial, stamp=stamp), 0, (1,))
-        for streams, stamp in ((own, True), (marked, True), (own, False))
+        for streams, stamp in ((plain, True), (mark_streams(plain), True), (plain, False))
     )
-    assert counting.describe_counting([stamps]) == "trailer"
-    assert counting.describe_counting([marks]) == "marks"
-    assert counting.describe_counting([stamps, marks]) == "trailer and marks"
-    assert counting.describe_counting([stamps, plain]) == "ports"
+    assert counting.describe_counting([stamped]) == "trailer"
+    assert counting.describe_counting([marked]) == "marks"
+    assert counting.describe_counting([stamped, marked]) == "trailer and marks"
+    assert counting.describe_counting([stamped, unmarked]) == "ports"
