@@ -1,14 +1,11 @@
 """The shell program that starts a TRex server: closed ports, restored NICs, cleanup."""
 
-import ast
 import os
-import re
 import shutil
 import socket
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from v6t.drivers.lab.namespaces import Lab
@@ -24,17 +21,18 @@ from v6t.tests.needs import needs_lab
 needs_nft = pytest.mark.skipif(shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin") is None,
                                reason="needs nft (apt-get install nftables)")  # fmt: skip
 LISTEN = "import socket,time; s=socket.create_server(('', 4501)); print('listening', flush=True); time.sleep(99)"
-KNOCK = "import socket; socket.create_connection(('{}', 4501), timeout=2); print('in')"
+KNOCK = "import socket; socket.create_connection(('192.0.2.1', 4501), timeout=2); print('in')"
 
 
 @pytest.fixture
 def lab():
-    made = Lab(1500, 1500)
-    for worker, address in ((made.tester, "192.0.2.1"), (made.device, "192.0.2.2")):
-        for words in ("link set lo up", "link set left arp on", f"addr add {address}/24 dev left"):
-            assert worker.ask("run", command=["ip", *words.split()])[0] == 0
-    yield made
-    made.close()
+    with closing(Lab(1500, 1500)) as lab:
+        for worker, address in ((lab.tester, "192.0.2.1"), (lab.device, "192.0.2.2")):
+            script = (
+                f"ip link set lo up; ip link set left arp on; ip addr add {address}/24 dev left"
+            )
+            assert worker.ask("run", command=["sh", "-ec", script]) == (0, "")
+        yield lab
 
 
 def make_program(folder, script, prefix="v6t0n0", **options):
@@ -45,15 +43,9 @@ def make_program(folder, script, prefix="v6t0n0", **options):
     return make_server_program(str(folder), "x", [], prefix=prefix, **options)
 
 
-def start_in_namespace(worker, command, **how):
-    return subprocess.Popen(
-        [*enter(worker.pid), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **how
-    )  # fmt: skip
-
-
 def run_in_namespace(worker, *command):
-    process = start_in_namespace(worker, list(command), stderr=subprocess.DEVNULL)
-    return process.communicate()[0].strip()
+    command = [*enter(worker.pid), *command]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @needs_nft
@@ -61,19 +53,20 @@ def run_in_namespace(worker, *command):
 @needs_lab
 @pytest.mark.parametrize("fence", [True, False])
 def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
-    listening = f'{sys.executable} -c "{LISTEN}"'
-    command = make_program(tmp_path, listening, fence=(4501, 4500) if fence else ())
-    server = start_in_namespace(lab.tester, command)
+    listen, knock = f'{sys.executable} -c "{LISTEN}"', (sys.executable, "-c", KNOCK)
+    command = make_program(tmp_path, listen, fence=(4501, 4500) if fence else ())
+    server = subprocess.Popen(
+        [*enter(lab.tester.pid), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     if fence:
         assert server.stdout.readline().strip() == trex_server.FENCE_MESSAGE
     assert server.stdout.readline().strip() == "listening"
-    knock = KNOCK.format("192.0.2.1")
-    assert run_in_namespace(lab.device, sys.executable, "-c", knock) == ("" if fence else "in")
-    assert run_in_namespace(lab.tester, sys.executable, "-c", knock) == "in"
+    assert run_in_namespace(lab.device, *knock) == ("" if fence else "in")
+    assert run_in_namespace(lab.tester, *knock) == "in"
     server.stdin.close()
     assert server.wait(30) != 0
     assert run_in_namespace(lab.tester, "nft", "list", "tables") == ""
-    assert run_in_namespace(lab.tester, sys.executable, "-c", knock) == ""
+    assert run_in_namespace(lab.tester, *knock) == ""
 
 
 def run_server_shell(text, **environment):
@@ -89,9 +82,8 @@ def run_server_shell(text, **environment):
         os.close(open_)
 
 
-def run_with_pci_bus(tmp_path, now):
+def run_with_pci_bus(tmp_path, server):
     """Run a server with a NIC on a fake PCI bus; return the written bindings and override."""
-    tmp_path.mkdir()
     bus = tmp_path / "bus"
     for name in ("kernel", "dpdk"):
         (bus / "drivers" / name).mkdir(parents=True)
@@ -99,23 +91,28 @@ def run_with_pci_bus(tmp_path, now):
     nic.mkdir(parents=True)
     (nic / "driver_override").write_text("")
     (nic / "driver").symlink_to(bus / "drivers" / "kernel")
-    text = make_program(tmp_path, now, nics=["0000:00:10.0"])[2]
-    done = run_server_shell(text.replace("/sys/bus/pci", str(bus)), NIC=str(nic), BUS=str(bus))
-    assert done.returncode == 7, done
+    text = make_program(tmp_path, server, nics=["0000:00:10.0"])[2]
+    result = run_server_shell(text.replace("/sys/bus/pci", str(bus)), NIC=str(nic), BUS=str(bus))
+    assert result.returncode == 7, result
     written = {
-        f"{name}/{what}": path.read_text().strip()
-        for name in ("kernel", "dpdk")
-        for what in ("bind", "unbind")
-        if (path := bus / "drivers" / name / what).exists()
+        str(path.relative_to(bus / "drivers")): path.read_text().strip()
+        for path in (bus / "drivers").glob("*/*bind")
     }
     return written, (nic / "driver_override").read_text()
 
 
-def test_a_nic_goes_back_to_the_driver_it_came_from(tmp_path):
-    now = "ln -sfn $BUS/drivers/dpdk $NIC/driver; echo dpdk >$NIC/driver_override; exit 7"
-    bound = {"dpdk/unbind": "0000:00:10.0", "kernel/bind": "0000:00:10.0"}
-    assert run_with_pci_bus(tmp_path / "moved", now) == (bound, "\n")
-    assert run_with_pci_bus(tmp_path / "stayed", "exit 7") == ({}, "")
+BIND_TO_DPDK = "ln -sfn $BUS/drivers/dpdk $NIC/driver; echo dpdk >$NIC/driver_override; "
+
+
+@pytest.mark.parametrize(
+    ("server", "written", "override"),
+    [
+        (BIND_TO_DPDK, {"dpdk/unbind": "0000:00:10.0", "kernel/bind": "0000:00:10.0"}, "\n"),
+        ("", {}, ""),
+    ],
+)
+def test_a_nic_goes_back_to_the_driver_it_came_from(tmp_path, server, written, override):
+    assert run_with_pci_bus(tmp_path, f"{server}exit 7") == (written, override)
 
 
 def test_program_ends_with_its_guard(tmp_path):
@@ -146,10 +143,9 @@ def test_files_of_dpdk_are_removed(tmp_path):
         f"none {tmp_path}/no tmpfs rw 0 0\nhugetlbfs {tmp_path}/huge hugetlbfs rw,pagesize=2M 0 0\n"
     )
     text = make_program(tmp_path, "", "v6t7n0")[2]
-    done = run_server_shell(
-        text.replace("/proc/mounts", str(mounts)), RUNTIME_DIRECTORY=str(tmp_path)
-    )
-    assert done.returncode == 0, done
+    text = text.replace("/proc/mounts", str(mounts))
+    result = run_server_shell(text, RUNTIME_DIRECTORY=str(tmp_path))
+    assert result.returncode == 0, result
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/**/*") if p.is_file()} == others
 
 
@@ -157,10 +153,10 @@ HUGE = {"hugepages": [[1048576, 0], [2048, 512]], "hugetlbfs": [1048576]}
 
 
 def test_unmounted_hugepages_are_reported_missing():
-    found = doctor.check_hugepages(HUGE, are_needed=True)
-    assert found[1] == "missing"
-    assert "512 of 2M" in found[2]
-    assert "mount -t hugetlbfs -o pagesize=2M" in found[2]
+    finding = doctor.check_hugepages(HUGE, are_needed=True)
+    assert finding[1] == "missing"
+    assert "512 of 2M" in finding[2]
+    assert "mount -t hugetlbfs -o pagesize=2M" in finding[2]
     assert doctor.check_hugepages(HUGE, are_needed=False)[1] == "note"
     mounted = {**HUGE, "hugetlbfs": [2048]}
     assert doctor.check_hugepages(mounted, are_needed=True) == ("hugepages", "ok", "512 of 2M")
@@ -176,9 +172,9 @@ def test_unmounted_hugepages_are_reported_missing():
     ],
 )
 def test_doctor_checks_lspci_and_modprobe(lspci, modprobe, state, text):
-    found = doctor.check_programs({"lspci": lspci, "modprobe": modprobe})
-    assert found[1] == state
-    assert found[2].endswith(text)
+    finding = doctor.check_programs({"lspci": lspci, "modprobe": modprobe})
+    assert finding[1] == state
+    assert finding[2].endswith(text)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +193,9 @@ def test_doctor_checks_lspci_and_modprobe(lspci, modprobe, state, text):
 )
 def test_doctor_reports_unfenced_ports(options, facts, state, text):
     facts = {"nft": "/usr/sbin/nft", "nft_problem": "", "served": False, **facts}
-    found = doctor.check_port_isolation(facts, TrexOptions.model_validate(options))
-    assert found[1] == state
-    assert text in found[2]
+    finding = doctor.check_port_isolation(facts, TrexOptions.model_validate(options))
+    assert finding[1] == state
+    assert text in finding[2]
 
 
 def test_whether_nftables_can_be_used_is_tried(tmp_path):
@@ -219,7 +215,7 @@ def test_listening_port_is_reachable():
 
 
 @pytest.mark.parametrize(
-    ("words", "several", "found"),
+    ("arguments", "several", "states"),
     [
         ("--software --hdrh -c 1", False, {"--software": "ok", "--hdrh": "ok"}),
         ("--software -c 1", False, {"--software": "ok", "--hdrh": "note"}),
@@ -227,26 +223,14 @@ def test_listening_port_is_reachable():
         ("-c 4", True, {"--software": "note"}),
     ],
 )
-def test_server_arguments_depend_on_cores(words, several, found):
-    findings = doctor.check_flags(words.split(), has_several_cores=several)
-    assert {subject: state for subject, state, _ in findings} == found
+def test_server_arguments_depend_on_cores(arguments, several, states):
+    findings = doctor.check_flags(arguments.split(), has_several_cores=several)
+    assert {subject: state for subject, state, _ in findings} == states
 
 
 def test_machine_facts_are_complete():
     with closing(ClientWorker(sys.executable)) as worker:
         facts = worker.ask("examine_host", interfaces=["lo", "none0", "--vdev=net_memif0"])
-    states = {name: found and found[0] for name, found in facts["interfaces"].items()}
+    states = {name: finding and finding[0] for name, finding in facts["interfaces"].items()}
     assert states == {"lo": "ok", "none0": "missing", "--vdev=net_memif0": None}
     assert all(size > 0 for size, _ in facts["hugepages"])
-
-
-def test_only_one_module_handles_linux_interfaces():
-    knowing = set()
-    for path in Path(doctor.__file__).parent.rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                node.value = ast.Constant(None)  # a docstring
-        if re.search("af_?packet|linux_driver|on_linux", ast.unparse(tree), re.IGNORECASE):
-            knowing.add(path.name)
-    assert knowing == {"af_packet.py", "interfaces.py"}

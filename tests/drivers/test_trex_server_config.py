@@ -36,15 +36,15 @@ def parse_arguments(port):
 def test_default_ring_outlasts_short_delays():
     port = format_interface(3, "veth0", TrexOptions().ring)
     assert port.startswith("--vdev=net_af_packet3,")
-    given = parse_arguments(port)
-    assert given["iface"] == "veth0"
-    assert int(given["framecnt"]) >= 8192
+    arguments = parse_arguments(port)
+    assert arguments["iface"] == "veth0"
+    assert int(arguments["framecnt"]) >= 8192
 
 
 @pytest.mark.parametrize("mtu", [1500, 2000, 9000, 9216])
 def test_ring_holds_complete_blocks_and_longest_frame(mtu):
-    given = parse_arguments(format_interface(0, "eth1", ring=1024, mtu=mtu))
-    slot, block, count = (int(given[k]) for k in ("framesz", "blocksz", "framecnt"))
+    arguments = parse_arguments(format_interface(0, "eth1", ring=1024, mtu=mtu))
+    slot, block, count = (int(arguments[name]) for name in ("framesz", "blocksz", "framecnt"))
     # the TPACKET2 header and Ethernet with a VLAN tag precede the packet
     assert slot >= mtu + 18 + 66
     assert block % slot == 0 and block % 4096 == 0
@@ -58,35 +58,53 @@ def test_explicit_port_arguments_are_kept(own):
     assert format_interface(0, own) == own
 
 
+def make_server_config(options, placement):
+    ports = [(n, "02:00:00:00:00:01", "02:00:00:00:00:02") for n in options.all_interfaces]
+    (config,) = json.loads(make_config(options, ports, placement, "v6t"))
+    return config
+
+
+SHARED_CPU, FOUR_CPUS = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2, 3))
+
+
 @pytest.mark.parametrize(
-    ("cpus", "plan"),
-    [([4], [4, 4, 4]), ([0, 1], [0, 0, 1]), ([0, 1, 2], [0, 1, 2]), ([3, 5, 7, 9], [3, 5, 7])],
+    ("cpus", "placement", "forwarding"),
+    [
+        ([4], ThreadPlacement(4, 4, (4,)), []),
+        ([0, 1], SHARED_CPU, [0]),  # the data path sends, the other CPU forwards
+        ([0, 1, 2], ThreadPlacement(0, 1, (2,)), []),  # one CPU per thread
+        ([3, 5, 7, 9], ThreadPlacement(3, 5, (7,)), []),
+    ],
 )
-def test_data_path_has_a_separate_cpu_if_possible(cpus, plan):
-    placement = place_threads(1, cpus)
-    assert placement == ThreadPlacement(plan[0], plan[1], (plan[2],))
-    macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
-    ports = [("a0", *macs), ("a1", *macs)]
-    (config,) = json.loads(make_config(TrexOptions(), ports, placement, "v6t"))
-    assert config["interfaces"] == ["a0", "a1"]
+def test_data_path_has_a_separate_cpu_if_possible(cpus, placement, forwarding):
+    assert place_threads(1, cpus) == placement
+    assert find_forwarding_cpus(placement, cpus) == forwarding
+    config = make_server_config(TrexOptions(interfaces=ETH), placement)
+    assert config["interfaces"] == list(ETH)
     # TRex needs three CPUs, or all threads on one
     assert config.get("low_end", False) == (len(cpus) < 3)
     pairs = config.get("platform", {}).get("dual_if", [])
-    assert [pair["threads"] for pair in pairs] == ([plan[2:]] if len(cpus) >= 3 else [])
+    assert [pair["threads"] for pair in pairs] == (
+        [list(placement.sending)] if len(cpus) >= 3 else []
+    )
 
 
 @pytest.mark.parametrize(
-    ("placement", "arguments"),
-    [(ThreadPlacement(0, 0, (1,)), ["--no-watchdog"]), (ThreadPlacement(0, 1, (2, 3)), [])],
+    ("placement", "cpus"),
+    [(ThreadPlacement(1, 1, (1,)), [0]), (ThreadPlacement(4, 4, (4,)), [0, 1])],
 )
-def test_threads_wait_for_a_shared_cpu_without_a_watchdog(placement, arguments):
-    assert placement.arguments == arguments
+def test_forwarding_uses_other_cpus_than_all_threads(placement, cpus):
+    assert find_forwarding_cpus(placement, [0, 1]) == cpus
+
+
+def test_threads_wait_for_a_shared_cpu_without_a_watchdog():
+    assert SHARED_CPU.arguments == ["--no-watchdog"]
+    assert FOUR_CPUS.arguments == []
 
 
 def test_data_path_and_receiver_go_before_other_threads_of_a_shared_cpu():
     data_path = {"trex dp core 1": (2, -20), "trex dp core 2": (3, -20)}
-    threads = ThreadPlacement(0, 1, (2, 3)).list_threads()
-    assert threads == {**data_path, "trex rx": (1, -20), "": (0, None)}
+    assert FOUR_CPUS.list_threads() == {**data_path, "trex rx": (1, -20), "": (0, None)}
 
 
 def test_data_path_cores_do_not_share_cpus():
@@ -127,8 +145,8 @@ SERVERS = [FIRST, SECOND]
     ],
 )
 def test_possible_options_are_accepted(options):
-    made = Trex(options).options
-    assert {name: getattr(made, name) for name in options} == options
+    accepted = Trex(options).options
+    assert {name: getattr(accepted, name) for name in options} == options
 
 
 @pytest.mark.parametrize(
@@ -202,8 +220,7 @@ def test_impossible_options_are_refused(options, code, mentions):
 def test_nics_receive_in_software_by_default(options, mode, in_software):
     """Frames from a translator are compared and timed in software only."""
     read = TrexOptions(interfaces=NICS, **options)
-    assert read.mode_arguments == mode
-    assert read.uses_software_mode is in_software
+    assert (read.mode_arguments, read.uses_software_mode) == (mode, in_software)
 
 
 def test_memif_ports_are_joined_for_the_self_test():
@@ -214,27 +231,9 @@ def test_memif_ports_are_joined_for_the_self_test():
     assert one == other and one["socket"] != "/run/vpp/memif.sock" and one["rsize"] == "13"
 
 
-@pytest.mark.parametrize(
-    ("plan", "cpus"),
-    [
-        ([0, 0, 1], [0]),  # the data path sends, the other CPU forwards
-        ([1, 1, 1], [0]),
-        ([4, 4, 4], [0, 1]),
-        ([0, 1, 2], []),  # one CPU per thread
-    ],
-)
-def test_forwarding_uses_other_cpu_than_data_path(plan, cpus):
-    placement = ThreadPlacement(plan[0], plan[1], (plan[2],))
-    assert find_forwarding_cpus(placement, [0, 1]) == cpus
-
-
 def test_configuration_contains_socket_of_pair():
-    pair = {**PAIR, "socket": 1}
-    options = TrexOptions(interfaces=NICS, pairs=(pair,))
-    macs = ("02:00:00:00:01:02", "02:00:00:00:01:01")
-    ports = [(name, *macs) for name in options.all_interfaces]
-    (config,) = json.loads(make_config(options, ports, ThreadPlacement(0, 1, (2, 3)), "v6t"))
-    pairs = config["platform"]["dual_if"]
+    options = TrexOptions(interfaces=NICS, pairs=({**PAIR, "socket": 1},))
+    pairs = make_server_config(options, FOUR_CPUS)["platform"]["dual_if"]
     assert pairs == [{"socket": 0, "threads": [2]}, {"socket": 1, "threads": [3]}]
 
 
@@ -249,16 +248,15 @@ def make_tagged_links(vlan: int | None) -> Links:
 
 def test_pair_with_vlan_tags_its_frames():
     options = TrexOptions(interfaces=NICS, pairs=(FURTHER,))
-    plugin = Ipv6Router(links=make_tagged_links(100))
+    links = make_tagged_links(100)
+    plugin = Ipv6Router(links=links)
     (stream,) = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(88))).streams
     side = options.pairs[0].left
-    sent = with_link_header(stream, side.tester_mac, side.dut_mac, side.vlan)
-    packet = sent.packet
+    packet = with_link_header(stream, side.tester_mac, side.dut_mac, side.vlan).packet
     assert packet[:18].hex() == "020000000c01020000000c02810000c886dd"
-    first = stream.packet
-    macs, others = (side.dut_mac, side.tester_mac), ("02:00:00:00:01:01", "02:00:00:00:01:02")
-    frames = [(0.0, packet), (0.0, first)]
-    assert replace_addresses(frames, macs, others, (200, 100)) == [(0.0, first)] * 2
+    frames = [(0.0, packet), (0.0, stream.packet)]
+    macs = (side.dut_mac, side.tester_mac), (links.left.dut_mac, links.left.tester_mac)
+    assert replace_addresses(frames, *macs, (200, 100)) == [(0.0, stream.packet)] * 2
 
 
 def test_vlan_of_a_pair_without_one_in_links_is_refused():
@@ -305,11 +303,11 @@ def test_server_uses_configured_mac_addresses():
 
 
 def test_stamped_rates_of_servers_add_up():
-    needs = frozenset({"frame-timeout"})
-    both, one = make_kind(), make_kind(only="second")
-    assert both.compute_max_rate_fps(needs, "forward") == 2 * one.compute_max_rate_fps(
-        needs, "forward"
+    both, one = (
+        kind.compute_max_rate_fps(frozenset({"frame-timeout"}), "forward")
+        for kind in (make_kind(), make_kind(only="second"))
     )
+    assert both == 2 * one
 
 
 def test_doctor_examines_each_server():
@@ -327,13 +325,10 @@ def test_warnings_name_share_and_skew_limit():
 
 def test_selftest_measures_each_server_and_all(monkeypatch):
     options = {"start": "never", "servers": json.dumps(SERVERS)}
+    setup = resolve_setup(plugin="siit", tester="trex", tester_options=options)
     monkeypatch.setattr(
         tester_capacity, "_measure_capacities", lambda setup, _: [{"of": setup.tester.servers}]
     )
-    setup = resolve_setup(plugin="siit", tester="trex", tester_options=options)
     rows = list(tester_capacity.measure_capacities(setup, print))
-    assert rows == [
-        {"server": "1", "of": ()},
-        {"server": "second", "of": ()},
-        {"of": ("1", "second")},
-    ]
+    both = {"of": ("1", "second")}
+    assert rows == [{"server": "1", "of": ()}, {"server": "second", "of": ()}, both]
