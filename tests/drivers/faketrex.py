@@ -70,12 +70,12 @@ class _Answers(list):
 
 class _Batch(object):
     def __init__(self, client):
-        self.client, self.asked = client, []
-    def add(self, method, params, api_h): self.asked.append((method, params))
+        self.client, self.requests = client, []
+    def add(self, method, params, api_h): self.requests.append((method, params))
     def invoke(self, chunk_size):
         return _Answers({"ts": time.monotonic()} if method == "ping" else
                         {"opackets": self.client.ports[params["port_id"]].sent()}
-                        for method, params in self.asked)
+                        for method, params in self.requests)
 
 class _Rpc(object):
     api_h = "x"
@@ -85,9 +85,9 @@ class _Rpc(object):
 
 SERVER = os.environ.get("FAKE_SERVER", "up")
 
-def said(word):
+def has_state(name):
     # files in FAKE_STATE are the server's state: "ended", "started"
-    return os.path.exists(os.path.join(os.environ.get("FAKE_STATE", "/nothing"), word))
+    return os.path.exists(os.path.join(os.environ.get("FAKE_STATE", "/nothing"), name))
 
 MULTIQUEUE = bool(os.environ.get("FAKE_MULTIQUEUE"))
 PORTS = range(int(os.environ.get("FAKE_PORTS", 2)))  # 0 and 1 are joined, 2 and 3 ...
@@ -106,13 +106,13 @@ class STLClient(object):
         self.ports[1].late = int(os.environ.get("FAKE_LATE", 0))
     def connect(self):
         print("noise on stdout")
-        if SERVER != "up" or (said("ended") and not said("started")): raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
+        if SERVER != "up" or (has_state("ended") and not has_state("started")): raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
     def is_connected(self): return True
     def get_all_ports(self): return list(self.ports)
     def get_acquired_ports(self): return [p for p, one in self.ports.items() if one.acquired]
     def is_traffic_active(self, ports): return {p for p in ports if self.ports[p].is_active()}
     def get_server_system_info(self):
-        return {"dp_core_count": 2 if MULTIQUEUE and not said("started") else 1, "core_type": "fake",
+        return {"dp_core_count": 2 if MULTIQUEUE and not has_state("started") else 1, "core_type": "fake",
                 "is_multiqueue_mode": MULTIQUEUE, "ports": [
             {"index": i, "driver": "net_af_packet", "is_virtual": True} for i in reversed(PORTS)]}
     def get_server_version(self):
@@ -210,24 +210,21 @@ def make_installation(path: Path, server: str = "exec sleep 60") -> Path:
     return path
 
 
+def read_stat(pid: int) -> list[str]:
+    """Return state, parent and other fields of a process; empty if it does not exist."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
 def has_ended(pid: int) -> bool:
     """Check whether a process has ended (a zombie counts)."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return True
-    return text.rpartition(")")[2].split()[0] == "Z"
+    return read_stat(pid)[:1] in ([], ["Z"])
 
 
 def list_descendants(pid: int) -> list[int]:
     """Return the descendants of a process."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                text = Path(f"/proc/{entry}/stat").read_text()
-            except OSError:
-                continue
-            if int(text.rpartition(")")[2].split()[1]) == pid:
-                found += [int(entry), *list_descendants(int(entry))]
-    return found
+    processes = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    children = [child for child in processes if read_stat(child)[1:2] == [str(pid)]]
+    return [p for child in children for p in (child, *list_descendants(child))]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -87,14 +87,14 @@ def opened(installation):
 
 def record_requests(monkeypatch, tester):
     """Record the trials requested from the worker from now on."""
-    asked, ask = [], tester.attachment.ask
+    requests, ask = [], tester.attachment.ask
 
     def record(op, **arguments):
-        asked.extend([arguments] if op == "run_trial" else [])
+        requests.extend([arguments] if op == "run_trial" else [])
         return ask(op, **arguments)
 
     monkeypatch.setattr(tester.attachment, "ask", record)
-    return asked
+    return requests
 
 
 TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0)
@@ -103,10 +103,8 @@ TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0
 def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, monkeypatch):
     """The worker's interpreter is used without a trial start."""
     monkeypatch.setattr(channel, "_imported", {})
-    monkeypatch.setattr(
-        channel, "list_interpreters", lambda named: ["/nowhere/python", sys.executable]
-    )
-    tried = []
+    interpreters, tried = ["/nowhere/python", sys.executable], []
+    monkeypatch.setattr(channel, "list_interpreters", lambda named: interpreters)
 
     def start(python):
         tried.append(python)
@@ -117,7 +115,7 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
         worker.close()
         assert hello["executable"] == sys.executable
     assert tried == ["/nowhere/python", sys.executable, sys.executable]
-    monkeypatch.setattr(channel, "list_interpreters", lambda named: ["/nowhere/python"])
+    interpreters.pop()
     with expect_error("missing-program", mentions="nowhere/python"):
         channel.start_client(installation, "other", start, 60)
 
@@ -129,11 +127,11 @@ def test_worker_without_one_of_its_modules_does_not_start():
 
 
 @pytest.mark.parametrize(
-    ("told", "virtual"),
+    ("value", "virtual"),
     [("yes", True), (True, True), ("no", False), (False, False), ("N/A", False)],
 )
-def test_port_is_virtual_if_trex_says_so(told, virtual):
-    info = {"index": 0, "is_virtual": told}
+def test_port_is_virtual_if_trex_says_so(value, virtual):
+    info = {"index": 0, "is_virtual": value}
     (port,) = parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
     assert port.is_virtual is port.describe()["virtual"] is virtual
 
@@ -176,45 +174,41 @@ def test_the_worker_is_written_for_old_and_new_interpreters(minor):
 
 def test_deadline(installation, monkeypatch):
     monkeypatch.setenv("FAKE_HANG", "1")
-    with closing(make_tester(installation)) as made:
-        made.open()
-        made.attachment.worker.ask("load", port=0, streams=[{"name": "fg", "flow_stats": {}}])
-        burst = asdict(Burst(0, 1.0, 1, 0.0, 0))
+    with closing(make_tester(installation)) as tester:
+        tester.open()
+        ask = tester.attachment.worker.ask
+        ask("load", port=0, streams=[{"name": "fg", "flow_stats": {}}])
+        bursts = {"0": [asdict(Burst(0, 1.0, 1, 0.0, 0))]}
+        times = {"due_s": 1.0, "residual_s": 0, "give_up_s": 5}
         with expect_error("timeout", mentions="run_trial", kind=TesterError):
-            asked = {"bursts": {"0": [burst]}, "due_s": 1.0, "receive": [1], "residual_s": 0}
-            made.attachment.worker.ask(
-                "run_trial", deadline_s=0.5, give_up_s=5, captures=[], **asked
-            )
+            ask("run_trial", 0.5, bursts=bursts, receive=[1], captures=[], **times)
 
 
 def test_worker_ends_with_its_parent():
-    code = (
-        "import sys, time\n"
-        "from v6t.drivers.trex.channel import ClientWorker\n"
-        "w = ClientWorker(sys.executable)\n"
-        "print(w.process.pid, flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    worker = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
+    code = """
+import sys, time
+from v6t.drivers.trex.channel import ClientWorker
+worker = ClientWorker(sys.executable)
+print(worker.process.pid, flush=True)
+time.sleep(60)
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        worker = int(parent.stdout.readline())
+        parent.kill()
     wait_until(lambda: faketrex.has_ended(worker), "the worker's end")
 
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
     """Recovery and reset tests depend on this."""
-    asked = replace(TRIAL, mode="forward", device_event=DeviceEvent("software-reset", 0.2))
-    numbers = np.arange(asked.frames - missing)
+    trial = replace(TRIAL, mode="forward", device_event=DeviceEvent("software-reset", 0.2))
+    numbers = np.arange(trial.frames - missing)
     frames = np.zeros((len(numbers), 80), np.uint8)
-    trailer.stamp(
-        frames, None, seq=(numbers + FIRST_SEQUENCE) % (1 << 32), stream_id=7, nonce=0,
-        time_ns=numbers,
-    )  # fmt: skip
+    seq = (numbers + FIRST_SEQUENCE) % (1 << 32)
+    trailer.stamp(frames, None, seq=seq, stream_id=7, nonce=0, time_ns=numbers)
     monkeypatch.setattr(opened._recordings, "read", lambda name: iter([(numbers / 1000, frames)]))
-    verdict = assess_trial(asked, opened.measure(asked), sending_time_tolerance=2.0)
+    verdict = assess_trial(trial, opened.measure(trial), sending_time_tolerance=2.0)
     assert verdict.valid == (not missing)
     assert ["499 of 500" in reason for reason in verdict.reasons] == [True] * missing
 
@@ -225,9 +219,9 @@ def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
 def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, options, slow):
     """A tester that sends at half the rate is detected with each counting method."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
-    with open_loaded(installation, **options) as made:
+    with open_loaded(installation, **options) as tester:
         for _ in range(5):  # the machine may be busy
-            result = made.measure(TRIAL)
+            result = tester.measure(TRIAL)
             verdict = assess_trial(TRIAL, result, sending_time_tolerance=1.5)
             if verdict.valid == (slow == 1):
                 break
@@ -253,17 +247,17 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
     ports = "4" if "pairs" in options else "2"
     monkeypatch.setenv("FAKE_PORTS", ports)
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    with open_loaded(installation, **options) as made:
-        asked = record_requests(monkeypatch, made)
-        result = made.measure(TRIAL)
+    with open_loaded(installation, **options) as tester:
+        requests = record_requests(monkeypatch, tester)
+        result = tester.measure(TRIAL)
         timing = {"tags", "every-frame"} if compared else set()
-        assert (result.tester["counting"], made.capabilities) == ("ports", timing)
-        (trial,) = asked
-        for bursts in trial["bursts"].values():
+        assert (result.tester["counting"], tester.capabilities) == ("ports", timing)
+        (request,) = requests
+        for bursts in request["bursts"].values():
             stamped = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
             assert sum(b["frames"] for b in bursts) == 1000 / int(ports)
-            assert stamped == (made._options.sample if compared else 0)
-        assert ("sample" in {c["kind"] for c in trial["captures"]}) == compared
+            assert stamped == (tester._options.sample if compared else 0)
+        assert ("sample" in {c["kind"] for c in request["captures"]}) == compared
         assert ("stamped" in result.tester) == compared
 
 
@@ -304,16 +298,22 @@ def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
     assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
 
 
-@pytest.mark.parametrize(("several", "asked"), [(False, 1), (False, 2), (True, None), (True, 1)])
-def test_attached_server_keeps_its_cores(installation, monkeypatch, several, asked):
+@pytest.mark.parametrize(
+    ("several", "options", "other_cores"),
+    [
+        (False, {"cores": 1}, None),
+        (False, {"cores": 2}, {"server": 1, "option": 2}),
+        (True, {}, None),
+        (True, {"cores": 1}, {"server": 2, "option": 1}),
+    ],
+)
+def test_attached_server_keeps_its_cores(installation, monkeypatch, several, options, other_cores):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
     cores = 1 + several
-    with open_loaded(installation, **({} if asked is None else {"cores": asked})) as made:
-        figures = made.measure(TRIAL).tester
-        assert ("ipdv" in made.capabilities) is not several
-        differs = asked not in {None, cores}
-        expected = {"server": cores, "option": asked} if differs else None
-        assert made.describe().get("other_cores") == expected
+    with open_loaded(installation, **options) as tester:
+        figures = tester.measure(TRIAL).tester
+        assert ("ipdv" in tester.capabilities) is not several
+        assert tester.describe().get("other_cores") == other_cores
     assert (figures["counting"], figures["cores"]) == ("ports" if several else "trailer", cores)
     assert (figures["version"], figures["by_trailer"]) == ("v3.08", not several)
 
@@ -322,12 +322,11 @@ def test_attached_multicore_server_rejects_single_core_trials(installation, monk
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     capabilities = make_tester(installation).capabilities
     with open_loaded(installation) as tester:
-        for asked in (
-            {"frame_timeout_s": 0.01},
-            {"delays": DelayRequest(ipdv=True)},
-            {"device_event": DeviceEvent("change", 0.1)},
+        for trial in (
+            replace(TRIAL, frame_timeout_s=0.01),
+            replace(TRIAL, delays=DelayRequest(ipdv=True)),
+            replace(TRIAL, device_event=DeviceEvent("change", 0.1)),
         ):
-            trial = replace(TRIAL, **asked)
             assert trial.required_capabilities <= capabilities
             assert not trial.required_capabilities <= tester.capabilities
             with expect_error("unsupported-by-tester", kind=TesterError):
@@ -351,23 +350,21 @@ def test_run_on_unsuitable_server_ends_before_first_trial(installation, monkeypa
 def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypatch):
     monkeypatch.setenv("FAKE_PORTS", "4")
     monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", 1000.0)
-    with open_loaded(installation, pairs=({"ports": (2, 3)},)) as made:
-        asked = record_requests(monkeypatch, made)
-        for rate, counted, stamped in ((1000.0, "ports", 100), (500.0, "trailer", 125)):
-            result = made.measure(replace(TRIAL, rate_fps=rate))
-            assert (result.faults, result.tester["counting"]) == ((), counted)
-            (trial,) = asked
-            asked.clear()
-            sampled = {c["port"] for c in trial["captures"] if c["kind"] == "sample"}
-            assert sorted(trial["bursts"]) == ["0", "1", "2", "3"]
-            assert sampled == {0, 1, 2, 3}
-            ids = []
-            for bursts in trial["bursts"].values():
-                some = [b for b in bursts if b["pg_id"] is not None]
-                ids += [b["pg_id"] for b in some]
-                assert sum(b["frames"] for b in some) == stamped
+    with open_loaded(installation, pairs=({"ports": (2, 3)},)) as tester:
+        requests = record_requests(monkeypatch, tester)
+        for rate, counting, stamped in ((1000.0, "ports", 100), (500.0, "trailer", 125)):
+            result = tester.measure(replace(TRIAL, rate_fps=rate))
+            assert (result.faults, result.tester["counting"]) == ((), counting)
+            request = requests.pop()
+            assert {c["port"] for c in request["captures"] if c["kind"] == "sample"} == {0, 1, 2, 3}
+            assert sorted(request["bursts"]) == ["0", "1", "2", "3"]
+            ids = set()
+            for bursts in request["bursts"].values():
+                (sample,) = [b for b in bursts if b["pg_id"] is not None]
+                ids.add(sample["pg_id"])
+                assert sample["frames"] == stamped
                 assert sum(b["frames"] for b in bursts) == rate / 4
-            assert len(set(ids)) == len(ids) == 4
+            assert len(ids) == 4
 
 
 SHARED, SEPARATE = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2,))
@@ -384,33 +381,30 @@ SHARED, SEPARATE = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2,))
 )  # fmt: skip
 def test_frames_are_marked_if_threads_share_cpus(installation, monkeypatch, options, cases):
     """Stamps are costly on shared CPUs, but show reordering up to some rate."""
-    with open_loaded(installation, **options) as made:
-        asked = record_requests(monkeypatch, made)
+    with open_loaded(installation, **options) as tester:
+        requests = record_requests(monkeypatch, tester)
         for placement, bound_fps, stamped in cases:
-            made.attachment.placement = placement
-            made.load(STREAMS, PLUGIN)
+            tester.attachment.placement = placement
+            tester.load(STREAMS, PLUGIN)
             plain = replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps)
-            for trial in (plain, replace(plain, delays=DelayRequest())):
-                made.measure(trial)
-            has_stamps = [
-                {b["pg_id"] is not None for bursts in one["bursts"].values() for b in bursts}
-                for one in asked
-            ]
-            assert has_stamps == [{stamped}, {True}]
-            assert ("marked" in {c["kind"] for c in asked[0]["captures"]}) is not stamped
-            asked.clear()
+            for delays, has_stamps in ((None, stamped), (DelayRequest(), True)):
+                tester.measure(replace(plain, delays=delays))
+                request = requests.pop()
+                bursts = itertools.chain(*request["bursts"].values())
+                assert {b["pg_id"] is not None for b in bursts} == {has_stamps}
+                assert ("marked" in {c["kind"] for c in request["captures"]}) is not has_stamps
 
 
 @pytest.mark.parametrize("late", ["1", "3", "4"])
-def test_frames_before_common_start_are_not_counted(installation, monkeypatch, request, late):
+def test_frames_before_common_start_are_not_counted(installation, monkeypatch, late):
     """If one port starts too late, all ports are stopped and started again."""
     monkeypatch.setenv("FAKE_LATE", late)
-    opened = request.getfixturevalue("opened")
-    if late == "4":
-        with expect_error("tester-fault"):
-            opened.measure(TRIAL)
-        return
-    result = opened.measure(TRIAL)
+    with open_loaded(installation) as tester:
+        if late == "4":
+            with expect_error("tester-fault"):
+                tester.measure(TRIAL)
+            return
+        result = tester.measure(TRIAL)
     assert [d.count_frames("sent") for d in result.directions.values()] == [500, 500]
     assert assess_trial(TRIAL, result, sending_time_tolerance=1.5).passed
 
@@ -433,19 +427,18 @@ def test_failure_during_trial_ends_it_with_a_cause(installation, monkeypatch, va
 
 
 @pytest.mark.parametrize(
-    ("environment", "options", "code", "mentions", "hint"),
+    ("variable", "value", "options", "code", "mentions", "hint"),
     [
-        ({"FAKE_OWNER": "alice"}, {}, "tester-fault", "alice", "force"),
-        ({"FAKE_MODE": "ASTF"}, {}, "unsupported-by-tester", "", ""),
-        ({"FAKE_SERVER": "down"}, {}, "tester-fault", "127.0.0.1", ""),
-        ({"FAKE_SERVER": "down"}, {"start": "auto"}, "missing-setting", "", ""),
+        ("FAKE_OWNER", "alice", {}, "tester-fault", "alice", "force"),
+        ("FAKE_MODE", "ASTF", {}, "unsupported-by-tester", "", ""),
+        ("FAKE_SERVER", "down", {}, "tester-fault", "127.0.0.1", ""),
+        ("FAKE_SERVER", "down", {"start": "auto"}, "missing-setting", "", ""),
     ],
 )
 def test_server_that_cannot_be_used_is_refused(
-    installation, monkeypatch, environment, options, code, mentions, hint
+    installation, monkeypatch, variable, value, options, code, mentions, hint
 ):
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(variable, value)
     with expect_error(code, mentions=mentions) as caught:
         make_tester(installation, **options).open()
     assert hint in (caught.value.hint or "")
@@ -476,13 +469,13 @@ def test_worker_without_ssh_server_names_the_host_to_check():
 @pytest.fixture
 def restarted(tmp_path, monkeypatch, listener):
     """Provide a server with two cores that closes its port some time after it is stopped."""
-    state = tmp_path / "state"
+    state, early = tmp_path / "state", []
     state.mkdir()
     monkeypatch.setenv("FAKE_STATE", str(state))
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    address, early = listener.getsockname(), []
+    address, over = listener.getsockname(), threading.Event()
 
-    def server():
+    def serve():
         wait_until((state / "ended").exists, "the end of the first server")
         time.sleep(0.3)
         early.append((state / "launched").exists())
@@ -492,48 +485,44 @@ def restarted(tmp_path, monkeypatch, listener):
             (state / "started").touch()
             over.wait(30)
 
-    over = threading.Event()
-    wanted = {"start": "auto", "restart": True, "counting": "trailer", "fence": False}
-    made = partial(make_starter, tmp_path, f"touch {state}/launched; exec sleep 60", **wanted)
-    running = threading.Thread(target=server, daemon=True)
-    yield made, state, running, early
+    options = {"start": "auto", "restart": True, "counting": "trailer", "fence": False}
+    make = partial(make_starter, tmp_path, f"touch {state}/launched; exec sleep 60", **options)
+    server = threading.Thread(target=serve, daemon=True)
+    yield make, state, server, early
     over.set()
-    if running.ident:
-        running.join()
+    if server.ident:
+        server.join()
 
 
 @pytest.mark.parametrize("owner", ["", "alice"])
 def test_unsuitable_server_is_stopped_before_restart(restarted, monkeypatch, owner):
-    made, state, running, early = restarted
+    make, state, server, early = restarted
     monkeypatch.setenv("FAKE_OWNER", owner)
-    tester = made(force=bool(owner))
-    running.start()
-    tester.open()
-    try:
+    server.start()
+    with closing(make(force=bool(owner))) as tester:
+        tester.open()
         assert early == [False]
         assert (state / "started").exists() and (state / "disconnected").exists()
-        assert tester.describe()["started_by_v6t"]
-        assert tester.describe()["counting"] == "trailer"
-        assert tester.describe().get("displaced") == ({"1": "alice"} if owner else None)
-    finally:
-        tester.close()
+        facts = tester.describe()
+        assert (facts["started_by_v6t"], facts["counting"]) == (True, "trailer")
+        assert facts.get("displaced") == ({"1": "alice"} if owner else None)
 
 
 def test_server_with_owned_ports_is_not_stopped(restarted, monkeypatch):
-    made, state, _, _ = restarted
+    make, state, *_ = restarted
     monkeypatch.setenv("FAKE_OWNER", "alice")
     with expect_error("tester-fault", mentions="alice", kind=WorkerError) as caught:
-        made().open()
+        make().open()
     assert "force: true" in caught.value.hint
     assert list(state.iterdir()) == []
 
 
 def test_server_that_does_not_stop_is_an_error(restarted, monkeypatch):
-    made, state, _, _ = restarted
+    make, state, *_ = restarted
     monkeypatch.setattr(attachment, "SHUTDOWN_S", 0.3)
     with expect_error("tester-fault", mentions="0.3", kind=WorkerError):
-        made().open()
-    assert {one.name for one in state.iterdir()} == {"ended", "disconnected"}
+        make().open()
+    assert {file.name for file in state.iterdir()} == {"ended", "disconnected"}
 
 
 def make_starter(path, script, **options):
@@ -553,20 +542,19 @@ def test_unreachable_remote_server_is_not_started_locally(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("program", "options", "said"),
+    ("program", "options", "output"),
     [
         ("echo 'EAL: Error - no hugepages'; exit 1", {}, "EAL: Error - no hugepages\n"),
         ("echo binding; sleep 60", {"start_deadline_s": 3}, "binding\n"),
     ],
-    ids=["dies at once", "takes too long"],
 )
-def test_server_start_error_names_its_output(tmp_path, monkeypatch, program, options, said):
+def test_server_start_error_names_its_output(tmp_path, monkeypatch, program, options, output):
     monkeypatch.setenv("FAKE_SERVER", "down")
     with expect_error("tester-fault", kind=TesterError) as caught:
         make_starter(tmp_path, program, fence=False, **options).open()
-    kept = Path(caught.value.hint.removeprefix("all it said: "))
-    assert kept.read_text().startswith(said)
-    kept.unlink()
+    log = Path(caught.value.hint.removeprefix("all it said: "))
+    assert log.read_text().startswith(output)
+    log.unlink()
 
 
 def test_started_server_processes_are_stopped(tmp_path):
@@ -596,83 +584,90 @@ def test_unfenced_server_gives_a_warning(tmp_path, monkeypatch):
     nft.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
     nft.chmod(0o755)
     monkeypatch.setenv("PATH", f"{nft.parent}:{os.environ['PATH']}")
-    with closing(make_starter(tmp_path, "exec sleep 60")) as made:
-        made.open()
-        assert made.describe()["fence_failed"] is True
+    with closing(make_starter(tmp_path, "exec sleep 60")) as tester:
+        tester.open()
+        assert tester.describe()["fence_failed"] is True
 
 
 THREADS = """
-import sys, threading
-name = lambda words: open("/proc/thread-self/comm", "w").write(words)
-def run(words):
-    name(words)
-    there.wait()
+import threading
+def run(name):
+    open("/proc/thread-self/comm", "w").write(name)
+    ready.wait()
     threading.Event().wait()
-there = threading.Barrier(3)
-for words in ("TRex RX", "Trex DP core 1"):
-    threading.Thread(target=run, args=(words,), daemon=True).start()
-there.wait()
-print("all there", flush=True)
+ready = threading.Barrier(3)
+for name in ("TRex RX", "Trex DP core 1"):
+    threading.Thread(target=run, args=(name,), daemon=True).start()
+ready.wait()
+print("ready", flush=True)
 threading.Event().wait()
 """
 
 
+@pytest.fixture
+def start_threads():
+    """Provide a function that starts a process with the threads of a server."""
+    with ExitStack() as processes:
+
+        def start(prefix):
+            command = ["_t-rex-64", "-c", THREADS, "--prefix", prefix]
+            process = subprocess.Popen(
+                command, executable=sys.executable, start_new_session=True,
+                stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            processes.enter_context(process)
+            processes.callback(process.kill)
+            assert process.stdout.readline() == "ready\n"
+            return process.pid
+
+        yield start
+
+
+def list_threads(pid):
+    """Return the CPUs and the priority of each thread by name."""
+    return {
+        (task / "comm").read_text().strip(): (
+            os.sched_getaffinity(int(task.name)),
+            os.getpriority(os.PRIO_PROCESS, int(task.name)),
+        )
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    }
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
-def test_only_threads_of_one_server_are_moved():
+def test_only_threads_of_one_server_are_moved(start_threads):
     first, *_, last = sorted(os.sched_getaffinity(0))
-
-    def start_fake_server(prefix):
-        words = ["_t-rex-64", "-c", THREADS, "--prefix", prefix]
-        pipe = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-        return subprocess.Popen(words, executable=sys.executable, **pipe)
-
-    def list_threads(process):
-        """Return the CPUs and the priority of each thread by name."""
-        tasks = Path(f"/proc/{process.pid}/task").iterdir()
-        names = {(task / "comm").read_text().strip(): int(task.name) for task in tasks}
-        return {
-            name: (os.sched_getaffinity(task), os.getpriority(os.PRIO_PROCESS, task))
-            for name, task in names.items()
-        }
-
     normal = os.getpriority(os.PRIO_PROCESS, 0)
     prioritized = -20 if os.geteuid() == 0 else normal
-    own, other = start_fake_server("v6t1n0"), start_fake_server("v6t1n1")
-    try:
-        assert own.stdout.readline() == other.stdout.readline() == "all there\n"
-        before = list_threads(other)
-        placed = ThreadPlacement(first, first, (last,)).list_threads()
-        assert stl.StlWorker().place_threads("v6t1n0", placed) == 3
-        found = list_threads(own)
-        assert found.pop("Trex DP core 1") == ({last}, prioritized)
-        assert found.pop("TRex RX") == ({first}, prioritized)
-        assert [*found.values()] == [({first}, normal)]
-        assert list_threads(other) == before
-        group = Path(f"/proc/{own.pid}/autogroup")
-        if os.geteuid() == 0 and group.exists():
-            assert group.read_text().split()[-1] == "-20"
-        with pytest.raises(RequestError, match="CPU 1023"):
-            stl.StlWorker().place_threads("v6t1n0", {**placed, "trex rx": (1023, None)})
-    finally:
-        for process in (own, other):
-            process.kill()
-            process.communicate()
+    own, other = start_threads("v6t1n0"), start_threads("v6t1n1")
+    before = list_threads(other)
+    placed = ThreadPlacement(first, first, (last,)).list_threads()
+    assert stl.StlWorker().place_threads("v6t1n0", placed) == 3
+    threads = list_threads(own)
+    assert threads.pop("Trex DP core 1") == ({last}, prioritized)
+    assert threads.pop("TRex RX") == ({first}, prioritized)
+    assert [*threads.values()] == [({first}, normal)]
+    assert list_threads(other) == before
+    group = Path(f"/proc/{own}/autogroup")
+    if os.geteuid() == 0 and group.exists():
+        assert group.read_text().split()[-1] == "-20"
+    with pytest.raises(RequestError, match="CPU 1023"):
+        stl.StlWorker().place_threads("v6t1n0", {**placed, "trex rx": (1023, None)})
 
 
 def test_which_server_listens_on_a_port_is_seen_among_several():
-    ports, servers = [], []
-    try:
+    with ExitStack() as stack:
+        servers = {}
         for _ in range(2):
-            with socket.create_server(("127.0.0.1", 0)) as listener:
-                ports.append(listener.getsockname()[1])
-                words = ["_t-rex-64", "-I", "-S", "-c", "input()"]
-                given = {"stdin": subprocess.PIPE, "pass_fds": [listener.fileno()]}
-                servers.append(subprocess.Popen(words, executable=sys.executable, **given))
-        assert [find_server(port) for port in ports] == [str(one.pid) for one in servers]
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            server = subprocess.Popen(
+                ["_t-rex-64", "-I", "-S", "-c", "input()"], executable=sys.executable,
+                stdin=subprocess.PIPE, pass_fds=[listener.fileno()],
+            )  # fmt: skip
+            stack.enter_context(server)
+            servers[listener.getsockname()[1]] = str(server.pid)
+        assert {port: find_server(port) for port in servers} == servers
         assert find_server(1) is None
-    finally:
-        for one in servers:
-            one.communicate(b"\n")
 
 
 def test_ssh_host_may_be_one_word_and_commands_are_quoted():
@@ -695,19 +690,20 @@ def test_late_answer_is_not_used_for_next_request(installation):
 
 
 class StuckPorts:
-    """Ports whose send rings release frames at each push; ``itself`` is released by reading."""
+    """Ports whose send rings release frames at each push, and at each reading."""
 
-    def __init__(self, goes, back, itself):
-        self.goes, self.back, self.came, self.pushed = list(goes), back, 100, 0
-        self.itself = itertools.chain(itself, itertools.repeat(0))
+    def __init__(self, at_push, own, at_reading):
+        self.at_push = itertools.chain(at_push, itertools.repeat(0))
+        self.at_reading = itertools.chain(at_reading, itertools.repeat(0))
+        self.own, self.received, self.pushed = own, 100, 0
 
     def push_packets(self, frames, ports, force):
         self.pushed += 1
-        self.came += (self.goes.pop(0) if self.goes else 0) + self.back
+        self.received += next(self.at_push) + self.own
 
     def get_stats(self, ports):
-        self.came += next(self.itself)
-        return {1: {"ipackets": self.came, **OTHERS}, "global": TOTAL}
+        self.received += next(self.at_reading)
+        return {1: {"ipackets": self.received, **OTHERS}, "global": TOTAL}
 
 
 OTHERS = dict.fromkeys(("opackets", "oerrors", "ierrors"), 0)
@@ -723,9 +719,9 @@ def test_driver_of_ports_is_known_if_all_have_it(names, known):
 
 
 @pytest.mark.parametrize(
-    ("back", "itself", "goes", "stuck", "pushed"),
+    ("own", "at_reading", "at_push", "stuck", "pushed"),
     [
-        *((back, (), goes, stuck, pushed) for back in (0, 1) for goes, stuck, pushed in (
+        *((own, (), at_push, stuck, pushed) for own in (0, 1) for at_push, stuck, pushed in (
             ([], 0, 2),
             ([1], 1, 2),
             ([277, 277, 5], 559, 4),
@@ -738,11 +734,13 @@ def test_driver_of_ports_is_known_if_all_have_it(names, known):
         (0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # it does not end
     ],
 )  # fmt: skip
-def test_frames_stuck_in_send_ring_are_flushed(monkeypatch, back, itself, goes, stuck, pushed):
+def test_frames_stuck_in_send_ring_are_flushed(
+    monkeypatch, own, at_reading, at_push, stuck, pushed
+):
     module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
     for name in ("trex", "trex.common", "trex.common.trex_client"):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(af_packet, "PUSH_S", 0.0)
-    ports = StuckPorts(goes, back, itself)
+    ports = StuckPorts(at_push, own, at_reading)
     assert af_packet.flush_send_rings(ports, [0], lambda: stl.count_received(ports, [1])) == stuck
     assert ports.pushed == pushed

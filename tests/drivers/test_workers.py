@@ -1,9 +1,11 @@
 """Worker processes of the lab: how they are started, and what they inherit."""
 
 import os
+import re
 import signal
+import tempfile
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -23,15 +25,10 @@ pytestmark = [pytest.mark.lab, needs_lab]
 def start(request, monkeypatch):
     """Start holders by either mechanism, despite pytest's threads."""
     monkeypatch.setattr(workers, "_has_one_thread", lambda: request.param == "fork")
-    started = []
-
-    def start_holder(target=None):
-        started.append(Worker("holder", Holder, target=target))
-        return started[-1]
-
-    yield start_holder
-    for worker in started:
-        worker.close()
+    with ExitStack() as stack:
+        yield lambda target=None: stack.enter_context(
+            closing(Worker("holder", Holder, target=target))
+        )
 
 
 def test_worker_gets_present_environment_and_directory(start, tmp_path, monkeypatch):
@@ -78,22 +75,18 @@ def test_fork_server_that_died_is_replaced(start):
 def test_worker_inherits_neither_files_nor_handlers(start):
     """An inherited file would hold the parent's lock; a handler would run twice."""
     before = signal.signal(signal.SIGTERM, lambda *_: None)
-    reader, writer = os.pipe()
     try:
-        worker = start()
-        worker.answer()
-        files = {os.readlink(f"/proc/{worker.pid}/fd/{n}") for n in range(3, 64)
-                 if os.path.lexists(f"/proc/{worker.pid}/fd/{n}")}  # fmt: skip
-        assert not files & {os.readlink(f"/proc/self/fd/{reader}")}
-        status = Path(f"/proc/{worker.pid}/status").read_text()
-        caught = next(r for r in status.splitlines() if r.startswith("SigCgt"))
-        assert not int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1
+        with tempfile.TemporaryFile() as file:
+            worker = start()
+            worker.answer()
+            process = Path(f"/proc/{worker.pid}")
+            files = {os.readlink(link) for link in (process / "fd").iterdir()}
+            assert os.readlink(f"/proc/self/fd/{file.fileno()}") not in files
+        (caught,) = re.findall(r"SigCgt:\s*(\w+)", (process / "status").read_text())
+        assert not int(caught, 16) >> (signal.SIGTERM - 1) & 1
         assert os.getsid(worker.pid) == worker.pid
-        title = Path(f"/proc/{worker.pid}/cmdline").read_bytes().rstrip(b"\0")
-        assert title == PROCESS_TITLE.encode()
+        assert (process / "cmdline").read_bytes().rstrip(b"\0") == PROCESS_TITLE.encode()
     finally:
-        os.close(reader)
-        os.close(writer)
         signal.signal(signal.SIGTERM, before)
 
 
@@ -114,10 +107,8 @@ QUEUES = "cd /sys/class/net; for n in *; do echo $n $(cat $n/queues/rx-*/rps_cpu
 def read_masks(holder):
     status, output = holder.ask("run", command=["sh", "-c", QUEUES])
     assert status == 0
-    return {
-        words[0]: {int(m.replace(",", ""), 16) for m in words[1:]}
-        for words in map(str.split, output.splitlines())
-    }
+    lines = [line.split() for line in output.splitlines()]
+    return {name: {int(mask.replace(",", ""), 16) for mask in masks} for name, *masks in lines}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the kernel lets root alone steer")
