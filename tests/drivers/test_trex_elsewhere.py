@@ -18,26 +18,22 @@ from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import DelayRequest
 
 from .duts import sshserver
+from .duts.support import over_ssh
 from .figures import assert_timed
-from .lab_testers import measure_passed, open_tester
+from .lab_testers import measure_passed, open_tester, write_testbed
+from .run_facts import Run
 
 PAGE = Path(__file__).parents[2] / "docs" / "trex.md"
-pytestmark = [
-    pytest.mark.lab,
-    needs_lab,
-    pytest.mark.skipif(
-        sshserver.find_missing() is not None, reason=f"needs {sshserver.find_missing()}"
-    ),
-]
-CABLES = "".join(
-    f"ip link add l{n} type veth peer name r{n}\n"
-    + "".join(
-        f"sysctl -qw net.ipv6.conf.{i}.disable_ipv6=1; ip link set {i} up promisc on\n"
-        f"ethtool -K {i} tx off gro off gso off tso off >/dev/null\n"
-        for i in (f"l{n}", f"r{n}")
-    )
-    for n in (0, 1)
-)
+pytestmark = [*over_ssh, needs_lab]
+
+
+def prepare(host, *interfaces):
+    """Prepare interfaces of a host for test frames."""
+    for name in interfaces:
+        host.shell(
+            f"sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1; ip link set {name} up promisc on\n"
+            f"ethtool -K {name} tx off gro off gso off tso off >/dev/null"
+        )
 
 
 def format_ssh_host(name, server, place):
@@ -65,8 +61,7 @@ def host(tmp_path):
 def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
     server, remote = host
     command = remote.make_command(["echo", "a b; $HOME"])
-    done = subprocess.run(command, capture_output=True, check=True)
-    assert done.stdout == b"a b; $HOME\n"
+    assert subprocess.check_output(command) == b"a b; $HOME\n"
     server.shell("printf content >/tmp/v6t-test-file")
     try:
         remote.fetch("/tmp/v6t-test-file", tmp_path / "copy")
@@ -81,33 +76,36 @@ def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
 @needs_trex
 def test_remote_trex_measures_trials_on_two_pairs_of_ports(host):
     server, remote = host
-    server.shell(CABLES)
+    for n in (0, 1):
+        server.shell(f"ip link add l{n} type veth peer name r{n}")
+        prepare(server, f"l{n}", f"r{n}")
     macs = {"tester_mac": "02:00:00:00:03:01", "dut_mac": "02:00:00:00:03:02"}
-    given = {
+    options = {
         "lab": "false", "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host,
         "ssh_config": remote.options.config, "start": "always", "interfaces": "[l0, r0]",
         "pairs": json.dumps([{"ports": (2, 3), "interfaces": ("l1", "r1"), "left": macs}]),
     }  # fmt: skip
     params = {"n": "10", "m": "9"}
-    with open_tester("trex", loopback=True, params=params, options=given) as (tester, trial):
+    with open_tester("trex", loopback=True, params=params, options=options) as (tester, trial):
         for delays in (None, DelayRequest(tags=100)):
             result = measure_passed(tester, trial, delays=delays)
-            for way in result.directions.values():
-                assert {n: c.received for n, c in way.classes.items()} == {"fg": 2700, "bg": 300}
-                assert way.checked == way.matched > 50
+            for counted in result.directions.values():
+                received = {name: count.received for name, count in counted.classes.items()}
+                assert received == {"fg": 2700, "bg": 300}
+                assert counted.checked == counted.matched > 50
                 if delays is not None:
-                    assert sum(d.frames + d.lost for d in way.delays.values()) == 100
+                    assert sum(d.frames + d.lost for d in counted.delays.values()) == 100
         assert tester.describe()["pairs_of_ports"] == 2
         assert tester.describe()["reached_by"].startswith("its own host")
         assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.processes()
         # the server reports its ports' addresses with every driver
-        told = {what: text for what, _, text in examine(tester._options)}
+        findings = {subject: text for subject, _, text in examine(tester._options)}
         for number, name in enumerate(["l0", "r0"]):
             address = server.shell(f"cat /sys/class/net/{name}/address").strip()
-            assert address in told[f"port {number}"].lower()
-    told = {what: text for what, _, text in examine(tester._options)}
-    assert "127.0.0.1:4501" in told["TRex server"]
+            assert address in findings[f"port {number}"].lower()
+    findings = {subject: text for subject, _, text in examine(tester._options)}
+    assert "127.0.0.1:4501" in findings["TRex server"]
     assert "_t-rex-64" not in server.processes()
     assert "v6t_trex" not in server.shell("nft list tables")
     assert "v6t-" not in server.shell("ls /tmp | grep v6t-.*pcap || true")
@@ -118,16 +116,13 @@ def connect_hosts(server, device):
     links = resolve_setup(plugin="nat44").technology.links
     for port, side in (("l0", "left"), ("r0", "right")):
         link = getattr(links, side)
-        cable = (
-            f"{port} address {link.tester_mac} type veth peer name {side} address {link.dut_mac}"
+        subprocess.run(
+            f"nsenter -t {server.pid} -n ip link add {port} address {link.tester_mac} type veth "
+            f"peer name {side} address {link.dut_mac} netns {device.pid}".split(),
+            check=True,
         )
-        words = ["nsenter", "-t", str(server.pid), "-n", "ip", "link", "add", *cable.split()]
-        subprocess.run([*words, "netns", str(device.pid)], check=True)
-        for where, name in ((server, port), (device, side)):
-            where.shell(
-                f"sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1; ip link set {name} up promisc on\n"
-                f"ethtool -K {name} tx off gro off gso off tso off >/dev/null"
-            )
+        prepare(server, port)
+        prepare(device, side)
 
 
 @pytest.fixture
@@ -159,27 +154,24 @@ def test_remote_trex_measures_throughput_of_remote_device(both, tmp_path):
     content["tester"]["options"] |= trex
     content["dut"]["options"] |= reached
     del content["links"]
-    bed = tmp_path / "bed.yaml"
-    bed.write_text(json.dumps({**content, "line_rate": "3M"}))
-    own = {
+    bed = write_testbed(tmp_path, json.dumps({**content, "line_rate": "3M"}))
+    settings = {
         "trial_duration_s": 0.5, "sending_time_tolerance": 1.5, "invalid_retries": 10,
         "latency.duration_s": 1, "latency.first_tag_s": 0.2, "latency.tags": 100,
     }  # fmt: skip
-    done = v6t(
+    result = v6t(
         *("run", "--testbed", bed, "--plugin", "ipv4-router", "--measure", "throughput,latency"),
         *("--frame-size", "84", "--mode", "bidirectional", "--reps", "1", "--resolution", "500"),
-        *(word for name, value in own.items() for word in ("--set-procedure", f"{name}={value}")),
-        *("-o", tmp_path / "made", "--no-report"),
+        *(word for item in settings.items() for word in ("--set-procedure", "{}={}".format(*item))),
+        *("-o", tmp_path / "run", "--no-report"),
     )
-    assert done.status == 0, done.err
-    found = json.loads((tmp_path / "made" / "results.json").read_text())
-    assert found["status"] == "complete"
-    by_name = {r["benchmark"]: r for r in found["results"]}
-    assert by_name["throughput"]["median"] > 0
-    assert by_name["throughput"]["matched"] == 1 and by_name["throughput"]["checked"] > 50
-    assert_timed(by_name["latency"])
-    tester = json.loads((tmp_path / "made" / "manifest.json").read_text())["tester"]
-    assert tester["started_by_v6t"] is True
+    assert result.status == 0, result.err
+    run = Run(tmp_path / "run")
+    run.describe_fact("measured")
+    records = {point["benchmark"]: point for point in run.points}
+    assert records["throughput"]["checked"] > 50
+    assert_timed(records["latency"])
+    assert run.tester["started_by_v6t"] is True
     assert "198.18" not in device.shell("ip route")
     assert "_t-rex-64" not in server.processes()
 
@@ -188,23 +180,16 @@ def test_remote_trex_measures_throughput_of_remote_device(both, tmp_path):
 @needs_trex
 def test_remote_trex_audits_remote_device(both, tmp_path):
     server, device, trex, reached = both
-    bed = tmp_path / "bed.yaml"
-    bed.write_text(
-        json.dumps(
-            {
-                "tester": {"kind": "trex", "options": trex},
-                "dut": {"driver": "nftables", "options": reached},
-            }
-        )
-    )
+    tester, dut = {"kind": "trex", "options": trex}, {"driver": "nftables", "options": reached}
+    bed = write_testbed(tmp_path, json.dumps({"tester": tester, "dut": dut}))
     clauses = "REQ-1-mapped,REQ-8-filtering-address,tcp-exchange,REQ-1-query,flush-udp"
-    done = v6t(
+    result = v6t(
         *("audit", "--testbed", bed, "--plugin", "nat44", "--suite", "nat", "--no-variants"),
-        *("--clause", clauses, "-o", tmp_path / "made"),
+        *("--clause", clauses, "-o", tmp_path / "audit"),
     )
-    assert done.status == 6, done.err
-    found = json.loads((tmp_path / "made" / "audit.json").read_text())["findings"]
-    verdicts = {f["clause"].partition("-")[2]: f["verdict"] for f in found}
+    assert result.status == 6, result.err
+    findings = json.loads((tmp_path / "audit" / "audit.json").read_text())["findings"]
+    verdicts = {f["clause"].partition("-")[2]: f["verdict"] for f in findings}
     assert verdicts.pop("REQ-8-filtering-address") == "deviates"
     assert len(verdicts) > 4 and set(verdicts.values()) == {"conforms"}, verdicts
     assert "v6t" not in device.shell("nft list tables")
