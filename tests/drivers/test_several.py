@@ -2,19 +2,14 @@
 
 import threading
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from v6t.base.errors import TesterError, UsageError
-from v6t.core.config.resolve import resolve_setup
-from v6t.core.runs.bench import compile_streams
-from v6t.drivers.several.division import (
-    divide_connections,
-    divide_enumeration,
-    divide_streams,
-    divide_trial,
-)
+from v6t.core.runs.bench import compile_directions
+from v6t.drivers.several import division
 from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.packets.walker import locate_endpoints
@@ -27,13 +22,10 @@ from v6t.trials.delays import Distribution
 from v6t.trials.result import ClassCount, DirectionResult, Timeline, TrialResult
 from v6t.trials.trial import DelayRequest, Queries, Segment, Trial
 
+from .lab_testers import compile_plugin
+
 TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 10_001.0, 1.0, 0.0, 0.0)
 CONNECTIONS = Connections(count=1001, rate_cps=1000.0, alpha=1.0)
-
-
-def compile_plugin(plugin, **params):
-    setup = resolve_setup(None, None, plugin=plugin, params=params)
-    return setup, compile_streams(setup, setup.technology.make_sizes(512))
 
 
 def list_flows(stream, count):
@@ -46,93 +38,88 @@ def list_flows(stream, count):
 @pytest.mark.parametrize("parts", [2, 3, 8])
 @pytest.mark.parametrize("plugin", ["mape-br", "siit", "ipv6-router", "nptv6", "lwb4"])
 def test_random_flows_of_servers_are_disjoint(plugin, parts):
-    _, streams = compile_plugin(plugin, n="10", m="9")
+    _, streams = compile_plugin(plugin, 512, n="10", m="9")
     for stream_set in streams.values():
-        shares = [divide_streams(stream_set, part, parts) for part in range(parts)]
-        for number in range(len(stream_set.streams)):
-            flows = [list_flows(share.streams[number], 3000) for share in shares]
+        shares = [division.divide_streams(stream_set, part, parts).streams for part in range(parts)]
+        for streams_of_class in zip(*shares, strict=True):
+            flows = [list_flows(stream, 3000) for stream in streams_of_class]
             assert len(set().union(*flows)) == sum(map(len, flows))
 
 
 def test_random_shares_cover_whole_range():
-    _, streams = compile_plugin("ipv4-router")
-    (whole,) = streams["forward"].streams
-    parts = [divide_streams(streams["forward"], part, 3).streams[0] for part in range(3)]
-    ranges = [(v["min_value"], v["max_value"]) for p in parts for v in p.program[:1]]
-    assert ranges[0][0] == whole.program[0]["min_value"]
-    assert ranges[-1][1] == whole.program[0]["max_value"]
+    streams = compile_plugin("ipv4-router", 512)[1]["forward"]
+    whole = streams.streams[0].program[0]
+    parts = [division.divide_streams(streams, part, 3).streams[0].program[0] for part in range(3)]
+    ranges = [(variable["min_value"], variable["max_value"]) for variable in parts]
+    assert (ranges[0][0], ranges[-1][1]) == (whole["min_value"], whole["max_value"])
     assert [low for low, _ in ranges[1:]] == [high + 1 for _, high in ranges[:-1]]
 
 
 def compile_few_flows(flows):
-    setup = resolve_setup(None, None, plugin="ipv4-router")
-    sizes = setup.technology.make_sizes(512)
-    return compile_streams(setup, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
+    technology, _ = compile_plugin("ipv4-router", 512)
+    sizes = technology.make_frame_pair(512)
+    return compile_directions(technology, sizes, 1, partial(limit_flows, count=flows))["forward"]
 
 
 @pytest.mark.parametrize(("flows", "parts"), [(7, 3), (1000, 8)])
 def test_few_flows_are_divided_exactly(flows, parts):
     whole = compile_few_flows(flows)
-    shares = [divide_streams(whole, part, parts).streams[0] for part in range(parts)]
-    found = [list_flows(share, compute_period(share)) for share in shares]
-    assert sum(map(len, found)) == flows
-    assert set().union(*found) == list_flows(whole.streams[0], flows)
+    shares = [division.divide_streams(whole, part, parts).streams[0] for part in range(parts)]
+    parts_of_flows = [list_flows(share, compute_period(share)) for share in shares]
+    assert sum(map(len, parts_of_flows)) == flows
+    assert set().union(*parts_of_flows) == list_flows(whole.streams[0], flows)
 
 
 def test_fewer_flows_or_connections_than_servers_are_rejected():
     with expect_error("flows-not-divisible", kind=UsageError):
-        divide_streams(compile_few_flows(1), 0, 2)
+        division.divide_streams(compile_few_flows(1), 0, 2)
     with expect_error("flows-not-divisible", kind=UsageError):
-        divide_connections(replace(CONNECTIONS, count=2), 0, 3)
+        division.divide_connections(replace(CONNECTIONS, count=2), 0, 3)
 
 
 def test_large_enumeration_is_interleaved():
-    _, streams = compile_plugin("nat44")
-    whole = Expander(streams["forward"].streams[0]).frames(0, 4000)
+    streams = compile_plugin("nat44", 512)[1]["forward"]
+    whole = Expander(streams.streams[0]).frames(0, 4000)
     for part in range(4):
-        share = divide_streams(streams["forward"], part, 4).streams[0]
+        share = division.divide_streams(streams, part, 4).streams[0]
         assert (Expander(share).frames(0, 1000) == whole[part::4]).all()
 
 
 def test_connections_of_servers_equal_those_of_one():
-    _, streams = compile_plugin("nat44")
-    whole = Expander(streams["forward"].streams[0]).frames(0, 1001)
-    found = [
-        Expander(divide_enumeration(streams["forward"], 1001, part, 3).streams[0]).frames(
-            0, divide_connections(CONNECTIONS, part, 3).count
+    streams = compile_plugin("nat44", 512)[1]["forward"]
+    frames = [
+        Expander(division.divide_enumeration(streams, 1001, part, 3).streams[0]).frames(
+            0, division.divide_connections(CONNECTIONS, part, 3).count
         )
         for part in range(3)
     ]
-    assert (np.concatenate(found) == whole).all()
+    whole = Expander(streams.streams[0]).frames(0, 1001)
+    assert (np.concatenate(frames) == whole).all()
 
 
 def test_shares_of_a_trial_add_up():
-    asked = replace(
-        TRIAL,
-        delays=DelayRequest(tags=500),
-        second_segment=Segment(501.0, 2.0),
-        search_limit_fps=3e4,
-    )
-    shares = [divide_trial(asked, part, 3) for part in range(3)]
-    assert sum(s.frames for s in shares) == asked.frames == 11_003
+    second = {"second_segment": Segment(501.0, 2.0), "search_limit_fps": 3e4}
+    trial = replace(TRIAL, delays=DelayRequest(tags=500), **second)
+    shares = [division.divide_trial(trial, part, 3) for part in range(3)]
+    assert sum(s.frames for s in shares) == trial.frames == 11_003
     assert sum(s.rate_fps for s in shares) == pytest.approx(10_001.0)
     assert sum(s.delays.tags for s in shares) == 500
     assert {s.search_limit_fps for s in shares} == {1e4}
 
 
 def test_server_without_frames_gets_no_trial():
-    shares = [divide_trial(replace(TRIAL, rate_fps=1.0), part, 2) for part in range(2)]
+    shares = [division.divide_trial(replace(TRIAL, rate_fps=1.0), part, 2) for part in range(2)]
     assert [s and s.frames for s in shares] == [None, 1]
 
 
 def simulate(parts=2, plugin="mape-br", **options):
-    setup, streams = compile_plugin(
-        plugin, **({"n": "10", "m": "9"} if plugin == "mape-br" else {})
+    technology, streams = compile_plugin(
+        plugin, 512, **({"n": "10", "m": "9"} if plugin == "mape-br" else {})
     )
     options = SimOptions(**{"tester_fps": 1e9, **options})
     tester = SeveralTesters("sim", {f"s{n}": SimTester(options, n) for n in range(parts)})
     tester.open()
-    tester.load(streams, setup.technology)
+    tester.load(streams, technology)
     return tester
 
 
@@ -148,8 +135,8 @@ def test_counts_of_all_servers_are_summed():
 
 
 def test_delays_of_all_servers_are_merged():
-    asked = replace(TRIAL, delays=DelayRequest(tags=500))
-    delays = simulate().measure(asked).directions["forward"].delays
+    result = simulate().measure(replace(TRIAL, delays=DelayRequest(tags=500)))
+    delays = result.directions["forward"].delays
     assert sum(d.frames for d in delays.values()) == 500
 
 
@@ -181,13 +168,14 @@ class FakeMember:
     def __init__(self, started="2026-01-01T00:00:00.000+00:00", faults=(), error=None, **counts):
         self.started, self.faults, self.error, self.counts = started, faults, error, counts
         self.trials, self.closed, self.events, self.may_install = [], 0, [], None
+        self.streams = {}
 
     def open(self):
         if self.error:
             raise self.error
 
     def load(self, streams, oracle):
-        pass
+        self.streams = streams
 
     def before_start(self):
         pass
@@ -202,7 +190,7 @@ class FakeMember:
         self.events.append("started")
         counted = ClassCount("foreground", trial.frames, trial.frames, trial.frames)
         direction = DirectionResult({"fg": counted}, 1.0, **self.counts)
-        return TrialResult({"forward": direction}, self.faults, self.started, {"cpu": 1})
+        return TrialResult({"forward": direction}, self.faults, self.started)
 
     def describe(self):
         return {"kind": "fake", "version": "v3", "ports": [id(self)]}
@@ -211,10 +199,17 @@ class FakeMember:
         self.closed += 1
 
 
-def combine(*members, **options):
-    tester = SeveralTesters("fake", dict(zip("abc", members, strict=False)), **options)
-    tester.load({}, object())
+def combine(*members, streams=None):
+    tester = SeveralTesters("fake", dict(zip("abc", members, strict=False)))
+    tester.load(streams or {}, object())
     return tester
+
+
+def test_each_server_sends_its_own_flows():
+    members = FakeMember(), FakeMember()
+    combine(*members, streams=compile_plugin("ipv4-router", 512)[1]).measure(TRIAL)
+    first, second = (list_flows(m.streams["forward"].streams[0], 3000) for m in members)
+    assert first.isdisjoint(second)
 
 
 def test_fault_names_its_server():
@@ -258,13 +253,13 @@ def test_figures_of_servers_are_merged():
         delay_us={"min": 2.0, "max": 9.0}, behaviour={"x": 1},
         delays={"fg": Distribution((2,), (1,), lost=1)}, timeline=Timeline(0.5, (1, 2, 3), (0, 0, 1)),
     )  # fmt: skip
-    found = combine(one, two).measure(TRIAL).directions["forward"]
-    assert (found.checked, found.matched, found.control) == (11, 9, 3)
-    assert (found.longest_gap_s, found.first_lost_s, found.last_lost_s) == (0.2, 0.5, None)
-    assert (found.mismatch, found.behaviour) == ({"why": "y"}, {"x": 3})
-    assert found.delay_us == {"min": 1.0, "max": 9.0}
-    assert found.delays == {"fg": Distribution((1, 2), (3, 5), lost=1)}
-    assert found.timeline == Timeline(0.5, (2, 4, 3), (0, 1, 1))
+    result = combine(one, two).measure(TRIAL).directions["forward"]
+    assert (result.checked, result.matched, result.control) == (11, 9, 3)
+    assert (result.longest_gap_s, result.first_lost_s, result.last_lost_s) == (0.2, 0.5, None)
+    assert (result.mismatch, result.behaviour) == ({"why": "y"}, {"x": 3})
+    assert result.delay_us == {"min": 1.0, "max": 9.0}
+    assert result.delays == {"fg": Distribution((1, 2), (3, 5), lost=1)}
+    assert result.timeline == Timeline(0.5, (2, 4, 3), (0, 1, 1))
 
 
 def test_description_has_common_and_own_facts():
@@ -293,7 +288,6 @@ def test_server_that_waits_for_a_failed_one_ends_with_its_error():
 
 def test_eight_fast_servers_are_simulated():
     tester = simulate(8, tester_fps=40e6, capacity_fps=40e6)
-    asked = replace(TRIAL, rate_fps=320e6, duration_s=60.0)
-    result = tester.measure(asked)
+    result = tester.measure(replace(TRIAL, rate_fps=320e6, duration_s=60.0))
     assert result.directions["forward"].count_frames("received") == 19_200_000_000
     assert not result.faults
