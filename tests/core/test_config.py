@@ -13,6 +13,7 @@ from v6t.core.config.settings import Settings, is_demonstration, make_preset_set
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import list_driver_names
+from v6t.plugins.base import JUMBO_SIZES
 from v6t.plugins.mape_br import MapEParams
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.tests.expect import expect_error
@@ -255,6 +256,12 @@ def test_default_frame_sizes_fit_tagged_links(name, preset, tmp_path):
     known = [size for size in tagged if size != 1522]
     assert known[0] == plain[0] + 4
     assert known[1:] == list(plain[1:])
+
+
+def test_rfc_preset_with_jumbo_links_measures_jumbo_frames(tmp_path):
+    (tmp_path / "bed.yaml").write_text("links: {left: {mtu: 9216}, right: {mtu: 9216}}\n")
+    run = resolve(None, tmp_path / "bed.yaml", plugin="siit", preset="rfc")
+    assert run.frame_sizes == (84, 128, 256, 512, 768, 1024, 1280, 1518, *JUMBO_SIZES)
 
 
 @pytest.mark.parametrize(("text", "code", "place", "path"), INVALID_FILES, ids=repr)
