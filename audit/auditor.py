@@ -224,6 +224,7 @@ def run_audit(
     variants = {"": {}, **device.technology.list_audit_variants()}
     try:
         for variant, clauses in plan.items():
+            before = len(progress.findings)
             try:
                 configured = device.with_params(variants[variant]) if variant else device
                 _test(configured, clauses, variant, request, progress)
@@ -234,7 +235,7 @@ def run_audit(
                 problem = "not with this device" if is_refusal else "the device was not configured"
                 got, wire = f"{problem}: {exc.message}", Wire(device.technology.links)
                 judgement = Judgement("not testable", "the device is configured", got)
-                for clause in clauses:
+                for clause in clauses[len(progress.findings) - before :]:
                     progress.add(ClauseOutcome(clause, judgement, tries=0), variant, wire)
             if progress.stopped:
                 break
@@ -281,7 +282,11 @@ def _test(
                 progress.stopped = "no plain packet passes the device"
                 return
             if outcome.judgement.dead:
-                probe.reset()
+                try:
+                    probe.reset()
+                except ProbeUnable as exc:
+                    progress.stopped = f"the device forwards nothing any more: {exc}"
+                    return
 
 
 def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> ClauseOutcome:

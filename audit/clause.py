@@ -134,7 +134,12 @@ class Probe(Protocol):
         """Empty the device's connection table, or raise :class:`ProbeUnable`."""
 
     def reset(self) -> None:
-        """Remove the configuration and apply it again, or raise :class:`ProbeUnable`."""
+        """Remove the configuration and apply it again.
+
+        Raises:
+            ProbeUnable: this device cannot be reset.
+            DutError: its configuration failed, so the audit must end.
+        """
 
     def check(self) -> None:
         """Raise :class:`v6t.base.errors.DutError` if the device may have lost its configuration."""

@@ -49,36 +49,39 @@ class ProbedDevice:
         """Empty the device's connection table."""
         if self.model is not None:
             self.model.flush()
-        else:
-            with self._use_session() as session:
-                session.flush()
+            return
+        session = self._require_session()
+        try:
+            session.flush()
+        except DutError as exc:
+            if hides_interrupt(exc):
+                raise
+            raise ProbeUnable(exc.message) from exc
 
     def reset(self) -> None:
-        """Roll the configuration back, commit it again and verify it."""
+        """Roll the configuration back, commit it again and verify it.
+
+        Raises:
+            ProbeUnable: v6t does not configure the device.
+            DutError: it failed; the device may have no configuration, so the audit must end.
+        """
         if self.model is not None:
             self.model.reset()
-        else:
-            with self._use_session() as session:
-                session.rollback()
-                session.commit()
-                session.verify()
+            return
+        session = self._require_session()
+        session.rollback()
+        session.commit()
+        session.verify()
 
     def check(self) -> None:
         """Raise an error if the device has lost its configuration."""
         if self.session is not None:
             self.session.check_configured()
 
-    @contextmanager
-    def _use_session(self) -> Iterator[DeviceSession]:
-        """Yield the session; convert its errors to :class:`ProbeUnable`, unless interrupted."""
+    def _require_session(self) -> DeviceSession:
         if self.session is None:
             raise ProbeUnable("v6t does not configure this device")
-        try:
-            yield self.session
-        except DutError as exc:
-            if hides_interrupt(exc):
-                raise
-            raise ProbeUnable(exc.message) from exc
+        return self.session
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
     if os.environ.get("V6T_DEBUG") and sys.exc_info()[0]:
         import traceback
 
-        traceback.print_exc()
+        print(redact_values(traceback.format_exc()), end="", file=sys.stderr)
     message = (escape_line if status in ONE_LINE_STATUSES else escape_controls)(
         redact_values(message)
     )

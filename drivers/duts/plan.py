@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
 
+from v6t.drivers.transport.redaction import redact
 from v6t.intent.device import DeviceIntent
 
 Intent = DeviceIntent  # short alias for the intended configuration of a device
@@ -260,6 +261,6 @@ def expect_only_words(words: Iterable[object], description: str = "") -> Expecta
 
 
 def shorten_output(output: str, limit: int = 200) -> str:
-    """Return an output in quotes, cut to a maximum length; ``nothing`` if it is empty."""
-    text = " ".join(output.split())
+    """Return an output without secrets in quotes, cut to a maximum length; ``nothing`` if empty."""
+    text = " ".join(redact(output).split())
     return f"'{text[:limit]}{'...' if len(text) > limit else ''}'" if text else "nothing"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from v6t.base.errors import DutError
-from v6t.drivers.transport.redaction import redact
+from v6t.drivers.transport.redaction import redact, redact_values
 
 DEADLINE_S = 30.0  # Default for a command
 MAX_OUTPUT_OCTETS = 32 << 20
@@ -88,7 +88,7 @@ class Output:
     def cause(self) -> str:
         """Cause of a failure: last line of standard error, else of standard output, else the status."""
         lines = (self.err.strip() or self.out.strip()).splitlines()
-        return lines[-1].strip()[:300] if lines else f"status {self.status}"
+        return redact_values(lines[-1].strip())[:300] if lines else f"status {self.status}"
 
 
 class HeldCommand:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import logging
 import os
@@ -11,6 +12,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.transport.command_log import log_start, run_logged
@@ -30,19 +32,23 @@ from v6t.drivers.transport.process import (
     run_program,
     start_process,
 )
-from v6t.drivers.transport.redaction import LOGIN_PASSWORD, redact, register_secret
+from v6t.drivers.transport.redaction import (
+    LOGIN_PASSWORD,
+    redact,
+    register_secret,
+    shorten_command,
+)
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.02  # Interval of checks for the connection
-_PASSWORD_VARIABLE = "V6T_SSH_PASSWORD"  # noqa: S105  (the name of a variable)
 _PID_VARIABLE = "V6T_SSH_PID"
 _ASKPASS = f"""\
 #!/bin/sh
 # only our own ssh, about the device's password: not one that a configuration starts on the way
 [ "$PPID" = "${_PID_VARIABLE}" ] || exit 1
-case $1 in *assword*) printf '%s\\n' "${_PASSWORD_VARIABLE}" ;; *) exit 1 ;; esac
+case $1 in *assword*) exec cat "${{0%/*}}/secret" ;; *) exit 1 ;; esac
 """
 _START_SCRIPT = f'{_PID_VARIABLE}=$$; export {_PID_VARIABLE}; exec "$@"'
 _KEY_REFUSED = re.compile(
@@ -110,7 +116,9 @@ class SshTransport:
         status = after.split()[:1] if marked else []
         if not status:  # the mark, or the status behind it, never came
             cause = _find_last_line(err) or "no exit status came"
-            problem = f"{self.name}: the connection broke ({cause}) during: {command[:120]}"
+            problem = (
+                f"{self.name}: the connection broke ({cause}) during: {shorten_command(command)}"
+            )
             hint = "the effect of the command is unknown"
             raise ConnectionLost(problem, hint, code="connection-lost")
         return Output.decode(self.name, int(status[0]), out, before)
@@ -168,6 +176,8 @@ class SshTransport:
         )
         until = time.monotonic() + self._options.connect_deadline_s
         while not socket.is_socket():
+            if password:
+                _offer_password(client.directory / "secret", password)
             if self._master.poll() is not None:
                 raise self._make_refusal(decode_output((client.directory / "log").read_bytes())[0])
             if time.monotonic() > until:
@@ -248,9 +258,19 @@ def _make_environment(client: SshClient, password: str | None) -> dict[str, str]
         ask = client.directory / "ask"
         ask.write_text(_ASKPASS, encoding="utf-8")
         ask.chmod(0o700)
-        environment |= {_PASSWORD_VARIABLE: password, "SSH_ASKPASS": str(ask)}
-        environment["SSH_ASKPASS_REQUIRE"] = "force"
+        os.mkfifo(client.directory / "secret", 0o600)
+        environment |= {"SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force"}
     return environment
+
+
+def _offer_password(fifo: Path, password: str) -> None:
+    """Write the password if ssh asks for it: programs that ssh starts would inherit a variable."""
+    with contextlib.suppress(OSError):  # nobody reads
+        handle = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(handle, f"{password}\n".encode())
+        finally:
+            os.close(handle)
 
 
 def _find_last_line(stderr: bytes) -> str:

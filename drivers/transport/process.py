@@ -24,7 +24,7 @@ from v6t.drivers.transport.contract import (
     decode_output,
     make_shell_line,
 )
-from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD
+from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD, shorten_command
 
 Process = subprocess.Popen[bytes]
 
@@ -59,7 +59,7 @@ def run_program(
         kill(process)
         if not isinstance(exc, subprocess.TimeoutExpired):
             raise
-        problem = f"{name}: a command did not end within {limit_s:g} s: {command[:120]}"
+        problem = f"{name}: a command did not end within {limit_s:g} s: {shorten_command(command)}"
         raise DeadlinePassed(problem, hint, code="timeout") from exc
 
 
@@ -145,7 +145,7 @@ class LocalTransport:
         program = self._make_command(command, self.condition)
         status, out, err = run_program(program, text, limit, self.name, command)
         if status == -signal.SIGKILL:
-            problem = f"{self.name}: it vanished during: {command[:120]}"
+            problem = f"{self.name}: it vanished during: {shorten_command(command)}"
             raise ConnectionLost(problem, code="connection-lost")
         return Output.decode(self.name, status, out, err)
 

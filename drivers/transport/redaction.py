@@ -126,6 +126,11 @@ def redact(text: str) -> str:
     return text
 
 
+def shorten_command(command: str) -> str:
+    """Return the begin of a command for a message; a secret that is cut could not be found later."""
+    return redact(command)[:160]
+
+
 def _hide_value(setting: re.Match[str]) -> str:
     return setting[0][: setting.start("value") - setting.start()] + HIDDEN
 

@@ -7,6 +7,7 @@ jumps work as at the prompt. It is a file because ssh passes only that on to the
 
 from __future__ import annotations
 
+import glob
 import os
 import shlex
 import shutil
@@ -18,11 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
+from v6t.drivers.transport.process import build_clean_environment
 from v6t.drivers.transport.ssh_options import USER_CONFIG, SshOptions
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 ALIVE_S, ALIVE_COUNT = 5, 3
-_FETCH_S = 600.0
+_FETCH_S, _QUERY_S = 600.0, 15.0
 _RULES = {
     "StrictHostKeyChecking": "yes",
     "UpdateHostKeys": "no",
@@ -87,7 +89,7 @@ class SshClient:
         try:
             done = subprocess.run(
                 [*self._before, *words, str(target)],
-                capture_output=True, timeout=_FETCH_S, check=False,
+                capture_output=True, timeout=_FETCH_S, check=False, env=build_clean_environment(),
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as exc:
             reason = str(exc)
@@ -118,7 +120,8 @@ class SshClient:
             lines.append(f"  IdentityFile {_quote(_require_file(key, 'key'))}")
         if o.identity:
             lines += ["  IdentitiesOnly yes", "  IdentityAgent none"]
-        lines += [f"Include {_quote(path)}" for path in self._find_configurations()]
+        # Include takes patterns, but no tokens such as %h
+        lines += [f'Include "{glob.escape(str(path))}"' for path in self._find_configurations()]
         return "\n".join(lines) + "\n"
 
     def _find_configurations(self) -> list[Path]:
@@ -134,8 +137,13 @@ def find_connection_addresses(ssh: SshOptions) -> str:
         return ""
     client = SshClient(ssh)
     words = [*client.make_command_prefix("-G"), "--", client.host]
+    environment = build_clean_environment()
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=_QUERY_S, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired:  # a `Match exec` of the user's configuration hangs
+        return ""
     finally:
         client.remove()
     settings = {n: value for n, _, value in (t.partition(" ") for t in done.stdout.splitlines())}

@@ -6,6 +6,7 @@ from v6t.audit.auditor import (
     TRIES,
     AuditProgress,
     AuditRequest,
+    ClauseOutcome,
     carry_out,
     check_core,
     choose_clauses,
@@ -252,3 +253,30 @@ def test_probe_that_cannot_flush_makes_clause_untestable():
     clause = Clause("RFC 1", "1", "c", "MUST", "it does", steps)
     outcome = carry_out(clause, Recorder(), AuditRequest())
     assert (outcome.judgement.verdict, outcome.judgement.got) == ("not testable", "no way")
+
+
+def test_device_lost_within_a_variant_keeps_the_findings_before():
+    class LostInVariant(Device):
+        def with_params(self, params):
+            changed = super().with_params(params)
+            lost = DutError("it was started anew", code="command-failed")
+            changed.rest = None, lost, 1, ()
+            return changed
+
+    progress, error = audit(LostInVariant(Siit()))
+    assert error is None
+    assert "not testable" in {f.verdict for f in progress.findings}
+    assert len({(f.clause, f.variant) for f in progress.findings}) == len(progress.findings)
+
+
+def test_dead_device_that_cannot_be_reset_ends_the_audit(monkeypatch):
+    def refuse(_probe):
+        raise ProbeUnable("v6t does not configure this device")
+
+    monkeypatch.setattr(Probe, "reset", refuse)
+    dead = Judgement("deviates", "", "", dead=True)
+    outcome = ClauseOutcome(clause_with([]), dead, [], 1)
+    monkeypatch.setattr(auditor, "carry_out", lambda clause, *_: outcome._replace(clause=clause))
+    progress, _ = audit(Device(Siit()))
+    assert len(progress.findings) == 1
+    assert "v6t does not configure this device" in progress.stopped

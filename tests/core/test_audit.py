@@ -203,16 +203,21 @@ def test_device_in_use_is_not_audited(monkeypatch):
         run_audit(*choose_clauses(device, (), ()), AuditRequest(), AuditProgress())
 
 
-@pytest.mark.parametrize("interrupted", [True, False])
-def test_interruption_during_reset_is_raised(interrupted):
+@pytest.mark.parametrize(
+    ("method", "interrupted", "error"),
+    [("flush", True, DutError), ("flush", False, ProbeUnable), ("reset", False, DutError)],
+)
+def test_device_that_cannot_be_reset_ends_the_audit(method, interrupted, error):
     class Session:
-        def rollback(self):
-            error = KeyboardInterrupt() if interrupted else OSError()
-            raise DutError("not restored", code="command-failed") from error
+        def fail(self):
+            cause = KeyboardInterrupt() if interrupted else OSError()
+            raise DutError("not restored", code="command-failed") from cause
+
+        flush = rollback = fail
 
     probe = ProbedDevice(None, Session(), "a device")
-    with pytest.raises(DutError if interrupted else ProbeUnable):
-        probe.reset()
+    with pytest.raises(error):
+        getattr(probe, method)()
 
 
 def test_audits_are_compared(tmp_path):

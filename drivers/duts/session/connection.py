@@ -13,6 +13,7 @@ import getpass
 import os
 import platform
 import re
+import secrets
 import shlex
 import threading
 import time
@@ -22,6 +23,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.duts.session import shell
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, HeldCommand, Output, Transport
+from v6t.drivers.transport.redaction import shorten_command
 
 PART_SEPARATOR = ", part "  # separates the run from the name of a chain's part in a lock's owner
 # Holder of the lock while the rollback timer acts.
@@ -29,6 +31,8 @@ TIMER_LOCK_HOLDER = "the device's rollback timer, which undoes an interrupted ru
 LOCK_DEADLINE_S = 15.0  # time limit for taking the lock
 LOCK_SILENCE_S = 30  # time without a beat after which the lock is freed
 BEAT_PERIOD_S = 5.0  # time between two beats of the lock's owner
+# Tells this process from one of the same number, user and host name, as containers have them.
+_RUN_ID = secrets.token_hex(4)
 # Messages of the shells of Linux, BusyBox and OpenBSD about a line that they cannot parse.
 _SYNTAX_ERROR_PATTERN = re.compile(
     "syntax error|unexpected (eof|end of file)|no closing quote", re.IGNORECASE
@@ -43,7 +47,8 @@ class DeviceBusyError(DutError):
 def build_lock_script(directory: str, owner: str) -> str:
     """Return shell lines that hold the lock; they print ``locked``, ``busy PID OWNER`` or ``foreign WHY``."""
     variables = shell.format_assignments(directory=directory, owner=owner, silence_s=LOCK_SILENCE_S)
-    return f"{variables}\n{shell.read_program('lock')}hold_lock"
+    programs = shell.read_program("process") + shell.read_program("lock")
+    return f"{variables}\n{programs}hold_lock"
 
 
 def build_lock_condition(directory: str, owner: str) -> str:
@@ -135,7 +140,7 @@ def _make_directory_error(transport: Transport, directory: str, reason: str) -> 
     """Return the error for a state directory that cannot be made or locked."""
     problem = f"{transport.name}: {directory} cannot be made or locked {transport.where}"
     if reason:
-        problem += f": {shorten_output(reason)}"
+        problem += f": {' '.join(reason.split())[:200]}"
     if reason and not _PERMISSION_PATTERN.search(reason):
         hint = "correct this on the device, or name another directory with dut.options.state_dir"
         return DutError(problem, hint, code="file-unwritable")
@@ -164,6 +169,14 @@ def _make_lock_error(transport: Transport, directory: str, answer: str, owner: s
     return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
 
+def _find_user() -> str:
+    """Return the name of this user, or the number if the system has no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
 def _read_boot_clock_s() -> float:
     """Return the time of a monotonic clock that also runs while this machine is suspended [s]."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -187,7 +200,7 @@ class Connection:
         self.limit_s = limit_s
         self.part = part
         suffix = f"{PART_SEPARATOR}{part}" if part else ""
-        self.owner = f"{getpass.getuser()}@{platform.node()} process {os.getpid()}{suffix}"
+        self.owner = f"{_find_user()}@{platform.node()} process {os.getpid()} {_RUN_ID}{suffix}"
         self._lock: Lock | None = None
 
     @property
@@ -250,14 +263,15 @@ class Connection:
         done = self.transport.run(shell.build_batch_script(commands))
         sections = shell.parse_sections(done.out, commands)
         for command in commands:
+            words = shorten_command(command)
             if command not in sections or sections[command].status is None:
                 if _SYNTAX_ERROR_PATTERN.search(done.err):
-                    problem = f"{self.name}: the shell cannot parse '{command[:160]}': {done.cause}"
+                    problem = f"{self.name}: the shell cannot parse '{words}': {done.cause}"
                     raise DutError(problem, "correct this command", code="command-failed")
-                problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.cause}"
+                problem = f"{self.name}: an answer is incomplete: {words}: {done.cause}"
                 raise ConnectionLost(problem, code="connection-lost")
             text = sections[command].text
             if command not in binary and not done.clean and "\\x" in text:
-                problem = f"{self.name}: the answer to '{command[:160]}' is not plain text"
+                problem = f"{self.name}: the answer to '{words}' is not plain text"
                 raise DutError(f"{problem}: {shorten_output(text)}", code="unexpected-answer")
         return sections

@@ -14,6 +14,7 @@ from v6t.drivers.duts.plan import ACTIONS, Check, Expectation, IfExists, Plan, S
 from v6t.drivers.duts.session.shell import SECTION_HEADING, Section, build_tracked_command
 from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_LIMIT_S, UndoEntry, format_command
 from v6t.drivers.transport.contract import Output
+from v6t.drivers.transport.redaction import shorten_command
 
 
 class StepState(str, Enum):
@@ -106,7 +107,7 @@ def check_step_output(step: Step, result: Output, device: str) -> None:
     text = (output + result.err).strip()
     if result.status or (step.silent and text):
         reason = text.splitlines()[-1] if text else f"status {result.status}"
-        problem = f"{device}: {step.why}: '{step.command.splitlines()[0][:160]}' failed: {reason}"
+        problem = f"{device}: {step.why}: '{shorten_command(step.command.splitlines()[0])}' failed: {reason}"
         raise DutError(problem, code="command-failed")
     problem = step.check.find_problem(answer) if step.check else None
     if step.check and problem is not None:

@@ -79,13 +79,34 @@ def test_lock_refuses_another_owner_answers_beats_and_is_freed_at_the_end(functi
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lock_of_a_dead_process_is_taken(sh, tmp_path):
-    dead = subprocess.Popen(["true"])
+@pytest.mark.parametrize(
+    "form", ["{dead} alice", "{dead}:1 alice", "{other}:1 alice", "{other}:1 bob"]
+)
+def test_lock_of_a_dead_process_is_taken(form, sh, tmp_path):
+    """Another process may have the number of the dead one."""
+    dead, other = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
     dead.wait()
-    (tmp_path / "lock").symlink_to(f"{dead.pid} alice")
+    (tmp_path / "lock").symlink_to(form.format(dead=dead.pid, other=other.pid))
     process, answer = take_lock(sh, tmp_path, "bob")
     assert answer == "locked"
+    assert other.poll() is None
     process.communicate(timeout=60)
+    other.kill()
+    other.wait()
+
+
+def test_process_tree_is_found_without_options_of_ps(sh):
+    stub = "ps() { false; }\n"
+    parent = subprocess.Popen(
+        ["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True
+    )
+    child = parent.stdout.readline().strip()
+    text = stub + shell.build_call("process", "stop_tree", str(parent.pid))
+    numbers = run_shell(text, sh=sh).stdout.split()
+    for number in numbers:
+        os.kill(int(number), signal.SIGKILL)
+    parent.wait()
+    assert numbers == [str(parent.pid), child]
 
 
 def start_timer(sh, place, undo, **more):

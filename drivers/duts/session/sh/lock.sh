@@ -1,8 +1,11 @@
 # Hold the lock of a device while its owner is heard of.
 : "${directory:?}" "${owner:?}" "${silence_s:?}"
 
-process_exists() { # PID; the ps of BusyBox cannot select a process, and OpenBSD has no /proc
-    [ -e "/proc/$1/comm" ] || ps -p "$1" >/dev/null 2>&1
+holder_runs() { # NUMBER:START of the process that took the lock; the timer's has no start
+    case $1 in
+    *:*) [ "$(identify_process "${1%%:*}")" = "$1" ] ;;
+    *) kill -0 "$1" 2>/dev/null ;;
+    esac
 }
 
 foreign_access() { # PATH: print why the path, or a directory above it, is not this user's alone
@@ -34,7 +37,7 @@ check_directory() { # print "foreign WHY" and end unless the directory is this u
 }
 
 owns_lock() {
-    [ "$(readlink "$directory/lock")" = "$$ $owner" ]
+    [ "$(readlink "$directory/lock")" = "$this $owner" ]
 }
 
 remove_lock() {
@@ -43,21 +46,20 @@ remove_lock() {
 
 take_lock() { # print "busy PID OWNER" and end if a process of somebody else holds the lock
     tries=0
-    until ln -s "$$ $owner" "$directory/lock" 2>/dev/null; do
+    this=$(identify_process $$)
+    until ln -s "$this $owner" "$directory/lock" 2>/dev/null; do
         holder=$(readlink "$directory/lock")
-        pid=${holder%% *}
+        process=${holder%% *}
+        pid=${process%%:*}
         tries=$((tries + 1))
         [ $tries -le 40 ] || exit 1
-        if [ -n "$holder" ] && [ "${holder#* }" = "$owner" ]; then
-            # an earlier connection of the same owner, which is about to notice its end
-            [ $tries -lt 20 ] || kill "$pid"
-            sleep 0.1
-        elif [ -n "$holder" ] && process_exists "$pid"; then
-            echo "busy $holder"
-            exit 0
-        elif [ -n "$holder" ]; then
+        if [ -n "$holder" ] && ! holder_runs "$process"; then
             rm -f "$directory/lock"
-        else
+        elif [ -n "$holder" ] && [ "${holder#* }" != "$owner" ]; then
+            echo "busy $pid ${holder#* }"
+            exit 0
+        else # an earlier connection of the same owner is about to notice its end
+            [ -z "$holder" ] || [ $tries -lt 20 ] || kill "$pid"
             sleep 0.1
         fi
     done

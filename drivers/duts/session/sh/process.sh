@@ -20,6 +20,11 @@ start_of() { # LINE of /proc/PID/stat, or of ps: print when the process started,
     esac
 }
 
+identify_process() { # PID: print its number and start time, nothing of a process that has ended
+    now=$(cat "/proc/$1/stat" || ps -o stat= -o lstart= -p "$1") && start=$(start_of "$now") &&
+        [ -n "$start" ] && echo "$1:$start" | tr ' ' -
+} 2>/dev/null
+
 running_process() { # FILE: print the number that write_process noted if that process still runs
     { read -r pid && read -r line; } <"$1" || return 1
     case $pid in '' | *[!0-9]*) return 1 ;; esac
@@ -28,11 +33,20 @@ running_process() { # FILE: print the number that write_process noted if that pr
     [ -n "$start" ] && [ "$(start_of "$now")" = "$start" ] && echo "$pid"
 } 2>/dev/null
 
+list_processes() { # print number and parent of each process; the ps of BusyBox may have no options
+    ps -Ao pid,ppid 2>/dev/null || for file in /proc/[0-9]*/stat; do
+        read -r line <"$file" || continue
+        # shellcheck disable=SC2086
+        set -- ${line##*)}
+        echo "${line%% *} $2"
+    done
+}
+
 stop_tree() { # PID: stop a process, then those under it, but not this one; print their numbers
     [ "$1" != $$ ] || return 0
     kill -STOP "$1"
     echo "$1"
-    ps -Ao pid,ppid | while read -r child parent; do
+    list_processes | while read -r child parent; do
         [ "$parent" != "$1" ] || stop_tree "$child"
     done
 }

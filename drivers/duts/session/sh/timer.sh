@@ -7,10 +7,10 @@ owns_timer() {
 
 take_over() { # end the process that holds the lock, and hold the lock
     if locked=$(readlink lock); then
-        kill "${locked%% *}" 2>/dev/null
+        kill "${locked%%[: ]*}" 2>/dev/null
         sleep 1
         if [ "$(readlink lock)" = "$locked" ]; then
-            kill -9 "${locked%% *}" 2>/dev/null
+            kill -9 "${locked%%[: ]*}" 2>/dev/null
             rm -f lock
         fi
     fi
