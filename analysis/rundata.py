@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from v6t.analysis.record import Record
 from v6t.trials.result import TrialResult
 
 JsonObject = Mapping[str, Any]
+PHASE_ONE_REPETITION = re.compile(r"/p\d+$")  # end of the key of a trial whose phase 1 is repeated
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,12 @@ class RunData:
 
     @cached_property
     def _trials(self) -> dict[str, RunTrial]:
-        """The trials by their keys."""
-        return {t.key: t for t in self.trials}
+        """The trials by their keys in records; of repeated phases 1, the last counts."""
+        trials = {}
+        for trial in self.trials:
+            key = PHASE_ONE_REPETITION.sub("", trial.key)
+            trials[key] = replace(trial, request={**trial.request, "key": key})
+        return trials
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,19 @@
+"""Figures and statements of a run: from the right trials, and with the settings that apply."""
+
+from v6t.analysis.record import Record
+from v6t.analysis.rundata import RunData, RunTrial
+from v6t.trials.connections import PhaseOneResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+
+
+def test_trial_with_repeated_phase_one_is_the_last_of_its_trials():
+    failed = TrialResult({}, connections=PhaseOneResult(100, 100, 99))
+    passed = TrialResult({"forward": DirectionResult({"fg": ClassCount("foreground", 9, 9, 9)}, 1)})
+    results = {"r01/s05/a1": failed, "r01/s05/a1/p2": passed}
+    trials = [RunTrial({"key": key}, result) for key, result in results.items()]
+    record = Record(
+        benchmark="throughput", direction="forward", frame_sizes={"ipv6": 84, "ipv4": 64},
+        repetitions=1, trials=["r01/s05/a1"], invalid_trials=[], conditions={},
+    )  # fmt: skip
+    (trial,) = RunData("run", {}, [record], {}, {}, trials=trials).list_valid_trials([record])
+    assert (trial.key, trial.result) == ("r01/s05/a1", passed)
