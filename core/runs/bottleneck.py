@@ -206,16 +206,16 @@ def choose_trial(
 def describe_unsustained_rate(
     trial: Trial, result: TrialResult, procedure: ProcedureSettings
 ) -> str:
-    """Return why a longer trial did not sustain the measured rate; empty if it did."""
+    """Return why the device did not sustain the measured rate in a longer trial; empty if it did."""
     verdict = assess_trial(
         trial,
         result,
         loss_tolerance=procedure.loss_tolerance,
         sending_time_tolerance=procedure.sending_time_tolerance,
     )
-    return (
-        "" if verdict.passed else f"not sustained for {trial.duration_s:g} s ({verdict.reasons[0]})"
-    )
+    if not verdict.device_failed:
+        return ""
+    return f"not sustained for {trial.duration_s:g} s ({verdict.reasons[0]})"
 
 
 def choose_higher_rate(record: Mapping[str, Any]) -> float | None:

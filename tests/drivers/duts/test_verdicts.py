@@ -412,3 +412,4 @@ def test_rate_that_loses_frames_in_the_longer_trial_is_not_sustained():
     assert describe_unsustained_rate(FOUND, make_result(1000), procedure) == ""
     text = describe_unsustained_rate(FOUND, make_result(999), procedure)
     assert text.startswith("not sustained for")
+    assert describe_unsustained_rate(FOUND, make_result(1000, faults=("late",)), procedure) == ""
