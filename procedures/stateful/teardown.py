@@ -64,7 +64,7 @@ def _tear_down(spec: TeardownSpec, attempts: TrialRunner) -> TeardownRepetition:
             attempts, spec.conditions, connections, benchmark=BENCHMARK, step=f"t{again + 1}"
         )
         phase_one = outcome.result.connections
-        if phase_one is not None and phase_one.is_complete:
+        if phase_one is not None and phase_one.is_complete and outcome.verdict.valid:
             return TeardownRepetition(phase_one.flush_s, phase_one.idle_flush_s, phase_one.sessions)
     raise PhaseOneError(
         f"phase 1 at {spec.rate_cps:,.0f} connections per second failed {spec.retakes + 1} times: "

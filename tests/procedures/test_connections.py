@@ -104,6 +104,14 @@ def test_teardown_after_a_lossy_phase_one_is_retaken():
         measure_teardown(spec, stateful(**device, phase_one_loss_trials=3))
 
 
+def test_teardown_that_the_tester_disturbed_gives_no_rate():
+    device = stateful(teardown_cps=1000.0)
+    spec = TeardownSpec(at(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1, retakes=2)
+    with pytest.raises(PhaseOneError, match="3 times: late") as caught:
+        measure_teardown(spec, lambda trial: replace(device(trial), faults=("late",)))
+    assert caught.value.tester
+
+
 @pytest.mark.parametrize("size", [1, 3, 999, 1000, 65_537, 1_000_003])
 def test_a19_capacity_is_exact(size):
     tester = stateful(table_entries=size)
