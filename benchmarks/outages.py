@@ -112,6 +112,13 @@ def _check_event_time(section: str, event: str, at_s: float, duration_s: float) 
         )
 
 
+def _count_valid(repetitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a record for repetitions, which are empty if the tester failed."""
+    valid = sum(map(bool, repetitions))
+    why = None if valid else "the tester faltered in every repetition"
+    return {"repetitions": valid, "not_measured": why}
+
+
 class ResetSettings(StrictModel):
     """Settings of the reset benchmark."""
 
@@ -192,7 +199,11 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
             # frames from outside alone make no new connection on a stateful device
             survived = [time is not None for time in directions["reverse"]["values"]]
         return ResetRecord.from_result(
-            result, conditions, state_survived=survived, directions=directions
+            result,
+            conditions,
+            **_count_valid(result.repetitions),
+            state_survived=survived,
+            directions=directions,
         )
 
     def find_warnings(self, record: ResetRecord) -> Iterator[tuple[str, str]]:
@@ -261,9 +272,12 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
                 "values": [drop_infinite(t) for t in times],
                 "overloaded": sum(r.overloaded.get(direction, False) for r in result.repetitions),
             }
-        limited = result.spec.is_limited
         return RecoveryRecord.from_result(
-            result, conditions, overload_limited=limited, directions=directions
+            result,
+            conditions,
+            **_count_valid([r.recovery_s for r in result.repetitions]),
+            overload_limited=result.spec.is_limited,
+            directions=directions,
         )
 
     def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Ruling]:

@@ -154,16 +154,14 @@ def _passes(spec: BurstSpec, trials: TrialRunner, frames: int) -> bool | None:
     """Check whether a burst is forwarded without loss; verify a failure.
 
     Returns:
-        None if every attempt was invalid.
+        None if the last attempt was invalid.
     """
     sending_s, wait_s = frames / spec.rate_fps, spec.conditions.residual_wait_s
     if sending_s > LONG_BURST_S:
         wait_s = max(wait_s, sending_s)
     trial = spec.conditions.make_trial(BENCHMARK, spec.rate_fps, sending_s, residual_wait_s=wait_s)
-    lost = False
     for _ in range(1 + spec.verifications):
         verdict = trials.run(trial, f"b{trials.step + 1:03d}", steps=spec.steps).verdict
         if verdict.passed:
             return True
-        lost = lost or verdict.valid
-    return False if lost else None
+    return False if verdict.valid else None

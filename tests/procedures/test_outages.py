@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from v6t.benchmarks.back_to_back import BackToBack
@@ -14,7 +15,7 @@ from v6t.procedures.back_to_back import (
 )
 from v6t.procedures.recovery import RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetSpec, measure_reset
-from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
+from v6t.tests.procedures.support import Recorded, at, by_rule, limited, one_way, sim
 
 LINE = 10_000_000.0
 BUFFERED = {"capacity_fps": 4e6, "buffer_frames": 4096}
@@ -145,6 +146,17 @@ def test_burst_that_the_tester_cannot_send_is_invalid():
     assert len(entry["invalid_trials"]) == len(entry["trials"]) == 2 * 2 * 3
 
 
+def test_loss_whose_verification_is_invalid_decides_nothing():
+    def falter_in_verification(trial):
+        lost = trial.key.endswith("b001/a1")
+        result = WHOLE(trial) if not lost else one_way({"fg": (trial.frames, trial.frames - 1)})
+        return replace(result, faults=("late",) if "/b002/" in trial.key else ())
+
+    result = measure_back_to_back(bursts(), falter_in_verification)
+    assert [a.verdict.valid for a in result.attempts] == [True, False, False, False]
+    assert result.bursts == ()
+
+
 @pytest.mark.parametrize(("shortest", "found"), [(1, 300), (256, 300), (301, None), (2000, None)])
 def test_no_burst_is_shorter_than_the_shortest_provable_one(shortest, found):
     tester = Recorded(by_rule(lambda _, t: min(t.frames, 300)))
@@ -214,6 +226,27 @@ def test_a_device_that_does_not_come_back():
     assert [outages["forward"].by_loss_s for outages in result.repetitions] == [math.inf] * 3
     entry = Reset().make_record(result, {}).to_json()
     assert entry["directions"]["forward"]["average"] is None
+
+
+def falters_in(*repetitions):
+    """Make a tester that is late in these repetitions of one trial."""
+
+    def measure(trial):
+        is_late = int(trial.key.split("/r")[-1][:2]) in repetitions
+        return replace(WHOLE(trial), faults=("late",) if is_late else ())
+
+    return measure
+
+
+@pytest.mark.parametrize(("invalid", "valid"), [((2,), 2), ((1, 2, 3), 0)])
+def test_repetitions_in_which_the_tester_faltered_do_not_count(invalid, valid):
+    tester = falters_in(*invalid)
+    for record in (
+        Reset().make_record(measure_reset(reset(), tester), {}),
+        SystemRecovery().make_record(measure_recovery(recovery(), tester), {}),
+    ):
+        assert record.repetitions == valid == record.directions["forward"].count
+        assert record.measured is (valid > 0)
 
 
 def test_each_kind_of_reset_is_a_benchmark_of_its_own():
