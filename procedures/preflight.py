@@ -32,6 +32,7 @@ def check_translation(
     ipv4_frame_size: float,
     mix: str | None = None,
     mode: Mode = "bidirectional",
+    rate_fps: float = PREFLIGHT_FPS,
     residual_wait_s: float = 0.3,
     pause_s: float = 0.0,
 ) -> TranslationCheckFailure | None:
@@ -47,8 +48,8 @@ def check_translation(
             ipv6_frame_size=ipv6_frame_size,
             ipv4_frame_size=ipv4_frame_size,
             mode=mode,
-            rate_fps=PREFLIGHT_FPS,
-            duration_s=PREFLIGHT_FRAMES / PREFLIGHT_FPS,
+            rate_fps=rate_fps,
+            duration_s=PREFLIGHT_FRAMES / rate_fps,
             residual_wait_s=residual_wait_s,
             pause_s=pause_s,
             mix=mix,

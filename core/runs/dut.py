@@ -174,7 +174,7 @@ def verify(setup: RunSetup) -> str:
     bench = Bench(setup)
     try:
         bench.load(compile_directions(plugin, sizes, run.seed))
-        failure = run_preflight(plugin, sizes, bench.measure)
+        failure = run_preflight(setup, sizes, bench.measure)
         if bench.session is None or not bench.session.verify():
             problem = "the driver did not read back the configuration of the device"
             raise DutError(problem, code="no-read-back")

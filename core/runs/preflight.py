@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import TesterError, TranslationError
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.resolution import make_selftest_queries
-from v6t.procedures.preflight import TranslationCheckFailure, check_translation
+from v6t.procedures.preflight import PREFLIGHT_FPS, TranslationCheckFailure, check_translation
 from v6t.procedures.stateful.phases import ConnectionPreparer
 from v6t.profiles.mixes import Sizes
 from v6t.trials.connections import Connections
@@ -25,11 +26,19 @@ _ROW_OCTETS = 8  # octets per line of a frame comparison
 
 
 def run_preflight(
-    plugin: Technology, sizes: Sizes, measure: Measure
+    setup: RunSetup, sizes: Sizes, measure: Measure
 ) -> TranslationCheckFailure | None:
-    """Check the translation of a few frames of each size; return the first fault, or None."""
+    """Check the translation of a few frames of each size; return the first fault, or None.
+
+    The rates are at most half of the medium's, and at most those that the run gives.
+    """
+    run, plugin = setup.settings, setup.technology
+    half_fps = max_frame_rate_fps(run.line_rate_bps, sizes.longest) / 2
+    given = run.procedure.connections
+    max_cps = given.rate_cps or given.upper_cps or half_fps
     return check_translation(
-        with_preflight_setup(measure, plugin),
+        with_preflight_setup(measure, plugin, min(half_fps, max_cps)),
+        rate_fps=min(PREFLIGHT_FPS, half_fps),
         ipv6_frame_size=sizes.ipv6,
         ipv4_frame_size=sizes.ipv4,
         mix=sizes.mix,
@@ -37,7 +46,9 @@ def run_preflight(
     )
 
 
-def with_preflight_setup(measure: Measure, plugin: Technology) -> Measure:
+def with_preflight_setup(
+    measure: Measure, plugin: Technology, max_cps: float = PREFLIGHT_CPS
+) -> Measure:
     """Wrap ``measure`` so that each trial also opens connections or sends queries, if required."""
     if plugin.exchange == "queries":
         return _with_queries(measure, Queries())
@@ -45,7 +56,8 @@ def with_preflight_setup(measure: Measure, plugin: Technology) -> Measure:
         return measure
     most = plugin.params.max_sessions or plugin.combinations
     count = min(PREFLIGHT_CONNECTIONS, plugin.combinations, most)
-    return ConnectionPreparer(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
+    rate_cps = min(PREFLIGHT_CPS, max_cps)
+    return ConnectionPreparer(measure, Connections(count, rate_cps, wait_s=0.3))
 
 
 def with_loopback_setup(measure: Measure, setup: RunSetup) -> Measure:

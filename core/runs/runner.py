@@ -202,7 +202,7 @@ class Runner:
     def _check_translation(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Check the translation of a few frames before a frame size is measured."""
         self._events.on_message(f"{sizes.label} octets: checking the translation")
-        failure = run_preflight(self._setup.technology, sizes, self._executor.measure_device)
+        failure = run_preflight(self._setup, sizes, self._executor.measure_device)
         if failure is not None:
             self._executor.raise_mismatch(failure)
         if is_first_size:

@@ -1,7 +1,9 @@
 """Figures and statements of a run: from the right trials, and with the settings that apply."""
 
+import pytest
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
+from v6t.tests.core.support import measure_run, simulate
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 
@@ -17,3 +19,18 @@ def test_trial_with_repeated_phase_one_is_the_last_of_its_trials():
     )  # fmt: skip
     (trial,) = RunData("run", {}, [record], {}, {}, trials=trials).list_valid_trials([record])
     assert (trial.key, trial.result) == ("r01/s05/a1", passed)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "device", "settings"),
+    [
+        ("mape-br", {"capacity_fps": 812}, {"frame_sizes": [1518], "line_rate": "10M"}),
+        ("nat44", {"insertion_cps": 1500}, {"procedure": {"connections.rate_cps": 500}}),
+        ("nat44", {"insertion_cps": 1500}, {"procedure": {"connections.upper_cps": 500}}),
+    ],
+)
+def test_preflight_is_as_slow_as_the_medium_and_the_connections(tmp_path, plugin, device, settings):
+    connections = {"connections.count": 100, "frame_loss.rates_fps": [100]}
+    settings["procedure"] = {**connections, **settings.get("procedure", {})}
+    run = simulate("frame-loss", plugin=plugin, device=device, modes=["forward"], **settings)
+    assert measure_run(run, tmp_path / "run").status == "complete"
