@@ -122,7 +122,7 @@ fuzz: $(VENV)/.developed
 # Kill runs with SIGKILL at random moments; each resumed run must give the results of an uninterrupted one.
 KILLS ?= 100
 kills: $(VENV)/.developed
-	V6T_KILLS=$(KILLS) $(BIN)/pytest -q --timeout 7200 tests/fuzz/test_kills.py
+	V6T_KILLS=$(KILLS) $(BIN)/pytest -q --timeout 7200 -k kill tests/fuzz/test_kills.py tests/drivers/duts/test_runs.py
 
 # CE and PE over real SSH, in every variant whose devices are installed. V6T_VPP and V6T_SNABB name these
 # programs; ip6_tunnel runs in a virtual machine.

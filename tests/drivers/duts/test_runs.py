@@ -1,6 +1,8 @@
 """Complete runs on a device behind a real sshd: restored at the end and after SIGKILL."""
 
 import json
+import os
+import random
 import signal
 import subprocess
 import time
@@ -18,6 +20,8 @@ from .support import SHORT_RUN, in_lab, needs_device, run_v6t, start_run, write_
 pytestmark = [*in_lab, pytest.mark.slow, needs_device("tayga", "over ssh")]
 
 NAME = sshserver.make_unique_name("runs")
+KILLS, SEED = (int(os.environ.get(f"V6T_{name}", "1")) for name in ("KILLS", "SEED"))
+DICE = random.Random(SEED)
 QUICK = ("--plugin", "siit", "--mode", "forward", "--frame-size", "84", *SHORT_RUN)
 
 
@@ -86,14 +90,17 @@ def read_outcome(path):
     return results["status"], [(r["median"], r["trials"]) for r in results["results"]]
 
 
-def test_killed_run_resumes_to_equal_results(testbed, completed_run, tmp_path):
-    """``make kills`` kills runs without such a device at random moments."""
+@pytest.mark.parametrize("share", [DICE.random() for _ in range(KILLS)])
+def test_run_killed_at_drawn_trial_resumes_to_equal_results(
+    testbed, completed_run, tmp_path, share
+):
     complete, path = completed_run[0], tmp_path / "run"
     trials = (complete / "journal.jsonl").read_bytes().count(b"\n")
+    last = 1 + int(share * (trials - 1))
     journal, record = path / "journal.jsonl", path / "dut-undo.json"
     words = ["run", *QUICK, "--testbed", str(testbed), "-o", str(path)]
     process = warm.Process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not journal.exists() or journal.read_bytes().count(b"\n") < trials // 2:
+    while not journal.exists() or journal.read_bytes().count(b"\n") < last:
         assert process.poll() is None
         time.sleep(0.01)
     process.kill()
