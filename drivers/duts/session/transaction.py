@@ -45,6 +45,11 @@ def build_rollback_command(record_dir: Path | None) -> str:
     return "v6t dut rollback" + ("" if record_dir is None else f" {shlex.quote(str(record_dir))}")
 
 
+def _name_namespace(netns: str) -> str:
+    """Return the name of a network namespace for messages."""
+    return f"network namespace '{netns}'" if netns else "the machine's own network namespace"
+
+
 class Transaction(Connection):
     """A connection that commits a plan to a device and rolls it back.
 
@@ -126,7 +131,6 @@ class Transaction(Connection):
         except DutError as exc:
             exc.add_hint("nothing was changed")
             raise
-        ssh = self.driver.options.ssh
         record = self._record = undo_store.UndoRecord(
             owner=self.owner,
             boot=facts.boot_id,
@@ -137,7 +141,7 @@ class Transaction(Connection):
             undo=plan_steps.make_undo_entries(plan, states, self.name),
             program=self.undo_program,
             deadline_s=plan_steps.compute_undo_limit_s(plan.steps),
-            netns="" if ssh is None else ssh.netns,
+            netns=self._netns,
         )
         try:
             self._store.write(record)
@@ -226,9 +230,15 @@ class Transaction(Connection):
                 _LOG.warning("%s: %s is not kept: %s", self.name, path, exc)
 
     def read_boot_id(self) -> str:
-        """Return the boot identifier of the device; empty if it is unknown."""
-        survey = self.driver.get_survey_commands()
-        return self.transport.run(survey["boot"]).out.strip() if "boot" in survey else ""
+        """Return the boot identifier of the device; empty if the driver does not read it."""
+        command = self.driver.get_survey_commands().get("boot")
+        if command is None:
+            return ""
+        result = self.transport.run(command)
+        if result.status or not result.out.strip():
+            problem = f"{self.name}: cannot read the boot identifier: {result.cause}"
+            raise DutError(problem, code="unexpected-answer")
+        return result.out.strip()
 
     @property
     def undo_hint(self) -> str:
@@ -244,6 +254,12 @@ class Transaction(Connection):
         except DutError as exc:
             exc.add_hint(f"the device is still configured: {self.undo_hint}")
             raise
+
+    @property
+    def _netns(self) -> str:
+        """Network namespace of the session on the device; empty: the machine's own."""
+        ssh = self.driver.options.ssh
+        return "" if ssh is None else ssh.netns
 
     def _start_timer(self) -> None:
         """Start the rollback timer unless the options disable it."""
@@ -299,7 +315,7 @@ class Transaction(Connection):
             return self._rollback_by_script(forget=forget)
         if record is None:
             return ["there is nothing to roll back"]
-        if record.boot and record.boot != self.read_boot_id():
+        if record.boot and self.read_boot_id() not in ("", record.boot):
             self._remove_record()
             return [f"the device was rebooted since; nothing of {record.owner} is left"]
         if self._record is not None and record != self._record:
@@ -308,6 +324,14 @@ class Transaction(Connection):
                 "gone, and those of the other stay",
                 f"`{self.rollback_command}` would undo them",
                 code="changed-by-another-owner",
+            )
+        if record.netns != self._netns:
+            raise undo_store.DeviceNotRestoredError(
+                f"{self.name}: the changes are in {_name_namespace(record.netns)}, but this session "
+                f"works in {_name_namespace(self._netns)}",
+                "nothing was undone; correct dut.options.ssh.netns and repeat the rollback, or by hand "
+                f"{self.state_transport.where}: {record.undo_command}",
+                code="device-not-restored",
             )
         state = self._store.read_state()
         by_timer = ""
