@@ -131,7 +131,7 @@ class Transaction(Connection):
         except DutError as exc:
             exc.add_hint("nothing was changed")
             raise
-        record = self._record = undo_store.UndoRecord(
+        record = undo_store.UndoRecord(
             owner=self.owner,
             boot=facts.boot_id,
             driver=self.driver.name,
@@ -146,11 +146,14 @@ class Transaction(Connection):
         try:
             self._store.write(record)
             self._start_timer()
-        except BaseException:  # also Ctrl-C: nothing was changed yet, so remove the record
+        except BaseException as exc:  # also Ctrl-C: nothing was changed yet, so remove the record
+            if isinstance(exc, undo_store.TimerNotStartedError):
+                exc.add_hint("nothing was changed; dut.options.undo_after_s: 0 works without a timer")
             with contextlib.suppress(DutError):
                 self._remove_record()
             raise
         try:
+            self._record = record
             for number, step in enumerate(plan.steps, 1):
                 self.apply_step(number, step)
             technology, count = self.intent.technology, len(plan.steps)
@@ -204,15 +207,16 @@ class Transaction(Connection):
         self._store.start_timer(limit_s, absolute=True)
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        if self._record is not None:  # not the configuration of another run
-            self._save_artefacts()
         attempt = partial(self._rollback_once, forget=forget, by_script=by_script)
         try:
+            if self._record is not None:  # not the configuration of another run
+                self._save_artefacts()
             result = self._retry_rollback(attempt)
         except KeyboardInterrupt:  # a rollback is never left half done
             self._retry_rollback(attempt)
             raise
         self._timer_runs = False
+        self._record = None
         return result
 
     def _save_artefacts(self) -> None:
@@ -222,11 +226,14 @@ class Transaction(Connection):
         for name, path in self.driver.options.artefact_paths.items():
             command = f"gzip -c {shlex.quote(path)} | base64"
             try:
-                copy = b64decode(self.transport.run(command, deadline_s=COPY_LIMIT_S).out)
+                output = self.transport.run(command, deadline_s=COPY_LIMIT_S)
+                copy = b64decode(output.out)
+                if output.status or not copy:
+                    raise ValueError(output.cause)
                 numbers = ("", *(f"-{n}" for n in range(2, 1000)))  # numbers for resumed runs
                 files = (self._record_dir / f"{name}{number}.gz" for number in numbers)
                 next(file for file in files if not file.exists()).write_bytes(copy)
-            except (V6tError, OSError) as exc:  # the device is restored anyway
+            except (V6tError, OSError, ValueError) as exc:  # the device is restored anyway
                 _LOG.warning("%s: %s is not kept: %s", self.name, path, exc)
 
     def read_boot_id(self) -> str:
@@ -314,8 +321,10 @@ class Transaction(Connection):
                 raise
             return self._rollback_by_script(forget=forget)
         if record is None:
+            if not forget:
+                self._check_restored()
             return ["there is nothing to roll back"]
-        if record.boot and self.read_boot_id() not in ("", record.boot):
+        if self._was_rebooted(record):
             self._remove_record()
             return [f"the device was rebooted since; nothing of {record.owner} is left"]
         if self._record is not None and record != self._record:
@@ -338,7 +347,10 @@ class Transaction(Connection):
         if state.fired_message:
             _LOG.log(NOTICE, "%s: %s", self.name, state.fired_message)
             by_timer = " by the rollback timer"
-        self._start_timer()  # the connection may also break during the rollback
+        try:
+            self._start_timer()  # the connection may also break during the rollback
+        except undo_store.TimerNotStartedError as exc:
+            _LOG.warning("%s; the rollback goes on", exc.message)
         result = self.undo_steps(record)
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
         if (result.status or left) and not forget:
@@ -352,13 +364,7 @@ class Transaction(Connection):
                 "again; `--forget` with it drops the undo record and leaves them as they are",
                 code="device-not-restored",
             )
-        undone = [u for u in record.undo if u.before and u.command]
-        states = self.read_states(u.state_command for u in undone)
-        different = {
-            u: f"{shorten_output(u.old)} before, {shorten_output(text)} now"
-            for u in undone
-            if u.differs_from(text := states[u.state_command].text)
-        }
+        different = self._find_differences(record)
         if different and not forget:
             self.confirm()
             self._store.mark_for_undo(u.number for u in different)
@@ -377,6 +383,43 @@ class Transaction(Connection):
             outcome = "not undone" if u in left else outcome if u.command else "nothing to undo"
             lines += [] if u in different else [f"{u.why}: {outcome}"]
         return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
+
+    def _find_differences(self, record: undo_store.UndoRecord) -> dict[undo_store.UndoEntry, str]:
+        """Return the steps whose state is not the old one, each with both states."""
+        undone = [u for u in record.undo if u.before and u.command]
+        states = self.read_states(u.state_command for u in undone)
+        return {
+            u: f"{shorten_output(u.old)} before, {shorten_output(text)} now"
+            for u in undone
+            if u.differs_from(text := states[u.state_command].text)
+        }
+
+    def _check_restored(self) -> None:
+        """Raise DeviceNotRestoredError if changes of this session stay without a record on the device."""
+        record = self._record
+        if record is None or self._was_rebooted(record):
+            return
+        different = self._find_differences(record)
+        if different:
+            script = f"{self.directory}/{undo_store.SCRIPT}"
+            commands = "; ".join(format_command(u.command, u.text) for u in different)
+            hint = f"undo them by hand: {commands}"
+            if self._record_dir is not None:
+                hint = (
+                    f"copy {self._record_dir / undo_store.LOCAL_SCRIPT} to {script} "
+                    f"{self.state_transport.where}, then run there: cd {self.directory} && "
+                    f"seq {len(record.undo)} >{undo_store.PROGRESS} && sh {script}"
+                )
+            raise undo_store.DeviceNotRestoredError(
+                f"{self.name}: the undo record is gone, but changes are left: "
+                + "; ".join(f"{u.why}: {text}" for u, text in different.items()),
+                hint,
+                code="device-not-restored",
+            )
+
+    def _was_rebooted(self, record: undo_store.UndoRecord) -> bool:
+        """Return whether the device was rebooted since the commit, which undoes everything."""
+        return bool(record.boot) and self.read_boot_id() not in ("", record.boot)
 
     def _rollback_by_script(self, *, forget: bool) -> list[str]:
         """Roll back with ``undo.sh`` if the record is damaged, without comparing states."""

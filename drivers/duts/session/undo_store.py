@@ -172,6 +172,10 @@ class DamagedRecordError(DeviceNotRestoredError):
     """A device was changed, but its undo record is empty, damaged or missing."""
 
 
+class TimerNotStartedError(DutError):
+    """The rollback timer cannot be started or replaced."""
+
+
 class DeviceState(NamedTuple):
     """The lock, the rollback timer and the progress of commit and rollback on the device."""
 
@@ -297,8 +301,7 @@ class UndoStore:
         output = self._call("start_timer", token, text=program)
         if output.status:
             problem = f"{self._transport.name}: cannot start the rollback timer: {output.cause}"
-            hint = "nothing was changed; dut.options.undo_after_s: 0 works without a timer"
-            raise DutError(problem, hint, code="rollback-timer-failed")
+            raise TimerNotStartedError(problem, code="rollback-timer-failed")
 
     def stop_timer(self) -> None:
         """Stop the rollback timer, so that the configuration stays when the session ends."""

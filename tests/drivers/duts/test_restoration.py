@@ -1,5 +1,7 @@
 """A rollback undoes everything, or says what is left and how to undo it."""
 
+import shutil
+
 import pytest
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
@@ -8,6 +10,7 @@ from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
 from .intents import ROUTER4
+from .support import run_shell
 
 
 class ChangedTransport(LocalTransport):
@@ -90,3 +93,61 @@ def test_unreadable_boot_identifier_is_not_a_reboot(answer, device, tmp_path):
     transport.replacements.clear()
     session.rollback()
     assert list_changes(tmp_path) == []
+
+
+def test_rollback_goes_on_if_its_timer_cannot_be_written(device, tmp_path, caplog):
+    """The earlier timer keeps running until then."""
+    transport = ChangedTransport()
+    session = device(transport=transport)
+    session.commit()
+    pid = (tmp_path / "state/guard/pid").read_text()
+    transport.replacements["\nstart_timer"] = lambda command, text, _: LocalTransport("x").run(
+        f"ulimit -f 0; {command}", text
+    )
+    with expect_error("rollback-timer-failed") as error:
+        session.schedule_rollback(60)
+    assert error.value.hint == ""
+    assert (tmp_path / "state/guard/pid").read_text() == pid
+    session.rollback()
+    assert "cannot start the rollback timer" in caplog.text
+    assert sorted(p.name for p in (tmp_path / "state").iterdir()) == ["beat", "lock"]
+    with expect_error("rollback-timer-failed") as error:
+        session.commit()
+    assert error.value.hint.startswith("nothing was changed")
+    assert list_changes(tmp_path) == []
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "copy", [interrupt, lambda *_: Output(0, "H4sIA", ""), lambda *_: Output(0, "", "no such file")]
+)
+def test_device_is_restored_although_its_log_cannot_be_copied(copy, device, tmp_path, monkeypatch):
+    paths = property(lambda self: {"connections.log": "/nonexistent"})
+    transport = ChangedTransport()
+    session = device(transport=transport, record_dir=tmp_path / "run")
+    monkeypatch.setattr(type(session.driver.options), "artefact_paths", paths)
+    session.commit()
+    transport.replacements["gzip -c"] = copy
+    if copy is interrupt:
+        with pytest.raises(KeyboardInterrupt):
+            session.rollback()
+    else:
+        session.rollback()
+    assert list_changes(tmp_path) == []
+    assert list(tmp_path.glob("run/*")) == []
+
+
+def test_lost_state_directory_is_an_error_while_changes_are_left(device, tmp_path):
+    session = device(record_dir=tmp_path / "run")
+    session.commit()
+    shutil.rmtree(tmp_path / "state")
+    with expect_error("device-not-restored", mentions="two: nothing before") as error:
+        session.rollback()
+    local, _, command = error.value.hint.removeprefix("copy ").partition(" to ")
+    shutil.copy(local, tmp_path / "state/undo.sh")
+    run_shell(command.partition("run there: ")[2])
+    assert list_changes(tmp_path) == []
+    assert session.rollback() == ["there is nothing to roll back"]

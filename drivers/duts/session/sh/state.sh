@@ -42,7 +42,7 @@ mark_for_undo() { # NUMBER...: have undo.sh repeat the undo of these steps, whos
 
 remove_record() { # what tells that everything is undone goes last; print files of somebody else
     cd "$directory" && rm -f record.json record.json.part && rm -f undo.sh undo.sh.part &&
-        rm -f progress undone undoing doing || exit 1
+        rm -f progress undone undoing doing token.part timer.part || exit 1
     # shellcheck disable=SC2010
     ls -A | grep -vx -e lock -e beat -e 'part-.*' || true
 }
@@ -56,9 +56,14 @@ remove_timer() { # renamed first, so that the timer writes nothing any more
 
 start_timer() { # TOKEN; standard input: the program of the timer
     umask 077
-    remove_timer
-    mkdir "$directory/guard" && echo "$1" >"$directory/guard/token" &&
-        cat >"$directory/guard/timer.sh" || exit 1
+    # an earlier timer goes on until the new one is stored
+    if ! { echo "$1" >"$directory/token.part" && cat >"$directory/timer.part"; }; then
+        rm -f "$directory/token.part" "$directory/timer.part"
+        exit 1
+    fi
+    remove_timer && mkdir "$directory/guard" &&
+        mv "$directory/timer.part" "$directory/guard/timer.sh" &&
+        mv "$directory/token.part" "$directory/guard/token" || exit 1
     $(command -v setsid) sh "$directory/guard/timer.sh" </dev/null >/dev/null 2>&1 &
     tries=0
     while [ $tries -lt 50 ]; do
