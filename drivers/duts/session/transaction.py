@@ -37,6 +37,7 @@ DAMAGED_RECORD_UNDO_LIMIT_S = 3600.0  # time limit for ``undo.sh`` if the record
 COPY_LIMIT_S = 120.0  # time limit for copying a file from the device
 RETRY_PAUSE_S = 1.0  # time between two attempts to connect for a rollback
 TIMER_MARGIN_S = 10.0  # time to wait for a silent device beyond the rollback timer's limit
+MIN_SILENCE_S = 15  # shortest limit of silence that the beats of the lock's owner can keep
 MAX_QUERY_OCTETS = 1400  # longest output of a management query, which must fit into one frame
 
 
@@ -117,13 +118,13 @@ class Transaction(Connection):
 
     def commit(self, revert_in: int | None = None) -> Plan:
         if revert_in is not None:
-            self.limit_s = revert_in
+            self.limit_s = max(revert_in, MIN_SILENCE_S)  # until the rollback is scheduled
+        if not self.part:
+            self._store.check_no_parts()
         previous = self.read_record()
         if previous is not None:
             _LOG.log(NOTICE, "%s: rolling back what %s left", self.name, previous.owner)
             self.rollback()
-        if not self.part:
-            self._store.check_no_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
         try:
@@ -148,7 +149,9 @@ class Transaction(Connection):
             self._start_timer()
         except BaseException as exc:  # also Ctrl-C: nothing was changed yet, so remove the record
             if isinstance(exc, undo_store.TimerNotStartedError):
-                exc.add_hint("nothing was changed; dut.options.undo_after_s: 0 works without a timer")
+                exc.add_hint(
+                    "nothing was changed; dut.options.undo_after_s: 0 works without a timer"
+                )
             with contextlib.suppress(DutError):
                 self._remove_record()
             raise
@@ -211,9 +214,9 @@ class Transaction(Connection):
         try:
             if self._record is not None:  # not the configuration of another run
                 self._save_artefacts()
-            result = self._retry_rollback(attempt)
+            result = self._roll_back_or_advise(attempt)
         except KeyboardInterrupt:  # a rollback is never left half done
-            self._retry_rollback(attempt)
+            self._roll_back_or_advise(attempt)
             raise
         self._timer_runs = False
         self._record = None
@@ -279,13 +282,22 @@ class Transaction(Connection):
         self._store.stop_timer()
         self._store.remove()
 
-    def _retry_rollback(self, attempt: Callable[[], list[str]]) -> list[str]:
+    def _roll_back_or_advise(self, attempt: Callable[[], list[str]]) -> list[str]:
+        """Roll back; raise DutError with the undo commands if changes may be left."""
+        limit_s = self.limit_s if self._timer_runs else 0
+        try:
+            return self._retry_rollback(attempt, limit_s)
+        except undo_store.DeviceNotRestoredError:
+            raise
+        except (V6tError, OSError) as exc:
+            raise self._make_unknown_state_error(exc, limit_s) from exc
+
+    def _retry_rollback(self, attempt: Callable[[], list[str]], limit_s: int) -> list[str]:
         """Roll back; after a lost connection, retry until the rollback timer must have acted."""
         if not self.is_lost:
             with contextlib.suppress(ConnectionLost, DeadlinePassed):
                 return attempt()
         self.close()
-        limit_s = self.limit_s if self._timer_runs else 0
         end = time.monotonic() + (limit_s + TIMER_MARGIN_S if limit_s else 0.0)
         reported = False
         while True:
@@ -295,19 +307,17 @@ class Transaction(Connection):
             except (ConnectionLost, DeadlinePassed, Unreachable, DeviceBusyError) as exc:
                 self.close()
                 if time.monotonic() > end:
-                    raise self._make_unknown_state_error(exc, limit_s) from exc
+                    raise
                 if not reported:
                     text = "%s: %s; waiting for its rollback timer (after %g s of silence)"
                     _LOG.log(NOTICE, text, self.name, exc.message, limit_s)
                     reported = True
                 time.sleep(RETRY_PAUSE_S)
-            except undo_store.DeviceNotRestoredError:
-                raise
-            except DutError as exc:
-                raise self._make_unknown_state_error(exc, limit_s) from exc
 
-    def _make_unknown_state_error(self, exc: DutError, limit_s: int) -> DutError:
+    def _make_unknown_state_error(self, exc: V6tError | OSError, limit_s: int) -> DutError:
         """Return the error for a device that may still have changes of v6t."""
+        if isinstance(exc, OSError):
+            exc = DutError(f"{self.name}: {exc}", code="unreachable")
         timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
         problem = f"{exc.message}; changes of v6t may still be on the device{timer}"
         return DutError(problem, self.undo_hint, code=exc.code)

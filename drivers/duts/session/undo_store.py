@@ -248,6 +248,7 @@ class UndoStore:
 
     def write(self, record: UndoRecord) -> None:
         """Write script and record to the run directory and to the device, where they are read back."""
+        self._check_undo_commands(record)
         files = {SCRIPT: build_undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
@@ -265,6 +266,26 @@ class UndoStore:
                     code="undo-record-failed",
                 )
 
+    def _check_undo_commands(self, record: UndoRecord) -> None:
+        """Raise DutError if the shell of the device cannot parse an undo command."""
+        entries = {str(u.number): u for u in record.undo if u.command and not record.program}
+        script = "\n".join(  # each alone: two unclosed quotes would close each other
+            format_here_document(
+                f"sh -n || {{ echo {number}; exit 1; }}",
+                f"undo() {{\n{format_here_document(entry.command, '')}\n}}",
+            )
+            for number, entry in entries.items()
+        )
+        result = self._transport.run("sh", script, record.deadline_s)
+        if result.status:
+            entry = entries.get(result.out.strip())
+            subject = f"undo command of '{entry.why}'" if entry else "undo commands"
+            raise DutError(
+                f"{self._transport.name}: the shell cannot parse the {subject}: {result.err.strip()}",
+                "correct this command; nothing was changed",
+                code="command-failed",
+            )
+
     def run_script(self, deadline_s: float) -> Output:
         """Run ``undo.sh`` on the device within a time limit [s]."""
         path = shlex.quote(f"{self._directory}/{SCRIPT}")
@@ -278,7 +299,7 @@ class UndoStore:
         """Remove the record from device and run directory; the timer must have been stopped."""
         output = self._call("remove_record")
         if output.status or output.out.strip():
-            raise DutError(
+            raise DeviceNotRestoredError(
                 f"{self._transport.name}: cannot remove all files in {self._directory}: "
                 + (" ".join(output.out.split()) or output.cause),
                 code="device-not-restored",

@@ -1,14 +1,17 @@
 """A rollback undoes everything, or says what is left and how to undo it."""
 
 import shutil
+from unittest.mock import Mock
 
 import pytest
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
+from .field import wait_until
 from .intents import ROUTER4
 from .support import run_shell
 
@@ -151,3 +154,50 @@ def test_lost_state_directory_is_an_error_while_changes_are_left(device, tmp_pat
     run_shell(command.partition("run there: ")[2])
     assert list_changes(tmp_path) == []
     assert session.rollback() == ["there is nothing to roll back"]
+
+
+def test_device_without_free_connection_is_an_error_with_the_undo_commands(device):
+    transport = ChangedTransport()
+    session = device(transport=transport)
+    session.commit()
+    session.confirm()
+    for error in (UsageError("no key file", code="file-not-found"), OSError(28, "no space")):
+        transport.open = Mock(side_effect=error)
+        session.close()
+        with expect_error(getattr(error, "code", "unreachable"), kind=DutError) as info:
+            session.rollback()
+        assert "changes of v6t may still be on the device" in info.value.message
+        assert "undo.sh" in info.value.hint
+
+
+def test_undo_command_that_the_shell_cannot_parse_prevents_the_commit(device, tmp_path):
+    """Each command is parsed alone: the quotes of two commands would match."""
+    steps = [
+        make_step(tmp_path, name, undo=f"rm {tmp_path}/{name}; echo it's gone")
+        for name in ("one", "two")
+    ]
+    with expect_error("command-failed", mentions="'one'") as error:
+        device(*steps).commit()
+    assert "nothing was changed" in error.value.hint
+    assert list_changes(tmp_path) == []
+    assert not (tmp_path / "state/record.json").exists()
+
+
+def test_configured_parts_of_a_chain_are_left_alone(device, tmp_path):
+    for name, state in (("one", "state"), ("two", "state/part-two")):
+        part = device(make_step(tmp_path, name), part=name, state=state)
+        part.commit()
+        part.confirm()
+        part.close()
+    with expect_error("device-not-restored", mentions="two"):
+        device(make_step(tmp_path, "three")).commit()
+    assert list_changes(tmp_path) == ["one", "two"]
+
+
+def test_short_limit_of_scheduled_rollback_does_not_undo_a_slow_commit(device, tmp_path):
+    slow = {"command": "sleep 4.5", "why": "slow", "undo": ""}
+    session = device(make_step(tmp_path, "one"), slow, make_step(tmp_path, "two"))
+    session.commit(revert_in=2)
+    assert list_changes(tmp_path) == ["one", "two"]
+    session.schedule_rollback(2)
+    wait_until(lambda: list_changes(tmp_path) == [], "the timer")
