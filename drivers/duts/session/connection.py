@@ -33,6 +33,7 @@ LOCK_SILENCE_S = 30  # time without a beat after which the lock is freed
 BEAT_PERIOD_S = 5.0  # time between two beats of the lock's owner
 # Tells this process from one of the same number, user and host name, as containers have them.
 _RUN_ID = secrets.token_hex(4)
+MAX_ARGUMENT_OCTETS = 16384  # longest script that is an argument and not standard input
 # Messages of the shells of Linux, BusyBox and OpenBSD about a line that they cannot parse.
 _SYNTAX_ERROR_PATTERN = re.compile(
     "syntax error|unexpected (eof|end of file)|no closing quote", re.IGNORECASE
@@ -260,7 +261,10 @@ class Connection:
         commands = list(dict.fromkeys(commands))
         if not commands:
             return {}
-        done = self.transport.run(shell.build_batch_script(commands))
+        script = shell.build_batch_script(commands)
+        # quotes are nested three times on the way to the device, and an argument has at most 128 KiB
+        is_long = len(script) > MAX_ARGUMENT_OCTETS
+        done = self.transport.run("sh", script) if is_long else self.transport.run(script)
         sections = shell.parse_sections(done.out, commands)
         for command in commands:
             words = shorten_command(command)

@@ -80,6 +80,8 @@ class Transaction(Connection):
         self.configured_facts: dict[str, str] = {}
         self.shortest_check: Check | None = None
         self._record: undo_store.UndoRecord | None = None
+        # error that says that the device is still configured, and its hint without that
+        self._advised: tuple[DutError, str] | None = None
         self._record_dir = record_dir
         self._timer_runs = False
         self._store = undo_store.UndoStore(
@@ -220,6 +222,11 @@ class Transaction(Connection):
             raise
         self._timer_runs = False
         self._record = None
+        if self._advised is not None:
+            error, hint = self._advised
+            error.hint = hint
+            error.add_hint("the device is as it was before")
+            self._advised = None
         return result
 
     def _save_artefacts(self) -> None:
@@ -262,6 +269,7 @@ class Transaction(Connection):
         try:
             yield
         except DutError as exc:
+            self._advised = exc, exc.hint
             exc.add_hint(f"the device is still configured: {self.undo_hint}")
             raise
 
@@ -337,21 +345,7 @@ class Transaction(Connection):
         if self._was_rebooted(record):
             self._remove_record()
             return [f"the device was rebooted since; nothing of {record.owner} is left"]
-        if self._record is not None and record != self._record:
-            raise undo_store.DeviceNotRestoredError(
-                f"{self.name}: {record.owner} has configured it since: the changes of this v6t are "
-                "gone, and those of the other stay",
-                f"`{self.rollback_command}` would undo them",
-                code="changed-by-another-owner",
-            )
-        if record.netns != self._netns:
-            raise undo_store.DeviceNotRestoredError(
-                f"{self.name}: the changes are in {_name_namespace(record.netns)}, but this session "
-                f"works in {_name_namespace(self._netns)}",
-                "nothing was undone; correct dut.options.ssh.netns and repeat the rollback, or by hand "
-                f"{self.state_transport.where}: {record.undo_command}",
-                code="device-not-restored",
-            )
+        self._check_undoable(record)
         state = self._store.read_state()
         by_timer = ""
         if state.fired_message:
@@ -374,7 +368,13 @@ class Transaction(Connection):
                 "again; `--forget` with it drops the undo record and leaves them as they are",
                 code="device-not-restored",
             )
-        different = self._find_differences(record)
+        try:
+            different = self._find_differences(record)
+        except DutError as exc:  # if the connection is lost, so is the next command
+            if not forget:
+                raise
+            _LOG.warning("%s; the states are not compared", exc.message)
+            different = {}
         if different and not forget:
             self.confirm()
             self._store.mark_for_undo(u.number for u in different)
@@ -393,6 +393,24 @@ class Transaction(Connection):
             outcome = "not undone" if u in left else outcome if u.command else "nothing to undo"
             lines += [] if u in different else [f"{u.why}: {outcome}"]
         return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
+
+    def _check_undoable(self, record: undo_store.UndoRecord) -> None:
+        """Raise DeviceNotRestoredError if a record has another owner or network namespace."""
+        if self._record is not None and record != self._record:
+            raise undo_store.DeviceNotRestoredError(
+                f"{self.name}: {record.owner} has configured it since: the changes of this v6t are "
+                "gone, and those of the other stay",
+                f"`{self.rollback_command}` would undo them",
+                code="changed-by-another-owner",
+            )
+        if record.netns != self._netns:
+            raise undo_store.DeviceNotRestoredError(
+                f"{self.name}: the changes are in {_name_namespace(record.netns)}, but this session "
+                f"works in {_name_namespace(self._netns)}",
+                "nothing was undone; correct dut.options.ssh.netns and repeat the rollback, or by hand "
+                f"{self.state_transport.where}: {record.undo_command}",
+                code="device-not-restored",
+            )
 
     def _find_differences(self, record: undo_store.UndoRecord) -> dict[undo_store.UndoEntry, str]:
         """Return the steps whose state is not the old one, each with both states."""

@@ -1,10 +1,13 @@
 """A rollback undoes everything, or says what is left and how to undo it."""
 
 import shutil
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 from v6t.base.errors import DutError, UsageError
+from v6t.core.runs import dut
+from v6t.drivers.duts.plan import Plan, Step
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.contract import Output
@@ -201,3 +204,37 @@ def test_short_limit_of_scheduled_rollback_does_not_undo_a_slow_commit(device, t
     assert list_changes(tmp_path) == ["one", "two"]
     session.schedule_rollback(2)
     wait_until(lambda: list_changes(tmp_path) == [], "the timer")
+
+
+def test_state_longer_than_an_argument_is_compared(device, tmp_path):
+    session = device()
+    session.driver.plan = lambda *_: Plan("command", "", (
+        Step(f"touch {tmp_path}/one", "one", read=f"seq 40000; ls {tmp_path}/one || true",
+             undo=f"rm -f {tmp_path}/one", gone_test="false"),
+    ))  # fmt: skip
+    session.commit()
+    assert len(session.read_record().undo[0].old) > 1 << 17
+    assert session.rollback() == ["one: undone"]
+
+
+def test_forget_does_not_need_the_states(device, tmp_path):
+    session = device(make_step(tmp_path, "one"))
+    session.commit()
+    session.read_states = Mock(side_effect=DutError("no answer", code="unexpected-answer"))
+    with expect_error("unexpected-answer"):
+        session.rollback()
+    assert session.rollback(forget=True) == ["one: undone"]
+    assert session.read_record() is None
+
+
+def test_failed_verification_is_reported_as_undone_after_the_rollback(
+    device, tmp_path, monkeypatch
+):
+    check = {"command": f"echo >>{tmp_path}/reads; wc -l <{tmp_path}/reads", "equals": "1"}
+    session = device(make_step(tmp_path, "one", check=check))
+    session.close()
+    monkeypatch.setattr(dut, "_make_session", lambda *_, **__: session)
+    with expect_error("check-failed") as error:
+        dut.commit(SimpleNamespace(rollback_command="x"))
+    assert error.value.hint == "the device is as it was before"
+    assert list_changes(tmp_path) == []
