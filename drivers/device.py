@@ -74,7 +74,8 @@ class DeviceSession(StateDevice, ABC):
         """Apply the plan; roll back if that fails.
 
         Args:
-            revert_in: silence after which the rollback timer acts [s]; default: from the options.
+            revert_in: silence after which the rollback timer acts [s], at least 15; default: from
+                the options.
         """
 
     @abstractmethod
