@@ -198,8 +198,11 @@ def read_status(setup: RunSetup, record_dir: Path | None = None) -> dict[str, An
 def flush(setup: RunSetup) -> str:
     """Empty the connection table of the device and return a message."""
     with open_session(setup) as device:
+        confirmed = []
         for part, session in device.get_sessions():
             status = session.status()
+            if status["rollback_in_s"] is None:
+                confirmed.append(session)
             driver, technology = session.driver.name, session.intent.technology
             if (status["driver"], status["technology"]) != (driver, technology):
                 problem = f"{part} is not configured by v6t for {technology} ({driver})"
@@ -208,6 +211,11 @@ def flush(setup: RunSetup) -> str:
             _check_not_undone(status, setup)
         device.make_plan()
         device.flush()
+        for session in confirmed:
+            # a flush by reboot configures the device again, with a timer
+            if session.status()["rollback_in_s"] is not None:
+                session.verify()
+                session.confirm()
         return f"{device.name} keeps no session"
 
 

@@ -33,6 +33,7 @@ from v6t.drivers.transport.process import (
     start_process,
 )
 from v6t.drivers.transport.redaction import (
+    ENABLE_PASSWORD,
     LOGIN_PASSWORD,
     redact,
     register_secret,
@@ -232,6 +233,12 @@ class SshTransport:
             if re.search(known, message, re.MULTILINE) and host != self._options.host:
                 return f"{self.name}, through {text}"
         return self.name
+
+    def list_passwords(self) -> dict[str, str]:
+        """Return the environment variables with which another process can log in like this one."""
+        names = (LOGIN_PASSWORD, ENABLE_PASSWORD)
+        asked = {LOGIN_PASSWORD: self._secret} if self._secret else {}
+        return {**asked, **{name: os.environ[name] for name in names if name in os.environ}}
 
     def _password(self) -> str | None:
         """Return the password; ask for it once: a later connection has no terminal."""

@@ -8,7 +8,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from v6t.base.errors import DutError
@@ -27,6 +27,7 @@ from v6t.drivers.transport.contract import (
 from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD, shorten_command
 
 Process = subprocess.Popen[bytes]
+NO_VARIABLES: Mapping[str, str] = {}
 
 
 def build_clean_environment() -> dict[str, str]:
@@ -34,24 +35,32 @@ def build_clean_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in (LOGIN_PASSWORD, ENABLE_PASSWORD)}
 
 
-def start_process(program: Sequence[str]) -> Process:
+def start_process(program: Sequence[str], variables: Mapping[str, str] = NO_VARIABLES) -> Process:
     """Start a program with piped standard streams, in a new session so that Ctrl-C does not reach it."""
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    environment = build_clean_environment()
+    environment = {**build_clean_environment(), **variables}
     return subprocess.Popen(list(program), start_new_session=True, env=environment, **pipes)
 
 
 def run_program(
-    program: Sequence[str], text: str, limit_s: float, name: str, command: str, hint: str = ""
+    program: Sequence[str],
+    text: str,
+    limit_s: float,
+    name: str,
+    command: str,
+    hint: str = "",
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> tuple[int, bytes, bytes]:
     """Run a program with a text as its standard input; return its status, output and error.
+
+    ``variables`` are added to its environment.
 
     Raises:
         DeadlinePassed: the program was killed after ``limit_s`` seconds; the message has the device's
             ``name`` and the ``command``.
         DutError: the program printed too much.
     """
-    process, end = start_process(program), time.monotonic() + limit_s
+    process, end = start_process(program, variables), time.monotonic() + limit_s
     try:
         out, err = _communicate(process, text.encode(), end)
         return process.wait(max(0.0, end - time.monotonic())), out, err
@@ -125,14 +134,26 @@ def kill(process: Process) -> None:
 
 
 class LocalTransport:
-    """Transport that runs commands as this user on this machine."""
+    """Transport that runs commands as this user on this machine.
+
+    Args:
+        name: of the device, for messages.
+        before: words before each command.
+        passwords: returns the environment variables of passwords that the commands may use.
+    """
 
     where = "on this machine"
 
-    def __init__(self, name: str, before: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        before: Sequence[str] = (),
+        passwords: Callable[[], Mapping[str, str]] = lambda: NO_VARIABLES,
+    ) -> None:
         self.name = name
         self.condition = ""
         self._before = list(before)
+        self._passwords = passwords
 
     def open(self) -> None:
         """Do nothing, since commands need no connection."""
@@ -143,7 +164,9 @@ class LocalTransport:
 
     def _run(self, command: str, text: str, limit: float) -> Output:
         program = self._make_command(command, self.condition)
-        status, out, err = run_program(program, text, limit, self.name, command)
+        status, out, err = run_program(
+            program, text, limit, self.name, command, variables=self._passwords()
+        )
         if status == -signal.SIGKILL:
             problem = f"{self.name}: it vanished during: {shorten_command(command)}"
             raise ConnectionLost(problem, code="connection-lost")

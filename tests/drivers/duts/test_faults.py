@@ -1,8 +1,11 @@
 """Every fault in every phase against a real sshd, and reboots."""
 
+import contextlib
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
+from v6t.core.runs import dut
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.expect import expect_error
 
@@ -176,6 +179,17 @@ def test_a_flush_by_reboot_configures_again(server, rebooting):
     session.verify()
     assert session.rollback() == ["an interface: undone"]
     assert "v6tdummy" not in server.shell("ip -o link")
+
+
+def test_confirmed_device_is_confirmed_after_a_flush_by_reboot(server, rebooting, monkeypatch):
+    session = rebooting("setsid sh /run/fault reboot >/dev/null 2>&1 &")
+    monkeypatch.setattr(dut, "open_session", lambda *_: contextlib.nullcontext(session))
+    session.commit()
+    session.verify()
+    session.confirm()
+    dut.flush(SimpleNamespace(rollback_command="v6t dut rollback X"))
+    assert session.status()["rollback_in_s"] is None
+    session.rollback()
 
 
 @pytest.mark.parametrize("command", ["true", "kill $(cat /run/sshd.pid); sleep 0.3; kill -9 $PPID"])

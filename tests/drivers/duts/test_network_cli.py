@@ -348,9 +348,18 @@ def test_missing_version_is_an_error():
 
 
 def test_each_device_has_a_state_directory():
-    first, second = make(), make(ssh={"host": "192.0.2.9", "port": 2222, "user": "me"})
-    assert first.options.state_dir != second.options.state_dir
-    assert first.options.state_dir.endswith("/192.0.2.9")
+    logins = [
+        {"host": "192.0.2.9"},
+        {"host": "192.0.2.9", "port": 2222, "user": "me"},
+        {"host": "192.0.2.9", "jump": "one"},
+        {"host": "192.0.2.9", "jump": "two"},
+        {"host": "b-c", "user": "a"},
+        {"host": "c", "user": "a-b"},
+    ]
+    places = [make(ssh=login).options.state_dir for login in logins]
+    assert len(set(places)) == len(logins)
+    assert "/192.0.2.9-" in places[0]
+    assert make().options.state_dir == places[0]
     assert make(state_dir="/run/mine").options.state_dir == "/run/mine"
 
 

@@ -94,6 +94,34 @@ def assert_undone(session):
 
 
 @one_is_enough
+def test_no_line_is_typed_without_the_lock(box, tmp_path):
+    """The rollback timer may take the lock while this process is suspended between two lines."""
+    with open_box_session(box, tmp_path) as session:
+        send_line = session.transport._send_line
+
+        def lose_lock(line):
+            (tmp_path / "state/lock").unlink(missing_ok=True)
+            return send_line(line)
+
+        session.transport._send_line = lose_lock
+        typed = len(box.typed)
+        with expect_error("device-busy"):
+            session.run_tracked("configure terminal\nipv6 unicast-routing\nend", "", 5)
+        assert "ipv6 unicast-routing" not in box.typed[typed:]
+
+
+@one_is_enough
+def test_rollback_timer_logs_in_with_the_password_of_the_environment(box, tmp_path, monkeypatch):
+    monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable")
+    box.put("enable", "s3cret-enable")
+    with open_box_session(box, tmp_path, undo_after_s=2) as session:
+        session.commit()
+    wait_until((tmp_path / "state/guard/fired").exists, "the timer")
+    assert "undid everything" in (tmp_path / "state/guard/fired").read_text()
+    assert box.configuration == []
+
+
+@one_is_enough
 @pytest.mark.parametrize("by_script", [True, False])
 def test_confirmed_configuration_is_rolled_back_later(box, tmp_path, by_script):
     with open_box_session(box, tmp_path) as session:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from typing import NoReturn
 
 import pexpect
@@ -24,6 +25,7 @@ from v6t.drivers.transport.contract import (
     ON_DEVICE,
     ConnectionLost,
     DeadlinePassed,
+    DeviceTakenOver,
     HeldCommand,
     Output,
 )
@@ -105,8 +107,18 @@ class CliTransport:
         problem = f"{self.name}: a command line runs nothing in the background: {command}"
         raise DutError(problem, code="unsupported-operation")
 
-    def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        """Type the lines of a command; the status is 1 if a line is rejected or the prompt has changed."""
+    def run(
+        self,
+        command: str,
+        text: str = "",
+        deadline_s: float | None = None,
+        *,
+        before_line: Callable[[], object] = lambda: None,
+    ) -> Output:
+        """Type the lines of a command; the status is 1 if a line is rejected or the prompt has changed.
+
+        ``before_line`` is called before each line; its DeviceTakenOver ends the command.
+        """
         if not self.is_alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
         answers: list[str] = []
@@ -114,11 +126,15 @@ class CliTransport:
         with self._turn:
             try:
                 for line in command.splitlines():
+                    before_line()
                     answers.append(self._send_line(line))
                 if answers and not self._is_at_home_prompt:
                     last, home = map(shorten_output, (self._last_line, self._home))
                     problem = f"{self.name}: the prompt after '{line}' is {last}, not {home}"
                     raise DutError(problem, "add a line that leads back", code="console-prompt")
+            except DeviceTakenOver:
+                self._return_to_home_prompt()
+                raise
             except DutError as exc:
                 error = exc
                 if isinstance(exc, DeadlinePassed):

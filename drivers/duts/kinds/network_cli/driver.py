@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,10 +57,14 @@ class NetworkCliDriver(Driver):
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
         if not self.options.state_dir:
-            # one directory for each device, which survives a reboot of this machine
+            # one directory for each device, which survives a reboot of this machine; devices behind
+            # different hosts may have the same address
             ssh = self.options.ssh
-            words = ("none",) if ssh is None else (ssh.user, ssh.host or ssh.lab, ssh.port or "")
-            name = re.sub(r"[^A-Za-z0-9.-]", "-", "-".join(str(w) for w in words if w))
+            place = ["none"] if ssh is None else [
+                ssh.user, ssh.host or ssh.lab, ssh.port, ssh.jump, ssh.config
+            ]  # fmt: skip
+            readable = re.sub(r"[^A-Za-z0-9.-]", "-", "-".join(str(w) for w in place[:3] if w))
+            name = f"{readable}-{hashlib.sha256(json.dumps(place).encode()).hexdigest()[:8]}"
             base = SYSTEM_STATE_DIR if os.geteuid() == 0 else USER_STATE_DIR.expanduser()
             self.options = self.options.model_copy(update={"state_dir": str(base / name)})
 

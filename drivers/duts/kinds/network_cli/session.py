@@ -54,7 +54,7 @@ class CliSession(Session):
         self._cli = CliTransport(transport, self._cli_options)
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
-        here = LocalTransport(transport.name)
+        here = LocalTransport(transport.name, passwords=transport.list_passwords)
         super().__init__(driver, self._cli, intent, *args, state_transport=here, **kwargs)
 
     @property
@@ -88,15 +88,18 @@ class CliSession(Session):
         }
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
-        self.state_transport.run("true")  # raises an error if the lock has another owner
-        return self._cli.run(command)
+        return self._type_change(command)
+
+    def _type_change(self, command: str) -> Output:
+        """Type lines, each only while this process holds the lock: it may be suspended in between."""
+        return self._cli.run(command, before_line=lambda: self.state_transport.run("true"))
 
     def apply_step(self, number: int, step: Step) -> None:
         progress = shlex.quote(f"{self.directory}/{PROGRESS}")
         done = self.state_transport.run(f"umask 077; echo {number} >>{progress}")
         answer = ""
         if not done.status:
-            done = self._cli.run(step.command)
+            done = self._type_change(step.command)
         if step.check is not None and not done.status:
             time.sleep(self.driver.options.settle_s)
             answer = self._cli.run(step.check.command).out
@@ -104,8 +107,7 @@ class CliSession(Session):
         plan_steps.check_step_output(step, replace(done, out=out), self.name)
 
     def undo_steps(self, record: UndoRecord) -> Output:
-        self.state_transport.run("true")
-        return undo_record(record, self._cli.run, self._ignored)
+        return undo_record(record, self._type_change, self._ignored)
 
     @property
     def undo_program(self) -> str:
