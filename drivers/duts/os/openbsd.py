@@ -72,7 +72,7 @@ def format_listed_network(net: str) -> str:
 def parse_cpu_ticks(text: str) -> Mapping[str, float]:
     """Parse CPU ticks in the output of ``sysctl``: ``cpu0.idle``, or ``mean_idle`` of several cores."""
     cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
-    ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
+    ticks = re.search(r"^kern\.cp_time=(\d+(?:,\d+)+)$", text, re.MULTILINE)
     if not cores or not ticks:
         return {}
     values = [float(t) for t in ticks.group(1).split(",")]

@@ -112,6 +112,7 @@ CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
         (f"hw.ncpuonline=1\n{CP_TIME}", {"cpu0.idle": 90.0, "cpu0.softirq": 4.0, "cpu0.total": 100.0}),
         (f"hw.ncpuonline=4\n{CP_TIME}", {"mean_idle": 90.0, "mean_softirq": 4.0, "mean_total": 100.0}),
         ("sysctl: third level name cp_time2 is invalid", {}),
+        ("hw.ncpuonline=1\nkern.cp_time=1,0,2,", {}),
     ],
 )  # fmt: skip
 def test_cpu_ticks_are_per_core_or_mean(text, figures):

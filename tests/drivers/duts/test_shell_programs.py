@@ -56,6 +56,14 @@ def test_call_contains_required_functions(command, sh):
     assert ("remove_timer() {" in text) == (command in ("remove_timer", "start_timer"))
 
 
+@pytest.mark.parametrize("function", ["read_record", "list_parts", "read_state"])
+def test_inaccessible_directory_is_an_error_and_a_missing_one_is_not(function, sh, tmp_path):
+    denied = "cd() { false; }\n" + shell.build_call("state", function, directory=str(tmp_path))
+    missing = shell.build_call("state", function, directory="/nonexistent")
+    assert run_shell(denied, sh=sh, check=False).returncode == 1
+    assert run_shell(missing, sh=sh, check=False).returncode == 0
+
+
 def start(sh, text, **streams):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **streams}
     return subprocess.Popen([*sh, "-c", text], text=True, **pipes)

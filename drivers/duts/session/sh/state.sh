@@ -1,8 +1,13 @@
 # The state directory of v6t on a device: undo record and rollback timer.
 : "${directory:?}"
 
+enter_directory() { # end without output if there is none, and with an error if it is not for this user
+    [ -d "$directory" ] || exit 0
+    cd "$directory" || exit 1
+}
+
 read_record() { # print "record" and the record, or "lost" ["script"] if only other files tell of changes
-    cd "$directory" 2>/dev/null || exit 0
+    enter_directory
     if [ -s record.json ]; then
         echo record
         cat record.json || exit 1
@@ -13,7 +18,7 @@ read_record() { # print "record" and the record, or "lost" ["script"] if only ot
 }
 
 list_parts() { # print the records of parts of a chain
-    cd "$directory" 2>/dev/null || exit 0
+    enter_directory
     ls -d part-*/record.json 2>/dev/null || true
 }
 
@@ -75,7 +80,7 @@ start_timer() { # TOKEN; standard input: the program of the timer
 }
 
 read_state() { # print the lock, the seconds until the timer acts or what it has done, the steps begun and undone
-    cd "$directory" 2>/dev/null || exit 0
+    enter_directory
     echo "lock $(readlink lock)"
     [ ! -e progress ] || sed 's/^/begun /' progress
     [ ! -e undone ] || sed 's/^/undone /' undone
