@@ -40,7 +40,7 @@ class Journal:
 
         Args:
             path: the file.
-            run: identifier of the run it must belong to; None for any.
+            run: identifier of the run it must belong to; None for that of the first line.
         """
         self.path = path
         self.run = run
@@ -157,7 +157,8 @@ def _parse_lines(
             problem = f"its schema is {schema!r}, this v6t reads '{SCHEMA}'"
             problem = f"{where}: this trial is of another version: {problem}"
             raise UsageError(problem, OTHER_VERSION_HINT, code="journal-other-version")
-        if run is not None and entry.get("run", "") != run:
+        run = entry.get("run", "") if run is None else run
+        if entry.get("run", "") != run:
             problem = f"{where}: this trial belongs to another run"
             raise UsageError(problem, RESTORE_HINT, code="journal-mismatch")
         if entry.get("n", number) != number:
