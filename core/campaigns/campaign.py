@@ -241,6 +241,8 @@ def load_campaign(directory: Path) -> CampaignPlan:
         campaign: CampaignPlan = TypeAdapter(CampaignPlan).validate_python(content)
         if campaign.paper is not None and campaign.paper not in list_sources():
             raise ValueError(f"unknown paper {campaign.paper!r}")
+        if len({run.directory for run in campaign.runs}) < len(campaign.runs):
+            raise ValueError("two runs have the same directory")
         return campaign
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
@@ -269,7 +271,7 @@ def extend_campaign(directory: Path, planned: CampaignPlan, campaign: CampaignPl
         problem = f"{directory} holds the campaign {planned.name}, not {campaign.name}"
         raise UsageError(problem, "give it another directory with -o", code="campaign-changed")
     known = {run.key: run for run in planned.runs}
-    runs, number = [], len(planned.runs)
+    runs, number = [], _find_highest_number(planned)
     for run in campaign.runs:
         before = known.pop(run.key, None)
         if before is None:
@@ -286,6 +288,12 @@ def extend_campaign(directory: Path, planned: CampaignPlan, campaign: CampaignPl
     extended = replace(campaign, runs=(*runs, *known.values()), notes=notes)
     _write_plan(directory, extended)
     return extended
+
+
+def _find_highest_number(planned: CampaignPlan) -> int:
+    """Return the highest number of a run; ``--only`` leaves gaps in the numbers."""
+    starts = [run.directory.partition("-")[0] for run in planned.runs]
+    return max((int(start) for start in starts if start.isdigit()), default=0)
 
 
 def read_status(directory: Path, run: CampaignEntry) -> str:

@@ -1,0 +1,52 @@
+"""Campaigns that are extended, resumed or wrong."""
+
+import json
+
+from v6t.core.campaigns.campaign import (
+    create_campaign,
+    extend_campaign,
+    load_campaign,
+    plan_campaign,
+)
+from v6t.core.config.yaml_file import YamlFile
+from v6t.tests.expect import expect_error
+
+LABELS = ["aaaaaaaaaaaaaaaaaaaaaaaa-one", "aaaaaaaaaaaaaaaaaaaaaaaa-two"]  # the same slug
+
+
+def make_file(tmp_path, matrix, *, run=None, **experiment):
+    """Return a campaign file with one experiment on the simulated tester."""
+    content = {
+        "name": "small",
+        "testbeds": {"desk": {"tester": {"kind": "sim"}}},
+        "run": {
+            "plugin": "mape-br",
+            "modes": ["forward"],
+            "frame_sizes": [104],
+            "procedure": {"repetitions": 1},
+            **(run or {}),
+        },
+        "experiments": [{"name": "e", "matrix": matrix, **experiment}],
+    }
+    return YamlFile(tmp_path / "campaign.yaml", json.dumps(content))
+
+
+def test_extended_campaign_with_gap_has_unique_directories(tmp_path):
+    file = make_file(tmp_path, {"label": LABELS})
+    planned = plan_campaign(file, run_filter={"label": LABELS[1]})
+    create_campaign(planned, tmp_path / "out")
+    extended = extend_campaign(tmp_path / "out", planned, plan_campaign(file))
+    directories = {run.axes["label"]: run.directory for run in extended.runs}
+    assert directories[LABELS[0]].startswith("003-")
+    assert directories[LABELS[1]] == planned.runs[0].directory
+    stored = load_campaign(tmp_path / "out")
+    assert [run.directory for run in stored.runs] == [run.directory for run in extended.runs]
+
+
+def test_plan_with_duplicate_directory_is_rejected(tmp_path):
+    create_campaign(plan_campaign(make_file(tmp_path, {"label": LABELS})), tmp_path)
+    content = json.loads((tmp_path / "campaign.json").read_text())
+    content["runs"][1]["directory"] = content["runs"][0]["directory"]
+    (tmp_path / "campaign.json").write_text(json.dumps(content))
+    with expect_error("file-unreadable"):
+        load_campaign(tmp_path)
