@@ -67,6 +67,11 @@ class SelfTestSpec:
         return make_sizes_key(self.ipv6_frame_size, self.mix)
 
     @property
+    def key_prefix(self) -> str:
+        """Start of the keys of all trials."""
+        return f"{self.variant}{BENCHMARK}/{self.sizes_key}/{self.mode}"
+
+    @property
     def probe_rules(self) -> TrialRules:
         """Rules of the short trials."""
         return TrialRules(self.duration_s, self.residual_wait_s, self.sending_time_tolerance)
@@ -194,7 +199,7 @@ def measure_tester_capacity(
 def _make_trial(spec: SelfTestSpec, name: str, rate_fps: float, rules: TrialRules) -> Trial:
     return Trial(
         benchmark=BENCHMARK,
-        key=f"{spec.variant}{BENCHMARK}/{spec.sizes_key}/{spec.mode}/{name}",
+        key=f"{spec.key_prefix}/{name}",
         ipv6_frame_size=spec.ipv6_frame_size,
         ipv4_frame_size=spec.ipv4_frame_size,
         mix=spec.mix,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -25,7 +25,7 @@ from v6t.core.log import LineWriter
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.manifest import describe_machine, utc_now
 from v6t.core.runs.preflight import with_loopback_setup
-from v6t.core.runs.rundir import RunDir, read_json_object, read_optional_json
+from v6t.core.runs.rundir import RunDir, read_json_object, read_optional_json, report_damage
 from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
@@ -111,6 +111,7 @@ class SelfTest:
         measure: measures a trial without a device; unused if the ports cannot be connected.
         opens_connections: whether trials establish connections; the capacity is then not stored.
         on_message: receives a message if the self-test is repeated or takes long trials.
+        recorded_keys: keys of the trials that the run has measured so far.
     """
 
     setup: RunSetup
@@ -119,9 +120,12 @@ class SelfTest:
     measure: Measure
     opens_connections: bool = False
     on_message: LineWriter = ignore_message
+    recorded_keys: Collection[str] = ()
 
     def find_capacity(self, directory: RunDir, min_fps: float = 0.0) -> tuple[TesterCapacity, str]:
         """Return the capacity of the tester and its source; measure it unless a stored one is valid.
+
+        A resumed run uses the self-test that it has begun, even if another one is stored now.
 
         Args:
             directory: run directory, which keeps the stored capacities that the run uses.
@@ -137,14 +141,17 @@ class SelfTest:
         if can_loop_back and (self.opens_connections or not self._is_cacheable):
             return self.measure_capacity(min_fps), THIS_RUN_SOURCE
         used = read_optional_json(directory.path / CAPACITY_FILE) or {}
-        if self.key not in used:
-            capacity, source = self._find_capacity_limit()
-            if can_loop_back and (source == UNKNOWN_SOURCE or capacity.rate_fps < min_fps):
-                return self.measure_capacity(min_fps, store=True), THIS_RUN_SOURCE
-            used[self.key] = {"fps": capacity.rate_fps, "source": source}
-            directory.write_json(CAPACITY_FILE, used)
-        stored = used[self.key]
-        return TesterCapacity(spec.mode, stored["fps"], (), ()), stored["source"]
+        with report_damage(directory.path):
+            if (stored := used.get(self.key)) is not None:
+                return TesterCapacity(spec.mode, float(stored["fps"]), (), ()), stored["source"]
+        if any(key.startswith(f"{spec.key_prefix}/") for key in self.recorded_keys):
+            return self.measure_capacity(min_fps), THIS_RUN_SOURCE
+        capacity, source = self._find_capacity_limit()
+        if can_loop_back and (source == UNKNOWN_SOURCE or capacity.rate_fps < min_fps):
+            return self.measure_capacity(min_fps, store=True), THIS_RUN_SOURCE
+        used[self.key] = {"fps": capacity.rate_fps, "source": source}
+        directory.write_json(CAPACITY_FILE, used)
+        return capacity, source
 
     def measure_capacity(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
         """Measure the capacity of the tester; if ``store``, also store it for later runs."""

@@ -333,7 +333,14 @@ def make_point(
     setup, measure = executor.setup, executor.measure_loopback
     spec = make_capacity_spec(setup.settings, sizes, mode, opens_connections=opens_connections)
     measure = with_phase_one(measure) if opens_connections else with_loopback_setup(measure, setup)
-    test = SelfTest(setup, replace(spec, variant=variant), streams, measure, opens_connections)
+    test = SelfTest(
+        setup,
+        replace(spec, variant=variant),
+        streams,
+        measure,
+        opens_connections,
+        recorded_keys=executor.journal.entries.keys(),
+    )
     return _make_point(executor, sizes, test)
 
 

@@ -1,9 +1,51 @@
 """Resumed and repeated runs: what is replayed, and what is measured again."""
 
+import json
+from dataclasses import asdict
+
+import pytest
+from v6t.core.config.run_setup import make_setup
+from v6t.core.runs import tester_capacity
+from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
+from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.tester_capacity import CAPACITY_FILE, SelfTest
+from v6t.procedures.tester_rate import TrialRules
+from v6t.tests.core.support import (
+    measure_run,
+    read_comparable,
+    read_trial_keys,
+    simulate,
+)
 from v6t.tests.expect import expect_error
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
+
+
+class StopAt(Listener):
+    """Stop a run before the trial whose key ends in ``ending``."""
+
+    def __init__(self, ending):
+        self.ending = ending
+
+    def on_trial_start(self, current_trial):
+        if current_trial.trial.key.endswith(self.ending):
+            raise KeyboardInterrupt
+
+
+def make_run(plugin="mape-br", **options):
+    return simulate(
+        plugin=plugin,
+        device=options,
+        modes=("forward",),
+        frame_sizes=(104,),
+        procedure={"repetitions": 1, "selftest": "cached"},
+    )
+
+
+def interrupt_run(run, path, ending="s02/a1"):
+    with pytest.raises(KeyboardInterrupt):
+        execute(make_setup(run), path, StopAt(ending))
 
 
 def make_trial(key):
@@ -19,3 +61,29 @@ def test_journal_with_lines_of_two_runs_is_rejected_without_manifest(tmp_path):
         journal.close()
     with expect_error("journal-mismatch"):
         Journal(path)
+
+
+def test_resumed_run_keeps_its_selftest_although_another_is_cached(tmp_path, monkeypatch):
+    monkeypatch.setattr(SelfTest, "_is_cacheable", True)
+    measure_run(make_run(), tmp_path / "whole")
+    interrupt_run(make_run(), tmp_path / "out")
+    strict = asdict(TrialRules(1000.0, 0.0, 1.0))
+    monkeypatch.setattr(SelfTest, "key", "this self-test")
+    monkeypatch.setattr(
+        tester_capacity,
+        "_read_cache",
+        lambda: {"this self-test": {"fps": 5e6, "when": "later", "rules": strict}},
+    )
+    resume(tmp_path / "out", Listener())
+    assert read_comparable(tmp_path / "out") == read_comparable(tmp_path / "whole")
+    assert read_trial_keys(tmp_path / "out") == read_trial_keys(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("content", [["x"], {"this self-test": 5}])
+def test_damaged_capacity_file_is_reported(content, tmp_path, monkeypatch):
+    monkeypatch.setattr(SelfTest, "_is_cacheable", True)
+    monkeypatch.setattr(SelfTest, "key", "this self-test")
+    interrupt_run(make_run(), tmp_path / "out")
+    (tmp_path / "out" / CAPACITY_FILE).write_text(json.dumps(content))
+    with expect_error("damaged-file"):
+        resume(tmp_path / "out", Listener())
