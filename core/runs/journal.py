@@ -46,6 +46,7 @@ class Journal:
         self.run = run
         self.entries: dict[str, TrialResult] = {}
         self.trials: dict[str, dict[str, Any]] = {}
+        self._starts: dict[str, int] = {}  # position of each trial's line in the file
         self._file = -1
         self._size = 0
         try:
@@ -56,8 +57,7 @@ class Journal:
             raise explain_read_error(path, exc) from exc
         for line, entry, result in _parse_lines(path, data, run):
             self.run = entry.get("run", "") if self.run is None else self.run
-            self._keep_trial(entry["trial"], result)
-            self._size += len(line) + 1
+            self._keep_trial(entry["trial"], result, len(line) + 1)
         self.torn = self._size != len(data)
 
     def open(self) -> None:
@@ -88,8 +88,7 @@ class Journal:
         if written != len(line):
             raise OSError(f"{self.path}: only {written} of {len(line)} octets were written")
         os.fsync(self._file)
-        self._size += len(line)
-        self._keep_trial(entry["trial"], decode(TrialResult, entry["result"]))
+        self._keep_trial(entry["trial"], decode(TrialResult, entry["result"]), len(line))
 
     def with_replay(self, measure: Measure) -> Measure:
         """Wrap ``measure`` to return the stored results of known trials and to store new results."""
@@ -107,6 +106,13 @@ class Journal:
 
         return replay_or_measure
 
+    def discard_from(self, key: str) -> None:
+        """Forget a trial and all after it; :meth:`open` removes them from the file."""
+        keys = list(self.entries)
+        for discarded in keys[keys.index(key) :] if key in self.entries else ():
+            self._size = min(self._size, self._starts.pop(discarded))
+            del self.entries[discarded], self.trials[discarded]
+
     def close(self) -> None:
         """Close the file, unless it is already closed."""
         if self._file >= 0:
@@ -117,8 +123,10 @@ class Journal:
         """List the trials with their results, in the order they were measured."""
         return [RunTrial(self.trials[key], result) for key, result in self.entries.items()]
 
-    def _keep_trial(self, trial: dict[str, Any], result: TrialResult) -> None:
-        """Keep a trial and its result in memory."""
+    def _keep_trial(self, trial: dict[str, Any], result: TrialResult, octets: int) -> None:
+        """Keep a trial and its result in memory; its line in the file has this many octets."""
+        self._starts[trial["key"]] = self._size
+        self._size += octets
         self.trials[trial["key"]] = trial
         self.entries[trial["key"]] = result
 

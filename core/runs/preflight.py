@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from v6t.base.errors import TesterError, TranslationError
+from v6t.base.errors import DutError, TesterError, TranslationError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.resolution import make_selftest_queries
 from v6t.procedures.preflight import PREFLIGHT_FPS, TranslationCheckFailure, check_translation
-from v6t.procedures.stateful.phases import ConnectionPreparer
+from v6t.procedures.stateful.phases import ConnectionPreparer, PhaseOneError
 from v6t.profiles.mixes import Sizes
 from v6t.trials.connections import Connections
 from v6t.trials.result import Measure, TrialResult
@@ -74,6 +75,20 @@ def with_loopback_setup(measure: Measure, setup: RunSetup) -> Measure:
 def _with_queries(measure: Measure, queries: Queries) -> Measure:
     """Wrap ``measure`` so that each trial sends queries."""
     return lambda trial: measure(replace(trial, queries=queries))
+
+
+@contextmanager
+def report_phase_one_failure() -> Iterator[None]:
+    """Convert a failure of phase 1 to the error of the tester or of the device."""
+    try:
+        yield
+    except PhaseOneError as exc:
+        hint = "lower connections.rate_cps or rate_share"
+        if exc.tester:
+            hint = f"close other programs, or {hint}"
+            raise TesterError(str(exc), hint, code="tester-fault") from exc
+        hint += ", or look at the device's limits"
+        raise DutError(str(exc), hint, code="phase-one-lost") from exc
 
 
 def with_phase_one(measure: Measure) -> Measure:

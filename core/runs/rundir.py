@@ -43,6 +43,8 @@ CAMPAIGN = "campaign.json"  # in a campaign directory
 # Files that only the owner may read: they contain host names and commands for the device.
 PRIVATE_FILES = frozenset({CONFIG, MANIFEST})
 CONFIG_DIGEST = "config_sha256"  # key of the manifest: SHA-256 of config.json as the run began
+# Key of the manifest: first trial of the self-test, preflight or phase 1 whose failure ended the run.
+FAILED_CHECK = "failed_check"
 OTHER_VERSION_HINT = f"use the v6t that wrote it; {MANIFEST} names its version"
 LATEST = "latest"  # keyword for the last changed run in the current directory or ./runs
 _RUN_FILES = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)

@@ -15,9 +15,7 @@ from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import (
     BeyondTester,
-    DutError,
     EnvironmentLacking,
-    TesterError,
     TranslationError,
     UsageError,
 )
@@ -34,7 +32,7 @@ from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
 from v6t.core.runs.plan import RunPlan, plan, plan_first_stage, plan_stage
-from v6t.core.runs.preflight import run_preflight
+from v6t.core.runs.preflight import report_phase_one_failure, run_preflight
 from v6t.core.runs.results import (
     COMPLETE,
     INCORRECT,
@@ -49,6 +47,7 @@ from v6t.core.runs.results import (
 from v6t.core.runs.rundir import (
     CONFIG,
     CONFIG_DIGEST,
+    FAILED_CHECK,
     MANIFEST,
     RunDir,
     compute_digest,
@@ -121,12 +120,22 @@ class Runner:
         self._setup, self._run = run_plan.setup, run_plan.setup.settings
         self._run_dir, self._events = run_dir, events
         self._files, self._journal = files, files.journal
+        self._discard_failed_check()
         self._journal.open()
         self._results = ResultWriter(run_dir, self._journal, files.results)
         self._executor = TrialExecutor(run_plan, run_dir, files, events)
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING
         self._next_write = 0.0
+
+    def _discard_failed_check(self) -> None:
+        """Remove the trials of the self-test, preflight or phase 1 whose failure ended the run."""
+        manifest = dict(self._files.manifest or {})
+        if failed_check := manifest.pop(FAILED_CHECK, None):
+            self._journal.discard_from(failed_check)
+            self._journal.open()
+            self._run_dir.write_json(MANIFEST, manifest)
+            self._files = replace(self._files, manifest=manifest)
 
     def run(self) -> RunData:
         """Measure all points, restore the device and return the data of the run.
@@ -141,7 +150,8 @@ class Runner:
         self._events.on_run_data(self.get_data)
         try:
             self._write_results()
-            self._measure()
+            with report_phase_one_failure():
+                self._measure()
             self._status = COMPLETE
         except TranslationError:
             self._status = INCORRECT
@@ -169,12 +179,8 @@ class Runner:
                     self._setup.technology.make_sizes(size), is_first_size=number == 0
                 )
         except PhaseOneError as exc:
-            hint = "lower connections.rate_cps or rate_share"
-            if exc.tester:
-                hint = f"close other programs, or {hint}"
-                raise TesterError(str(exc), hint, code="tester-fault") from exc
-            hint += ", or look at the device's limits"
-            raise DutError(str(exc), hint, code="phase-one-lost") from exc
+            self._executor.failed_check = exc.first_key
+            raise
 
     def _measure_size(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Measure all phases at a frame size, each in every mode or only once."""
@@ -204,6 +210,7 @@ class Runner:
         self._events.on_message(f"{sizes.label} octets: checking the translation")
         failure = run_preflight(self._setup, sizes, self._executor.measure_device)
         if failure is not None:
+            self._executor.mark_failed_check()
             self._executor.raise_mismatch(failure)
         if is_first_size:
             for warning in self._list_tester_warnings():
@@ -325,6 +332,8 @@ class Runner:
             "status": self._status,
             "headline": make_headline(records[0]) if records else "",
         }
+        if self._executor.failed_check:
+            content[FAILED_CHECK] = self._executor.failed_check
         if tester:
             content["tester"] = tester
             content["finished"] = [*content.get("finished", ()), utc_now()]

@@ -56,6 +56,8 @@ class TrialExecutor:
         measured_count: number of trials that were not in the journal.
         figures: the tester's own figures of each trial.
         finding: description of the wrong frame that ended the run; empty if none did.
+        failed_check: first trial of the self-test, preflight or phase 1 whose failure ended the run;
+            empty if none did.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class TrialExecutor:
         self.capacities: dict[str, dict[Mode, float]] = {}
         self.measured_count = 0
         self.finding: dict[str, Any] = {}
+        self.failed_check = self._first_key = ""
         self._before: TrialResult | None = None
         self.figures: list[Mapping[str, Any]] = []
 
@@ -111,6 +114,11 @@ class TrialExecutor:
         """Begin a stage of the run; if it has a planned time, this replaces the plan's."""
         self.remaining.begin(stage)
         self._before = None
+        self._first_key = ""
+
+    def mark_failed_check(self) -> None:
+        """Mark the trials of the current stage: a resumed run measures them again."""
+        self.failed_check = self._first_key
 
     def raise_mismatch(self, failure: TranslationCheckFailure) -> None:
         """Record a wrong frame and raise the error that ends the run.
@@ -164,6 +172,7 @@ class TrialExecutor:
         """Wrap ``measure`` to end the run at a wrong frame and to collect data for warnings."""
 
         def measure_and_evaluate(trial: Trial) -> TrialResult:
+            self._first_key = self._first_key or trial.key
             result = measure(trial)
             self.figures.append(result.tester)
             # A simulated tester that is opened later continues after this trial.
@@ -254,6 +263,7 @@ class MeasuredPoint:
         if source != THIS_RUN_SOURCE:
             self.test.on_message(f"{spec.mode}: the tester's own capacity: {source}")
         if not capacity.rate_fps:
+            executor.mark_failed_check()
             raise TesterError(
                 "the tester loses frames even without a device: "
                 + (capacity.faults[0] if capacity.faults else "no rate passed"),

@@ -17,11 +17,16 @@ MAX_RETAKES = 3  # repetitions of a failed phase 1 before its phase 2 is given u
 
 
 class PhaseOneError(RuntimeError):
-    """Error: every attempt at phase 1 failed; ``tester``: the last one because of the tester."""
+    """Error: every attempt at phase 1 failed.
 
-    def __init__(self, message: str, *, tester: bool = False) -> None:
+    Attributes:
+        first_key: key of the trial of the first attempt.
+        tester: whether the last attempt failed because of the tester.
+    """
+
+    def __init__(self, message: str, first_key: str, *, tester: bool = False) -> None:
         super().__init__(message)
-        self.tester = tester
+        self.first_key, self.tester = first_key, tester
 
 
 @dataclass(frozen=True)
@@ -202,6 +207,7 @@ class ConnectionPreparer:
         raise PhaseOneError(
             f"phase 1 at {self._connections.rate_cps:,.0f} connections per second failed "
             f"{self._retakes + 1} times: {why}",
+            trial.key,
             tester=bool(faults),
         )
 

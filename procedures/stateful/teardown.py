@@ -59,15 +59,18 @@ def _tear_down(spec: TeardownSpec, attempts: TrialRunner) -> TeardownRepetition:
     """Fill the table and measure the time to empty it, once."""
     connections = spec.phase_one.make_connections(spec.connections, spec.rate_cps)
     connections = replace(connections, purpose="tear-down", reuse=False)
+    first_key = ""
     for again in range(spec.retakes + 1):
         outcome = attempt_connections(
             attempts, spec.conditions, connections, benchmark=BENCHMARK, step=f"t{again + 1}"
         )
+        first_key = first_key or outcome.attempts[0].trial.key
         phase_one = outcome.result.connections
         if phase_one is not None and phase_one.is_complete and outcome.verdict.valid:
             return TeardownRepetition(phase_one.flush_s, phase_one.idle_flush_s, phase_one.sessions)
     raise PhaseOneError(
         f"phase 1 at {spec.rate_cps:,.0f} connections per second failed {spec.retakes + 1} times: "
         + (outcome.verdict.reasons or ("unknown",))[0],
+        first_key,
         tester=not outcome.verdict.valid,
     )

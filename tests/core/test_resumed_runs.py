@@ -8,6 +8,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import tester_capacity
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
+from v6t.core.runs.results import read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import CAPACITY_FILE, SelfTest
 from v6t.procedures.tester_rate import TrialRules
@@ -15,6 +16,7 @@ from v6t.tests.core.support import (
     measure_run,
     read_comparable,
     read_trial_keys,
+    replace_config,
     simulate,
 )
 from v6t.tests.expect import expect_error
@@ -63,6 +65,17 @@ def test_journal_with_lines_of_two_runs_is_rejected_without_manifest(tmp_path):
         Journal(path)
 
 
+def test_discarded_trials_are_replaced_in_the_journal(tmp_path):
+    journal = Journal(tmp_path / "journal.jsonl", "run")
+    for key in ("a", "b", "c"):
+        journal.append(make_trial(key), TrialResult({}))
+    journal.discard_from("b")
+    journal.discard_from("unknown")
+    journal.append(make_trial("d"), TrialResult({}))
+    journal.close()
+    assert list(Journal(tmp_path / "journal.jsonl", "run").entries) == ["a", "d"]
+
+
 def test_resumed_run_keeps_its_selftest_although_another_is_cached(tmp_path, monkeypatch):
     monkeypatch.setattr(SelfTest, "_is_cacheable", True)
     measure_run(make_run(), tmp_path / "whole")
@@ -87,3 +100,31 @@ def test_damaged_capacity_file_is_reported(content, tmp_path, monkeypatch):
     (tmp_path / "out" / CAPACITY_FILE).write_text(json.dumps(content))
     with expect_error("damaged-file"):
         resume(tmp_path / "out", Listener())
+
+
+@pytest.mark.parametrize(
+    ("plugin", "options", "code"),
+    [
+        ("mape-br", {"tester_fps": 200_000, "noisy_at": 1, "noisy_trials": 40}, "tester-fault"),
+        ("mape-br", {"mismatch": 3}, "translation-incorrect"),
+        ("nat44", {"phase_one_loss": 5, "phase_one_loss_trials": 40}, "phase-one-lost"),
+    ],
+)
+def test_failed_check_is_measured_again(plugin, options, code, tmp_path):
+    path, faults = tmp_path / "out", options.keys() - {"tester_fps"}
+    with expect_error(code):
+        measure_run(make_run(plugin, **options), path)
+    with expect_error(code):  # the fault is still there
+        resume(path, Listener())
+
+    def remove_faults(config):
+        for fault in faults:
+            del config["tester"]["options"][fault]
+
+    replace_config(path, remove_faults)
+    resume(path, Listener())
+    rest = {name: value for name, value in options.items() if name not in faults}
+    measure_run(make_run(plugin, **rest), tmp_path / "whole")
+    assert read_results(path)["status"] == "complete"
+    assert read_comparable(path) == read_comparable(tmp_path / "whole")
+    assert read_trial_keys(path) == read_trial_keys(tmp_path / "whole")
