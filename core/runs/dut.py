@@ -160,7 +160,11 @@ def verify(setup: RunSetup) -> str:
         TranslationError: a frame was lost or translated wrongly.
     """
     from v6t.core.runs.bench import Bench, compile_directions
-    from v6t.core.runs.preflight import make_mismatch_error, run_preflight
+    from v6t.core.runs.preflight import (
+        make_mismatch_error,
+        report_phase_one_failure,
+        run_preflight,
+    )
 
     _check_configurable(setup)
     if setup.tester.simulates:
@@ -174,7 +178,8 @@ def verify(setup: RunSetup) -> str:
     bench = Bench(setup)
     try:
         bench.load(compile_directions(plugin, sizes, run.seed))
-        failure = run_preflight(setup, sizes, bench.measure)
+        with report_phase_one_failure():
+            failure = run_preflight(setup, sizes, bench.measure)
         if bench.session is None or not bench.session.verify():
             problem = "the driver did not read back the configuration of the device"
             raise DutError(problem, code="no-read-back")

@@ -4,8 +4,10 @@ import json
 from dataclasses import asdict
 
 import pytest
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
-from v6t.core.runs import tester_capacity
+from v6t.core.runs import dut, tester_capacity
+from v6t.core.runs.bench import Bench
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.results import read_results
@@ -20,6 +22,7 @@ from v6t.tests.core.support import (
     simulate,
 )
 from v6t.tests.expect import expect_error
+from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
@@ -128,3 +131,10 @@ def test_failed_check_is_measured_again(plugin, options, code, tmp_path):
     assert read_results(path)["status"] == "complete"
     assert read_comparable(path) == read_comparable(tmp_path / "whole")
     assert read_trial_keys(path) == read_trial_keys(tmp_path / "whole")
+
+
+def test_dut_verify_reports_lost_connections(monkeypatch):
+    lost = TrialResult({}, connections=PhaseOneResult(200, 200, 195))
+    monkeypatch.setattr(Bench, "measure", lambda bench, trial: lost)
+    with expect_error("phase-one-lost"):
+        dut.verify(resolve_setup(None, None, plugin="nat44", dut="nftables", tester="embedded"))
