@@ -320,7 +320,7 @@ def run_campaign(
     errors: list[V6tError] = []
     pending = [r for r in enumerate(runs, 1) if read_status(directory, r[1]) != COMPLETE]
     left_s = sum(run.duration_s for _, run in pending)
-    planned_s = spent_s = 0.0  # of the runs so far
+    planned_s = spent_s = 0.0  # of the finished runs
     for number, run in pending:
         events.on_run_start(run.directory)
         left = format_duration(max(0.0, left_s * (spent_s / planned_s if planned_s else 1.0)))
@@ -335,9 +335,10 @@ def run_campaign(
             if hides_interrupt(exc):
                 raise
             events.on_message(f"{run.directory} failed: {exc.message}")
+        else:  # a failed run takes less time than planned
+            planned_s += run.duration_s
+            spent_s += time.monotonic() - began
         left_s -= run.duration_s
-        planned_s += run.duration_s
-        spent_s += time.monotonic() - began
     events.on_run_start("")
     return errors
 

@@ -2,13 +2,18 @@
 
 import json
 
+from v6t.base.errors import TesterError
+from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns.campaign import (
+    CampaignEntry,
     create_campaign,
     extend_campaign,
     load_campaign,
     plan_campaign,
+    run_campaign,
 )
 from v6t.core.config.yaml_file import YamlFile
+from v6t.core.runs.events import Listener
 from v6t.tests.expect import expect_error
 
 LABELS = ["aaaaaaaaaaaaaaaaaaaaaaaa-one", "aaaaaaaaaaaaaaaaaaaaaaaa-two"]  # the same slug
@@ -50,3 +55,20 @@ def test_plan_with_duplicate_directory_is_rejected(tmp_path):
     (tmp_path / "campaign.json").write_text(json.dumps(content))
     with expect_error("file-unreadable"):
         load_campaign(tmp_path)
+
+
+def test_failed_run_does_not_shorten_the_remaining_time(tmp_path, monkeypatch):
+    messages = []
+
+    class Listening(Listener):
+        def on_message(self, text):
+            messages.append(text)
+
+    def execute_run(directory, run, events):
+        if run.directory == "001-e":
+            raise TesterError("no tester", code="tester-fault")
+
+    monkeypatch.setattr(campaigns, "_execute_run", execute_run)
+    runs = [CampaignEntry(f"00{n}-e", "e", "desk", {}, {}, 10, 600.0) for n in (1, 2)]
+    run_campaign(tmp_path, runs, Listening())
+    assert [text for text in messages if "10 min" in text]
