@@ -57,8 +57,17 @@ class CampaignEntry:
 
     @property
     def settings(self) -> Settings:
-        """Settings of the run."""
-        return Settings.from_config(self.config)
+        """Settings of the run.
+
+        Raises:
+            UsageError: this version of v6t cannot read them.
+        """
+        try:
+            return Settings.from_config(self.config)
+        except ValueError as exc:
+            problem = f"{self.directory} was planned with settings that this v6t cannot read"
+            hint = "continue with the version of v6t that planned it"
+            raise UsageError(problem, hint, code="campaign-changed") from exc
 
     @property
     def key(self) -> tuple[str, str, str]:

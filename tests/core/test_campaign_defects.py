@@ -1,6 +1,7 @@
 """Campaigns that are extended, resumed or wrong."""
 
 import json
+from dataclasses import replace
 
 from v6t.base.errors import TesterError
 from v6t.core.campaigns import campaign as campaigns
@@ -10,6 +11,7 @@ from v6t.core.campaigns.campaign import (
     extend_campaign,
     load_campaign,
     plan_campaign,
+    read_status,
     run_campaign,
 )
 from v6t.core.config.yaml_file import YamlFile
@@ -55,6 +57,15 @@ def test_plan_with_duplicate_directory_is_rejected(tmp_path):
     (tmp_path / "campaign.json").write_text(json.dumps(content))
     with expect_error("file-unreadable"):
         load_campaign(tmp_path)
+
+
+def test_run_with_unknown_settings_fails_alone(tmp_path):
+    create_campaign(plan_campaign(make_file(tmp_path, {"label": LABELS})), tmp_path)
+    first, second = load_campaign(tmp_path).runs
+    first = replace(first, config={**first.config, "colour": "blue"})
+    errors = run_campaign(tmp_path, [first, second], Listener())
+    assert [error.code for error in errors] == ["campaign-changed"]
+    assert read_status(tmp_path, second) == "complete"
 
 
 def test_failed_run_does_not_shorten_the_remaining_time(tmp_path, monkeypatch):
