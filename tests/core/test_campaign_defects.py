@@ -16,6 +16,7 @@ from v6t.core.campaigns.campaign import (
 )
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs.events import Listener
+from v6t.drivers.sim.tester import SimTester
 from v6t.tests.expect import expect_error
 
 LABELS = ["aaaaaaaaaaaaaaaaaaaaaaaa-one", "aaaaaaaaaaaaaaaaaaaaaaaa-two"]  # the same slug
@@ -83,3 +84,11 @@ def test_failed_run_does_not_shorten_the_remaining_time(tmp_path, monkeypatch):
     runs = [CampaignEntry(f"00{n}-e", "e", "desk", {}, {}, 10, 600.0) for n in (1, 2)]
     run_campaign(tmp_path, runs, Listening())
     assert [text for text in messages if "10 min" in text]
+
+
+def test_benchmark_that_the_tester_lacks_is_left_out_of_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(SimTester, "capabilities", SimTester.capabilities - {"ipdv"})
+    planned = plan_campaign(make_file(tmp_path, {"label": ["one"]}, run={"benchmarks": ["all"]}))
+    benchmarks = planned.runs[0].config["benchmarks"]
+    assert "throughput" in benchmarks
+    assert "ipdv" not in benchmarks
