@@ -23,7 +23,7 @@ from v6t.core.config.yaml_file import (
 )
 
 MAX_RUNS = 10_000  # per campaign
-TESTBED_SECTIONS = ("tester", "dut", "links", "line_rate")  # sections of a testbed file
+TESTBED_SECTIONS = ("tester", "dut", "links", "initiator", "line_rate")  # of a testbed file
 
 
 class Experiment(StrictModel):
@@ -127,6 +127,9 @@ def read_campaign(
         if len(runs) > MAX_RUNS:
             problem = f"{document.path}: these are more than {MAX_RUNS:,} runs"
             raise UsageError(problem, code="out-of-range")
+    if not runs:
+        problem = f"{document.path}: skip leaves out every combination"
+        raise UsageError(problem, code="wrong-length")
     return content, runs
 
 
@@ -159,6 +162,9 @@ def _plan_runs(
                 ExperimentSettings(run, document, keys),
                 ExperimentSettings(testbed, document, keys),
             )
+        for number, rule in enumerate(experiment.skip):
+            for axis in rule:
+                check_name(axis, tuple(experiment.matrix), "axis", ("skip", number, axis))
 
 
 def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]:

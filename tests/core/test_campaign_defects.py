@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pytest
 from v6t.base.errors import TesterError
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns.campaign import (
@@ -92,3 +93,20 @@ def test_benchmark_that_the_tester_lacks_is_left_out_of_all(tmp_path, monkeypatc
     benchmarks = planned.runs[0].config["benchmarks"]
     assert "throughput" in benchmarks
     assert "ipdv" not in benchmarks
+
+
+def test_initiator_can_vary(tmp_path):
+    planned = plan_campaign(make_file(tmp_path, {"initiator": ["left", "right"]}))
+    assert [run.config["initiator"] for run in planned.runs] == ["left", "right"]
+
+
+def test_unknown_axis_in_skip_is_rejected(tmp_path):
+    file = make_file(tmp_path, {"params.ces": [10, 64]}, skip=[{"params.cess": 10}])
+    with expect_error("unknown-name", path=("experiments", 0, "skip", 0, "params.cess")):
+        plan_campaign(file)
+
+
+@pytest.mark.parametrize("rule", [{}, {"params.ces": 10}])
+def test_campaign_without_runs_is_rejected(rule, tmp_path):
+    with expect_error("wrong-length"):
+        plan_campaign(make_file(tmp_path, {"params.ces": [10]}, skip=[rule]))
