@@ -112,7 +112,10 @@ MIN_TIMED_TRIAL_S = 5.0  # shortest trial whose elapsed time is shown
 
 
 class RemainingTimeEstimator:
-    """Estimates the remaining time from the plan and the pace of the measured stages."""
+    """Estimates the remaining time from the plan and the pace of the measured stages.
+
+    Stages whose trials are in the journal, all or some of them, show no pace.
+    """
 
     def __init__(
         self, planned: Iterable[Stage], clock: Callable[[], float] = time.monotonic
@@ -126,19 +129,23 @@ class RemainingTimeEstimator:
         self.stage: Stage | None = None
         self._since = self._began = clock()
         self._share_done = 0.0
+        self._first_share: float | None = None  # done at the first trial; None before it
+        self._measured: set[Stage] = set()  # without trials from the journal
         self._trials = 0
 
     def begin(self, stage: Stage) -> None:
         """End the previous stage and begin another, whose planned time replaces the plan's."""
         if self.stage is not None:
             self._taken_s[self.stage] = self._compute_stage_time_s()
+            if self._first_share == 0:
+                self._measured.add(self.stage)
         if stage.seconds:
             self._planned[stage] = stage
         self.stage = self._planned.get(stage, stage)
-        self._since, self._share_done = self._clock(), 0.0
+        self._since, self._share_done, self._first_share = self._clock(), 0.0, None
         others = [other for other in self._planned.values() if other != stage]
         self._coming = [other for other in others if other not in self._taken_s]
-        self._finished = [other for other in others if other in self._taken_s]
+        self._finished = [other for other in others if other in self._measured]
 
     def record_progress(self, progress: Progress) -> None:
         """Record which share of the stage is done."""
@@ -151,6 +158,8 @@ class RemainingTimeEstimator:
         if self.stage is None:
             raise ValueError("no stage has begun")
         self._trials += 1
+        if self._first_share is None:
+            self._first_share = self._share_done
         remaining_trials = self.stage.trials * (1 - self._share_done)
         return CurrentTrial(
             self.stage,
@@ -164,9 +173,11 @@ class RemainingTimeEstimator:
 
     def estimate_remaining_s(self) -> float:
         """Return the estimated remaining time of the run [s]."""
-        share, elapsed_s = self._share_done, self._compute_stage_time_s()
+        first, elapsed_s = self._first_share or 0.0, self._compute_stage_time_s()
         find_pace = cache(self._compute_pace)
         expected_s = self.stage.expected_s * find_pace(self.stage) if self.stage else 0.0
+        expected_s *= 1 - first
+        share = (self._share_done - first) / (1 - first) if first < 1 else 0.0
         current_s = max(0.0, expected_s - elapsed_s)
         if share:  # its own trials count more towards the end
             by_pace_s = elapsed_s / share * (1 - share)

@@ -8,12 +8,14 @@ from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import dut, tester_capacity
 from v6t.core.runs.bench import Bench
-from v6t.core.runs.events import Listener
+from v6t.core.runs.events import Listener, RemainingTimeEstimator
 from v6t.core.runs.journal import Journal
+from v6t.core.runs.plan import Stage
 from v6t.core.runs.results import read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import CAPACITY_FILE, SelfTest
 from v6t.procedures.tester_rate import TrialRules
+from v6t.procedures.trial_runner import FPS, Progress
 from v6t.tests.core.support import (
     measure_run,
     read_comparable,
@@ -138,3 +140,27 @@ def test_dut_verify_reports_lost_connections(monkeypatch):
     monkeypatch.setattr(Bench, "measure", lambda bench, trial: lost)
     with expect_error("phase-one-lost"):
         dut.verify(resolve_setup(None, None, plugin="nat44", dut="nftables", tester="embedded"))
+
+
+def make_progress(step):
+    return Progress("throughput/84/forward", 1, 1, step, 10, 0.0, 1e6, 5e5, unit=FPS)
+
+
+def test_replayed_stages_do_not_change_the_remaining_time():
+    seconds = [100.0]
+    replayed, current, coming = (
+        Stage("throughput", size, "forward", 50.0, 50.0)
+        for size in ("84/64", "512/492", "1518/1498")
+    )
+    remaining = RemainingTimeEstimator([replayed, current, coming], lambda: seconds[0])
+    remaining.begin(replayed)
+    remaining.record_progress(make_progress(10))
+    remaining.begin(current)
+    remaining.record_progress(make_progress(6))  # half of its trials are in the journal
+    trial = make_trial("throughput/512/forward/r01/s06")
+    assert remaining.start_trial(trial, None).remaining_s == pytest.approx(75.0)
+    seconds[0] += 5.0
+    remaining.record_progress(make_progress(7))
+    assert remaining.start_trial(trial, None).remaining_s == pytest.approx(70.0)
+    remaining.begin(coming)
+    assert remaining.start_trial(trial, None).remaining_s == pytest.approx(50.0)
