@@ -55,6 +55,15 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
     )
 
 
+fail_below_option = click.option(
+    "--fail-below",
+    "min_fps",
+    metavar="RATE",
+    callback=parse_rate,
+    help="End with status 7 if a throughput is below RATE frames/s per direction, for example 500k.",
+)
+
+
 @click.command(cls=RunCommand)
 @run_options
 @output_directory_option
@@ -71,13 +80,7 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
     help="First test the core clauses of `v6t audit`, in seconds: print deviations, or refuse to "
     "measure.",
 )
-@click.option(
-    "--fail-below",
-    "min_fps",
-    metavar="RATE",
-    callback=parse_rate,
-    help="End with status 7 if a throughput is below RATE frames/s per direction, for example 500k.",
-)
+@fail_below_option
 @path_option(
     "--baseline", text="Afterwards, compare with this run; end with status 7 if a result is worse."
 )
@@ -213,12 +216,21 @@ def _audit_device(setup: RunSetup, *, refuse: bool) -> None:
 @json_option
 @report_option
 @live_option
-def resume_command(directory: Path | None, report: bool, live: str | None) -> CommandResult:
+@fail_below_option
+def resume_command(
+    directory: Path | None, report: bool, live: str | None, min_fps: float | None
+) -> CommandResult:
     """Continue the run in DIRECTORY from its journal.
 
     Without one, or with `latest`: the latest run here or below ./runs.
     """
+    from v6t.core.cli.results_commands import make_run_result
     from v6t.core.cli.run_console import continue_run
     from v6t.core.runs.rundir import resolve_run_path
 
-    return continue_run(resolve_run_path(directory), report, live)
+    path = resolve_run_path(directory)
+    data = continue_run(path, report, live, min_fps)
+    result = make_run_result(data, path)
+    if min_fps is None:
+        return result
+    return replace(result, finish=partial(_check_rates, data, min_fps))

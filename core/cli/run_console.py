@@ -7,7 +7,6 @@ import logging
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,7 @@ from v6t.analysis.rundata import RunData
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
-from v6t.core.cli.results_commands import make_run_result
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
-from v6t.core.cli.terminal import CommandResult
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector, open_log
 from v6t.core.runs.rundir import RunDir, choose_default_path
@@ -51,7 +48,6 @@ def execute_and_report(
     Returns:
         The directory, and the data of the run.
     """
-    from v6t.core.runs.results import write_results
     from v6t.core.runs.runner import execute
 
     path = output or choose_default_path(setup.settings)
@@ -60,28 +56,42 @@ def execute_and_report(
         """Execute the run, and add the rate limit and the bottleneck to its data if requested."""
         data = execute(setup, path, events, run_plan)
         if min_fps is not None:
-            data = replace(data, results={**data.results, "fail_below_fps": min_fps})
             with RunDir(path, new=False) as run_dir:
-                write_results(run_dir, data.results)
+                data = _store_rate_limit(run_dir, data, min_fps)
         return _add_bottleneck(path, events, run_plan, data) if watch_device else data
 
-    return path, _run_and_report(setup, path, measure, report, live)
+    return path, _run_and_report(setup, path, measure, report, live, min_fps)
 
 
-def continue_run(path: Path, report: bool = True, live: str | None = None) -> CommandResult:
-    """Resume a run, write the report and return the result; a complete run is not measured."""
+def _store_rate_limit(run_dir: RunDir, data: RunData, min_fps: float) -> RunData:
+    """Add the rate below which JUnit results fail to the results of a run, and return its data."""
+    from v6t.core.runs.results import write_results
+
+    data = replace(data, results={**data.results, "fail_below_fps": min_fps})
+    write_results(run_dir, data.results)
+    return data
+
+
+def continue_run(
+    path: Path, report: bool = True, live: str | None = None, min_fps: float | None = None
+) -> RunData:
+    """Resume a run, write the report and return its data; a complete run is not measured."""
     from v6t.core.runs.results import make_stored_data, read_run
     from v6t.core.runs.runner import measure_rest
+
+    def measure(events: Listener, run_plan: RunPlan) -> RunData:
+        """Measure the rest of the run, and add the rate limit to its data if requested."""
+        data = measure_rest(run_dir, files, events, run_plan)
+        return data if min_fps is None else _store_rate_limit(run_dir, data, min_fps)
 
     with RunDir(path, new=False) as run_dir:
         files = read_run(path)
         if files.is_complete:
             log.print_notice("this run was complete already; nothing was measured")
-            return make_run_result(make_stored_data(files), path)
+            return make_stored_data(files)
         setup = make_setup(files.settings)
         setup.tester.prepare()
-        data = _run_and_report(setup, path, partial(measure_rest, run_dir, files), report, live)
-        return make_run_result(data, path)
+        return _run_and_report(setup, path, measure, report, live, min_fps)
 
 
 def _run_and_report(
@@ -90,6 +100,7 @@ def _run_and_report(
     measure: Callable[[Listener, RunPlan], RunData],
     report: bool,
     live: str | None,
+    min_fps: float | None,
 ) -> RunData:
     """Call ``measure`` for a run, show its progress, write its report and return its data."""
     from v6t.core.cli.progress import show_progress
@@ -97,6 +108,8 @@ def _run_and_report(
 
     planned = plan(setup)  # traffic that cannot be compiled is rejected before a directory is made
     resume_command = f"v6t resume {shlex.quote(str(path))}"
+    if min_fps is not None:
+        resume_command += f" --fail-below {min_fps:g}"
     has_begun = (path / "config.json").exists
     collector = RunDataCollector()
     try:

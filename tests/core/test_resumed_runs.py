@@ -22,6 +22,7 @@ from v6t.tests.core.support import (
     read_trial_keys,
     replace_config,
     simulate,
+    v6t,
 )
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import PhaseOneResult
@@ -133,6 +134,13 @@ def test_failed_check_is_measured_again(plugin, options, code, tmp_path):
     assert read_results(path)["status"] == "complete"
     assert read_comparable(path) == read_comparable(tmp_path / "whole")
     assert read_trial_keys(path) == read_trial_keys(tmp_path / "whole")
+
+
+def test_fail_below_is_checked_by_resume(tmp_path):
+    interrupt_run(make_run(), tmp_path / "out")
+    done = v6t("resume", tmp_path / "out", "--no-report", "--fail-below", "100G")
+    assert done.status == 7
+    assert read_results(tmp_path / "out")["fail_below_fps"] == 100e9
 
 
 def test_dut_verify_reports_lost_connections(monkeypatch):
