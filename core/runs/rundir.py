@@ -305,7 +305,12 @@ def make_settings_files(run: Settings) -> dict[str, dict[str, Any]]:
     """Return the contents of a run file and a testbed file that repeat a run, by file name."""
     values = run.model_dump(mode="json", by_alias=True)
     preset = make_preset_procedure(run.preset).model_dump(mode="json")
-    values["procedure"] = _find_differences(values["procedure"], preset)
+    procedure = values["procedure"]
+    # a technology may replace the preset's number of connections
+    connections = {"count": procedure["connections"]["count"]}
+    differences = _find_differences(procedure, preset)
+    differences["connections"] = {**differences.get("connections", {}), **connections}
+    values["procedure"] = differences
     values["line_rate"] = _format_rate(run.line_rate_bps)
     return {
         file: {name: values[name] for name in list_file_names(model) if values[name] is not None}

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 import pytest
-from v6t.core.config.resolve import resolve_setup
+from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import dut, tester_capacity
 from v6t.core.runs.bench import Bench
@@ -12,6 +12,7 @@ from v6t.core.runs.events import Listener, RemainingTimeEstimator
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import Stage
 from v6t.core.runs.results import read_results
+from v6t.core.runs.rundir import read_run_files, write_run_files
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import CAPACITY_FILE, SelfTest
 from v6t.procedures.tester_rate import TrialRules
@@ -141,6 +142,19 @@ def test_fail_below_is_checked_by_resume(tmp_path):
     done = v6t("resume", tmp_path / "out", "--no-report", "--fail-below", "100G")
     assert done.status == 7
     assert read_results(tmp_path / "out")["fail_below_fps"] == 100e9
+
+
+def test_repeated_run_has_the_same_number_of_connections(tmp_path):
+    subscribers = {"subscribers": "1000", "connections_per_subscriber": "200"}
+    run = resolve(
+        plugin="nat44", tester="sim", params=subscribers, procedure={"connections.count": "100000"}
+    )
+    measured = tmp_path / "config.json"
+    measured.write_text(json.dumps(run.to_json()))
+    run_file, testbed = read_run_files(tmp_path)
+    assert resolve_setup(run_file, testbed).settings == run
+    files = write_run_files(tmp_path, tmp_path / "files")
+    assert any("count: 100000" in file.read_text() for file in files)
 
 
 def test_dut_verify_reports_lost_connections(monkeypatch):
