@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -157,9 +157,12 @@ class Runner:
             self._status = INCORRECT
             raise
         finally:
-            tester = self._executor.bench.describe()
+            tester = None
             try:
-                self._executor.close()  # a device that cannot be restored must not cost the results
+                with closing(
+                    self._executor
+                ):  # a device that cannot be restored must not cost the results
+                    tester = self._executor.bench.describe()
             finally:
                 self._write_manifest(tester)
                 self._write_results()

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 
 import pytest
+from v6t.base.errors import UsageError
 from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import dut, tester_capacity
@@ -155,6 +156,22 @@ def test_repeated_run_has_the_same_number_of_connections(tmp_path):
     assert resolve_setup(run_file, testbed).settings == run
     files = write_run_files(tmp_path, tmp_path / "files")
     assert any("count: 100000" in file.read_text() for file in files)
+
+
+def test_device_is_restored_if_its_description_fails(tmp_path, monkeypatch):
+    closed = []
+
+    def fail(bench):
+        raise UsageError("the device cannot be described", code="command-failed")
+
+    def close(bench):
+        closed.append(bench)
+
+    monkeypatch.setattr(Bench, "describe", fail)
+    monkeypatch.setattr(Bench, "close", close)
+    with expect_error("command-failed"):
+        measure_run(make_run(), tmp_path / "out")
+    assert len(closed) == 2
 
 
 def test_dut_verify_reports_lost_connections(monkeypatch):
