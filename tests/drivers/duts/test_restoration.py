@@ -101,6 +101,16 @@ def test_unreadable_boot_identifier_is_not_a_reboot(answer, device, tmp_path):
     assert list_changes(tmp_path) == []
 
 
+def test_device_without_boot_identifier_has_not_rebooted(device, tmp_path):
+    answers = iter([Output(0, "first\n", "")])
+    transport = ChangedTransport()
+    transport.replacements["random/boot_id"] = lambda *_: next(answers, Output(0, "", ""))
+    session = device(transport=transport)
+    with expect_error("not-rebooted"):
+        session._reboot_device(Step("true", "reboot", deadline_s=0.1, reboots=True))
+    assert list_changes(tmp_path) == []
+
+
 def test_rollback_goes_on_if_its_timer_cannot_be_written(device, tmp_path, caplog):
     """The earlier timer keeps running until then."""
     transport = ChangedTransport()
