@@ -342,7 +342,7 @@ class Transaction(Connection):
             if not forget:
                 self._check_restored()
             return ["there is nothing to roll back"]
-        if self._was_rebooted(record):
+        if self._is_rebooted(record):
             self._remove_record()
             return [f"the device was rebooted since; nothing of {record.owner} is left"]
         self._check_undoable(record)
@@ -425,7 +425,7 @@ class Transaction(Connection):
     def _check_restored(self) -> None:
         """Raise DeviceNotRestoredError if changes of this session stay without a record on the device."""
         record = self._record
-        if record is None or self._was_rebooted(record):
+        if record is None or self._is_rebooted(record):
             return
         different = self._find_differences(record)
         if different:
@@ -445,7 +445,7 @@ class Transaction(Connection):
                 code="device-not-restored",
             )
 
-    def _was_rebooted(self, record: undo_store.UndoRecord) -> bool:
+    def _is_rebooted(self, record: undo_store.UndoRecord) -> bool:
         """Return whether the device was rebooted since the commit, which undoes everything."""
         return bool(record.boot) and self.read_boot_id() not in ("", record.boot)
 
