@@ -361,6 +361,7 @@ class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
 
     name = "frame-loss-frame-timeout"
     order = 40
+    used_settings = FrameLoss.used_settings
 
     def get_trial_s(self, context: RunContext) -> float:
         """Return the length of the streams [s]."""

@@ -21,6 +21,7 @@ from v6t.base.ethernet import parse_line_rate
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
+from v6t.benchmarks.point import RunContext
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.core.config.yaml_file import locate_errors
 from v6t.intent.device import BackgroundVlan, Link, Links, Port
@@ -294,7 +295,9 @@ def make_preset_procedure(preset: Preset) -> ProcedureSettings:
     return make_procedure_model().model_validate(make_preset_settings(preset))
 
 
-def is_demonstration(run: RunFileSettings) -> bool:
+def is_demonstration(context: RunContext) -> bool:
     """Return whether trials are too short for their numbers to count as results."""
-    p = run.procedure
-    return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_TRIAL_S
+    p, benchmarks = context.settings.procedure, registry.select_benchmarks(context)
+    has_final = any("final_duration_s" in b.used_settings for b in benchmarks)
+    final_s = p.final_duration_s if has_final else None
+    return max(p.trial_duration_s, final_s or 0.0) < RFC_TRIAL_S

@@ -231,7 +231,7 @@ def list_result_warnings(
     yield from setup.tester.list_warnings(figures)
     if setup.driver.is_cable:
         yield "no device: the tester's ports are connected to each other, and it measures itself"
-    if is_demonstration(run):
+    if is_demonstration(setup):
         yield (
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
             f"{RFC_TRIAL_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"

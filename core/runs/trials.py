@@ -305,7 +305,7 @@ class MeasuredPoint:
         run, (capacity, source) = self.executor.setup.settings, self.capacity
         return {
             "preset": run.preset,
-            "demonstration": is_demonstration(run),
+            "demonstration": is_demonstration(self.executor.setup),
             "caveats": list(list_result_warnings(self.executor.setup, self.executor.figures)),
             "plugin": run.plugin,
             "params": self.executor.setup.technology.params.model_dump(mode="json"),

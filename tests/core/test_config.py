@@ -38,7 +38,7 @@ def test_defaults_are_the_quick_preset_on_the_embedded_tester():
     assert (run.frame_sizes, run.benchmarks) == ((104,), ("throughput",))
     assert run.modes == ("bidirectional", "forward", "reverse")
     assert run.line_rate_bps == 10e9
-    assert is_demonstration(run)
+    assert is_demonstration(make_setup(run))
 
 
 def test_preset_then_file_then_flags(tmp_path):

@@ -3,6 +3,8 @@
 import pytest
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
+from v6t.core.config.run_setup import make_setup
+from v6t.core.config.warnings import list_result_warnings
 from v6t.tests.core.support import measure_run, simulate
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -34,3 +36,13 @@ def test_preflight_is_as_slow_as_the_medium_and_the_connections(tmp_path, plugin
     settings["procedure"] = {**connections, **settings.get("procedure", {})}
     run = simulate("frame-loss", plugin=plugin, device=device, modes=["forward"], **settings)
     assert measure_run(run, tmp_path / "run").status == "complete"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "is_demonstration"),
+    [("throughput", False), ("latency", False), ("frame-loss", True)],
+)
+def test_long_last_trial_counts_where_it_is_sent(benchmark, is_demonstration):
+    run = simulate(benchmark, procedure={"final_duration_s": 60})
+    warnings = list_result_warnings(make_setup(run))
+    assert any("DEMONSTRATION" in text for text in warnings) is is_demonstration

@@ -1,6 +1,7 @@
 """The preset ``rfc``: every value and the clause that it follows."""
 
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.settings import is_demonstration
 
 GOAL = {
@@ -118,7 +119,7 @@ def test_every_value_of_the_rfc_preset_has_its_clause():
     # RFC 8219, section 5.3: both directions at once, and each alone
     assert run.modes == ("bidirectional", "forward", "reverse")
     assert run.frame_sizes == (104, 168, 296, 552, 808, 1064, 1320, 1518)
-    assert not is_demonstration(run)
+    assert not is_demonstration(make_setup(run))
 
 
 def test_bursts_of_30_s_can_be_searched():
