@@ -145,6 +145,13 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Return the smallest number of connections that the device must hold."""
         return self.find_max_connections(context)
 
+    def find_repetitions(self, context: RunContext) -> int:
+        """Return the number of repetitions: its own if it gives one in place of the run's."""
+        p, field = context.settings.procedure, "repetitions"
+        own = self.settings_model.model_fields.get(field) if self.settings_model else None
+        given = getattr(self.get_settings(context), field) if own and own.default is None else None
+        return given or p.repetitions
+
     def list_prerequisites(self, context: RunContext) -> tuple[str, ...]:
         """List the benchmarks that must come before it at the same point."""
         p = context.settings.procedure

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
-from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Phase
+from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Benchmark, Phase
 from v6t.core.config.settings import (
-    ProcedureSettings,
     Settings,
     is_demonstration,
     make_preset_procedure,
@@ -249,19 +248,15 @@ def list_result_warnings(
     yield from _list_mix_warnings(setup)
     yield from setup.technology.warnings
     yield from _list_driver_default_warnings(setup)
-    yield from _list_search_warnings(p)
+    if p.search == "mlrsearch":
+        yield mlr.RESULT_LABEL
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(setup))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
             "phase 1 is not repeated before each trial: a trial uses the connections of the "
             "one before"
         )
-    adaptive = p.adaptive is not None and all("adaptive" in b.used_settings for b in benchmarks)
-    if p.repetitions < RFC_REPETITIONS and not adaptive:
-        yield (
-            f"{p.repetitions} repetition{'s' * (p.repetitions > 1)}, not the "
-            f"{RFC_REPETITIONS} of RFC 8219"
-        )
+    yield from _list_repetition_warnings(setup, benchmarks)
     if p.loss_tolerance:
         yield f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero"
     if p.sending_time_tolerance > 1.001:
@@ -298,12 +293,26 @@ def _list_mix_warnings(setup: RunSetup) -> Iterator[str]:
             yield f"{sizes.label}: frames of the first size open connections that all sizes use"
 
 
-def _list_search_warnings(procedure: ProcedureSettings) -> Iterator[str]:
-    """Yield warnings about a search or a repetition that differs from RFC 8219."""
-    if procedure.search == "mlrsearch":
-        yield mlr.RESULT_LABEL
-    if (adaptive := procedure.adaptive) is not None:
+def _list_repetition_warnings(
+    setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]
+) -> Iterator[str]:
+    """Yield warnings about numbers of repetitions that differ from RFC 8219."""
+    limits = setup.settings.procedure.adaptive
+    adaptive = [b.name for b in benchmarks if limits is not None and "adaptive" in b.used_settings]
+    counts = {b.name: b.find_repetitions(setup) for b in benchmarks if b.name not in adaptive}
+    few = {name: count for name, count in counts.items() if count < RFC_REPETITIONS}
+
+    def name_some(names: Collection[str]) -> str:
+        return "" if len(names) == len(benchmarks) else f"{', '.join(names)}: "
+
+    if adaptive and limits is not None:
         yield (
-            f"adaptive repetition: {adaptive.fewest} to {adaptive.most}, until the median's "
-            f"{adaptive.confidence:.0%} confidence interval is within {adaptive.width:.1%}"
+            f"{name_some(adaptive)}adaptive repetition: {limits.fewest} to {limits.most}, until the "
+            f"median's {limits.confidence:.0%} confidence interval is within {limits.width:.1%}"
+        )
+    if few:
+        numbers = sorted({*few.values()})
+        yield (
+            f"{name_some(few)}{' or '.join(map(str, numbers))} repetition{'s' * (numbers[-1] > 1)}, "
+            f"not the {RFC_REPETITIONS} of RFC 8219"
         )

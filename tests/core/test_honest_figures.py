@@ -46,3 +46,28 @@ def test_long_last_trial_counts_where_it_is_sent(benchmark, is_demonstration):
     run = simulate(benchmark, procedure={"final_duration_s": 60})
     warnings = list_result_warnings(make_setup(run))
     assert any("DEMONSTRATION" in text for text in warnings) is is_demonstration
+
+
+ADAPTIVE = "adaptive repetition: 6 to 50"
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "procedure", "starts"),
+    [
+        (["throughput"], {}, ["2 repetitions,"]),
+        (["frame-loss"], {}, ["1 repetition,"]),
+        (["throughput", "frame-loss"], {}, ["1 or 2 repetitions,"]),
+        (["throughput", "frame-loss"], {"repetitions": 20}, ["frame-loss: 1 repetition,"]),
+        (["throughput"], {"repetitions": 20}, []),
+        (["throughput", "frame-loss"], {"adaptive": {}}, [ADAPTIVE]),
+        (["mlrsearch"], {"adaptive": {}}, ["2 repetitions,"]),
+        (["system-recovery"], {"adaptive": {}},
+         [f"throughput: {ADAPTIVE}", "system-recovery: 2 repetitions,"]),
+    ],
+)  # fmt: skip
+def test_repetitions_are_those_of_the_benchmarks(benchmarks, procedure, starts):
+    run = simulate(*benchmarks, procedure=procedure)
+    warnings = [t for t in list_result_warnings(make_setup(run)) if "repetition" in t]
+    assert [w.startswith(start) for w, start in zip(warnings, starts, strict=True)] == [
+        True for _ in starts
+    ]
