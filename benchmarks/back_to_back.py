@@ -132,7 +132,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         # bursts of milliseconds: one hiccup of a shared machine is longer than all of them
         sending_time_tolerance=3.0,
     )
-    used_settings = frozenset({"rate_from"})
+    used_settings = frozenset({"rate_from", "loss_tolerance"})
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         b = self.get_settings(context)

@@ -35,7 +35,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Benchmark, Phase
 from v6t.benchmarks.point import Measurement, Point, RunContext
-from v6t.benchmarks.settings import Flag
+from v6t.benchmarks.settings import SEARCH_SETTINGS, Flag
 from v6t.benchmarks.throughput import find_decisive_trial, specify_search
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, compute_covered_qps
 from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_throughput
@@ -195,6 +195,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     order = 10
     is_search = True
     exchange = "queries"
+    used_settings = SEARCH_SETTINGS - {"resolution_fps"}
     settings_model = ResolutionSettings
     quick_settings = ResolutionSettings(cached_names=200, resolution_qps=500.0)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"queries"})

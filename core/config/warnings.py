@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Benchmark, Phase
+from v6t.benchmarks.settings import SEARCH_SETTINGS
 from v6t.core.config.settings import (
+    ProcedureSettings,
     Settings,
     is_demonstration,
     make_preset_procedure,
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 HIGH_LOSS_TOLERANCE = 0.01  # share of frames; a higher tolerance causes a warning
 SHORT_WAIT_S = 0.05  # a shorter wait for late frames causes a warning
+# Settings of `procedure` that only benchmarks with these names in `used_settings` use.
+_OPTIONAL_SETTINGS = (SEARCH_SETTINGS - {"trial_duration_s"}) | {"rate_from"}
 # Clock sources of Linux that are counters of the processor, read without a system call.
 TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
@@ -91,10 +95,30 @@ def _list_procedure_warnings(setup: RunSetup) -> Iterator[str]:
             f"the tester may measure its sending time to {1e6 * error_s:,.0f} µs only: such trials are "
             "invalid (procedure.sending_time_tolerance)"
         )
-    if p.rate_from != preset.rate_from and all(
-        "rate_from" not in b.used_settings for b in benchmarks
-    ):
-        yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
+    yield from _list_unused_setting_warnings(setup, benchmarks, preset)
+
+
+def _list_unused_setting_warnings(
+    setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]], preset: ProcedureSettings
+) -> Iterator[str]:
+    """Yield warnings about shared settings that no benchmark of this run uses."""
+    p, connects = setup.settings.procedure, setup.settings.connects
+    used = {name for b in benchmarks for name in b.used_settings}
+    unused = dict.fromkeys(
+        sorted(_OPTIONAL_SETTINGS - used), "none of the measured benchmarks uses it"
+    )
+    if not connects:
+        unused["connections"] = f"{setup.technology.name} is stateless"
+    if "final_duration_s" in used and (p.final_duration_s or 0.0) <= p.trial_duration_s:
+        unused["final_duration_s"] = "it is not above trial_duration_s"
+    is_absolute = p.resolution_fps is not None
+    if connects:
+        is_absolute = is_absolute and p.connections.resolution_cps is not None
+    if is_absolute and setup.technology.exchange == "frames":
+        unused["resolution_ratio"] = "resolution_fps is set, which replaces it"
+    for name, why in unused.items():
+        if getattr(p, name) != getattr(preset, name):
+            yield f"procedure.{name} is set, but has no effect: {why}"
 
 
 def _list_link_warnings(setup: RunSetup) -> Iterator[str]:
@@ -248,7 +272,8 @@ def list_result_warnings(
     yield from _list_mix_warnings(setup)
     yield from setup.technology.warnings
     yield from _list_driver_default_warnings(setup)
-    if p.search == "mlrsearch":
+    used = {name for b in benchmarks for name in b.used_settings}
+    if p.search == "mlrsearch" and "search" in used:
         yield mlr.RESULT_LABEL
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(setup))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
@@ -257,7 +282,7 @@ def list_result_warnings(
             "one before"
         )
     yield from _list_repetition_warnings(setup, benchmarks)
-    if p.loss_tolerance:
+    if p.loss_tolerance and "loss_tolerance" in used:
         yield f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero"
     if p.sending_time_tolerance > 1.001:
         late = f"{100 * (p.sending_time_tolerance - 1):.3g} %"

@@ -4,7 +4,7 @@ import pytest
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.core.config.run_setup import make_setup
-from v6t.core.config.warnings import list_result_warnings
+from v6t.core.config.warnings import list_result_warnings, list_setting_warnings
 from v6t.tests.core.support import measure_run, simulate
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -71,3 +71,27 @@ def test_repetitions_are_those_of_the_benchmarks(benchmarks, procedure, starts):
     assert [w.startswith(start) for w, start in zip(warnings, starts, strict=True)] == [
         True for _ in starts
     ]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "options", "unused"),
+    [
+        ("throughput", {"procedure": {"final_duration_s": 0.7}}, "final_duration_s"),
+        ("throughput", {"procedure": {"final_duration_s": 2}}, None),
+        ("throughput", {"procedure": {"connections.count": 5}}, "connections"),
+        ("throughput", {"procedure": {"connections.count": 5}, "plugin": "nat44"}, None),
+        ("throughput", {"procedure": {"resolution_ratio": 0.1}}, None),
+        ("throughput", {"procedure": {"resolution_ratio": 0.1}, "preset": "rfc"}, "resolution_ratio"),
+        ("throughput", {"procedure": {"confirmations": 2, "loss_tolerance": 0.001}}, None),
+        ("back-to-back", {"procedure": {"loss_tolerance": 0.001}}, None),
+        *(("frame-loss", {"procedure": {name: value}}, name)
+          for name, value in {"confirmations": 2, "search": "mlrsearch", "loss_tolerance": 0.001,
+                              "final_duration_s": 60, "resolution_fps": 10}.items()),
+    ],
+)  # fmt: skip
+def test_setting_without_effect_gives_a_warning(benchmark, options, unused):
+    setup = make_setup(simulate(benchmark, **options))
+    warnings = [text for text in list_setting_warnings(setup) if "no effect" in text]
+    assert [text.split()[0] for text in warnings] == [f"procedure.{unused}"] * bool(unused)
+    if benchmark == "frame-loss":
+        assert not any("MLR" in t or "tolerance" in t for t in list_result_warnings(setup))
