@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -18,6 +18,8 @@ from v6t.analysis.record import (
     RecordModel,
     find_counting_method,
 )
+from v6t.base.errors import UsageError
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.point import Measurement, NotMeasured, Point, RunContext, TechnologyClass
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
@@ -239,6 +241,30 @@ class Benchmark(Presentation[R], Generic[R, S]):
         ]  # fmt: skip
 
 
+def list_media_rates(context: RunContext) -> Iterator[tuple[str, float, int]]:
+    """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
+    for size in context.settings.frame_sizes:
+        sizes = context.technology.make_sizes(size)
+        media_fps = max_frame_rate_fps(context.settings.line_rate_bps, sizes.longest)
+        yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
+
+
+def check_given_rate(context: RunContext, get_rate_fps: Callable[[float], float | None]) -> None:
+    """Raise UsageError for a configured rate that the medium does not carry.
+
+    Args:
+        get_rate_fps: returns the rate for a frame of this length [octets]; None: no rate is given.
+    """
+    for size, longest, media in list_media_rates(context):
+        rate_fps = get_rate_fps(longest)
+        if rate_fps is not None and rate_fps > media:
+            raise UsageError(
+                f"{rate_fps:,.0f} fps of {size} octets are more than the {media:,} fps that "
+                "the medium carries",
+                code="above-line-rate",
+            )
+
+
 class StreamRecord(Record):
     """Record of a benchmark at one rate."""
 
@@ -268,6 +294,9 @@ class RateShareBenchmark(Benchmark[R, Q]):
 
     def has_own_rate(self, context: RunContext) -> bool:
         return self.get_settings(context).rate_fps is not None
+
+    def check(self, context: RunContext) -> None:
+        check_given_rate(context, lambda _: self.get_settings(context).rate_fps)
 
     def find_rate(self, point: Point) -> tuple[float, str]:
         """Return the rate per direction [fps] and its origin, or raise NotMeasured."""

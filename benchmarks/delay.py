@@ -22,10 +22,16 @@ from v6t.analysis.sheet import (
     format_three_digits,
 )
 from v6t.base.errors import UsageError
-from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
+from v6t.base.ethernet import frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import RFC_TRIAL_S, Benchmark, StreamRecord
+from v6t.benchmarks.base import (
+    RFC_TRIAL_S,
+    Benchmark,
+    StreamRecord,
+    check_given_rate,
+    list_media_rates,
+)
 from v6t.benchmarks.point import Measurement, NotMeasured, Point, RunContext
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.delay_figures import find_tag_conflict
@@ -345,14 +351,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                 related=[(self.section or "", "rate_bps")],
                 code="conflict",
             )
-        for size, longest, media in _list_media_rates(context):
-            rate_fps = s.get_rate_fps(longest)
-            if rate_fps is not None and rate_fps > media:
-                raise UsageError(
-                    f"{rate_fps:,.0f} fps of {size} octets are more than the {media:,} fps that "
-                    "the medium carries",
-                    code="above-line-rate",
-                )
+        check_given_rate(context, s.get_rate_fps)
 
     def run(self, point: Point) -> Measurement:
         """Send a stream per repetition at the given rate, or at the throughput."""
@@ -546,7 +545,7 @@ class Latency(DelayBenchmark[LatencySettings]):
         """Check that the tags fit a stream at the rate of the medium."""
         super().check(context)
         s = self.get_settings(context)
-        for size, longest, media in _list_media_rates(context):
+        for size, longest, media in list_media_rates(context):
             fixed_fps = s.get_rate_fps(longest)
             rate = media if fixed_fps is None else min(fixed_fps, media)
             problem = find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate)
@@ -686,14 +685,6 @@ class Ipdv(DelayVariationBenchmark):
                 yield Quantity(
                     f"IPDV {s.column} {direction}", "ms", values, more_is_better=False, load=load
                 )
-
-
-def _list_media_rates(context: RunContext) -> Iterator[tuple[str, float, int]]:
-    """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
-    for size in context.settings.frame_sizes:
-        sizes = context.technology.make_sizes(size)
-        media_fps = max_frame_rate_fps(context.settings.line_rate_bps, sizes.longest)
-        yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
 
 
 def _merge_distributions(

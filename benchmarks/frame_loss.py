@@ -32,7 +32,7 @@ from v6t.analysis.sheet import (
 )
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.base import Benchmark, check_given_rate
 from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.benchmarks.settings import AdaptiveSettings, RepetitionCount, TrialLength
 from v6t.benchmarks.throughput import WITH_TIMEOUT, FrameTimeoutBenchmark
@@ -205,6 +205,10 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     used_settings = frozenset({"adaptive"})
     can_stagger_flows = True
     format_value = staticmethod(partial(format_number, form=".4f"))
+
+    def check(self, context: RunContext) -> None:
+        rates_fps = self.get_settings(context).rates_fps
+        check_given_rate(context, lambda _: max(rates_fps) if rates_fps else None)
 
     def run(self, point: Point) -> Measurement:
         """Descend from the highest rate as in the RFC, or offer the configured rates."""

@@ -376,6 +376,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     format_value = staticmethod(format_seconds)
 
     def check(self, context: RunContext) -> None:
+        super().check(context)
         settings = self.get_settings(context)
         _check_event_time("reconfiguration", "a change", settings.at_s, settings.duration_s)
         if context.tester.simulates:

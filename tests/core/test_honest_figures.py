@@ -6,6 +6,7 @@ from v6t.analysis.rundata import RunData, RunTrial
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_result_warnings, list_setting_warnings
 from v6t.tests.core.support import measure_run, simulate
+from v6t.tests.expect import expect_error
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 
@@ -95,3 +96,18 @@ def test_setting_without_effect_gives_a_warning(benchmark, options, unused):
     assert [text.split()[0] for text in warnings] == [f"procedure.{unused}"] * bool(unused)
     if benchmark == "frame-loss":
         assert not any("MLR" in t or "tolerance" in t for t in list_result_warnings(setup))
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "rates"),
+    [("frame-loss", "frame_loss.rates_fps"), ("soak", "soak.rate_fps"),
+     ("reconfiguration", "reconfiguration.rate_fps")],
+)  # fmt: skip
+def test_given_rate_above_the_medium_is_rejected(benchmark, rates):
+    def resolve_rate(rate_fps):
+        value = [10, rate_fps] if rates.endswith("rates_fps") else rate_fps
+        simulate(benchmark, frame_sizes=[1518], line_rate="10M", procedure={rates: value})
+
+    resolve_rate(812)
+    with expect_error("above-line-rate", path=["procedure"]):
+        resolve_rate(813)
