@@ -166,9 +166,9 @@ def test_first_line_mentions_changes_that_the_resolution_hides():
     [
         ([1.0], "1 run"),
         ([1.0, 2.0], "2 runs"),
-        ([5.0] * 17, "17 runs"),
+        ([5.0] * 17, "no change among 17 runs"),
         ([100.0] * 9 + [105.0] * 9, "+5.0 % from r9"),
     ],
 )
 def test_words(rates, words):
-    assert words in series_of(*rates).words
+    assert series_of(*rates).words.startswith(words)

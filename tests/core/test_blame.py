@@ -170,7 +170,7 @@ def test_plugin_name_must_equal_entry_point(install):
         (
             "from v6t.plugins.base import Technology\n"
             "class Faulty(Technology):\n    name = 'faulty'\n",
-            {"make_dut_intent", "expect", "ip_versions", "overhead", "title"},
+            {" expect, ip_versions, make_dut_intent, overhead, ", ", title"},
         ),
     ],
 )

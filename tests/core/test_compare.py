@@ -123,12 +123,11 @@ def test_latencies_at_different_rates_propose_the_lower_rate(runs):
     assert "rates differ" in stdout
 
 
-def test_directory_of_a_run_is_run_again_with_other_options(plain, tmp_path):
-    done = v6t("run", plain, "--reps", "3", "-o", tmp_path / "b", "--no-report")
+def test_directory_of_a_run_is_run_again_with_other_options(tmp_path):
+    make_run(tmp_path / "a", params={"ces": "100"}, procedure={"repetitions": 2})
+    done = v6t("run", tmp_path / "a", "--reps", "3", "-o", tmp_path / "b", "--no-report")
     assert done.status == 0, done.err
-    first, second = (
-        json.loads((run / "config.json").read_text()) for run in (plain, tmp_path / "b")
-    )
+    first, second = (json.loads((tmp_path / name / "config.json").read_text()) for name in "ab")
     assert second["procedure"].pop("repetitions") == 3
     first["procedure"].pop("repetitions")
     assert first == second
@@ -188,9 +187,10 @@ def test_several_runs_are_compared_with_the_first(runs):
     assert "slow against first" in done.out
 
 
-def test_comparison_is_written_to_a_page_or_markdown(runs, tmp_path):
+def test_comparison_is_written_to_a_page_markdown_or_json(runs, tmp_path):
     created = json.loads((runs / "slow" / "manifest.json").read_text())["created"]
-    texts = {"html": ["MAP-E border relay on reference device", created[:10], "<svg"], "md": []}
+    title = "MAP-E border relay on reference device"
+    texts = {"html": [title, created[:10], "<svg"], "md": [], "json": []}
     for suffix, expected in texts.items():
         path = tmp_path / f"out.{suffix}"
         done = v6t("compare", runs / "first", runs / "slow", "-o", path)

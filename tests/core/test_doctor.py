@@ -63,6 +63,7 @@ def test_problem_of_the_machine_is_reported(
     assert done.status == status
     rows = {row["what"]: row for row in json.loads(done.out)}
     assert list(rows) == list(examine())
+    assert rows[subject].keys() == {"what", "state", "text"}
     assert rows[subject]["state"] == state
     assert text in rows[subject]["text"]
 

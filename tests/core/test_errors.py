@@ -28,6 +28,8 @@ INVALID = [
     ("file-not-found", "'map-e'", ["run", "mapp-e"]),
     ("unsupported-by-device", "", ["run", "--plugin", "mape-br", "--measure", "reset"]),
     ("invalid-command-line", "", ["dut"]),
+    ("unknown-setting", "embedded tester", ["run", "--plugin", "mape-br", "--set-tester", "a=1"]),
+    ("frame-too-small", "", [*SIM, "--frame-size", "0"]),
     # the procedure
     ("out-of-range", "procedure.trial_duration_s", [*SIM, "--duration", "0"]),
     ("not-a-number", "", [*SIM, "--duration", "nan"]),
@@ -41,6 +43,7 @@ INVALID = [
     ("not-name-and-value", "", [*SIM, "--set-dut", "foo"]),
     ("unknown-setting", "did you mean 'min'?", [*SIM, "--set", "fw_dport.mim=1"]),
     ("unknown-setting", "did you mean 'rule_ipv6'?", [*SIM, "--set", DOMAIN]),
+    ("unknown-setting", "dut.options.params.psid_ofset", [*SIM, "--set-dut", "psid_ofset=1"]),
     ("duplicate", "", [*SIM, "--set", "n=1", "--set", "n.x=1"]),
     ("invalid-yaml", "", [*SIM, "--set", "domains=[!!python/object/apply:os.getcwd []]"]),
     ("unknown-setting", "unknown setting 'params.'", [*SIM, "--set", "..=1"]),

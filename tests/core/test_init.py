@@ -95,14 +95,15 @@ def test_partly_written_files_are_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_init_on_a_full_disk_writes_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["run.yaml", "testbed.yaml"])
+def test_init_on_a_full_disk_writes_nothing(name, tmp_path, monkeypatch):
     open_path = Path.open
 
-    def fail_for_second_file(path, *mode, **encoding):
-        if path.name == "testbed.yaml" and "x" in mode:
+    def fail_for_one_file(path, *mode, **encoding):
+        if path.name == name and "x" in mode:
             raise OSError(errno.ENOSPC, "No space left on device")
         return open_path(path, *mode, **encoding)
 
-    monkeypatch.setattr(Path, "open", fail_for_second_file)
+    monkeypatch.setattr(Path, "open", fail_for_one_file)
     expect_refusal(v6t("init", "--dir", tmp_path), "disk-full", 3)
     assert list(tmp_path.iterdir()) == []

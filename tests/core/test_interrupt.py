@@ -252,9 +252,12 @@ def test_durations_use_monotonic_clock():
     )
     calls = re.compile(r"time\.time\(\)|time\.time_ns\(|datetime\.now|utcnow")
     paths = [path for folder in folders for path in (root / folder).rglob("*.py")]
-    assert {
-        str(p.relative_to(root).with_suffix("")) for p in paths if calls.search(p.read_text())
-    } == {
+    modules = {
+        str(path.relative_to(root).with_suffix(""))
+        for path in paths
+        if calls.search(path.read_text())
+    }
+    assert modules == {
         *(f"core/runs/{name}" for name in ("events", "rundir", "manifest", "bottleneck")),
         "drivers/clock",
         # next to the stamp of a trial's first frame, in a trial during which no clock was stepped

@@ -89,15 +89,27 @@ def test_technology_is_named_without_an_option_unless_a_file_has_its_name(tmp_pa
     assert v6t("run", "mape-br", *options).out.startswith("siit on")
 
 
+def resolve_flags(words):
+    return json.loads(v6t(*SIM, *words.split(), "--dry-run", "--json").out)["run"]
+
+
 @pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [("104,512", [104, 512]), ("rfc", [104, 168, 296, 552, 808, 1064, 1320, 1518])],
+    "words",
+    [
+        "--frame-size 104,512 --mode forward,reverse --measure latency,pdv",
+        "--frame-size 104 --frame-size 512 --mode forward --mode reverse --measure latency --measure pdv",
+    ],
 )
-def test_lists_are_separated_by_commas_and_sizes_may_be_those_of_the_rfc(sizes, expected):
-    done = v6t(*SIM, "--frame-size", sizes, "--mode", "forward,reverse", "--dry-run", "--json")
-    points = json.loads(done.out)["points"]
-    assert {p["mode"] for p in points} == {"forward", "reverse"}
-    assert sorted({p["frame_sizes"]["ipv6"] for p in points}) == expected
+def test_values_of_a_flag_are_separated_by_commas_or_the_flag_is_repeated(words):
+    run = resolve_flags(words)
+    assert run["frame_sizes"] == [104, 512]
+    assert run["modes"] == ["forward", "reverse"]
+    assert run["benchmarks"] == ["latency", "pdv"]
+
+
+def test_rfc_keyword_selects_sizes_of_rfc_8219():
+    sizes = resolve_flags("--frame-size rfc")["frame_sizes"]
+    assert sizes == [104, 168, 296, 552, 808, 1064, 1320, 1518]
 
 
 def test_help_prints_the_help_of_a_command():
@@ -134,7 +146,8 @@ def test_baseline_that_is_better_ends_with_status_7(tmp_path):
 def test_invalid_threshold_or_baseline_is_rejected_before_measuring(tmp_path):
     out = tmp_path / "out"
     expect_refusal(v6t(*SHORT, "--baseline", tmp_path, "-o", out), "no-such-run")
-    expect_refusal(v6t(*SHORT, "--fail-below", "10 apples", "-o", out), "wrong-form")
+    for words in (["-o", out], ["--dry-run"]):
+        expect_refusal(v6t(*SHORT, "--fail-below", "10 apples", *words), "wrong-form")
     assert not out.exists()
 
 

@@ -5,16 +5,19 @@ from dataclasses import replace
 
 import pytest
 from v6t.analysis.blocks import BulletList, Collapsible, Drawing, FigureBudget, Paragraph
+from v6t.analysis.record import Record
 from v6t.analysis.report.timelines import (
     LOSS_COLORS,
     draw_over_time,
     draw_timelines,
     find_hiccups,
 )
-from v6t.analysis.rundata import RunTrial
+from v6t.analysis.rundata import RunData, RunTrial
 from v6t.core.runs.results import load_run
 from v6t.tests.core.reportruns import make_run
 from v6t.trials.result import ClassCount, DeviceLoad, DirectionResult, Timeline, TrialResult
+
+LOADS = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
 
 
 def trial(lost, key="throughput/104/forward/r01/s01/a1", **more):
@@ -103,8 +106,7 @@ def test_hiccup_is_reported_and_drawn(tmp_path):
     blocks = draw_over_time(data, [record], FigureBudget(None))
     assert not any(isinstance(block, BulletList) for block in blocks)
     key = record.decisive_trials[0]
-    load = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
-    planted = trial(at(40, 41, 42, lost=80), key, device_loads=load)
+    planted = trial(at(40, 41, 42, lost=80), key, device_loads=LOADS)
     broken = replace(data, trials=[planted if t.key == key else t for t in data.trials])
     hiccups, folded = draw_over_time(broken, [record], FigureBudget(None))
     assert isinstance(hiccups, BulletList) and isinstance(folded, Collapsible)
@@ -114,6 +116,26 @@ def test_hiccup_is_reported_and_drawn(tmp_path):
     assert f"{key}, forward" in figure.svg and "stroke-dasharray" in figure.svg
     assert not record.invalid_trials
     assert f"all {len(list(data.find_trials(record)))} trials" in figure.svg
+
+
+@pytest.mark.parametrize(
+    ("simulated", "device_loads", "words"),
+    [
+        (True, LOADS, "The device is simulated"),
+        (False, LOADS, "read once a second"),
+        (False, {}, "were not read"),
+    ],
+)
+def test_figures_explain_whether_the_device_was_observed(simulated, device_loads, words):
+    measured = trial(at(40), device_loads=device_loads)
+    record = Record(
+        benchmark="throughput", direction="forward", frame_sizes={"ipv6": 104, "ipv4": 64},
+        repetitions=1, trials=[measured.key], invalid_trials=[], conditions={},
+    )  # fmt: skip
+    manifest = {"setup": {"simulated": simulated}}
+    data = RunData("run", {}, [record], {}, manifest, trials=[measured])
+    _, folded = draw_over_time(data, [record], FigureBudget(None))
+    assert words in folded.blocks[0].text
 
 
 @pytest.mark.slow

@@ -93,8 +93,9 @@ def test_behaviour_of_full_table_is_reported(capacity):
 def test_every_connection_of_every_trial_is_accounted_for(measured):
     parts = ("established", "half_open", "reset_refused", "icmp_refused", "timed_out")
     records, out = measured
-    for trial in (trial for record in records.values() for trial in record["iterations"]):
-        assert sum(trial[part] for part in parts) == trial["attempted"]
+    for record in records.values():
+        for trial in record["iterations"]:
+            assert sum(trial[part] for part in parts) == trial["attempted"]
     rows = (out / "tcp-capacity.csv").read_text().splitlines()
     assert rows[0].startswith("No,Size,Dir,trial,rate_cps,attempted,established")
 
@@ -119,9 +120,8 @@ def test_refused_and_unanswered_connections_are_distinguished(tmp_path, answer, 
 
 
 def test_replacing_table_has_exact_tcp_capacity(tmp_path):
-    records = measure(tmp_path / "out", device={"table_replaces": "true"},
-                     settings={"tcp.rate_cps": 5000})  # fmt: skip
-    record = records["tcp-capacity"]
+    device, settings = {"table_replaces": "true"}, {"tcp.rate_cps": 5000}
+    record = measure(tmp_path / "out", device=device, settings=settings)["tcp-capacity"]
     assert record["capacity"] == 23_457
     assert record["overfull"]["established"] == record["overfull"]["attempted"]
     assert record["still_answered"] == 23_457

@@ -102,6 +102,9 @@ def test_self_test_runs_by_default(directory):
     for limit in (1e6, 2e6):
         rate = expect_new_selftest(make_run(selftest="run"), directory, limit_fps=limit)
         assert 0.9 * limit < rate <= 1.1 * limit
+    # the plan has the time of one trial under the rules of the benchmark
+    assert make_spec(make_run(selftest="run"))[0].confirmation_s == pytest.approx(0.7 + 0.15)
+    assert make_spec(make_rfc_run())[0].confirmation_s == 60.0 + 2.0
 
 
 def test_self_test_uses_rules_of_benchmark(directory):

@@ -126,7 +126,8 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     assert {f.benchmark for f in record.figures} == set(also)
     for name in also:  # a burst without the frames of flows yet to begin would have gaps
         starts = {f.start for f in record.figures if f.benchmark == name}
-        assert starts == {"together"} if name == "back-to-back" else {"together", "successive"}
+        expected = {"together"} if name == "back-to-back" else {"together", "successive"}
+        assert starts == expected, name
     names = {f.figure.rpartition(" ")[0] for f in record.figures if f.benchmark == "ipdv"}
     assert names == {"IPDV min", "IPDV median", "IPDV max"}
     bases = {(f.benchmark, f.figure): f.median for f in record.figures if f.flows == 1}
