@@ -47,7 +47,7 @@ mark_for_undo() { # NUMBER...: have undo.sh repeat the undo of these steps, whos
 
 remove_record() { # what tells that everything is undone goes last; print files of somebody else
     cd "$directory" && rm -f record.json record.json.part && rm -f undo.sh undo.sh.part &&
-        rm -f progress undone undoing doing token.part timer.part || exit 1
+        rm -f progress undone undoing doing token.part timer.part && rm -rf guard.[0-9]* || exit 1
     # shellcheck disable=SC2010
     ls -A | grep -vx -e lock -e beat -e 'part-.*' || true
 }
