@@ -173,7 +173,7 @@ def test_tcp_settings_are_recorded(tmp_path):
             **{"http": "HTTP/1.1", "object_octets": 5000, "timeout_s": 2},
             **{"retransmissions": 1, "closing": "fin"},
         }
-    assert Tcp(timeout_s=2, retransmissions=1).max_wait_s == 2 + 4
+    assert Tcp(timeout_s=2, retransmissions=2).max_wait_s == 2 + 4 + 8
     warnings = json.loads((tmp_path / "out" / "results.json").read_text())["caveats"]
     assert any("SYN" in text and "1 times" in text for text in warnings)
 

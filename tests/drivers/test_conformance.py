@@ -9,7 +9,7 @@ from v6t.tests.expect import expect_error
 from v6t.trials.trial import MODES, DelayRequest, Trial, list_directions
 from v6t.trials.verdict import assess_trial
 
-from .lab_testers import REAL, load, make_tester_setup
+from .lab_testers import REAL, load, make_tester_setup, measure_passed
 
 KINDS = [pytest.param("sim"), *REAL]
 
@@ -98,3 +98,4 @@ def test_impossible_rate_fails_without_affecting_later_trials(tester):
     for counted in result.directions.values():
         assert counted.count_frames("surplus") == 0
         assert counted.count_frames("received") <= counted.count_frames("sent") == 500
+    measure_passed(tester, make_trial(rate=1000.0), tolerance=1.1)

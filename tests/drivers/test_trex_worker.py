@@ -734,7 +734,7 @@ def test_driver_of_ports_is_known_if_all_have_it(names, known):
         (0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # it does not end
     ],
 )  # fmt: skip
-def test_frames_stuck_in_send_ring_are_flushed(
+def test_frames_stuck_in_send_ring_are_flushed_and_a_fault(
     monkeypatch, own, at_reading, at_push, stuck, pushed
 ):
     module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
@@ -742,5 +742,10 @@ def test_frames_stuck_in_send_ring_are_flushed(
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(af_packet, "PUSH_S", 0.0)
     ports = StuckPorts(at_push, own, at_reading)
-    assert af_packet.flush_send_rings(ports, [0], lambda: stl.count_received(ports, [1])) == stuck
+    faults = choose_driver(["net_af_packet"]).find_faults(
+        ports, [0], lambda: stl.count_received(ports, [1])
+    )
+    assert [fault.partition(" left ")[0] for fault in faults] == (
+        [f"{stuck} frames"] if stuck else []
+    )
     assert ports.pushed == pushed

@@ -125,7 +125,9 @@ def test_locate_headers_finds_networks(packet, networks):
 
 
 def test_locate_endpoints_frame_without_ports_is_rejected():
-    for packet in (ETHER, ETHER / FOUR / GRE(proto=0x88B5) / DATA):
+    # an option of IPv6, ESP and SCTP
+    others = [ETHER / IP(src="192.0.2.1", proto=number) / DATA for number in (0, 50, 132)]
+    for packet in (ETHER, ETHER / FOUR / GRE(proto=0x88B5) / DATA, *others):
         with pytest.raises(TesterError) as caught:
             locate_endpoints(bytes(packet))
         assert caught.value.code == "invalid-traffic-model"
