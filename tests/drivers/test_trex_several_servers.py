@@ -1,8 +1,10 @@
-"""Two real TRex servers through one kernel router and one NAT."""
+"""Two real TRex servers through one kernel router, one VPP and one NAT."""
 
+import json
 import os
+import re
 import subprocess
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -12,15 +14,18 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import Bench, compile_directions, make_tester
 from v6t.drivers.trex.client.host import is_reachable
 from v6t.procedures.stateful.phases import judge_connections
+from v6t.tests.core.support import v6t
 from v6t.tests.needs import TREX_DIR, needs_lab, needs_trex
 from v6t.trials.connections import Connections
 from v6t.trials.trial import DelayRequest, Trial
 
+from . import matrix
 from .duts.field import wait_until
 from .lab_testers import load, measure_passed, write_testbed
 
 pytestmark = [pytest.mark.trex, pytest.mark.timeout(400), needs_trex, needs_lab]
 
+VPP = matrix.find_program("vpp")
 NAT = """
 table ip nat {
   chain post {
@@ -29,6 +34,22 @@ table ip nat {
   }
 }
 """
+# Both ports of a server are connected instead of the device.
+LOOPS = "".join(
+    f"chain {side}{n} {{ type filter hook ingress device {side}{n} priority 0; fwd to {other}{n}; }}\n"
+    for n in (1, 2)
+    for side, other in (("left", "right"), ("right", "left"))
+)
+# Sets of the flows that arrive from each server.
+FLOW = "ip saddr . ip daddr . udp sport . udp dport"
+FLOWS = "".join(
+    f"""
+    set flows{n} {{ typeof {FLOW}; flags dynamic; size 65536; }}
+    chain left{n} {{ type filter hook ingress device left{n} priority 0; add @flows{n} {{ {FLOW} }}; }}
+    """
+    for n in (1, 2)
+)
+LIST_FLOWS = "ip netns exec $device nft -n list set netdev capture flows$n"
 COUNT = 200_000
 LOAD = {"mode": "bidirectional", "rate_fps": 4000.0, "duration_s": 2.0, "residual_wait_s": 0.5}
 HOOKS = """
@@ -100,22 +121,72 @@ for n in 1 2; do
     ip -n $own link set manage up
 done
 """
-REMOVE = """
+START = f"""
+cd {TREX_DIR}
+ip netns exec $device$n ./t-rex-64 -i --software --hdrh -c 1 --iom 0 --cfg $config \\
+    --no-scapy-server --no-watchdog </dev/null >$log 2>&1 &  # the machine may be busy
+"""
+KILL = "ip netns pids $device$n | xargs -r kill -9"
+REMOVE = f"""
 set +e
 for n in 1 2; do
-    ip netns pids $device$n | xargs -r kill -9
-    ip link del ${device}m$n
+    {KILL}
+    ip link del $device"m"$n
     ip netns del $device$n
 done
 ip netns del $device
 true
 """
+# A MAP-E border relay with the default rule of mape-br, and a table of routes for each server.
+VPP_CONFIG = """
+unix {{ runtime-dir {0} cli-listen {0}/cli.sock nodaemon poll-sleep-usec 50 }}
+api-segment {{ prefix two }}
+socksvr {{ socket-name {0}/api.sock }}
+statseg {{ socket-name {0}/stats.sock }}
+memory {{ main-heap-size 512M main-heap-page-size 4K }}
+buffers {{ page-size 4K }}
+plugins {{ plugin default {{ disable }} plugin af_packet_plugin.so {{ enable }} plugin map_plugin.so {{ enable }} }}
+"""
+RELAY = """\
+map add domain ip4-pfx 192.0.2.0/24 ip6-pfx 2001:db8:ce::/51 ip6-src 2001:db8:6::1 \
+ea-bits-len 13 psid-offset 6 psid-len 5
+"""
+RELAY_PORT = """\
+create host-interface name {name} hw-addr {macs[dut_mac]} cksum-gso-disable
+set interface ip table host-{name} {n}
+set interface ip6 table host-{name} {n}
+set interface state host-{name} up
+set interface mtu packet 1500 host-{name}
+set interface ip address host-{name} {address}
+set ip neighbor host-{name} {host} {macs[tester_mac]} static
+map interface host-{name}
+"""
+ADDRESSES = {
+    "left": {"address": "2001:db8:6::1/64", "host": "2001:db8:6::2"},
+    "right": {"address": "203.0.113.1/24", "host": "203.0.113.56"},
+}
 
 
-def run(program):
+def make_command(program, **variables):
+    """Return the command of a shell program with these variables."""
+    given = "".join(f"{name}={value}\n" for name, value in variables.items())
+    return ["sh", "-ec", f"device={DEVICE}\n{given}{program}"]
+
+
+def run(program, **variables):
     """Run a shell program and return its output."""
-    command = ["sh", "-ec", f"device={DEVICE}\n{program}"]
+    command = make_command(program, **variables)
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@contextmanager
+def apply_rules(rules):
+    """Apply rules of nftables in the device."""
+    run(f"ip netns exec $device nft -f - <<.\n{rules}\n.")
+    try:
+        yield
+    finally:
+        run("ip netns exec $device nft flush ruleset")
 
 
 def make_macs(server):
@@ -126,42 +197,67 @@ def make_macs(server):
     }
 
 
+def start_server(directory, n):
+    """Start a server and wait until it answers."""
+    config, log = (directory / f"{n}.{end}" for end in ("yaml", "log"))
+    config.write_text(SERVER.format(core=n - 1, **make_macs(n)))
+    run(START, n=n, config=config, log=log)
+    wait_until(partial(is_reachable, (f"10.77.{n}.2", 4501)), f"server {n}, see {log}")
+
+
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
     """Start both servers, and wait until they answer; yield their directory."""
-    directory, processes = tmp_path_factory.mktemp("servers"), []
+    directory = tmp_path_factory.mktemp("servers")
     try:
         run(NETWORK)
         for n in (1, 2):
-            config, log = (directory / f"{n}.{end}" for end in ("yaml", "log"))
-            config.write_text(SERVER.format(core=n - 1, **make_macs(n)))
-            options = "--no-scapy-server --no-watchdog"  # the machine may be busy
-            command = f"./t-rex-64 -i {options} --software --hdrh -c 1 --cfg {config} --iom 0"
-            words = f"ip netns exec {DEVICE}{n} {command}".split()
-            with log.open("w") as out:
-                files = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out}
-                processes.append(subprocess.Popen(words, cwd=TREX_DIR, **files))
-            wait_until(partial(is_reachable, (f"10.77.{n}.2", 4501)), f"server {n}, see {log}")
+            start_server(directory, n)
         yield directory
     finally:
         run(REMOVE)
-        for process in processes:
-            process.wait(10)
 
 
-def make_bed_setup(directory, device="", **run):
-    """Make the setup of a run with both servers; ``device`` is a part of the testbed file."""
+@pytest.fixture
+def vpp(servers, tmp_path):
+    """Run a VPP as a MAP-E border relay between the ports of both servers."""
+    config, commands, socket = (tmp_path / name for name in ("vpp.conf", "commands", "cli.sock"))
+    config.write_text(VPP_CONFIG.format(tmp_path))
+    lines = [RELAY]
+    for n in (1, 2):
+        lines.append(f"ip table add {n}\nip6 table add {n}\n")
+        for side, macs in make_macs(n).items():
+            lines.append(RELAY_PORT.format(n=n, name=f"{side}{n}", macs=macs, **ADDRESSES[side]))
+        lines.append(f"ip route add 2001:db8:ce::/51 table {n} via 2001:db8:6::2 host-left{n}\n")
+    commands.write_text("".join(lines))
+    with subprocess.Popen(make_command(f"exec ip netns exec $device {VPP} -c {config}")) as process:
+        try:
+            wait_until(socket.exists, "VPP")
+            run(f"{VPP}ctl -s {socket} exec {commands}")
+            yield
+        finally:
+            process.kill()
+
+
+def write_bed(directory, device=""):
+    """Write a testbed file with both servers; ``device`` is a part of it."""
     macs = {"one": make_macs(1), "two": make_macs(2)}
-    bed = write_testbed(directory, TESTBED.format(trex_dir=TREX_DIR, device=device, **macs))
-    return make_setup(resolve(None, bed, **run))
+    return write_testbed(directory, TESTBED.format(trex_dir=TREX_DIR, device=device, **macs))
+
+
+@contextmanager
+def open_servers(directory, plugin):
+    """Yield a tester of both servers, and its trial."""
+    setup = make_setup(resolve(None, write_bed(directory), plugin=plugin))
+    with closing(make_tester(setup)) as tester:
+        tester.open()
+        yield tester, replace(load(tester, setup, 128), **LOAD)
 
 
 @pytest.fixture
 def router(servers):
-    setup = make_bed_setup(servers, plugin="ipv4-router")
-    with closing(make_tester(setup)) as tester:
-        tester.open()
-        yield tester, replace(load(tester, setup, 128), **LOAD)
+    with open_servers(servers, "ipv4-router") as opened:
+        yield opened
 
 
 def check_all_matched(result):
@@ -172,11 +268,28 @@ def check_all_matched(result):
     assert all(lost == 0 for s in result.tester["servers"].values() for lost in s["lost"].values())
 
 
-def test_frames_and_delays_of_both_servers_are_merged(router):
-    check_all_matched(measure_passed(*router))
-    result = measure_passed(*router, delays=DelayRequest(tags=100))
+def check_delays(result):
     for counted in result.directions.values():
         assert sum(d.frames + d.lost for d in counted.delays.values()) == 100
+
+
+def test_frames_and_delays_of_both_servers_are_merged(router):
+    with apply_rules(f"table netdev capture {{ {FLOWS} }}"):
+        check_all_matched(measure_passed(*router))
+        first, second = (
+            {*re.findall(r"[\d.]+ \. [\d.]+ \. \d+ \. \d+", run(LIST_FLOWS, n=n))} for n in (1, 2)
+        )
+    assert min(len(first), len(second)) > 100
+    assert first.isdisjoint(second)
+    check_delays(measure_passed(*router, delays=DelayRequest(tags=100)))
+
+
+@pytest.mark.vpp
+@pytest.mark.skipif(not VPP, reason="needs VPP: set V6T_VPP to its program")
+def test_map_e_relay_of_one_vpp_is_measured_by_both_servers(servers, vpp):
+    with open_servers(servers, "mape-br") as opened:
+        check_all_matched(measure_passed(*opened))
+        check_delays(measure_passed(*opened, delays=DelayRequest(tags=100)))
 
 
 def test_frames_dropped_on_one_link_are_lost(router):
@@ -194,32 +307,58 @@ def test_frames_dropped_on_one_link_are_lost(router):
 
 
 def test_connections_are_divided_learned_and_validated(servers):
-    setup = make_bed_setup(
-        servers, HOOKS.format(device=DEVICE), plugin="nat44",
+    resolved = resolve(
+        None, write_bed(servers, HOOKS.format(device=DEVICE)), plugin="nat44",
         params={"subscribers": "1000", "connections_per_subscriber": "200"},
         procedure={"connections.count": str(COUNT)},
     )  # fmt: skip
+    setup = make_setup(resolved)
     sizes = setup.technology.make_frame_pair(setup.settings.frame_sizes[0])
     connections = Connections(COUNT, 10_000.0, wait_s=1.0, alpha=1.0, purpose="establish")
     trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, connections=connections, **LOAD)
-    with closing(Bench(setup)) as bench:
+    with closing(Bench(setup)) as bench, apply_rules(NAT):
         bench.load(compile_directions(setup.technology, sizes, 1))
-        run(f"ip netns exec $device nft -f - <<.\n{NAT}\n.")
-        try:
-            for _ in range(6):
-                result = bench.measure(trial)
-                verdict = judge_connections(trial, result, sending_time_tolerance=1.5)
-                if verdict.passed:
-                    break
-            assert verdict.passed, (verdict, result.faults)
-            counted = result.connections
-            assert (counted.established, counted.validated) == (COUNT, COUNT)
-            assert int(run("ip netns exec $device conntrack -C")) == COUNT
-            for validated in result.directions.values():
-                assert validated.count_frames("sent") == COUNT
-                assert validated.count_frames("received") == COUNT
-                assert validated.checked == validated.matched > 100
-            reused = Connections(COUNT, 10_000.0, wait_s=1.0, reuse=True)
-            check_all_matched(measure_passed(bench, trial, connections=reused))
-        finally:
-            run("ip netns exec $device nft flush ruleset")
+        for _ in range(6):
+            result = bench.measure(trial)
+            verdict = judge_connections(trial, result, sending_time_tolerance=1.5)
+            if verdict.passed:
+                break
+        assert verdict.passed, (verdict, result.faults)
+        counted = result.connections
+        assert (counted.established, counted.validated) == (COUNT, COUNT)
+        assert int(run("ip netns exec $device conntrack -C")) == COUNT
+        for validated in result.directions.values():
+            assert validated.count_frames("sent") == COUNT
+            assert validated.count_frames("received") == COUNT
+            assert validated.checked == validated.matched > 100
+        reused = Connections(COUNT, 10_000.0, wait_s=1.0, reuse=True)
+        check_all_matched(measure_passed(bench, trial, connections=reused))
+
+
+def run_v6t(directory, command, *arguments):
+    bed = ("--testbed", write_bed(directory), "--plugin", "ipv4-router")
+    return v6t(command, *bed, "--mode", "forward", *arguments)
+
+
+def test_selftest_of_each_server_and_of_both(servers):
+    with apply_rules(f"table netdev loops {{ {LOOPS} }}"):
+        result = run_v6t(servers, "selftest", "--json")
+    assert result.status == 0, result.err
+    rows = json.loads(result.out)
+    assert [row.get("server") for row in rows] == ["a", "b", None]
+    assert all(row["capacity_fps"] > 0 for row in rows)
+
+
+def test_run_whose_server_was_killed_is_resumed(servers, tmp_path):
+    path = tmp_path / "run"
+    quick = ("--frame-size", "128", "--reps", "10", "--no-report")
+    wait = f"until grep -qs throughput {path}/journal.jsonl; do sleep 0.2; done\n"
+    with subprocess.Popen(make_command(wait + KILL, n=2)) as killer:
+        result = run_v6t(servers, "run", *quick, "-o", path)
+        killer.kill()
+    assert result.status not in (0, 1)
+    assert "server b" in result.err
+    start_server(servers, 2)
+    result = v6t("resume", path, "--no-report")
+    assert result.status == 0, result.err
+    assert json.loads((path / "manifest.json").read_text())["status"] == "complete"
