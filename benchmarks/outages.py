@@ -47,6 +47,11 @@ class OutageTimes(ValueSeries):
     by_silence: Sequence[Number | None] = ()
     """longest time without a frame, each repetition; resets only [s]"""
 
+    @property
+    def longest_silence_s(self) -> float | None:
+        """Longest time without a frame in any repetition [s], or None if it is unknown."""
+        return max((s for s in self.by_silence if s is not None), default=None)
+
     @computed_field
     @property
     def average(self) -> Number | None:
@@ -163,6 +168,11 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
     settings_model = ResetSettings
     quick_settings = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
     capabilities = frozenset({"loss-times"})
+    columns = (
+        *OutageBenchmark.columns[:-1],
+        Column("longest\nsilence s", lambda line: line.value.longest_silence_s, ",.4f"),
+        REPETITIONS_COLUMN,
+    )
 
     def check(self, context: RunContext) -> None:
         r = self.get_settings(context)

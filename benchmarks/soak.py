@@ -20,6 +20,7 @@ from v6t.analysis.sheet import (
     format_percent,
     mark_limited,
 )
+from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, RateShareBenchmark, ShareSettings, StreamRecord
@@ -348,6 +349,17 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     settings_model = CriticalLoadSettings
     quick_settings = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
     included_in_all = False
+
+    def check(self, context: RunContext) -> None:
+        settings = self.get_settings(context)
+        least_s = 2 * settings.first_s + settings.longer_s
+        if settings.search_s < least_s:
+            raise UsageError(
+                f"critical-load needs two trials, which take {least_s:g} s, but the search takes "
+                f"{settings.search_s:g} s",
+                "raise critical_load.search_s, or lower critical_load.first_s",
+                code="trial-too-short",
+            )
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         settings = self.get_settings(context)

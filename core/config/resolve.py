@@ -317,12 +317,14 @@ def _choose_sizes(
     for size in run.frame_sizes or default:
         chosen += technology.list_rfc_sizes() if size == RFC_SIZES else [size]
     origin = source if run.frame_sizes else None
+    labels = set[str]()
     for number, size in enumerate(chosen):
         with locate_errors(origin, "frame_sizes", number):
-            technology.make_sizes(size)
-    with locate_errors(origin, "frame_sizes"):
-        if len(set(chosen)) != len(chosen):
-            raise UsageError("a frame size is given twice", code="duplicate")
+            label = technology.make_sizes(size).label
+        with locate_errors(origin, "frame_sizes"):
+            if label in labels:
+                raise UsageError(f"the frame sizes {label} are given twice", code="duplicate")
+        labels.add(label)
     return tuple(chosen)
 
 

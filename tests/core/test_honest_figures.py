@@ -1,5 +1,7 @@
 """Figures and statements of a run: from the right trials, and with the settings that apply."""
 
+from contextlib import nullcontext
+
 import pytest
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
@@ -111,3 +113,16 @@ def test_given_rate_above_the_medium_is_rejected(benchmark, rates):
     resolve_rate(812)
     with expect_error("above-line-rate", path=["procedure"]):
         resolve_rate(813)
+
+
+@pytest.mark.parametrize(("search_s", "is_enough"), [(2.1, True), (2.0, False)])
+def test_search_for_the_critical_load_has_time_for_two_trials(search_s, is_enough):
+    lengths = {"search_s": search_s, "first_s": 1, "longer_s": 0.1}
+    with nullcontext() if is_enough else expect_error("trial-too-short", path=["procedure"]):
+        simulate("critical-load", procedure={"critical_load": lengths})
+
+
+def test_mixes_raised_to_the_same_sizes_are_one_frame_size():
+    simulate("throughput", frame_sizes=["imix:84x1,1518x1", "imix:84x1,1280x1"])
+    with expect_error("duplicate", path=["frame_sizes"]):
+        simulate("throughput", frame_sizes=["imix:64x1,1518x1", "imix:70x1,1518x1"])

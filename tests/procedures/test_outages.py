@@ -249,6 +249,12 @@ def test_repetitions_in_which_the_tester_faltered_do_not_count(invalid, valid):
         assert record.measured is (valid > 0)
 
 
+def test_table_of_resets_shows_the_longest_silence():
+    result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=1.5).measure)
+    (row,) = Reset().make_main_table([Reset().make_record(result, {})]).rows
+    assert float(row[-2]) == pytest.approx(1.5, abs=0.01)
+
+
 def test_each_kind_of_reset_is_a_benchmark_of_its_own():
     tester = Recorded(sim(capacity_fps=1e6, reset_s=1.0).measure)
     measure_reset(reset(hook="power-cycle", repetitions=1), tester)
