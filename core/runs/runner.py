@@ -159,9 +159,8 @@ class Runner:
         finally:
             tester = None
             try:
-                with closing(
-                    self._executor
-                ):  # a device that cannot be restored must not cost the results
+                # a device that cannot be restored must not cost the results
+                with closing(self._executor):
                     tester = self._executor.bench.describe()
             finally:
                 self._write_manifest(tester)
