@@ -221,16 +221,16 @@ class Ios(Box):
                 return "1024 bytes copied in 0.5 secs"
             case "exec", "delete", "/force", target:
                 delete_file(target.removeprefix("flash:"))
-            case "exec", "configure", "terminal", *timer:
+            case "exec", "configure", "terminal", *timer if timer[:-1] in ([], ["revert", "timer"]):
                 if timer:
                     start_timer(timer[-1], get_running())
                 self.mode = "config"
                 return "Enter configuration commands, one per line.  End with CNTL/Z."
-            case "exec", "configure", "confirm" | "revert" as action, *_:
+            case "exec", "configure", *action if action in (["confirm"], ["revert", "now"]):
                 back_to = stop_timer()
                 if back_to is None:
                     raise Refusal("%No Rollback Confirmed Change pending")
-                if action == "revert":
+                if action != ["confirm"]:
                     apply(back_to)
                     return "Rollback Done"
             case "exec", "configure", "replace", source, "force":
@@ -288,7 +288,7 @@ class Junos(Box):
             case "config", "exit":
                 self.mode = "exec"
                 return "Exiting configuration mode"
-            case "config", "commit", *timer:
+            case "config", "commit", *timer if timer[:-1] in ([], ["confirmed"]):
                 old = get_running()
                 apply(self.candidate)
                 if not timer:

@@ -121,7 +121,7 @@ ONE_VALUE: Values = {
     "br_address": "2001:db8:6::77", "b4_address": "2001:db8:b4:2:0:c612:1:9", "ipv4_address": "198.18.0.2",
     # MAP
     "ce_ipv4": "192.0.2.190", "share": 2, "domains": [SECOND_DOMAIN], "rule_ipv6": "2001:db8:d0::/51",
-    "psid": 5, "ce_psid": 8, "ces": "all",
+    "psid": 5, "ce_psid": 8,
     # two devices
     "public_ipv4": "192.0.2.36", "public_ports": {"min": 2000, "max": 65535}, "ipv4aas.clat_ipv6": "2001:2:0:4::/96",
     "ce_middle_ipv6": "2001:db8:6::19/64", "pe_middle_ipv6": "2001:db8:6::11/64",
@@ -163,6 +163,7 @@ VALUES: Mapping[str, Sequence[Values]] = {
     "ea_len": [{"ea_len": 10}, {"ea_len": 8, "psid_len": None, "ce_psid": 0}],
     "psid_offset": [{"psid_offset": 4}, {"psid_offset": 2, "initiator_ports": FEW_PORTS}],
     "psid_len": [{"psid_len": 5}, {"psid_len": 7}, {"psid_len": 4, "initiator_ports": FEW_PORTS}],
+    "ces": [{"ces": 500}, {"ces": "all"}],
     # two devices
     "public_count": [{"public_ipv4": "198.19.0.77", "public_count": 2}],
 }  # fmt: skip

@@ -132,7 +132,9 @@ def start_run(*words):
 def run_shell(line, text="", *, sh=("sh",), check=True, **options):
     """Run a shell line; return the completed process."""
     options = {"capture_output": True, "text": True, "timeout": 60, **options}
-    return subprocess.run([*sh, "-c", line], input=text, check=check, **options)
+    result = subprocess.run([*sh, "-c", line], input=text, check=False, **options)
+    assert not check or result.returncode == 0, result.stderr
+    return result
 
 
 def make_record(place, *entries, boot="boot", **changes):

@@ -295,7 +295,14 @@ def format_fib(net, way, v=6, fib=0, kind="attached-nexthop"):
 
 
 RULE, VIA = "2001:db8:ce::/51", "2001:db8:6::2 left"
-SOFTWIRES = read_captured("vpp-show-map-domain-rules.txt")
+SOFTWIRES = """\
+[0] tag {v6t0} ip4-pfx 192.0.2.80/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1/128 ea-bits-len 0 psid-offset 0 psid-len 1 mtu 0 \r
+ rule psid: 0 ip6-dst 2001:db8:b400::c000:250:0\r
+ rule psid: 1 ip6-dst 2001:db8:b400:1:0:c000:250:1\r
+[1] tag {v6t1} ip4-pfx 192.0.2.81/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1/128 ea-bits-len 0 psid-offset 0 psid-len 1 mtu 0 \r
+ rule psid: 0 ip6-dst 2001:db8:b400:2:0:c000:251:0\r
+ rule psid: 1 ip6-dst 2001:db8:b400:3:0:c000:251:1\r
+"""
 DOMAINS = "".join(line for line in SOFTWIRES.splitlines(keepends=True) if "rule" not in line)
 SUMMARY = read_captured("vpp-show-nat44-summary.txt")
 # Output of a disabled plugin: no table, no sessions (nat44_show_summary_command_fn).

@@ -79,7 +79,8 @@ def test_every_next_hop_belongs_to_path(line, length, devices):
 
 def parse_client(text, interface):
     session = "2001:db8:9::9 5 2001:db8:1::2 22"
-    return management_path.parse_management_path(session, text, [interface]).peers[0]
+    client, _ = management_path.parse_management_path(session, text, [interface]).peers
+    return client
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from .support import DUMMY, FORWARDING, over_ssh
 STUBBORN = {**FORWARDING, "undo": f"[ -e /run/stubborn ] || {FORWARDING['undo']}"}
 STATE = "ip -o link show | cut -d: -f2; sysctl -n net.ipv4.conf.lo.forwarding"
 CLEAN = (
-    "rm -rf /run/stubborn /run/v6t /run/elsewhere; ip link del v6tdummy 2>/dev/null; "
+    "umount /bin/ps 2>/dev/null; rm -rf /run/stubborn /run/v6t /run/elsewhere; ip link del v6tdummy 2>/dev/null; "
     "sysctl -q -w net.ipv4.conf.lo.forwarding=0"
 )
 
@@ -160,9 +160,11 @@ def test_placeholders_in_device_output_are_not_expanded():
     assert undo.command == """put ''"'"'{words}'"'"'; {old}' and ''"'"'{words}'"'"';' '{old}'"""
 
 
-def test_lock_of_silent_owner_expires(server, login, monkeypatch):
+@pytest.mark.parametrize("ps", ["/bin/ps", "/bin/false"])
+def test_lock_of_silent_owner_expires(ps, server, login, monkeypatch):
+    """The ps of BusyBox cannot select a process."""
     monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 2)
-    server.shell(CLEAN)
+    server.shell(f"{CLEAN}; mount --bind {ps} /bin/ps")
     silent, second = Lock(login(), "/run/v6t", "alice@one process 1"), login()
     silent.stop()
     with expect_error("device-busy"):
@@ -173,6 +175,7 @@ def test_lock_of_silent_owner_expires(server, login, monkeypatch):
     assert "bob@two" in server.shell("readlink /run/v6t/lock")
     other.release()
     wait_until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")
+    server.shell("umount /bin/ps")
 
 
 class EchoConnection:

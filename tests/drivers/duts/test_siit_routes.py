@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from itertools import chain
 from typing import Any
@@ -79,22 +80,24 @@ def list_hosts(hosts: Any, technology: Siit) -> list[tuple[Any, Any]]:
     return [(ipv4, ipv6) for ipv4, ipv6 in pairs if ipv6 and mappings.to_ipv4(ipv6) == ipv4]
 
 
-def check_exits(technology: Siit, exits: dict[Any, set[str]], others: Any) -> None:
-    """Check that each host is on its side, and that the exits of its other address are allowed."""
-    left, right = technology._order_by_link("left", "right")
+def list_host_exits(technology: Siit, exits: dict[Any, set[str]]) -> Iterator[tuple[Any, ...]]:
+    """Yield each host's side and exits, and the opposite side and the exits of its mapped address."""
+    ipv6_side, ipv4_side = technology._order_by_link("left", "right")
     for ipv4, ipv6 in list_hosts(technology.params.ipv6_hosts, technology):
-        assert find_longest_match(exits, ipv6) == {left}
-        assert others(find_longest_match(exits, ipv4), right)
+        own, mapped = find_longest_match(exits, ipv6), find_longest_match(exits, ipv4)
+        yield ipv6_side, own, ipv4_side, mapped
     for ipv4, ipv6 in list_hosts(technology.params.ipv4_hosts, technology):
-        assert find_longest_match(exits, ipv4) == {right}
-        assert others(find_longest_match(exits, ipv6), left)
+        own, mapped = find_longest_match(exits, ipv4), find_longest_match(exits, ipv6)
+        yield ipv4_side, own, ipv6_side, mapped
 
 
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED, PREFIXED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
 def test_siit_routes_lead_every_host_to_its_side(params, orientation):
     technology = make_translator(**params, orientation=orientation)
-    check_exits(technology, find_exits(technology), lambda exits, _: exits == {TRANSLATOR})
+    for side, own, _, mapped in list_host_exits(technology, find_exits(technology)):
+        assert own == {side}
+        assert mapped == {TRANSLATOR}
 
 
 def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
@@ -117,7 +120,9 @@ def test_siit_plan_creates_no_routing_loop(driver, params, orientation):
     exits: dict[Any, set[str]] = {}
     for net, interface in _ROUTE.findall(lines):
         assert exits.setdefault(ip_network(net), {interface}) == {interface}
-    check_exits(technology, exits, lambda exits, other_side: exits != {other_side})
+    for side, own, opposite_side, mapped in list_host_exits(technology, exits):
+        assert own == {side}
+        assert mapped != {opposite_side}
 
 
 SIIT = ("--plugin", "siit", "--set", "prefix=2001:db8:64::/96", "--set")

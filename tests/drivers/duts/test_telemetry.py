@@ -31,7 +31,12 @@ from .support import read_captured, run_shell
 
 PFCTL_INFO = read_captured("openbsd-pfctl-si.txt")
 JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
-SNABB = read_captured("snabb-softwire-state.txt")
+SNABB = """softwire-state {
+  drop-all-ipv6-iface-packets 7; drop-no-source-softwire-ipv6-packets 7;
+  drop-no-source-softwire-ipv6-bytes 700; drop-ipv4-frag-disabled 0; in-ipv4-packets 100;
+  ingress-packet-drops 5;
+}
+"""
 # iproute2 6.1, with other programs whose packet sockets were not read
 SOCKETS = read_captured("ss-packet-sockets.txt")
 

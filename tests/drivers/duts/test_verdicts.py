@@ -72,11 +72,13 @@ def sample_conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
     return sample_kernel(*idle, dropped=2 * other, fixed=fixed, conntrack={figure: float(more)})
 
 
-def sample_vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
+def sample_vpp(
+    per_call, drops=0, reason="host-left.rx-miss", name="interfaces", fixed=None, **growing
+):
     """Make samples of a VPP with this vector size."""
     calls = {"calls": 1000.0, "vectors": 1000.0 * per_call}
     runtime = {f"thread0.node.ip6-map.{figure}": value for figure, value in calls.items()}
-    return make_samples(VPP, 4, runtime=runtime, **{name: {reason: float(drops)}})
+    return make_samples(VPP, 4, fixed, runtime=runtime, **{name: {reason: float(drops)}, **growing})
 
 
 def sample_polling(readings, **growing):
@@ -219,10 +221,8 @@ def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
     ((reason, count),) = [item for item in table.items() if item[0] != "reasons"]
     assert (count, VPP["errors"].find_loss_reason(reason)) == (26, kind)
     assert VPP["errors"].find_loss_reason("reasons") is None
-    samples = make_samples(
-        VPP, 4, {"errors": {"reasons": 1.0}}, errors={reason: count},
-        interfaces={"host-left.drops": count},
-    )  # fmt: skip
+    counters = {"errors": {reason: count}, "interfaces": {"host-left.drops": count}}
+    samples = sample_vpp(44, fixed={"errors": {"reasons": 1.0}}, **counters)
     verdict = judge_device(samples, lost=78)
     assert verdict.limited_by == LIMITS[kind]
     assert reason in verdict.explanation

@@ -153,7 +153,7 @@ def test_sessions_are_parsed():
 
 @pytest.mark.parametrize(
     ("driver", "intent", "options", "text", "problem"),
-    [
+    [  # a problem that contains these words, or none
         ("vpp", intents.nat44(), {}, read_captured("vpp-show-nat44-summary.txt"), "7 sessions"),
         ("vpp", intents.nat44(), EI, NAT44_EI, "42 sessions"),
         ("vpp", intents.nat44(), EI, EMPTY_NAT44_EI, None),
