@@ -140,8 +140,12 @@ class CampaignExecution:
 
     def _make_stop_messages(self) -> StopMessages:
         """Return the messages to print when the campaign is stopped."""
-        paths = {self._directory / run.directory: run for run in self._campaign.runs}
-        begun = {p: run.settings for p, run in paths.items() if (p / CONFIG).exists()}
+        begun = {}
+        for run in self._campaign.runs:
+            path = self._directory / run.directory
+            if (path / CONFIG).exists():
+                with contextlib.suppress(UsageError):  # settings of another version
+                    begun[path] = run.settings
         return make_stop_messages(begun, self._resume_command)
 
     def execute_group(self, runs: Sequence[CampaignEntry], prefix: str) -> int:

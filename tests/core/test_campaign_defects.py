@@ -15,6 +15,7 @@ from v6t.core.campaigns.campaign import (
     read_status,
     run_campaign,
 )
+from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs.events import Listener
 from v6t.drivers.sim.tester import SimTester
@@ -68,6 +69,16 @@ def test_run_with_unknown_settings_fails_alone(tmp_path):
     errors = run_campaign(tmp_path, [first, second], Listener())
     assert [error.code for error in errors] == ["campaign-changed"]
     assert read_status(tmp_path, second) == "complete"
+
+
+def test_campaign_with_a_run_of_unknown_settings_can_be_stopped(tmp_path):
+    create_campaign(plan_campaign(make_file(tmp_path, {"label": LABELS})), tmp_path)
+    campaign = load_campaign(tmp_path)
+    run_campaign(tmp_path, campaign.runs, Listener())
+    first, second = campaign.runs
+    changed = replace(campaign, runs=(replace(first, config={"colour": "blue"}), second))
+    messages = CampaignExecution(changed, tmp_path, report=False)._make_stop_messages()
+    assert f"v6t campaign --resume {tmp_path}" in str(messages)
 
 
 def test_failed_run_does_not_shorten_the_remaining_time(tmp_path, monkeypatch):

@@ -181,6 +181,13 @@ def test_other_machine_needs_a_new_self_test(directory, monkeypatch):
     expect_new_selftest(make_run(), directory)
 
 
+def test_damaged_capacity_is_measured_again(directory):
+    find_capacity(make_run(), directory)
+    cache = locate_cache() / tester_capacity.CAPACITY_FILE
+    cache.write_text(json.dumps(dict.fromkeys(json.loads(cache.read_text()), 7.0)))
+    expect_new_selftest(make_run(), directory)
+
+
 def test_a_resumed_run_keeps_the_capacity_it_had(directory):
     first, _, _ = find_capacity(make_run(), directory)
     find_capacity(make_run(), directory)
