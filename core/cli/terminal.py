@@ -95,7 +95,7 @@ def make_result(
     """Return a result with its JSON value, or a function that returns it, and the lines of text."""
 
     def print_lines() -> None:
-        for line in lines:
+        for line in list(lines):  # an error must not leave half a result
             print_text(line, indent)
 
     return CommandResult(value if callable(value) else lambda: value, print_lines, status)

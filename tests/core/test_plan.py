@@ -119,3 +119,14 @@ def test_simulation_needs_the_planned_trials(tmp_path):
 )  # fmt: skip
 def test_durations_are_formatted(seconds, text):
     assert format_duration(seconds) == text
+
+
+def test_refused_plan_prints_nothing():
+    done = v6t("run", "ipv4aas", "--set", "prefix=64:ff9b::/96", "--dry-run")
+    assert (done.code, done.out) == ("unsupported-by-device", "")
+
+
+@pytest.mark.parametrize("mode", ["reverse", "bidirectional"])
+def test_benchmark_without_directions_is_planned_in_any_mode(mode):
+    done = v6t("run", "dns64", "--tester", "sim", "--mode", mode, "--dry-run", "--json")
+    assert [p["benchmark"] for p in json.loads(done.out)["points"]] == ["resolution"]
