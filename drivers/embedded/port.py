@@ -68,6 +68,12 @@ class HostPort(ABC):
         self._rx.release()
         return taken
 
+    def _drain_all(self) -> None:
+        """Drain until the ring is empty; one read is not enough because it stops at the ring's end."""
+        for _ in range(MAX_LOOKS):
+            if not self._drain():
+                break
+
     @abstractmethod
     def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
         """Handle equally long frames that arrived at some times [ns]."""
@@ -106,12 +112,6 @@ class ExchangePort(HostPort):
     def _read_health(self) -> dict[str, int]:
         unsent = max(0, self._tx.unsent() - self._unsent_before)
         return {**self._read_losses(), "unsent": unsent, "control": self._control}
-
-    def _drain_all(self) -> None:
-        """Drain until the ring is empty; one read is not enough because it stops at the ring's end."""
-        for _ in range(MAX_LOOKS):
-            if not self._drain():
-                break
 
     def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
         ours = self._is_ours(frames)

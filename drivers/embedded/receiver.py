@@ -194,7 +194,7 @@ class Receiver(HostPort):
         """Prepare for a trial with ``required`` frames by stream; phase 1 (``learn``) fills the table."""
         if self._streams is None:
             raise ValueError("nothing is loaded")
-        self._drain()
+        self._drain_all()
         self._reset_counters()
         self._nonce = nonce
         self._delay_stride = max(1, -(-timed.trial.frames // MAX_DELAYS))
@@ -226,7 +226,7 @@ class Receiver(HostPort):
             ``classes``: counts by stream name; ``result``: fields of a DirectionResult; ``health``:
             figures of the receiver; ``learned``: fields of PhaseCounts from phase 1.
         """
-        self._drain()
+        self._drain_all()
         compared = []
         missing = None
         lost: dict[int, NDArray[np.intp]] = {}

@@ -101,6 +101,24 @@ def test_overflow_of_receive_ring_makes_trial_invalid():
         assert any("receive ring overflowed" in f for f in result.faults), result.faults
 
 
+@pytest.mark.alone  # stops the receiver at the end of a trial
+def test_frames_that_wait_in_the_receive_ring_are_not_lost():
+    with open_tester("embedded", loopback=True) as (tester, trial):
+        receiver = tester._workers["right receiver"]
+        tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # caches are warm
+        timers = [
+            threading.Timer(after_s, os.kill, (receiver.pid, number))
+            for after_s, number in ((0.25, signal.SIGSTOP), (3.0, signal.SIGCONT))
+        ]
+        for timer in timers:
+            timer.start()
+        changes = {"rate_fps": 20_000.0, "duration_s": 1.0, "residual_wait_s": 0.15}
+        result = tester.measure(replace(trial, mode="forward", **changes))
+        timers[-1].join()
+        (count,) = result.directions["forward"].classes.values()
+        assert (count.received, result.faults) == (count.sent, ())
+
+
 def test_stepped_clock_makes_trial_invalid(monkeypatch):
     """Timestamps use the wall clock, so a step changes delays of frames in flight."""
     real, calls = time.time_ns, []
