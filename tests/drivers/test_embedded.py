@@ -82,39 +82,38 @@ def test_second_rate_follows_flows_that_begin_one_after_the_other(two_classes):
         assert counted.last_lost_s is None
 
 
+def measure_with_stopped_receiver(tester, trial, continues_s):
+    """Measure a trial whose receiver stops 0.25 s after the call and continues later."""
+    receiver = tester._workers["right receiver"]
+    tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # caches are warm
+    timers = [
+        threading.Timer(after_s, os.kill, (receiver.pid, number))
+        for after_s, number in ((0.25, signal.SIGSTOP), (continues_s, signal.SIGCONT))
+    ]
+    for timer in timers:
+        timer.start()
+    result = tester.measure(trial)
+    timers[-1].join()
+    return result
+
+
 @pytest.mark.alone  # stops the receiver in the middle of a trial
 def test_overflow_of_receive_ring_makes_trial_invalid():
     with open_tester("embedded", loopback=True) as (tester, trial):
-        receiver = tester._workers["right receiver"]
-        tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # caches are warm
-        timers = [
-            threading.Timer(after_s, os.kill, (receiver.pid, number))
-            for after_s, number in ((0.25, signal.SIGSTOP), (2.6, signal.SIGCONT))
-        ]
-        for timer in timers:
-            timer.start()
         changes = {"rate_fps": 60_000.0, "duration_s": 2.0, "residual_wait_s": 1.0}
         overload = replace(trial, mode="forward", **changes)
-        result = tester.measure(overload)
-        timers[-1].join()
+        result = measure_with_stopped_receiver(tester, overload, 2.6)
         assert not assess_trial(overload, result, sending_time_tolerance=1.5).valid
         assert any("receive ring overflowed" in f for f in result.faults), result.faults
 
 
-@pytest.mark.alone  # stops the receiver at the end of a trial
+@pytest.mark.alone  # stops the receiver until the trial has ended
 def test_frames_that_wait_in_the_receive_ring_are_not_lost():
     with open_tester("embedded", loopback=True) as (tester, trial):
-        receiver = tester._workers["right receiver"]
-        tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # caches are warm
-        timers = [
-            threading.Timer(after_s, os.kill, (receiver.pid, number))
-            for after_s, number in ((0.25, signal.SIGSTOP), (3.0, signal.SIGCONT))
-        ]
-        for timer in timers:
-            timer.start()
         changes = {"rate_fps": 20_000.0, "duration_s": 1.0, "residual_wait_s": 0.15}
-        result = tester.measure(replace(trial, mode="forward", **changes))
-        timers[-1].join()
+        result = measure_with_stopped_receiver(
+            tester, replace(trial, mode="forward", **changes), 3.0
+        )
         (count,) = result.directions["forward"].classes.values()
         assert (count.received, result.faults) == (count.sent, ())
 
