@@ -95,10 +95,14 @@ PORTS = range(int(os.environ.get("FAKE_PORTS", 2)))  # 0 and 1 are joined, 2 and
 def nothing(self, *args, **kwargs): pass
 
 class STLClient(object):
-    disconnect = clear_events = clear_pgid_stats = release = remove_all_captures = nothing
-    wait_on_traffic = fetch_capture_packets = stop_capture = nothing
+    clear_events = clear_pgid_stats = release = nothing
+    wait_on_traffic = fetch_capture_packets = nothing
     def __init__(self, **kwargs):
-        self.ports, self.captures, self.service = {p: _Port() for p in PORTS}, [], False
+        self.ports, self.captures, self.service = {p: _Port() for p in PORTS}, {}, False
+        self.control = self.cleared = 0  # control frames that port 1 received so far
+        self.control_after = os.environ.get("FAKE_CONTROL_AFTER")  # the first such call one arrives
+        # captures of other clients are on the ports FAKE_CAPTURES
+        for port in os.environ.get("FAKE_CAPTURES", "").split(): self.start_capture([int(port)], "")
         self.global_stats = _Stats()
         self.conn = _Rpc(self)
         if os.environ.get("FAKE_OWNER"):
@@ -138,11 +142,17 @@ class STLClient(object):
         for p in ports: self.ports[p].added += streams
     def clear_stats(self, ports):
         for p in ports: self.ports[p].before = 0
+        self.cleared = self.control
+        self._receive_control("clear_stats")
+    def _receive_control(self, call):
+        if self.control_after == call: self.control, self.control_after = self.control + 1, None
     def _sent(self, p):
         return self.ports[p].before + sum(frames(s.data["mode"]) for s in self.ports[p].added)
     def get_stats(self, ports):
         stats = {p: {"opackets": self._sent(p), "ipackets": self._sent(p ^ 1),
                      "oerrors": 0, "ierrors": 0} for p in PORTS}
+        stats[1]["ipackets"] += self.control - self.cleared
+        self._receive_control("get_stats")
         stats["global"] = {"queue_full": 0, "cpu_util_raw": 12.0, "rx_cpu_util": 1.0}
         return stats
     def get_pgid_stats(self):
@@ -155,13 +165,22 @@ class STLClient(object):
                     "tx_pkts": {p: n}, "rx_pkts": {p ^ 1: n}}
         return {"flow_stats": flows, "latency": {}}
     def start_capture(self, rx_ports, bpf_filter, **kwargs):
-        self.captures.append((rx_ports[0], bpf_filter))
         if MULTIQUEUE and not self.service: raise TRexError("no service mode")
-        return {"id": len(self.captures), "ts": 0}
+        number = max(self.captures, default=0) + 1
+        self.captures[number] = (rx_ports[0], bpf_filter, self.control)
+        return {"id": number, "ts": 0}
+    def stop_capture(self, number, endpoint_cb=None):
+        del self.captures[number]
+    def disconnect(self, **kwargs):
+        if "FAKE_CAPTURES" in os.environ:
+            with open(os.path.join(os.environ["FAKE_STATE"], "captures"), "w") as file:
+                file.write(" ".join(str(port) for port, _, _ in self.captures.values()))
     def get_capture_status(self):
-        return {n + 1: {"matched": self._matching(p, f), "count": 0}
-                for n, (p, f) in enumerate(self.captures)}
-    def _matching(self, port, pattern):
+        if os.environ.get("FAKE_REMOVED") and self.ports[0].began: self.captures.clear()
+        return {n: {"matched": self._matching(*one), "count": 0, "filter": {"tx": 0, "rx": 1 << one[0]}}
+                for n, one in self.captures.items()}
+    def _matching(self, port, pattern, control):
+        if port == 1 and " arp " in pattern: return self.control - control
         # count frames whose mark matches the filter of a class
         wanted = re.match(r".* - 15. = ([0-9]+) and .* & 240 = ([0-9]+)$", pattern)
         ends = [(base64.b64decode(s.data["packet"]["binary"])[-16:], frames(s.data["mode"]))

@@ -426,6 +426,41 @@ def test_failure_during_trial_ends_it_with_a_cause(installation, monkeypatch, va
         tester.measure(TRIAL)
 
 
+def test_captures_of_other_users_stay(installation, monkeypatch, tmp_path):
+    """Those on the run's ports, 0 and 1, are of a client that died."""
+    monkeypatch.setenv("FAKE_STATE", str(tmp_path))
+    monkeypatch.setenv("FAKE_PORTS", "4")
+    monkeypatch.setenv("FAKE_CAPTURES", "2 0 3 1")
+    with open_loaded(installation, counting="ports") as tester:
+        tester.measure(replace(TRIAL, duration_s=0.05))
+    assert (tmp_path / "captures").read_text().split() == ["2", "3"]
+
+
+def test_capture_that_another_user_removes_is_an_error(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_REMOVED", "1")
+    with open_loaded(installation, counting="ports") as tester:
+        with expect_error("tester-fault", kind=WorkerError) as caught:
+            tester.measure(TRIAL)
+        assert caught.value.kind == "stolen"
+
+
+@pytest.mark.parametrize("call", ["clear_stats", "get_stats"])
+def test_control_frame_next_to_a_counter_reading_is_not_a_test_frame(installation, monkeypatch, call):
+    """A frame of the device arrives just after port counters are cleared, or read."""
+    monkeypatch.setenv("FAKE_CONTROL_AFTER", call)
+    with open_loaded(installation, counting="ports") as tester:
+        forward = tester.measure(replace(TRIAL, duration_s=0.1)).directions["forward"]
+    assert (forward.count_frames("received"), forward.count_frames("surplus")) == (100, 0)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_link_of_each_port_is_watched(installation, monkeypatch, mode):
+    monkeypatch.setenv("FAKE_LINK", "down")
+    with open_loaded(installation) as tester:
+        faults = tester.measure(replace(TRIAL, mode=mode)).faults
+    assert sum("went down" in fault for fault in faults) == 2
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "options", "code", "mentions", "hint"),
     [

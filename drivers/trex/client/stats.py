@@ -92,9 +92,22 @@ def _select_numbers(keys: Iterable[Any]) -> list[Any]:
     return [key for key in keys if str(key).isdigit()]
 
 
-def parse_captures(status: Mapping[int, Mapping[str, Any]]) -> dict[int, tuple[int, int]]:
-    """Parse ``get_capture_status``: the frames that each capture stored, and that passed its filter."""
-    return {n: (int(c["count"]), int(c["matched"])) for n, c in status.items()}
+class CaptureStatus(NamedTuple):
+    """State of one capture of a server."""
+
+    stored: int  # Frames that can be fetched
+    matched: int  # Frames that passed the filter
+    ports: frozenset[int]  # Ports that it watches
+
+
+def parse_captures(status: Mapping[int, Mapping[str, Any]]) -> dict[int, CaptureStatus]:
+    """Parse ``get_capture_status``, the captures of all users by number."""
+    captures = {}
+    for number, one in status.items():
+        mask = int(one["filter"]["tx"]) | int(one["filter"]["rx"])
+        ports = frozenset(port for port in range(mask.bit_length()) if mask >> port & 1)
+        captures[number] = CaptureStatus(int(one["count"]), int(one["matched"]), ports)
+    return captures
 
 
 def parse_capture_number(started: Mapping[str, Any]) -> int:

@@ -9,13 +9,19 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from v6t.drivers.trex.client import host, rpc, stats
 from v6t.drivers.trex.client.service import RequestError, main, make_one_line
-from v6t.drivers.trex.client.stats import Capture, CounterReading, TrialStats, parse_stats
+from v6t.drivers.trex.client.stats import (
+    Capture,
+    CaptureStatus,
+    CounterReading,
+    TrialStats,
+    parse_stats,
+)
 from v6t.drivers.trex.client.worker import EngineWorker
 from v6t.drivers.trex.port_driver import choose_driver
 
@@ -24,6 +30,8 @@ _STREAM_SETUP_S, _LIST_SETUP_S = 0.001, 0.03
 """Longest time that TRex takes to prepare a stream, and a list of 32,768 rows."""
 _READ_BEFORE_S, _READ_AFTER_S = 0.2, 0.03
 """Time before and after the start in which counters are read continuously; TRex wakes up to 0.1 s early."""
+_SILENCE_S, _SILENCE_TRIES = 0.005, 40
+"""Time in which a frame of the port counters reaches captures, and attempts to find it silent."""
 
 
 class StlWorker(EngineWorker):
@@ -46,8 +54,16 @@ class StlWorker(EngineWorker):
         self.ports = list(ports)
         self.client.stop(ports=ports)
         self.client.remove_all_streams(ports=ports)
-        self.client.remove_all_captures()
+        self._remove_captures()
         return owners
+
+    def _remove_captures(self) -> None:
+        """Remove captures of the acquired ports only, also those of a client that died."""
+        # TRex's client would remove those of other users' ports as well
+        status = stats.parse_captures(self.client.get_capture_status())
+        for number, capture in status.items():
+            if capture.ports <= set(self.ports):
+                self.client.stop_capture(number)
 
     def _read_owners(self, ports: list[int]) -> dict[str, str]:
         """Return the present owners of ports that are taken, by port."""
@@ -85,11 +101,10 @@ class StlWorker(EngineWorker):
         end, known = time.monotonic() + wait_s, 0
         while time.monotonic() < end:
             time.sleep(0.01)
-            status = stats.parse_captures(self.client.get_capture_status())
-            count = sum(status[number][0] for number in numbers)
+            count = sum(capture.stored for capture in self._read_captures(numbers))
             if count != known:
                 end, known = time.monotonic() + quiet_s, count
-        return self._collect_captures(captures, numbers)
+        return self._collect_captures(captures, numbers, {})
 
     def load(self, port: int, streams: list[Any], first: int = 0) -> int:
         """Store the streams of a port, from number ``first`` on; each trial sets their rates and frames."""
@@ -119,12 +134,14 @@ class StlWorker(EngineWorker):
         ports = sorted(int(p) for p in bursts)
         frames = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
         start = TrialStart(self, frames, self._estimate_preparation(bursts))
+        watched: dict[str, Any] = {"cpu": [], "rx_cpu": [], "events": [], "timeline_readings": []}
         for patience in (1, 2, 4, 8):
             self._add_streams(bursts)
-            with self.responder.pause():
-                client.clear_stats(ports=self.ports)
-                answered_before = self._count_answers()
             numbers = self._start_captures(captures)
+            control = [n for one, n in zip(captures, numbers) if one["kind"] == "control"]
+            _, control_before, answered_before = self._call_in_silence(
+                lambda: client.clear_stats(ports=self.ports), control, watched["events"]
+            )
             client.clear_events()
             if start.request_start(patience):
                 break
@@ -132,24 +149,27 @@ class StlWorker(EngineWorker):
             # streams would go on with other numbers
             client.stop(ports=ports)
             time.sleep(residual_s)
-            self._collect_captures(captures, numbers)
+            self._collect_captures(captures, numbers, {})
             for path in (one["path"] for one in captures if "path" in one):
                 with contextlib.suppress(FileNotFoundError):  # TRex does not overwrite files
                     self.remove_file(path)
         else:
             raise RequestError("start", start.refusal)
-        watched: dict[str, Any] = {"cpu": [], "rx_cpu": [], "events": [], "timeline_readings": []}
         ended = self._watch(start, start.last_idle + due_s, start.began + give_up_s, watched)
         if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
-        with self.responder.pause():
-            counted = parse_stats(client.get_stats(ports=self.ports), self.ports)
-            answered = {p: n - answered_before[p] for p, n in self._count_answers().items()}
+        raw, control_after, answered_after = self._call_in_silence(
+            lambda: client.get_stats(ports=self.ports), control, watched["events"]
+        )
+        counted = parse_stats(raw, self.ports)
+        answered = {p: n - answered_before[p] for p, n in answered_after.items()}
+        matched = {n: after - control_before[n] for n, after in control_after.items()}
         result = TrialStats(
             ports={p: replace(n, sent=n.sent - answered[p]) for p, n in counted.ports.items()},
             groups=stats.parse_groups(client.get_pgid_stats()),
-            captures=self._collect_captures(captures, numbers),  # before frames are pushed out
+            # before frames are pushed out
+            captures=self._collect_captures(captures, numbers, matched),
             counter_readings=start.counter_readings,
             queue_full_count=counted.queue_full_count,
             dropped_frames=self._count_queue_drops(watched["events"]),
@@ -169,7 +189,7 @@ class StlWorker(EngineWorker):
             if self.ports:
                 client.stop(ports=self.ports)
                 self.stop_answering()
-                client.remove_all_captures()
+                self._remove_captures()
                 if self.in_service:
                     client.set_service_mode(ports=self.ports, enabled=False)
                 client.remove_all_streams(ports=self.ports)
@@ -216,6 +236,35 @@ class StlWorker(EngineWorker):
         """Count the neighbor frames that each port has sent so far."""
         return {port: self.responder.sent.get(port, 0) for port in self.ports}
 
+    def _call_in_silence(
+        self, act: Callable[[], Any], control: list[int], events: list[str]
+    ) -> tuple[Any, dict[int, int], dict[int, int]]:
+        """Read or clear port counters at a moment without control frames.
+
+        A control frame between the counters and its capture would hide a lost frame, or be one.
+
+        Args:
+            act: reads or clears the counters.
+            control: numbers of the captures of control frames.
+            events: list to which a fault is added if control frames never pause.
+
+        Returns:
+            The answer of ``act``, the control frames so far by capture, and the answers by port.
+        """
+        with self.responder.pause():
+            for _ in range(_SILENCE_TRIES):
+                before = self._read_captures(control)
+                answer = act()
+                time.sleep(_SILENCE_S if control else 0)
+                if before == self._read_captures(control):
+                    break
+            else:
+                events.append(
+                    "control frames never paused: TRex cannot subtract them from test frames"
+                )
+            matched = {n: capture.matched for n, capture in zip(control, before)}
+            return answer, matched, self._count_answers()
+
     def _count_queue_drops(self, events: list[str]) -> int | None:
         """Count the frames dropped before transmit queues; on failure add an event, return None."""
         try:
@@ -240,7 +289,7 @@ class StlWorker(EngineWorker):
         while True:
             if not client.is_connected():
                 raise RequestError("server", "the TRex server is gone")
-            if taken := set(ports).difference(client.get_acquired_ports()):
+            if taken := set(self.ports).difference(client.get_acquired_ports()):
                 raise RequestError("stolen", f"port {min(taken)} was taken by another user")
             if not client.is_traffic_active(ports):
                 if not start.is_complete:
@@ -256,10 +305,10 @@ class StlWorker(EngineWorker):
                 continue
             if now >= next_check and (now < due - 0.1 or start.is_complete or now > due + 0.5):
                 next_check = now + 0.5
-                self._check_health(now - start.began, ports, watched)
+                self._check_health(now - start.began, watched)
             time.sleep(0.005 if start.is_complete else max(0.0, min(0.005, due - now)))
 
-    def _check_health(self, at: float, ports: list[int], watched: dict[str, list[Any]]) -> None:
+    def _check_health(self, at: float, watched: dict[str, list[Any]]) -> None:
         """Check server and links; record load and port counters."""
         if not host.is_reachable(self.address):  # the client takes a dozen seconds to notice
             raise RequestError("server", "the TRex server is gone: it does not answer")
@@ -268,7 +317,7 @@ class StlWorker(EngineWorker):
         watched["rx_cpu"].append(counted.rx_cpu)
         counts = {p: (n.sent, n.received) for p, n in counted.ports.items()}
         watched["timeline_readings"].append((at, counts))
-        for port in ports:
+        for port in self.ports:
             if rpc.is_link_down(self.client, port):
                 watched["events"].append(f"link of port {port} went down")
 
@@ -288,22 +337,31 @@ class StlWorker(EngineWorker):
             numbers.append(stats.parse_capture_number(started))
         return numbers
 
-    def _collect_captures(
-        self, captures: list[dict[str, Any]], numbers: list[int]
-    ) -> list[Capture]:
-        """Stop captures; return their counters and frames."""
+    def _read_captures(self, numbers: list[int]) -> list[CaptureStatus]:
+        """Read the state of captures."""
+        if not numbers:
+            return []
         status = stats.parse_captures(self.client.get_capture_status())
+        if not status.keys() >= set(numbers):
+            raise RequestError("stolen", "another user of the TRex server removed a capture")
+        return [status[number] for number in numbers]
+
+    def _collect_captures(
+        self, captures: list[dict[str, Any]], numbers: list[int], counted: Mapping[int, int]
+    ) -> list[Capture]:
+        """Stop captures; return their counters, if not ``counted`` before, and frames."""
         collected = []
-        for one, number in zip(captures, numbers):
+        for one, number, (stored, matched, _) in zip(
+            captures, numbers, self._read_captures(numbers)
+        ):
             fetched: list[Any] = []
-            stored, matched = status[number]
             if stored and one["kind"] in ("sample", "control"):
                 self.client.fetch_capture_packets(number, fetched, pkt_count=stored)
             # with something to call, the client waits until the file is written
             callback = (lambda endpoint: None) if "path" in one else None
             self.client.stop_capture(number, endpoint_cb=callback)
-            frames = stats.parse_frames(fetched)
-            collected.append(Capture(one["kind"], one["port"], matched, one["class"], frames))
+            frames, count = stats.parse_frames(fetched), counted.get(number, matched)
+            collected.append(Capture(one["kind"], one["port"], count, one["class"], frames))
         return collected
 
 
