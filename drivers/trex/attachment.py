@@ -184,7 +184,9 @@ class Attachment:
         """Start the worker, start a server or attach to one, and acquire its ports."""
         options = self._options
         self._start_worker()
-        if options.must_start or not self._connect():
+        failure = None if options.must_start else self._connect()
+        if options.must_start or failure:
+            self._check_port_is_free(failure)
             self._start_server()
         self._check_facts()
         if self._engine == "STL":
@@ -233,8 +235,8 @@ class Attachment:
         self.facts = parse_answer(ServerFacts, answer)
         return None
 
-    def _connect(self) -> bool:
-        """Connect to a running server; return whether there is one."""
+    def _connect(self) -> WorkerError | None:
+        """Connect to a running server; return the error if v6t shall start one."""
         options, failure = self._options, self._try_connect()
         if failure is not None and (options.start == "never" or options.is_elsewhere):
             other = "set ssh: user@host to have v6t start it"
@@ -244,7 +246,19 @@ class Attachment:
                 f"start one there with `./t-rex-64 -i --software --hdrh -c 1`, or {other}",
                 code=failure.code,
             ) from failure
-        return failure is None
+        return failure
+
+    def _check_port_is_free(self, failure: WorkerError | None) -> None:
+        """Refuse to start a server next to one that listens on its port, of any version or engine."""
+        port = self._options.rpc_port
+        if self._bed is None and self.ask("examine_host", interfaces=[], port=port)["served"]:
+            reason = f", but not this client: {failure.message}" if failure else ""
+            raise TesterError(
+                f"a server answers on TCP port {port} already{reason}",
+                "use it with start: auto and the client of its installation, end it, or set another "
+                "rpc_port and pub_port",
+                code="tester-fault",
+            ) from failure
 
     def _start_server(self) -> None:
         """Start a server on the interfaces of the options, and connect to it."""

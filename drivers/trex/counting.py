@@ -186,6 +186,19 @@ def make_distributions(
     return delays
 
 
+def find_timing_faults(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Iterator[str]:
+    """Yield faults of a server that timed fewer frames than arrived, for example without ``--hdrh``.
+
+    Such frames would have no delay at all: neither a late nor an early one.
+    """
+    for load in loads:
+        groups = [find_group(stats, burst) for burst in load.stamped_bursts]
+        arrived = sum(n for g in groups for port, n in g.received.items() if port in load.rx_ports)
+        timed = sum(decode_delays(group).frames for group in groups)
+        if timed < arrived:
+            yield f"{load.direction}: TRex timed {timed} of {arrived} frames that arrived (--hdrh)"
+
+
 def summarize_delays(counted: DirectionCounts) -> dict[str, float] | None:
     """Return smallest, median, 99.9th percentile and largest delay of all classes [us]."""
     whole = Distribution.merge(counted.delays.values())

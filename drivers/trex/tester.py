@@ -487,12 +487,16 @@ class TrexTester(BedTester):
         stamps = {d: counting.count_captured_stamps(stats, own) for d, own in by_direction.items()}
         captured = {direction: counts for direction, counts in stamps.items() if counts}
         facts = self.attachment.facts
+        faults = counting.find_faults(stats, loads, self.attachment.cpu_limit)
+        needs_delays = trial.delays is not None or trial.frame_timeout_s is not None
+        if needs_delays and self.attachment.uses_trailer:  # others read delays from recordings
+            faults += counting.find_timing_faults(stats, loads)
         return TrialResult(
             directions={
                 d: self._make_direction(trial, own, stats, samples[d], readers.get(d))
                 for d, own in by_direction.items()
             },
-            faults=tuple(counting.find_faults(stats, loads, self.attachment.cpu_limit)),
+            faults=tuple(faults),
             is_disturbed=bool(stats.events),
             started=began.isoformat(timespec="milliseconds"),
             tester={

@@ -403,6 +403,13 @@ def test_every_frame_has_a_delay_or_is_lost(raw):
     assert delays["fg"].minimum_ns == count.delays["fg"].minimum_ns
 
 
+def test_arrived_frames_without_a_delay_are_a_fault(raw):
+    assert [*counting.find_timing_faults(parse_trial(raw), [SENT["forward"]])] == []
+    raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] += 1
+    (fault,) = counting.find_timing_faults(parse_trial(raw), [SENT["forward"]])
+    assert "2000 of 2001" in fault
+
+
 def test_frames_over_the_timeout_are_late(raw):
     limit_ns = count_frames(raw).delays["fg"].percentile_ns(90)
     count = count_frames(raw, timeout_s=limit_ns / 1e9).classes["fg"]

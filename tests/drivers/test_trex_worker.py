@@ -445,7 +445,9 @@ def test_capture_that_another_user_removes_is_an_error(installation, monkeypatch
 
 
 @pytest.mark.parametrize("call", ["clear_stats", "get_stats"])
-def test_control_frame_next_to_a_counter_reading_is_not_a_test_frame(installation, monkeypatch, call):
+def test_control_frame_next_to_a_counter_reading_is_not_a_test_frame(
+    installation, monkeypatch, call
+):
     """A frame of the device arrives just after port counters are cleared, or read."""
     monkeypatch.setenv("FAKE_CONTROL_AFTER", call)
     with open_loaded(installation, counting="ports") as tester:
@@ -467,7 +469,9 @@ def test_link_of_each_port_is_watched(installation, monkeypatch, mode):
         ("FAKE_OWNER", "alice", {}, "tester-fault", "alice", "force"),
         ("FAKE_MODE", "ASTF", {}, "unsupported-by-tester", "", ""),
         ("FAKE_SERVER", "down", {}, "tester-fault", "127.0.0.1", ""),
-        ("FAKE_SERVER", "down", {"start": "auto"}, "missing-setting", "", ""),
+        # it listens, but does not answer this client
+        ("FAKE_SERVER", "down", {"start": "auto"}, "tester-fault", "Failed to get server", ""),
+        ("FAKE_SERVER", "up", {"start": "always"}, "tester-fault", "already", "start: auto"),
     ],
 )
 def test_server_that_cannot_be_used_is_refused(
@@ -477,6 +481,20 @@ def test_server_that_cannot_be_used_is_refused(
     with expect_error(code, mentions=mentions) as caught:
         make_tester(installation, **options).open()
     assert hint in (caught.value.hint or "")
+
+
+def test_server_without_interfaces_is_not_started(installation, monkeypatch, listener):
+    listener.close()
+    monkeypatch.setenv("FAKE_SERVER", "down")
+    with expect_error("missing-setting"):
+        make_tester(installation, start="auto").open()
+
+
+@pytest.mark.parametrize("needs", [{"frame_timeout_s": 1e-6}, {"delays": DelayRequest()}])
+def test_server_that_times_no_frame_is_a_fault(opened, needs):
+    """Without --hdrh all frames would be in time, or infinitely late."""
+    faults = opened.measure(replace(TRIAL, **needs)).faults
+    assert ["timed 0 of 500 frames" in fault for fault in faults] == [True, True]
 
 
 def test_lost_server_is_an_error(opened, installation, listener):
@@ -583,7 +601,10 @@ def test_unreachable_remote_server_is_not_started_locally(tmp_path, monkeypatch)
         ("echo binding; sleep 60", {"start_deadline_s": 3}, "binding\n"),
     ],
 )
-def test_server_start_error_names_its_output(tmp_path, monkeypatch, program, options, output):
+def test_server_start_error_names_its_output(
+    tmp_path, monkeypatch, listener, program, options, output
+):
+    listener.close()
     monkeypatch.setenv("FAKE_SERVER", "down")
     with expect_error("tester-fault", kind=TesterError) as caught:
         make_starter(tmp_path, program, fence=False, **options).open()
@@ -613,7 +634,9 @@ def test_server_stopped_during_start_ends_soon(tmp_path, program):
         assert time.monotonic() - began < 10
 
 
-def test_unfenced_server_gives_a_warning(tmp_path, monkeypatch):
+def test_unfenced_server_gives_a_warning(tmp_path, monkeypatch, listener):
+    listener.close()
+    monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers no requests
     nft = tmp_path / "bin" / "nft"
     nft.parent.mkdir()
     nft.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
