@@ -56,7 +56,9 @@ class CapacityResult:
     spec: CapacitySpec
     capacity: int  # C_S, largest number carried; 0 if none was
     rate_cps: float  # R_S, rate at the capacity
-    first_failed: int | None  # smallest number not carried; None: all were
+    first_failed: (
+        int | None
+    )  # smallest number not carried; None: the device carried all it was offered
     first_connections: int  # C0, the first number carried
     first_rate_cps: float  # R0, rate at C0
     steps: tuple[CapacityStep, ...]
@@ -79,6 +81,7 @@ class _CapacitySearch:
         self._watch = watch
         self._steps: list[CapacityStep] = []
         self._attempts: list[Attempt] = []
+        self._unknown: set[int] = set()  # numbers of connections that only the tester failed
 
     def run(self) -> CapacityResult:
         spec = self._spec
@@ -98,6 +101,7 @@ class _CapacitySearch:
                 bad = middle
             else:
                 good, rate = middle, passing_cps
+        bad = None if bad in self._unknown else bad
         return CapacityResult(
             spec, good, rate, bad, first, first_rate, tuple(self._steps), tuple(self._attempts)
         )
@@ -137,5 +141,7 @@ class _CapacitySearch:
         self._attempts += done.attempts
         enough = done.rate_cps >= floor_cps or not done.device_failed
         carried = done.rate_cps > 0 and enough
+        if not (done.rate_cps or done.device_failed):
+            self._unknown.add(count)
         self._steps.append(CapacityStep(name, phase, count, done.rate_cps, carried))
         return done.rate_cps if carried else None

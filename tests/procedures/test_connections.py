@@ -163,6 +163,19 @@ def test_the_binary_search_of_a_capacity_goes_by_gamma(changes, capacity, failed
     assert capacity == 40_000 or result.rate_cps <= 120_000
 
 
+@pytest.mark.parametrize(("first", "device", "capacity"), [
+    (1000, 10**9, 20_000), (1000, 25_000, 20_000), (64_000, 10**9, 20_000), (1000, 19_000, 19_000),
+])  # fmt: skip
+def test_number_of_connections_that_the_tester_fails_is_no_capacity(first, device, capacity):
+    def falter(trial):
+        result = by_number(lambda n: UPPER_CPS if n <= device else 0.0)(trial)
+        return replace(result, faults=("late",) if trial.connections.count > 20_000 else ())
+
+    result = capacity_of(falter, first=first, resolution_cps=500_000.0)
+    assert result.capacity == capacity
+    assert result.first_failed == (19_001 if device == 19_000 else None)
+
+
 def test_rates_on_the_way_to_a_capacity_are_bounded_by_the_last_one():
     def rate(connections):
         others = 500_000.0 if connections <= 6000 else 0.0
