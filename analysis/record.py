@@ -476,9 +476,13 @@ def summarize_rates(
 
 
 def is_bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:
-    """Check whether all trials at the next higher rate were invalid."""
+    """Check whether a step at the next higher rate stayed invalid, and the device failed none there."""
     above = [a for a in attempts if a.trial.rate_fps > rate]
     if not above:
         return False
     following = min(a.trial.rate_fps for a in above)
-    return not any(a.verdict.valid for a in above if a.trial.rate_fps == following)
+    outcomes = {
+        a.trial.key.rpartition("/")[0]: a.verdict for a in above if a.trial.rate_fps == following
+    }  # of each step, the last attempt
+    invalid = any(not verdict.valid for verdict in outcomes.values())
+    return invalid and not any(verdict.device_failed for verdict in outcomes.values())

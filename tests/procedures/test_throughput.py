@@ -173,6 +173,17 @@ def test_a25_rate_that_the_tester_bounds_is_flagged(tester, capacity_fps, flagge
     assert tester_rate.compute_usable_rate(5_000_000.0, 0.1) == 4_500_000.0
 
 
+def test_confirmation_in_which_only_the_tester_failed_is_flagged():
+    def falter(trial):
+        faults = ("late",) if "/c00-1/" in trial.key else ()
+        return replace(limited(LIMIT)(trial), faults=faults)
+
+    result, door = measure(searching(confirmations=1), falter)
+    (repetition,) = result.repetitions
+    assert repetition.rate_fps < repetition.search.rate_fps
+    assert record(result, door, capacity_fps=1e9)["tester_limited"]
+
+
 @pytest.mark.parametrize(
     ("tester_fps", "low", "high"),
     [(1_000_000.0, 0.9e6, 1.02e6), (6_000.0, 5_000, 6_150), (10.0, -1, 0)],
