@@ -41,9 +41,16 @@ class TrendChange:
     run: str  # name of that run
     before: float  # median of the runs since the previous change
     after: float  # median of the runs until the next change
-    percent: float  # difference of both medians [%]
+    percent: float | None  # difference of both medians [%]; None: the first one is 0
     chance: float  # share of shuffled series with a change as large; 0.0001: that or less
-    better: bool  # whether the change is an improvement
+    better: (
+        bool | None
+    )  # whether it is an improvement; None: not known, since the worse runs are limited
+
+    @property
+    def size(self) -> str:
+        """Difference in per cent, or the new value if the former one is 0."""
+        return f"0 to {self.after:.5g}" if self.percent is None else f"{self.percent:+.1f} %"
 
 
 @dataclass(frozen=True)
@@ -86,10 +93,10 @@ class TrendSeries:
         """Sentence about the changes in the series."""
         if not self.has_enough_runs:
             return f"{pluralize(len(self.values), 'run')}: too few to tell a change from chance"
-        parts = [
-            f"{c.percent:+.1f} % from {c.run} on, {'better' if c.better else 'worse'}"
-            for c in self.changes
-        ] or [f"no change among {pluralize(len(self.values), 'run')}"]
+        verdicts = {True: "better", False: "worse", None: "limited by the tester or the medium"}
+        parts = [f"{c.size} from {c.run} on, {verdicts[c.better]}" for c in self.changes] or [
+            f"no change among {pluralize(len(self.values), 'run')}"
+        ]
         return "; ".join([*parts, self.unseen] if self.unseen else parts)
 
 
@@ -105,7 +112,7 @@ class Trend:
     @property
     def worse(self) -> bool:
         """Whether the last change of any series is for the worse."""
-        return any(s.changes and not s.changes[-1].better for s in self.series)
+        return any(s.changes and s.changes[-1].better is False for s in self.series)
 
     def to_json(self) -> dict[str, Any]:
         """Return the trend as ``schema/trend-1.json`` describes."""
@@ -132,11 +139,14 @@ def find_changes(
     bounds = [0, *(place for place, _ in points), len(values)]
     changes = []
     for number, (place, chance) in enumerate(points):
-        before = median([v.value for v in values[bounds[number] : place]])
-        after = median([v.value for v in values[place : bounds[number + 2]]])
-        percent = 100 * (after / before - 1) if before else 0.0
-        if abs(percent) >= least_percent:
-            better = (after > before) == more_is_better
+        sides = values[bounds[number] : place], values[place : bounds[number + 2]]
+        before, after = (median([v.value for v in side]) for side in sides)
+        percent = 100 * (after - before) / abs(before) if before else None
+        if after != before and (percent is None or abs(percent) >= least_percent):
+            improved = (after > before) == more_is_better
+            # without the limit, the worse runs could be as good as the others
+            worse = sides[0] if improved else sides[1]
+            better = None if 2 * sum(v.limited for v in worse) > len(worse) else improved
             run = values[place].run
             changes.append(TrendChange(place, run, before, after, percent, chance, better))
     return tuple(changes)

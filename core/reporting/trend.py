@@ -121,7 +121,10 @@ def _make_series(
                 continue
             for result in known.find(record).list_quantities(record):
                 defined = result.defined_values
-                if not (result.is_comparable and defined and len(defined) == len(result.values)):
+                if not result.is_comparable:
+                    continue
+                if len(defined) < len(result.values):
+                    left_out.append(f"{run.name}, {' '.join(place)}: {result.name} is undefined")
                     continue
                 value = TrendValue(run.name, key(run), median(defined), result.limited)
                 former = series.get((place, result.name)) or TrendSeries(
@@ -184,8 +187,8 @@ def _plot_series(series: TrendSeries, name: str) -> str:
     def adjust(axes: Any) -> None:
         """Mark the changes in a figure and label some of the runs."""
         for change in series.changes:
-            label = f"{change.percent:+.1f} %"
-            axes.axvline(change.place - 0.5, color=VERMILLION, linestyle="--", label=label)
+            style = {"color": VERMILLION, "linestyle": "--"}
+            axes.axvline(change.place - 0.5, label=change.size, **style)
         step = -(-len(values) // MAX_TICK_LABELS)
         names = [_TIMESTAMP_PATTERN.sub(r"\1 \2", v.when or v.run) for v in series.values]
         places = range(0, len(values), step)

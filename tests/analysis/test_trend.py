@@ -1,10 +1,13 @@
 """Change points: real ones are found, and no others."""
 
 import random
+from dataclasses import replace
 
 import pytest
+from v6t.analysis.rundata import RunData
 from v6t.analysis.trend import MAX_CHANCE, Trend, TrendSeries, TrendValue, find_changes
-from v6t.core.reporting.trend import make_trend_document
+from v6t.benchmarks.outages import ResetRecord
+from v6t.core.reporting.trend import find_trend_of_runs, make_trend_document
 from v6t.tests.needs import sample
 
 RUNS, SERIES = 30, sample(25, 100)
@@ -58,6 +61,24 @@ def test_change_has_place_direction_and_size():
     assert change.percent == pytest.approx(100 * (95 / 101 - 1))
     (delay_change,) = find_changes(values, False)
     assert delay_change.better
+
+
+@pytest.mark.parametrize(("before", "after", "percent"), [(0.0, 5.0, None), (5.0, 0.0, -100.0)])
+def test_loss_that_begins_or_ends_is_a_change(before, after, percent):
+    (change,) = find_changes(values_of(*[before] * 10, *[after] * 10), more_is_better=False)
+    assert (change.percent, change.better) == (percent, after < before)
+
+
+@pytest.mark.parametrize(("limited_fps", "better"), [(50.0, None), (100.0, False)])
+def test_change_to_limited_runs_is_not_for_the_worse(limited_fps, better):
+    """The tester became slower, not the device."""
+    values = [
+        replace(v, limited=v.value == limited_fps) for v in values_of(*[100.0] * 10, *[50.0] * 10)
+    ]
+    changes = find_changes(values, True)
+    assert [c.better for c in changes] == [better]
+    series = TrendSeries("p", "rate", "fps", True, tuple(values), changes)
+    assert Trend((), "time", (series,), ()).worse is (better is False)
 
 
 def test_two_changes_are_two():
@@ -139,6 +160,28 @@ def test_resolution_that_hides_changes_is_stated():
     fine = {"resolution": 8000.0, "least_percent": 1.0}
     assert series_of(*[850_000.0] * 20, **fine).unseen == ""
     assert series_of(*[850_000.0] * 20, **{**fine, "least_percent": 0.5}).unseen
+
+
+def make_reset_run(name, time_s):
+    config = {
+        "plugin": "siit",
+        "line_rate_bps": 1e9,
+        "tester": {"kind": "sim"},
+        "dut": {"driver": "x"},
+    }
+    record = ResetRecord(
+        benchmark="reset", direction="forward", frame_sizes={"ipv6": 84, "ipv4": 64}, repetitions=1,
+        trials=[], invalid_trials=[], conditions={}, unit="s", hook="software-reset", rate=1000.0,
+        directions={"forward": {"values": [time_s]}},
+    )  # fmt: skip
+    return RunData(name, {}, (record,), config, {})
+
+
+def test_run_that_did_not_recover_is_named():
+    runs = [make_reset_run("a", 1.0), make_reset_run("b", None), make_reset_run("c", 1.0)]
+    trend = find_trend_of_runs(runs, "given", 1.0)
+    assert [v.run for v in trend.series[0].values] == ["a", "c"]
+    assert [text.partition(",")[0] for text in trend.left_out] == ["b"]
 
 
 def test_first_line_mentions_changes_that_the_resolution_hides():
