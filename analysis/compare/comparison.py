@@ -269,7 +269,12 @@ def _judge(
             f"but the interval covers {effect.coverage:.0%} only{held}"
         )
     more = effect.estimate > nothing
-    word = "better" if more == first.more_is_better else "worse"
+    improved = more == first.more_is_better
+    if (first if improved else second).limited:
+        # without the limit, the worse one could be as good as the other
+        why = "the worse one is limited by the tester or the medium"
+        return "undecided", f"undecided: {_format_estimate(kind, effect)}, but {why}"
+    word = "better" if improved else "worse"
     form, unit = (".3g", "times") if kind == "factor" else ("+.4g", first.unit)
     estimate, low, high = (f"{v:{form}}" for v in (effect.estimate, effect.low, effect.high))
     return ("more" if more else "less"), f"{estimate} {unit} ({low} to {high}), {word}{held}"

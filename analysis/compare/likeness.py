@@ -13,8 +13,8 @@ PointKey = tuple[str, str, str]  # benchmark, frame sizes, direction
 # fields that must be equal in both records
 _COMPARED_FIELDS = (
     *("title", "convention", "unit", "search", "loss_tolerance", "duration_s", "frame_timeout_s"),
-    *("burst_rate", "tags", "first_tag_s", "sampled", "hook", "procedure"),
-    *("connections", "alpha"),
+    *("burst_rate", "longest_s", "tags", "first_tag_s", "sampled", "hook", "procedure"),
+    *("connections", "alpha", "exchange", "timeout_s", "interval_s"),
 )
 _IGNORED_PARAMETERS = frozenset({"seed"})  # parameters that may differ
 
@@ -62,7 +62,10 @@ def compare_parameters(first: RunData, second: RunData) -> list[ConditionDiffere
 
 def compare_records(first: Record, second: Record) -> list[ConditionDifference]:
     """List the fields of two records that must be equal for a comparison and are not."""
-    first_values, second_values = first.to_json(), second.to_json()
+    first_values, second_values = (
+        {"connections": (r.conditions.get("connections") or {}).get("count"), **r.to_json()}
+        for r in (first, second)
+    )
     return [
         ConditionDifference(name.replace("_", " "), first_values.get(name), second_values.get(name))
         for name in _COMPARED_FIELDS

@@ -149,8 +149,13 @@ def _suggest_further_runs(
 ) -> Iterator[Block]:
     """Yield the reasons and commands for further runs that settle inconclusive comparisons."""
     uncovered = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
+    limited = [
+        line
+        for line in comparison.lines
+        if all(line.limited)
+        or (any(line.limited) and line.verdict == "undecided" and line not in uncovered)
+    ]
     inconclusive = [line for line in uncovered if not all(line.limited)]
-    limited = [line for line in comparison.lines if all(line.limited)]
     unequal_loads = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
     needed = count_needed_repetitions()
     reasons, options = [], []
@@ -167,7 +172,7 @@ def _suggest_further_runs(
     if limited:
         names = ", ".join(dict.fromkeys(line.benchmark for line in limited))
         yield Paragraph(
-            f"More repetitions cannot decide {names}: the tester or the medium limited both runs. "
+            f"More repetitions cannot decide {names}: the tester or the medium is the limit. "
             "Use a faster tester."
         )
     if reasons:

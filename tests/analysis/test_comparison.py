@@ -5,17 +5,21 @@ import random
 import pytest
 from v6t.analysis.compare.comparison import RunComparison, _compare_result, summarize_comparison
 from v6t.analysis.compare.effect import CONFIDENCE, MAX_REPETITIONS, estimate_factor, estimate_shift
-from v6t.analysis.compare.likeness import _is_close, compare_runs
+from v6t.analysis.compare.likeness import _is_close, compare_records, compare_runs
 from v6t.analysis.presentation import Quantity
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
 
 HUNDREDS = [100.0 + n for n in range(8)]
 
 
-def compare(first, second, more_is_better=True, loads=("", ""), is_share=False):
+def compare(
+    first, second, more_is_better=True, loads=("", ""), is_share=False, limited=(False, False)
+):
+    options = {"more_is_better": more_is_better, "is_share": is_share}
     quantities = [
-        Quantity("rate", "fps", values, more_is_better, load=load, is_share=is_share)
-        for values, load in zip((first, second), loads, strict=True)
+        Quantity("rate", "fps", values, load=load, limited=is_limited, **options)
+        for values, load, is_limited in zip((first, second), loads, limited, strict=True)
     ]
     return _compare_result("other", ("throughput", "84/64", "forward"), *quantities, ())
 
@@ -28,6 +32,40 @@ def test_more_is_an_improvement_where_more_is_better(more_is_better, factor):
     assert result.improved is ((factor > 1) == more_is_better)
     assert ("better" if result.improved else "worse") in result.words
     assert result.words.startswith(f"{factor:.3g} times (")
+
+
+@pytest.mark.parametrize(("factor", "limited", "improved"), [
+    (0.5, (False, True), None), (0.5, (True, False), False),
+    (2.0, (True, False), None), (2.0, (False, True), True),
+])  # fmt: skip
+def test_a_limited_run_is_not_the_worse_one(factor, limited, improved):
+    """The device of the limited run may be as fast as that of the other."""
+    result = compare(HUNDREDS, [factor * v for v in HUNDREDS], limited=limited)
+    assert result.improved is improved
+    assert (result.verdict == "undecided") is (improved is None)
+
+
+def make_record(connections):
+    conditions = {} if connections is None else {"connections": {"count": connections}}
+    point = {"direction": "forward", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "repetitions": 1}
+    return Record(
+        benchmark="throughput", trials=[], invalid_trials=[], conditions=conditions, **point
+    )
+
+
+@pytest.mark.parametrize("other", [None, 1000, 2000])
+def test_records_over_other_numbers_of_connections_are_unlike(other):
+    differing = compare_records(make_record(1000), make_record(other))
+    assert [d.what for d in differing] == ["connections"] * (other != 1000)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("exchange", [{"object_octets": 64}, {"object_octets": 9000}]), ("timeout_s", [1.0, 0.1])],
+)
+def test_records_with_other_settings_are_unlike(name, values):
+    records = [make_record(None).model_copy(update={name: value}) for value in values]
+    assert [d.what for d in compare_records(*records)] == [name.replace("_", " ")]
 
 
 def test_shares_are_compared_by_their_difference():
