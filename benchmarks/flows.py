@@ -506,7 +506,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
             searches.append(result)
             by_case[case] = make_search_record(at, result)
             rows += self.list_search_rows(result, case)
-        limited = [case for case, record in by_case.items() if record.tester_limited]
+        limited = [case for case, record in by_case.items() if record.limited]
         advice = recommend_fields(
             {case: record.median for case, record in by_case.items()}, limited
         )

@@ -34,7 +34,7 @@ def recommend_fields(
     """Recommend the header fields to vary, from the measured rates.
 
     Args:
-        limited: cases in which the tester, not the device, limited the rate.
+        limited: cases in which the tester or the medium, not the device, limited the rate.
     """
     fixed, ports = rates_fps["fixed"], rates_fps["ports"]
     addresses, both = rates_fps["addresses"], rates_fps["both"]
@@ -45,8 +45,8 @@ def recommend_fields(
         return Advice(
             rates_fps,
             None,
-            "the tester is the limit even with fixed headers: nothing is known about the device's "
-            "hash; a faster tester, or fewer cores in the device, would tell",
+            "the tester or the medium is the limit even with fixed headers: nothing is known about "
+            "the device's hash; a faster one, or fewer cores in the device, would tell",
         )
     if best < MIN_GAIN * fixed:
         held = [case for case in ("ports", "addresses", "both") if case in limited]
@@ -55,7 +55,7 @@ def recommend_fields(
             "else; pseudorandom ports are what RFC 4814 asks for"
         )
         if held:
-            why += f" (the tester was the limit with {' and '.join(held)})"
+            why += f" (the tester or the medium was the limit with {' and '.join(held)})"
         return Advice(rates_fps, "ports", why)
     if ports * MIN_GAIN > best or "ports" in limited:
         return Advice(rates_fps, "ports", "the device's hash sees ports: addresses may stay fixed")

@@ -53,8 +53,9 @@ def test_probe_finds_hash_fields_of_device(tmp_path, hashes, use):
     assert ("hash sees ports" in printed) is (hashes == "ports")
 
 
-def test_tester_limited_probe_has_no_recommendation(tmp_path):
-    device = {"cores": 8, "capacity_fps": 1e9, "tester_fps": 300_000}
+@pytest.mark.parametrize("tester_fps", [300_000, 1e12])
+def test_probe_limited_by_tester_or_medium_has_no_recommendation(tmp_path, tester_fps):
+    device = {"cores": 8, "capacity_fps": 1e9, "tester_fps": tester_fps}
     record = measure(tmp_path / "out", "rss-probe", device=device)
     assert record.use is None
     assert "tester" in record.why
