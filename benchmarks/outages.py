@@ -290,6 +290,16 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
             directions=directions,
         )
 
+    def find_warnings(self, record: RecoveryRecord) -> Iterator[tuple[str, str]]:
+        if record.overload_limited:
+            text = "the tester or the medium carries less than 110 % of the throughput"
+            yield "limited-overload", text
+        for direction, times in record.directions.items():
+            if lossless := len(times.values) - times.overloaded:
+                some = f"{lossless} of {len(times.values)} overloads"
+                text = f"{some} lost no frame at the higher rate, so 0 s say nothing about recovery"
+                yield "no-overload", f"{direction}: {text}"
+
     def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Ruling]:
         trials = [t.request for t in data.list_valid_trials(records)]
         yield judge("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",

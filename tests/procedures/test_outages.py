@@ -195,8 +195,10 @@ def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_
     assert spec.is_limited is is_limited
     assert spec.overload_fps == pytest.approx(overload_fps)
     result = measure_recovery(spec, sim(capacity_fps=1e6).measure)
-    entry = SystemRecovery().make_record(result, {}).to_json()
-    assert entry["overload_limited"] is is_limited
+    record = SystemRecovery().make_record(result, {})
+    assert record.overload_limited is is_limited
+    codes = [code for code, _ in SystemRecovery().find_warnings(record)]
+    assert codes == ["limited-overload"] * is_limited
 
 
 @pytest.mark.parametrize(("device", "average_s"), [({}, 0.0), ({"recovery_s": 1e6}, math.inf)])
@@ -211,6 +213,8 @@ def test_recovery_at_once_and_never_is_recorded(device, average_s):
 def test_device_without_loss_was_not_overloaded():
     result = measure_recovery(recovery(), sim(capacity_fps=2e6).measure)
     assert not any(r.overloaded["forward"] for r in result.repetitions)
+    record = SystemRecovery().make_record(result, {})
+    assert [code for code, _ in SystemRecovery().find_warnings(record)] == ["no-overload"] * 2
 
 
 def reset(**changes):
