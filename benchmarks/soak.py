@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -120,10 +120,14 @@ class CriticalLoadRecord(Record):
         return f"above {self.highest:,.0f} fps, all that was offered"
 
 
-def _summarize_direction(intervals: Sequence[TrafficInterval]) -> dict[str, Any]:
+def _summarize_direction(stretches: Iterable[Sequence[TrafficInterval]]) -> dict[str, Any]:
+    """Return the fields of a direction's loss; an invalid stretch has no intervals and is a gap."""
+    parts = [intervals or (None,) for intervals in stretches]
+    intervals = [i for part in parts for i in part if i]
     lossy = [i for i in intervals if i.lost]
     worst = max(lossy, key=lambda i: i.lost / max(i.frames, 1), default=None)
-    runs = [(bad, list(some)) for bad, some in groupby(intervals, key=lambda i: i.lost > 0)]
+    groups = groupby(chain.from_iterable(parts), key=lambda i: i and i.lost > 0)
+    runs = [(bad, [i for i in some if i]) for bad, some in groups]
     half = len(intervals) // 2
     return {
         "frames": sum(i.frames for i in intervals),
@@ -131,7 +135,7 @@ def _summarize_direction(intervals: Sequence[TrafficInterval]) -> dict[str, Any]
         "loss_percent": _compute_loss_percent(intervals),
         "intervals": len(intervals),
         "lossy": len(lossy),
-        "episodes": sum(bad for bad, _ in runs),
+        "episodes": sum(bool(bad) for bad, _ in runs),
         "longest_s": max(
             (sum(i.length_s for i in some) for bad, some in runs if not bad), default=0
         ),
@@ -216,7 +220,10 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             measured_s=len(good) * spec.stretch_s,
             stretches=len(result.repetitions),
             faltered=len(result.repetitions) - len(good),
-            directions={d: _summarize_direction(result.list_intervals(d)) for d in directions},
+            directions={
+                d: _summarize_direction(s.intervals.get(d, ()) for s in result.repetitions)
+                for d in directions
+            },
         )
         rows = [
             (s.number, (s.started, direction, *(

@@ -33,13 +33,7 @@ class Stretch:
     intervals: dict[str, tuple[TrafficInterval, ...]]  # by direction; empty if invalid
 
 
-@dataclass(frozen=True)
-class SoakResult(RepeatedResult[SoakSpec, Stretch]):
-    """Result of all stretches."""
-
-    def list_intervals(self, direction: str) -> list[TrafficInterval]:
-        """List the intervals of a direction, in order."""
-        return [i for s in self.repetitions for i in s.intervals.get(direction, ())]
+SoakResult = RepeatedResult[SoakSpec, Stretch]
 
 
 def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -> SoakResult:
@@ -62,5 +56,4 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
         started = outcome.result.started
         return Stretch(trials.number, outcome.trial.key, started, directions)
 
-    done = repeat(rested, spec.stretches, measure, watch, send_stretch)
-    return SoakResult(spec, done.repetitions, done.attempts)
+    return replace(repeat(rested, spec.stretches, measure, watch, send_stretch), spec=spec)

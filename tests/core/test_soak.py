@@ -198,7 +198,7 @@ def test_soak_test_records_times_of_losses(tmp_path):
 
 def test_losses_have_times_and_tester_faults_are_gaps():
     """The tester's timeline places losses; a period in which it faltered is neither a loss nor repeated."""
-    losses, pauses = [(0, 0, 30), (), None, (5,)], []
+    losses, pauses = [(0, 0, 30), (), None, (0, 0, 5)], []
 
     def measure_stretch(trial):
         lost = losses[len(pauses)]
@@ -210,11 +210,13 @@ def test_losses_have_times_and_tester_faults_are_gaps():
     at = Conditions(84, 64, "forward", 0.0, 10.0, invalid_retries=2)
     result = measure_soak(SoakSpec(at, 1000.0, "given", 4, 3.0), measure_stretch)
     assert pauses == [10.0, 0.0, 0.0, 0.0]
-    lossy = [(i.begins_s, i.frames, i.lost) for i in result.list_intervals("forward") if i.lost]
-    assert lossy == [(2, 1000, 30), (9, 1000, 5)]
+    intervals = [i for s in result.repetitions for i in s.intervals.get("forward", ())]
+    lossy = [(i.begins_s, i.frames, i.lost) for i in intervals if i.lost]
+    assert lossy == [(2, 1000, 30), (11, 1000, 5)]
     measurement = Soak().make_measurement(result, {})
     assert (measurement.record.faltered, measurement.record.measured_s) == (1, 9.0)
     forward = measurement.record.directions["forward"]
     assert (forward.episodes, forward.lossy, forward.intervals) == (2, 2, 9)
+    assert forward.longest_s == 3.0  # not across the stretch of which nothing is known
     assert (forward.worst_at_s, forward.worst_percent) == (2.0, pytest.approx(3.0))
-    assert [row["lost"] for row in measurement.rows] == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
+    assert [row["lost"] for row in measurement.rows] == [0, 0, 30, 0, 0, 0, None, 0, 0, 5]
