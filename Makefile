@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 FOLDERS := api audit base benchmarks core intent packets trials plugins profiles procedures drivers analysis tools tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(FOLDERS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test golden results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs man lint types contracts quick unit clean
+.PHONY: demo check test golden results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites docs man lint types contracts quick unit clean
 
 # Tests that time frames run one at a time. Many others mostly wait for a device's timers, so `unit`
 # starts three workers per core.
@@ -128,10 +128,6 @@ kills: $(VENV)/.developed
 # programs; ip6_tunnel runs in a virtual machine.
 sites: $(VENV)/.developed
 	V6T_SITES=1 $(BIN)/pytest -rs tests/drivers/duts/test_two_devices.py
-
-# Run every driver with every technology it supports, by the `v6t run` command without further options.
-plain: $(VENV)/.developed
-	V6T_PLAIN=1 $(BIN)/pytest -rs tests/core/test_plain_runs.py
 
 # Inject every fault at every step of every driver whose program is installed, over a real sshd, at LANES
 # sites in parallel; docs/development.md lists the excluded drivers.

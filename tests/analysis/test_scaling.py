@@ -9,7 +9,6 @@ from v6t.analysis.scaling import (
     predict_harmonic,
     predict_minimum,
 )
-from v6t.base.ethernet import max_frame_rate_fps
 
 
 def test_a21_scale_up_over_cores():
@@ -55,12 +54,6 @@ def test_a23_degradation():
 def test_degradation_needs_a_positive_base(value, base, more_is_better):
     with pytest.raises(ValueError, match="positive"):
         compute_degradation(value, base, more_is_better=more_is_better)
-
-
-def test_a24_rates_of_media():
-    assert max_frame_rate_fps(10e9, 104) == 10_080_645
-    assert max_frame_rate_fps(25e9, 1518) == 2_031_859
-    assert max_frame_rate_fps(10e6, 64, 20) == 12_019
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,19 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
+import yaml
+from v6t.benchmarks.registry import make_results_schema
 from v6t.core.cli import main
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
@@ -90,6 +95,40 @@ def v6t_process(*arguments: object, **environment: str) -> Done:
     return parse_done(done.returncode, done.stdout, done.stderr)
 
 
+def start_v6t(
+    *arguments: object, network: int | None = None, **pipes: Any
+) -> subprocess.Popen[str]:
+    """Start ``v6t ARGUMENTS`` in a new session, whose processes a test can signal together.
+
+    Args:
+        network: a process in whose network namespace v6t starts.
+    """
+    enter = [] if network is None else ["nsenter", f"--net=/proc/{network}/ns/net"]
+    command = [*enter, *COMMAND, *map(str, arguments)]
+    return subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+
+
+def open_page(url, profile, *options):
+    """Load a page in Chromium; skip the test where there is none.
+
+    Returns:
+        The ended process: its output is the document if ``--dump-dom`` is given.
+    """
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
+    if browser is None:
+        pytest.skip("needs the package chromium")
+    command = [
+        *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+        *("--enable-logging=stderr", "--log-level=0", f"--user-data-dir={profile}"),
+        *("--disable-background-networking", "--disable-component-update", *options, url),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if ended.returncode != 0:
+        pytest.skip("the browser of the package chromium does not start here")
+    return ended
+
+
 @contextlib.contextmanager
 def enforce_permissions() -> Iterator[None]:
     """Make file permissions apply to root, in this thread and within the context."""
@@ -153,6 +192,33 @@ def measure_run(run, path):
     return execute(make_setup(run), path, Listener())
 
 
+def measure_records(path, *benchmarks, **settings):
+    """Simulate a run; return its records by benchmark, as in results.json, which follows its schema."""
+    measure_run(simulate(*benchmarks, **settings), path)
+    content = json.loads((path / "results.json").read_text())
+    jsonschema.Draft202012Validator(make_results_schema()).validate(content)
+    assert content["status"] == "complete"
+    return {record["benchmark"]: record for record in content["results"]}
+
+
+def make_run(path, *benchmarks, device=None, procedure=None, modes=("bidirectional",), **flags):
+    """Simulate a run in a new directory; ``device`` and ``procedure`` change settings of all runs."""
+    run = simulate(
+        *(benchmarks or ("throughput",)),
+        device={"capacity_noise": 0.01, **(device or {})},
+        procedure={
+            "repetitions": 6,
+            "resolution_fps": 5_000.0,
+            "trial_duration_s": 1.0,
+            **(procedure or {}),
+        },
+        modes=modes,
+        **{"seed": 1, **flags},
+    )
+    measure_run(run, path)
+    return path
+
+
 def write_report(path):
     """Write the report of a run as Markdown and return its text."""
     write.write_run_report(path, formats=["md"])
@@ -189,6 +255,11 @@ def tree(directory: Path) -> dict[str, bytes | None]:
 def read_schema(name):
     """Read a published JSON schema."""
     return json.loads(files("v6t.analysis").joinpath(f"schema/{name}.json").read_text("utf-8"))
+
+
+def read_vectors(name):
+    """Read a table of inputs and expected results."""
+    return yaml.safe_load((Path(__file__).parent / "vectors" / f"{name}.yaml").read_text())
 
 
 def read_sample(name):

@@ -22,7 +22,6 @@ from v6t.plugins.siit import Siit
 from v6t.tests.audit.test_auditor import Silent
 from v6t.tests.audit.test_record import audit, finding
 from v6t.tests.core.support import v6t, write_distribution
-from v6t.tests.expect import expect_refusal
 
 WRONG_TABLE = json.dumps(
     [
@@ -102,45 +101,10 @@ def test_list_has_clause_of_technology(plugin, params, clause):
     assert clause in {row["clause"] for row in rows}
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["--plugin", "dns64"], "no-clauses"),
-        (["--plugin", "siit", "--suite", "nothing"], "unknown-name"),
-        (["--plugin", "siit", "-o", "/dev/null/here"], "file-unwritable"),
-        (["--plugin", "siit", "--interfaces", "one"], "wrong-interface"),
-        (["--plugin", "siit", "--interfaces", "one,one"], "duplicate"),
-        (["--plugin", "siit", "--dut", "cable"], "missing-driver"),
-        (["--plugin", "siit", "--clause", "no-such"], "unknown-name"),
-        (["--plugin", "nat44", "--set", "initiator_count=1"], "no-clauses"),
-        (["--plugin", "mapt-br", "--set", "dmr=64:ff9b::/96"], "no-clauses"),
-    ],
-)
-def test_impossible_audit_is_rejected(words, code):
-    expect_refusal(v6t("audit", *words), code)
-
-
-def test_hint_names_auditable_technologies_and_drivers():
-    for words, advice in (
-        (["--plugin", "dns64", "--list"], {"nat44", "siit"}),
-        (["--plugin", "siit", "--clause", "no-such"], {"--plugin", "siit", "--list"}),
-    ):
-        hint = v6t("audit", *words).err.partition("\n")[2]
-        assert advice <= set(hint.replace(",", " ").replace("`", " ").split())
-
-
 def test_list_aligns_columns_behind_the_longest_name():
     lines = v6t("audit", "--plugin", "nat64", "--list").out.splitlines()
     assert max(len(line.split()[0]) for line in lines) > 34
     assert len({line.index(" RFC ") for line in lines}) == 1
-
-
-@pytest.mark.parametrize("words", [["nat44", "--tester", "sim"], ["dns64"]])
-@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
-def test_run_that_cannot_check_the_device_is_rejected(words, dry):
-    done = v6t("run", "--plugin", *words, "--audit", "refuse", *dry)
-    assert done.status == 2
-    assert "leave out --audit" in done.err
 
 
 def test_plan_of_run_has_number_of_clauses():

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from v6t.tests.core.support import v6t
-from v6t.tests.expect import expect_refusal
 
 RULE = ["--rule-ipv6", "2001:db8:ce::/51", "--rule-ipv4", "192.0.2.0/24", "--ea-len", 13]
 FIGURE_8 = [*RULE, "--psid-offset", 0]
@@ -74,65 +73,10 @@ def test_many_port_ranges_are_abridged():
     assert "... 64720-64723 (63 ranges)" in stdout
 
 
-def make_rule(ipv6, ipv4, ea_len, offset):
-    words = ["map", "--rule-ipv6", ipv6, "--rule-ipv4", ipv4, "--ea-len", ea_len]
-    return [*words, "--psid-offset", offset, "--psid", 1, "--ipv4", "192.0.2.1"]
-
-
-MAP = ["map", *FIGURE_8]
-UNSHARED = ["--rule-ipv6", "2001:db8::/56", "--rule-ipv4", "192.0.2.18/32", "--ea-len", 0]
-EMBED = ["rfc6052", "--prefix"]
-LINE = ["rate", "--line-rate"]
-INVALID = [
-    ("missing-setting", MAP),
-    ("missing-setting", [*MAP, "--psid", 9]),
-    ("out-of-range", [*MAP, "--ipv4", "192.0.2.1", "--psid", 32]),
-    ("not-an-address", [*MAP, "--ipv6", "x"]),
-    ("outside-prefix", [*MAP, "--ipv6", "2001:db8::1"]),
-    ("outside-prefix", [*MAP, "--ipv4", "203.0.113.1", "--psid", 1]),
-    ("out-of-range", [*MAP, "--ipv4", "192.0.2.1", "--port", 65536]),
-    ("outside-port-set", [*MAP, "--ipv4", "192.0.2.1", "--port", 1, "--psid", 9]),
-    ("outside-port-set", ["map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023]),
-    ("missing-setting", [*MAP, "--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"]),
-    ("outside-prefix", ["map", *UNSHARED, "--ipv6", "2001:db8::1"]),
-    ("invalid-argument", [*MAP, "--psid", 9, "--iid-format", "x"]),
-    ("invalid-argument", [*MAP, "--psid", "x"]),
-    ("out-of-range", make_rule("2001::/16", "10.0.0.0/8", 49, 0)),
-    ("out-of-range", make_rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 17)),
-    ("out-of-range", make_rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 12)),
-    ("not-a-prefix", make_rule("2001:db8:ce::/51", "192.0.2.1/24", 13, 0)),
-    ("not-a-prefix", make_rule("2001:db8:ce::1/51", "192.0.2.0/24", 13, 0)),
-    ("missing-setting", [*EMBED, "64:ff9b::/96"]),
-    ("missing-setting", [*EMBED, "64:ff9b::/96", "--ipv4", "192.0.2.1", "--ipv6", "64:ff9b::1"]),
-    ("not-a-prefix", [*EMBED, "64:ff9a::/95", "--ipv4", "192.0.2.1"]),
-    ("outside-prefix", [*EMBED, "64:ff9b:0:0:ff00::/96", "--ipv4", "192.0.2.1"]),
-    ("outside-prefix", [*EMBED, "64:ff9b::/96", "--ipv6", "2001:db8::1"]),
-    *(
-        ("not-a-number", [*LINE, rate, "--frame-size", 64])
-        for rate in ("0", "10X", "1e400", "nan", "9" * 5000)
-    ),
-    ("out-of-range", [*LINE, "1G", "--frame-size", 63]),
-    ("out-of-range", [*LINE, "1G", "--frame-size", 64, "--overhead=-1"]),
-]
-
-
-@pytest.mark.parametrize(("code", "words"), INVALID)
-def test_invalid_input_is_rejected_in_short_lines(code, words):
-    assert len(expect_refusal(v6t("calc", *words), code)) < 300
-
-
 def test_rfc6052_address_is_embedded_and_extracted():
     expected = {"prefix": "2001:db8:100::/40", "ipv4": "192.0.2.33", "ipv6": "2001:db8:1c0:2:21::"}
     for address in ("--ipv4", expected["ipv4"]), ("--ipv6", expected["ipv6"]):
         assert calc("rfc6052", "--prefix", expected["prefix"], *address) == expected
-
-
-def test_rate_of_a_line():
-    """RFC 8219 appendix A."""
-    words = ["rate", "--line-rate", "10G", "--frame-size", 64, "--overhead", 20]
-    expected = {"frame_size": 64, "overhead": 20, "convention": "per_direction"}
-    assert calc(*words).items() >= {**expected, "max_fps": 12_019_230}.items()
-    assert "max fps        12019230\n" in v6t("calc", *words).out
 
 
 def list_notes(*arguments):
@@ -158,13 +102,6 @@ V6PLUS = [
 def test_interface_identifier_of_other_ce_gives_a_warning(arguments, expected):
     notes = list_notes("map", *arguments)
     assert [expected in note for note in notes] == [True] * (expected is not None)
-
-
-def test_rule_of_a_provider_with_the_draft_format():
-    ce = calc("map", *V6PLUS, "--iid-format", "draft", "--ipv6", "240b:10:1234:5600::")
-    assert (ce["ipv4"], ce["psid"]) == ("106.72.18.52", 86)
-    assert ce["map_address"] == "240b:10:1234:5600:6a:4812:3400:5600"
-    assert (len(ce["port_ranges"]), ce["port_ranges"][0]) == (15, [5472, 5487])
 
 
 @pytest.mark.parametrize(("prefix", "address", "embedded"), [

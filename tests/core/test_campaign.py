@@ -21,9 +21,10 @@ from v6t.core.campaigns.campaign import create_campaign, plan_campaign
 from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.modifiers import MODIFIERS
-from v6t.tests.core import warm
-from v6t.tests.core.support import read_csv, read_schema, tree, v6t
+from v6t.tests.core.support import read_csv, read_schema, start_v6t, tree, v6t
 from v6t.tests.expect import expect_refusal
+
+from .test_papers import PAPERS as TRANSCRIBED
 
 pytestmark = pytest.mark.slow
 
@@ -189,8 +190,8 @@ def test_filter_selects_runs_by_the_value_of_a_setting():
 
 
 def start_campaign(*arguments, stderr=subprocess.DEVNULL):
-    words = ["campaign", *map(str, arguments), "--no-report"]
-    return warm.Process(words, stdout=subprocess.DEVNULL, stderr=stderr)
+    words = ("campaign", *arguments, "--no-report")
+    return start_v6t(*words, stdout=subprocess.DEVNULL, stderr=stderr)
 
 
 def count_trials(directory):
@@ -230,14 +231,6 @@ def test_killed_campaign_ends_with_same_summary(tmp_path):
     for name in ("summary.json", "summary.csv", "report.md"):
         assert (torn / name).read_text() == (whole / name).read_text(), name
     assert count_trials(torn) == trials  # nothing was measured twice
-
-
-def test_finished_campaign_is_not_measured_again(small):
-    before = count_trials(small)
-    done = v6t("campaign", "--resume", small)
-    assert done.status == 0
-    assert "6 of 6" in done.out
-    assert count_trials(small) == before
 
 
 @pytest.mark.parametrize(
@@ -377,27 +370,6 @@ def test_resume_with_changed_plan_is_rejected(change, small, tmp_path):
     assert (small / "campaign.json").read_text() == plan
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ([], "missing-setting"),
-        (["nothing"], "unknown-name"),
-        (["siit", "--dry-run"], "missing-setting"),
-        (["siit", "--tester", "sim", "--experiment", "no", "--dry-run"], "unknown-name"),
-        (["siit", "--tester", "sim", "--experiment", "acceptance"], "missing-setting"),
-        (["siit", "--testbed", "nobody=x.yaml", "--dry-run"], "unknown-name"),
-        (["siit", "--testbed", "x", "--testbed", "y", "--dry-run"], "duplicate"),
-        (["--resume", "nothing"], "no-such-run"),
-        (["--resume", "nothing", "--preset", "rfc"], "conflicting-options"),
-        (["siit", "--tester", "sim", "--resume", "nothing"], "no-such-run"),
-        (["siit", "--resume", "nothing", "-o", "x"], "conflicting-options"),
-    ],
-)
-def test_invalid_arguments_are_rejected(arguments, code, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    expect_refusal(v6t("campaign", *arguments), code)
-
-
 ALONG = """\
 name: along
 testbeds:
@@ -493,6 +465,7 @@ def test_every_paper_has_a_campaign():
     packaged = sorted(list_packaged_campaigns())
     assert packaged == sorted([*PAPERS, COMPLETE, ZOO])
     assert sorted(paper for paper, _ in PAPERS.values()) == sorted(list_sources())
+    assert PAPERS.keys() == TRANSCRIBED.keys()
     done = v6t("campaign", "--list")
     assert [line.split()[0] for line in done.out.splitlines()] == packaged
 

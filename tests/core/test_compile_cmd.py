@@ -173,22 +173,6 @@ def test_expected_capture_is_written_with_any_format(tmp_path):
     assert len({len(p) for p in rdpcap(str(tmp_path / "e.pcap"))}) == 3
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["--plugin", "nat64", "--expected", "x.pcap"], "missing-reference"),
-        (["--plugin", "mape-br", "--format", "pcap", "-o", "x.pcap", "--expected", "x.pcap", "--overwrite"],
-         "conflicting-options"),
-        ([], "missing-setting"),
-        (["nat44", "--plugin", "mape-br"], "conflicting-options"),
-    ],
-)  # fmt: skip
-def test_impossible_command_is_rejected(words, code, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    expect_refusal(v6t("compile", *words), code)
-    assert tree(tmp_path) == {}
-
-
 @pytest.mark.parametrize("name", ["mape-br", "map-e"])
 def test_compile_takes_the_technology_as_argument(name):
     assert v6t("compile", name, "--format", "text").out == compile_text("--format", "text")

@@ -16,6 +16,7 @@ from v6t.drivers.duts.registry import list_driver_names
 from v6t.plugins.base import JUMBO_SIZES
 from v6t.plugins.mape_br import MapEParams
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
+from v6t.tests.core.support import read_vectors
 from v6t.tests.expect import expect_error
 
 
@@ -109,21 +110,6 @@ def test_trex_gives_warnings_about_cores_trailer_and_marks():
     assert "of its ports" in " ".join(list_result_warnings(resolve_setup(**flags)))
 
 
-def test_warnings_name_every_departure_from_the_rfc(tmp_path):
-    run = resolve_texts(tmp_path, procedure={"loss_tolerance": 0.01})
-    warnings = " ".join(list_result_warnings(make_setup(run)))
-    words = ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "2 % longer")
-    assert [word for word in words if word not in warnings] == []
-
-
-@pytest.mark.parametrize(("tags", "warned"), [(250, True), (499, True), (500, False)])
-def test_fewer_tags_than_rfc_requires_give_a_warning(tmp_path, tags, warned):
-    latency = {"duration_s": 2.0, "first_tag_s": 0.5, "tags": tags}
-    run = resolve_texts(tmp_path, "benchmarks: [latency]", procedure={"latency": latency})
-    warnings = " ".join(list_result_warnings(make_setup(run)))
-    assert (f"latency by {tags} tagged" in warnings) == warned
-
-
 def test_another_driver_keeps_the_shared_options_of_the_testbed_file(tmp_path):
     (tmp_path / "bed.yaml").write_text(
         "dut: {driver: iptables, options: {ssh: {host: box}, version: 1.8.9, own: 1}}"
@@ -168,79 +154,6 @@ def test_user_values_override_driver_defaults():
 
 # -- invalid values and their positions --------------------------------------------------------
 
-# more files: tests/docs/test_messages.py; types of values: tests/base/test_errors.py
-INVALID_FILES = [
-    ("", "empty-file", "run.yaml", ""),
-    ("text", "not-a-section", "run.yaml", ""),
-    ("a: b: c", "invalid-yaml", "run.yaml:1", ""),
-    ("params:\n  n: 1\nparams:\n  n: 2", "duplicate", "run.yaml:3", "params"),
-    ("a: 1\n---\nb: 2", "invalid-yaml", "run.yaml:2", ""),
-    ("a: 1\nb: \x07", "not-text", "run.yaml:2", ""),
-    ("a: *b", "invalid-yaml", "run.yaml:1", ""),
-    ("paramz: 1", "unknown-setting", "run.yaml:1", "paramz"),
-    ("seed: 1\n? [1]\n: 2", "invalid-yaml", "run.yaml:2", ""),
-    ("seed: .inf", "not-a-number", "run.yaml:1", "seed"),
-    ("label: [1]", "not-text", "run.yaml:1", "label"),
-    ("preset: fast", "unknown-name", "run.yaml:1", "preset"),
-    ("procedure: {search: binry}", "unknown-name", "run.yaml:1", "procedure.search"),
-    ("params: {br_address: 2001:db8::x}", "not-an-address", "run.yaml:1", "params.br_address"),
-    ("procedure: {confirmations: -1}", "out-of-range", "run.yaml:1", "procedure.confirmations"),
-    ("procedure: {connections: {validate_connections: 7}}",
-     "not-a-boolean", "run.yaml:1", "procedure.connections.validate_connections"),
-    ("tester: {kind: sim}\nline_rate: 1G", "wrong-kind-of-file", "run.yaml", ""),
-    ("modes:\n- forwards", "unknown-name", "run.yaml:2", "modes.0"),
-    ("benchmarks: [thruput]", "unknown-name", "run.yaml:1", "benchmarks.0"),
-    ("frame_sizes: 104", "not-a-list", "run.yaml:1", "frame_sizes"),
-    ("frame_sizes:\n- 104\n- 1.5", "not-a-number", "run.yaml:3", "frame_sizes.1"),
-    ("frame_sizes:\n- 104\n- 5", "frame-too-small", "run.yaml:3", "frame_sizes.1"),
-    ("frame_sizes: [104, 104]", "duplicate", "run.yaml:1", "frame_sizes"),
-    ("params: 5", "not-a-section", "run.yaml:1", "params"),
-    ("params:\n  ces: 1\n  psid_ofset: 1", "unknown-setting", "run.yaml:3", "params.psid_ofset"),
-    ("params:\n  rule_ipv6: foo", "not-a-prefix", "run.yaml:2", "params.rule_ipv6"),
-    ("params: {fw_dport: {min: 5, max: 1}}", "empty-range", "run.yaml:1", "params.fw_dport"),
-    ("params: {br_address: true}", "not-an-address", "run.yaml:1", "params.br_address"),
-    ("procedure: {latency: 5}", "not-a-section", "run.yaml:1", "procedure.latency"),
-    ("seed: 1\nbenchmarks: []", "wrong-length", "run.yaml:2", "benchmarks"),
-    ("params:\n  domains:\n  - rule_ipv7: x",
-     "unknown-setting", "run.yaml:3", "params.domains.0.rule_ipv7"),
-    ("dut:\n  options:\n    faults:\n      drop_every: x",
-     "not-a-number", "bed.yaml:4", "dut.options.faults.drop_every"),
-    ("tester:\n  options:\n    cores: 1\n    capacity_fps: -1",
-     "out-of-range", "bed.yaml:4", "tester.options.capacity_fps"),
-    ("tester: sim", "not-a-section", "bed.yaml:1", "tester"),
-    ("tester:\n  options:\n    capacty_fps: 1",
-     "unknown-setting", "bed.yaml:3", "tester.options.capacty_fps"),
-    ("tester: {options: {capacity_fps: null}}",
-     "not-a-number", "bed.yaml:1", "tester.options.capacity_fps"),
-    ("dut:\n  driver: frr", "unknown-name", "bed.yaml:2", "dut.driver"),
-    ("dut: {option: 5}", "unknown-setting", "bed.yaml:1", "dut.option"),
-    ("dut: {options: {params: 5}}", "not-a-section", "bed.yaml:1", "dut.options.params"),
-    ("dut:\n  options:\n    params:\n      psid_ofset: 1",
-     "unknown-setting", "bed.yaml:4", "dut.options.params.psid_ofset"),
-    ("dut:\n  options:\n    params:\n      psid_offset: 17",
-     "out-of-range", "bed.yaml:3", "dut.options.params"),
-    ("dut: {options: {faults: 5}}", "not-a-section", "bed.yaml:1", "dut.options.faults"),
-    ("dut: {options: {faults: {corrupt: 1}}}",
-     "unknown-setting", "bed.yaml:1", "dut.options.faults.corrupt"),
-    ("links: {middle: {}}", "unknown-setting", "bed.yaml:1", "links.middle"),
-    ("links:\n  left: {vlan: 5, background: {vlan: 5}}\n  right: {vlan: 6, background: {vlan: 7}}",
-     "missing-setting", "bed.yaml:2", "links.left.background"),
-    ("links:\n  left: {background: {vlan: 5}}",
-     "missing-setting", "bed.yaml:2", "links.left.background"),
-    ("links:\n  left: {vlan: 4, background: {vlan: 5}}", "missing-setting", "bed.yaml:1", "links"),
-    ("links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}",
-     "not-an-address", "bed.yaml:2", "links.left.background.device"),
-    ("links:\n  left:\n    vlan: 5000", "out-of-range", "bed.yaml:3", "links.left.vlan"),
-    ("links: {left: {vlan: [100, 200]}}", "invalid-value", "bed.yaml:1", "links.left.vlan"),
-    ("links:\n  left:\n    vlan: true", "not-a-number", "bed.yaml:3", "links.left.vlan"),
-    ("plugin: mape-br\nseed: 1", "wrong-kind-of-file", "bed.yaml", ""),
-    ("seed: 1\nline_rate: 1G", "unknown-setting", "bed.yaml:1", "seed"),
-    ("line_rate: 1e9999", "not-a-number", "bed.yaml:1", "line_rate"),
-    ("line_rate: 100bps", "out-of-range", "bed.yaml:1", "line_rate"),
-    ("line_rate: [10]", "not-a-number", "bed.yaml:1", "line_rate"),
-    ("line_rate: true", "not-a-number", "bed.yaml:1", "line_rate"),
-]  # fmt: skip
-
 
 def test_driver_without_background_vlans_rejects_them(tmp_path):
     links = "left: {vlan: 5, background: {vlan: 6}}, right: {vlan: 5, background: {vlan: 6}}"
@@ -267,7 +180,8 @@ def test_rfc_preset_with_jumbo_links_measures_jumbo_frames(tmp_path):
     assert run.frame_sizes == (84, 128, 256, 512, 768, 1024, 1280, 1518, *JUMBO_SIZES)
 
 
-@pytest.mark.parametrize(("text", "code", "place", "path"), INVALID_FILES, ids=repr)
+# more files: tests/docs/test_messages.py; types of values: tests/base/test_errors.py
+@pytest.mark.parametrize(("text", "code", "place", "path"), read_vectors("invalid_files"), ids=repr)
 def test_invalid_file_has_code_line_and_path(text, code, place, path, tmp_path):
     name = "run" if place.startswith("run") else "bed"
     with pytest.raises(UsageError) as caught:
@@ -313,3 +227,32 @@ def test_binary_file_is_rejected(data, tmp_path):
     (tmp_path / "run.yaml").write_bytes(data)
     with expect_error("not-text", mentions="run.yaml"):
         YamlFile(tmp_path / "run.yaml")
+
+
+def flatten(values, above=""):
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from flatten(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def test_every_value_of_the_rfc_preset_has_its_clause():
+    """A new setting needs an entry in rfc_preset.yaml: its value, under the clause that it follows."""
+    run = resolve(plugin="mape-br", preset="rfc")
+    values = [
+        setting for settings in read_vectors("rfc_preset").values() for setting in settings.items()
+    ]
+    assert dict(flatten(run.model_dump(mode="json")["procedure"])) == dict(values)
+    assert len(dict(values)) == len(values)
+    # RFC 8219, section 5.3: both directions at once, and each alone
+    assert run.modes == ("bidirectional", "forward", "reverse")
+    assert run.frame_sizes == (104, 168, 296, 552, 808, 1064, 1320, 1518)
+    assert not is_demonstration(make_setup(run))
+
+
+def test_bursts_of_30_s_can_be_searched():
+    """RFC 9004 section 6.2: the longest burst MUST be configurable to as much."""
+    bursts = {"back_to_back": {"longest_s": 30.0}}
+    run = resolve(plugin="mape-br", preset="rfc", procedure=bursts)
+    assert run.procedure.back_to_back.longest_s == 30.0

@@ -74,27 +74,37 @@ def test_trex_is_searched_in_trex_dir(machine, tmp_path):
     assert "t-rex-64" in finding.text
     (tmp_path / "t-rex-64").touch()
     assert "Python client" in examine()["TRex"].text
-
-
-def test_missing_trex_is_only_a_note(machine, tmp_path):
     machine.delenv("TREX_DIR")
-    machine.setattr(channel, "DEFAULT_LOCATION", tmp_path)
+    machine.setattr(channel, "DEFAULT_LOCATION", tmp_path / "nowhere")
     finding = examine()["TRex"]
     assert (finding.state, "none found" in finding.text) == ("note", True)
     assert v6t("doctor").status == 0
 
 
 @pytest.mark.parametrize(
-    ("bed", "parts"),
+    ("options", "words"),
     [
-        ("tester:\n  knid: trex", ["bed.yaml:2", "kind"]),
-        ("tester:\n  kind: trex\n  options: {corse: 1}", ["corse"]),
+        ("{interfaces: ['ff:1f.7', nic9]}", ["no such PCI device", "no such interface"]),
+        ("{}", ["name its interfaces"]),
+        ("{start: never}", ["set start: auto"]),
+        ("{server: 127.0.0.2}", ["start one there"]),
+        ("{ssh: a@b.invalid}", ["ssh needs trex_dir"]),
+        ("{ssh: a@b.invalid, trex_dir: /opt/x}", ["must work unasked"]),
     ],
 )
-def test_invalid_testbed_is_reported(bed, parts, machine, tmp_path):
-    (tmp_path / "bed.yaml").write_text(bed)
+def test_missing_part_of_trex_is_named(options, words, machine, tmp_path):
+    make_installation(tmp_path / "v3.08")
+    machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))
+    (tmp_path / "bed.yaml").write_text(f"tester: {{kind: trex, options: {options}}}\n")
+    done = v6t("doctor", "--testbed", tmp_path / "bed.yaml")
+    assert done.status == 3
+    assert all(text in done.out for text in ("MISSING", *words))
+
+
+def test_invalid_testbed_is_reported(machine, tmp_path):
+    (tmp_path / "bed.yaml").write_text("tester:\n  knid: trex")
     stderr = expect_refusal(v6t("doctor", "--testbed", tmp_path / "bed.yaml"), "unknown-setting")
-    assert all(part in stderr for part in parts)
+    assert "bed.yaml:2" in stderr and "kind" in stderr
 
 
 @pytest.mark.slow
@@ -147,10 +157,6 @@ def test_testbed_is_examined(bed, plugin, finding, status, machine, tmp_path):
     done = v6t("doctor", "--testbed", tmp_path / "bed.yaml", *plugin)
     assert finding in done.out
     assert done.status == status
-
-
-def test_technology_without_testbed_is_rejected(machine):
-    expect_refusal(v6t("doctor", "--plugin", "nat44"), "conflicting-options")
 
 
 @pytest.mark.lab

@@ -1,85 +1,44 @@
-"""Every invalid input gives at most two lines and status 2, and writes nothing."""
+"""Every invalid input, unusual file and damaged run gives at most two lines and status 2."""
+
+import json
+import os
+import shlex
+import shutil
 
 import pytest
-from v6t.base import errors
+from v6t.base import errors, files
 from v6t.base.errors import DutError
 from v6t.core.cli import main as main_module
 from v6t.drivers.lab import privilege
-from v6t.tests.core.support import SIM, enforce_permissions, tree, v6t
-from v6t.tests.expect import expect_refusal
-
-pytestmark = pytest.mark.slow
+from v6t.tests.core.support import SIM, enforce_permissions, make_run, read_vectors, tree, v6t
+from v6t.tests.expect import expect_error, expect_refusal
 
 COMPILE = ["compile", "--plugin", "mape-br"]
-DOMAIN = "domains=[{rule_ipv6: 2001:db8:1::/51, rule_ipv7: x}]"
-
-# not in test_config.py or tests/docs/test_messages.py
-INVALID = [
-    # commands and flags
-    ("unknown-option", "--frob", ["--frob"]),
-    ("invalid-command-line", "v6t calc --help", ["calc"]),
-    ("unknown-command", "", ["calc", "foo"]),
-    ("invalid-command-line", "", ["calc", "map"]),
-    ("no-such-run", "", ["resume"]),
-    ("invalid-command-line", "", ["doctor", "x"]),
-    ("invalid-argument", "", ["completion", "tcsh"]),
-    # technology, tester, device, preset, mode
-    ("unknown-name", "", ["selftest", "--plugin", "x"]),
-    ("file-not-found", "'map-e'", ["run", "mapp-e"]),
-    ("unsupported-by-device", "", ["run", "--plugin", "mape-br", "--measure", "reset"]),
-    ("invalid-command-line", "", ["dut"]),
-    ("unknown-setting", "embedded tester", ["run", "--plugin", "mape-br", "--set-tester", "a=1"]),
-    ("frame-too-small", "", [*SIM, "--frame-size", "0"]),
-    # the procedure
-    ("out-of-range", "procedure.trial_duration_s", [*SIM, "--duration", "0"]),
-    ("not-a-number", "", [*SIM, "--duration", "nan"]),
-    ("out-of-range", "", [*SIM, "--duration", "1e-9"]),
-    ("out-of-range", "procedure.resolution_fps", [*SIM, "--resolution", "0"]),
-    ("out-of-range", "procedure.confirmations", [*SIM, "--confirm", "-1"]),
-    ("invalid-argument", "", [*SIM, "--seed", "x"]),
-    # --set and its relatives
-    ("not-name-and-value", "", [*SIM, "--set", "=1"]),
-    ("not-name-and-value", "", [*SIM, "--set-tester", "foo"]),
-    ("not-name-and-value", "", [*SIM, "--set-dut", "foo"]),
-    ("unknown-setting", "did you mean 'min'?", [*SIM, "--set", "fw_dport.mim=1"]),
-    ("unknown-setting", "did you mean 'rule_ipv6'?", [*SIM, "--set", DOMAIN]),
-    ("unknown-setting", "dut.options.params.psid_ofset", [*SIM, "--set-dut", "psid_ofset=1"]),
-    ("duplicate", "", [*SIM, "--set", "n=1", "--set", "n.x=1"]),
-    ("invalid-yaml", "", [*SIM, "--set", "domains=[!!python/object/apply:os.getcwd []]"]),
-    ("unknown-setting", "unknown setting 'params.'", [*SIM, "--set", "..=1"]),
-    ("unknown-setting", "params.a\\nb", [*SIM, "--set", "a\nb=1"]),
-    ("unknown-setting", "\\x1b[2J", [*SIM, "--set", "\x1b[2J=1"]),
-    ("not-text", "\\udcff", [*SIM, "--set", "\udcff=1"]),
-    ("out-of-range", "write n = 2, m = 1", [*SIM, "--set", "n=4", "--set", "m=2"]),
-    ("out-of-range", "", [*SIM, "--set", "n=2147483647", "--set", "m=1"]),
-    ("out-of-range", "tester_fps", [*SIM, "--set-tester", "tester_fps=0"]),
-    ("out-of-range", "loss_probability", [*SIM, "--set-tester", "loss_probability=7"]),
-    ("missing-setting", "loss_curve.0.1", [*SIM, "--set-tester", "loss_curve=[[1]]"]),
-    ("not-a-number", "loss_curve.0.0", [*SIM, "--set-tester", "loss_curve=[[.nan, 0]]"]),
-    # files and directories
-    ("not-a-regular-file", "", [*SIM, "--testbed", "/dev/null"]),
-    ("file-unwritable", "", [*SIM, "-o", "/dev/null/x"]),
-    ("file-unwritable", "", [*SIM, "-o", "/proc/x"]),
-    # compile
-    ("invalid-argument", "", [*COMPILE, "--direction", "up"]),
-    ("frame-too-small", "", [*COMPILE, "--frame-size", "0"]),
-    ("invalid-argument", "", [*COMPILE, "--count", "0"]),
-    ("invalid-argument", "", [*COMPILE, "--cores", "0"]),
-    ("out-of-range", "", [*COMPILE, "--rate", "0"]),
-    ("not-a-number", "", [*COMPILE, "--rate", "nan"]),
-    ("missing-setting", "add -o FILE.pcap", [*COMPILE, "--format", "pcap"]),
-    ("missing-setting", "", [*COMPILE, "--format", "pcap", "-o", "-"]),
-    ("file-unwritable", "", [*COMPILE, "-o", "no/x.json"]),
-]
+COMMANDS = read_vectors("invalid_commands")
+"""Error code, arguments and part of the message of invalid command lines, by subject."""
+WORDS = {
+    "SIM": shlex.join(SIM),
+    "MAP": "calc map --rule-ipv6 2001:db8:ce::/51 --rule-ipv4 192.0.2.0/24 --ea-len 13",
+    "NINES": "9" * 5000,
+    "NAT": "run --plugin nat44 --tester sim",
+}
 
 
-@pytest.mark.parametrize(("code", "part", "arguments"), INVALID)
-def test_invalid_input_has_a_code_and_leaves_no_files(code, part, arguments, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "row", [row for rows in COMMANDS.values() for row in rows], ids=lambda row: row[1]
+)
+def test_invalid_input_has_a_code_and_leaves_no_files(row, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert part in expect_refusal(v6t(*arguments), code)
+    code, command, *parts = row
+    for word, text in WORDS.items():
+        command = command.replace(word, text)
+    stderr = expect_refusal(v6t(*shlex.split(command)), code)
+    assert len(stderr) < 500
+    assert all(part in stderr for part in parts)
     assert tree(tmp_path) == {}
 
 
+@pytest.mark.slow
 def test_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkeypatch):
     """A device that lacked a program, for example: nothing was measured."""
     out = tmp_path / "out"
@@ -176,6 +135,7 @@ def test_internal_error_is_one_line_without_debug(monkeypatch):
         v6t("doctor")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "status", "code"),
     [("loss_probability=1", 6, "translation-incorrect"), ("crash_at=20", 5, "tester-fault")],
@@ -184,3 +144,136 @@ def test_failure_during_a_run_has_status_and_code(option, status, code, tmp_path
     done = v6t(*SIM, "--set-tester", option, "-o", tmp_path / "out")
     assert (done.status, done.code) == (status, code)
     assert "Traceback" not in done.err
+
+
+TEXTS = [
+    ("zz: " + "{" * 16 + "}" * 16, "invalid-yaml"),
+    ("zz: " + "[" * 1000, "invalid-yaml"),
+    ("zz: " + "{a: " * 300 + "}" * 300, "invalid-yaml"),
+    ("".join("  " * n + "a:\n" for n in range(300)), "invalid-yaml"),
+    ("- " * 300 + "1", "invalid-yaml"),
+    ("seed: 0x" + "f" * 5000, "out-of-range"),
+    ("seed: " + "9" * 5000, "invalid-yaml"),
+    ('label: "\\ud83d"', "not-text"),
+    ('"\\ud83d": 1', "not-text"),
+    ("label: \x00", "not-text"),
+    ("x" * 300_000, "file-too-large"),
+]
+
+
+@pytest.mark.parametrize(("text", "code"), TEXTS, ids=range(len(TEXTS)))
+def test_invalid_settings_file_is_rejected(text, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.yaml").write_text(text)
+    for command in (
+        ("run", "run.yaml"),
+        ("campaign", "run.yaml", "-o", "x"),
+        ("dut", "plan", "run.yaml"),
+    ):
+        assert "run.yaml" in expect_refusal(v6t(*command), code)
+
+
+def make_unusual(path, kind):
+    """Put something in a file's place that has no end, or never begins."""
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "large":
+        with path.open("wb") as file:
+            file.truncate(2 << 30)
+    else:
+        path.mkdir()
+
+
+CODES = {
+    "pipe": ("not-a-regular-file",),
+    "device": ("not-a-regular-file",),
+    "large": ("file-too-large",),
+    "directory": ("not-a-regular-file", "no-such-run"),
+}
+"""Possible error codes by kind of file."""
+
+
+@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize("words", [
+    ("run", "it"), ("run", "--plugin", "nat44", "--testbed", "it"), ("campaign", "it", "-o", "x"),
+    ("init", "--from-siitperf", "it"), ("init", "--from-maptperf", "it"), ("doctor", "--testbed", "it"),
+    ("run", "--plugin", "siit", "--set", "mapping=eam", "--set", "eam_file=it", "--dry-run"),
+    ("run", "--plugin", "lw4o6", "--set", "table={file: it}", "--dry-run"),
+])  # fmt: skip
+def test_unusual_files_are_rejected(words, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_unusual(tmp_path / "it", kind)
+    done = v6t(*words)
+    expect_refusal(done)
+    assert "--set" in words or done.code in CODES[kind]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    path = tmp_path_factory.mktemp("input") / "run"
+    return make_run(path, modes=("forward",), procedure={"repetitions": 1})
+
+
+def expect_no_internal_error(run, original):
+    """Resume, report and compare a damaged run: each reports what it can, or rejects the run."""
+    for command in (
+        ("resume", "--no-report"),
+        ("report", "--format", "md,json,junit"),
+        ("compare", original),
+    ):
+        done = v6t(*command, run)
+        assert done.status in (0, 2), (command, done)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("journal.jsonl", kind) for kind in CODES),
+        *((f"{name}.json", "pipe") for name in ("config", "manifest", "results")),
+    ],
+)
+def test_run_directory_with_unusual_file_is_not_an_internal_error(name, kind, original, tmp_path):
+    run = shutil.copytree(original, tmp_path / "run")
+    make_unusual(run / name, kind)
+    expect_no_internal_error(run, original)
+
+
+EDITS = {
+    "results.json": (
+        lambda r: {**r, "results": 5}, lambda r: {**r, "results": [5]}, lambda r: {**r, "caveats": 7},
+        lambda r: {**r, "results": [{**r["results"][0], "rates": "many"}]}, lambda r: [], lambda r: {},
+        lambda r: {**r, "results": [{**r["results"][0], "median": None, "trials": 3}]},
+        lambda r: {**r, "status": ["complete"]}, lambda r: {**r, "bottleneck": [1]},
+        lambda r: {**r, "finding": 3}, lambda r: {**r, "label": {"a": 1}},
+    ),
+    "manifest.json": (
+        lambda m: [], lambda m: {}, lambda m: dict.fromkeys(m, 3), lambda m: {k: [] for k in m},
+        lambda m: {k: {} for k in m}, dict.fromkeys, lambda m: dict.fromkeys(m, "x"),
+    ),
+    "config.json": (
+        lambda c: [], lambda c: {}, lambda c: {**c, "params": []}, lambda c: {**c, "plugin": "none"},
+        lambda c: {**c, "frame_sizes": [10**30]}, lambda c: {**c, "procedure": {}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_run_edited_by_hand_is_not_an_internal_error(name, original, tmp_path):
+    for number, change in enumerate(EDITS[name]):
+        run = shutil.copytree(original, tmp_path / f"{number}")
+        content = json.loads((run / name).read_text())
+        content.pop("sha256", None)  # as if written by hand
+        (run / name).write_text(json.dumps(change(content)))
+        expect_no_internal_error(run, original)
+
+
+def test_invalid_json_numbers_are_rejected(tmp_path):
+    for text in ("NaN", "[Infinity]", '["\\ud83d"]', "1e999", "[" * 100_000, "9" * 5000):
+        (tmp_path / "x").write_text(text)
+        with expect_error("invalid-json"):
+            files.read_json(tmp_path / "x")
+    with expect_error("not-a-file-name"):
+        files.read_json(tmp_path / "a\0b")

@@ -16,7 +16,6 @@ from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import expand_set
 from v6t.profiles.mixes import describe_sequence, normalize_mix
 from v6t.tests.core.support import measure_run, read_csv, simulate, v6t, write_report
-from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
@@ -160,19 +159,6 @@ def test_every_benchmark_is_measured_and_named(tmp_path):
     assert resume(out, Listener()).status == "complete"
     assert make_settings_files(run)["run.yaml"]["frame_sizes"] == [IMIX, 84]
     assert "imix" in v6t("compare", out, out).out
-
-
-@pytest.mark.parametrize(
-    ("plugin", "benchmark", "path"),
-    [
-        ("nat44", "capacity", ["procedure"]),
-        ("nat44", "teardown", ["procedure"]),
-        ("dns64", "resolution", ["frame_sizes", 0]),
-    ],
-)
-def test_connections_and_queries_have_one_size(plugin, benchmark, path):
-    with expect_error("invalid-frame-size-mix", path=path):
-        resolve(plugin=plugin, tester="sim", frame_sizes=("imix",), benchmarks=(benchmark,))
 
 
 def test_the_exported_profile_is_the_mix():

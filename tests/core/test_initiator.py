@@ -104,11 +104,6 @@ def test_initiator_is_kept_in_run_files(run, tmp_path):
     assert resolve(*files) == run
 
 
-def test_unknown_port_is_rejected():
-    with expect_error("unknown-name", mentions="middle"):
-        resolve(plugin="nat44", initiator="middle")
-
-
 def test_capacity_key_depends_on_initiator(run):
     keys = set()
     links = run.links.model_copy(update={"left": run.links.right})

@@ -14,8 +14,16 @@ from pathlib import Path
 import pytest
 from v6t.core.cli.stopping import HANDLED_SIGNALS, handle_signals
 from v6t.core.config import resolve as resolve_module
-from v6t.tests.core import warm
-from v6t.tests.core.support import COMMAND, RUN_FILES, SIM, read_comparable, read_trial_keys, v6t
+from v6t.tests.core.support import (
+    COMMAND,
+    RUN_FILES,
+    SIM,
+    read_comparable,
+    read_trial_keys,
+    start_v6t,
+    v6t,
+    v6t_process,
+)
 from v6t.tests.drivers import faketrex
 from v6t.tests.needs import needs_lab
 
@@ -28,7 +36,7 @@ PATIENCE_S = 60
 
 def start(out, *words):
     """Start a command in its own process group, as a terminal would."""
-    return warm.Process([*words, "-o", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return start_v6t(*words, "-o", out, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def trials(out):
@@ -71,10 +79,10 @@ def uninterrupted(tmp_path_factory):
 
 def test_suspended_and_interrupted_simulation_can_be_resumed(tmp_path, uninterrupted):
     out = tmp_path / "out"
-    words = [*SIM, *SHAPE, *SLOW, "-o", str(out)]
+    words = [*SIM, *SHAPE, *SLOW, "-o", out]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         before = trials(out)
-        process = warm.Process(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = start_v6t(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_for_trials(out, len(before) + 1, process)
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.2)
@@ -91,7 +99,7 @@ def test_suspended_and_interrupted_simulation_can_be_resumed(tmp_path, uninterru
         assert trials(out)[: len(suspended)] == suspended
         assert json.loads((out / "results.json").read_text())["status"] == "running"
         assert sorted(p.name for p in out.iterdir()) == RUN_FILES
-        words = ["resume", str(out)]
+        words = ["resume", out]
     done = v6t("resume", out, "--json")
     assert (done.status, json.loads(done.out)["status"]) == (0, "complete")
     assert read_comparable(out) == read_comparable(uninterrupted)
@@ -211,10 +219,10 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
     # real interfaces at a rate that a busy machine can carry, too
     (tmp_path / "bed.yaml").write_text("line_rate: 20M\n")
     (tmp_path / "run.yaml").write_text(
-        "plugin: mape-br\nmodes: [forward]\nprocedure: {repetitions: 2, trial_duration_s: 0.1, "
+        "plugin: mape-br\nmodes: [forward]\nprocedure: {repetitions: 4, trial_duration_s: 0.1, "
         "residual_wait_s: 0.1, pause_s: 0, resolution_fps: 2000, sending_time_tolerance: 10}\n"
     )
-    files = [str(tmp_path / "run.yaml"), "--testbed", str(tmp_path / "bed.yaml")]
+    files = [tmp_path / "run.yaml", "--testbed", tmp_path / "bed.yaml"]
     process = start(out, "run", *files)
     wait_for_trials(out, 3, process)
     # between self-test and measurement there is no lab
@@ -232,11 +240,9 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
     before = trials(out)
     assert len(before) >= 3
 
-    completed = subprocess.run(
-        [*warm.command(), "resume", str(out), "--json"], capture_output=True, text=True, check=False
-    )
-    assert completed.returncode == 0, completed.stderr
-    content = json.loads(completed.stdout)
+    done = v6t_process("resume", out, "--json")
+    assert done.status == 0, done.err
+    content = json.loads(done.out)
     assert content["status"] == "complete"
     assert [r["direction"] for r in content["results"]] == ["forward"]
     assert trials(out)[: len(before)] == before

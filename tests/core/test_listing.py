@@ -60,7 +60,6 @@ def test_list_skips_directories_without_run(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.json").write_text("{")
     assert list_runs(tmp_path) == []
-    expect_refusal(v6t("list", tmp_path / "missing"), "not-a-directory")
 
 
 def test_show_prints_results_trials_and_warnings(run):
@@ -74,17 +73,12 @@ def test_show_prints_results_trials_and_warnings(run):
     assert first["faults"] == []
 
 
-@pytest.mark.parametrize("alias", sorted(ALIASES))
-def test_aliases_name_technologies(alias):
-    assert ALIASES[alias] in list_names()
-    assert alias == alias.lower()
-
-
 def test_technology_is_named_without_an_option_unless_a_file_has_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    assert set(ALIASES.values()) <= set(list_names())
+    assert all(alias == alias.lower() for alias in ALIASES)
     options = ("--tester", "sim", "--dry-run")
     assert v6t("run", "MAP-E", *options).out.startswith("mape-br on reference, sim tester")
-    expect_refusal(v6t("run", "map-e", "--plugin", "siit", "--dry-run"), "conflicting-options")
     (tmp_path / "mape-br").write_text("plugin: siit\n")
     assert v6t("run", "mape-br", *options).out.startswith("siit on")
 
@@ -115,7 +109,6 @@ def test_rfc_keyword_selects_sizes_of_rfc_8219():
 def test_help_prints_the_help_of_a_command():
     assert v6t("help", "dut", "plan").out.startswith("Usage: v6t dut plan ")
     assert v6t("help").out == v6t("--help").out
-    expect_refusal(v6t("help", "nothing"), "unknown-command")
 
 
 def test_drivers_are_listed_with_technologies_and_programs():
@@ -143,11 +136,9 @@ def test_baseline_that_is_better_ends_with_status_7(tmp_path):
     assert "worse" in done.out
 
 
-def test_invalid_threshold_or_baseline_is_rejected_before_measuring(tmp_path):
+def test_invalid_baseline_is_rejected_before_measuring(tmp_path):
     out = tmp_path / "out"
     expect_refusal(v6t(*SHORT, "--baseline", tmp_path, "-o", out), "no-such-run")
-    for words in (["-o", out], ["--dry-run"]):
-        expect_refusal(v6t(*SHORT, "--fail-below", "10 apples", *words), "wrong-form")
     assert not out.exists()
 
 

@@ -24,12 +24,9 @@ from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_addr
 from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector
 from v6t.core.runs.runner import execute
 from v6t.procedures.trial_runner import Progress
-from v6t.tests.core import warm
-from v6t.tests.core.support import simulate, v6t
-from v6t.tests.expect import expect_error, expect_refusal
+from v6t.tests.core.support import open_page, simulate, start_v6t, v6t
+from v6t.tests.expect import expect_refusal
 from v6t.trials.verdict import Verdict
-
-from .browser import open_page
 
 LOOPBACK = ("127.0.0.1", 0)
 
@@ -73,17 +70,6 @@ def measure(path, listener, **options):
 )
 def test_live_address_is_parsed(text, address):
     assert parse_address(text) == address
-
-
-@pytest.mark.parametrize(
-    "text", ["run.yaml", "host:80", "127.0.0.1:x", "127.0.0.1:70000", "[::1]:x", "[::1"]
-)
-def test_invalid_live_address_is_rejected_without_files(text, tmp_path):
-    with expect_error("wrong-form", mentions="ADDRESS:PORT"):
-        parse_address(text)
-    done = v6t("run", "--plugin", "mape-br", "--tester", "sim", "-o", tmp_path / "out",
-               f"--live={text}")  # fmt: skip
-    assert done.status == 2 and not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -258,8 +244,8 @@ def test_live_page_follows_campaign(tmp_path):
     """The report, built in a separate process, covers the finished runs."""
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
     out = tmp_path / "out"
-    words = ["campaign", str(tmp_path / "campaign.yaml"), "-o", str(out), "--no-report"]
-    with warm.Process([*words, "--live=127.0.0.1:0"], stderr=subprocess.PIPE) as campaign:
+    words = ("campaign", tmp_path / "campaign.yaml", "-o", out, "--no-report", "--live=127.0.0.1:0")
+    with start_v6t(*words, stderr=subprocess.PIPE) as campaign:
         try:
             line = next((line for line in campaign.stderr if line.startswith("live: ")), None)
             assert line is not None, "no page"

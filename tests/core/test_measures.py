@@ -21,7 +21,6 @@ from v6t.core.runs import device as device_module
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.core.runs.events import Listener
-from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_results
 from v6t.core.runs.runner import resume
 from v6t.drivers.duts.options import Hook
@@ -30,16 +29,14 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import (
-    SIM,
     make_all_tables,
     measure_run,
     read_comparable,
     read_csv,
     read_trial_keys,
     simulate,
-    v6t,
 )
-from v6t.tests.expect import expect_error, expect_refusal
+from v6t.tests.expect import expect_error
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import CAPABILITIES, DeviceEvent, Trial
 
@@ -59,7 +56,7 @@ DEVICE = {
 }
 
 
-def wanted(*benchmarks, plugin="mape-br", device=None, modes=("bidirectional",), **procedure):
+def resolve_run(*benchmarks, plugin="mape-br", device=None, modes=("bidirectional",), **procedure):
     return simulate(
         *benchmarks, plugin=plugin, device=device or DEVICE, modes=modes, procedure=procedure
     )
@@ -71,7 +68,7 @@ def by_benchmark(path):
 
 def measure(path, *benchmarks, **settings):
     """Measure benchmarks on a simulated device; return their results by name."""
-    measure_run(wanted(*benchmarks, **settings), path)
+    measure_run(resolve_run(*benchmarks, **settings), path)
     return by_benchmark(path)
 
 
@@ -98,7 +95,7 @@ def everything(tmp_path_factory):
     """Provide a run of all benchmarks on a device whose capacity does not vary."""
     out = tmp_path_factory.mktemp("everything") / "out"
     device, fine = {**DEVICE, "capacity_noise": 0.0}, {"resolution_frames": 64}
-    measure_run(wanted(*ALL, device=device, back_to_back=fine, **QUICK_ALL), out)
+    measure_run(resolve_run(*ALL, device=device, back_to_back=fine, **QUICK_ALL), out)
     return out
 
 
@@ -136,7 +133,7 @@ def test_tables_name_counting_method(everything, tmp_path, monkeypatch):
         return replace(measure_trial(self, trial), tester={"counting": method})
 
     monkeypatch.setattr(SimTester, "measure", measure_with_method)
-    counted = measure_run(wanted(*chosen, **QUICK), tmp_path / "out").records
+    counted = measure_run(resolve_run(*chosen, **QUICK), tmp_path / "out").records
     plain = [r for r in load_run(everything).records if r.benchmark in chosen]
     for records, methods in ((plain, {None}), (counted, {"marks", "trailer"})):
         assert {r.counted_by for r in records} == methods
@@ -168,13 +165,6 @@ def test_raw_values_of_each_benchmark(everything):
         ("1", "forward"), ("1", "reverse"), ("2", "forward"), ("2", "reverse")
     ]  # fmt: skip
     assert all(float(row["tl"]) > 0.19 for row in rows)
-
-
-def test_one_table_per_benchmark(everything):
-    shown = v6t("show", everything).out
-    for title in ("Throughput", "Latency, mil", "PDV, mil", "IPDV, mil", "Frame loss", "Back-to"):
-        assert any(line.startswith(title) for line in shown.splitlines()), title
-    assert all(word in shown for word in ("TL", "WCL", "corrected"))
 
 
 def test_missing_throughput_is_measured_for_latency(tmp_path):
@@ -228,10 +218,10 @@ def test_run_resumes_in_the_middle_of_any_benchmark(
 ):
     """The tester fails again and again, until the run is complete."""
     whole, cut, device = tmp_path / "whole", tmp_path / "cut", {**DEVICE, **device}
-    measure_run(wanted(*benchmarks, plugin=plugin, device=device, **procedure), whole)
+    measure_run(resolve_run(*benchmarks, plugin=plugin, device=device, **procedure), whole)
     device["crash_at"] = crash_at
     with pytest.raises(TesterError):
-        measure_run(wanted(*benchmarks, plugin=plugin, device=device, **procedure), cut)
+        measure_run(resolve_run(*benchmarks, plugin=plugin, device=device, **procedure), cut)
     for _ in read_trial_keys(whole):
         with contextlib.suppress(TesterError):
             resume(cut, Listener())
@@ -240,47 +230,12 @@ def test_run_resumes_in_the_middle_of_any_benchmark(
     assert read_trial_keys(cut) == read_trial_keys(whole)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["--measure", "latncy"], "unknown-name"),
-        (["--measure", "latency,latency"], "duplicate"),
-        (["--measure", "latency,"], "not-name-and-value"),
-        (["--measure", "latency", "--tags", "0"], "out-of-range"),
-        (["--measure", "latency", "--tags", "5000", "--set-procedure", "latency.duration_s=0.3004"],
-            "trial-too-short"),
-        (["--measure", "latency", "--rate", "100", "--tags", "500"], "trial-too-short"),
-        (["--measure", "latency", "--rate", "1e9"], "above-line-rate"),
-        (["--rate", "1000"], "setting-without-effect"),
-        (["--measure", "latency", "--set-procedure", "latency.first_tag_s=5"], "trial-too-short"),
-        (["--measure", "latency", "--set-procedure", "latency.duration_s=0"], "out-of-range"),
-        (["--measure", "latency", "--set-procedure", "latency.length=5"], "unknown-setting"),
-        (["--measure", "pdv", "--set-procedure", "delay_variation.duration_s=-3"], "out-of-range"),
-        (["--measure", "frame-loss", "--set-procedure", "frame_loss.step=0.2"], "out-of-range"),
-        (["--measure", "frame-loss", "--set-procedure", "frame_loss.rates_fps=[]"], "wrong-length"),
-        (["--adaptive", "--measure", "throughput,pdv"], "conflict"),
-        (["--measure", "frame-loss-frame-timeout"], "missing-setting"),
-        (["--measure", "frame-loss-frame-timeout", "--frame-timeout", "700"], "trial-too-short"),
-        (["--measure", "throughput-frame-timeout"], "missing-setting"),
-        (["--measure", "throughput-frame-timeout", "--frame-timeout", "5000"], "trial-too-short"),
-        (["--frame-timeout", "10"], "setting-without-effect"),
-        (["--search", "quick"], "unknown-name"),
-        (["--measure", "reset", "--set-procedure", "reset.at_s=9"], "trial-too-short"),
-        (["--measure", "reset", "--set-procedure", "reset.hook=kick"], "unknown-name"),
-    ],
-)  # fmt: skip
-def test_invalid_input_is_rejected_before_traffic(tmp_path, arguments, code):
-    done = v6t(*SIM, *arguments, "-o", tmp_path / "out")
-    expect_refusal(done, code)
-    assert not (tmp_path / "out").exists()
-
-
 def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
-    setup = make_setup(wanted("latency"))
+    setup = make_setup(resolve_run("latency"))
     check_capabilities(setup, lambda: make_tester(setup))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        measure_run(wanted("pdv"), tmp_path / "out")
+        measure_run(resolve_run("pdv"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -302,7 +257,7 @@ def test_tester_without_an_ability_is_rejected(plugin, benchmark, ability):
 
 def test_flows_that_start_together_need_no_ability(monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset())
-    setup = make_setup(wanted("flows", plugin="siit", flows={"starts": ["together"]}))
+    setup = make_setup(resolve_run("flows", plugin="siit", flows={"starts": ["together"]}))
     check_capabilities(setup, lambda: make_tester(setup))
 
 
@@ -310,21 +265,15 @@ def test_run_that_cannot_start_leaves_no_directory(tmp_path, monkeypatch):
     error = EnvironmentLacking("no interfaces", code="missing-interface")
     monkeypatch.setattr(SimTester, "open", Mock(side_effect=error))
     with expect_error("missing-interface", kind=EnvironmentLacking):
-        measure_run(wanted("latency"), tmp_path / "out")
+        measure_run(resolve_run("latency"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_missing_library_is_reported(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
-    setup = make_setup(wanted("throughput", search="mlrsearch"))
+    setup = make_setup(resolve_run("throughput", search="mlrsearch"))
     with expect_error("missing-package"):
         check_capabilities(setup, lambda: make_tester(setup))
-
-
-def test_plan_contains_every_benchmark():
-    planned = plan(make_setup(wanted(*ALL, **QUICK_ALL)))
-    assert {p.benchmark for p in planned.points} == set(ALL)
-    assert all(p.trials > 0 and p.duration_s > 0 for p in planned.points)
 
 
 def test_bursts_below_media_rate_are_not_measured(tmp_path):

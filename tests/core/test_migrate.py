@@ -65,21 +65,6 @@ def expand(setup, direction, count):
     ]
 
 
-def test_mapperf_file_becomes_a_map_e_run(tmp_path):
-    setup = convert(tmp_path, MAPPERF, peer="maptperf")
-    run, p = setup.settings, setup.technology.params
-    assert run.plugin == "mape-br"
-    assert (str(p.rule_ipv6), str(p.rule_ipv4)) == ("2001:db8:ce::/51", "192.0.2.0/24")
-    assert (p.ea_len, p.psid_offset, p.ces, p.exclude_network_broadcast) == (13, 0, 1000, True)
-    assert str(p.br_address) == "2001:db8:6::1"
-    assert (p.fw_sport, p.rv_dport) == ("random", "random")
-    assert (p.fw_dport.policy, p.fw_dport.min, p.fw_dport.max) == ("random", 1, 49151)
-    assert run.links.left.tester_mac == "ec:f4:bb:ef:98:a0"
-    assert run.links.right.dut_mac == "ec:f4:bb:dc:a6:ba"
-    assert run.modes == ("bidirectional",)
-    assert (run.procedure.repetitions, run.procedure.trial_duration_s) == (20, 60.0)
-
-
 def test_maptperf_file_becomes_a_map_t_run_unless_the_plugin_is_named(tmp_path):
     setup = convert(tmp_path, MAPTPERF, peer="maptperf")
     p = setup.technology.params
@@ -88,18 +73,6 @@ def test_maptperf_file_becomes_a_map_t_run_unless_the_plugin_is_named(tmp_path):
     (tmp_path / "e").mkdir()
     setup = convert(tmp_path / "e", MAPTPERF, "--plugin", "mape-br", peer="maptperf")
     assert setup.settings.plugin == "mape-br"
-
-
-def test_siitperf_file_becomes_a_siit_run(tmp_path):
-    setup = convert(tmp_path, SIITPERF)
-    p = setup.technology.params
-    assert (setup.settings.plugin, p.orientation) == ("siit", "nat64")
-    assert str(p.mappings.to_ipv6(p.ipv6_hosts.first)) == "2001:2::2"
-    assert str(p.mappings.to_ipv6(p.ipv4_hosts.first)) == "2001:2:0:1000::2"
-    assert str(p.bg_ipv4_side) == "2001:2:0:8000::2"
-    assert p.fw_sport.policy == "fixed"  # siitperf's default
-    assert setup.settings.links.left.dut_mac == "a0:36:9f:c5:e6:58"
-    assert "RFC 4814" in (tmp_path / "here" / "run.yaml").read_text()
 
 
 def test_swapped_siitperf_sides_become_nat46(tmp_path):
@@ -324,10 +297,3 @@ def test_invalid_arguments_are_rejected(tmp_path):
         (["--from-maptperf", tmp_path / "none.conf"], "file-not-found"),
     ):
         expect_refusal(v6t("init", *words, "--dir", tmp_path), code)
-
-
-def test_existing_files_are_not_overwritten(tmp_path):
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "run.yaml").write_text("mine")
-    expect_refusal(run_init(tmp_path, MAPPERF, peer="maptperf"), "file-exists")
-    assert tree(tmp_path / "here") == {"run.yaml": b"mine"}

@@ -15,9 +15,9 @@ from v6t.core.runs.bench import make_tester
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_records, read_results
 from v6t.procedures.search import mlr
-from v6t.tests.core.support import SIM, make_all_tables, measure_run, read_csv, v6t
-from v6t.tests.core.test_measures import DEVICE, wanted
-from v6t.tests.expect import expect_error, expect_refusal
+from v6t.tests.core.support import make_all_tables, measure_run, read_csv, v6t
+from v6t.tests.core.test_measures import DEVICE, resolve_run
+from v6t.tests.expect import expect_error
 
 # importing it takes a second within pytest, and every worker collects this module
 LACKING = find_spec("MLRsearch") is None
@@ -34,7 +34,7 @@ GOALS = (
 
 def measure(path, device=STEADY, goals=GOALS, **procedure):
     procedure = {"repetitions": 2, "mlrsearch": {"goals": goals}, **procedure}
-    measure_run(wanted("mlrsearch", device=device, **procedure), path)
+    measure_run(resolve_run("mlrsearch", device=device, **procedure), path)
     return MlrRecord.model_validate(read_results(path)["results"][0])
 
 
@@ -134,7 +134,7 @@ def test_every_goal_has_means_on_request(tmp_path):
 
 def test_plan_warns_about_nonstandard_goals():
     goals = (GOALS[0], {**GOALS[1], "duration_sum_s": 120.0})
-    setup = make_setup(wanted("mlrsearch", mlrsearch={"goals": goals}, trial_duration_s=60.0))
+    setup = make_setup(resolve_run("mlrsearch", mlrsearch={"goals": goals}, trial_duration_s=60.0))
     point = plan(setup).points[0]
     assert (point.benchmark, point.trials > 0) == ("mlrsearch", True)
     warnings = [text for text in list_result_warnings(setup) if text.startswith("MLRsearch goal")]
@@ -148,48 +148,21 @@ def test_plan_warns_about_nonstandard_goals():
 
 def test_unrecommended_goals_give_warnings():
     goals = ({"name": "a", "final_trial_s": 1.0}, {"name": "b", "loss_ratio": 0.01})
-    setup = make_setup(wanted("mlrsearch", mlrsearch={"goals": goals}))
+    setup = make_setup(resolve_run("mlrsearch", mlrsearch={"goals": goals}))
     text = " ".join(list_setting_warnings(setup))
     assert "final trial durations" in text
     assert "goal b: " in text
 
 
-@pytest.mark.parametrize(
-    ("goals", "code"),
-    [
-        ("[{name: a}, {name: a, loss_ratio: 0.1}]", "duplicate"),
-        ("[{name: a, duration_sum_s: 0.1}]", "conflict"),
-        ("[{name: a, initial_trial_s: 5}]", "conflict"),
-        ("[{name: a, exceed_ratio: 1}]", "out-of-range"),
-        ("[{name: a, loss_ratio: -0.1}]", "out-of-range"),
-        ("[{loss_ratio: 0.1}]", "missing-setting"),
-        ("[]", "wrong-length"),
-    ],
-)
-def test_invalid_goals_are_rejected(goals, code):
-    done = v6t(*SIM, "--measure", "mlrsearch", "--goals", goals, "--dry-run")
-    expect_refusal(done, code)
-
-
-def test_the_command_line_takes_goals():
-    done = v6t(
-        *SIM, "--measure", "mlrsearch", "--dry-run", "--goals",
-        "[{name: NDR}, {name: soft, loss_ratio: 0.001, exceed_ratio: 0.5, duration_sum_s: 21}]",
-    )  # fmt: skip
-    assert done.status == 0, done
-    assert "soft (0.7f21d0.1l50e)" in " ".join(done.out.split())
-    assert "--goals" in v6t("run", "--help").out
-
-
 def test_library_of_other_version_is_rejected(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9")
-    setup = make_setup(wanted("mlrsearch"))
+    setup = make_setup(resolve_run("mlrsearch"))
     with expect_error("unsupported-by-tester", mentions="1.2.1", kind=EnvironmentLacking):
         check_capabilities(setup, lambda: make_tester(setup))
 
 
 def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
-    measure_run(wanted("throughput", device=STEADY, search="mlrsearch"), tmp_path / "o")
+    measure_run(resolve_run("throughput", device=STEADY, search="mlrsearch"), tmp_path / "o")
     content = read_results(tmp_path / "o")
     record = content["results"][0]
     assert record["controller"] == f"{mlr.LIBRARY_NAME} {mlr.SUPPORTED_VERSION}"

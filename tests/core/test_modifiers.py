@@ -1,4 +1,4 @@
-"""Modifiers of RFC 2544, section 11, and their effect on results."""
+"""What changes under traffic: the modifiers of RFC 2544, section 11, and reconfiguration."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
 from v6t.core.config.resolve import resolve, resolve_setup
-from v6t.core.modifiers import MODIFIERS
+from v6t.core.config.run_setup import make_setup
 from v6t.core.modifiers.base import repeat_action
 from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
@@ -29,22 +29,24 @@ from v6t.core.runs.results import read_records, read_results
 from v6t.core.runs.rundir import make_settings_files
 from v6t.core.runs.runner import resume
 from v6t.drivers.duts.chain.session import ChainSession
+from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.linux import filters
+from v6t.drivers.duts.plan import ACTIONS, DeviceChange
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.lab.privilege import check_availability
 from v6t.intent.device import DeviceRequirements
+from v6t.intent.families import Nat44Config
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import Expander
-from v6t.tests.core.support import measure_run, read_csv, read_journal, v6t
+from v6t.tests.core.support import measure_run, read_csv, read_journal, v6t, write_report
 from v6t.tests.drivers.duts.bench import open_bed
 from v6t.tests.drivers.duts.intents import ROUTER4
 from v6t.tests.expect import expect_error
+from v6t.tests.needs import needs_lab
 from v6t.trials.codec import decode, encode
 from v6t.trials.result import ModifierCounts, TrialResult
 from v6t.trials.trial import Trial
 
-LAB, WHY = check_availability()
 TRIAL = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
 DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
 
@@ -119,14 +121,6 @@ def test_device_that_forwards_broadcasts_fails(tmp_path):
     run = ("run", "siit", "--tester", "sim", "--modifier", "broadcast", "-o", tmp_path / "out")
     done = v6t(*run, "--set-tester", "forwards_negative=true")
     assert (done.status, done.code) == (6, "translation-incorrect")
-
-
-def test_unknown_modifier_is_rejected():
-    with expect_error("unknown-name", path=["modifier"]):
-        resolve(plugin="siit", tester="sim", modifier="broadcasts")
-    assert MODIFIERS.names() == sorted(["broadcast", *DRIVEN])
-    with expect_error("unsuitable-modifier", path=["modifier"]):
-        resolve(plugin="dns64", tester="sim", modifier="broadcast")
 
 
 @pytest.mark.parametrize(("plugin", "dut"), [
@@ -229,26 +223,8 @@ def test_live_change_and_route_update_differ():
     assert plan.live_change.show_command != plan.route_update.show_command
 
 
-@pytest.mark.parametrize(("plugin", "dut", "modifier", "code"), [
-    ("siit", "reference", "management", "missing-driver"),
-    ("ipv4-router", "command", "management", "unsupported-operation"),
-    ("siit", "jool", "filters-25", "unsupported-operation"),
-    ("mape-br", "vpp", "filters-1", "unsupported-operation"),
-    ("ipv4aas", "chain", "routing", "unsupported-operation"),
-    ("mape-br", "vpp", "snmp", "unsupported-operation"),
-    ("mape-br", "vpp", "bgp", "unsupported-operation"),
-])  # fmt: skip
-def test_unsupported_modifier_is_rejected(plugin, dut, modifier, code):
-    options = {"base": "false"} if dut == "command" else {}
-    with expect_error(code):
-        make_plan(plugin, dut, modifier, dut_params=options)
-
-
 @pytest.mark.parametrize("modifier", ["management", "routing", "snmp", "bgp"])
-def test_modifier_rejects_benchmarks_without_stream(modifier):
-    for name in ("connection-rate", "teardown"):
-        with expect_error("unsuitable-modifier", path=["modifier"]):
-            make_plan("nat44", "nftables", modifier, benchmarks=("throughput", name))
+def test_modifier_accepts_benchmarks_with_a_stream(modifier):
     assert make_plan("nat44", "nftables", modifier, benchmarks=("throughput",))
     assert make_plan("nat44", "nftables", "filters-1", benchmarks=("connection-rate",))
 
@@ -414,7 +390,7 @@ def test_simulated_device_is_not_queried(tmp_path):
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
+@needs_lab
 @pytest.mark.parametrize("modifier", ["broadcast", *sorted({*DRIVEN} - {"filters-25"})])
 def test_router_of_the_kernel_under_each_modifier(modifier, tmp_path):
     """The router is queried and changed while frames pass, none of which is lost.
@@ -463,7 +439,8 @@ def test_router_of_the_kernel_under_each_modifier(modifier, tmp_path):
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(not LAB or shutil.which("nft") is None, reason="needs a lab and nft")
+@needs_lab
+@pytest.mark.skipif(shutil.which("nft") is None, reason="needs nft")
 def test_denied_frames_are_dropped_and_rollback_is_complete():
     """Their hosts are those to whom the device has a route, but whom the filters deny."""
     requirements = DeviceRequirements(filters=25, route_updates=True)
@@ -489,3 +466,101 @@ def test_denied_frames_are_dropped_and_rollback_is_complete():
         with expect_error("foreign-configuration"):
             session.commit()
         assert "blackhole" in session.transport.run(f"ip route show {net}.0/24").out
+
+
+DEVICES = [("ipv4-router", "linux-router"), ("ipv6-router", "linux-router"), ("nat44", "nftables"),
+           ("nat44", "iptables"), ("nat44", "vpp"), ("mape-br", "vpp"),
+           ("lwaftr", "vpp")]  # fmt: skip
+
+
+def resolve_reconfiguration(plugin="siit", dut=None, tester="sim", options=None, **reconfiguration):
+    return resolve(
+        plugin=plugin, tester=tester, dut=dut, benchmarks=("reconfiguration",),
+        tester_options=options or {}, modes=("bidirectional",),
+        procedure={"reconfiguration": {"rate_fps": 5000, **reconfiguration}},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("plugin", "dut"), DEVICES)
+def test_plan_contains_live_change_and_its_removal(plugin, dut):
+    """What is added is in the undo record from the beginning, and is none of the run's own."""
+    setup = make_setup(resolve_reconfiguration(plugin, dut, "embedded"))
+    driver, plan = setup.driver, setup.example_plan
+    assert isinstance(plan.live_change, DeviceChange)
+    assert plan.steps[-1].undo == plan.live_change.remove_command
+    text = format_plan(driver, plan)
+    for action in ACTIONS:
+        assert plan.live_change.get_command(action) in text
+    bare = resolve_setup(plugin=plugin, dut=dut).example_plan
+    assert bare.live_change is None
+    if plugin != "nat44":  # room for the run's connections
+        assert replace(plan, live_change=None, steps=plan.steps[:-1]) == bare
+
+
+def test_spare_networks_do_not_overlap_test_networks():
+    intent = resolve_setup(plugin="mape-br").technology.make_dut_intent()
+    documentation = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")
+    assert str(find_spare_network(intent, 4)) in documentation
+    pool = Nat44Config(inside4=["203.0.113.0/24", "192.0.2.0/25"], pool4=["198.51.100.7"])
+    assert str(find_spare_network(replace(intent, configuration=pool), 4)) == "100.64.113.0/24"
+    left = replace(intent.left, addresses=["2001:db8:fffe::1/64"])
+    assert str(find_spare_network(replace(intent, left=left), 6)) == "2001:db8:fffd::/48"
+    full = Nat44Config(inside4=[*documentation, "100.64.0.0/10", "192.88.99.0/24"], pool4=[])
+    with expect_error("address-conflict"):
+        find_spare_network(replace(intent, configuration=full), 4)
+
+
+def test_change_checks_its_output():
+    words = {"added_words": "via one", "changed_words": "via two"}
+    change = DeviceChange("a route", "a", "c", "r", "l", **words)
+    assert change.find_problem("add", "x  via   one y") is None
+    assert change.find_problem("change", "x via two") is None
+    assert "'via one'" in change.find_problem("add", "")
+    assert "'via two'" in change.find_problem("change", "x via one")
+    assert "still there" in change.find_problem("remove", "x via one")
+    assert change.find_problem("remove", " \n") is None
+
+
+def measure_changes(path, run):
+    (record,) = measure_run(run, path).records
+    assert record.changes.keys() == {"nothing", "add", "change", "remove"}
+    return record.to_json()["changes"]
+
+
+def test_the_blocked_time_of_a_simulated_device(tmp_path):
+    """It forwards nothing for 40 ms when something is changed, and everything otherwise."""
+    out = tmp_path / "out"
+    changes = measure_changes(
+        out, resolve_reconfiguration(options={"reconfigure_s": "0.04"}, repetitions=3)
+    )
+    for change, directions in changes.items():
+        blocked_s = 0.0 if change == "nothing" else 0.04
+        for result in directions.values():
+            assert result["values"] == pytest.approx([blocked_s] * 3)
+            assert result["lost"] == [round(5000 * blocked_s)] * 3
+    assert len(read_csv(out / "reconfiguration.csv")) == 3 * 4 * 2
+    assert "Reconfiguration under traffic" in write_report(out)
+    assert resume(out, Listener()).status == "complete"
+
+
+@pytest.mark.lab
+@needs_lab
+@pytest.mark.parametrize(("plugin", "dut", "program"), [
+    ("ipv4-router", "linux-router", "ip"), ("nat44", "nftables", "nft"),
+    ("nat44", "iptables", "iptables"),
+])  # fmt: skip
+def test_devices_of_the_kernel_are_changed_under_traffic(plugin, dut, program, tmp_path):
+    """Each change is read back by the driver; the device is restored, else the run fails."""
+    if shutil.which(program) is None:
+        pytest.skip(f"needs {program}")
+    procedure = {
+        "reconfiguration": {"rate_fps": 500, "duration_s": 1.0, "at_s": 0.4, "repetitions": 1},
+        "selftest": "cached", "sending_time_tolerance": 5, "pause_s": 0, "invalid_retries": 8,
+        "connections": {"count": 50, "rate_cps": 200},
+    }  # fmt: skip
+    run = resolve(plugin=plugin, tester="embedded", dut=dut, benchmarks=("reconfiguration",),
+                  modes=("forward",), procedure=procedure)  # fmt: skip
+    changes = measure_changes(tmp_path / "out", run)
+    assert all(directions["forward"]["frames"] == [500] for directions in changes.values())
+    lines = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
+    assert sum('"hook":"reconfiguration-' in line for line in lines) >= 3

@@ -15,9 +15,7 @@ from v6t.core.cli.main import cli
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.warnings import list_setting_warnings
-from v6t.core.runs.results import read_results
 from v6t.tests.core.support import SIM, v6t
-from v6t.tests.drivers.faketrex import make_installation
 from v6t.tests.expect import expect_refusal
 
 pytestmark = pytest.mark.slow
@@ -48,23 +46,6 @@ def test_initial_setup_3_configures_itself(name):
     assert run.modes
     assert run.tester.kind == "embedded"
     assert load_technology_type(name)().make_dut_intent().left.addresses
-
-
-@pytest.mark.parametrize(("benchmark", "settings", "words"), [
-    ("throughput", {}, None),
-    ("throughput", {"latency": {"tags": 5}}, "latency is not measured"),
-    ("throughput", {"delay_variation": {"duration_s": 5}}, "pdv and ipdv are not measured"),
-    ("throughput", {"loss_tolerance": 0.5}, "accepts much loss"),
-    ("throughput", {"residual_wait_s": 0.001}, "in transit"),
-    ("throughput", {"rate_from": "median"}, "procedure.rate_from is set, but has no effect"),
-    ("latency", {"latency": {"tags": 5}}, None),
-])  # fmt: skip
-def test_initial_setup_4_warns_of_unusual_settings(benchmark, settings, words):
-    setup = resolve_setup(
-        plugin="mape-br", tester="sim", benchmarks=[benchmark], procedure=settings
-    )
-    warnings = list_setting_warnings(setup)
-    assert [words in warning for warning in warnings] == [True] * bool(words)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +84,10 @@ def test_initial_setup_6_explanations():
     assert "Tagged frames" in text
     rows = json.loads(v6t("explain", "--all", "--json").out)
     assert {"plugin", "tester.options.cores", "links.left.vlan"} <= {r["name"] for r in rows}
-    assert "tags" in expect_refusal(v6t("explain", "tagz"), "unknown-name")
     assert v6t("explain", "procedure.latency").out.count("procedure.latency") == 6
     assert "params.eam" in v6t("explain", "--plugin", "siit", "eam").out
+    limited = v6t("explain", *["limited", "by", "the", "tester"]).out
+    assert "the device may be faster" in " ".join(limited.split())
 
 
 @pytest.mark.parametrize(
@@ -165,26 +147,6 @@ def test_reconfiguration_2_backup_and_restore(here):
     expect_refusal(v6t("init", "--from-run", "r/run.yaml"), "invalid-json")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("{interfaces: ['ff:1f.7', nic9]}", ["no such PCI device", "no such interface"]),
-        ("{}", ["name its interfaces"]),
-        ("{start: never}", ["set start: auto"]),
-        ("{server: 127.0.0.2}", ["start one there"]),
-        ("{ssh: a@b.invalid}", ["ssh needs trex_dir"]),
-        ("{ssh: a@b.invalid, trex_dir: /opt/x}", ["must work unasked"]),
-    ],
-)
-def test_fault_determination_3_a_testbed_is_examined(options, words, here, monkeypatch):
-    make_installation(here / "v3.08")
-    monkeypatch.setenv("TREX_DIR", str(here / "v3.08"))
-    (here / "bed.yaml").write_text(f"tester: {{kind: trex, options: {options}}}\n")
-    done = v6t("doctor", "--testbed", "bed.yaml")
-    assert done.status == 3
-    assert all(text in done.out for text in ("MISSING", *words))
-
-
 def test_rca_1_messages_of_run_are_logged(short_run):
     log = (short_run / "log.txt").read_text()
     for text in ("50.0%", "checking the translation", "1,120,000 fps"):
@@ -214,12 +176,3 @@ def test_rca_4_counters_of_every_trial_are_kept(short_run):
     head = (short_run / "trials.csv").read_text().splitlines()[0].split(",")
     assert {"sent", "received", "surplus", "out_of_order", "late", "sending_time_s"} <= set(head)
     assert '"control":3' in (short_run / "journal.jsonl").read_text()
-
-
-def test_rca_5_counters_are_shown(short_run, tmp_path):
-    done = v6t("report", short_run, "--format", "md", "--figures", "none", "-o", tmp_path)
-    assert done.status == 0
-    report = next(tmp_path.glob("*.md")).read_text()
-    assert "Headroom" in report
-    (record,) = read_results(short_run)["results"]
-    assert re.search(rf"\b{len(record['trials'])} trials", report)

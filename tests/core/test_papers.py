@@ -338,13 +338,6 @@ def find_differing(run: CampaignEntry, settings: Values) -> set[str]:
     }
 
 
-def test_every_paper_is_transcribed():
-    packaged = list_packaged_campaigns()
-    assert set(PAPERS) == {
-        name for name in packaged if read_campaign(YamlFile(packaged[name]))[0].paper
-    }
-
-
 @pytest.mark.parametrize("name", PAPERS)
 def test_campaign_is_the_papers_or_names_the_difference(name):
     path = list_packaged_campaigns()[name]

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -31,10 +30,11 @@ from v6t.core.config.resolve import resolve_setup
 from v6t.core.reporting import write
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run, read_results
-from v6t.tests.core.reportruns import EVERYTHING, make_run
 from v6t.tests.core.support import (
     SIM,
     make_all_tables,
+    make_run,
+    open_page,
     read_csv,
     read_schema,
     replace_config,
@@ -42,8 +42,6 @@ from v6t.tests.core.support import (
     v6t,
 )
 from v6t.tests.expect import expect_refusal
-
-from .browser import open_page
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +51,10 @@ def read_xml(path):
     return ET.fromstring(path.read_text())  # noqa: S314
 
 
+EVERYTHING = (
+    *("throughput", "throughput-frame-timeout", "frame-loss", "back-to-back", "latency", "pdv"),
+    *("ipdv", "system-recovery", "reset"),
+)
 SHORT = (*SIM, "--reps", 1, "--mode", "forward")
 EVIL = '<script>alert("x")</script> & $x^2$ | `a` \\ b\nc \u202e\x07'
 
@@ -374,13 +376,6 @@ def test_interrupted_run_has_a_report(tmp_path):
     assert read_xml(tmp_path / "junit.xml").get("errors") == "1"
 
 
-def test_run_ends_with_its_report(tmp_path):
-    done = v6t(*SHORT, "--report", "-o", tmp_path)
-    assert done.status == 0
-    assert done.out.splitlines()[-1] == f"Report: {tmp_path / 'report.html'}"
-    assert (tmp_path / "report.html").stat().st_size > 20_000
-
-
 def test_failed_report_keeps_results(tmp_path, monkeypatch):
     error = OSError(28, "No space left on device")
     monkeypatch.setattr(run_report, "MAX_FIGURES", 0)
@@ -494,14 +489,6 @@ def test_figure_of_old_run_uses_plugin(short_run, monkeypatch):
     assert "(CEs): IPv6, 104" in draw_setup(short_run)
     monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
     assert "Test setup: sim tester" in draw_setup(short_run)
-
-
-def test_matplotlib_waits_until_it_is_needed():
-    script = (
-        "import sys, v6t.core.cli.main, v6t.core.cli.run_commands, v6t.core.runs.runner, "
-        "v6t.core.cli.results_commands; sys.exit('matplotlib' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 OWN = ("file://", "data:", "chrome:", "chrome-extension:", "devtools:")

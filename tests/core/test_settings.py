@@ -13,8 +13,7 @@ from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.yaml_file import parse_assignments
 from v6t.core.runs.bench import make_tester
-from v6t.tests.core.reportruns import make_run
-from v6t.tests.core.support import SIM, v6t
+from v6t.tests.core.support import SIM, make_run, v6t
 from v6t.tests.expect import expect_error, expect_refusal
 
 CONVERTED = [
@@ -49,20 +48,6 @@ def test_flags_take_units():
     assert p.trial_duration_s == 120
 
 
-@pytest.mark.parametrize(
-    ("flag", "text", "units"),
-    [
-        ("--rate", "50%", "frames a second, for example 10k"),
-        ("--duration", "1h30min", "one unit of ns, us, µs, ms, s, min, h, m"),
-        ("--reps", "5x", "k, M or G"),
-    ],
-)
-def test_unknown_unit_error_lists_units(flag, text, units):
-    with expect_error("not-a-number") as error:
-        resolve_run(setting_flags={flag: text}, benchmarks=("throughput", "latency"))
-    assert units in error.value.hint
-
-
 def test_texts_that_look_like_numbers_stay_texts():
     assert resolve_run(label="10k").settings.label == "10k"
 
@@ -73,14 +58,6 @@ def test_a_rate_in_bits_counts_preamble_and_gap():
     s = run.settings.procedure.delay_variation
     assert (s.rate_fps, s.rate_bps) == (None, 1e9)
     assert s.get_rate_fps(104) == pytest.approx(1e9 / 8 / 124)
-    with expect_error("above-line-rate", path=["procedure"]):
-        resolve_run(setting_flags={"--rate": "11Gbps"}, benchmarks=("pdv",))
-    with expect_error("conflict", path=["procedure", "delay_variation", "rate_fps"]):
-        resolve_run(
-            setting_flags={"--rate": "1Gbps"},
-            procedure={"delay_variation.rate_fps": "5"},
-            benchmarks=("pdv",),
-        )
 
 
 def test_all_selects_suitable_benchmarks():
@@ -142,30 +119,11 @@ def test_latest_run_is_the_default(tmp_path, monkeypatch):
     expect_refusal(v6t("compare", "latest"), "no-such-run")
 
 
-@pytest.mark.parametrize(
-    ("word", "words"),
-    [
-        ("limited by the tester", "the device may be faster"),
-        ("CCDF", "took longer than a delay"),
-    ],
-)
-def test_explain_covers_terms(word, words):
-    assert words in " ".join(v6t("explain", word).out.split())
-    assert words in " ".join(v6t("explain", *word.split()).out.split())
-
-
 @pytest.mark.parametrize("value", ["10000000000", "1e10", "10G", "'10 gbit'"])
 def test_line_rate_needs_no_quotes(tmp_path, value):
     (tmp_path / "bed.yaml").write_text(f"line_rate: {value}\n")
     setup = resolve_setup(None, tmp_path / "bed.yaml", plugin="mape-br")
     assert setup.settings.line_rate_bps == 10e9
-
-
-@pytest.mark.parametrize("rate", ["10G", "11Gbps"])
-def test_compile_of_more_than_the_line_carries_is_refused(rate):
-    done = v6t("compile", "--plugin", "mape-br", "--frame-size", "104", "--rate", rate)
-    assert done.status == 2
-    assert "10,080,645" in done.err
 
 
 @pytest.mark.parametrize("name", list_names())

@@ -3,16 +3,14 @@
 import json
 import math
 
-import jsonschema
 import numpy as np
 import pytest
 from v6t.analysis.posterior import CriticalLoadInference, compute_log_erf, compute_log_stretch
-from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.soak import CriticalLoad, Soak
 from v6t.core.reporting import write
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
-from v6t.tests.core.support import measure_run, read_csv, simulate, write_report
+from v6t.tests.core.support import measure_records, read_csv, write_report
 from v6t.tests.needs import sample
 from v6t.trials.conditions import Conditions
 from v6t.trials.load_estimate import LoadEstimate, TrialLoss
@@ -111,12 +109,8 @@ def test_faulty_tester_gives_no_critical_load():
 
 def measure(path, benchmark, *, modes=("forward",), device=None, **procedure):
     """Measure a run and return its only record as in results.json."""
-    run = simulate(benchmark, plugin="siit", device=device, modes=modes, procedure=procedure)
-    measure_run(run, path)
-    content = json.loads((path / "results.json").read_text())
-    jsonschema.validate(content, make_results_schema())
-    (record,) = content["results"]
-    return record
+    settings = {"plugin": "siit", "device": device, "modes": modes, "procedure": procedure}
+    return measure_records(path, benchmark, **settings)[benchmark]
 
 
 def test_the_critical_load_of_a_simulated_device(tmp_path):

@@ -1,18 +1,12 @@
 """Stateful devices in complete simulated runs: results, rejected settings and early ends."""
 
-import json
-
-import jsonschema
 import pytest
-from v6t.base.errors import DutError
-from v6t.benchmarks.registry import make_results_schema
 from v6t.core.cli.results_commands import make_run_result
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
-from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run
-from v6t.tests.core.support import measure_run, read_journal, simulate
+from v6t.tests.core.support import measure_records, measure_run, read_journal, simulate
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -27,11 +21,10 @@ def resolve_run(*benchmarks, plugin="nat44", device=None, modes=("bidirectional"
     return simulate(*benchmarks, plugin=plugin, device=device, modes=modes, procedure=procedure)
 
 
-def measure(tmp_path, *benchmarks, **options):
+def measure(tmp_path, *benchmarks, plugin="nat44", device=None, **procedure):
     """Measure a run and return its records by benchmark."""
-    outcome = measure_run(resolve_run(*benchmarks, **options), tmp_path / "run")
-    assert outcome.status == "complete"
-    return {r.benchmark: r.to_json() for r in outcome.records}
+    settings = {"plugin": plugin, "device": device, "procedure": procedure}
+    return measure_records(tmp_path / "run", *benchmarks, modes=("bidirectional",), **settings)
 
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
@@ -53,8 +46,6 @@ def test_everything_is_measured_and_reported(tmp_path, plugin):
     assert conditions["rate_cps"] == pytest.approx(rate["p1"] / 2)
     assert conditions["setup" if "setup" in conditions else "combinations"]
     assert records["throughput"]["loss"] == {"forward": 0.0, "reverse": 0.0}
-    content = json.loads((tmp_path / "run" / "results.json").read_text())
-    jsonschema.Draft202012Validator(make_results_schema()).validate(content)
     for name in ("connection-rate", "teardown", "capacity"):
         assert (tmp_path / "run" / f"{name}.csv").read_text().count("\n") > 1
 
@@ -179,53 +170,6 @@ def test_faulty_connection_table_ends_the_run(
     with expect_error(code, mentions=mentions) as error:
         measure(tmp_path, benchmark, device=device, connections={"count": 10_000, **connections})
     assert error.value.hint
-
-
-def test_loss_tolerance_does_not_apply_to_phase_one(tmp_path):
-    device = {"phase_one_loss": 1, "phase_one_loss_trials": 100}
-    # the look at the translation needs its 200 connections, too
-    with expect_error("phase-one-lost", mentions="199", kind=DutError):
-        measure(tmp_path, "connection-rate", device=device, loss_tolerance=0.01,
-                connections={"count": 100_000})  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "procedure", "code"),
-    [
-        ("throughput", {"connections": {"count": 4_000_001}}, "not-enough-addresses"),
-        ("throughput", {"connections": {"count": 10, "entries": 11}}, "out-of-range"),
-        ("throughput", {"connections": {"entries": 1}}, "conflict"),
-        ("throughput", {"connections": {"rate_share": 0.95}}, "out-of-range"),
-        ("throughput", {"connections": {"count": 1 << 29}}, "out-of-range"),
-        ("connection-rate", {"connections": {"alpha": 1.5}}, "out-of-range"),
-        ("capacity", {"capacity": {"beta": 0.9, "gamma": 0.5}}, "out-of-range"),
-        ("capacity", {"capacity": {"first": 5_000_000}}, "empty-range"),
-        ("rss-probe", {}, "unsuitable-benchmark"),
-    ],
-)
-def test_impossible_stateful_settings_are_rejected(benchmark, procedure, code):
-    with expect_error(code):
-        resolve_run(benchmark, **procedure)
-
-
-def test_stateless_technology_rejects_connection_benchmarks():
-    with expect_error("unsuitable-benchmark", path=["procedure"]):
-        resolve_run("connection-rate", plugin="mape-br")
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "connections", "warnings"),
-    [
-        ("throughput", {}, ["phase 1"]),
-        ("capacity", {}, []),
-        ("connection-rate", {"validate_connections": False, "keep": False}, ["not validated"]),
-    ],
-)
-def test_departures_from_rfc_9693_give_warnings(benchmark, connections, warnings):
-    text = " ".join(
-        list_result_warnings(make_setup(resolve_run(benchmark, connections=connections)))
-    )
-    assert [words for words in ("phase 1", "not validated") if words in text] == warnings
 
 
 def test_plan_lists_connection_benchmarks_once():

@@ -2,15 +2,13 @@
 
 import json
 
-import jsonschema
 import pytest
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, find_media_cps, find_syn_sizes
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
-from v6t.tests.core.support import measure_run, simulate, v6t, write_report
+from v6t.tests.core.support import measure_records, v6t, write_report
 from v6t.trials.connections import Connections, PhaseOneResult, Tcp, TcpCounts
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -26,63 +24,55 @@ SETTINGS = {
 
 def measure(out, device=(), settings=(), **options):
     """Measure a run with TCP and return its records by benchmark."""
-    run = simulate(
-        "tcp-rate", "tcp-capacity", plugin="nat44", device={**DEVICE, **dict(device)},
+    return measure_records(
+        out, "tcp-rate", "tcp-capacity", plugin="nat44", device={**DEVICE, **dict(device)},
         procedure={**SETTINGS, **dict(settings)}, **options,
     )  # fmt: skip
-    measure_run(run, out)
-    content = json.loads((out / "results.json").read_text())
-    jsonschema.Draft202012Validator(make_results_schema()).validate(content)
-    return {r["benchmark"]: r for r in content["results"]}
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
+    """Provide the records of both benchmarks, and the directory of their run."""
     out = tmp_path_factory.mktemp("run") / "out"
-    return measure(out), out
+    records = measure(out)
+    return records["tcp-rate"], records["tcp-capacity"], out
 
 
-@pytest.fixture(scope="module")
-def rate(measured):
-    return measured[0]["tcp-rate"]
-
-
-@pytest.fixture(scope="module")
-def capacity(measured):
-    return measured[0]["tcp-capacity"]
-
-
-def test_known_connection_rate_is_measured_within_resolution(rate):
+def test_known_connection_rate_is_measured_within_resolution(measured):
+    rate, _, _ = measured
     assert all(34_567 - 100 <= r <= 34_567 for r in rate["rates"])
     assert rate["resolution_cps"] == 100
     assert [trial["rate_cps"] for trial in rate["decisive"]] == rate["rates"]
 
 
-def test_connection_times_without_device_are_reported(rate, measured):
+def test_connection_times_without_device_are_reported(measured):
     """Of its self-test's fastest trial in which nothing was lost."""
+    rate, _, out = measured
     alone = rate["alone"]
     assert alone["rate_cps"] > rate["median"]
     assert 0 < alone["fastest_s"] <= alone["mean_s"] <= alone["slowest_s"]
     assert alone["mean_s"] < rate["decisive"][0]["mean_s"]
-    assert "Without a device" in " ".join(v6t("show", measured[1], "--warnings").out.split())
+    assert "Without a device" in " ".join(v6t("show", out, "--warnings").out.split())
 
 
-def test_known_tcp_capacity_is_measured_exactly(rate, capacity):
+def test_known_tcp_capacity_is_measured_exactly(measured):
+    rate, capacity, _ = measured
     assert (capacity["capacity"], capacity["first_failed"]) == (23_457, 23_458)
     assert not capacity["at_least"]
     assert capacity["decisive"]["answered"] == 23_457
     assert capacity["attempt_rate_cps"] == pytest.approx(rate["p1"] / 2)
 
 
-def test_capacity_lower_bound_has_its_own_label(capacity):
-    record = TcpCapacityRecord.model_validate(capacity)
+def test_capacity_lower_bound_has_its_own_label(measured):
+    record = TcpCapacityRecord.model_validate(measured[1])
     (ended,) = TcpCapacity().list_quantities(record)
     (open_,) = TcpCapacity().list_quantities(record.model_copy(update={"at_least": True}))
     assert (ended.headline, open_.headline) == ("tcp-capacity", "at least")
     assert ended.summary.median == open_.summary.median == 23_457
 
 
-def test_behaviour_of_full_table_is_reported(capacity):
+def test_behaviour_of_full_table_is_reported(measured):
+    _, capacity, _ = measured
     over = capacity["overfull"]
     assert over["attempted"] == 23_457 + 2346
     assert (over["established"], over["timed_out"]) == (23_457, 2346)
@@ -92,8 +82,8 @@ def test_behaviour_of_full_table_is_reported(capacity):
 
 def test_every_connection_of_every_trial_is_accounted_for(measured):
     parts = ("established", "half_open", "reset_refused", "icmp_refused", "timed_out")
-    records, out = measured
-    for record in records.values():
+    *records, out = measured
+    for record in records:
         for trial in record["iterations"]:
             assert sum(trial[part] for part in parts) == trial["attempted"]
     rows = (out / "tcp-capacity.csv").read_text().splitlines()
@@ -101,7 +91,7 @@ def test_every_connection_of_every_trial_is_accounted_for(measured):
 
 
 def test_rfc_3511_tables_are_reported_and_printed(measured):
-    _, out = measured
+    *_, out = measured
     report = write_report(out)
     for words in (
         *("Maximum TCP connection establishment rate", "Concurrent TCP connection capacity"),

@@ -9,7 +9,6 @@ from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
-from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.compile import compile_traffic
@@ -17,35 +16,6 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_refusal
-
-
-def list_options(option, settings):
-    return [word for setting in settings for word in (option, setting)]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("nat44", "pool_first=255.255.255.250", "pool_count=10"),
-        ("nat44", "responder_ipv4=240.0.0.1"),
-        ("mape-br", "server_ipv4=240.0.0.1"),
-        ("ipv4-router", "left_ipv4=240.0.0.2"),
-        ("mape-br", "rule_ipv6=ff00::/51"),
-        ("mapt-br", "dmr=fe80::/64"),
-        ("mape-br", "rule_ipv4=126.0.0.0/7", "ea_len=30", "rule_ipv6=2001:d00::/34", "ces=all"),
-        ("nat64", "tester_left_ipv6=fe80::2%eth0"),
-        ("mape-br", "rule_ipv6=2001:db8:ce::%eth0/51"),
-        ("mape-br", "tester_left_ipv6=2001:db8:9::64"),
-        ("nat64", "initiator_ipv6=2001:db8::ffff:ffff:ffff:fffe", "initiator_count=10",
-         "responder_count=2", "responder_ipv4=198.19.0.20", "enumerate_ips=3",
-         "initiator_ports={min: 1024, max: 1033}", "responder_ports={min: 1, max: 1}"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("command", ["run", "compile"])
-def test_impossible_address_is_refused(command, words):
-    plugin, *settings = words
-    more = {"run": ["--dry-run"], "compile": ["--count", "8"]}[command]
-    expect_refusal(v6t(command, "--plugin", plugin, *list_options("--set", settings), *more))
 
 
 @pytest.mark.parametrize(
@@ -71,11 +41,6 @@ def test_parameter_of_a_run_file_is_named_with_its_line(tmp_path):
     run.write_text("plugin: mape-br\nparams:\n  tester_left_ipv6: 2001:db8:9::2\n")
     message = expect_refusal(v6t("run", run, "--dry-run"), "invalid-intent")
     assert message.startswith(f"v6t: {run}:3: ")
-
-
-def test_parameter_that_the_device_alone_has_is_checked():
-    wrong = ("--dut", "reference", "--set-dut", "tester_left_ipv6=2001:db8:9::2")
-    expect_refusal(v6t("run", "mape-br", *wrong, "--dry-run"), "invalid-intent")
 
 
 def make_ttl_setup(plugin, driver, **params):
@@ -170,36 +135,6 @@ def test_default_variant_is_464xlat_on_the_embedded_lab():
     assert "conntrack -D -s 192.168.255.0/24" in make_setup(run).flush_description
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["--variant", "6rd"], "unknown-name"),
-        (["--variant", "map-t", "--set", "variant=map-e"], "conflicting-options"),
-        (["--variant", "lw4o6", "--set", "psid_len=5"], "not-enough-addresses"),
-        (["--set", "m=1"], "no-background"),
-        (["--dut", "nftables"], "unsupported-technology"),
-        (["--dut", "reference"], "missing-reference"),
-        (["--set-procedure", "connections.count=5000000"], "not-enough-addresses"),
-        (["--set", "enumerate_ports=3", "--set", "enumerate_ips=1"], "conflict"),
-        (["--set", "prefix=64:ff9b::/96", "--dry-run"], "unsupported-by-device"),
-    ],
-)
-def test_invalid_settings_of_two_devices_are_rejected(arguments, code):
-    done = v6t("run", "ipv4aas", *arguments)
-    assert (done.status, done.code) == (2, code)
-    assert done.err.count("v6t: ") == 1
-
-
-def test_stateful_device_and_full_ports_give_warnings():
-    params = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
-    warnings = list(list_result_warnings(resolve_setup(plugin="ipv4aas", params=params)))
-    assert any("CE is stateful" in text for text in warnings)
-    assert any("97%" in text and "8192" in text for text in warnings)
-    warnings = list(list_result_warnings(resolve_setup(plugin="ipv4aas")))
-    assert any("PE is stateful" in text for text in warnings)
-    assert not any("port set" in text for text in warnings)
-
-
 SUBSCRIBERS = {"subscribers": "1000", "connections_per_subscriber": "200"}
 
 
@@ -224,7 +159,14 @@ MOST_HINTS = 4
 
 def follow_hints(technology, *settings):
     """Follow the printed hints until the run is valid; return how many were followed."""
-    command = ["run", technology, "--tester", "sim", "--dry-run", *list_options("--set", settings)]
+    command = [
+        "run",
+        technology,
+        "--tester",
+        "sim",
+        "--dry-run",
+        *(word for setting in settings for word in ("--set", setting)),
+    ]
     for count in range(MOST_HINTS):
         done = v6t(*command)
         if done.status == 0:

@@ -38,13 +38,6 @@ def write_journal(path, count):
     return path.read_bytes()
 
 
-def test_journal_is_read_as_written(tmp_path):
-    write_journal(tmp_path / "j", 4)
-    entries = Journal(tmp_path / "j").entries
-    assert list(entries) == ["t0", "t1", "t2", "t3"]
-    assert entries["t3"] == make_result(997)
-
-
 @pytest.mark.slow
 def test_truncated_journal_keeps_complete_lines(tmp_path):
     data = write_journal(tmp_path / "j", 3)
@@ -61,18 +54,6 @@ def test_truncated_journal_keeps_complete_lines(tmp_path):
         assert list(again.entries)[-1] == "t99"
         assert not again.torn
         again.close()
-
-
-def test_recorded_trials_are_not_measured_again(tmp_path):
-    measured = []
-
-    def measure(trial):
-        measured.append(trial.key)
-        return make_result()
-
-    replay = Journal(tmp_path / "j").with_replay(measure)
-    assert replay(make_trial(1)) == replay(make_trial(1)) == make_result()
-    assert measured == ["t1"]
 
 
 BEFORE = "cpu  100 0 100 700 50 0 50 1000 7 7\ncpu0 1 2 3 4 5 6 7 8 9 10\n"

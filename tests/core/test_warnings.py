@@ -60,19 +60,73 @@ def test_lab_port_without_promiscuous_mode_gives_no_warning():
     assert not [*list_tester_warnings(run, {"ports": DEAF_PORTS}, in_lab=True)]
 
 
-@pytest.mark.parametrize(("params", "warned"), [({"n": "1", "m": "0"}, True), ({}, False)])
-def test_run_without_foreground_gives_a_warning(params, warned):
-    setup = resolve_setup(plugin="siit", tester="sim", params=params)
-    assert any("0 % foreground" in text for text in list_result_warnings(setup)) is warned
+def test_default_settings_give_no_warning():
+    assert list_setting_warnings(resolve_setup(plugin="mape-br", tester="sim")) == []
 
 
-@pytest.mark.parametrize(("tester", "tolerance", "warned"),
-                         [("trex", 1.00001, True), ("trex", 1.0001, False), ("sim", 1.00001, False)])  # fmt: skip
-def test_unprovable_sending_time_gives_a_warning(tester, tolerance, warned):
-    procedure = {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
-    setup = resolve_setup(plugin="mape-br", tester=tester, procedure=procedure)
-    words = "sending may take 600 µs longer than a trial of 60 s, but the tester may measure"
-    assert any(words in text for text in list_setting_warnings(setup)) is warned
+SENDING = "sending may take 600 µs longer than a trial of 60 s, but the tester may measure"
+FULL_PORTS = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
+
+
+def latency(tags):
+    return {"latency": {"duration_s": 2.0, "first_tag_s": 0.5, "tags": tags}}
+
+
+def sending(tolerance):
+    return {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
+
+
+def settings_of(plugin, *benchmarks, tester="sim", params=None, dut=None, **procedure):
+    return {
+        "plugin": plugin, "tester": tester, "benchmarks": benchmarks, "params": params or {},
+        "dut": dut, "procedure": procedure,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "present", "absent"),
+    [
+        (settings_of("siit", params={"n": "1", "m": "0"}), ["0 % foreground"], []),
+        (settings_of("siit"), [], ["0 % foreground"]),
+        (settings_of("mape-br", tester="trex", **sending(1.00001)), [SENDING], []),
+        (settings_of("mape-br", tester="trex", **sending(1.0001)), [], [SENDING]),
+        (settings_of("mape-br", **sending(1.00001)), [], [SENDING]),
+        (settings_of("ipv4-router", tester="trex", dut="cable"), [], ["no driver"]),
+        # departures from RFC 8219, RFC 2544 and RFC 9693
+        (settings_of("mape-br", loss_tolerance=0.01),
+         ["SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "2 % longer"], []),
+        *((settings_of("mape-br", "latency", **latency(n)), [f"latency by {n} tagged"], [])
+          for n in (250, 499)),
+        (settings_of("mape-br", "latency", **latency(500)), [], ["latency by 500 tagged"]),
+        (settings_of("dns64", resolution={"timeout_s": 2.0}), ["2 s"], []),
+        (settings_of("nat44", "throughput"), ["phase 1"], ["not validated"]),
+        (settings_of("nat44", "capacity"), [], ["phase 1", "not validated"]),
+        (settings_of("nat44", "connection-rate", connections={"validate_connections": False, "keep": False}),
+         ["not validated"], ["phase 1"]),
+        # unusual settings, settings without effect, and two devices
+        (settings_of("mape-br", "throughput"), [], ["not measured", "much loss", "no effect"]),
+        (settings_of("mape-br", "throughput", latency={"tags": 5}), ["latency is not measured"], []),
+        (settings_of("mape-br", "throughput", delay_variation={"duration_s": 5}),
+         ["pdv and ipdv are not measured"], []),
+        (settings_of("mape-br", "throughput", loss_tolerance=0.5), ["accepts much loss"], []),
+        (settings_of("mape-br", "throughput", residual_wait_s=0.001), ["in transit"], []),
+        (settings_of("mape-br", "throughput", rate_from="median"),
+         ["procedure.rate_from is set, but has no effect"], []),
+        (settings_of("mape-br", "latency", latency={"tags": 5}), [], ["not measured", "no effect"]),
+        (settings_of("ipv4-router", "flows", flows={"also": ["latency"]}, latency={"tags": 400}),
+         [], ["procedure.latency is set"]),
+        (settings_of("ipv4-router", "flows", flows={"also": []}, latency={"tags": 400}),
+         ["procedure.latency is set"], []),
+        (settings_of("ipv4aas", tester="embedded", params=FULL_PORTS),
+         ["CE is stateful", "97%", "8192"], []),
+        (settings_of("ipv4aas", tester="embedded"), ["PE is stateful"], ["port set"]),
+    ],
+)  # fmt: skip
+def test_settings_give_warnings(settings, present, absent):
+    setup = resolve_setup(**settings)
+    text = " ".join([*list_setting_warnings(setup), *list_result_warnings(setup)])
+    assert [words for words in present if words not in text] == []
+    assert [words for words in absent if words in text] == []
 
 
 @pytest.mark.parametrize("tester", ["embedded", "sim"])

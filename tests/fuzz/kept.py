@@ -12,8 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from v6t.audit.record import SCHEMA, AuditFinding, AuditFrame, AuditRecord
 from v6t.core.audit_output import write_audit
-from v6t.tests.core.reportruns import make_run
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import make_run, v6t
 
 from .inputs import FOLDER, PIPE, TEXTS, ZERO, Input, changed, octets
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import jsonschema
 import pytest
 from v6t.drivers.lab.privilege import check_availability
-from v6t.tests.core import warm
 
 from .support import CHECKOUT, SLOW_BED, SLOWLY, elsewhere, make_environment, pip_install, run
 
@@ -22,6 +21,7 @@ pytestmark = pytest.mark.slow
 POSSIBLE, WHY = check_availability()
 TESTS = CHECKOUT / "tests"
 lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
+MAIN = ("-m", "v6t.core.cli.entry")
 
 
 @pytest.fixture(scope="session")
@@ -38,17 +38,14 @@ def extended(installed, tmp_path_factory):
 
 @pytest.fixture
 def v6t(extended, tmp_path, monkeypatch):
-    """Provide that environment's v6t in an empty current directory.
-
-    It is forked from a process that has imported v6t without extensions.
-    """
+    """Provide that environment's v6t in an empty current directory."""
     monkeypatch.chdir(tmp_path)
     rest = elsewhere(tmp_path)
     rest["env"]["V6T_REPORT"] = "0"  # one test asks for it
     Path("bed.yaml").write_text(SLOW_BED)
 
     def start(*arguments: str, status: int = 0, bin_: Path = extended) -> str:
-        command = [*warm.command(bin_ / "python"), *arguments]
+        command = [bin_ / "python", *MAIN, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False, **rest)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -180,7 +177,7 @@ def measured(extended, tmp_path_factory):
     home = tmp_path_factory.mktemp("measured")
     rest = elsewhere(home)
     rest["env"]["V6T_REPORT"] = "0"
-    run(*warm.command(extended / "python"), "run", *MRR, "-o", "out", **rest)
+    run(extended / "python", *MAIN, "run", *MRR, "-o", "out", **rest)
     return home / "out"
 
 
@@ -238,15 +235,12 @@ def test_the_tutorials_tester_is_a_working_tester(v6t):
 
 
 def test_each_comes_from_its_own_distribution(extended, tmp_path):
-    rows = json.loads(
-        run(*warm.command(extended / "python"), "plugins", "--json", **elsewhere(tmp_path))
-    )
+    rows = json.loads(run(extended / "python", *MAIN, "plugins", "--json", **elsewhere(tmp_path)))
     assert {r["distribution"] for r in rows} == {"v6t", "v6t-nptv6", "v6t-sixrd"}
 
 
 @pytest.mark.parametrize("name", ["my-nptv6", "sixrd-br"])
 def test_they_conform_where_they_are_installed(name, extended, tmp_path):
-    output = run(
-        *warm.command(extended / "python"), "plugins", "--check", name, **elsewhere(tmp_path)
-    )
+    command = (extended / "python", *MAIN, "plugins", "--check", name)
+    output = run(*command, **elsewhere(tmp_path))
     assert f"{name} conforms: " in output

@@ -6,7 +6,6 @@ import zipfile
 from email.parser import Parser
 
 import pytest
-from v6t.tests.core import warm
 
 from .support import ROOMS, elsewhere, listed, modules, run, setup
 
@@ -82,14 +81,13 @@ def test_the_installed_command_measures_in_an_empty_directory(installed, tmp_pat
     ],
 )
 def test_installed_command_prints_and_succeeds(command, installed, tmp_path):
-    v6t = warm.command(installed / "python")
-    assert run(*v6t, *command.split(), **elsewhere(tmp_path))
+    assert run(installed / "v6t", *command.split(), **elsewhere(tmp_path))
 
 
 def test_installed_report_is_written(installed, tmp_path):
-    v6t, rest = warm.command(installed / "python"), elsewhere(tmp_path)
-    run(*v6t, "run", "siit", "--tester", "sim", "--no-report", "-o", "out", **rest)
-    run(*v6t, "report", "out", **rest)
+    v6t, rest = installed / "v6t", elsewhere(tmp_path)
+    run(v6t, "run", "siit", "--tester", "sim", "--no-report", "-o", "out", **rest)
+    run(v6t, "report", "out", **rest)
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
 
 

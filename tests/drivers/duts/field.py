@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts.lab import namespaces
-from v6t.tests.core import warm
+from v6t.tests.core.support import start_v6t
 
 from . import intents, sshserver
 from .support import run_shell, run_v6t
@@ -132,11 +132,10 @@ class Field:
         path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
         return path
 
-    def start(self, *words: object) -> warm.Process:
+    def start(self, *words: object) -> subprocess.Popen[str]:
         """Start ``v6t WORDS`` on the operator's host."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        command = [*map(str, words)]
-        return warm.Process(command, network=self.operator.pid, stdin=subprocess.DEVNULL, **pipes)
+        return start_v6t(*words, network=self.operator.pid, stdin=subprocess.DEVNULL, **pipes)
 
     def v6t(self, *words: object, status: int = 0) -> str:
         """Run ``v6t WORDS`` on the operator's host; return output and error code, in brackets."""

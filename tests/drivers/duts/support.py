@@ -12,8 +12,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.undo_store import PROGRESS, UndoRecord, build_undo_script
 from v6t.drivers.lab import netns
-from v6t.tests.core import warm
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import start_v6t, v6t
 from v6t.tests.needs import needs_lab
 
 from . import sshserver
@@ -118,7 +117,7 @@ def run_v6t(*words, network=0, status=0):
 def start_run(*words):
     """Start a run; yield its process once its devices are configured."""
     pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
-    with warm.Process([*map(str, words)], **pipes) as process:
+    with start_v6t(*words, **pipes) as process:
         lines = []
         for line in process.stderr:
             lines.append(line)

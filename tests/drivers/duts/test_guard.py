@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.transport.process import NamespaceTransport
-from v6t.tests.core import warm
+from v6t.tests.core.support import start_v6t
 from v6t.tests.needs import needs_lab
 
 from . import sshserver, support
@@ -218,8 +218,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
     ssh = {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 8.0}
     bed = support.write_testbed(tmp_path / "bed.yaml", "linux-router", ssh=ssh, undo_after_s=3)
     out, lab = tmp_path / "out", LabSshServer(LAB)
-    words = ["run", *LONG, "--testbed", str(bed), "-o", str(out)]
-    process = warm.Process(words, stderr=subprocess.PIPE)
+    process = start_v6t("run", *LONG, "--testbed", bed, "-o", out, stderr=subprocess.PIPE)
     try:
         wait_until(lambda: count_trials(out) or process.poll() is not None, "a trial", 120)
         assert process.poll() is None, process.communicate()

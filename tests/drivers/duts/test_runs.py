@@ -12,7 +12,7 @@ import pytest
 from v6t.benchmarks.registry import make_results_schema
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.transport.process import NamespaceTransport
-from v6t.tests.core import warm
+from v6t.tests.core.support import start_v6t
 
 from . import sshserver
 from .support import SHORT_RUN, in_lab, needs_device, run_v6t, start_run, write_testbed
@@ -98,8 +98,8 @@ def test_run_killed_at_drawn_trial_resumes_to_equal_results(
     trials = (complete / "journal.jsonl").read_bytes().count(b"\n")
     last = 1 + int(share * (trials - 1))
     journal, record = path / "journal.jsonl", path / "dut-undo.json"
-    words = ["run", *QUICK, "--testbed", str(testbed), "-o", str(path)]
-    process = warm.Process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = ("run", *QUICK, "--testbed", testbed, "-o", path)
+    process = start_v6t(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not journal.exists() or journal.read_bytes().count(b"\n") < last:
         assert process.poll() is None
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Errors in the code of a plugin, driver or benchmark name its distribution and the place."""
+"""Extensions: their lists, broken ones and duplicates; errors name distribution and place."""
 
 import importlib
 import json
@@ -10,9 +10,11 @@ import click
 import pytest
 from v6t.benchmarks import registry
 from v6t.core.cli.help_commands import plugins_command
+from v6t.core.config import plugins
 from v6t.drivers.duts.registry import DRIVERS
-from v6t.tests.core.support import v6t, write_distribution
-from v6t.tests.expect import expect_refusal
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.tests.core.support import SIM, v6t, write_distribution
+from v6t.tests.expect import expect_error, expect_refusal
 from v6t.tests.needs import needs_lab
 
 PLUGIN = """
@@ -39,7 +41,7 @@ FAULTS = {
     "make_dut_intent": f"def make_dut_intent(self):\n        {FAILING}",
 }
 RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode", "forward")
-SIM = (*RUN, "--tester", "sim")
+FAULTY_RUN = (*RUN, "--tester", "sim")
 
 
 @pytest.fixture
@@ -51,8 +53,8 @@ def install(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(directory))
     monkeypatch.setenv("PYTHONPATH", str(directory))
 
-    def install_module(text: str, **entry_points: str) -> Path:
-        write_distribution(directory, "odd-things", **entry_points)
+    def install_module(text="", distribution="odd-things", **entry_points: str) -> Path:
+        write_distribution(directory, distribution, **entry_points)
         module = directory / "odd_things.py"
         module.write_text(text)
         return module
@@ -77,7 +79,7 @@ def install_plugin(install, method=""):
 def test_error_in_plugin_code_names_distribution(method, install, tmp_path):
     module = install_plugin(install, FAULTS[method])
     more = ["--dry-run"] if method == "make_dut_intent" else ["-o", tmp_path / "out"]
-    message = expect_refusal(v6t(*SIM, *more))
+    message = expect_refusal(v6t(*FAULTY_RUN, *more))
     for part in ("'faulty' of odd-things", find_place(module, "here"), "not of v6t"):
         assert part in message
     assert "defect of v6t" not in message
@@ -107,27 +109,27 @@ def test_usage_error_caused_by_plugin_names_it(install, tmp_path):
     module = install_plugin(install, """def build_traffic(self, direction, sizes, seed=1):
         self.make_frame_pair(5)  # here""")  # fmt: skip
     cause = f"'faulty' of odd-things caused it ({find_place(module, 'here')})"
-    for command in ((*SIM, "-o", tmp_path / "out"), ("compile", "--plugin", "faulty")):
+    for command in ((*FAULTY_RUN, "-o", tmp_path / "out"), ("compile", "--plugin", "faulty")):
         assert cause in expect_refusal(v6t(*command), "frame-too-small")
 
 
 def test_usage_error_caused_by_user_names_no_plugin(install):
     install_plugin(install)
-    done = v6t(*SIM, "--set", "rule_ipv6=foo", "--dry-run")
+    done = v6t(*FAULTY_RUN, "--set", "rule_ipv6=foo", "--dry-run")
     assert "odd" not in expect_refusal(done, "not-a-prefix")
 
 
 def test_error_in_a_module_of_two_plugins_names_the_distribution(install):
     text = PLUGIN + f"\n    {FAULTS['build_traffic']}\n\nclass Other(Faulty):\n    name = 'other'\n"
     module = install(text, plugins="faulty = odd_things:Faulty\nother = odd_things:Other")
-    message = expect_refusal(v6t(*SIM, "--dry-run"), "extension-broken")
+    message = expect_refusal(v6t(*FAULTY_RUN, "--dry-run"), "extension-broken")
     assert "odd-things" in message
     assert f"({find_place(module, 'here')})" in message
 
 
 def test_error_of_a_validator_names_its_place(install):
     module = install_plugin(install)
-    message = expect_refusal(v6t(*SIM, "--set", "seed_of_trouble=1", "--dry-run"))
+    message = expect_refusal(v6t(*FAULTY_RUN, "--set", "seed_of_trouble=1", "--dry-run"))
     assert f"({find_place(module, 'validators')})" in message
 
 
@@ -229,3 +231,86 @@ def test_benchmarks_with_same_settings_section_are_rejected(install):
     rows = {row.name: row for row in registry.list_benchmarks()}
     assert rows["latency"].kind is not None
     assert "odd-things" in rows["clashing"].error
+
+
+GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
+
+BROKEN = {
+    "no-module": "nowhere_at_all:Plugin",
+    "no-reference": "my-pkg.module:Plugin",
+    "no-name": "v6t.plugins.mape_br:Absent",
+    "no-class": "v6t.core.cli.calc_command:calc_map",
+    "no-technology": "v6t.plugins.base:Link",
+    "raises": "odd_things:Plugin",
+}
+
+
+def test_plugin_names_equal_entry_points():
+    for row in plugins.list_rows():
+        assert row.error == ""
+        assert plugins.load_technology_type(row.name).name == row.name
+
+
+def test_unknown_plugin_error_lists_names():
+    with expect_error("unknown-name") as caught:
+        plugins.load_technology_type("zzz")
+    assert caught.value.hint == "installed: " + ", ".join(plugins.list_names())
+
+
+@pytest.mark.parametrize("entry_point", BROKEN.values(), ids=BROKEN)
+def test_broken_plugin_is_listed_with_its_error(entry_point, install):
+    install("1 / 0\n", plugins=f"broken = {entry_point}\nanother = {GOOD}")
+    done = v6t("plugins")
+    assert done.status == 0
+    lines = {line.split()[0]: line for line in done.out.splitlines()}
+    assert "BROKEN: " in lines["broken"]
+    assert "MAP-E border relay" in lines["another"]
+    assert lines["another"].endswith("(odd-things)")
+    assert lines["mape-br"].endswith("[RFC 7597]")
+    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
+    assert rows["broken"]["error"]
+    assert rows["mape-br"]["error"] == rows["another"]["error"] == ""
+    for words in (["plugins", "broken"], ["run", "--plugin", "broken", "--dry-run"]):
+        expect_refusal(v6t(*words), "extension-broken")
+    assert v6t(*SIM, "--dry-run").status == 0
+
+
+def test_two_plugins_of_one_name_are_rejected(install):
+    install(plugins="mape-br = nowhere:Plugin")
+    done = v6t("plugins")
+    assert done.status == 0
+    assert done.out.count("'mape-br': from ") == 2
+    stderr = expect_refusal(v6t(*SIM, "--dry-run"), "duplicate")
+    assert all(text in stderr for text in ("odd-things", "v6t", "uninstall one"))
+
+
+def test_duplicate_distribution_is_listed_once(install):
+    """An editable install next to its checkout lists the same entry points twice."""
+    install(distribution="v6t", plugins=f"mape-br = {GOOD}")
+    assert [row.name for row in plugins.list_rows()].count("mape-br") == 1
+    assert plugins.load_technology_type("mape-br") is MapEBorderRelay
+
+
+def test_names_do_not_import(install):
+    install(plugins="broken = nowhere_at_all:Plugin")
+    assert "broken" in plugins.list_names()
+
+
+def test_plugin_is_described_as_text():
+    done = v6t("plugins", "mape-br")
+    assert done.status == 0
+    for text in ("RFC 7597", "40 octets longer", "psid_offset=6", "rule_ipv6=2001:db8:ce::/51"):
+        assert text in done.out
+
+
+def test_plugin_is_described_as_json_with_valid_defaults():
+    content = json.loads(v6t("plugins", "mape-br", "--json").out)
+    assert content["name"] == "mape-br"
+    assert content["overhead"] == 40
+    assert content["stateful"] is False
+    model = MapEBorderRelay.params_model
+    defaults = {p["name"]: p["default"] for p in content["parameters"]}
+    assert set(defaults) == set(model.model_fields)
+    assert all(p["description"] for p in content["parameters"])
+    del defaults["domains"]
+    assert model.model_validate(defaults).model_dump() == model().model_dump()
