@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, pairwise
@@ -68,29 +69,18 @@ def measure_with_event(
 ) -> TrialResult:
     """Measure a trial, run its event while its stream is sent, and wait for the end of both.
 
-    Raises:
-        DutError: the event failed.
+    An event that fails raises its error, whatever the trial measured.
     """
-    failures: list[DutError] = []
-
-    def run() -> None:
-        try:
-            run_event()
-        except DutError as exc:
-            failures.append(exc)
-
     delay_s = trial.pause_s + (trial.device_event.at_s if trial.device_event else 0.0)
-    timer = threading.Timer(delay_s, run)
-    timer.start()
-    try:
-        result = measure(trial)
-    except BaseException:
-        timer.cancel()
-        raise
-    finally:
-        timer.join()
-    if failures:
-        raise failures[0]
+    cancelled = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        event = pool.submit(lambda: cancelled.wait(delay_s) or run_event())
+        try:
+            result = measure(trial)
+        except BaseException:
+            cancelled.set()
+            raise
+    event.result()
     return result
 
 

@@ -337,6 +337,15 @@ def test_failing_hook_is_an_error(command):
         measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.05), hook)
 
 
+@pytest.mark.parametrize("error", [EnvironmentLacking("x", code="missing-program"), OSError()])
+def test_error_of_an_event_is_raised_after_the_trial(error):
+    def fail():
+        raise error
+
+    with pytest.raises(type(error)):
+        measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.1), fail)
+
+
 def test_hanging_hook_is_stopped():
     with expect_error("timeout"):
         run_hook("software-reset", Hook(command="sleep 60", timeout_s=0.05))
