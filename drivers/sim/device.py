@@ -6,9 +6,9 @@ import math
 import random
 import zlib
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from v6t.base.strict_model import StrictModel
 
 if TYPE_CHECKING:
@@ -101,7 +101,14 @@ class SimOptions(StrictModel):
     crash_at: _Count = Field(0, description="Trial, from 1, in which the tester fails; 0: never")
     noisy_at: _Count = Field(0, description="First self-test trial with a slow tester; 0: never")
     noisy_trials: _Count = Field(6, description="Trials with 1 % of ``tester_fps``")
-    trial_delay_s: _Amount = Field(0.0, description="Real time of a trial, for rehearsals [s]")
+    trial_delay_s: float = Field(0.0, ge=0, le=3600, description="Real time of a trial [s]")
+
+    @field_validator("loss_curve")
+    @classmethod
+    def _check_order(cls, curve: tuple[tuple[float, float], ...]) -> Any:
+        if list(curve) != sorted(curve) or any(share > 1 for _, share in curve):
+            raise ValueError("the loads must ascend, and no share may exceed 1")
+        return curve
 
 
 class Device:
@@ -179,14 +186,12 @@ class Device:
         curve = self._options.loss_curve
         if not curve:
             return max(0.0, 1.0 - 1.0 / load) if load > 0 else 0.0
-        before = (0.0, 0.0)
-        for point in curve:
-            if load <= point[0]:
-                span = point[0] - before[0]
-                part = (load - before[0]) / span if span else 1.0
-                return before[1] + part * (point[1] - before[1])
-            before = point
-        return max(before[1], 1.0 - 1.0 / load)
+        if load > curve[-1][0]:
+            return max(curve[-1][1], 1.0 - 1.0 / load)
+        import numpy as np
+
+        loads, shares = zip((0.0, 0.0), *curve, strict=True)
+        return float(np.interp(load, loads, shares))
 
 
 HASHED_FRAMES = 2048  # Frames of each stream that are hashed to cores

@@ -50,6 +50,7 @@ __all__ = ["EPOCH", "SimOptions", "SimTester"]
 
 EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 """Where virtual time starts: no simulated result can be mistaken for a real one by its date."""
+MAX_SHOWN_S = 1e11  # Virtual times above are shown as this, in the year 5168: dates end in 9999
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,6 @@ class SimTester:
         self._streams: Mapping[Direction, StreamSet] = {}
         self._spread: dict[Direction, float] = {}
         self._trials = 0
-
-    @property
-    def clock_s(self) -> float:
-        """Virtual time [s]."""
-        return self.table.clock_s
 
     def read_clock(self) -> float:
         return self.table.clock_s
@@ -128,13 +124,15 @@ class SimTester:
                 directions[direction] = self._simulate(direction, trial, device)
             self.table.refresh()
         self.wait(max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s)
-        return TrialResult(directions, started=started, tester={"virtual_time_s": self.clock_s})
+        return TrialResult(
+            directions, started=started, tester={"virtual_time_s": self.table.clock_s}
+        )
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         self._next_trial()
         o, count, tcp = self.options, connections.count, connections.tcp
         self.wait(trial.pause_s)
-        began, started = self.clock_s, self._format_time()
+        began, started = self.table.clock_s, self._format_time()
         forwarded = count
         if not self._loopback:
             forwarded = self.table.fill(count, connections.rate_cps)
@@ -149,12 +147,12 @@ class SimTester:
             began,
             duplicate_tuples=0 if self._loopback else min(o.table_reuses, forwarded),
             started=started,
-            health={"virtual_time_s": self.clock_s},
+            health={"virtual_time_s": self.table.clock_s},
             tcp=self._tcp,
         )
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        began, count = self.clock_s, connections.count
+        began, count = self.table.clock_s, connections.count
         rate_cps = connections.rate_cps * (connections.alpha or 1.0)
         sending_s = self._send_connections(count, rate_cps)
         back = count if self._loopback else min(count, self.table.count_alive())
@@ -170,7 +168,7 @@ class SimTester:
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if self._tcp is None:
             raise TesterError("no TCP connections were opened yet", code="not-learned")
-        began, count = self.clock_s, self._tcp.established
+        began, count = self.table.clock_s, self._tcp.established
         closed = count if self._loopback else self.table.count_alive()
         self.wait(connections.phase_one_s)
         self.table.close_connections()
@@ -195,7 +193,8 @@ class SimTester:
             time.sleep(self.options.trial_delay_s)
 
     def _format_time(self) -> str:
-        return (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
+        shown_s = min(self.table.clock_s, MAX_SHOWN_S)
+        return (EPOCH + timedelta(seconds=shown_s)).isoformat(timespec="milliseconds")
 
     def _make_tcp_counts(self, attempted: int, established: int) -> TcpCounts:
         """Return the counts of TCP connections after their opening."""
@@ -356,11 +355,8 @@ def _count_before_start(trial: Trial, frames: int) -> int:
     if starts is None:
         return 0
     rate = frames * trial.first_segment_frames / trial.frames / trial.duration_s
-    gone = 0
-    for flow in range(1, starts.flows):
-        before = min(frames, math.ceil(flow * starts.interval_s * rate))
-        gone += len(range(flow, before, starts.flows))
-    return gone
+    starting = (math.ceil(flow * starts.interval_s * rate) for flow in range(starts.flows))
+    return sum(len(range(n, min(frames, at), starts.flows)) for n, at in enumerate(starting))
 
 
 def _share_losses(lost: int, required: Sequence[int], returning: Sequence[bool]) -> list[int]:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 from v6t.core.config.plugins import load_technology_type
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.sim.tester import SimOptions, SimTester
@@ -134,7 +135,7 @@ def test_randomness_depends_on_seed_and_key():
 def test_virtual_time_moves_by_the_trials_length():
     tester = sim()
     tester.measure(replace(TRIAL, pause_s=3.0, residual_wait_s=2.0))
-    assert tester.clock_s == pytest.approx(15.0)
+    assert tester.read_clock() == pytest.approx(15.0)
 
 
 def test_simulation_has_required_capabilities():
@@ -157,6 +158,21 @@ def test_negative_traffic_is_dropped_and_not_timed():
         assert sum(c.required for c in counted.classes.values()) == 10_000
         for name, count in counted.classes.items():
             assert (name in counted.delays) == (count.role != "negative") == (count.received > 0)
+
+
+def test_simulated_time_may_exceed_the_calendar():
+    tester = sim(teardown_s=1e15)
+    tester.table.flush()
+    assert tester.measure(TRIAL).started.startswith("5168-")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"trial_delay_s": 3601}, {"loss_curve": [[1.2, 0.2], [0.5, 0.9]]}, {"loss_curve": [[1, 2]]}],
+)
+def test_invalid_option_is_refused(options):
+    with pytest.raises(ValidationError):
+        SimOptions(**options)
 
 
 def test_simulated_tester_fault_makes_trial_invalid():
