@@ -14,6 +14,7 @@ kernel's own stack drops these at once, and only packet sockets receive them.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -52,15 +53,11 @@ class Holder:
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
-    def set(self, values: Mapping[str, str]) -> list[str]:
-        """Write kernel settings below /proc/sys; return those the kernel does not have."""
-        absent = []
+    def set(self, values: Mapping[str, str]) -> None:
+        """Write kernel settings below /proc/sys, except those that the kernel does not have."""
         for name, value in values.items():
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 (Path("/proc/sys") / name).write_text(value)
-            except FileNotFoundError:
-                absent.append(name)
-        return absent
 
     def steer(self, mask: str) -> tuple[list[str], str]:
         """Set the receive packet steering (RPS) of this namespace's interfaces to a mask of CPUs.
@@ -90,9 +87,8 @@ class Lab:
 
     Args:
         mtu_left, mtu_right: MTUs of the two cables [octets].
-        loopback: join the tester's two ports directly.
         device_pids: for each part of the device from left to right, a process whose network
-            namespace is the part's; None: a new one.
+            namespace is the part's; None: a new one. Without a part the tester's ports are joined.
         mtus_between: MTUs of the cables between the parts [octets].
 
     Attributes:
@@ -107,20 +103,17 @@ class Lab:
         mtu_left: int,
         mtu_right: int,
         *,
-        loopback: bool = False,
         device_pids: Sequence[int | None] = (None,),
         mtus_between: Sequence[int] = (),
     ) -> None:
-        self.loopback = loopback
         self._holders: list[Worker] = []
         try:
             self.tester = self._namespace("tester namespace")
-            pids = () if loopback else device_pids
-            self.devices = [self._namespace("device namespace", pid) for pid in pids]
+            self.devices = [self._namespace("device namespace", pid) for pid in device_pids]
             self.device = self.devices[0] if self.devices else None
             left, right = (self.tester, LEFT), (self.tester, RIGHT)
             cables = [(left, right, max(mtu_left, mtu_right))]
-            if not loopback:
+            if self.devices:
                 cables = [(left, (self.devices[0], LEFT), mtu_left)]
                 for (one, other), mtu in zip(pairwise(self.devices), mtus_between, strict=True):
                     cables.append(((one, RIGHT), (other, LEFT), mtu))

@@ -5,6 +5,7 @@ Slots have a fixed size, so headers and frames of many slots are strided views o
 
 from __future__ import annotations
 
+import errno
 import mmap
 import select
 import socket
@@ -87,18 +88,15 @@ class RxRing(_Ring):
             return []
         rows = self._octets[self._head : self._head + count]
         header = self._header[self._head : self._head + count]
-        lengths = header[:, 1]
         tagged = (status[:count] & _VLAN_VALID) != 0
         times = header[:, 4].astype(np.int64) * 1_000_000_000 + header[:, 5]
-        kinds = lengths.astype(np.int64) * 2 + tagged
-        if (kinds == kinds[0]).all():
-            return [(self._frames(rows, int(lengths[0]), bool(tagged[0])), times)]
+        kinds = header[:, 1].astype(np.int64) * 2 + tagged
+        is_uniform = (kinds == kinds[0]).all()
         groups = []
-        for kind in sort_unique(kinds):
-            chosen = kinds == kind
-            groups.append(
-                (self._frames(rows[chosen], int(kind) // 2, bool(kind % 2)), times[chosen])
-            )
+        for kind in kinds[:1] if is_uniform else sort_unique(kinds):
+            chosen = slice(None) if is_uniform else kinds == kind
+            frames = self._frames(rows[chosen], int(kind) // 2, bool(kind % 2))
+            groups.append((frames, times[chosen]))
         return groups
 
     def _frames(self, rows: U8, length: int, tagged: bool) -> U8:
@@ -188,11 +186,9 @@ class TxRing(_Ring):
         """Have the kernel send the requested slots."""
         try:
             self.socket.send(b"")
-        except BlockingIOError:
-            return
         except OSError as exc:
             # ENOBUFS: the driver is full; the slots stay requested and the next call retries
-            if exc.errno != 105:
+            if exc.errno not in (errno.EAGAIN, errno.ENOBUFS):
                 raise
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from v6t.base.errors import DutError
+from v6t.base.log_levels import NOTICE
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
@@ -14,6 +17,8 @@ from v6t.drivers.lab.reference_device import ReferenceDut
 from v6t.drivers.lab.workers import Worker
 from v6t.intent.device import Links
 from v6t.packets.reference import ReferenceTranslation
+
+_LOG = logging.getLogger(__name__)
 
 
 class LabDevice(ABC):
@@ -143,14 +148,17 @@ class Bed:
             lab = self.lab = Lab(
                 self._links.link_at(LEFT).mtu,
                 self._links.link_at(RIGHT).mtu,
-                loopback=device is None,
-                device_pids=[None] if device is None else device.get_namespace_pids(),
+                device_pids=() if device is None else device.get_namespace_pids(),
                 mtus_between=() if device is None else device.mtus_between,
             )
             if device is not None:
                 device.start(lab)
-        except BaseException:
-            self.close()
+        except BaseException as exc:
+            try:
+                self.close()
+            except DutError:
+                _LOG.log(NOTICE, "%s", exc)  # the error of the rollback takes its place
+                raise
             raise
         return lab
 
@@ -172,11 +180,13 @@ class Bed:
         return {"tester": self.lab.tester.pid, **device}
 
     def close(self) -> None:
-        if self.device is not None:
-            self.device.close()
-        if self.lab is not None:
-            self.lab.close()
-            self.lab = None
+        try:
+            if self.device is not None:
+                self.device.close()
+        finally:
+            if self.lab is not None:
+                self.lab.close()
+                self.lab = None
 
 
 class BedTester:

@@ -6,9 +6,9 @@ import contextlib
 import gc
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
-import tempfile
 import types
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
@@ -45,8 +45,8 @@ class Worker:
     ) -> None:
         self.role = role
         self._pipe, theirs = multiprocessing.Pipe()
-        self._log = tempfile.NamedTemporaryFile(prefix="v6t-")  # noqa: SIM115  (as long as the worker)
-        self._process = _start_process(theirs, self._log.name)
+        self._log = os.fdopen(os.memfd_create("v6t-worker"), "rb")
+        self._process = _start_process(theirs, f"/proc/{os.getpid()}/fd/{self._log.fileno()}")
         theirs.close()
         # the fork server may be older than the environment of this process
         self._send((dict(os.environ), os.getcwd(), sys.path))
@@ -98,10 +98,15 @@ class Worker:
             self._pipe.send(message)
         except OSError as exc:
             raise self._make_death_error() from exc
+        except (pickle.PicklingError, AttributeError, TypeError) as exc:
+            problem = f"the {self.role} cannot get its data: {exc}"
+            raise ExtensionError(problem, DEFECT_HINT, code="worker-failed") from exc
 
     def _make_death_error(self) -> TesterError:
         self._process.kill()
         self._process.join()
+        if self._log.closed:
+            return TesterError(f"the {self.role} has ended", code="worker-failed")
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         words = lines[-1] if lines else f"status {self._process.exitcode}"

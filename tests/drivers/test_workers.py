@@ -10,6 +10,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import ExtensionError, TesterError
 from v6t.drivers.lab import workers
 from v6t.drivers.lab.namespaces import Holder, Lab
 from v6t.drivers.lab.workers import PROCESS_TITLE, Worker
@@ -49,6 +50,24 @@ def test_worker_gets_present_environment_and_directory(start, tmp_path, monkeypa
 def test_worker_that_cannot_start_is_reported(start):
     with expect_error("worker-failed"):
         start(1 << 30).answer()
+
+
+def test_worker_leaves_no_file_behind(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    start().answer()
+    assert not list(tmp_path.iterdir())
+
+
+def test_request_that_cannot_be_pickled_blames_the_extension(start):
+    with expect_error("worker-failed", kind=ExtensionError):
+        start().tell("run", command=lambda: None)
+
+
+def test_closed_worker_is_reported(start):
+    worker = start()
+    worker.close()
+    with expect_error("worker-failed", kind=TesterError):
+        worker.ask("run", command=["true"])
 
 
 def test_worker_killed_by_a_signal_is_reported(start):
