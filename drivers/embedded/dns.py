@@ -64,7 +64,7 @@ class DnsAuthority(ServerPort):
         self._authority.counts = QuestionCounts()
 
     def report(self) -> dict[str, Any]:
-        self._drain()
+        self._drain_all()
         return {**asdict(self._authority.counts), **self._read_health()}
 
     def _is_ours(self, frames: U8) -> Mask:
@@ -89,18 +89,18 @@ class DnsAuthority(ServerPort):
 class QueryNames:
     """Indexes of the names that the queries of a trial ask for."""
 
-    base: int  # Index of the first new name
+    new: range  # Indexes of the new names, which are used again when all were
+    used: int = 0  # New names that earlier trials asked for
     cached: float = 0.0  # Share of the queries for names in the cache
     known: int = 0  # Names in the cache; 0: no query is for them
 
     def compute_name_indexes(self, queries: I64) -> I64:
         """Return, for each query, the index of the name that it asks for."""
-        if not self.known:
-            return self.base + queries
-        before = np.floor(queries * self.cached).astype(np.int64)
-        again = np.floor((queries + 1) * self.cached).astype(np.int64) > before
-        fresh = self.base + queries - before
-        return np.where(again, before % self.known, fresh)
+        cached = self.cached if self.known else 0.0
+        before = np.floor(queries * cached).astype(np.int64)
+        again = np.floor((queries + 1) * cached).astype(np.int64) > before
+        new = self.new.start + (self.used + queries - before) % len(self.new)
+        return np.where(again, before % max(1, self.known), new)
 
     def count_fresh(self, queries: int) -> int:
         """Return the number of new names that a number of queries uses."""
@@ -115,7 +115,7 @@ class DnsClient(ClientPort):
         self._zone = zone
         self._template = np.frombuffer(header + build_question(), np.uint8)
         self._run = 0
-        self._expect(0, QueryNames(0), 0.0, 1.0)
+        self._expect(0, QueryNames(range(zone.count)), 0.0, 1.0)
         super().__init__(**port)
 
     def ask(
@@ -273,7 +273,7 @@ class DnsTrials:
     def __init__(
         self, links: Links, zone: Zone, place: Mapping[str, Any], *, loopback: bool
     ) -> None:
-        self._zone = zone
+        self.zone = zone
         self._used = 0
         left, right = links.link_at(LEFT), links.link_at(RIGHT)
         behind = DnsLayout(zone.server.version, right.vlan)
@@ -301,9 +301,8 @@ class DnsTrials:
         self._server.ask("reset_counts")
         clocks = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        # the first names are for the cache
-        base = queries.cached_names + self._used % (self._zone.count - queries.cached_names)
-        names = QueryNames(base, queries.cached_share, known)
+        new = range(queries.cached_names, self.zone.count)  # the first names are for the cache
+        names = QueryNames(new, self._used, queries.cached_share, known)
         sent = self._ask(
             Pace.from_trial(trial), names, own_share, queries.timeout_s, trial.residual_wait_s
         )
@@ -341,9 +340,10 @@ class DnsTrials:
     def _fill_cache(self, queries: Queries) -> int:
         """Query the names to be cached until all are answered; return the number of cached names."""
         pace, wait = Pace(((queries.cached_names, CACHING_QPS),)), CACHING_TIMEOUT_S
+        names = QueryNames(range(queries.cached_names))
         unanswered: list[int] = []
         for _ in range(CACHING_ROUNDS):
-            report = self._ask(pace, QueryNames(0), queries.native_aaaa_share, wait, wait)
+            report = self._ask(pace, names, queries.native_aaaa_share, wait, wait)
             unanswered = report["unanswered"]
             if not unanswered:
                 return queries.cached_names

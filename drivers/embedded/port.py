@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.drivers.embedded.sender import BATCH, MAX_OVERTIME, Pace, sleep_until
+from v6t.drivers.embedded.sender import BATCH, Pace, Schedule
 from v6t.drivers.lab.ring import RxRing, TxRing, serve_rings
 from v6t.drivers.neighbours import Hosts, select_requests
 
@@ -143,25 +143,18 @@ class ClientPort(ExchangePort):
         """Do other work that is due while things are sent."""
 
     def _send_all(self, pace: Pace, start: float) -> float:
-        """Send everything from a start on [s, CLOCK_MONOTONIC]; return the largest lateness [s]."""
-        sleep_until(start)
-        lateness, self._sent_by = 0.0, start
-        give_up = start + pace.compute_due_s(pace.frames) * MAX_OVERTIME + 0.5
-        while self._sent < pace.frames:
-            now = time.monotonic()
-            if now > give_up:
-                break
-            due = pace.count_due(now - start) - self._sent
+        """Send everything from a start on [s, CLOCK_MONOTONIC]; return the longest stall [s]."""
+        schedule, self._sent_by = Schedule(pace, start), start
+        while self._sent < pace.frames and not schedule.is_overdue:
+            due = schedule.count_due(self._sent)
             if due > 0:
-                lateness = max(lateness, now - start - pace.compute_due_s(self._sent))
                 self._send(min(due, BATCH))
                 self._sent_by = time.monotonic()
                 self._do_due_work()
             taken = self._drain()
             if due < BATCH and taken < BATCH:
-                wait = start + pace.compute_due_s(self._sent) - time.monotonic()
-                time.sleep(min(max(wait, TICK_S), 5 * TICK_S))
-        return lateness
+                schedule.sleep(self._sent, TICK_S, 5 * TICK_S)
+        return schedule.lateness_s
 
 
 class ServerPort(ExchangePort):

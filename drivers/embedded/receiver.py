@@ -45,7 +45,8 @@ class ReceiverConnections:
     learning: bool = False  # Whether this is a trial of phase 1
     _table: StateTable | None = None
     _initial: Stream | None = None
-    _sources: Mapping[int, FrameSource] = field(default_factory=dict)
+    sources: Mapping[int, FrameSource] = field(default_factory=dict)
+    """Sources by stream number; the frames of other streams are sent as compiled."""
     _inside: tuple[int, int | None] = (0, None)
 
     def arm(
@@ -54,7 +55,7 @@ class ReceiverConnections:
         """Prepare for a trial, with or without connections; return the oracle of its frames."""
         self.learning = learn
         self._table = self._initial = None
-        self._sources = {}
+        self.sources = {}
         if at is None:
             return oracle
         self._initial = find_foreground(streams)
@@ -62,15 +63,11 @@ class ReceiverConnections:
         if self.inner is not None:
             self.inner.bind(at)
         if not learn:
-            self._sources = {
+            self.sources = {
                 s.stream_id: make_connection_source(streams.direction, s, at)
                 for s in list_foregrounds(streams)
             }
         return self.oracle or oracle
-
-    def find_source(self, stream: Stream) -> FrameSource | None:
-        """Return the source of a stream's frames, or None if they are sent as compiled."""
-        return self._sources.get(stream.stream_id)
 
     def learn(
         self, stream: Stream, frames: U8, numbers: NDArray[np.uint32], fresh: NDArray[np.bool_]
@@ -104,7 +101,7 @@ class StreamTally:
     total: int = 0
     highest: int = -1  # Highest sequence number so far
     out_of_order: int = 0
-    late: int = 0
+    late: NDArray[np.bool_] | None = None  # Mask of sequence numbers received after the timeout
     delays: ClassDelays | None = None
     unsent: NDArray[np.bool_] | None = None  # Mask of scheduled frames that are skipped
     samples: list[U8] = field(default_factory=list)
@@ -138,7 +135,9 @@ class StreamTally:
             self.samples.append(frames[sampled])
         if timeout_ns is not None:
             in_time = delays_ns <= timeout_ns
-            self.late += int(np.count_nonzero(~in_time))
+            if self.late is None:
+                self.late = np.zeros(self.required, dtype=bool)
+            self.late[seq[~in_time]] = True
             seq, delays_ns = seq[in_time], delays_ns[in_time]
         if self.delays is not None:
             new, first = np.unique(seq, return_index=True)  # of duplicates the first counts
@@ -150,12 +149,13 @@ class StreamTally:
 class Receiver(HostPort):
     """Receives the streams of one direction on one interface; see :class:`HostPort`."""
 
+    _streams: StreamSet
+
     def __init__(
         self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None = None
     ) -> None:
         self._tallies: dict[int, StreamTally] = {}
         self._nonce = -1
-        self._streams: StreamSet | None = None
         self._oracle: Oracle | None = None
         self._direction: Direction = "forward"
         self._connections = ReceiverConnections()
@@ -166,6 +166,7 @@ class Receiver(HostPort):
         super()._reset_counters()
         self._stale = self._misnumbered = 0
         self._last_ns: int | None = None
+        self._came_ns: list[NDArray[np.int64]] = []
         self._longest_gap_ns = 0
         self._delays: list[NDArray[np.int64]] = []
 
@@ -192,12 +193,11 @@ class Receiver(HostPort):
         learn: bool = False,
     ) -> None:
         """Prepare for a trial with ``required`` frames by stream; phase 1 (``learn``) fills the table."""
-        if self._streams is None:
-            raise ValueError("nothing is loaded")
         self._drain_all()
         self._reset_counters()
         self._nonce = nonce
         self._delay_stride = max(1, -(-timed.trial.frames // MAX_DELAYS))
+        self._delay_skip = 0  # Frames before the next one whose delay is kept
         limit = timed.trial.frame_timeout_s
         self._timeout_ns = None if limit is None else round(limit * 1e9)
         self._oracle = self._connections.arm(self._oracle, table, self._streams, learn)
@@ -235,7 +235,7 @@ class Receiver(HostPort):
             if tally.is_negative:
                 continue
             stream, judges = tally.stream, (self._direction, self._oracle)
-            source = self._connections.find_source(stream)
+            source = self._connections.sources.get(stream.stream_id)
             compared.append(compare_samples(stream, tally.samples, nonce, *judges, source=source))
             lost[number] = tally.list_lost()
             if len(lost[number]) and missing is None and not self._connections.learning:
@@ -272,6 +272,16 @@ class Receiver(HostPort):
             "learned": self._connections.report(),
         }
 
+    def _drain(self) -> int:
+        taken = super()._drain()
+        if self._came_ns:  # the groups of different lengths together
+            came = np.sort(np.concatenate(self._came_ns))
+            before = came[0] if self._last_ns is None else self._last_ns
+            gap = int(np.diff(came, prepend=before).max())
+            self._longest_gap_ns = max(self._longest_gap_ns, gap)
+            self._last_ns, self._came_ns = int(came[-1]), []
+        return taken
+
     def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
         if frames.shape[1] < SHORTEST_TEST_FRAME:
             self._handle_control_frames(frames)
@@ -301,20 +311,18 @@ class Receiver(HostPort):
             tally.add(frames, marks.seq, mine, delays[mine], self._timeout_ns)
         self._misnumbered += int(np.count_nonzero(current & ~known))
         if known.any():
-            came = times[known]
-            before = came[0] if self._last_ns is None else self._last_ns
-            gap = int(np.diff(came, prepend=before).max())
-            self._longest_gap_ns = max(self._longest_gap_ns, gap)
-            self._last_ns = int(came[-1])
-            self._delays.append(delays[known][:: self._delay_stride])
+            self._came_ns.append(times[known])
+            self._delays.append(delays[known][self._delay_skip :: self._delay_stride])
+            self._delay_skip = (self._delay_skip - len(self._came_ns[-1])) % self._delay_stride
 
 
 def _count_frames(tally: StreamTally) -> dict[str, int]:
     """Return the counts of a tally as fields of a ClassCount."""
     received = int(np.count_nonzero(tally.seen))
+    late = 0 if tally.late is None else int(np.count_nonzero(tally.late & ~tally.seen))
     return {
         "received": received,
-        "surplus": tally.total - received - tally.late,
+        "surplus": tally.total - received - late,
         "out_of_order": tally.out_of_order,
-        "late": tally.late,
+        "late": late,
     }

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 LEAD_S = 0.05  # Time between the start request and the first frame, in which workers get ready
 BATCH = 512  # Largest number of frames per system call
-TIMED_BATCH = 32  # The same in trials with delays: all frames of a batch are stamped at once
+TIMED_BATCH = 32  # The same in timed trials: all frames of a batch are stamped at once
 LONGEST_SLEEP_S = 0.05
 SHORTEST_SLEEP_S = 0.00008
 MAX_OVERTIME = 1.5  # Multiple of a trial's duration after which sending is given up
+MAX_BURST_S = 0.05  # Longest delay that is caught up: wake-ups on a busy machine are that late
 
 
 @dataclass(frozen=True)
@@ -72,18 +73,45 @@ class Pace:
         return self.second_s + (number - count) / self.segments[1][1]
 
 
-def sleep_until(start: float) -> None:
-    """Sleep until a time [s, CLOCK_MONOTONIC]."""
-    while (now := time.monotonic()) < start:
-        time.sleep(min(start - now, LONGEST_SLEEP_S))
+class Schedule:
+    """Sending of a trial's frames from a start on [s, CLOCK_MONOTONIC].
+
+    Frames that are due leave at once. After a stall these are the frames of ``MAX_BURST_S``: a longer burst
+    would test the device at another rate. All later frames are postponed, which lengthens the sending.
+    """
+
+    def __init__(self, pace: Pace, start: float) -> None:
+        self._pace, self._start = pace, start
+        self._give_up = start + pace.compute_due_s(pace.frames) * MAX_OVERTIME + 0.5
+        self.lateness_s = 0.0  # Longest stall
+        time.sleep(max(0.0, start - time.monotonic()))
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether sending takes so long that it is given up."""
+        return time.monotonic() > self._give_up
+
+    def count_due(self, sent: int) -> int:
+        """Return the number of frames that are due after those ``sent`` already."""
+        now = time.monotonic()
+        late_s = now - self._start - self._pace.compute_due_s(sent)
+        self.lateness_s = max(self.lateness_s, late_s)
+        self._start += max(0.0, late_s - MAX_BURST_S)
+        return self._pace.count_due(now - self._start) - sent
+
+    def sleep(self, sent: int, shortest_s: float, longest_s: float) -> None:
+        """Sleep until the next frame is due, within limits."""
+        wait_s = self._start + self._pace.compute_due_s(sent) - time.monotonic()
+        time.sleep(min(max(wait_s, shortest_s), longest_s))
 
 
 class Sender:
     """Worker that sends the streams of one direction on one interface."""
 
+    _streams: StreamSet
+
     def __init__(self, interface: str, frame_octets: int) -> None:
         self._ring = TxRing(interface, frame_octets)
-        self._streams: StreamSet | None = None
         self._loaded: list[tuple[Stream, Expander]] = []
         self._sources: list[tuple[Stream, FrameSource]] = []
 
@@ -97,8 +125,6 @@ class Sender:
 
     def connect(self, *, table: TableLocation | None, alone: bool = False) -> None:
         """Set the frame sources of the next trial; ``alone`` sends nothing but the foreground."""
-        if self._streams is None:
-            raise ValueError("nothing is loaded")
         chosen = [find_foreground(self._streams)] if alone else list_foregrounds(self._streams)
         self._sources = []
         for stream, source in self._loaded:
@@ -115,31 +141,24 @@ class Sender:
             pace: times at which frames are due.
             start: time at which the first frame is due [s, CLOCK_MONOTONIC].
             nonce: number of the trial in every trailer.
-            timed: whether delays are measured; batches are then small, so that no frame waits long.
+            timed: whether delays count; batches are then small, so that no frame waits long.
 
         Returns:
             ``sent`` and ``required`` by stream name, ``sending_time_s`` from the start to the
-            moment the last frame had left, ``lateness_s`` of the latest batch.
+            moment the last frame had left, ``lateness_s``, the longest stall.
         """
         weights = [stream.weight for stream, _ in self._sources]
         frames, most = pace.frames, TIMED_BATCH if timed else BATCH
-        lateness = 0.0
         done = 0
         skipped = np.zeros(len(weights), np.int64)
         before = self._ring.refused
-        give_up = start + pace.compute_due_s(frames) * MAX_OVERTIME + 0.5
-        sleep_until(start)
-        while done < frames:
-            now = time.monotonic()
-            due = pace.count_due(now - start)
-            if due <= done:
-                wait = start + pace.compute_due_s(done) - now
-                time.sleep(min(max(wait, SHORTEST_SLEEP_S), LONGEST_SLEEP_S))
+        schedule = Schedule(pace, start)
+        while done < frames and not schedule.is_overdue:
+            due = schedule.count_due(done)
+            if due <= 0:
+                schedule.sleep(done, SHORTEST_SLEEP_S, LONGEST_SLEEP_S)
                 continue
-            if now > give_up:
-                break
-            lateness = max(lateness, now - start - pace.compute_due_s(done))
-            room = self._ring.room(min(due - done, most))
+            room = self._ring.room(min(due, most))
             if len(weights) == 1:
                 lengths: int | NDArray[np.uint32] = self._fill_one(room, done, nonce)
             else:
@@ -165,7 +184,7 @@ class Sender:
             "required": dict(zip(names, required.tolist(), strict=True)),
             "sent": dict(zip(names, sent.tolist(), strict=True)),
             "sending_time_s": sending_time_s,
-            "lateness_s": lateness,
+            "lateness_s": schedule.lateness_s,
         }
 
     def _fill_one(self, room: U8, first: int, nonce: int) -> int:

@@ -33,14 +33,11 @@ from v6t.trials.connections import Connections, Tcp
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import Trial
 
-_EMPTY_REPORT = {
-    "sent": 0, "retransmitted": 0, "sending_time_s": 0.0, "lateness_s": 0.0, "wrong": {},
-    "ring_drops": 0, "interface_drops": 0, "unsent": 0, "control": 0,
-}  # fmt: skip
-
 
 class TcpWorkers:
     """Workers at both ends of TCP connections; ``place`` holds their namespace and frame length."""
+
+    _tcp: Tcp  # How the trial's connections are opened, used and ended
 
     def __init__(self, place: Mapping[str, Any], *, loopback: bool) -> None:
         self._loopback = loopback
@@ -60,10 +57,10 @@ class TcpWorkers:
         self._server.ask("load", frame=behind.packet)
 
     def establish(
-        self, trial: Trial, connections: Connections, table: TableLocation
+        self, trial: Trial, connections: Connections, tcp: Tcp, table: TableLocation
     ) -> PhaseCounts:
         """Open all connections; fill the table with the four-tuples behind the device."""
-        tcp, count = _require_tcp(connections), connections.count
+        count, self._tcp = connections.count, tcp
         self._release_states()
         self._nonce += 1
         self._file = ConnectionStates.make_file(count)
@@ -74,14 +71,14 @@ class TcpWorkers:
         phase = self._run("open", count, trial.rate_fps, tcp.max_wait_s)
         return replace(phase, **describe_duplicates(table.map()))
 
-    def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
+    def validate(self, trial: Trial) -> PhaseCounts:
         """Check that each established connection works: request an object over it."""
         count = int(np.count_nonzero(self._current_states.select_established()))
-        return self._run("ask", count, trial.rate_fps, _require_tcp(connections).timeout_s)
+        return self._run("ask", count, trial.rate_fps, self._tcp.timeout_s)
 
-    def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
+    def disconnect(self, trial: Trial) -> PhaseCounts:
         """End the connections by resets or FINs."""
-        tcp, known = _require_tcp(connections), self._current_states
+        known, tcp = self._current_states, self._tcp
         ended = known.client & SENT if tcp.closing == "rst" else known.select_established()
         return self._run(tcp.closing, int(np.count_nonzero(ended)), trial.rate_fps, tcp.timeout_s)
 
@@ -106,16 +103,14 @@ class TcpWorkers:
 
     def _run(self, step: Step, count: int, rate_fps: float, wait_s: float) -> PhaseCounts:
         """Run one step in ``count`` connections and wait up to ``wait_s`` for its outcome."""
-        clocks, started = clock.read(), ""
+        clocks = clock.read()
+        started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
-        client: Mapping[str, Any] = _EMPTY_REPORT
-        if count or step not in ("rst", "fin"):
-            started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-            pace = Pace(((count, rate_fps),))
-            self._client.tell("run", step=step, pace=pace, start=start, wait_s=wait_s)
-            client = self._client.answer(
-                math.ceil(2 * pace.compute_due_s(count) + wait_s + DEADLINE_S)
-            )
+        deadline_s = math.ceil(2 * count / rate_fps + wait_s + DEADLINE_S)
+        pace = Pace(((count, rate_fps),))
+        client = self._client.ask(
+            "run", deadline_s, step=step, pace=pace, start=start, wait_s=wait_s
+        )
         server = self._server.ask("report")
         reports = {"client": client, "server": server}
         wrong = sum(
@@ -147,9 +142,3 @@ class TcpWorkers:
             },
             tcp=tcp,
         )
-
-
-def _require_tcp(connections: Connections) -> Tcp:
-    if connections.tcp is None:
-        raise TesterError("these are not TCP connections", code="not-learned")
-    return connections.tcp

@@ -66,7 +66,8 @@ class EmbeddedTester(BedTester):
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         self._streams = dict(streams)
         if not streams and oracle.zone is not None:
-            if self._dns is None:
+            if self._dns is None or self._dns.zone != oracle.zone:
+                self._close_exchanges()
                 place = self._worker_arguments()
                 self._dns = DnsTrials(self._links, oracle.zone, place, loopback=self._loopback)
             return
@@ -100,29 +101,31 @@ class EmbeddedTester(BedTester):
         table = None
         if (request := trial.connections) is not None:
             table = self._connections.read(request.entries, request.reading)
-        self._close_tcp()
+        self._close_exchanges()
         return self._exchange(trial, directions, table)[0]
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         phase_trial = make_phase_one_trial(trial, connections)
-        if connections.tcp is None:
-            self._close_tcp()
+        if (tcp := connections.tcp) is None:
+            self._close_exchanges()
         self._prepare_trial(trial)
         table = self._connections.make(connections.count)
-        if connections.tcp is None:
+        if tcp is None:
             return self._run_phase(phase_trial, "forward", table, learn=True)
-        phase = self._open_tcp().establish(phase_trial, connections, table)
+        phase = self._open_tcp().establish(phase_trial, connections, tcp, table)
         self._bed.check()
         return phase
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         phase_trial = make_validation_trial(trial, connections)
-        if connections.tcp is not None:
-            return self._open_tcp().validate(phase_trial, connections)
-        return self._run_phase(phase_trial, "reverse", self._connections.read())
+        if connections.tcp is None:
+            return self._run_phase(phase_trial, "reverse", self._connections.read())
+        phase = self._open_tcp().validate(phase_trial)
+        self._bed.check()
+        return phase
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        phase = self._open_tcp().disconnect(make_phase_one_trial(trial, connections), connections)
+        phase = self._open_tcp().disconnect(make_phase_one_trial(trial, connections))
         self._bed.check()
         return phase
 
@@ -146,10 +149,7 @@ class EmbeddedTester(BedTester):
         for worker in self._workers.values():
             worker.close()
         self._workers.clear()
-        if self._dns is not None:
-            self._dns.close()
-            self._dns = None
-        self._close_tcp()
+        self._close_exchanges()
         self._connections.close()
         self._bed.close()
 
@@ -187,11 +187,12 @@ class EmbeddedTester(BedTester):
             self._tcp.load(self._streams)
         return self._tcp
 
-    def _close_tcp(self) -> None:
-        """Stop the TCP workers, which would answer the frames of streams."""
-        if self._tcp is not None:
-            self._tcp.close()
-            self._tcp = None
+    def _close_exchanges(self) -> None:
+        """Stop the workers of DNS and TCP, which would answer the frames of streams."""
+        for workers in (self._dns, self._tcp):
+            if workers is not None:
+                workers.close()
+        self._dns = self._tcp = None
 
     def _prepare_trial(self, trial: Trial) -> None:
         """Send neighbor requests from the tester's hosts to the device, then wait for the pause."""
@@ -202,8 +203,9 @@ class EmbeddedTester(BedTester):
     def _run_phase(
         self, trial: Trial, direction: Direction, table: TableLocation, *, learn: bool = False
     ) -> PhaseCounts:
-        how: Any = {"learn": learn, "alone": True}
-        result, began_s, learned = self._exchange(trial, [direction], table, **how)
+        result, began_s, learned = self._exchange(
+            trial, [direction], table, learn=learn, alone=True
+        )
         counted = result.directions[direction]
         health: Mapping[str, Any] = dict(result.tester)[direction]
         return PhaseCounts(
@@ -239,7 +241,10 @@ class EmbeddedTester(BedTester):
         for direction in directions:
             self._sender(direction).ask("connect", table=None if learn else table, alone=alone)
             streams = self._streams[direction].streams
-            frames = self._count_required(direction, trial.frames, alone)
+            chosen = [find_foreground(self._streams[direction])] if alone else streams
+            shares = count_frames([s.weight for s in chosen], trial.frames)
+            frames = dict.fromkeys((s.name for s in streams), 0)
+            frames |= {s.name: count for s, count in zip(chosen, shares, strict=True)}
             weights = tuple(s.weight if frames[s.name] else 0 for s in streams)
             self._receiver(direction).ask(
                 "arm",
@@ -253,7 +258,8 @@ class EmbeddedTester(BedTester):
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
         for direction in directions:
-            order = {"start": start, "nonce": self._nonce, "timed": bool(trial.delays)}
+            timed = trial.delays is not None or trial.frame_timeout_s is not None
+            order = {"start": start, "nonce": self._nonce, "timed": timed}
             self._sender(direction).tell("send", pace=Pace.from_trial(trial), **order)
         deadline = trial.total_duration_s * 2 + DEADLINE_S
         sent = {d: self._sender(d).answer(deadline) for d in directions}
@@ -278,14 +284,6 @@ class EmbeddedTester(BedTester):
             tester=health,
         )
         return result, start, reports[directions[0]]["learned"]
-
-    def _count_required(self, direction: Direction, frames: int, alone: bool) -> dict[str, int]:
-        streams = self._streams[direction].streams
-        if alone:
-            mine = find_foreground(self._streams[direction])
-            return {s.name: frames if s.name == mine.name else 0 for s in streams}
-        shares = count_frames([s.weight for s in streams], frames)
-        return {s.name: n for s, n in zip(streams, shares, strict=True)}
 
     def _make_result(
         self, direction: Direction, sent: Mapping[str, Any], report: Mapping[str, Any]

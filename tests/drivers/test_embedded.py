@@ -15,7 +15,7 @@ import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers import clock
 from v6t.drivers.lab import privilege
-from v6t.drivers.lab.workers import PROCESS_TITLE
+from v6t.drivers.lab.workers import PROCESS_TITLE, Worker
 from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab
 from v6t.trials.trial import DelayRequest, FlowStarts, Segment
@@ -52,6 +52,19 @@ def two_classes():
     """Provide a tester with foreground and background in equal parts."""
     with open_tester("embedded", size=128, params={"n": "2", "m": "1"}) as (tester, trial):
         yield tester, replace(trial, rate_fps=2000.0, duration_s=0.5, residual_wait_s=0.5)
+
+
+def test_frames_with_a_timeout_are_stamped_in_small_batches(two_classes, monkeypatch):
+    """Frames of a large batch would wait for each other, and their delay is compared with the timeout."""
+    tester, trial = two_classes
+    orders, tell = {}, Worker.tell
+    monkeypatch.setattr(
+        Worker,
+        "tell",
+        lambda *words, **values: (orders.update({words[1]: values}), tell(*words, **values)),
+    )
+    tester.measure(replace(trial, frame_timeout_s=0.5, duration_s=0.1))
+    assert orders["send"]["timed"]
 
 
 STARTS = FlowStarts(5, 0.05)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from v6t.drivers.embedded import receiver, sender
+from v6t.base.errors import DutError
+from v6t.base.log_levels import NOTICE
+from v6t.drivers.embedded import port, receiver, sender
+from v6t.drivers.embedded import tester as tester_module
+from v6t.drivers.embedded.dns import QueryNames
 from v6t.drivers.embedded.port import ClientPort
-from v6t.drivers.embedded.sender import BATCH, TIMED_BATCH, Pace, Sender
+from v6t.drivers.embedded.receiver import Receiver
+from v6t.drivers.embedded.sender import BATCH, MAX_BURST_S, TIMED_BATCH, Pace, Schedule, Sender
 from v6t.drivers.embedded.tcp_ends import (
     ENDED,
     ENDING,
@@ -21,11 +28,17 @@ from v6t.drivers.embedded.tcp_ends import (
     ConnectionStates,
     TcpClient,
 )
+from v6t.drivers.embedded.tester import EmbeddedTester
+from v6t.drivers.embedded.timing import TimedTrial
+from v6t.drivers.lab import setup
+from v6t.intent.device import Links
 from v6t.packets import trailer
+from v6t.profiles.expand import Expander
 from v6t.profiles.tcp.http import REQUEST
 from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
+from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.trials.connections import Tcp
+from v6t.trials.connections import Connections, Tcp
 from v6t.trials.trial import Trial
 
 from .lab_testers import compile_plugin
@@ -50,6 +63,37 @@ class SlowConnection(ClientPort):
 
     def _handle_frames(self, frames, times):
         raise AssertionError
+
+
+@pytest.fixture
+def stalled(monkeypatch):
+    """Provide a schedule of 1,000 fps whose sender has slept until 0.3 s after the start."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    schedule = Schedule(Pace(((1000, 1000.0),)), 100.0)
+    now[0] = 100.3
+    return schedule
+
+
+def test_stall_postpones_frames_instead_of_a_burst(stalled):
+    assert stalled.count_due(0) == pytest.approx(MAX_BURST_S * 1000, abs=1)
+    assert stalled.lateness_s == pytest.approx(0.3)
+    assert stalled.count_due(51) <= 0
+
+
+def test_client_that_stalls_sends_no_burst():
+    client, counts = SlowConnection(), []
+
+    def send(count):
+        counts.append(count)
+        client._sent += count
+        time.sleep(0.2 if len(counts) == 1 else 0)
+
+    client._send = send
+    start = time.monotonic()
+    client._send_all(Pace(((200, 1000.0),)), start)
+    assert max(counts) <= MAX_BURST_S * 1000 + 1
+    assert client._sent_by - start > 0.2 + 0.2 - MAX_BURST_S - 0.001
 
 
 def test_sending_time_ends_with_last_packet():
@@ -209,27 +253,38 @@ class Ring:
 
 @pytest.fixture
 def send(monkeypatch):
-    """Return a function that sends 1500 frames, all due at once, and returns the ring."""
+    """Return a function that sends 1500 frames and returns the ring and the sender's answer."""
     monkeypatch.setattr(sender, "TxRing", Ring)
     own = Sender("none", 124)
     own.load(compile_plugin(size=128)[1]["forward"])
 
-    def send_frames(*, timed):
-        trial = Trial("latency", "k", 128, 88, "forward", 1e9, 1500 / 1e9)
+    def send_frames(*, timed, rate_fps=1e9):
+        trial = Trial("latency", "k", 128, 88, "forward", rate_fps, 1500 / rate_fps)
         answer = own.send(pace=Pace.from_trial(trial), start=time.monotonic(), nonce=3, timed=timed)
         assert sum(answer["sent"].values()) == 1500
-        return own._ring
+        return own._ring, answer
 
     return send_frames
 
 
+def test_sender_that_stalls_sends_no_burst(send, monkeypatch):
+    stalls = itertools.chain([0.2], itertools.repeat(0))
+    commit = Ring.commit
+    monkeypatch.setattr(
+        Ring, "commit", lambda *arguments: (commit(*arguments), time.sleep(next(stalls)))
+    )
+    ring, answer = send(timed=False, rate_fps=10_000.0)
+    assert max(len(batch) for batch in ring.batches) <= MAX_BURST_S * 10_000 + 1
+    assert answer["sending_time_s"] > 0.15 + 0.2 - MAX_BURST_S - 0.001
+
+
 @pytest.mark.parametrize(("timed", "most"), [(True, TIMED_BATCH), (False, BATCH)])
 def test_a_batch_of_timed_frames_is_small(send, timed, most):
-    assert max(len(batch) for batch in send(timed=timed).batches) == most
+    assert max(len(batch) for batch in send(timed=timed)[0].batches) == most
 
 
 def test_every_timed_frame_is_stamped_before_departure(send):
-    ring, stamps = send(timed=True), []
+    ring, stamps = send(timed=True)[0], []
     for batch, left in zip(ring.batches, ring.left_ns, strict=True):
         marks = trailer.read(batch)
         assert marks.magic_ok.all()
@@ -255,3 +310,111 @@ def test_lost_frame_among_a_million_is_identified():
     assert tally.list_lost().tolist() == [987_654]
     received = int(np.count_nonzero(tally.seen))
     assert (received, tally.total - received) == (MILLION - 1, 1)
+
+
+def test_late_duplicate_of_a_received_frame_is_surplus():
+    (stream,) = compile_plugin("ipv6-router", 84)[1]["forward"].streams
+    tally = receiver.StreamTally(stream, 10, 1, np.zeros(10, bool))
+    for count, delay_ns in ((6, 100_000), (8, 5_000_000), (8, 6_000_000)):  # two come late only
+        numbers = np.arange(10, dtype=np.uint32)
+        tally.add(
+            np.zeros((10, 60), np.uint8), numbers, numbers < count, np.full(count, delay_ns), 10**6
+        )
+    counts = receiver._count_frames(tally)
+    assert (counts["received"], counts["late"], counts["surplus"]) == (6, 2, 6 + 8)
+
+
+@pytest.fixture
+def two_lengths(monkeypatch):
+    """Provide a receiver that read a frame each 0.1 ms, alternately of two streams, in two readings."""
+    streams = compile_plugin(size=128, n="2", m="1")[1]["forward"]
+    readings = []
+    for first in (0, 10):
+        groups = []
+        for number, stream in enumerate(streams.streams):
+            expander, seq = Expander(stream), np.arange(first, first + 10)
+            frames, times = expander.frames(first, 10).copy(), (2 * seq + number) * 100_000
+            marks = {"seq": seq.astype(np.uint32), "stream_id": stream.stream_id, "nonce": 7}
+            trailer.stamp(frames, expander.checksum, **marks, time_ns=times)
+            groups.append((frames, times))
+        readings.append(groups)
+    ring = SimpleNamespace(
+        interface="none", drops=lambda: 0, release=lambda: None, take=lambda: next(taken, [])
+    )
+    monkeypatch.setattr(port, "RxRing", lambda *_: ring)
+    monkeypatch.setattr(receiver, "MAX_DELAYS", 12)
+    own, taken = Receiver("none", 124), iter([])
+    own.load(streams, None, "forward")
+    trial = Trial("reset", "k", 128, 108, "forward", 10_000.0, 0.004)
+    required = {stream.name: 20 for stream in streams.streams}
+    own.arm(required=required, nonce=7, timed=TimedTrial(trial, (1, 1)))
+    taken = iter(readings)
+    own.report()
+    return own
+
+
+def test_silence_is_measured_over_all_frame_lengths(two_lengths):
+    assert two_lengths._longest_gap_ns == 100_000
+
+
+def test_delays_that_are_kept_are_evenly_spaced(two_lengths):
+    assert sum(map(len, two_lengths._delays)) == 10  # every fourth of 40
+
+
+def test_new_names_are_never_those_in_the_cache():
+    names = QueryNames(range(1000, 65_536), used=64_000, cached=0.5, known=1000)
+    indexes = names.compute_name_indexes(np.arange(4000))
+    assert np.count_nonzero(indexes < 1000) == 2000
+    assert indexes.max() < 65_536
+
+
+class BrokenDevice:
+    """Device that can be neither started nor rolled back."""
+
+    mtus_between = ()
+
+    def get_namespace_pids(self):
+        return [None]
+
+    def start(self, lab):
+        raise DutError("no start", code="check-failed")
+
+    def close(self):
+        raise DutError("no rollback", code="rollback-failed")
+
+
+def test_lab_is_closed_after_a_failed_rollback(monkeypatch, caplog):
+    lab = Mock()
+    monkeypatch.setattr(setup, "Lab", lambda *_, **__: lab)
+    caplog.set_level(NOTICE)
+    bed = setup.Bed(Links(), BrokenDevice())
+    with expect_error("rollback-failed"):
+        bed.open()
+    lab.close.assert_called_once()
+    assert "no start" in caplog.text
+    assert bed.lab is None
+
+
+@pytest.fixture
+def tester(monkeypatch):
+    monkeypatch.setattr(EmbeddedTester, "_worker_arguments", lambda _: {})
+    return EmbeddedTester(Links(), None)
+
+
+def test_another_zone_replaces_the_workers_of_the_first(tester, monkeypatch):
+    monkeypatch.setattr(tester_module, "DnsTrials", lambda _, zone, *__, **___: Mock(zone=zone))
+    first, second = SimpleNamespace(zone=1), SimpleNamespace(zone=2)
+    tester.load({}, first)
+    workers = tester._dns
+    tester.load({}, first)
+    assert tester._dns is workers
+    tester.load({}, second)
+    workers.close.assert_called_once()
+    assert tester._dns.zone == 2
+
+
+def test_device_is_checked_after_requests_over_tcp(tester):
+    tester._tcp, tester._bed.check = Mock(), Mock()
+    trial = Trial("tcp-rate", "k", 128, 108, "forward", 100.0, 1.0)
+    tester.validate(trial, Connections(10, 100.0, tcp=Tcp()))
+    tester._bed.check.assert_called_once()
