@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.errors import UsageError
 from v6t.drivers.lab import privilege
 from v6t.drivers.tester_kind import THIS_MACHINE, Finding, TesterKind
 
@@ -44,15 +43,6 @@ class Embedded(TesterKind):
         "+0.2 ms at 10,000 and 50,000 fps; measured on an idle "
         "two-CPU virtual machine, in network namespaces; not subtracted (docs/accuracy.md)"
     )
-
-    def read(self, given: Mapping[str, Any]) -> Any:
-        if given:
-            raise UsageError(
-                f"the embedded tester has no option '{next(iter(given))}'",
-                "options are for other testers: --tester sim, --tester trex",
-                code="unknown-setting",
-            )
-        return super().read(given)
 
     def prepare(self) -> None:
         privilege.acquire()

@@ -125,7 +125,7 @@ class SimTester:
             self.table.refresh()
         self.wait(max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s)
         return TrialResult(
-            directions, started=started, tester={"virtual_time_s": self.table.clock_s}
+            directions, started=started, tester={"virtual_time_s": self.read_clock()}
         )
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
