@@ -17,12 +17,7 @@ from v6t.drivers.embedded.port import TICK_S, ClientPort, ExchangePort, ServerPo
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.oracle.state_table import MemoryFile
 from v6t.profiles.expand import Expander
-from v6t.profiles.tcp.http import (
-    REQUEST,
-    SEGMENT_OCTETS,
-    build_response,
-    split_into_segments,
-)
+from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response, split_into_segments
 from v6t.profiles.tcp.segments import (
     ACK,
     FIN,

@@ -35,13 +35,7 @@ from v6t.trials.result import (
     TrialResult,
     choose_slot_s,
 )
-from v6t.trials.trial import (
-    CONFIGURATION_CHANGES,
-    Capability,
-    Queries,
-    Trial,
-    name_change_hook,
-)
+from v6t.trials.trial import CONFIGURATION_CHANGES, Capability, Queries, Trial, name_change_hook
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
