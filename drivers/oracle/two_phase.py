@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from v6t.base.errors import DutError, TesterError, UsageError
 from v6t.drivers.device import MAX_OWN_CONNECTIONS, StateDevice
@@ -54,6 +55,7 @@ class _EstablishedConnections:
     established: PhaseOneResult
     began_s: float
     last_used_s: float
+    clock_offset_s: float  # The tester's clock less the wall clock
 
 
 class TwoPhaseTester:
@@ -114,14 +116,13 @@ class TwoPhaseTester:
         if standing is None:
             raise DutError("the connections of phase 1 are gone", code="not-learned")
         result = self._stream(replace(trial, pause_s=connections.gap_s))
-        after = self._tester.read_clock()
         sent = (d.sending_time_s for d in result.directions.values())
-        sending_s = max(sent, default=trial.total_duration_s)
         # whatever the tester had to do before it could send belongs to the gap
-        began = after - trial.residual_wait_s - sending_s
+        began = _parse_time(result.started) + standing.clock_offset_s
+        ended = began + max(sent, default=trial.total_duration_s)
         gap_s = max(0.0, began - standing.last_used_s)
-        age_s = after - standing.began_s
-        standing.last_used_s = after
+        age_s = ended + trial.residual_wait_s - standing.began_s
+        standing.last_used_s = ended
         limit = self._timeout_s
         if limit is not None and gap_s >= limit:
             raise DutError(
@@ -182,7 +183,10 @@ class TwoPhaseTester:
                 directions["reverse"] = tried.result
                 faults = tried.faults
                 last = tried.end_s
-            self._standing = _EstablishedConnections(connections, phase_one, phase.start_s, last)
+            offset_s = phase.start_s - _parse_time(phase.started)
+            self._standing = _EstablishedConnections(
+                connections, phase_one, phase.start_s, last, offset_s
+            )
         if connections.tcp is not None:
             phase_one, more = self._close_tcp(trial, connections, connections.tcp, phase_one)
             faults += more
@@ -279,6 +283,11 @@ class TwoPhaseTester:
                 "raise the device's timeout (dut.options.timeout_s), or use fewer connections",
                 code="idle-timeout",
             )
+
+
+def _parse_time(text: str) -> float:
+    """Parse a wall clock time [s]."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def _check_empty(device: StateDevice) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -299,6 +300,7 @@ class ScriptedTester:
     learned: int = 100
     repeated: int = 0
     slept_s: float = 0.0
+    evaluated_s: float = 0.0
     faults: tuple[str, ...] = ()
     timeout_s: float | None = None
     left: int = 0
@@ -339,12 +341,19 @@ class ScriptedTester:
         self.log.append(name)
         began, self.clock = self.clock, self.clock + duration_s
         count = ClassCount("foreground", 100, 100, received)
-        return PhaseCounts(DirectionResult({"fg": count}, duration_s), began)
+        result = DirectionResult({"fg": count}, duration_s)
+        return PhaseCounts(result, began, started=self._format_time(began))
+
+    def _format_time(self, clock):
+        return datetime.fromtimestamp(1e9 + clock, timezone.utc).isoformat()
 
     def measure(self, trial):
         self.log.append("measure")
-        self.clock += trial.pause_s + self.slept_s + 1.0
-        return TrialResult({"forward": DirectionResult({}, 1.0)}, tester={"gap": trial.pause_s})
+        began = self.clock + trial.pause_s + self.slept_s
+        self.clock = began + 1.0 + self.evaluated_s
+        health = {"gap": trial.pause_s}
+        result = DirectionResult({}, 1.0)
+        return TrialResult({"forward": result}, started=self._format_time(began), tester=health)
 
 
 def make_trial(**connections):
@@ -367,6 +376,13 @@ def test_phase_one_is_done_in_order_before_phase_two():
     assert used.gap_s == pytest.approx(2.0)  # from the end of the validation
     assert used.age_s == pytest.approx(1.0 + 0.5 + 2.0 + 2.0 + 1.0)
     assert result.tester == {"gap": 2.0}
+
+
+def test_evaluation_of_a_trial_belongs_to_the_next_gap():
+    first, second = measure_trials(ScriptedTester(evaluated_s=3.0), trials=2, gap_s=2.0, reuse=True)
+    assert (first.connections.reused, second.connections.reused) == (False, True)
+    assert first.connections.gap_s == pytest.approx(2.5)
+    assert second.connections.gap_s == pytest.approx(3.0 + 2.0)
 
 
 def test_gap_without_validation_begins_with_phase_one():
