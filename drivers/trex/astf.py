@@ -23,6 +23,7 @@ from v6t.drivers.oracle.connection_oracle import unwrap_plugin
 from v6t.drivers.tester import TCP_CLASS, Oracle, PhaseCounts
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S, parse_answer
+from v6t.drivers.trex.client.astf import MAX_START_S
 from v6t.drivers.trex.client.stats import StepStats, TcpCounters
 from v6t.drivers.trex.counting import SendingTime, find_overload, measure_sending_time
 from v6t.profiles.model import Layer
@@ -286,7 +287,9 @@ class TcpTrial:
     def establish(self) -> PhaseCounts:
         """Open all connections; each then waits until all are open."""
         profile = make_profile(self._endpoints, self._connections, self._tcp)
-        self._attachment.ask("start_connections", deadline_s=2 * DEADLINE_S, profile=profile)
+        # it stops those of an earlier trial first
+        limit_s = 2 * MAX_START_S + DEADLINE_S
+        self._attachment.ask("start_connections", deadline_s=limit_s, profile=profile)
         count = self._connections.count
         done = {side: {"opened": count} for side in ("client", "server")}
         stats = self._watch("open", "attempts", 1, count, done)
@@ -309,13 +312,13 @@ class TcpTrial:
         """Close the connections that received their object; the device's driver flushes the others."""
         if not self._answered:  # no connection asked for anything
             stats = self._watch("end", "closed", 1, 0, {})
-            self._attachment.ask("stop_connections")
+            self._stop()
             return self._make_phase(stats, "end", 0, 0, 0)
         attempts = self._opened["client"].attempts
         arrived = self._opened["server"].opened
         done = {"client": {"closed": attempts}, "server": {"closed": arrived}}
         stats = self._watch("end", "control_segments", 1, 2 * attempts, done)
-        self._attachment.ask("stop_connections")
+        self._stop()
         counts = add_closed_connections(self._counts, stats.counters, self._tcp)
         self._counts, required = counts, counts.answered
         # resets or FINs since then, those that were sent again among them
@@ -323,6 +326,10 @@ class TcpTrial:
         return self._make_phase(
             stats, "end", required, min(after - before, required), counts.closed
         )
+
+    def _stop(self) -> None:
+        """Stop the connections; the worker waits until TRex's client has heard of their start."""
+        self._attachment.ask("stop_connections", deadline_s=MAX_START_S + DEADLINE_S)
 
     def _watch(
         self, step: Step, counter: str, per_unit: int, count: int, done: Mapping[str, Any]

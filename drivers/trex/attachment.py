@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Literal
 
@@ -116,10 +117,14 @@ class Attachment:
 
     def close(self) -> None:
         """Release the ports and stop the server if v6t started it. May be called twice."""
-        for closing in (self.worker, self.server):
-            if closing is not None:
-                closing.close()
-        self.worker = self.server = None
+        with ExitStack() as stack:  # a failure of the worker does not keep the server
+            if self.server is not None:
+                stack.callback(self.server.close)
+            if self.worker is not None:
+                # a server of another user would keep ports that are not released
+                limits = {} if self.server is not None else {"deadline_s": DEADLINE_S}
+                stack.callback(self.worker.close, **limits)
+            self.worker = self.server = None
 
     def describe(self) -> dict[str, Any]:
         options, facts = self._options, self.facts

@@ -51,6 +51,7 @@ _COMMON_MODULES = (
 STL_MODULES = (*_COMMON_MODULES, "drivers/trex/client/stl.py")
 """The worker for streams: modules in the order in which they are imported, the program last."""
 ASTF_MODULES = (*_COMMON_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
+_ANSWER_START = b'{"id": '
 _Parsed = TypeVar("_Parsed")
 
 
@@ -139,22 +140,27 @@ class ClientWorker:
         request = {"id": self._number, "op": op, **arguments}
         self._write(json.dumps(request).encode("ascii") + b"\n")
         until = time.monotonic() + deadline_s
-        answer = {"id": 0}
+        answer, noise = {"id": 0}, b""
         while answer["id"] < self._number:  # an older one is to a request that was given up
             line = self._read_line(until, watch)
             if line is None:
                 text = f"TRex did not answer '{op}' within {deadline_s:g} s"
+                if noise:
+                    text += f"; the login shell printed {noise.decode(errors='replace')!r}"
                 raise TesterError(text, code="timeout")
-            answer = json.loads(line)
+            if line.startswith(_ANSWER_START):
+                answer = json.loads(line)
+            else:  # a login shell or a wrapper printed it
+                noise = line
         if "error" in answer:
             raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]), code="tester-fault")
         return answer["ok"]
 
-    def close(self) -> None:
-        """Release the ports and end the process. May be called twice."""
+    def close(self, deadline_s: float = 5.0) -> None:
+        """Release the ports within ``deadline_s`` and end the process. May be called twice."""
         if not self._input.closed:
             with contextlib.suppress(TesterError):  # it is dead or hangs
-                self.ask("close", deadline_s=5)
+                self.ask("close", deadline_s)
             with contextlib.suppress(OSError):
                 self._input.close()
         for end in (self.process.terminate, self.process.kill, lambda: None):

@@ -85,6 +85,11 @@ def count_group(stats: TrialStats, load: OfferedLoad, burst: Burst) -> ClassCoun
     return ClassCount(role, burst.frames, sent, received - surplus, surplus, group.out_of_order)
 
 
+def list_receiving_ports(loads: Sequence[OfferedLoad]) -> list[int]:
+    """List the ports of all pairs to which frames may come back, also of pairs that send none."""
+    return sorted({port for load in loads for port in load.rx_ports})
+
+
 def count_by_trailer(
     stats: TrialStats, loads: Sequence[OfferedLoad], frame_timeout_s: float | None = None
 ) -> DirectionCounts:
@@ -113,7 +118,7 @@ def count_by_trailer(
                 of.setdefault(stream.name, []).append(timed)
         counts += _count_marks(stats, load, stamped_sent)
     recognized = sum(c.received + c.surplus + c.late for _, c in counts)
-    received = sum(stats.ports[load.rx_port].received for load in loads)
+    received = sum(stats.ports[port].received for port in list_receiving_ports(loads))
     return DirectionCounts(
         sum_classes(counts),
         # a frame may come back to another pair than its sender's
@@ -154,7 +159,7 @@ def _count_marks(
 
 def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> DirectionCounts:
     """Count test frames by port counters, less the control frames that a capture counted."""
-    receiving = {load.rx_port for load in loads}
+    receiving = list_receiving_ports(loads)
     control = stats.count_matches("control", receiving)
     arrived = sum(stats.ports[port].received for port in receiving) - control
     sent = sum(stats.ports[load.tx_port].sent for load in loads)
@@ -259,7 +264,7 @@ def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> di
     """
     if not any(capture.class_number == STAMPS_CLASS for capture in stats.captures):
         return {}
-    captured = stats.count_matches("marked", {load.rx_port for load in loads}, STAMPS_CLASS)
+    captured = stats.count_matches("marked", list_receiving_ports(loads), STAMPS_CLASS)
     counts = [count_group(stats, load, burst) for load in loads for burst in load.stamped_bursts]
     received = sum(c.received + c.surplus for c in counts)
     return {"received": received, "captured": min(captured, received)}
@@ -316,7 +321,7 @@ def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial)
     negative = any(s.role is Role.NEGATIVE for load in loads for s in load.streams.streams)
     if len(stats.timeline_readings) < _MIN_READINGS or negative or trial.flow_starts is not None:
         return None
-    tx_ports, rx_ports = {o.tx_port for o in loads}, {o.rx_port for o in loads}
+    tx_ports, rx_ports = {o.tx_port for o in loads}, list_receiving_ports(loads)
     end_s = max(trial.total_duration_s, stats.timeline_readings[-1][0]) + 1e-6
     last = end_s, {port: (counted.sent, counted.received) for port, counted in stats.ports.items()}
     points = [(0.0, 0, 0)]

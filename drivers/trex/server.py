@@ -57,7 +57,6 @@ iifname != "lo" tcp dport {{ {ports} }} drop
 """
 STDIN_BOUND_SCRIPT = """\
 %(prepare)s
-[ $? = 0 ] || exit 1
 exec 3<&0
 pid= told=
 end() { kill -- -$pid 2>/dev/null || kill $pid; }  # it may not lead a group yet
@@ -126,13 +125,13 @@ def make_server_program(
     before = [_READ_DRIVERS_SCRIPT % " ".join(nics)] if nics else []
     after = ['rm -f "$cfg"', _REMOVE_DPDK_FILES_SCRIPT % {"prefix": prefix}]
     after += [_RESTORE_DRIVERS_SCRIPT] if nics else []
-    if fence:
+    text, place = shlex.quote(config), shlex.quote(directory)
+    before.append(f'cd {place} && cfg=$(mktemp) && printf %s {text} > "$cfg" || exit 1')
+    if fence:  # last, because what fails before is not cleaned up
         table = f"v6t_trex_{fence[0]}"
         rules = shlex.quote(_FENCE_RULES.format(table=table, ports=", ".join(map(str, fence))))
         before.append(f"if printf %s {rules} | nft -f - ; then echo {FENCE_MESSAGE!r}; fi")
         after.append(f"nft delete table inet {table} 2>/dev/null")
-    text, place = shlex.quote(config), shlex.quote(directory)
-    before.append(f'cfg=$(mktemp) && printf %s {text} > "$cfg" && cd {place}')
     parts = {"prepare": "\n".join(before), "program": program, "clean": "\n".join(after)}
     return ["sh", "-c", STDIN_BOUND_SCRIPT % parts]
 

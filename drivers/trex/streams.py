@@ -17,7 +17,7 @@ fixed distance from the frame's end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -228,32 +228,26 @@ def mark_streams(streams: StreamSet) -> StreamSet | None:
     return replace(streams, streams=tuple(marked))
 
 
-def rewrite_header(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
-    """Return a frame with other MAC addresses (destination, source) and VLAN identifier, if given."""
-    head = bytes.fromhex("".join(macs).replace(":", ""))
-    if vlan is None or frame[12:14] != _VLAN_TAG:
+def replace_link_header(frame: bytes, old: Any, new: Any) -> bytes:
+    """Return a frame with the MAC addresses and the VLAN of one link replaced by those of another.
+
+    Other addresses stay, for example broadcast.
+
+    Args:
+        old, new: links with ``tester_mac``, ``dut_mac`` and ``vlan``; None keeps the frame's VLAN.
+    """
+    macs = {_parse_mac(old.tester_mac): new.tester_mac, _parse_mac(old.dut_mac): new.dut_mac}
+    ends = (frame[:6], frame[6:12])
+    head = b"".join(_parse_mac(macs[mac]) if mac in macs else mac for mac in ends)
+    identifier = int.from_bytes(frame[14:16], "big")
+    is_tagged = frame[12:14] == _VLAN_TAG and identifier & 0xFFF == old.vlan
+    if not is_tagged or new.vlan is None:
         return head + frame[12:]
-    priority = frame[14] & 0xF0
-    return head + _VLAN_TAG + bytes([priority | vlan >> 8, vlan & 0xFF]) + frame[16:]
+    return head + _VLAN_TAG + (identifier & 0xF000 | new.vlan).to_bytes(2, "big") + frame[16:]
 
 
-def replace_addresses(
-    frames: Iterable[tuple[float, bytes]],
-    macs: tuple[str, str],
-    first_macs: tuple[str, str],
-    vlans: tuple[int, int] | None,
-) -> list[tuple[float, bytes]]:
-    """Return captured frames of a pair of ports with the addresses and VLAN of the first pair."""
-    here, first = vlans or (None, None)
-    return [
-        (when, rewrite_header(f, first_macs, first) if rewrite_header(f, macs, here) == f else f)
-        for when, f in frames
-    ]
-
-
-def with_link_header(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None) -> Stream:
-    """Return a stream with these MAC addresses and, if it is tagged, this VLAN."""
-    return stream.with_packet(rewrite_header(stream.packet, (dut_mac, tester_mac), vlan))
+def _parse_mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(":", ""))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,9 +41,8 @@ from v6t.drivers.trex.options import Side, TrexOptions
 from v6t.drivers.trex.streams import (
     find_mark_distance,
     mark_streams,
-    replace_addresses,
+    replace_link_header,
     with_cache,
-    with_link_header,
     with_stamps,
 )
 from v6t.packets.direction import DIRECTIONS, Direction
@@ -51,7 +51,7 @@ from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
-from v6t.trials.trial import CAPABILITIES, Capability, Trial
+from v6t.trials.trial import CAPABILITIES, Capability, Trial, divide
 
 if TYPE_CHECKING:
     from v6t.drivers.trex.astf import TcpTrial
@@ -243,10 +243,11 @@ class TrexTester(BedTester):
         return description | device
 
     def close(self) -> None:
-        self._connections.close()
-        self.attachment.close()
-        if self._bed is not None:
-            self._bed.close()
+        with ExitStack() as stack:
+            if self._bed is not None:
+                stack.callback(self._bed.close)
+            stack.callback(self.attachment.close)
+            self._connections.close()
 
     @property
     def _marks_streams(self) -> bool | None:
@@ -328,6 +329,8 @@ class TrexTester(BedTester):
             streams = self._marked.get(direction, streams)
         loads = []
         for part, pair in enumerate(self._pairs[direction]):
+            if not divide(trial.frames, part, parts):
+                continue
             own = select_part(streams, trial, part, parts, core=pair.tx // 2 if parts > 1 else 0)
             bursts = make_bursts(
                 own,
@@ -347,12 +350,18 @@ class TrexTester(BedTester):
         if self._installed.get(load.tx_port) is load.streams:
             return
         pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
+        link, side = self._find_links(load.direction)[0], pair.sending
         for at, stream in enumerate(load.streams.streams):  # one by one: lists are made as they go
             sent = stream.render() if isinstance(stream, Block) else stream
-            if (side := pair.sending) is not None:
-                sent = with_link_header(sent, side.tester_mac, side.dut_mac, side.vlan)
+            if side is not None:
+                sent = sent.with_packet(replace_link_header(sent.packet, link, side))
             self.attachment.ask("load", port=load.tx_port, streams=[dict(sent.trex)], first=at)
         self._installed[load.tx_port] = load.streams
+
+    def _find_links(self, direction: Direction) -> tuple[Any, Any]:
+        """Return the links of the first pair that send and receive in a direction."""
+        links = self._links.left, self._links.right
+        return links if direction == "forward" else links[::-1]
 
     def _send(
         self, trial: Trial, loads: Sequence[OfferedLoad], recordings: Sequence[dict[str, Any]]
@@ -380,7 +389,7 @@ class TrexTester(BedTester):
             deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
             bursts={str(load.tx_port): load.make_requests() for load in loads},
             due_s=trial.total_duration_s,
-            receive=sorted({load.rx_port for load in loads}),
+            receive=counting.list_receiving_ports(loads),
             residual_s=trial.residual_wait_s,
             give_up_s=overtime_s,
             captures=[*self._request_captures(trial, loads), *recordings],
@@ -425,7 +434,7 @@ class TrexTester(BedTester):
         control = ""
         if not all(load.has_identified_frames for load in loads):
             control = capture.make_control_filter(load.streams for load in loads)
-        for port in sorted({load.rx_port for load in loads}):
+        for port in counting.list_receiving_ports(loads):
             for number, pattern in counted.items():
                 yield make_capture_request(
                     "marked", port, pattern, 1, snaplen=64, class_number=number
@@ -569,9 +578,7 @@ class TrexTester(BedTester):
     def _read_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> CaptureReader:
         """Read the sampled frames of a direction, with the addresses of the first pair of ports."""
         direction = loads[0].direction
-        sent, received = self._links.left, self._links.right
-        if direction == "reverse":
-            sent, received = received, sent
+        sent, received = self._find_links(direction)
         batches: list[Batch] = []
         for port in dict.fromkeys(load.rx_port for load in loads):
             frames = stats.decode_samples(port)
@@ -579,11 +586,7 @@ class TrexTester(BedTester):
             # joined ports get frames as they were sent
             side, link = (pair.sending, sent) if self._loopback else (pair.receiving, received)
             if side is not None:
-                macs, first_macs = (side.tester_mac, side.dut_mac), (link.tester_mac, link.dut_mac)
-                if self._loopback:
-                    macs, first_macs = macs[::-1], first_macs[::-1]
-                vlans = None if side.vlan is None else (side.vlan, link.vlan)
-                frames = replace_addresses(frames, macs, first_macs, vlans)
+                frames = [(at, replace_link_header(frame, side, link)) for at, frame in frames]
             arrived = capture.make_batches(frames)
             batches += [b for b, _ in capture.select_current_frames(arrived, loads[0].nonce)]
         return CaptureReader.read(batches)

@@ -10,7 +10,8 @@ from v6t.core.config.checks import check_benchmark_settings, check_capabilities
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
-from v6t.drivers.trex.client.astf import AstfWorker
+from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.client.astf import MAX_START_S, AstfWorker
 from v6t.drivers.trex.client.service import RequestError
 from v6t.drivers.trex.client.stats import PortStats, StepStats, parse_traffic
 from v6t.drivers.trex.kind import Trex
@@ -230,6 +231,23 @@ def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
     assert ("tcp" in tester.capabilities) == is_able
     with nullcontext() if is_able else expect_error("unsupported-by-tester"):
         list(kind.check_tcp_connections(make_technology("nat44"), 10, Tcp(), 1.0))
+
+
+def test_deadlines_of_requests_are_longer_than_their_waits():
+    deadlines, counters = {}, make_counters({}, {})
+
+    def ask(op, deadline_s=DEADLINE_S, **arguments):
+        deadlines[op] = deadline_s
+        return make_step(counters)
+
+    attachment = SimpleNamespace(ask=ask, check_server=None, cpu_limit=100.0)
+    trial = astf.TcpTrial(
+        attachment, make_technology("nat44"), Connections(10, 10.0, tcp=Tcp()), Tcp()
+    )
+    trial.establish()
+    trial.disconnect()
+    assert deadlines["stop_connections"] > MAX_START_S
+    assert deadlines["start_connections"] > 2 * MAX_START_S
 
 
 def test_programs_open_ask_and_end():

@@ -69,6 +69,16 @@ def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
     assert run_in_namespace(lab.tester, *knock) == ""
 
 
+def test_failed_preparation_leaves_no_fence(tmp_path):
+    nft = tmp_path / "nft"
+    nft.write_text(f"#!/bin/sh\necho $* >> {tmp_path}/calls\n")
+    nft.chmod(0o755)
+    command = make_server_program(str(tmp_path / "none"), "", [], prefix="v6t0n0", fence=(4501,))
+    result = run_server_shell(command[2], PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert result.returncode == 1
+    assert not (tmp_path / "calls").exists()
+
+
 def run_server_shell(text, **environment):
     """Run the shell program of a server to its end."""
     stays, open_ = os.pipe()

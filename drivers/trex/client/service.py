@@ -59,13 +59,13 @@ def serve(worker: Any, lines: TextIO, out: TextIO) -> None:
         for line in iter(requests.get, ""):
             request = json.loads(line)
             number, op = request.pop("id"), request.pop("op")
+            answer = {"id": number}
             try:
-                answer = {"ok": getattr(worker, op)(**request)}
+                answer["ok"] = getattr(worker, op)(**request)
             except RequestError as exc:
-                answer = {"error": str(exc), "kind": exc.kind}
+                answer.update(error=str(exc), kind=exc.kind)
             except Exception as exc:
-                answer = {"error": make_one_line(exc), "kind": type(exc).__name__}
-            answer["id"] = number
+                answer.update(error=make_one_line(exc), kind=type(exc).__name__)
             out.write(json.dumps(answer, default=_encode) + "\n")
             out.flush()
     finally:
