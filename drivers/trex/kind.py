@@ -237,7 +237,8 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
     if options.counts_by_ports or not all(trial.get("by_trailer", True) for trial in figures):
         some = "some are" if any(CAPTURED_STAMPS_KEY in trial for trial in figures) else "none is"
         yield (
-            "TRex counts the frames of its ports, less control frames: it does not distinguish classes"
+            "TRex counts the frames of its ports, less control frames: it does not distinguish classes, "
+            "and a duplicate hides a lost frame"
             + (f", and {some} compared with the reference translation" if figures else "")
         )
     else:
@@ -284,8 +285,10 @@ def _list_trailer_warnings(options: TrexOptions, ways: Sequence[str]) -> Iterato
     yield (
         f"TRex counts test frames by a trailer in searches up to {MAX_STAMPED_FPS:,.0f} fps (both "
         f"directions together); in faster ones{several} it counts all frames of its ports and "
-        "compares samples"
+        "compares samples. A duplicate that does not directly follow its frame hides a lost one"
     )
+    if options.cache:
+        yield "cache has no effect on frames with a trailer: use rows, or set counting to ports"
     may_mark = options.port_driver.uses_kernel if options.marks is None else options.marks
     if any("marks" in way for way in ways) if ways else may_mark:
         where = "option marks: true"

@@ -179,6 +179,8 @@ class TrexOptions(StrictModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> TrexOptions:
+        if getattr(self, "servers", ()):  # each of them is checked with what it shares
+            return self
         named, pairs, cores = self.all_interfaces or (), 1 + len(self.pairs), self.cores
         devices = [find_device(name) for name in named]
         conflicts = (find_driver(name).find_conflict(name, cores) for name in named)
@@ -186,6 +188,10 @@ class TrexOptions(StrictModel):
         twice = [name for name in devices if devices.count(name) > 1]
         cpus, own_cpus = cores * pairs + 2, len(self.core_list)
         for_each = f"for each of {pairs} pairs" if self.pairs else "for the data path"
+        starts_none = self.start == "never" or self.is_elsewhere
+        start_options = ("catch_up_ms", "core_list", "hardware_filter", "ring")
+        for_start = [n for n in start_options if n in self.model_fields_set and getattr(self, n)]
+        has_ring = any(not is_pci(name) and not name.startswith("--") for name in named)
         is_memif = all(i.startswith("--vdev=net_memif") for i in self.interfaces or ())
         # fmt: off
         _check_rules((
@@ -217,9 +223,18 @@ class TrexOptions(StrictModel):
             (len(set(self.all_ports)) < len(self.all_ports),
              f"two pairs share a port: {', '.join(map(str, self.all_ports))}",
              "give each pair two ports that no other pair has", "duplicate", "ports", "pairs"),
-            (self.pairs and self.interfaces and self.all_interfaces is None,
-             "a pair has no interfaces, but the first pair has",
-             "set interfaces in each of pairs", "missing-setting", "pairs", "interfaces"),
+            (self.all_interfaces is None and any(pair.interfaces for pair in self.all_pairs),
+             "a pair has no interfaces, but another pair has",
+             "set interfaces for each pair, also the first", "missing-setting", "pairs", "interfaces"),
+            (self.ssh_config and self.ssh is None,
+             "ssh_config applies to a TRex on another host only",
+             "set ssh, or leave it out", "conflict", "ssh_config", "ssh"),
+            (starts_none and for_start,
+             f"{' and '.join(for_start)} apply to a server that v6t starts",
+             "leave them out", "conflict", *for_start, "server" if self.is_elsewhere else "start"),
+            ("ring" in self.model_fields_set and named and not has_ring,
+             "ring applies to Linux interfaces that are given by their name only",
+             "leave it out, or set the ring in --vdev", "conflict", "ring", "interfaces"),
             (twice, f"two pairs share the interface {''.join(twice[:1])}",
              "give each pair its own interfaces", "duplicate", "interfaces", "pairs"),
             (self.cache and self.rows,
@@ -401,6 +416,8 @@ class ServersOptions(TrexOptions):
              "give each server its own name", "duplicate", "servers"),
             (len(set(hosts)) < len(hosts), "two servers have the same host and rpc_port",
              "give each server its own host and rpc_port", "duplicate", "servers"),
+            ("max_skew" in self.model_fields_set and not names, "max_skew applies to several servers",
+             "leave it out", "conflict", "max_skew", "servers"),
             (self.only and self.only not in names, f"unknown server {self.only!r}",
              f"the servers are {', '.join(names) or 'not listed'}", "unknown-name", "only"),
             (len(names) > 1 and any(one.lab for one in self.servers), "the lab has one server",

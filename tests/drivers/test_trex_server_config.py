@@ -16,7 +16,7 @@ from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.port_driver import find_driver
 from v6t.drivers.trex.server import make_config
-from v6t.drivers.trex.streams import replace_addresses, with_link_header
+from v6t.drivers.trex.streams import replace_link_header
 from v6t.drivers.trex.tester import TrexTester
 from v6t.intent.device import Link, Links
 from v6t.plugins.router import Ipv6Router
@@ -163,6 +163,13 @@ def test_possible_options_are_accepted(options):
         ({"lab": True, "interfaces": ETH}, "conflict", ""),
         *(({"rps_cpus": (0,), **wrong}, "conflict", "rps_cpus") for wrong in (
             {}, {"interfaces": ETH}, {"lab": True, "interfaces": MEMIF})),
+        # no effect
+        ({"ssh_config": "config"}, "conflict", "ssh_config"),
+        ({"ring": 1024, "interfaces": NICS}, "conflict", "ring"),
+        ({"ring": 1024, "start": "never"}, "conflict", "ring"),
+        ({"core_list": (0, 0, 1), "server": "t.example"}, "conflict", "core_list"),
+        ({"max_skew": 0.1}, "conflict", "max_skew"),
+        ({"pairs": [PAIR]}, "missing-setting", "interfaces"),
         ({"restart": True}, "missing-setting", "interfaces"),
         ({"restart": True, "start": "never", "interfaces": ETH}, "conflict", "start"),
         ({"restart": True, "interfaces": ETH, "server": "t.example"}, "conflict", "t.example"),
@@ -252,11 +259,12 @@ def test_pair_with_vlan_tags_its_frames():
     plugin = Ipv6Router(links=links)
     (stream,) = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(88))).streams
     side = options.pairs[0].left
-    packet = with_link_header(stream, side.tester_mac, side.dut_mac, side.vlan).packet
+    packet = replace_link_header(stream.packet, links.left, side)
     assert packet[:18].hex() == "020000000c01020000000c02810000c886dd"
-    frames = [(0.0, packet), (0.0, stream.packet)]
-    macs = (side.dut_mac, side.tester_mac), (links.left.dut_mac, links.left.tester_mac)
-    assert replace_addresses(frames, *macs, (200, 100)) == [(0.0, stream.packet)] * 2
+    for frame in (packet, stream.packet):
+        assert replace_link_header(frame, side, links.left) == stream.packet
+    broadcast = b"\xff" * 6 + stream.packet[6:]
+    assert replace_link_header(broadcast, links.left, side) == b"\xff" * 6 + packet[6:]
 
 
 def test_vlan_of_a_pair_without_one_in_links_is_refused():

@@ -275,11 +275,12 @@ BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
         ({"cores": 2}, [], ["in faster ones and with several data path cores it counts"]),
         ({}, [{"cores": 1}], ["in faster ones it counts"]),
         ({"cores": 2}, [{"cores": 1}], ["in faster ones it counts"]),
+        ({"cache": 9}, [{"cores": 1}], ["hides a lost one", "cache has no effect"]),
         ({}, [{"cores": 1, "by_trailer": False}], ["none is compared"]),
         ({"lab": True}, [], ["in faster ones it counts", "cancel out"]),
         ({"lab": True}, [{"counting": "trailer"}], ["in faster ones it counts"]),
         ({"lab": True}, [{"counting": "trailer and marks"}], ["by a trailer", "cancel out"]),
-        ({"counting": "ports"}, [], [BY_PORTS]),
+        ({"counting": "ports", "cache": 9}, [], ["duplicate hides a lost frame"]),
         ({"cores": 2, "start": "always"}, [], [BY_PORTS]),
         ({"counting": "ports"}, [{"cores": 1}], ["none is compared"]),
         ({}, [CORES], ["none is compared", HIDDEN]),
@@ -365,6 +366,14 @@ def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypat
                 assert sample["frames"] == stamped
                 assert sum(b["frames"] for b in bursts) == rate / 4
             assert len(ids) == 4
+
+
+@pytest.mark.parametrize("counting", ["auto", "ports"])
+def test_pair_without_a_frame_is_left_out(installation, monkeypatch, counting):
+    monkeypatch.setenv("FAKE_PORTS", "4")
+    with open_loaded(installation, pairs=({"ports": (2, 3)},), counting=counting) as tester:
+        result = tester.measure(replace(TRIAL, mode="forward", duration_s=0.001))
+    assert result.directions["forward"].count_frames("received") == 1
 
 
 SHARED, SEPARATE = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2,))
@@ -735,6 +744,34 @@ def test_ssh_host_may_be_one_word_and_commands_are_quoted():
     remote = Trex({"ssh": "u@h", "ssh_config": ""}).options.remote
     assert remote.make_command(["a b", "$(c)"])[-3:] == ["--", "h", "exec 'a b' '$(c)'"]
     assert "User u\n" in Path(remote.make_command([])[2]).read_text()
+
+
+def test_lines_of_a_login_shell_are_no_answers():
+    command = ["sh", "-c", 'echo welcome; exec "$@"', "sh"]
+    remote = SimpleNamespace(host="trex1", make_command=lambda program: [*command, *program])
+    with closing(ClientWorker(sys.executable, remote=remote)) as worker:
+        assert worker.ask("examine_host", interfaces=[])["interfaces"] == {}
+    silent = SimpleNamespace(host="trex1", make_command=lambda _: ["sh", "-c", "echo no; cat >&2"])
+    with closing(ClientWorker("", remote=silent)) as worker, expect_error("timeout", mentions="no"):
+        worker.ask("examine_host", deadline_s=2, interfaces=[])
+
+
+def test_server_is_stopped_although_the_worker_fails(tmp_path, monkeypatch, listener):
+    listener.close()
+    monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers no requests
+    tester = make_starter(tmp_path, "exec sleep 60", fence=False)
+    tester.open()
+    server = tester.attachment.server.process
+    close = tester.attachment.worker.close
+
+    def fail(*_):
+        close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tester.attachment.worker, "close", fail)
+    with pytest.raises(KeyboardInterrupt):
+        tester.close()
+    assert server.returncode is not None
 
 
 def test_late_answer_is_not_used_for_next_request(installation):
