@@ -13,7 +13,7 @@ import base64
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -64,23 +64,13 @@ class TcpTechnology(Protocol):
         """Return the headers between Ethernet and transport on the clients' side."""
 
 
-@dataclass(frozen=True)
-class TcpEndpoints:
-    """Addresses and port on both sides of the connections.
+def find_endpoints(technology: object) -> dict[str, Any]:
+    """Find the endpoints of a technology's connections; refuse those that TRex cannot use.
 
-    Attributes:
-        clients, servers: first and last address; for IPv6 its last four octets, written as IPv4.
-        prefixes: the other octets of the client and of the server address, if clients use IPv6.
+    Returns:
+        First and last address of ``clients`` and ``servers``, for IPv6 the last four octets, written as
+        IPv4; the other octets of both, ``prefixes``, or None; and the servers' TCP ``port``.
     """
-
-    clients: tuple[str, ...]
-    servers: tuple[str, ...]
-    port: int  # TCP port of the servers
-    prefixes: tuple[str, ...] | None = None
-
-
-def find_endpoints(technology: object) -> TcpEndpoints:
-    """Find the endpoints of a technology's connections; refuse those that TRex cannot use."""
     embedded, code = "measure TCP with --tester embedded", "unsupported-by-tester"
     if not isinstance(technology, TcpTechnology):
         text = "this technology does not have connections that TRex could open"
@@ -106,7 +96,8 @@ def find_endpoints(technology: object) -> TcpEndpoints:
     if technology.ip_versions[0] == 6:
         firsts = int(p.initiator), int(p.server)
         prefixes = tuple(str(IPv6Address(first & ~0xFFFFFFFF)) for first in firsts)
-    return TcpEndpoints(clients, servers, p.responder_ports.min, prefixes)
+    port = p.responder_ports.min
+    return {"clients": clients, "servers": servers, "port": port, "prefixes": prefixes}
 
 
 def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
@@ -130,7 +121,7 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
             "set connections.alpha to 1 and leave validate_connections on",
             code="unsupported-by-tester",
         )
-    first, last = map(IPv4Address, ends.clients)
+    first, last = map(IPv4Address, ends["clients"])
     clients = int(last) - int(first) + 1
     if most > clients * PORTS_PER_ADDRESS:
         raise UsageError(
@@ -170,7 +161,7 @@ def make_schedule(connections: Connections) -> Schedule:
     return Schedule(connections.phase_one_s, wait_s)
 
 
-def make_profile(ends: TcpEndpoints, connections: Connections, tcp: Tcp) -> dict[str, Any]:
+def make_profile(ends: Mapping[str, Any], connections: Connections, tcp: Tcp) -> dict[str, Any]:
     """Return the settings of ASTF's profile for the worker: JSON values, octets in base64.
 
     ``hold_us`` and ``after_us`` are the waits before the request and before the end; within
@@ -178,7 +169,7 @@ def make_profile(ends: TcpEndpoints, connections: Connections, tcp: Tcp) -> dict
     """
     schedule = make_schedule(connections)
     return {
-        **asdict(ends),
+        **ends,
         "rate_cps": connections.rate_cps,
         "count": connections.count,
         "hold_us": round(schedule.hold_s * 1e6),

@@ -16,9 +16,7 @@ _MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}  # Fields that 
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
 _PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
 _VDEV = re.compile(r"--vdev=[A-Za-z0-9_.:@/=,-]+")
-_SOCKET_VDEV = re.compile(
-    r"--vdev=\w+?_af_"
-)  # Port on a Linux interface, by a socket of the kernel
+_SOCKET_VDEV = re.compile(r"--vdev=\w+?_af_")  # Linux interface, by a socket of the kernel
 
 
 def list_driver_files() -> Iterator[str]:

@@ -187,7 +187,6 @@ class TrexOptions(StrictModel):
         conflict, hint, *settings = next(filter(None, conflicts), ("", "", ""))
         twice = [name for name in devices if devices.count(name) > 1]
         cpus, own_cpus = cores * pairs + 2, len(self.core_list)
-        for_each = f"for each of {pairs} pairs" if self.pairs else "for the data path"
         starts_none = self.start == "never" or self.is_elsewhere
         start_options = ("catch_up_ms", "core_list", "hardware_filter", "ring")
         for_start = [n for n in start_options if n in self.model_fields_set and getattr(self, n)]
@@ -247,8 +246,8 @@ class TrexOptions(StrictModel):
              "hardware_filter applies to servers with several cores, not with 1",
              "leave it out, or raise cores", "conflict", "hardware_filter", "cores"),
             (own_cpus not in {0, cpus},
-             f"{_with_plural(own_cpus, 'CPU')} given, {cpus} needed: master, latency, "
-             f"{_with_plural(cores, 'core')} {for_each}",
+             f"core_list needs {cpus} CPUs, not {own_cpus}: master, latency, and the data path cores "
+             "of each pair of ports",
              f"name {cpus} CPUs, or change cores", "wrong-length", "core_list", "cores"),
             (cores > 1 and len(set(self.core_list)) < own_cpus,
              f"threads cannot share a CPU with {cores} cores",
@@ -437,11 +436,6 @@ class ServersOptions(TrexOptions):
             own = self.model_dump(exclude={*_COMMON_OPTIONS}, exclude_unset=True)
             servers["1"] = TrexOptions.model_validate(own)
         return servers
-
-
-def _with_plural(number: int, noun: str) -> str:
-    """Format a number with its noun: ``1 core``, ``2 cores``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:

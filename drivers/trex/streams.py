@@ -243,7 +243,8 @@ def replace_link_header(frame: bytes, old: Any, new: Any) -> bytes:
     is_tagged = frame[12:14] == _VLAN_TAG and identifier & 0xFFF == old.vlan
     if not is_tagged or new.vlan is None:
         return head + frame[12:]
-    return head + _VLAN_TAG + (identifier & 0xF000 | new.vlan).to_bytes(2, "big") + frame[16:]
+    tag: bytes = (identifier & 0xF000 | new.vlan).to_bytes(2, "big")
+    return head + _VLAN_TAG + tag + frame[16:]
 
 
 def _parse_mac(text: str) -> bytes:

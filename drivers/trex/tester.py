@@ -56,7 +56,6 @@ from v6t.trials.trial import CAPABILITIES, Capability, Trial, divide
 if TYPE_CHECKING:
     from v6t.drivers.trex.astf import TcpTrial
     from v6t.drivers.trex.capture import Batch
-    from v6t.trials.connections import Tcp
 
 _LIST_INSTALL_S = 5.0  # Longest time to install a stream with its lists
 _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
@@ -189,24 +188,20 @@ class TrexTester(BedTester):
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
-            return self._establish_tcp(trial, connections, connections.tcp)
+            from v6t.drivers.trex.astf import TcpTrial
+
+            if self._oracle is None:
+                raise TesterError("no streams are loaded", code="not-loaded")
+            self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections, connections.tcp)
+            self.attachment.switch_engine("ASTF")
+            self._prepare_trial(trial)
+            return self._check_bed(self._tcp_trial.establish())
         self._require_stream_engine()
         self._prepare_trial(trial)
         phase_trial = make_phase_one_trial(trial, connections)
         streams = StreamSet("forward", (find_foreground(self._streams["forward"]),))
         self._connections.make_table(connections)
         return self._run_phase(phase_trial, streams)
-
-    def _establish_tcp(self, trial: Trial, connections: Connections, tcp: Tcp) -> PhaseCounts:
-        """Open TCP connections on a server with the ASTF engine."""
-        from v6t.drivers.trex.astf import TcpTrial
-
-        if self._oracle is None:
-            raise TesterError("no streams are loaded", code="not-loaded")
-        self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections, tcp)
-        self.attachment.switch_engine("ASTF")
-        self._prepare_trial(trial)
-        return self._check_bed(self._tcp_trial.establish())
 
     @property
     def _current_tcp_trial(self) -> TcpTrial:
@@ -424,23 +419,18 @@ class TrexTester(BedTester):
             for pattern in patterns if wanted or needs_ipdv else ():
                 yield make_capture_request("sample", port, pattern, limit)
         counted = {
-            n: capture.make_class_filter(n, load.nonce)
+            ("marked", n): capture.make_class_filter(n, load.nonce)
             for load in loads
             for n in load.marked_classes
         }
         if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
             # stamped frames tell what several cores hand on to captures
-            counted[counting.STAMPS_CLASS] = capture.STAMPED_FRAME_FILTER
-        control = ""
+            counted["marked", counting.STAMPS_CLASS] = capture.STAMPED_FRAME_FILTER
         if not all(load.has_identified_frames for load in loads):
-            control = capture.make_control_filter(load.streams for load in loads)
+            counted["control", 0] = capture.make_control_filter(load.streams for load in loads)
         for port in counting.list_receiving_ports(loads):
-            for number, pattern in counted.items():
-                yield make_capture_request(
-                    "marked", port, pattern, 1, snaplen=64, class_number=number
-                )
-            if control:
-                yield make_capture_request("control", port, control, 1000, snaplen=128)
+            for (kind, number), pattern in counted.items():
+                yield make_capture_request(kind, port, pattern, 1, snaplen=64, class_number=number)
 
     def _read_recording(self, load: OfferedLoad) -> CaptureReader:
         """Read the recorded frames of a load."""

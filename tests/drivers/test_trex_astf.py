@@ -157,17 +157,17 @@ def test_ends_are_first_and_last_addresses_of_the_technology():
     counts = {"initiator_count": 16, "responder_count": 4, "enumerate_ips": 3}
     technology = make_technology("nat44", responder_ipv4="198.19.1.0", **counts, **ports)
     ends = astf.find_endpoints(technology)
-    first, last = (int(address.rpartition(".")[2]) for address in ends.clients)
-    assert (last - first, ends.servers, ends.port) == (15, ("198.19.1.0", "198.19.1.3"), 7)
+    first, last = (int(address.rpartition(".")[2]) for address in ends["clients"])
+    assert (last - first, ends["servers"], ends["port"]) == (15, ("198.19.1.0", "198.19.1.3"), 7)
 
 
 def test_ipv6_clients_share_a_fixed_prefix():
     """ASTF increments the last four octets."""
     ends = astf.find_endpoints(make_technology("nat64"))
-    assert ends.prefixes == ("2001:2::", "2001:db8:64::")
-    assert (ends.clients, ends.servers) == (("0.0.0.2",) * 2, ("198.19.0.2",) * 2)
-    assert astf.find_endpoints(make_technology("nat66")).prefixes is not None
-    assert astf.find_endpoints(make_technology("nat46")).prefixes is None
+    assert ends["prefixes"] == ("2001:2::", "2001:db8:64::")
+    assert (ends["clients"], ends["servers"]) == (("0.0.0.2",) * 2, ("198.19.0.2",) * 2)
+    assert astf.find_endpoints(make_technology("nat66"))["prefixes"] is not None
+    assert astf.find_endpoints(make_technology("nat46"))["prefixes"] is None
 
 
 @pytest.mark.parametrize(

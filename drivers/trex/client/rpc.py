@@ -60,11 +60,6 @@ def forget_streams(client: Any, port: int) -> None:
     client.ports[port].streams.clear()
 
 
-def clear_group_stats(client: Any) -> None:
-    """Set the counters of all latency groups to zero."""
-    client.clear_pgid_stats()
-
-
 def count_queue_drops(client: Any) -> int | None:
     """Return the frames dropped before transmit queues at the last ``get_stats``; None if unknown."""
     drops = client.global_stats.get_rel("m_total_queue_drop")

@@ -242,14 +242,7 @@ class StlWorker(EngineWorker):
         """Read or clear port counters at a moment without control frames.
 
         A control frame between the counters and its capture would hide a lost frame, or be one.
-
-        Args:
-            act: reads or clears the counters.
-            control: numbers of the captures of control frames.
-            events: list to which a fault is added if control frames never pause.
-
-        Returns:
-            The answer of ``act``, the control frames so far by capture, and the answers by port.
+        Return what ``act`` returns, the control frames so far by capture, and the answers by port.
         """
         with self.responder.pause():
             for _ in range(_SILENCE_TRIES):
@@ -355,7 +348,7 @@ class StlWorker(EngineWorker):
             captures, numbers, self._read_captures(numbers)
         ):
             fetched: list[Any] = []
-            if stored and one["kind"] in ("sample", "control"):
+            if stored and one["kind"] == "sample":
                 self.client.fetch_capture_packets(number, fetched, pkt_count=stored)
             # with something to call, the client waits until the file is written
             callback = (lambda endpoint: None) if "path" in one else None
@@ -392,7 +385,7 @@ class TrialStart:
             patience: multiple of the usual lead time.
         """
         client = self._worker.client
-        rpc.clear_group_stats(client)
+        client.clear_pgid_stats()
         requested_at = time.monotonic()
         _, self._base, now = self._worker.read_counters(self.ports)
         half = (time.monotonic() - requested_at) / 2
