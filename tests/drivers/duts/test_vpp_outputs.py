@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.facts import parse_version
-from v6t.drivers.duts.kinds.jool import parse_statistics
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.map_ce import LwB4, MapTCe
@@ -96,32 +95,16 @@ def test_interface_has_the_address_of_the_testbed(port, mac, code):
         check_device("vpp", intent, options, sections)
 
 
-def test_domain_of_paper_is_parsed():
+def test_domain_of_paper_is_read_back():
     text = read_captured("vpp-show-map-domain.txt")
-    (domain,) = vpp_outputs.parse_domains(text)
-    assert domain == vpp_outputs.VppMapDomain(
-        "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
-    )
     checks = make_plan("vpp", intents.make_paper_mape()).all_checks
     check = next(c for c in checks if "show map domain" in c.command)
     assert check.find_problem(text) is None
     assert check.find_problem(text.replace("psid-len 5", "psid-len 6")) is not None
 
 
-def test_interface_and_error_counters_are_parsed():
-    counters = vpp_outputs.parse_interface_counters(read_captured("vpp-show-interface.txt"))
-    assert counters["host-right.rx_packets"] == 30
-    assert counters["host-left.tx_packets"] == 31
-    assert counters["host-left.drops"] == 1
-    assert vpp_outputs.parse_errors(read_captured("vpp-show-errors.txt")) == {
-        "ip6-map: decap security check failed": 1.0, "reasons": 4.0,
-    }  # fmt: skip
+def test_runtime_of_two_threads_is_parsed():
     runtime = read_captured("vpp-show-runtime.txt")
-    load = vpp_outputs.parse_runtime(runtime)
-    assert load["thread0.node.ip4-map.calls"] == load["thread0.node.ip4-map.vectors"] == 30
-    assert load["node.ip4-map.vectors_per_call"] == 1
-    assert load["thread0.vector_rate_drop"] == pytest.approx(0.29164)
-    assert "thread0.node.deleted-449.calls" not in load
     two = vpp_outputs.parse_runtime(f"Thread 0 vpp_main\n{runtime}Thread 1 vpp_wk_0\n{runtime}")
     assert two["thread1.node.ip4-map.calls"] == two["thread1.node.ip4-map.vectors"] == 30
 
@@ -140,11 +123,7 @@ JOOL_SILENCE = ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n")
 
 
 def test_sessions_are_parsed():
-    assert vpp_outputs.parse_nat44_sessions(read_captured("vpp-show-nat44-summary.txt")) == {
-        "sessions": 7
-    }
     assert vpp_outputs.parse_nat44_ei_sessions(NAT44_EI) == {"sessions": 42}
-    assert parse_statistics(JOOL_STATISTICS)["JSTAT_POOL4_MISMATCH"] == 134
     reading = make_driver("jool", {}).get_session_reading(NAT64)
     assert reading.parse(JOOL_STATISTICS) == {"sessions": 3}
     assert reading.parse("JSTAT_SESSIONS,0\n") == {"sessions": 0}
