@@ -56,15 +56,9 @@ def find_missing_package(driver):
     return None
 
 
-def find_missing_for(name, way):
-    """Return the package that this machine lacks to reach a device, or None."""
-    lacking = find_missing_package(make_driver(name, {}))
-    return lacking or (sshserver.find_missing() if way == "over ssh" else None)
-
-
-def needs_device(name, way="directly"):
-    """Return the mark of a test that needs a device which is reached in this way."""
-    missing = find_missing_for(name, way)
+def needs_device(name, *, over_ssh=False):
+    """Return the mark of a test that needs a device on this machine, or behind an sshd on it."""
+    missing = find_missing_package(make_driver(name, {})) or (MISSING if over_ssh else None)
     return pytest.mark.skipif(missing is not None, reason=f"needs {missing}")
 
 

@@ -23,14 +23,13 @@ from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
 from . import intents
-from .support import find_missing_for
+from .support import needs_device
 
 
 @needs_lab
+@needs_device("nftables")
 @pytest.mark.lab
 def test_connections_go_through_and_are_counted():
-    if package := find_missing_for("nftables", "directly"):
-        pytest.skip(f"needs {package}")
     with StatefulLab("embedded", "dslite-aftr") as lab:
         opened = lab.establish()
         assert opened.sent == opened.learned == opened.validated == opened.sessions == COUNT
@@ -60,6 +59,7 @@ def test_connections_go_through_and_are_counted():
 
 
 @needs_lab
+@needs_device("tayga-nftables")
 @pytest.mark.lab
 def test_failed_part_removes_all_other_parts(tmp_path):
     program = tmp_path / "tayga"
@@ -67,8 +67,6 @@ def test_failed_part_removes_all_other_parts(tmp_path):
     program.chmod(0o755)
     options = {"parts.clat.options.program": str(program)}
     setup = resolve_setup(plugin="ipv4aas", dut_params=options)
-    if package := find_missing_for("tayga-nftables", "directly"):
-        pytest.skip(f"needs {package}")
     before = list_child_namespaces()
     with closing(Bench(setup)) as bench, pytest.raises(DutError):
         bench.open()

@@ -1,4 +1,4 @@
-"""Real devices in namespaces, reached directly and over SSH: frames, rollback and removal."""
+"""Linux devices in namespaces: foreign configuration, former state, and rollback after changes by others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import expect_text, expect_words
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
@@ -15,66 +14,12 @@ from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import LinkIntent
 from v6t.tests.expect import expect_error
 
-from . import intents, sshserver
-from .bench import measure_traffic_classes, open_bed
+from . import intents
+from .bench import open_bed
 from .field import Place
-from .support import find_missing_for, in_lab
+from .support import in_lab
 
 pytestmark = in_lab
-
-LAB = sshserver.make_unique_name("devices")
-
-
-@pytest.mark.parametrize(
-    ("device", "options", "intent", "src", "dst", "ttl"),
-    [
-        ("tayga-nftables", {}, intents.nat64(), "2001:2::2", "2001:db8:64::c613:2", 61),
-        ("nftables", {"ssh": {"lab": LAB}}, intents.nat44(), "198.18.0.2", "198.19.0.2", 63),
-    ],
-    ids=["directly", "over ssh"],
-)
-def test_frames_go_through_both_ways(device, options, intent, src, dst, ttl):
-    if package := find_missing_for(device, "over ssh" if options else "directly"):
-        pytest.skip(f"needs {package}")
-    with open_bed(device, intent, **options) as bed:
-        out = bed.forward("forward", src, dst, 5000, 53, b"there it goes")
-        assert out is not None, "frame dropped"
-        assert (out.payload.src, out.payload.dst) == ("198.19.0.1", "198.19.0.2")
-        assert out.payload.ttl == ttl
-        assert (out.src, out.dst) == (intent.links.right.dut_mac, intent.links.right.tester_mac)
-        sport = out["UDP"].sport
-        back = bed.forward("reverse", "198.19.0.2", "198.19.0.1", 53, sport, b"here it returns")
-        assert back is not None, "answer dropped"
-        assert (back.payload.src, back.payload.dst) == (dst, src)
-        assert len(bed.session.verify()) > 5
-        reading = bed.session.driver.get_session_reading(intent)
-        counts = [reading.parse(bed.session.transport.run(reading.command).out)["sessions"]]
-        bed.session.flush()
-        counts.append(reading.parse(bed.session.transport.run(reading.command).out)["sessions"])
-        own = 1 if options else 0  # the kernel tracks v6t's connection, too
-        assert counts[0] > counts[1] == own
-        assert any("undone" in line for line in bed.session.rollback())
-        assert bed.session.rollback()[0].startswith("there is nothing")
-        assert bool(LabSshServer(LAB).find_pid()) is bool(options)
-    assert not LabSshServer(LAB).directory.exists()
-
-
-COPIED = {
-    "forward TOS: copied from the traffic class",
-    "reverse traffic class: copied from the TOS",
-}
-
-
-@pytest.mark.parametrize(
-    ("plugin", "device", "seen"), [("nat44", "nftables", set()), ("siit", "tayga", COPIED)]
-)
-def test_traffic_class_is_translated_correctly(plugin, device, seen):
-    if package := find_missing_for(device, "directly"):
-        pytest.skip(f"needs {package}")
-    ((why, behaviours),) = measure_traffic_classes(plugin, [(0xB9, 0xB9)], dut=device).values()
-    assert why == ""
-    assert {what for what in behaviours if "TOS" in what or "traffic class" in what} == seen
-
 
 SEEN = "ip -o addr | sed 's/ tentative//; s/ [0-9]*sec/ Nsec/g'; ip -o link; ip route; sysctl -a -r keep_addr"
 

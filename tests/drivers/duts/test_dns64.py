@@ -8,7 +8,7 @@ from v6t.core.runs.bench import Bench
 from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.trials.trial import Queries, Trial
 
-from .support import find_missing_for, in_lab
+from .support import in_lab, needs_device
 
 pytestmark = in_lab
 SERVERS = ("bind9", "knot-resolver", "pdns-recursor", "unbound")
@@ -20,8 +20,6 @@ class DnsBed:
     """DNS64 server between the tester's ports, or, without one, the tester alone."""
 
     def __init__(self, server: str | None, threads: int = 1, **params: str) -> None:
-        if server and (package := find_missing_for(server, "directly")):
-            pytest.skip(f"needs {package}")
         options = {"threads": str(threads)} if threads > 1 else {}
         self.setup = resolve_setup(plugin="dns64", dut=server, params=params, dut_params=options)
         self.bench = Bench(self.setup, loopback=server is None)
@@ -43,7 +41,9 @@ class DnsBed:
         self.bench.close()
 
 
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize(
+    "server", [pytest.param(name, marks=needs_device(name)) for name in SERVERS]
+)
 def test_queries_are_answered_correctly_with_and_without_cache(server):
     with DnsBed(server) as device:
         plain = device.ask()
@@ -65,12 +65,14 @@ def test_queries_are_answered_correctly_with_and_without_cache(server):
         assert again.answers.aaaa_queries <= COUNT * 0.05
 
 
+@needs_device("unbound")
 def test_the_authoritative_server_is_reached_by_ipv6_too():
     with DnsBed("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as device:
         result = device.ask()
         assert result.count_frames("received") == COUNT, result.answers
 
 
+@needs_device("knot-resolver")
 def test_several_processes_of_knot_share_the_queries_and_all_end():
     """Check that all processes of kresd end: it forks instead of starting threads."""
     with DnsBed("knot-resolver", threads=2) as device:
@@ -85,6 +87,7 @@ def test_several_processes_of_knot_share_the_queries_and_all_end():
         assert transport.run(count).out.strip() == "0"
 
 
+@needs_device("unbound")
 def test_another_prefix_on_the_device_is_a_wrong_record():
     with DnsBed("unbound") as device:
         wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).make_dut_intent()

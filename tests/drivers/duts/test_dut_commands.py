@@ -10,14 +10,14 @@ from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
 
 from . import intents
-from .field import wait_until
+from .field import STATE, wait_until
 from .support import DUMMY, FORWARDING, needs_device, run_v6t, write_testbed
 
 ROUTER = ("--plugin", "ipv4-router")
 
 
 def mark_device_test(test):
-    return pytest.mark.lab(needs_device("nftables", "over ssh")(test))
+    return pytest.mark.lab(needs_device("nftables", over_ssh=True)(test))
 
 
 def test_plan_as_json_has_undo_and_check():
@@ -104,10 +104,7 @@ def quick(make_dut):
 
 
 def read_state(server):
-    return server.shell(
-        "ip -o addr | sed 's/ tentative//'; ip route; ip -6 route; ip neigh; nft list ruleset; ls /run/v6t 2>/dev/null; "
-        "sysctl -a 2>/dev/null -r 'net.ipv[46].conf.*(forwarding|rp_filter|send_redirects)$'; true"
-    )
+    return server.shell(STATE)
 
 
 @mark_device_test
@@ -178,7 +175,7 @@ TCP_RULE = (
 
 
 @pytest.mark.lab
-@needs_device("iptables", "over ssh")
+@needs_device("iptables", over_ssh=True)
 def test_iptables_rule_that_an_operator_deleted_or_added_is_left_alone(server, make_dut):
     iptables = make_dut("iptables")
     iptables("commit", "--plugin", "nat44")
@@ -218,6 +215,9 @@ def test_compare_and_status_work_without_lock(server, dut):
     )
     assert held.line(10) == "ok"
     dut("compare", "--plugin", "nat44", status=7)
+    before = read_state(server)
+    assert "alice@elsewhere" in dut("commit", "--plugin", "nat44", status=4).err
+    assert read_state(server) == before
     assert json.loads(dut("status", "--json").out)["lock"] == "alice@elsewhere process 1"
     held.release()
     wait_until(lambda: "lock" not in server.shell("ls /run/v6t"), "its end")

@@ -17,7 +17,7 @@ from v6t.tests.core.support import start_v6t
 from . import sshserver
 from .support import SHORT_RUN, in_lab, needs_device, run_v6t, start_run, write_testbed
 
-pytestmark = [*in_lab, pytest.mark.slow, needs_device("tayga", "over ssh")]
+pytestmark = [*in_lab, pytest.mark.slow, needs_device("tayga", over_ssh=True)]
 
 NAME = sshserver.make_unique_name("runs")
 KILLS, SEED = (int(os.environ.get(f"V6T_{name}", "1")) for name in ("KILLS", "SEED"))

@@ -13,7 +13,7 @@ from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process
-from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
+from v6t.drivers.duts.kinds.vpp.map import MapE
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
@@ -167,48 +167,6 @@ def test_the_printed_plan_makes_the_papers_frame():
     assert (out[IPv6].nh, out[IP].dst, out[UDP].dport) == (4, "192.0.2.80", 35336)
 
 
-# Intent; source and destination sent; source and destination of the frame that arrives.
-SESSIONS = {
-    "nat44": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2"),
-    "ei": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2"),
-    "nat64": (
-        intents.nat64("64:ff9b::/96"), "2001:2::2", "64:ff9b::c613:2", "198.19.0.1", "198.19.0.2",
-    ),
-    "dslite-aftr": (intents.dslite(), "2001:db8:6::2", "", "203.0.113.8", "198.19.0.2"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SESSIONS)
-def test_sessions_come_and_go(name):
-    intent, src, dst, new_src, new_dst = SESSIONS[name]
-    options = {**OWN, "nat44": "ei"} if name == "ei" else OWN
-    with open_bed("vpp", intent, **options) as bed:
-        for port in range(5000, 5020):
-            out = exchange(bed, intent, src, dst, port, b"from port %d" % port)
-            assert out is not None, "frame dropped"
-            assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
-            assert out[IP].ttl == 63
-            back = bed.forward("reverse", new_dst, new_src, 53, out[UDP].sport, b"to %d" % port)
-            assert back is not None, "answer dropped"
-            assert back[UDP].dport == port
-            if name == "dslite-aftr":
-                assert (back[IPv6].src, back[IPv6].dst) == ("2001:db8:6::1", src)
-                assert (back[IP].src, back[IP].dst) == (new_dst, "10.0.0.1")
-            else:
-                assert (back.payload.src, back.payload.dst) == (dst, src)
-        table = bed.dut.report()["table"]
-        assert table["used"] == 20 and table["limit"] >= 1000
-        is_counted = bed.session.driver.get_session_reading(intent) is not None
-        assert bed.session.count_sessions() == (20 if is_counted else None)
-        bed.session.flush()
-        assert bed.session.count_sessions() == (0 if is_counted else None)
-        assert bed.dut.report()["table"]["used"] == 0
-        assert bed.session.verify()
-        out = exchange(bed, intent, src, dst, 6000, b"once more")
-        assert out is not None, "no traffic after flush"
-        assert any("undone" in line for line in bed.session.rollback())
-
-
 def test_nat44_ei_has_one_session_for_a_port_and_its_flush_frees_the_port():
     """VPP's `clear nat44 ei sessions` does not free ports, so the driver does not use it."""
     with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
@@ -276,17 +234,6 @@ def test_frames_of_other_psid_have_a_drop_reason():
     assert sum(summary.distinct_drops.values()) == 40
 
 
-def exchange(bed, intent, src, dst, port, payload):
-    """Send a frame from the left, tunnelled for an AFTR."""
-    if intent.technology != "dslite-aftr":
-        return bed.forward("forward", src, dst, port, 53, payload)
-    link = bed.links.left
-    inner = IP(src="10.0.0.1", dst="198.19.0.2") / UDP(sport=port, dport=53) / payload
-    frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(src=src, dst="2001:db8:6::1")
-    bed.left.send(bytes(frame / inner))
-    return bed.right.await_udp(payload)
-
-
 def test_silently_rejected_domain_is_detected(monkeypatch):
     """Bypass the driver's check of EA bits beyond bit 64."""
     mape = intents.make_paper_mape()
@@ -296,14 +243,6 @@ def test_silently_rejected_domain_is_detected(monkeypatch):
     monkeypatch.setattr(MapE, "check_supported", lambda relay, version: None)
     with expect_error("check-failed", mentions="v6t0"), open_bed("vpp", intent, **OWN):
         pass
-
-
-def test_rejected_map_t_rules_would_lose_packets(monkeypatch):
-    monkeypatch.setattr(MapT, "check_supported", lambda relay, version: None)
-    for params in ({"rule_ipv6": "2001:db8:ce::/51"}, {**MAPT, "dmr": "64:ff9b::/96"}):
-        finding, _, _ = prove_vpp("mapt-br", params)
-        assert finding is not None
-        assert not finding.tester
 
 
 def test_vpp_telemetry_is_read():
