@@ -132,19 +132,6 @@ def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
     assert OUTCOMES[fault]["connect"] == UNTOUCHED
 
 
-def test_undo_script_restores_device_without_v6t(server, device, tmp_path):
-    before = read_state(server)
-    session = device()
-    session.open()
-    session.commit()
-    assert (tmp_path / "keep" / "dut-undo.sh").read_text() == server.shell("cat /run/v6t/undo.sh")
-    session.close()
-    server.shell("sh /run/v6t/undo.sh")
-    server.shell("sh /run/v6t/undo.sh")
-    files = ("record.json", "undo.sh", "progress", "undone")
-    assert [line for line in read_state(server) if line not in files] == before
-
-
 def test_invalid_utf8_in_survey_is_accepted(server, device, monkeypatch):
     session = device()
     commands = {**session.driver.get_survey_commands(), "nic": "printf 'firmware \\377'"}
@@ -169,27 +156,21 @@ def rebooting(make_session, monkeypatch):
     return make
 
 
-def test_a_flush_by_reboot_configures_again(server, rebooting):
-    session = rebooting("setsid sh /run/fault reboot >/dev/null 2>&1 &")
-    session.commit()
-    first = server.shell("cat /run/boot")
-    session.flush()
-    assert "v6tdummy" in server.shell("ip -o link show dev v6tdummy")
-    assert server.shell("cat /run/boot") != first
-    session.verify()
-    assert session.rollback() == ["an interface: undone"]
-    assert "v6tdummy" not in server.shell("ip -o link")
-
-
-def test_confirmed_device_is_confirmed_after_a_flush_by_reboot(server, rebooting, monkeypatch):
+def test_flush_by_reboot_configures_and_confirms_again(server, rebooting, monkeypatch):
     session = rebooting("setsid sh /run/fault reboot >/dev/null 2>&1 &")
     monkeypatch.setattr(dut, "open_session", lambda *_: contextlib.nullcontext(session))
     session.commit()
+    session.flush()
     session.verify()
     session.confirm()
+    first = server.shell("cat /run/boot")
     dut.flush(SimpleNamespace(rollback_command="v6t dut rollback X"))
+    assert "v6tdummy" in server.shell("ip -o link show dev v6tdummy")
+    assert server.shell("cat /run/boot") != first
     assert session.status()["rollback_in_s"] is None
-    session.rollback()
+    session.verify()
+    assert session.rollback() == ["an interface: undone"]
+    assert "v6tdummy" not in server.shell("ip -o link")
 
 
 @pytest.mark.parametrize("command", ["true", "kill $(cat /run/sshd.pid); sleep 0.3; kill -9 $PPID"])

@@ -41,25 +41,6 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
 
 
 @most_sites
-def test_lock_on_one_device_blocks_all(standing):
-    standing.connect_cables()
-    before = standing.read_states()
-    for name, place in standing.site.placed.items():
-        server, directory = standing.servers[place.machine], standing.site.directory(name)
-        held = server.inside.hold(
-            f'mkdir -p -m 700 {directory}; ln -s "$$ alice@elsewhere process 1" {directory}/lock; '
-            f"echo ok; cat; rm {directory}/lock"
-        )
-        assert held.line(10) == "ok"
-        result = run_v6t("dut", "commit", *standing.flags, status=4)
-        assert "alice@elsewhere" in result.err
-        assert server.name in result.err
-        held.release()
-        assert standing.read_states() == before
-        assert not any(standing.find_records().values())
-
-
-@most_sites
 def test_committed_configuration_stays_until_rollback(standing):
     """An unreachable machine does not prevent the rollback of the others."""
     standing.connect_cables()
@@ -131,14 +112,6 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         for name in reversed(list(site.placed)):
             server.shell(f"sh {site.directory(name)}/undo.sh")
         assert standing.read_states() == before
-        # the record of a single device is ignored while parts are recorded
-        server.shell(
-            "rm -f /run/v6t/record.json /run/v6t/undo.sh /run/v6t/progress /run/v6t/undone"
-        )
-        alone = write_testbed(tmp_path / "alone.yaml", "tayga", ssh={"lab": server.name})
-        result = run_v6t("dut", "commit", "--plugin", "clat", "--testbed", alone, status=4)
-        assert "configured on it: plat" in result.err
-        assert "sh /run/v6t/part-plat/undo.sh" in result.err
 
 
 def test_rollback_does_not_check_session_limit(tmp_path):
