@@ -61,9 +61,8 @@ CLIENT = "Host *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known
     "line", ["HostName 127.0.0.1", "HostName localhost\n  ProxyJump 127.0.0.1"]
 )
 def test_login_by_the_configuration_file(line, server, tmp_path):
-    known = server.directory / "known_hosts"
-    text = CLIENT.format(key=server.directory / "id", known=known)
-    (tmp_path / "config").write_text(f"Host relay\n  {line}\n{text}")
+    files = {"key": server.directory / "id", "known": server.directory / "known_hosts"}
+    (tmp_path / "config").write_text(f"Host relay\n  {line}\n{CLIENT.format(**files)}")
     config = str(tmp_path / "config")
     assert open_on_loopback(server, host="relay", config=config).startswith("in\n")
 
@@ -244,22 +243,24 @@ MEGABYTE = "0123456789abcdef" * 65536
 
 
 @pytest.mark.parametrize(
-    ("command", "text", "output"),
+    ("command", "text", "result"),
     [
-        ("cat", MEGABYTE, MEGABYTE),
-        ("printf '%s' 'x\"y$z'; cat", "a'b\"c$HOME\\d\n", 'x"y$za\'b"c$HOME\\d\n'),
-        ("command -v ip >/dev/null && echo $LC_ALL", "", "C\n"),  # ip is in /sbin
+        ("cat", MEGABYTE, Output(0, MEGABYTE, "")),
+        ("printf '%s' 'x\"y$z'; cat", "a'b\"c$HOME\\d\n", Output(0, 'x"y$za\'b"c$HOME\\d\n', "")),
+        ("command -v ip >/dev/null && echo $LC_ALL", "", Output(0, "C\n", "")),  # ip is in /sbin
+        ("cat; echo err >&2; exit 3", "in\n", Output(3, "in\n", "err\n")),
+        ("printf 'a\\377b'", "", Output(0, "a\\xffb", "", clean=False)),
+        # control sequences that rename a terminal's window and clear it
+        (
+            "printf '\\033]0;x\\007\\033[2J\\302\\2332J' >&2",
+            "",
+            Output(0, "", "\\x1b]0;x\\x07\\x1b[2J\\x9b2J"),
+        ),
     ],
-    ids=["a megabyte", "quotes", "environment"],
+    ids=["a megabyte", "quotes", "environment", "status", "no UTF-8", "control characters"],
 )
-def test_text_arrives_unchanged(login, command, text, output):
-    assert login().run(command, text).out == output
-
-
-def test_commands_run_in_sh_with_input_and_status(login):
-    transport = login()
-    result = transport.run("cat; echo err >&2; exit 3", "in\n")
-    assert (result.status, result.out, result.err) == (3, "in\n", "err\n")
+def test_command_has_its_input_outputs_and_status(login, command, text, result):
+    assert login().run(command, text) == result
 
 
 def test_commands_run_in_a_network_namespace_of_the_machine(server, login):
@@ -276,17 +277,16 @@ def test_commands_run_in_a_network_namespace_of_the_machine(server, login):
     assert "only-here" not in login().run("ip -o link").out
 
 
-def test_invalid_utf8_output_is_escaped_and_reported(login):
-    result = login().run("printf 'a\\377b'")
-    assert result.out == "a\\xffb"
-    assert not result.clean
-
-
 def test_a_deadline_on_every_command(login):
     transport = login()
     with expect_error("timeout", mentions="0.3", kind=DeadlinePassed):
         transport.run("sleep 60", deadline_s=0.3)
     assert transport.run("echo still here").out == "still here\n"
+
+
+def test_endless_output_is_rejected(login):
+    with expect_error("too-much-output"):
+        login().run("yes", deadline_s=60)
 
 
 def test_a_connection_lost_in_the_middle_is_an_error_not_a_status(server, login):

@@ -1,5 +1,6 @@
 """The management path to a device is protected from routes, addresses, pools and interfaces."""
 
+import json
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
@@ -15,7 +16,7 @@ from v6t.plugins.siit import Clat
 from v6t.tests.expect import expect_error
 
 from . import field, intents
-from .support import run_shell
+from .support import DUMMY, run_shell
 
 SSH = {"ssh": {"host": "device"}}
 SESSION = "10.9.9.2 50000 10.8.8.2 22"
@@ -329,6 +330,58 @@ def test_session_without_client_address_is_rejected(site):
         site.configure_sshd(field.SSHD)
     assert "[operator-path-unknown]" in output
     assert site.state() == before
+
+
+MISSING_TREX = {"kind": "trex", "options": {"start": "never", "trex_dir": "/nowhere"}}
+
+
+def write_doctor_testbed(site, driver="linux-router", **options):
+    path = site.testbed(driver, **options)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tester": MISSING_TREX}))
+    return path
+
+
+def find_device_findings(site, path, *words):
+    # status 3: this TRex does not exist
+    output = site.v6t("doctor", "--testbed", path, "--json", *words, status=3)
+    return [(f["state"], f["text"]) for f in json.loads(output) if f["what"] == "device"]
+
+
+@pytest.mark.lab
+def test_doctor_accepts_usable_device(site):
+    before = site.state()
+    rows = find_device_findings(site, write_doctor_testbed(site), *ROUTER)
+    assert {state for state, _ in rows} == {"ok"}
+    texts = "\n".join(text for _, text in rows)
+    assert "logged in" in texts
+    assert "Linux" in texts
+    assert "not touched: " in texts
+    assert "mgmt (" in texts
+    assert "configured as ipv4-router" in texts
+    assert site.state() == before
+
+
+@pytest.mark.lab
+def test_doctor_reports_wrong_interface_and_unreachable_device(site):
+    assert (
+        "MAC" in find_device_findings(site, write_doctor_testbed(site, left="right-cable"))[-1][1]
+    )
+    rows = find_device_findings(site, write_doctor_testbed(site, left="mgmt"))
+    assert rows[-1][0] == "missing"
+    assert "left interface mgmt" in rows[-1][1]
+    path = write_doctor_testbed(site, "nftables", ssh={"port": 9})
+    ((state, text),) = find_device_findings(site, path)
+    assert state == "missing"
+    assert "cannot be reached" in text
+
+
+@pytest.mark.lab
+def test_doctor_notes_configured_device(site):
+    path = write_doctor_testbed(site, "command", base=False, steps=[DUMMY], undo_after_s=0)
+    site.v6t("dut", "commit", "--testbed", path, *ROUTER)
+    rows = find_device_findings(site, path)
+    assert "note" in {state for state, _ in rows}, rows
+    site.v6t("dut", "rollback", "--testbed", path)
 
 
 @pytest.mark.parametrize("requirement", ["route_updates", "live_change"])
