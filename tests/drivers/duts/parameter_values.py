@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
+from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import accepts_any_technology, can_configure
 from v6t.core.config.plugins import load_technology_type
@@ -20,7 +22,6 @@ from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
-from v6t.plugins.ports import HeaderPorts
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
@@ -92,58 +93,16 @@ POOLS = ("198.19.0.77", "2001:2:0:2::77")
 SECOND_DOMAIN = {
     "rule_ipv6": "2001:db8:cf::/51", "rule_ipv4": "198.51.100.0/24", "ea_len": 13, "ces": 10
 }  # fmt: skip
-# Alternative value by ``parameter`` or ``technology.parameter``.
-ONE_VALUE: Values = {
-    "ttl": 100, "negative_percent": 10, "server_ipv4": "203.0.113.99",
-    # translators
-    "clat.ipv6_hosts": {"first": "198.19.0.9"}, "clat.ipv4_hosts": {"first": "198.18.0.9"},
-    "siit.ipv6_hosts": {"first": "198.18.0.9"}, "siit.ipv4_hosts": {"first": "198.19.0.9"},
-    "lowest_ipv6_mtu": 1400, "dmr": "2001:db8:eeee::/64",
-    "bg_ipv6_side": "2001:2:0:3::9", "bg_ipv4_side": "2001:2:0:8000::9",
-    "clat.clat_ipv6": "2001:2:0:4::/120", "plat_prefix": "2001:db8:65::/96", "prefix": "2001:db8:65::/96",
-    # DNS64
-    "names": "64.0.0.0/3", "own_prefix": "2001:2:0:bbbb::/96", "ttl_s": 60, "client_ports": 32,
-    # stateful
-    "initiator_ports": {"min": 4096, "max": 4200}, "responder_ports": {"min": 1, "max": 20},
-    "pool_ports": {"min": 2000, "max": 65535}, "udp_timeout_s": 77, "session_limit": 200_000,
-    "initiator_ipv4": "198.18.0.99", "initiator_ipv6": "2001:2::99", "clients_prefix": "2001:db8:47::/96",
-    "b4_ipv6": "2001:db8:b5::1:0", "aftr_ipv6": "2001:db8:6::77/64", "internal_ipv4": "10.9.0.0",
-    "responder_ipv4": "198.19.0.99", "responder_ipv6": "2001:2:0:1::99",
-    # routers
-    "left_networks": 4, "right_networks": 4, "left_ipv4": "198.18.0.99", "right_ipv4": "198.19.0.99",
-    "left_ipv6": "2001:2::99", "right_ipv6": "2001:2:0:8000::99",
-    "tester_left_ipv6": "2001:db8:6::99", "tester_right_ipv6": "2001:db8:7::99", "dut_right_ipv4": "203.0.113.2/24",
-    "left_hosts": {"policy": "random"}, "right_hosts": {"policy": "random"},
-    "internal": "fd01:203:406::/48", "external": "2001:db8:2::/48",
-    "hosts": {"policy": "random", "offset": 12}, "server": "2001:2:0:8000::99",
-    # softwires
-    "softwires": 32, "ipv4_pool": "198.19.0.0/16", "b4_prefix": "2001:db8:b500::/40", "simulated": 3,
-    "br_address": "2001:db8:6::77", "b4_address": "2001:db8:b4:2:0:c612:1:9", "ipv4_address": "198.18.0.2",
-    # MAP
-    "ce_ipv4": "192.0.2.190", "share": 2, "domains": [SECOND_DOMAIN], "rule_ipv6": "2001:db8:d0::/51",
-    "psid": 5, "ce_psid": 8,
-    # two devices
-    "public_ipv4": "192.0.2.36", "public_ports": {"min": 2000, "max": 65535}, "ipv4aas.clat_ipv6": "2001:2:0:4::/96",
-    "ce_middle_ipv6": "2001:db8:6::19/64", "pe_middle_ipv6": "2001:db8:6::11/64",
-    "ce_mac": "02:00:00:00:03:11", "pe_mac": "02:00:00:00:03:12", "middle_mtu": 1600,
-}  # fmt: skip
-# Alternative values, with the other parameters that they need; several where a base refuses the first.
+# Values of parameters whose neighbouring values are not valid, with the other parameters that they need; several
+# where a base refuses the first.
 VALUES: Mapping[str, Sequence[Values]] = {
-    **{name: [{name.rpartition(".")[2]: value}] for name, value in ONE_VALUE.items()},
-    "n": [{"n": 2, "m": 1}],
-    "m": [{"n": 3, "m": 1}],
     "dut_left_ipv6": [{"dut_left_ipv6": "2001:db8:aa::1/64", "tester_left_ipv6": "2001:db8:aa::2"}],
-    "dut_right_ipv6": [{"dut_right_ipv6": "2001:db8:ab::1/64", "tester_right_ipv6": "2001:db8:ab::2"}],
-    "dut_left_ipv4": [{"dut_left_ipv4": "192.168.28.1/30", "tester_left_ipv4": "192.168.28.2"}],
-    "tester_left_ipv4": [{"dut_left_ipv4": "192.168.18.1/29", "tester_left_ipv4": "192.168.18.3"}],
-    "tester_right_ipv4": [{"dut_right_ipv4": "192.168.19.1/29", "tester_right_ipv4": "192.168.19.3"}],
-    "dut_ipv4": [{"dut_ipv4": "192.168.29.1/30", "tester_ipv4": "192.168.29.2"}],
-    "tester_ipv4": [{"dut_ipv4": "192.168.19.1/29", "tester_ipv4": "192.168.19.3"}],
     "clat_ipv4": [{"clat_ipv4": "198.18.0.0/25", "clat_ipv6": "2001:2:0:2::/121"}],
     "eam": [
         {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"},
                  {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1001::/120"}]},
     ],
+    "prefix": [{"prefix": "2001:db8:65::/96"}],
     # stateful
     "initiator_count": [FOUR],
     "responder_count": [{**FOUR, "responder_count": 8}],
@@ -164,7 +123,11 @@ VALUES: Mapping[str, Sequence[Values]] = {
     "psid_offset": [{"psid_offset": 4}, {"psid_offset": 2, "initiator_ports": FEW_PORTS}],
     "psid_len": [{"psid_len": 5}, {"psid_len": 7}, {"psid_len": 4, "initiator_ports": FEW_PORTS}],
     "ces": [{"ces": 500}, {"ces": "all"}],
+    "domains": [{"domains": [SECOND_DOMAIN]}],
+    # DNS64
+    "names": [{"names": "64.0.0.0/3"}],
     # two devices
+    "public_ipv4": [{"public_ipv4": "192.0.2.36"}],
     "public_count": [{"public_ipv4": "198.19.0.77", "public_count": 2}],
 }  # fmt: skip
 # Driver options that make the driver use more of a device configuration.
@@ -184,30 +147,41 @@ def list_parameters(base: Base) -> list[str]:
     return [name for name in fields if name not in SKIPPED]
 
 
-def list_alternatives(base: Base, name: str) -> list[Values]:
-    """List alternative values of a parameter, valid or not."""
-    model = load_technology_type(base.plugin).params_model
-    listed = VALUES.get(f"{base.plugin}.{name}", VALUES.get(name))
-    if listed is not None:
-        return list(listed)
-    kind, now = model.model_fields[name].annotation, getattr(base.technology().params, name)
+def list_other_values(value: Any, kind: Any) -> Iterator[Any]:
+    """Yield values near to a value of a declared type, valid or not."""
     if kind is bool:
-        return [{name: not now}]
-    if get_origin(kind) is Literal:
-        return [{name: value} for value in get_args(kind) if value != now]
-    if isinstance(kind, type) and issubclass(kind, HeaderPorts):
-        return [{name: {"policy": "inc", "min": 2000, "max": 3000}}]
-    return []
+        yield not value
+    elif get_origin(kind) is Literal:
+        yield from (other for other in get_args(kind) if other != value)
+    elif isinstance(value, BaseModel):
+        fields = type(value).model_fields
+        for name, now in value:
+            for other in list_other_values(now, fields[name].annotation):
+                yield {**value.model_dump(), name: other}
+    elif isinstance(value, (IPv4Interface, IPv6Interface)):
+        yield from (f"{value.ip + step}/{value.network.prefixlen}" for step in (1, 8))
+    elif isinstance(value, (str, IPv4Network, IPv6Network)):
+        with suppress(ValueError):
+            net = ip_network(value)
+            yield from (f"{net[0] + n * net.num_addresses}/{net.prefixlen}" for n in (1, 2))
+        yield f"{value}"[:-2] + "77"  # a MAC address
+    elif value is not None:
+        with suppress(TypeError):
+            yield from (value + 1, value - 1)
 
 
 @cache
 def list_accepted(base: Base, name: str) -> list[tuple[Values, Technology]]:
-    """List the alternatives of a parameter that its technology accepts, with this technology."""
+    """List alternatives of a parameter that its technology accepts, with this technology."""
+    model = load_technology_type(base.plugin).params_model
+    now, kind = getattr(base.technology().params, name), model.model_fields[name].annotation
+    near = [{name: other} for other in list_other_values(now, kind)]
     accepted = []
-    for values in list_alternatives(base, name):
+    for values in VALUES.get(name, near):
         with suppress(UsageError, ValueError):
             accepted.append((values, base.technology(**values)))
-    return accepted
+    takes_all = name in VALUES or get_origin(kind) is Literal
+    return accepted if takes_all else accepted[:1]
 
 
 # Direction, frames, frames that opened their connections, rows of the state table.
