@@ -8,13 +8,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.os.linux import expect_settings
-from v6t.drivers.duts.plan import (
-    IfExists,
-    Step,
-    expect_matching_line,
-    expect_only_words,
-    expect_text,
-)
+from v6t.drivers.duts.plan import IfExists, Step, expect_text
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import StepComparison, StepState, format_comparison
 from v6t.drivers.duts.steps import (
@@ -23,7 +17,6 @@ from v6t.drivers.duts.steps import (
     make_daemon_step,
     make_group_stop_command,
     make_process_stop_command,
-    make_value_step,
 )
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.needs import needs_lab
@@ -80,25 +73,6 @@ def test_comparison_prints_steps_that_differ_and_all_on_request():
     assert format_comparison(steps, with_equal=False) == different
     lines = ["1. mtu: present", *different, "3. reload: has no read-back"]
     assert format_comparison(steps, with_equal=True) == lines
-
-
-@pytest.mark.parametrize(
-    ("want", "right", "wrong"),
-    [
-        (expect_only_words(["a", "b"]), "b a\na\n", "a\n"),
-        (expect_only_words(["a"]), "a\n", "a b\n"),
-        (expect_matching_line(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
-    ],
-)
-def test_want_compares_whole_members_and_lines(want, right, wrong):
-    assert want.find_problem(right) is None
-    assert want.find_problem(wrong) is not None
-
-
-def test_value_step_writes_the_present_value_back():
-    step = make_value_step("tool mtu VALUE", 1500, "x", read="look")
-    assert (step.command, step.undo) == ("tool mtu 1500", "tool mtu {words}")
-    assert step.existing is IfExists.RESTORE
 
 
 def test_config_file_reads_its_name_and_content(tmp_path):

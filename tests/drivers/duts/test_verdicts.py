@@ -125,6 +125,7 @@ VERDICTS = {
     "rx-miss": ("queue", sample_vpp(44, 90, "host-left.rx-miss"), {"lost": 270}),
     "rx-error": ("queue", sample_vpp(44, 90, "host-left.rx-error"), {"lost": 270}),
     "tx-error": ("queue", sample_vpp(44, 90, "host-left.tx-error"), {"lost": 270}),
+    "received packets": ("unknown", sample_vpp(44, 90, "host-left.rx_packets"), {"lost": 270}),
     "punt": ("rules", sample_vpp(44, 90, "host-left.punt"), {"lost": 270}),
     # a process is judged by the CPU time that it got
     "thread that takes a core": ("cpu", sample_process((97, 1), idle=0), {}),
@@ -255,10 +256,6 @@ def test_vpp_reason_that_is_not_shown_was_zero_if_others_are_shown():
         assert summarize_samples(samples).drops == grown
 
 
-def test_received_packets_of_vpp_are_not_drops():
-    assert summarize_samples(sample_vpp(44, drops=90, reason="host-left.rx_packets")).drops == {}
-
-
 def test_process_figures_are_those_of_busiest_thread():
     busy = sample_process((10, 5), (40, 30), quota=(10, 4))
     assert summarize_samples(busy).process == {"run": 40.0, "wait": 30.0, "throttled": 40.0}
@@ -344,39 +341,34 @@ BOTH = {"found": FOUND, "above": replace(FOUND, key="k/above", rate_fps=1250.0)}
 REFUSED = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, learned=50))
 
 
-@pytest.mark.parametrize(
-    ("above", "when", "rate_fps", "lost", "words"),
-    [
-        (make_result(900), "above", 1250.0, 100, ""),
-        (make_result(900, faults=("a worker died",)), "found", 1000.0, 1, "a worker died"),
-        (make_result(800, sent=900), "found", 1000.0, 1, "sent 900 of 1,000 frames"),
-        (make_result(900, sending_s=1.3), "found", 1000.0, 1, "sending took 1.3"),
-        (TrialResult({}), "found", 1000.0, 1, "reported nothing"),
-    ],
-)
-def test_trial_above_result_is_chosen_if_tester_kept_up(above, when, rate_fps, lost, words):
-    samples = {"found": sample_kernel(50), "above": sample_kernel(0)}
-    trial = choose_trial(BOTH, {"found": make_result(999), "above": above}, samples, 1.01)
-    assert (trial.name, trial.rate_fps, trial.lost) == (when, rate_fps, lost)
-    assert words in " ".join(trial.notes)
-    assert bool(trial.notes) == bool(words)
+ONE, GOOD = {"found": FOUND}, make_result(1000)
+IDLE, BUSY = sample_kernel(50), sample_kernel(0)
 
 
 @pytest.mark.parametrize(
-    ("trials", "results", "samples", "lost", "words"),
+    ("trials", "results", "samples", "name", "lost", "words"),
     [
+        # the trial above the result, if the tester kept up
+        (BOTH, [make_result(999), make_result(900)], [IDLE, BUSY], "above", 100, None),
+        (BOTH, [make_result(999), make_result(900, faults=("a worker died",))], [IDLE, BUSY], "found", 1, "a worker died"),
+        (BOTH, [make_result(999), make_result(800, sent=900)], [IDLE, BUSY], "found", 1, "sent 900 of 1,000 frames"),
+        (BOTH, [make_result(999), make_result(900, sending_s=1.3)], [IDLE, BUSY], "found", 1, "sending took 1.3"),
+        (BOTH, [make_result(999), TrialResult({})], [IDLE, BUSY], "found", 1, "reported nothing"),
+        (BOTH, [GOOD, make_result(900)], [IDLE, []], "found", 0, "1,250 fps (above)"),
         # the device's table is full before the first frame: not a tester fault
-        ({"found": FOUND}, {"found": REFUSED}, {"found": sample_kernel(50)}, 250, "300 connections 50"),
-        ({"found": FOUND}, {"found": replace(REFUSED, faults=("late",))}, {"found": sample_kernel(50)}, None, ""),
-        (BOTH, {"found": make_result(1000), "above": make_result(900)}, {"found": sample_kernel(50), "above": []}, 0, "1,250 fps (above)"),
-        ({"found": FOUND}, {"found": make_result(1000), "above": make_result(900)}, {"found": sample_kernel(50)}, 0, ""),
-        ({"found": FOUND}, {"found": make_result(1, faults=("late",))}, {"found": []}, None, "1,000 fps"),
+        (ONE, [REFUSED], [IDLE], "found", 250, "300 connections 50"),
+        (ONE, [replace(REFUSED, faults=("late",))], [IDLE], "found", None, ""),
+        (ONE, [GOOD, make_result(900)], [IDLE], "found", 0, ""),
+        (ONE, [make_result(1, faults=("late",))], [[]], "found", None, "1,000 fps"),
     ],
 )  # fmt: skip
-def test_result_trial_is_chosen_if_no_other_exists(trials, results, samples, lost, words):
-    trial = choose_trial(trials, results, samples, 1.01)
-    assert (trial.name, trial.lost) == ("found", lost)
-    assert any(words in note for note in trial.notes)
+def test_trial_above_result_is_chosen_if_it_is_usable(trials, results, samples, name, lost, words):
+    """The words None mean that there are no notes."""
+    by_name = (dict(zip(BOTH, values, strict=False)) for values in (results, samples))
+    trial = choose_trial(trials, *by_name, 1.01)
+    assert (trial.name, trial.rate_fps, trial.lost) == (name, BOTH[name].rate_fps, lost)
+    assert bool(trial.notes) == (words is not None)
+    assert words is None or any(words in note for note in trial.notes)
 
 
 @pytest.mark.parametrize(
