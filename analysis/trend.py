@@ -43,9 +43,7 @@ class TrendChange:
     after: float  # median of the runs until the next change
     percent: float | None  # difference of both medians [%]; None: the first one is 0
     chance: float  # share of shuffled series with a change as large; 0.0001: that or less
-    better: (
-        bool | None
-    )  # whether it is an improvement; None: not known, since the worse runs are limited
+    better: bool | None  # whether it is an improvement; None: unknown, the worse runs are limited
 
     @property
     def size(self) -> str:

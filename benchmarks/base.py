@@ -67,9 +67,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     # whether the technology must, may or must not track connections
     connection_use: ClassVar[Literal["required", "optional", "forbidden"]] = "forbidden"
     section: ClassVar[str | None] = None  # key below `procedure`: its name with underscores
-    settings_model: type[S] | None = (
-        None  # model of its settings; the defaults are the preset `rfc`
-    )
+    settings_model: type[S] | None = None  # its settings; the defaults are the preset `rfc`
     quick_settings: S | None = None  # its settings in the preset `quick`
     shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {}  # shared models, by section
     # settings of `procedure` that not all benchmarks use, as "rate_from" or "connections.count"
@@ -81,16 +79,13 @@ class Benchmark(Presentation[R], Generic[R, S]):
     requires_single_size: ClassVar[bool] = False  # rejects a mix of frame sizes
     reconfigures: ClassVar[bool] = False  # trials change the device under traffic
     runs_alone: ClassVar[bool] = False  # must be the only benchmark of a run
-    is_search: ClassVar[bool] = (
-        False  # offers rates that may be too high, so invalid trials are repeated
-    )
+    is_search: ClassVar[bool] = False  # may offer rates too high, so invalid trials are repeated
     included_in_all: ClassVar[bool] = True  # `--measure all` includes it
     csv_file: ClassVar[str]  # name of its CSV file; default: its name with `.csv`
     csv_columns: ClassVar[Mapping[str, str]] = {}  # each column's meaning, unit in brackets
     csv_model: ClassVar[type[RecordModel] | None] = None  # model whose fields are the first columns
-    extra_csv_columns: ClassVar[
-        Mapping[str, Mapping[str, str]]
-    ] = {}  # by name of a further CSV file
+    # by name of a further CSV file
+    extra_csv_columns: ClassVar[Mapping[str, Mapping[str, str]]] = {}
 
     @property
     def heading(self) -> str:

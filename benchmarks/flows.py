@@ -38,7 +38,7 @@ from v6t.procedures.flows import (
     make_flow_starts,
     specify_flow_search,
 )
-from v6t.procedures.rss_probe import PROBE_CASES, ProbeCase, find_fixed_fields, recommend_fields
+from v6t.procedures.rss_probe import PROBE_CASES, ProbeCase, recommend_fields
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputResult, measure_throughput
 from v6t.profiles import entropy
@@ -496,7 +496,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
         rows, searches = [], []
         at = point
         for case in PROBE_CASES:
-            ports, addresses = find_fixed_fields(case)
+            ports, addresses = case in ("fixed", "addresses"), case in ("fixed", "ports")
             at = point.runner.vary(
                 f"{case}-", partial(hold_variables, ports=ports, addresses=addresses)
             )

@@ -47,11 +47,6 @@ class OutageTimes(ValueSeries):
     by_silence: Sequence[Number | None] = ()
     """longest time without a frame, each repetition; resets only [s]"""
 
-    @property
-    def longest_silence_s(self) -> float | None:
-        """Longest time without a frame in any repetition [s], or None if it is unknown."""
-        return max((s for s in self.by_silence if s is not None), default=None)
-
     @computed_field
     @property
     def average(self) -> Number | None:
@@ -106,6 +101,11 @@ class ResetRecord(OutageRecord):
     @property
     def offered_rates(self) -> Sequence[float]:
         return [self.rate]
+
+
+def _find_longest(times_s: Sequence[float | None]) -> float | None:
+    """Return the longest known time [s], or None if all are unknown."""
+    return max((t for t in times_s if t is not None), default=None)
 
 
 def _check_event_time(section: str, event: str, at_s: float, duration_s: float) -> None:
@@ -170,7 +170,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
     capabilities = frozenset({"loss-times"})
     columns = (
         *OutageBenchmark.columns[:-1],
-        Column("longest\nsilence s", lambda line: line.value.longest_silence_s, ",.4f"),
+        Column("longest\nsilence s", lambda line: _find_longest(line.value.by_silence), ",.4f"),
         REPETITIONS_COLUMN,
     )
 
@@ -326,11 +326,6 @@ class BlockedTimes(ValueSeries):
     frames: list[int] = Field(description="frames of each stream")
     silence: list[Number | None] = Field(description="longest time without a frame in a stream [s]")
 
-    @property
-    def longest_silence_s(self) -> float | None:
-        """Longest time without a frame in any stream [s], or None if it is unknown."""
-        return max((s for s in self.silence if s is not None), default=None)
-
 
 class ReconfigurationRecord(StreamRecord):
     """Record of the loss during changes of the configuration that do not concern the traffic."""
@@ -446,7 +441,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
         Column("min", lambda line: line.value[1].min, ",.4f"),
         Column("max", lambda line: line.value[1].max, ",.4f"),
         Column("lost frames\nmost", lambda line: max(line.value[1].lost)),
-        Column("longest\nsilence s", lambda line: line.value[1].longest_silence_s, ",.4f"),
+        Column("longest\nsilence s", lambda line: _find_longest(line.value[1].silence), ",.4f"),
         Column("times", lambda line: str(len(line.value[1].values))),
     )
 

@@ -315,9 +315,8 @@ def _make_estimator(point: Point) -> EstimateLoad:
     """Return the function that estimates a critical load; in a plan, it never finds one."""
     if point.runner.is_planning:
         return lambda loads, target, most_fps: None
-    from v6t.analysis.posterior import (
-        CriticalLoadInference,
-    )  # imports numpy, which most runs do without
+    # imports numpy, which most runs do without
+    from v6t.analysis.posterior import CriticalLoadInference
 
     return CriticalLoadInference()
 

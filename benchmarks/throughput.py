@@ -30,6 +30,7 @@ from v6t.procedures.throughput import (
     find_error_fps,
     measure_throughput,
 )
+from v6t.trials.codec import decode
 from v6t.trials.conditions import Conditions
 from v6t.trials.trial import Capability, Trial, list_directions
 from v6t.trials.verdict import assess_trial
@@ -38,11 +39,6 @@ T = TypeVar("T", bound=ThroughputSpec)
 MAX_TRACED_TRIALS = 2000  # largest number of trials in the figure of a search trace
 
 _SEARCH_TEXTS = {"binary": "binary search", "mlrsearch": "MLRsearch with the RFC 2544 goal"}
-
-_TRIAL_FIELDS = (
-    *("benchmark", "key", "ipv6_frame_size", "ipv4_frame_size", "mode", "rate_fps", "duration_s"),
-    *("residual_wait_s", "pause_s"),
-)
 
 
 class ThroughputRecord(RateRecord):
@@ -431,7 +427,7 @@ def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
     for number, trial in enumerate(islice(data.find_trials(record), MAX_TRACED_TRIALS), 1):
         repetition = re.search(r"/r(\d+)/", trial.key)
         verdict = assess_trial(
-            Trial(**{k: trial.request[k] for k in _TRIAL_FIELDS}),
+            decode(Trial, trial.request),
             trial.result,
             loss_tolerance=record.loss_tolerance,
             sending_time_tolerance=record.sending_time_tolerance,

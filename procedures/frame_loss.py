@@ -8,7 +8,7 @@ from functools import partial
 
 from v6t.procedures.repetition import AdaptiveLimits
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
-from v6t.trials.result import FORWARDED_ROLES, DirectionResult, Measure, TrialResult
+from v6t.trials.result import Measure, TrialResult, sum_classes
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
@@ -66,9 +66,8 @@ class DirectionLoss:
     sent: int
     received: int
     surplus: int  # frames received more than once
-    roles: Mapping[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # required and received, by role
+    # required and received frames, by role
+    roles: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def loss_ratio(self) -> float:
@@ -190,17 +189,12 @@ def _count_losses(spec: FrameLossSpec, result: TrialResult) -> dict[str, Directi
     losses = {}
     for direction in list_directions(spec.conditions.mode):
         d = result.directions[direction]
+        roles = sum_classes((count.role, count) for count in d.classes.values())
         losses[direction] = DirectionLoss(
             d.count_frames("required"),
             d.count_frames("sent"),
             d.count_frames("received"),
             d.count_frames("surplus"),
-            {role: _count_role(d, role) for role in FORWARDED_ROLES},
+            {role: (total.required, total.received) for role, total in roles.items()},
         )
     return losses
-
-
-def _count_role(counted: DirectionResult, role: str) -> tuple[int, int]:
-    """Count the required and received frames of a role."""
-    counts = [c for c in counted.classes.values() if c.role == role]
-    return sum(c.required for c in counts), sum(c.received for c in counts)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
-from v6t.trials.result import Measure, TrialResult
+from v6t.trials.result import Measure
 from v6t.trials.trial import Segment, list_directions
 
 BENCHMARK = "system-recovery"
@@ -71,26 +71,26 @@ def measure_recovery(
         """Overload the device once and find the recovery times."""
         outcome = trials.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
+        counts = {direction: outcome.result.directions[direction] for direction in ways}
         return RecoveryRepetition(
-            {direction: _find_recovery_time(spec, outcome.result, direction) for direction in ways},
-            {direction: _has_overload_loss(spec, outcome.result, direction) for direction in ways},
+            {
+                way: _find_recovery_time(spec, counted.last_lost_s)
+                for way, counted in counts.items()
+            },
+            {
+                way: counted.first_lost_s is not None and counted.first_lost_s < spec.overload_s
+                for way, counted in counts.items()
+            },
         )
 
     return repeat(spec, spec.repetitions, measure, watch, run_overload)
 
 
-def _find_recovery_time(spec: RecoverySpec, result: TrialResult, direction: str) -> float:
+def _find_recovery_time(spec: RecoverySpec, last: float | None) -> float:
     """Return the time from the end of the overload to the last lost frame [s]."""
-    last = result.directions[direction].last_lost_s
     if last is None:
         return 0.0
     end = spec.overload_s + spec.afterwards_s
     if last >= end - 1.5 * spec.resolution_s:
         return math.inf
     return max(0.0, last - spec.overload_s)
-
-
-def _has_overload_loss(spec: RecoverySpec, result: TrialResult, direction: str) -> bool:
-    """Check whether frames were lost during the overload."""
-    first = result.directions[direction].first_lost_s
-    return first is not None and first < spec.overload_s

@@ -23,11 +23,6 @@ class Advice:
     why: str  # reason for the advice, in one sentence
 
 
-def find_fixed_fields(case: ProbeCase) -> tuple[bool, bool]:
-    """Return whether a case fixes the ports, and whether it fixes the addresses."""
-    return case in ("fixed", "addresses"), case in ("fixed", "ports")
-
-
 def recommend_fields(
     rates_fps: Mapping[ProbeCase, float], limited: Collection[ProbeCase] = ()
 ) -> Advice:

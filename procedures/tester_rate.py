@@ -56,9 +56,7 @@ class SelfTestSpec:
     sending_time_tolerance: float = 1.02  # longest sending time over the length
     attempts: int = 2  # short trials of a failing rate
     variant: str = ""  # prefix of the trial keys
-    rules: TrialRules | None = (
-        None  # rules of the trial that confirms the rate; None: no confirmation
-    )
+    rules: TrialRules | None = None  # of the trial that confirms the rate; None: no such trial
     mix: str | None = None  # mix of frame sizes, as in a trial
 
     @property

@@ -22,7 +22,6 @@ from v6t.procedures.search.goals import Goal, find_goal_result
 from v6t.procedures.search.mlr import TrialCounts, run_search
 from v6t.procedures.trial_runner import (
     PointSpec,
-    Progress,
     RepeatedResult,
     TrialRunner,
     Watch,
@@ -30,8 +29,6 @@ from v6t.procedures.trial_runner import (
 )
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
-
-__all__ = ["Attempt", "Progress", "Watch"]
 
 BENCHMARK = "throughput"
 TIMEOUT_BENCHMARK = "throughput-frame-timeout"  # with a deadline for every frame
@@ -50,9 +47,7 @@ class ThroughputSpec(PointSpec):
     is_search = True
     upper_bound_fps: float  # highest rate offered, per direction
     upper_bound_reason: str  # ``media`` or ``tester``, whichever is smaller
-    resolution_fps: (
-        float  # error of the search; smaller for slow devices, see find_widest_bracket()
-    )
+    resolution_fps: float  # error of the search; smaller if slow, see find_widest_bracket()
     duration_s: float  # length of a full trial [s]
     repetitions: int  # searches; the RFC asks for 20
     confirmations: int = 0  # further trials that the result must pass

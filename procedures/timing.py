@@ -23,9 +23,7 @@ class TimingSpec(PointSpec):
     duration_s: float  # length of the stream [s]
     request: DelayRequest  # delays that the tester measures
     repetitions: int  # the RFC asks for 20
-    shares: tuple[
-        float, ...
-    ] = ()  # of the rate, falling, tried if most trials at the rate are invalid
+    shares: tuple[float, ...] = ()  # of the rate, falling, tried if most trials are invalid
     benchmark: str = "latency"  # ``latency``, ``pdv`` or ``ipdv``
 
     def __post_init__(self) -> None:

@@ -148,15 +148,12 @@ def _suggest_further_runs(
     comparison: RunComparison, directories: Sequence[Path]
 ) -> Iterator[Block]:
     """Yield the reasons and commands for further runs that settle inconclusive comparisons."""
-    uncovered = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
-    limited = [
-        line
-        for line in comparison.lines
-        if all(line.limited)
-        or (any(line.limited) and line.verdict == "undecided" and line not in uncovered)
-    ]
+    lines = comparison.lines
+    uncovered = [line for line in lines if line.effect and not line.effect.is_covered]
     inconclusive = [line for line in uncovered if not all(line.limited)]
-    unequal_loads = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
+    undecided = [x for x in lines if x.verdict == "undecided" and x not in inconclusive]
+    limited = [line for line in undecided if any(line.limited)]
+    unequal_loads = [line for line in lines if line.loads[0] != line.loads[1]]
     needed = count_needed_repetitions()
     reasons, options = [], []
     if inconclusive:

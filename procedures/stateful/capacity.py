@@ -56,9 +56,7 @@ class CapacityResult:
     spec: CapacitySpec
     capacity: int  # C_S, largest number carried; 0 if none was
     rate_cps: float  # R_S, rate at the capacity
-    first_failed: (
-        int | None
-    )  # smallest number not carried; None: the device carried all it was offered
+    first_failed: int | None  # smallest number not carried; None: none that the device failed
     first_connections: int  # C0, the first number carried
     first_rate_cps: float  # R0, rate at C0
     steps: tuple[CapacityStep, ...]
