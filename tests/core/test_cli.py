@@ -56,16 +56,10 @@ def run_in_new_interpreter(*commands):
     return *json.loads(result), stderr
 
 
-def test_starts_without_heavy_imports():
+def test_commands_import_only_what_they_need():
     light = (["--help"], ["--version"], ["compile", "--help"], ["completion", "bash"])
     assert run_in_new_interpreter(*light) == ([0] * len(light), [], [])
-
-
-def test_help_of_run_imports_only_settings_models():
     assert run_in_new_interpreter(["run", "--help"]) == ([0], ["pydantic"], [])
-
-
-def test_library_that_draws_waits_until_it_is_needed():
     statuses, heavy, _ = run_in_new_interpreter([*SIM, "--dry-run"], ["report", "nowhere"])
     assert (statuses, "matplotlib" in heavy) == ([0, 2], False)
 
@@ -101,6 +95,7 @@ def test_help_names_every_command():
         assert f"  {name} " in done.out
         assert summary in done.out
     assert v6t("-h").out == done.out
+    assert v6t("--version").out == f"v6t {version('v6t')}\n"
 
 
 @pytest.mark.parametrize("path", list(CLI_COMMANDS)[1:], ids=" ".join)
@@ -140,10 +135,6 @@ def test_options_of_same_name_have_one_declaration():
                 declarations.setdefault(flag, set()).add(declared)
     different = {flag for flag, declared in declarations.items() if len(declared) > 1}
     assert different == set(DIFFERENT_OPTIONS)
-
-
-def test_version():
-    assert v6t("--version").out == f"v6t {version('v6t')}\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

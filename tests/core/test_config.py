@@ -118,10 +118,7 @@ def test_another_driver_keeps_the_shared_options_of_the_testbed_file(tmp_path):
     assert setup.settings.dut.options == {"ssh": {"host": "box"}}
     (warning,) = setup.resolution_warnings
     assert "own, version" in warning
-
-
-def test_testbed_options_apply_to_driver_of_command_line(tmp_path):
-    bed = "dut: {options: {ssh: {host: box}}}"
+    bed = "dut: {options: {ssh: {host: box}}}"  # without a driver
     run = resolve_texts(tmp_path, None, bed, plugin="nat44", dut="nftables")
     assert run.dut.options == {"ssh": {"host": "box"}}
 

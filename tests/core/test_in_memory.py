@@ -15,15 +15,6 @@ from v6t.core.runs.rundir import format_json
 from v6t.tests.core.support import measure_run, remove_crash, simulate
 from v6t.tests.core.support import v6t as command
 
-CAMPAIGN = """\
-name: two
-run: {plugin: siit, modes: [forward], procedure: {repetitions: 1}}
-testbeds:
-  model: {tester: {kind: sim, options: {capacity_fps: 100000}}}
-experiments:
-  - {name: sizes, matrix: {frame_sizes: [104, 296]}}
-"""
-
 
 @pytest.fixture
 def read_files(monkeypatch):
@@ -49,8 +40,13 @@ def unread(read_files):
 
 @pytest.fixture
 def campaign_file(tmp_path):
+    """Provide a campaign with two runs."""
     path = tmp_path / "campaign.yaml"
-    path.write_text(CAMPAIGN)
+    path.write_text(
+        "name: two\nrun: {plugin: siit, modes: [forward], procedure: {repetitions: 1}}\n"
+        "testbeds: {model: {tester: {kind: sim, options: {capacity_fps: 100000}}}}\n"
+        "experiments: [{name: sizes, matrix: {frame_sizes: [104, 296]}}]\n"
+    )
     return path
 
 

@@ -329,12 +329,14 @@ def test_hook_runs_during_the_trial(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["false", "/nowhere/at-all", "'"])
-def test_failing_hook_is_an_error(command):
+def test_failing_or_hanging_hook_is_an_error(command):
     hook = partial(run_hook, "software-reset", Hook(command=command))
     with expect_error("hook-failed"):
         hook()
     with expect_error("hook-failed"):
         measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.05), hook)
+    with expect_error("timeout"):
+        run_hook("software-reset", Hook(command="sleep 60", timeout_s=0.05))
 
 
 @pytest.mark.parametrize("error", [EnvironmentLacking("x", code="missing-program"), OSError()])
@@ -344,11 +346,6 @@ def test_error_of_an_event_is_raised_after_the_trial(error):
 
     with pytest.raises(type(error)):
         measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.1), fail)
-
-
-def test_hanging_hook_is_stopped():
-    with expect_error("timeout"):
-        run_hook("software-reset", Hook(command="sleep 60", timeout_s=0.05))
 
 
 def test_failing_hook_is_retried(tmp_path, monkeypatch):

@@ -41,15 +41,12 @@ def resolve_run(**flags):
     return resolve_setup(None, None, plugin="mape-br", tester="sim", **flags)
 
 
-def test_flags_take_units():
+def test_flags_take_units_and_other_texts_stay_texts():
     flags = {"--rate": "10k", "--duration": "2min"}
-    p = resolve_run(setting_flags=flags, benchmarks=("latency",)).settings.procedure
-    assert p.latency.rate_fps == 10_000
-    assert p.trial_duration_s == 120
-
-
-def test_texts_that_look_like_numbers_stay_texts():
-    assert resolve_run(label="10k").settings.label == "10k"
+    settings = resolve_run(setting_flags=flags, benchmarks=("latency",), label="10k").settings
+    assert settings.procedure.latency.rate_fps == 10_000
+    assert settings.procedure.trial_duration_s == 120
+    assert settings.label == "10k"
 
 
 def test_a_rate_in_bits_counts_preamble_and_gap():

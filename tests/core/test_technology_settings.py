@@ -143,14 +143,11 @@ SUBSCRIBERS = {"subscribers": "1000", "connections_per_subscriber": "200"}
     ("plugin", "dut", "options"),
     [("nat44", "nftables", {}), ("nat64", "jool", {}), ("dslite-aftr", "vpp", {"start": "true"})],
 )
-def test_connection_count_with_subscribers_is_their_product(plugin, dut, options, preset):
-    run = resolve(plugin=plugin, dut=dut, dut_params=options, params=SUBSCRIBERS, preset=preset)
+def test_connection_count_with_subscribers_is_their_product_or_given(plugin, dut, options, preset):
+    settings = {"dut_params": options, "params": SUBSCRIBERS, "preset": preset}
+    run = resolve(plugin=plugin, dut=dut, **settings)
     assert run.procedure.connections.count == 200_000
-
-
-def test_connection_count_given_with_subscribers_is_kept():
-    count = {"connections.count": "9"}
-    run = resolve(plugin="nat44", tester="sim", params=SUBSCRIBERS, procedure=count)
+    run = resolve(plugin=plugin, dut=dut, **settings, procedure={"connections.count": "9"})
     assert run.procedure.connections.count == 9
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from contextlib import closing
 
 import pytest
 from v6t.analysis.results_schema import DeviceCounts
@@ -30,18 +31,14 @@ def make_result(received=1000):
     return TrialResult({"forward": DirectionResult({"fg": count}, 1.0)})
 
 
-def write_journal(path, count):
-    journal = Journal(path)
-    for number in range(count):
-        journal.append(make_trial(number), make_result(1000 - number))
-    journal.close()
-    return path.read_bytes()
-
-
 @pytest.mark.slow
 def test_truncated_journal_keeps_complete_lines(tmp_path):
-    data = write_journal(tmp_path / "j", 3)
+    with closing(Journal(tmp_path / "j")) as journal:
+        for number in range(3):
+            journal.append(make_trial(number), make_result(1000 - number))
+    data = (tmp_path / "j").read_bytes()
     ends = [i + 1 for i, octet in enumerate(data) if octet == 10]
+    assert journal.entries["t2"] == make_result(998)
     for size in range(len(data) + 1):
         path = tmp_path / "cut"
         path.write_bytes(data[:size])
