@@ -15,7 +15,7 @@ from v6t.core.cli.main import cli
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.warnings import list_setting_warnings
-from v6t.tests.core.support import SIM, v6t
+from v6t.tests.core.support import SIM, v6t, write_report
 from v6t.tests.expect import expect_refusal
 
 pytestmark = pytest.mark.slow
@@ -176,3 +176,4 @@ def test_rca_4_counters_of_every_trial_are_kept(short_run):
     head = (short_run / "trials.csv").read_text().splitlines()[0].split(",")
     assert {"sent", "received", "surplus", "out_of_order", "late", "sending_time_s"} <= set(head)
     assert '"control":3' in (short_run / "journal.jsonl").read_text()
+    assert "(ARP, ND, LLDP ...): " in write_report(short_run)
