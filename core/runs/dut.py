@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -240,14 +240,14 @@ def rollback(
         by_script: run ``undo.sh`` if the record is damaged.
     """
     labs = _list_lab_devices(setup)
-    if record_dir is not None and _exists_during_run_only(setup):
-        acquire_lock(record_dir).release()  # refuses a run that goes on
-        return [LAB_DEVICE_GONE]
     ended = [lab.name for lab in labs if not lab.find_pid()]
-    elsewhere = [
-        ssh for ssh in setup.driver.get_logins(setup.intent) if ssh is not None and ssh.host
-    ]
-    if labs and len(ended) == len(labs) and not elsewhere:
+    during_run_only = record_dir is not None and _exists_during_run_only(setup)
+    if record_dir is not None and (ended or during_run_only):
+        acquire_lock(record_dir).release()  # refuses a run that goes on
+        _remove_records_of_lost_devices(setup, record_dir, ended)
+    logins = setup.driver.get_logins(setup.intent)
+    elsewhere = any(ssh is not None and ssh.host for ssh in logins)
+    if during_run_only or (labs and len(ended) == len(labs) and not elsewhere):
         return [LAB_DEVICE_GONE]
     for name in ended:
         _LOG.log(NOTICE, "the lab device %s does not stand any more; nothing is left of it", name)
@@ -304,6 +304,19 @@ def _list_lab_devices(setup: RunSetup) -> list[LabSshServer]:
     from v6t.drivers.duts.lab.ssh import LabSshServer
 
     return [LabSshServer(name) for name in names]
+
+
+def _remove_records_of_lost_devices(
+    setup: RunSetup, record_dir: Path, ended: Collection[str]
+) -> None:
+    """Remove a run's copies of the undo records of lab devices that no longer exist."""
+    from v6t.drivers.duts.session.undo_store import remove_local_record
+
+    parts = setup.driver.get_parts(setup.intent)
+    drivers = {record_dir / part.name: part.driver for part in parts}
+    for directory, driver in (drivers or {record_dir: setup.driver}).items():
+        if driver.options.ssh is None or driver.options.ssh.lab in ended:
+            remove_local_record(directory)
 
 
 def _exists_during_run_only(setup: RunSetup) -> bool:

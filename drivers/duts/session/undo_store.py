@@ -305,10 +305,7 @@ class UndoStore:
                 code="device-not-restored",
             )
         if self._record_dir is not None:
-            for name in (LOCAL_RECORD, LOCAL_SCRIPT):
-                (self._record_dir / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # the directory contains other files
-                self._record_dir.rmdir()
+            remove_local_record(self._record_dir)
 
     def start_timer(self, limit_s: int, *, absolute: bool = False) -> None:
         """Start the rollback timer or replace it; the undo record must be on the device.
@@ -354,6 +351,14 @@ class UndoStore:
         return DamagedRecordError(
             f"{self._transport.name}: {problem}", hint, code="undo-record-failed"
         )
+
+
+def remove_local_record(record_dir: Path) -> None:
+    """Remove the copy of an undo record, and its directory if that has no other files."""
+    for name in (LOCAL_RECORD, LOCAL_SCRIPT):
+        (record_dir / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        record_dir.rmdir()
 
 
 def build_timer_script(directory: str, token: str, limit_s: int, *, absolute: bool = False) -> str:

@@ -45,14 +45,30 @@ def test_command_without_a_device_to_configure_is_rejected(words, code):
 def test_lab_device_is_removed_after_run(tmp_path):
     settings = resolve(plugin="nat44", dut="nftables")
     (tmp_path / "config.json").write_text(json.dumps(settings.to_json()))
+    (tmp_path / "dut-undo.json").touch()
     result = v6t("dut", "rollback", tmp_path)
     assert (result.status, result.out) == (0, f"{LAB_DEVICE_GONE}\n")
+    assert not (tmp_path / "dut-undo.json").exists()
     result = v6t("dut", "status", tmp_path)
     assert (result.status, result.code) == (2, "missing-device")
     assert LAB_DEVICE_GONE in result.err
     with hold_lock(tmp_path):
         codes = {v6t("dut", verb, tmp_path).code for verb in ("rollback", "status")}
     assert codes == {"directory-locked"}
+
+
+@pytest.mark.lab
+def test_records_of_lab_devices_that_have_ended_are_removed(tmp_path):
+    parts = ("clat", "plat")
+    options = {f"parts.{name}.options.ssh.lab": f"no-{name}" for name in parts}
+    settings = resolve(plugin="ipv4aas", dut_params=options)
+    (tmp_path / "config.json").write_text(json.dumps(settings.to_json()))
+    for name in parts:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dut-undo.json").touch()
+    result = v6t("dut", "rollback", tmp_path)
+    assert (result.status, result.out) == (0, f"{LAB_DEVICE_GONE}\n")
+    assert not any((tmp_path / name).exists() for name in parts)
 
 
 def test_a_dry_run_shows_the_plan():
