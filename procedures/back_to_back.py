@@ -154,14 +154,16 @@ def _passes(spec: BurstSpec, trials: TrialRunner, frames: int) -> bool | None:
     """Check whether a burst is forwarded without loss; verify a failure.
 
     Returns:
-        None if the last attempt was invalid.
+        None if no attempt passed and one was invalid.
     """
     sending_s, wait_s = frames / spec.rate_fps, spec.conditions.residual_wait_s
     if sending_s > LONG_BURST_S:
         wait_s = max(wait_s, sending_s)
     trial = spec.conditions.make_trial(BENCHMARK, spec.rate_fps, sending_s, residual_wait_s=wait_s)
+    failure: bool | None = False
     for _ in range(1 + spec.verifications):
         verdict = trials.run(trial, f"b{trials.step + 1:03d}", steps=spec.steps).verdict
         if verdict.passed:
             return True
-    return False if verdict.valid else None
+        failure = failure if verdict.valid else None
+    return failure
