@@ -117,6 +117,13 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Return parameters of the technology for users who set none."""
         return {}
 
+    def find_trial_s(self, context: RunContext) -> float | None:
+        """Return the length of its trials [s]; None if its own settings give that of its streams."""
+        p = context.settings.procedure
+        if "trial_duration_s" not in self.used_settings:
+            return None
+        return max(p.trial_duration_s, p.final_duration_s or 0.0)
+
     def get_settings(self, context: RunContext) -> S:
         """Return the settings of this benchmark in a run."""
         settings: S = self.get_shared_settings(context, self.section or "")

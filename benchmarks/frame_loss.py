@@ -206,6 +206,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     can_stagger_flows = True
     format_value = staticmethod(partial(format_number, form=".4f"))
 
+    def find_trial_s(self, context: RunContext) -> float:
+        return self.get_settings(context).duration_s or context.settings.procedure.trial_duration_s
+
     def check(self, context: RunContext) -> None:
         rates_fps = self.get_settings(context).rates_fps
         check_given_rate(context, lambda _: max(rates_fps) if rates_fps else None)
@@ -214,14 +217,13 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         """Descend from the highest rate as in the RFC, or offer the configured rates."""
         settings, conditions = self.get_settings(point.context), self.make_conditions(point)
         maximum_fps = max(settings.rates_fps) if settings.rates_fps else point.limit_fps
-        duration_s = settings.duration_s or point.procedure.trial_duration_s
         spec = point.specify(
             FrameLossSpec,
             settings,  # has the remaining fields of the specification
             conditions=replace(conditions, search_limit_fps=maximum_fps),
             maximum_fps=maximum_fps,
             maximum_reason="given" if settings.rates_fps else point.limit_reason,
-            duration_s=duration_s + conditions.extra_duration_s,
+            duration_s=self.find_trial_s(point.context) + conditions.extra_duration_s,
             repetitions=settings.repetitions or point.max_repetitions,
             adaptive=point.adaptive,
         )
@@ -366,10 +368,6 @@ class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
     name = "frame-loss-frame-timeout"
     order = 40
     used_settings = FrameLoss.used_settings
-
-    def get_trial_s(self, context: RunContext) -> float:
-        """Return the length of the streams [s]."""
-        return self.get_settings(context).duration_s or super().get_trial_s(context)
 
 
 def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:

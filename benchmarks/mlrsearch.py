@@ -237,6 +237,9 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         trial_s = context.settings.procedure.trial_duration_s
         return tuple(goal.make_goal(trial_s) for goal in self.get_settings(context).goals)
 
+    def find_trial_s(self, context: RunContext) -> float:
+        return min(goal.final_trial_s for goal in self.make_goals(context))
+
     def check(self, context: RunContext) -> None:
         goals = self.make_goals(context)
         if len({goal.name for goal in goals}) < len(goals):

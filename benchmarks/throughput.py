@@ -185,17 +185,14 @@ class FrameTimeoutBenchmark(Benchmark[Any, Any]):
     def make_conditions(self, point: Point) -> Conditions:
         return point.make_conditions(frame_timeout_s=self.get_timeout_s(point.context))
 
-    def get_trial_s(self, context: RunContext) -> float:
-        """Return the length of the trials [s]."""
-        return context.settings.procedure.trial_duration_s
-
     def check(self, context: RunContext) -> None:
         super().check(context)
         deadline_ms = 1000 * self.get_timeout_s(context)
         if not deadline_ms:
             hint = "give --frame-timeout in milliseconds"
             raise UsageError(f"{self.name} needs a deadline", hint, code="missing-setting")
-        longest = 1000 * (self.get_trial_s(context) + context.settings.procedure.residual_wait_s)
+        trial_s = self.find_trial_s(context) or 0.0
+        longest = 1000 * (trial_s + context.settings.procedure.residual_wait_s)
         if deadline_ms >= longest:
             raise UsageError(
                 f"a deadline of {deadline_ms:g} ms never ends before the trial: "

@@ -295,9 +295,8 @@ def make_preset_procedure(preset: Preset) -> ProcedureSettings:
     return make_procedure_model().model_validate(make_preset_settings(preset))
 
 
-def is_demonstration(context: RunContext) -> bool:
-    """Return whether trials are too short for their numbers to count as results."""
-    p, benchmarks = context.settings.procedure, registry.select_benchmarks(context)
-    has_final = any("final_duration_s" in b.used_settings for b in benchmarks)
-    final_s = p.final_duration_s if has_final else None
-    return max(p.trial_duration_s, final_s or 0.0) < RFC_TRIAL_S
+def find_short_trials(context: RunContext) -> list[float]:
+    """Return the lengths [s] of trials that are too short for their numbers to count as results."""
+    lengths = {b.find_trial_s(context) for b in registry.select_benchmarks(context)} - {None}
+    lengths = lengths or {context.settings.procedure.trial_duration_s}
+    return sorted(s for s in lengths if s is not None and s < RFC_TRIAL_S)

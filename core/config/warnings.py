@@ -12,7 +12,7 @@ from v6t.benchmarks.settings import SEARCH_SETTINGS
 from v6t.core.config.settings import (
     ProcedureSettings,
     Settings,
-    is_demonstration,
+    find_short_trials,
     make_preset_procedure,
 )
 from v6t.core.config.yaml_file import format_yaml
@@ -254,9 +254,9 @@ def list_result_warnings(
     yield from setup.tester.list_warnings(figures)
     if setup.driver.is_cable:
         yield "no device: the tester's ports are connected to each other, and it measures itself"
-    if is_demonstration(setup):
+    if short := find_short_trials(setup):
         yield (
-            f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
+            f"DEMONSTRATION: trials of {' and '.join(f'{s:g} s' for s in short)}, not the "
             f"{RFC_TRIAL_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
         )
     if setup.technology.params.is_background_only:

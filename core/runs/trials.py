@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from v6t.base.errors import TesterError
 from v6t.benchmarks.point import Point, TrafficChange
 from v6t.benchmarks.tcp import make_tcp_measure
-from v6t.core.config.settings import is_demonstration
+from v6t.core.config.settings import find_short_trials
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.device import COUNTERS_KEY, DeviceCountRecorder, with_device_load
@@ -305,7 +305,7 @@ class MeasuredPoint:
         run, (capacity, source) = self.executor.setup.settings, self.capacity
         return {
             "preset": run.preset,
-            "demonstration": is_demonstration(self.executor.setup),
+            "demonstration": bool(find_short_trials(self.executor.setup)),
             "caveats": list(list_result_warnings(self.executor.setup, self.executor.figures)),
             "plugin": run.plugin,
             "params": self.executor.setup.technology.params.model_dump(mode="json"),

@@ -9,7 +9,7 @@ from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.resolve import resolve, resolve_setup
 from v6t.core.config.run_setup import make_setup
-from v6t.core.config.settings import Settings, is_demonstration, make_preset_settings
+from v6t.core.config.settings import Settings, find_short_trials, make_preset_settings
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import list_driver_names
@@ -39,7 +39,7 @@ def test_defaults_are_the_quick_preset_on_the_embedded_tester():
     assert (run.frame_sizes, run.benchmarks) == ((104,), ("throughput",))
     assert run.modes == ("bidirectional", "forward", "reverse")
     assert run.line_rate_bps == 10e9
-    assert is_demonstration(make_setup(run))
+    assert find_short_trials(make_setup(run))
 
 
 def test_preset_then_file_then_flags(tmp_path):
@@ -245,7 +245,7 @@ def test_every_value_of_the_rfc_preset_has_its_clause():
     # RFC 8219, section 5.3: both directions at once, and each alone
     assert run.modes == ("bidirectional", "forward", "reverse")
     assert run.frame_sizes == (104, 168, 296, 552, 808, 1064, 1320, 1518)
-    assert not is_demonstration(make_setup(run))
+    assert not find_short_trials(make_setup(run))
 
 
 def test_bursts_of_30_s_can_be_searched():

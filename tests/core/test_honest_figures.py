@@ -42,13 +42,22 @@ def test_preflight_is_as_slow_as_the_medium_and_the_connections(tmp_path, plugin
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "is_demonstration"),
-    [("throughput", False), ("latency", False), ("frame-loss", True)],
+    ("benchmark", "procedure", "lengths"),
+    [
+        ("throughput", {"final_duration_s": 60}, []),
+        ("latency", {"final_duration_s": 60}, []),
+        ("latency", {}, ["0.7 s"]),
+        ("latency", {"latency.rate_fps": 10_000}, ["0.7 s"]),
+        ("frame-loss", {"final_duration_s": 60}, ["0.4 s"]),
+        ("frame-loss", {"trial_duration_s": 60}, ["0.4 s"]),
+        ("frame-loss", {"trial_duration_s": 60, "frame_loss.duration_s": 60}, []),
+        ("mlrsearch", {"trial_duration_s": 60}, []),
+    ],
 )
-def test_long_last_trial_counts_where_it_is_sent(benchmark, is_demonstration):
-    run = simulate(benchmark, procedure={"final_duration_s": 60})
-    warnings = list_result_warnings(make_setup(run))
-    assert any("DEMONSTRATION" in text for text in warnings) is is_demonstration
+def test_results_of_short_trials_are_demonstrations(benchmark, procedure, lengths):
+    warnings = list_result_warnings(make_setup(simulate(benchmark, procedure=procedure)))
+    words = [text.split(", not the")[0] for text in warnings if "DEMONSTRATION" in text]
+    assert words == [f"DEMONSTRATION: trials of {length}" for length in lengths]
 
 
 ADAPTIVE = "adaptive repetition: 6 to 50"
