@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
-from v6t.benchmarks.point import Point, RunContext, TrafficChange
+from v6t.benchmarks.point import Point, TrafficChange
 from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
@@ -39,7 +39,7 @@ class IdealDevice:
     """
 
     is_planning: ClassVar[bool] = True  # trials are counted, not measured
-    setup: RunContext
+    setup: RunSetup
     capacity: tuple[TesterCapacity, str]  # of the tester, with its source
     max_fps: float | None = math.inf  # without loss; None for half of the limit of each search
     max_cps: float = math.inf  # connections per second without loss
@@ -64,9 +64,11 @@ class IdealDevice:
         return self._point
 
     def vary(self, name: str, change: TrafficChange) -> Point:
-        """Return the same point, because a variant of the traffic takes the same time."""
+        """Return the same point, and add the planned time to load a variant and of its self-test."""
         if self._point is None:
             raise ValueError("the device has no point yet")
+        spec = make_capacity_spec(self.setup.settings, self._point.sizes, self._point.mode)
+        self.seconds += self.setup.tester.load_s + _estimate_selftest(self.setup, spec)[0]
         return self._point
 
     def count_repetitions(self, repetitions: int) -> int:
@@ -164,7 +166,8 @@ def estimate_trials(
     Returns their number, their duration [s], and the rates that other benchmarks depend on. The
     device loses frames above half of each search limit, unless ``carries_all`` is true.
     """
-    setup, connections = point.context, point.procedure.connections
+    # the context of a point in the core is always a run
+    setup, connections = cast(RunSetup, point.context), point.procedure.connections
     device = IdealDevice(setup, point.runner.capacity, results=dict(point.runner.results))
     if not carries_all:
         device.max_fps = point.median_throughput_fps or None
@@ -366,7 +369,7 @@ def _plan_size(
         selftest_s += LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
         for place, benchmark in enumerate(group):
             mode_name = _name_stage_mode(benchmark.phase, point.mode)
-            if place == 0:
+            if place == 0 and benchmark.phase != Phase.VARIANTS:  # whose self-tests are its own
                 times = selftest_s, selftest_s, selftest_trials
                 before.append(Stage(SELFTEST, point.sizes.label, mode_name, *times))
             needs = benchmark.list_capabilities(setup) | connects
