@@ -55,6 +55,22 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
     )
 
 
+def load_baseline(
+    _ctx: click.Context, _param: click.Parameter, path: Path | None
+) -> tuple[Path, RunData] | None:
+    """Load a run to compare with, so that an error ends the command before it measures."""
+    if path is None:
+        return None
+    from v6t.core.runs.results import load_run
+
+    return path, load_run(path)
+
+
+baseline_option = path_option(
+    "--baseline",
+    callback=load_baseline,
+    text="Afterwards, compare with this run; end with status 7 if a result is worse.",
+)
 fail_below_option = click.option(
     "--fail-below",
     "min_fps",
@@ -81,9 +97,7 @@ fail_below_option = click.option(
     "measure.",
 )
 @fail_below_option
-@path_option(
-    "--baseline", text="Afterwards, compare with this run; end with status 7 if a result is worse."
-)
+@baseline_option
 @dry_run_option
 def run_command(
     output: Path | None,
@@ -92,7 +106,7 @@ def run_command(
     bottleneck: bool,
     audit: str | None,
     min_fps: float | None,
-    baseline: Path | None,
+    baseline: tuple[Path, RunData] | None,
     dry_run: bool,
     **arguments: Any,
 ) -> CommandResult:
@@ -102,11 +116,6 @@ def run_command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files. RUN is the directory of a run, which is repeated.
     """
-    baseline_data = None
-    if baseline is not None:
-        from v6t.core.runs.results import load_run
-
-        baseline_data = load_run(baseline)  # an error ends the command before the run
     options = dict(arguments)  # `resolve_run` removes some
     setup = resolve_run(arguments)
     if bottleneck:
@@ -122,7 +131,7 @@ def run_command(
         check_capabilities(setup, lambda: make_tester(setup))
         result = make_plan_result(setup, is_verbose())
         return replace(result, finish=partial(click.echo, planned_audit)) if audit else result
-    from v6t.core.cli.results_commands import make_comparison_result, make_run_result
+    from v6t.core.cli.results_commands import make_run_result
     from v6t.core.cli.run_console import execute_and_report
 
     setup.tester.prepare()
@@ -130,21 +139,32 @@ def run_command(
         from v6t.core.cli.dut_command import with_rollback_command
 
         _audit_device(with_rollback_command(setup, options), refuse=audit == "refuse")
-    path, data = execute_and_report(setup, output, report, bottleneck, live, min_fps)
+    checks = make_resume_options(min_fps, baseline)
+    path, data = execute_and_report(setup, output, report, bottleneck, live, min_fps, checks)
+    check = partial(_check_results, path, data, min_fps, baseline)
+    return replace(make_run_result(data, path), finish=check)
 
-    def check_results() -> int:
-        """Check the rates, compare the run with the baseline, and return the exit status."""
-        status = 0 if min_fps is None else _check_rates(data, min_fps)
-        if baseline is not None and baseline_data is not None:
-            from v6t.core.reporting.compare import compare_runs
 
-            runs = baseline_data, data
-            comparison = compare_runs(runs, allow_differences=False)
-            result = make_comparison_result(comparison, None, (baseline, path), runs)
-            return result.print(as_json=False) or status
+def make_resume_options(min_fps: float | None, baseline: tuple[Path, RunData] | None) -> list[str]:
+    """Return the options of ``v6t resume`` that check the results as ``v6t run`` would."""
+    options = [] if min_fps is None else ["--fail-below", f"{min_fps:.15g}"]
+    return options if baseline is None else [*options, "--baseline", str(baseline[0])]
+
+
+def _check_results(
+    path: Path, data: RunData, min_fps: float | None, baseline: tuple[Path, RunData] | None
+) -> int:
+    """Check the rates, compare a run with its baseline, and return the exit status."""
+    status = 0 if min_fps is None else _check_rates(data, min_fps)
+    if baseline is None:
         return status
+    from v6t.core.cli.results_commands import make_comparison_result
+    from v6t.core.reporting.compare import compare_runs
 
-    return replace(make_run_result(data, path), finish=check_results)
+    runs = baseline[1], data
+    comparison = compare_runs(runs, allow_differences=False)
+    result = make_comparison_result(comparison, None, (baseline[0], path), runs)
+    return result.print(as_json=False) or status
 
 
 def _check_rates(data: RunData, min_fps: float) -> int:
@@ -217,8 +237,13 @@ def _audit_device(setup: RunSetup, *, refuse: bool) -> None:
 @report_option
 @live_option
 @fail_below_option
+@baseline_option
 def resume_command(
-    directory: Path | None, report: bool, live: str | None, min_fps: float | None
+    directory: Path | None,
+    report: bool,
+    live: str | None,
+    min_fps: float | None,
+    baseline: tuple[Path, RunData] | None,
 ) -> CommandResult:
     """Continue the run in DIRECTORY from its journal.
 
@@ -229,8 +254,6 @@ def resume_command(
     from v6t.core.runs.rundir import resolve_run_path
 
     path = resolve_run_path(directory)
-    data = continue_run(path, report, live, min_fps)
-    result = make_run_result(data, path)
-    if min_fps is None:
-        return result
-    return replace(result, finish=partial(_check_rates, data, min_fps))
+    data = continue_run(path, report, live, min_fps, make_resume_options(min_fps, baseline))
+    check = partial(_check_results, path, data, min_fps, baseline)
+    return replace(make_run_result(data, path), finish=check)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ def execute_and_report(
     watch_device: bool = False,
     live: str | None = None,
     min_fps: float | None = None,
+    resume_options: Sequence[str] = (),
 ) -> tuple[Path, RunData]:
     """Execute a run in a new directory and write the report.
 
@@ -44,6 +45,7 @@ def execute_and_report(
         watch_device: look for the bottleneck afterwards.
         live: address of the page that shows the run; None for no page.
         min_fps: rate below which JUnit results fail, per direction.
+        resume_options: options of the command that resumes the run.
 
     Returns:
         The directory, and the data of the run.
@@ -60,7 +62,7 @@ def execute_and_report(
                 data = _store_rate_limit(run_dir, data, min_fps)
         return _add_bottleneck(path, events, run_plan, data) if watch_device else data
 
-    return path, _run_and_report(setup, path, measure, report, live, min_fps)
+    return path, _run_and_report(setup, path, measure, report, live, resume_options)
 
 
 def _store_rate_limit(run_dir: RunDir, data: RunData, min_fps: float) -> RunData:
@@ -73,7 +75,11 @@ def _store_rate_limit(run_dir: RunDir, data: RunData, min_fps: float) -> RunData
 
 
 def continue_run(
-    path: Path, report: bool = True, live: str | None = None, min_fps: float | None = None
+    path: Path,
+    report: bool = True,
+    live: str | None = None,
+    min_fps: float | None = None,
+    resume_options: Sequence[str] = (),
 ) -> RunData:
     """Resume a run, write the report and return its data; a complete run is not measured."""
     from v6t.core.runs.results import make_stored_data, read_run
@@ -91,7 +97,7 @@ def continue_run(
             return make_stored_data(files)
         setup = make_setup(files.settings)
         setup.tester.prepare()
-        return _run_and_report(setup, path, measure, report, live, min_fps)
+        return _run_and_report(setup, path, measure, report, live, resume_options)
 
 
 def _run_and_report(
@@ -100,16 +106,14 @@ def _run_and_report(
     measure: Callable[[Listener, RunPlan], RunData],
     report: bool,
     live: str | None,
-    min_fps: float | None,
+    resume_options: Sequence[str],
 ) -> RunData:
     """Call ``measure`` for a run, show its progress, write its report and return its data."""
     from v6t.core.cli.progress import show_progress
     from v6t.core.runs.plan import plan
 
     planned = plan(setup)  # traffic that cannot be compiled is rejected before a directory is made
-    resume_command = f"v6t resume {shlex.quote(str(path))}"
-    if min_fps is not None:
-        resume_command += f" --fail-below {min_fps:g}"
+    resume_command = shlex.join(["v6t", "resume", str(path), *resume_options])
     has_begun = (path / "config.json").exists
     collector = RunDataCollector()
     try:

@@ -134,6 +134,9 @@ def test_baseline_that_is_better_ends_with_status_7(tmp_path):
     done = v6t(*SHORT, *options, "capacity_fps=300000", "--baseline", fast, "-o", slow)
     assert done.status == 7
     assert "worse" in done.out
+    done = v6t("resume", slow, "--baseline", fast)
+    assert done.status == 7
+    assert "worse" in done.out
 
 
 def test_invalid_baseline_is_rejected_before_measuring(tmp_path):

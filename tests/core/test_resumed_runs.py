@@ -1,6 +1,7 @@
 """Resumed and repeated runs: what is replayed, and what is measured again."""
 
 import json
+import shlex
 from dataclasses import asdict
 
 import pytest
@@ -14,7 +15,7 @@ from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import Stage
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import read_run_files, write_run_files
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.runner import Runner, execute, resume
 from v6t.core.runs.tester_capacity import CAPACITY_FILE, SelfTest
 from v6t.procedures.tester_rate import TrialRules
 from v6t.procedures.trial_runner import FPS, Progress
@@ -143,6 +144,18 @@ def test_fail_below_is_checked_by_resume(tmp_path):
     done = v6t("resume", tmp_path / "out", "--no-report", "--fail-below", "100G")
     assert done.status == 7
     assert read_results(tmp_path / "out")["fail_below_fps"] == 100e9
+
+
+def test_command_that_resumes_an_interrupted_run_repeats_its_checks(tmp_path, monkeypatch):
+    measure_run(make_run(), tmp_path / "before")
+
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runner, "_measure", interrupt)
+    checks = ["--fail-below", "1234567", "--baseline", str(tmp_path / "before")]
+    done = v6t("run", "--plugin", "mape-br", "--tester", "sim", *checks, "-o", tmp_path / "out")
+    assert shlex.join(["v6t", "resume", str(tmp_path / "out"), *checks]) in done.err
 
 
 def test_repeated_run_has_the_same_number_of_connections(tmp_path):
