@@ -338,7 +338,8 @@ def test_plan_that_cuts_session_is_rejected():
     assert facts.version == "1.2"
     with expect_error("operator-path-in-use", mentions="2001:2::5"):
         driver.plan(intents.ROUTER6, facts)
-    driver.plan(intents.ROUTER6, driver.parse_facts({"version": "Version 1.2", "ends": ""}))
+    with expect_error("operator-path-unknown"):
+        driver.plan(intents.ROUTER6, driver.parse_facts({"version": "Version 1.2", "ends": ""}))
 
 
 def test_missing_version_is_an_error():

@@ -94,15 +94,19 @@ class NetworkCliDriver(Driver):
             hint = "set dut.options.version_pattern to match the version"
             raise DutError(problem, hint, code="unexpected-answer")
         version = "" if match is None else match[1 if match.re.groups else 0]
-        jumps = self.require_ssh().jump_addresses
-        peers = [ManagementPeer("jump", ip_address(a), 0) for a in jumps]
+        ssh, unknown = self.require_ssh(), ""
+        peers = [ManagementPeer("jump", ip_address(a), 0) for a in ssh.jump_addresses]
         for line in sections.get("ends", "").splitlines():
             role, _, text = line.partition(" ")
             address = ip_address(text)
             length = 0 if role == "client" else address.max_prefixlen
             peers.append(ManagementPeer(role, address, length))
+        if not ssh.lab and all(peer.role != "server" for peer in peers):
+            unknown = (
+                f"{ssh.host} has no address here; dut.options.ssh.host may be the address itself"
+            )
         version = " ".join(version.split())[:80]
-        path = ManagementPath(tuple(peers))
+        path = ManagementPath(tuple(peers), unknown)
         return Facts(
             SYSTEM_NAME, version, boot_id="", management_path=path, sections=dict(sections)
         )
