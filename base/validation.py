@@ -97,11 +97,6 @@ def describe_problem(model: type[BaseModel], exc: ValidationError) -> SettingPro
     return SettingProblem(path, False, reason + _show_value(problem), hint, code, related)
 
 
-def find_code(problem: ErrorDetails) -> str:
-    """Return the code of one of pydantic's errors, or that of the validator which raised it."""
-    return _explain(problem)[0]
-
-
 def _explain(problem: ErrorDetails) -> tuple[str, str, str]:
     """Return code, problem and hint of one of pydantic's errors."""
     kind, value = problem["type"], problem["input"]

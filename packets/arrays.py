@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 U8 = NDArray[np.uint8]
 """Octets; of frames and packets ``(n, length)``."""
-U16 = NDArray[np.uint16]
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
 I32 = NDArray[np.int32]

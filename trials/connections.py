@@ -94,12 +94,6 @@ class TcpCounts:
     expiry_s: float | None = None
 
     @property
-    def classified(self) -> int:
-        """Connections with a known outcome; equal to ``attempted`` in a valid trial."""
-        refused = self.reset_refused + self.icmp_refused
-        return self.established + self.half_open + refused + self.timed_out
-
-    @property
     def failures(self) -> str:
         """Outcomes of the connections that were not established."""
         named = {

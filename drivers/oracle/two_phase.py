@@ -75,10 +75,6 @@ class TwoPhaseTester:
         self._standing: _EstablishedConnections | None = None
         self._table_limits: dict[str, float] | None = None
 
-    def forget(self) -> None:
-        """Forget the established connections, because other streams are loaded."""
-        self._standing = None
-
     def measure(self, trial: Trial) -> TrialResult:
         """Run a trial; the device's table and timeout must fit, or UsageError or DutError is raised."""
         connections = trial.connections

@@ -82,7 +82,9 @@ class StatefulLab:
         for _ in range(TRIES):
             result = self.bench.measure(trial)
             tcp_count = result.connections.tcp
-            assert tcp_count.classified == tcp_count.attempted <= count
+            refused = tcp_count.reset_refused + tcp_count.icmp_refused
+            unanswered = tcp_count.half_open + tcp_count.timed_out
+            assert tcp_count.established + refused + unanswered == tcp_count.attempted <= count
             if not result.faults and (retransmits or not tcp_count.retransmitted):
                 break
         assert not result.faults
