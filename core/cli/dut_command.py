@@ -67,10 +67,10 @@ def list_command() -> CommandResult:
 def plan_command(**arguments: Any) -> CommandResult:
     """Print what the driver would do, without connecting to the device or a tester."""
     run = resolve_device_run(arguments)
-    from v6t.core.runs import dut
+    from v6t.drivers.duts.session.plan_steps import export_plan, format_plan
 
-    value = dut.plan_to_json(run.driver, run.example_plan)
-    return make_result(value, [dut.format_plan(run.driver, run.example_plan)])
+    driver, plan = run.driver, run.example_plan
+    return make_result(export_plan(driver, plan), [format_plan(driver, plan)])
 
 
 @dut_command.command("compare", short_help="show how the device differs from the plan")

@@ -11,11 +11,11 @@ from v6t.analysis.sheet import pluralize
 from v6t.core.cli.terminal import CommandResult, make_result, wrap
 from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.warnings import list_setting_warnings
-from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.drivers.duts.plan import Step
+from v6t.drivers.duts.session.plan_steps import format_plan
 from v6t.intent.device import LinkIntent
 from v6t.profiles.mixes import format_sizes
 

@@ -18,30 +18,11 @@ from v6t.drivers.duts.registry import load_driver_type
 
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
-    from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.lab.ssh import LabSshServer
-    from v6t.drivers.duts.plan import Plan
     from v6t.drivers.duts.session.plan_steps import StepComparison
 
 LAB_DEVICE_GONE = "there is no such lab device; nothing is left of it"  # message
 _LOG = logging.getLogger(__name__)
-
-
-def format_plan(driver: Driver, plan: Plan) -> str:
-    """Format a plan as text: each command with its reason, its undo and its check."""
-    from v6t.drivers.duts.session.plan_steps import format_plan
-
-    title = f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")
-    notes = [f"# note: {note}" for note in plan.notes]
-    return "\n".join([title, f"# executed: {driver.test_status}", *notes, *format_plan(plan)])
-
-
-def plan_to_json(driver: Driver, plan: Plan) -> dict[str, Any]:
-    """Return the plan of a driver as JSON values."""
-    from v6t.drivers.duts.session.plan_steps import export_plan
-
-    head = {"driver": plan.driver, "version": plan.version, "executed": driver.test_status}
-    return {**head, **export_plan(plan)}
 
 
 @contextmanager

@@ -23,7 +23,6 @@ from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
 from v6t.core.runs.bench import Bench, compile_streams
-from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_records, read_results
 from v6t.core.runs.rundir import make_settings_files
@@ -33,6 +32,7 @@ from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.plan import ACTIONS, DeviceChange
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session.plan_steps import format_plan
 from v6t.drivers.duts.session.session import Session
 from v6t.intent.device import DeviceRequirements
 from v6t.intent.families import Nat44Config

@@ -33,7 +33,6 @@ LOCK_SILENCE_S = 30  # time without a beat after which the lock is freed
 BEAT_PERIOD_S = 5.0  # time between two beats of the lock's owner
 # Tells this process from one of the same number, user and host name, as containers have them.
 _RUN_ID = secrets.token_hex(4)
-MAX_ARGUMENT_OCTETS = 16384  # longest script that is an argument and not standard input
 # Messages of the shells of Linux, BusyBox and OpenBSD about a line that they cannot parse.
 _SYNTAX_ERROR_PATTERN = re.compile(
     "syntax error|unexpected (eof|end of file)|no closing quote", re.IGNORECASE
@@ -126,7 +125,7 @@ class Lock(Heartbeat):
             reason = process.read_error().strip()
             process.release()
             raise _make_directory_error(transport, directory, reason) from exc
-        except DutError:
+        except BaseException:  # Ctrl-C, too
             process.release()
             raise
         super().__init__(process, beat_period_s)
@@ -248,7 +247,7 @@ class Connection:
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
         """Run a command in a process that ``undo.sh`` waits for."""
         script = shell.build_tracked_command(self.directory, command)
-        return self.transport.run(script, text, deadline_s)
+        return self.transport.run(*shell.fit_argument(script, text), deadline_s)
 
     def read_batch(
         self, commands: Iterable[str], binary: Collection[str] = ()
@@ -262,8 +261,7 @@ class Connection:
         if not commands:
             return {}
         script = shell.build_batch_script(commands)
-        # quotes are nested three times on the way to the device, and an argument has at most 128 KiB
-        is_long = len(script) > MAX_ARGUMENT_OCTETS
+        is_long = len(script) > shell.MAX_ARGUMENT_OCTETS
         done = self.transport.run("sh", script) if is_long else self.transport.run(script)
         sections = shell.parse_sections(done.out, commands)
         for command in commands:

@@ -7,14 +7,22 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import ACTIONS, Check, Expectation, IfExists, Plan, Step, shorten_output
-from v6t.drivers.duts.session.shell import SECTION_HEADING, Section, build_tracked_command
-from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_LIMIT_S, UndoEntry, format_command
+from v6t.drivers.duts.session.shell import (
+    SECTION_HEADING,
+    Section,
+    build_tracked_command,
+    format_command,
+)
+from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_LIMIT_S, UndoEntry
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.redaction import shorten_command
+
+if TYPE_CHECKING:
+    from v6t.drivers.duts.driver import Driver
 
 
 class StepState(str, Enum):
@@ -166,14 +174,10 @@ def format_comparison(comparisons: Iterable[StepComparison], *, with_equal: bool
     return lines
 
 
-def list_commands(plan: Plan) -> list[str]:
-    """Return the command of each step, with its standard input if it has any."""
-    return [s.command + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
-
-
-def format_plan(plan: Plan) -> list[str]:
-    """Format a plan as lines for users: each command with its reason, undo command and check."""
-    lines = []
+def format_plan(driver: Driver, plan: Plan) -> str:
+    """Format a plan as text for users: each command with its reason, undo command and check."""
+    title = f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")
+    lines = [title, f"# executed: {driver.test_status}", *(f"# note: {n}" for n in plan.notes)]
     for number, step in enumerate(plan.steps, 1):
         lines += ["", f"# {number}. {step.why}", format_command(step.command, step.text)]
         check = step.check
@@ -207,12 +211,15 @@ def format_plan(plan: Plan) -> list[str]:
         lines += ["", f"# under traffic, in turn: {update.description} is moved"]
         lines += [update.add_command, update.change_command]
         lines += _format_comment("check", update.show_command)
-    return [re.sub(r"\{old\}|\{words\}", "<as it was>", line) for line in lines]
+    return re.sub(r"\{old\}|\{words\}", "<as it was>", "\n".join(lines))
 
 
-def export_plan(plan: Plan) -> dict[str, Any]:
+def export_plan(driver: Driver, plan: Plan) -> dict[str, Any]:
     """Return a plan as a dictionary of JSON values."""
     data: dict[str, Any] = {
+        "driver": plan.driver,
+        "version": plan.version,
+        "executed": driver.test_status,
         "steps": [
             {
                 "command": s.command,

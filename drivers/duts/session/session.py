@@ -15,7 +15,6 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.plan import Action, Check, DeviceChange, Intent, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session import telemetry
-from v6t.drivers.duts.session.plan_steps import list_commands
 from v6t.drivers.duts.session.telemetry import Sample, TelemetryWatcher
 from v6t.drivers.duts.session.transaction import Transaction
 from v6t.drivers.transport.contract import (
@@ -111,7 +110,10 @@ class Session(Transaction, DeviceSession):
                 },
             }
         if self.plan is not None:
-            description["commands"] = list_commands(self.plan)
+            description["commands"] = [
+                step.command + (f" <<< {step.text!r}" if step.text else "")
+                for step in self.plan.steps
+            ]
             description["notes"] = list(self.plan.notes)
         description["profile"] = asdict(self.driver.get_header_profile(self.intent))
         return {**description, "device": self.name}

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 SECTION_HEADING = "@@v6t"  # start of the line before each output of a batch
+MAX_ARGUMENT_OCTETS = 16384  # longest script that is an argument and not standard input
 _PROGRAM_DIRECTORY = Path(__file__).parent / "sh"  # contains the shell files
 # A shell function, whose name is the first group.
 _FUNCTION_PATTERN = re.compile(r"^(\w+)\(\) \{.*?^\}.*?\n", re.MULTILINE | re.DOTALL)
@@ -36,7 +37,8 @@ def format_assignments(**values: str | int) -> str:
 
 def build_call(program: str, function: str, *arguments: object, **variables: str | int) -> str:
     """Return shell lines that define a function of a shell file, with its dependencies, and call it."""
-    functions = {match[1]: match[0] for match in _FUNCTION_PATTERN.finditer(read_program(program))}
+    programs = read_program("process") + read_program(program)
+    functions = {match[1]: match[0] for match in _FUNCTION_PATTERN.finditer(programs)}
     needed = [function]
     for name in needed:
         needed += [
@@ -51,6 +53,34 @@ def build_tracked_command(directory: str, command: str) -> str:
     """Return shell lines that run a command in a process that ``undo.sh`` waits for."""
     note = build_call("process", "write_process", f"{directory}/doing")
     return f"{note}\n( {command}\n) || exit $?"
+
+
+def format_command(command: str, text: str) -> str:
+    """Return a shell command, followed by its standard input as a here document if there is any."""
+    return format_here_document(command, text) if text else command
+
+
+def format_here_document(command: str, text: str) -> str:
+    """Return a shell command with a text, or /dev/null if the text is empty, as its standard input."""
+    if any(c in command for c in "\n;|&"):  # all commands read the text, not the last one only
+        command = f"{{ {command}\n}}"
+    if not text:
+        return f"{command} </dev/null"
+    end = "END"
+    while f"\n{end}\n" in f"\n{text}\n":
+        end += "_"
+    body = text if text.endswith("\n") else text + "\n"
+    return f"{command} <<'{end}'\n{body}{end}"
+
+
+def fit_argument(script: str, text: str) -> tuple[str, str]:
+    """Return a command and its standard input that run a script with a text as its standard input.
+
+    Linux limits an argument to 128 KiB, and quotes are nested three times on the way to the device.
+    """
+    if len(script) <= MAX_ARGUMENT_OCTETS:
+        return script, text
+    return "sh", format_here_document(f"{script}\n", text)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.session import plan_steps, undo_store
 from v6t.drivers.duts.session.connection import Connection, DeviceBusyError
 from v6t.drivers.duts.session.plan_steps import StepComparison
-from v6t.drivers.duts.session.shell import Section
-from v6t.drivers.duts.session.undo_store import format_command
+from v6t.drivers.duts.session.shell import Section, fit_argument, format_command
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,
@@ -39,6 +38,7 @@ RETRY_PAUSE_S = 1.0  # time between two attempts to connect for a rollback
 TIMER_MARGIN_S = 10.0  # time to wait for a silent device beyond the rollback timer's limit
 MIN_SILENCE_S = 15  # shortest limit of silence that the beats of the lock's owner can keep
 MAX_QUERY_OCTETS = 1400  # longest output of a management query, which must fit into one frame
+RESTORED_HINT = "the device is as it was before"
 
 
 def build_rollback_command(record_dir: Path | None) -> str:
@@ -80,8 +80,7 @@ class Transaction(Connection):
         self.configured_facts: dict[str, str] = {}
         self.shortest_check: Check | None = None
         self._record: undo_store.UndoRecord | None = None
-        # error that says that the device is still configured, and its hint without that
-        self._advised: tuple[DutError, str] | None = None
+        self._advised: DutError | None = None  # has the hint that the device is still configured
         self._record_dir = record_dir
         self._timer_runs = False
         self._store = undo_store.UndoStore(
@@ -171,7 +170,7 @@ class Transaction(Connection):
     def apply_step(self, number: int, step: Step) -> None:
         """Run a step and check its read-back."""
         script = plan_steps.build_step_script(step, number, self.directory)
-        result = self.transport.run(script, step.text, step.deadline_s)
+        result = self.transport.run(*fit_argument(script, step.text), step.deadline_s)
         plan_steps.check_step_output(step, result, self.name)
 
     def read_states(self, commands: Iterable[str]) -> dict[str, Section]:
@@ -223,9 +222,7 @@ class Transaction(Connection):
         self._timer_runs = False
         self._record = None
         if self._advised is not None:
-            error, hint = self._advised
-            error.hint = hint
-            error.add_hint("the device is as it was before")
+            self._advised.hint = self._advised.hint.replace(self._configured_hint, RESTORED_HINT)
             self._advised = None
         return result
 
@@ -269,9 +266,14 @@ class Transaction(Connection):
         try:
             yield
         except DutError as exc:
-            self._advised = exc, exc.hint
-            exc.add_hint(f"the device is still configured: {self.undo_hint}")
+            if RESTORED_HINT not in exc.hint:  # a commit after a reboot was rolled back
+                self._advised = exc
+                exc.add_hint(self._configured_hint)
             raise
+
+    @property
+    def _configured_hint(self) -> str:
+        return f"the device is still configured: {self.undo_hint}"
 
     @property
     def _netns(self) -> str:
@@ -298,7 +300,14 @@ class Transaction(Connection):
         except undo_store.DeviceNotRestoredError:
             raise
         except (V6tError, OSError) as exc:
-            raise self._make_unknown_state_error(exc, limit_s) from exc
+            cause = (
+                exc
+                if isinstance(exc, V6tError)
+                else DutError(f"{self.name}: {exc}", code="unreachable")
+            )
+            timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
+            problem = f"{cause.message}; changes of v6t may still be on the device{timer}"
+            raise DutError(problem, self.undo_hint, code=cause.code) from exc
 
     def _retry_rollback(self, attempt: Callable[[], list[str]], limit_s: int) -> list[str]:
         """Roll back; after a lost connection, retry until the rollback timer must have acted."""
@@ -322,14 +331,6 @@ class Transaction(Connection):
                     reported = True
                 time.sleep(RETRY_PAUSE_S)
 
-    def _make_unknown_state_error(self, exc: V6tError | OSError, limit_s: int) -> DutError:
-        """Return the error for a device that may still have changes of v6t."""
-        if isinstance(exc, OSError):
-            exc = DutError(f"{self.name}: {exc}", code="unreachable")
-        timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
-        problem = f"{exc.message}; changes of v6t may still be on the device{timer}"
-        return DutError(problem, self.undo_hint, code=exc.code)
-
     def _rollback_once(self, *, forget: bool, by_script: bool) -> list[str]:
         """Roll back over the open connection; see :meth:`rollback`."""
         try:
@@ -341,6 +342,7 @@ class Transaction(Connection):
         if record is None:
             if not forget:
                 self._check_restored()
+            self._store.remove_local()
             return ["there is nothing to roll back"]
         if self._is_rebooted(record):
             self._remove_record()
@@ -423,8 +425,8 @@ class Transaction(Connection):
         }
 
     def _check_restored(self) -> None:
-        """Raise DeviceNotRestoredError if changes of this session stay without a record on the device."""
-        record = self._record
+        """Raise DeviceNotRestoredError if changes of this run stay without a record on the device."""
+        record = self._record or self._store.read_local()
         if record is None or self._is_rebooted(record):
             return
         different = self._find_differences(record)
@@ -471,4 +473,4 @@ class Transaction(Connection):
             problem = f"{text}; and the device is not rolled back: {exc.message}"
             raise DutError(problem, exc.hint, code=exc.code) from cause
         if isinstance(cause, V6tError):
-            cause.add_hint("the device is as it was before")
+            cause.add_hint(RESTORED_HINT)

@@ -25,7 +25,12 @@ from typing import Any, NamedTuple
 from v6t.base.errors import DutError
 from v6t.base.files import write_atomically
 from v6t.drivers.duts.session.connection import TIMER_LOCK_HOLDER
-from v6t.drivers.duts.session.shell import build_call, format_assignments, read_program
+from v6t.drivers.duts.session.shell import (
+    build_call,
+    format_assignments,
+    format_here_document,
+    read_program,
+)
 from v6t.drivers.transport.contract import Output, Transport
 
 RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
@@ -144,26 +149,6 @@ def _format_comment(text: str) -> str:
     return "# " + " ".join(text.split())
 
 
-def format_command(command: str, text: str) -> str:
-    """Return a shell command, followed by its standard input as a here document if there is any."""
-    return format_here_document(command, text) if text else command
-
-
-def format_here_document(command: str, text: str) -> str:
-    """Return a shell command with a text, or /dev/null if the text is empty, as its standard input."""
-    if "\n" in command and not text:
-        return command
-    if any(c in command for c in "\n;|&"):  # all commands read the text, not the last one only
-        command = f"{{ {command}\n}}"
-    if not text:
-        return f"{command} </dev/null"
-    end = "END"
-    while f"\n{end}\n" in f"\n{text}\n":
-        end += "_"
-    body = text if text.endswith("\n") else text + "\n"
-    return f"{command} <<'{end}'\n{body}{end}"
-
-
 PART_PREFIX = "part-"  # prefix of the state directories of a chain's further parts on a machine
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"  # copies in the run directory
 
@@ -255,7 +240,7 @@ class UndoStore:
             for local, name in ((LOCAL_SCRIPT, SCRIPT), (LOCAL_RECORD, RECORD)):
                 path = self._record_dir / local
                 write_atomically(path, files[name], private=True, durable=True)
-        self._call("clear_progress")
+        self._call_or_raise("clear_progress", "remove an earlier record", "undo-record-failed")
         for name, text in files.items():
             output = self._call("write_file", name, text=text)
             if output.status or output.out != text:
@@ -304,6 +289,16 @@ class UndoStore:
                 + (" ".join(output.out.split()) or output.cause),
                 code="device-not-restored",
             )
+        self.remove_local()
+
+    def read_local(self) -> UndoRecord | None:
+        """Return the copy of the record in the run directory; None if it does not exist."""
+        if self._record_dir is None or not (self._record_dir / LOCAL_RECORD).exists():
+            return None
+        return UndoRecord.parse_json((self._record_dir / LOCAL_RECORD).read_text())
+
+    def remove_local(self) -> None:
+        """Remove the copy of the record in the run directory."""
         if self._record_dir is not None:
             remove_local_record(self._record_dir)
 
@@ -370,4 +365,5 @@ def build_timer_script(directory: str, token: str, limit_s: int, *, absolute: bo
         holder=TIMER_LOCK_HOLDER,
         counts="time" if absolute else "silence",
     )
-    return f"#!/bin/sh\n{variables}\n{read_program('timer')}run_timer\n"
+    programs = read_program("process") + read_program("timer")
+    return f"#!/bin/sh\n{variables}\n{programs}run_timer\n"

@@ -11,10 +11,10 @@ from v6t.core.config.compatibility import (
 )
 from v6t.core.config.explain import list_settings
 from v6t.core.config.yaml_file import format_yaml
-from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.registry import load_driver_type, make_driver
+from v6t.drivers.duts.session.plan_steps import format_plan
 from v6t.tests.drivers.matrix import list_part_families
 
 from .cases import CASES, plan_case, without_base_steps

@@ -6,6 +6,7 @@ import pytest
 from v6t.base.files import hold_lock
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.dut import LAB_DEVICE_GONE
+from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
 
@@ -225,11 +226,8 @@ def test_foreign_configuration_is_replaced_only_on_request(server, quick):
 
 @mark_device_test
 def test_compare_and_status_work_without_lock(server, dut):
-    held = server.inside.hold(
-        'mkdir -p /run/v6t; ln -s "$$ alice@elsewhere process 1" /run/v6t/lock; echo ok; cat; '
-        "rm /run/v6t/lock"
-    )
-    assert held.line(10) == "ok"
+    held = server.inside.hold(build_lock_script("/run/v6t", "alice@elsewhere process 1"))
+    assert held.line(10) == "locked"
     dut("compare", "--plugin", "nat44", status=7)
     before = read_state(server)
     assert "alice@elsewhere" in dut("commit", "--plugin", "nat44", status=4).err

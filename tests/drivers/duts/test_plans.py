@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from v6t.core.config.compatibility import accepts_any_technology
-from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.kinds.jool import PROGRAM_SOURCES, choose_program
@@ -18,7 +17,7 @@ from v6t.drivers.duts.management_path import ManagementPath
 from v6t.drivers.duts.plan import IfExists
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
-from v6t.drivers.duts.session.plan_steps import make_undo_entry
+from v6t.drivers.duts.session.plan_steps import format_plan, make_undo_entry
 from v6t.drivers.duts.session.undo_store import UndoRecord, build_undo_script
 from v6t.intent.families import DeviceConfig
 from v6t.plugins.dns64 import Dns64

@@ -14,7 +14,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import undo_store
 from v6t.drivers.duts.session.plan_steps import compute_undo_limit_s, make_undo_entry
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.duts.session.shell import build_tracked_command
+from v6t.drivers.duts.session.shell import build_tracked_command, format_here_document
 from v6t.drivers.duts.session.transaction import DAMAGED_RECORD_UNDO_LIMIT_S
 from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
@@ -24,7 +24,6 @@ from v6t.drivers.duts.session.undo_store import (
     UndoEntry,
     UndoStore,
     build_undo_script,
-    format_here_document,
 )
 from v6t.drivers.transport.process import LocalTransport
 
@@ -54,7 +53,13 @@ def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "text", "output"),
-    [("cat", "x\n", "x\n"), ("cat", "", ""), ("cat | cat", "", ""), ("cat; cat", "x", "x\n")],
+    [
+        ("cat", "x\n", "x\n"),
+        ("cat", "", ""),
+        ("cat | cat", "", ""),
+        ("cat\ncat", "", ""),
+        ("cat; cat", "x", "x\n"),
+    ],
 )
 def test_command_input_is_its_text_or_empty(command, text, output):
     shell = format_here_document(command, text)
@@ -112,7 +117,7 @@ class Device:
         """Start a tracked step and wait until its mark is written."""
         tracked = build_tracked_command(str(self.place), command)
         step = self.start("sh", "-c", f"cd {self.place}\n{tracked}")
-        wait_until(lambda: self.read("doing").startswith(f"{step.pid}\n"), "the step")
+        wait_until(lambda: self.read("doing").startswith(f"{step.pid}:"), "the step")
         return step
 
     def start(self, *words):
@@ -180,8 +185,7 @@ def test_undo_does_not_kill_process_with_reused_pid(device):
     part = build_tracked_command(str(device.place / "part-b"), "true")
     others = [device.start("sleep", "60"), device.start("sh", "-c", f"sleep 60; {part}")]
     for other in others:
-        start_of_an_earlier_process = f"{other.pid} (sh) S {'0 ' * 18}1 0"
-        (device.place / "doing").write_text(f"{other.pid}\n{start_of_an_earlier_process}\n")
+        (device.place / "doing").write_text(f"{other.pid}:1\n")
         device.undo()
     assert [other.poll() for other in others] == [None] * 2
 
@@ -196,7 +200,7 @@ def test_invalid_process_id_is_ignored(text, device):
 def test_waiting_undo_is_replaced_by_newer_one(device):
     device.begin("until [ -e go ]; do sleep 0.1; done; touch late")
     first = device.start(*device.shell, str(device.place / SCRIPT))
-    wait_until(lambda: device.read("undoing").startswith(f"{first.pid}\n"), "the first")
+    wait_until(lambda: device.read("undoing").startswith(f"{first.pid}:"), "the first")
     second = device.start(*device.shell, str(device.place / SCRIPT))
     assert first.wait(60) == -signal.SIGKILL
     (device.place / "go").touch()

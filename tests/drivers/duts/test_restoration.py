@@ -156,9 +156,13 @@ def test_device_is_restored_although_its_log_cannot_be_copied(copy, device, tmp_
     assert list(tmp_path.glob("run/*")) == []
 
 
-def test_lost_state_directory_is_an_error_while_changes_are_left(device, tmp_path):
+@pytest.mark.parametrize("is_same_session", [True, False])
+def test_lost_state_directory_is_an_error_while_changes_are_left(is_same_session, device, tmp_path):
     session = device(record_dir=tmp_path / "run")
     session.commit()
+    if not is_same_session:
+        session.close()
+        session = device(record_dir=tmp_path / "run")
     shutil.rmtree(tmp_path / "state")
     with expect_error("device-not-restored", mentions="two: nothing before") as error:
         session.rollback()
@@ -167,6 +171,7 @@ def test_lost_state_directory_is_an_error_while_changes_are_left(device, tmp_pat
     run_shell(command.partition("run there: ")[2])
     assert list_changes(tmp_path) == []
     assert session.rollback() == ["there is nothing to roll back"]
+    assert list(tmp_path.glob("run/*")) == []
 
 
 def test_device_without_free_connection_is_an_error_with_the_undo_commands(device):
@@ -225,6 +230,18 @@ def test_state_longer_than_an_argument_is_compared(device, tmp_path):
     session.commit()
     assert len(session.read_record().undo[0].old) > 1 << 17
     assert session.rollback() == ["one: undone"]
+
+
+def test_step_and_flush_longer_than_an_argument_read_their_input(device, tmp_path):
+    padding, session = f": {'x' * (1 << 17)}\n", device()
+    steps = [
+        Step(f"{padding}cat >{tmp_path}/{name}", name, name, undo=f"rm {tmp_path}/{name}")
+        for name in ("one", "two")
+    ]
+    session.driver.plan = lambda *_: Plan("command", "", (steps[0],), (steps[1],))
+    session.commit()
+    session.flush()
+    assert [(tmp_path / name).read_text() for name in ("one", "two")] == ["one\n", "two\n"]
 
 
 def test_forget_does_not_need_the_states(device, tmp_path):

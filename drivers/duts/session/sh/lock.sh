@@ -1,13 +1,6 @@
 # Hold the lock of a device while its owner is heard of.
 : "${directory:?}" "${owner:?}" "${silence_s:?}"
 
-holder_runs() { # NUMBER:START of the process that took the lock; the timer's has no start
-    case $1 in
-    *:*) [ "$(identify_process "${1%%:*}")" = "$1" ] ;;
-    *) kill -0 "$1" 2>/dev/null ;;
-    esac
-}
-
 foreign_access() { # PATH: print why the path, or a directory above it, is not this user's alone
     path=$1
     user=$(id -u)
@@ -53,7 +46,7 @@ take_lock() { # print "busy PID OWNER" and end if a process of somebody else hol
         pid=${process%%:*}
         tries=$((tries + 1))
         [ $tries -le 40 ] || exit 1
-        if [ -n "$holder" ] && ! holder_runs "$process"; then
+        if [ -n "$holder" ] && ! is_running "$process"; then
             rm -f "$directory/lock"
         elif [ -n "$holder" ] && [ "${holder#* }" != "$owner" ]; then
             echo "busy $pid ${holder#* }"

@@ -1,9 +1,5 @@
 # Processes by number and start time: the number alone may belong to another process by now.
 
-write_process() { # FILE: note this shell as the process that is at work
-    (umask 077 && { echo $$ && { cat /proc/$$/stat || ps -o stat= -o lstart= -p $$; }; } >"$1") 2>/dev/null
-}
-
 start_of() { # LINE of /proc/PID/stat, or of ps: print when the process started, nothing of a zombie
     case $1 in
     *')'*)
@@ -25,13 +21,17 @@ identify_process() { # PID: print its number and start time, nothing of a proces
         [ -n "$start" ] && echo "$1:$start" | tr ' ' -
 } 2>/dev/null
 
+is_running() { # NUMBER:START as identify_process printed them
+    [ -n "$1" ] && [ "$(identify_process "${1%%:*}")" = "$1" ]
+}
+
+write_process() { # FILE: note this shell as the process that is at work
+    (umask 077 && identify_process $$ >"$1") 2>/dev/null
+}
+
 running_process() { # FILE: print the number that write_process noted if that process still runs
-    { read -r pid && read -r line; } <"$1" || return 1
-    case $pid in '' | *[!0-9]*) return 1 ;; esac
-    now=$(cat "/proc/$pid/stat" || ps -o stat= -o lstart= -p "$pid") || return 1
-    start=$(start_of "$line")
-    [ -n "$start" ] && [ "$(start_of "$now")" = "$start" ] && echo "$pid"
-} 2>/dev/null
+    { read -r process <"$1" && is_running "$process" && echo "${process%%:*}"; } 2>/dev/null
+}
 
 list_processes() { # print number and parent of each process; the ps of BusyBox may have no options
     ps -Ao pid,ppid 2>/dev/null || for file in /proc/[0-9]*/stat; do

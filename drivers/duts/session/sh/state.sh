@@ -1,4 +1,4 @@
-# The state directory of v6t on a device: undo record and rollback timer.
+# The state directory of v6t on a device: undo record and rollback timer; needs process.sh.
 : "${directory:?}"
 
 enter_directory() { # end without output if there is none, and with an error if it is not for this user
@@ -72,7 +72,7 @@ start_timer() { # TOKEN; standard input: the program of the timer
     $(command -v setsid) sh "$directory/guard/timer.sh" </dev/null >/dev/null 2>&1 &
     tries=0
     while [ $tries -lt 50 ]; do
-        pid=$(cat "$directory/guard/pid" 2>/dev/null) && kill -0 "$pid" && exit 0
+        running_process "$directory/guard/pid" >/dev/null && exit 0
         tries=$((tries + 1))
         sleep 0.1
     done
@@ -86,7 +86,7 @@ read_state() { # print the lock, the seconds until the timer acts or what it has
     [ ! -e undone ] || sed 's/^/undone /' undone
     if [ -e guard/fired ]; then
         echo "fired $(cat guard/fired)"
-    elif [ -e guard/pid ] && kill -0 "$(cat guard/pid)" 2>/dev/null; then
+    elif running_process guard/pid >/dev/null; then
         echo "remaining $(cat guard/remaining 2>/dev/null)"
     fi
 }

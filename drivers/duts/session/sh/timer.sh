@@ -1,4 +1,5 @@
 # Run undo.sh after a time of silence, or after a time whatever the owner does. Seconds are counted: setting the clock has no effect.
+# Needs process.sh.
 : "${directory:?}" "${token:?}" "${limit_s:?}" "${holder:?}" "${counts:?}"
 
 owns_timer() {
@@ -7,14 +8,14 @@ owns_timer() {
 
 take_over() { # end the process that holds the lock, and hold the lock
     if locked=$(readlink lock); then
-        kill "${locked%%[: ]*}" 2>/dev/null
-        sleep 1
+        process=${locked%% *}
+        ! is_running "$process" || { kill "${process%%:*}" && sleep 1; }
         if [ "$(readlink lock)" = "$locked" ]; then
-            kill -9 "${locked%%[: ]*}" 2>/dev/null
+            ! is_running "$process" || kill -9 "${process%%:*}"
             rm -f lock
         fi
     fi
-    ln -s "$$ $holder" lock
+    ln -s "$(identify_process $$) $holder" lock
 }
 
 undo_everything() { # succeeds if nothing is left to undo
@@ -31,7 +32,7 @@ run_timer() {
     PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C
     export PATH LC_ALL
     cd "$directory" || exit 1
-    owns_timer && echo "$limit_s" >guard/remaining && echo $$ >guard/pid
+    owns_timer && echo "$limit_s" >guard/remaining && write_process guard/pid
     last='' idle=0 tries=0
     while sleep 1 && owns_timer; do
         beat=$(cat beat 2>/dev/null)
