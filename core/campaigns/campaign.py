@@ -33,6 +33,7 @@ from v6t.core.runs.plan import RunPlan, plan
 from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import Streams
+from v6t.drivers.duts.session.undo_store import LOCAL_RECORD
 from v6t.drivers.testers import load_kind
 
 SCHEMA = "v6t-campaign-plan/1"  # schema identifier in campaign.json
@@ -360,6 +361,9 @@ def _execute_run(directory: Path, run: CampaignEntry, events: Listener) -> None:
     if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():
         # a device that translated wrongly is looked at again; a directory without configuration
         # was left by a run that was killed before its first trial
+        if any(path.glob(f"**/{LOCAL_RECORD}")):
+            kept = path.rename(rundir.find_unused_path(path))  # maybe the last copy of the record
+            events.on_message(f"{kept} keeps the undo record of a device that was not restored")
         shutil.rmtree(path, ignore_errors=True)
     run_plan = _find_plan(run)
     run_plan.setup.tester.prepare()

@@ -573,3 +573,16 @@ def test_paper_campaign_can_be_simulated(name, tmp_path):
     shown = re.findall(rf"\*\*Measured beside {paper}, (.*)\*\*", markdown)
     assert [t for t in tables if t not in shown] == []
     assert "simulated" in markdown
+
+
+def test_undo_record_of_incorrect_run_is_not_deleted(tmp_path):
+    """The rollback of its device failed, and the copy in the run's directory may be the last."""
+    text = SMALL.replace("options: {capacity_fps", "options: {mismatch: 1, capacity_fps")
+    out = tmp_path / "out"
+    options = ("--no-report", "--only", "modes=reverse", "-o", out)
+    v6t("campaign", write_file(tmp_path, text), *options)
+    (run,) = out.glob("*-directions-*")
+    (run / "dut-undo.json").write_text("{}")
+    done = v6t("campaign", "--resume", out, "--no-report")
+    assert done.status == TranslationError.exit_code
+    assert [path.parent.name for path in out.glob("*/dut-undo.json")] == [f"{run.name}-2"]
