@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from v6t.analysis.blocks import (
@@ -55,17 +56,19 @@ def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> RunCompari
         UsageError: the runs are not comparable.
     """
     first, *others = runs
-    comparison = compare_with_first(first, others, load_presentations(), anyway=allow_differences)
+    compare = partial(compare_with_first, first, others, load_presentations())
+    comparison = compare(anyway=allow_differences)
+    if comparison.lines and (allow_differences or not comparison.unlike):
+        return comparison
+    has_remedy = not allow_differences and compare(anyway=True).lines
+    hint = "--anyway compares what it can" if has_remedy else ""
     if comparison.unlike and not allow_differences:
         name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
         problem = f"{comparison.runs[0]} and {name} differ: {'; '.join(differing[:3])}{more}"
-        raise UsageError(problem, "--anyway compares them all the same", code="not-comparable")
-    if not comparison.lines:
-        why = comparison.left_out[0] if comparison.left_out else "nothing was measured"
-        problem = f"these runs cannot be compared: {why}"
-        raise UsageError(problem, "--anyway compares what it can", code="not-comparable")
-    return comparison
+        raise UsageError(problem, hint, code="not-comparable")
+    why = comparison.left_out[0] if comparison.left_out else "nothing was measured"
+    raise UsageError(f"these runs cannot be compared: {why}", hint, code="not-comparable")
 
 
 def make_comparison_document(
