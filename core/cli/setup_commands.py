@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -80,7 +81,8 @@ def init_command(
         paths = write_examples(directory)
     for path in paths:
         click.echo(path)
-    click.echo(f"next: v6t run {directory / 'run.yaml'} --testbed {directory / 'testbed.yaml'}")
+    run_file, testbed = (quote(str(directory / name)) for name in ("run.yaml", "testbed.yaml"))
+    click.echo(f"next: v6t run {run_file} --testbed {testbed}")
 
 
 @click.command(cls=Command)

@@ -4,6 +4,7 @@ import errno
 import json
 import re
 import resource
+import shlex
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,12 @@ def test_written_files_can_be_simulated(examples):
     records = json.loads(done.out)["results"]
     assert [r["direction"] for r in records] == ["bidirectional", "forward", "reverse"]
     assert {r["repetitions"] for r in records} == {2}
+
+
+def test_next_command_quotes_the_directory(tmp_path):
+    directory = tmp_path / "two words"
+    command = v6t("init", "--dir", directory).out.splitlines()[-1]
+    assert shlex.split(command)[3] == str(directory / "run.yaml")
 
 
 def test_written_files_contain_the_defaults(examples):
