@@ -15,6 +15,7 @@ from v6t.base.errors import UsageError
 from v6t.core.cli.options import (
     PATH_TYPE,
     CommandGroup,
+    NumberRange,
     combine_options,
     device_options,
     flag,
@@ -180,7 +181,8 @@ def rollback_command(forget: bool, by_script: bool, **arguments: Any) -> Command
 
 @dut_command.command("bottleneck", short_help="watch it at the rates a run has found")
 @click.argument("directory", type=PATH_TYPE)
-@click.option("--duration", "duration_s", type=float, default=10.0, help="Seconds at each rate.")
+@click.option("--duration", "duration_s", type=NumberRange(1, 86_400), default=10.0,
+              help="Seconds at each rate.")  # fmt: skip
 @json_option
 def bottleneck_command(directory: Path, duration_s: float) -> CommandResult:
     """Print what limits the device: each core's idle time, drops, sessions, vectors per second.
