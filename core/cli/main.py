@@ -7,6 +7,7 @@ import importlib
 import os
 import shlex
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -126,14 +127,14 @@ def _run_command(arguments: list[str]) -> int:
         status = _invoke_command(arguments)
         sys.stdout.flush()  # while its failure can still be reported
     except (click.Abort, KeyboardInterrupt):
-        print("v6t: interrupted", file=sys.stderr)
+        _print_line("v6t: interrupted")
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE_STATUS
     except V6tError as exc:
         if isinstance(exc, UsageError):
-            _add_option_hints(exc, arguments[0])
+            _add_option_hints(exc, _find_command(arguments))
         return _print_error(exc.message, exc.hint, exc.exit_code, exc.code)
     except click.ClickException as exc:
         return _print_error(*_describe_click_error(exc))
@@ -174,8 +175,12 @@ def _add_option_hints(error: UsageError, command: str) -> None:
 
 def _make_trials_hint(arguments: list[str]) -> str:
     """Return the hint that trials are saved; empty if the command does not measure."""
-    command = next((word for word in arguments if word in COMMANDS), "")
-    return "finished trials are saved" if command in MEASURING_COMMANDS else ""
+    return "finished trials are saved" if _find_command(arguments) in MEASURING_COMMANDS else ""
+
+
+def _find_command(arguments: list[str]) -> str:
+    """Return the name of the command, which options of the group may precede; empty if none."""
+    return next((word for word in arguments if word in COMMANDS), "")
 
 
 def _invoke_command(arguments: list[str]) -> Any:
@@ -196,7 +201,7 @@ def _invoke_command(arguments: list[str]) -> Any:
 
 def _describe_click_error(error: click.ClickException) -> tuple[str, str, int, str]:
     """Return message, hint, exit status and code of a click error."""
-    text = error.format_message().strip().removesuffix(".")
+    text = " ".join(error.format_message().split()).removesuffix(".")
     message = text[:1].lower() + text[1:]
     if isinstance(error, click.NoSuchOption):
         message = f"unknown option '{error.option_name}'"
@@ -214,15 +219,21 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
     if os.environ.get("V6T_DEBUG") and sys.exc_info()[0]:
         import traceback
 
-        print(redact_values(traceback.format_exc()), end="", file=sys.stderr)
+        _print_line(redact_values(traceback.format_exc()).removesuffix("\n"))
     message = (escape_line if status in ONE_LINE_STATUSES else escape_controls)(
         redact_values(message)
     )
     first, newline, rest = message.partition("\n")
-    print(_wrap_message(f"v6t: {first} [{code}]") + newline + rest, file=sys.stderr)
+    _print_line(_wrap_message(f"v6t: {first} [{code}]") + newline + rest)
     if hint:
-        print(_wrap_message(f"     {escape_line(redact_values(hint))}"), file=sys.stderr)
+        _print_line(_wrap_message(f"     {escape_line(redact_values(hint))}"))
     return status
+
+
+def _print_line(line: str) -> None:
+    """Print to standard error; if that fails, the exit status still tells what happened."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def _wrap_message(line: str) -> str:

@@ -8,9 +8,11 @@ import shlex
 import subprocess
 import sys
 from importlib.metadata import version
+from unittest.mock import Mock
 
 import click
 import pytest
+from v6t.base.errors import UsageError
 from v6t.base.log_levels import NOTICE
 from v6t.core import log
 from v6t.core.cli import entry, main
@@ -19,6 +21,7 @@ from v6t.core.runs.events import open_log
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.manifest import find_commit
 from v6t.tests.core.support import COMMAND, RUN_FILES, SIM, tree, v6t, v6t_process
+from v6t.tests.expect import expect_refusal
 
 HEAVY = ("scapy", "numpy", "matplotlib", "pydantic", "ruamel", "rich")
 
@@ -160,6 +163,12 @@ def test_debug_adds_the_traceback(tmp_path):
     assert done.err.splitlines()[-2].startswith("v6t: ")
 
 
+def test_option_before_the_command_keeps_the_hint(monkeypatch):
+    error = UsageError("too many ports", params={"low_ports": True}, code="out-of-range")
+    monkeypatch.setattr(main, "_invoke_command", Mock(side_effect=error))
+    assert "--set low_ports=true" in v6t("--debug", "run").err
+
+
 @pytest.mark.slow
 def test_full_disk_is_reported():
     with open("/dev/full", "w") as full:
@@ -170,6 +179,22 @@ def test_full_disk_is_reported():
     first, _ = completed.stderr.splitlines()
     assert completed.returncode == 3
     assert first.endswith("[disk-full]")
+
+
+def test_full_standard_error_keeps_the_exit_status():
+    with open("/dev/full", "w") as full:
+        completed = subprocess.run([*COMMAND, "show", "nope"], stderr=full, check=False)
+    assert completed.returncode == 2
+
+
+@pytest.mark.parametrize("duration", ["nan", "inf", "-1"])
+def test_impossible_duration_of_bottleneck_is_refused(duration):
+    done = v6t("dut", "bottleneck", "nope", "--duration", duration)
+    expect_refusal(done, "invalid-argument")
+
+
+def test_missing_choice_is_reported_on_one_line():
+    assert "\\n" not in expect_refusal(v6t("completion"), "invalid-command-line")
 
 
 @pytest.mark.slow
