@@ -37,8 +37,7 @@ class CustomerEdgeSuite(Suite):
         view = subject.find(CustomerEdge)
         if view is None or view.relay is None or variant:
             return ()
-        low, high = view.ports.ranges[-1]
-        port = ((low + high) // 2 or high) if view.ports.psid_len else PORT
+        port = view.ports.middle_port if view.ports.psid_len else PORT
         return row_clauses(EdgeHosts(view, port), subject.wire, _edge_rows)
 
 

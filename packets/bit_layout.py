@@ -126,9 +126,8 @@ class BitLayout:
         constant = self.constant
         copies: list[BitCopy] = []
         for copy in self.copies:
-            inner = layouts.get(copy.variable) or make_variable_layout(
-                copy.variable, self.variables[copy.variable]
-            )
+            name, width = copy.variable, self.variables[copy.variable]
+            inner = layouts.get(name) or BitLayout(width, {name: width}, (BitCopy(name, 0, width),))
             variables |= inner.variables
             above = inner.width - copy.source - copy.length
             value = inner.constant >> above & (1 << copy.length) - 1
@@ -187,11 +186,6 @@ class BitLayout:
             copies = join_copies(BitCopy(_FIELD, bit, 1, origin[bit]) for bit in sorted(origin))
             inverses[name] = BitLayout(width, {_FIELD: self.width}, copies)
         return inverses
-
-
-def make_variable_layout(name: str, width: int) -> BitLayout:
-    """Return a layout of one variable that fills the field."""
-    return BitLayout(width, {name: width}, (BitCopy(name, 0, width),))
 
 
 def follow_copies(inner: Iterable[Copy], outer: BitCopy) -> Iterator[Copy]:

@@ -1,31 +1,7 @@
 """Header fields that a device sets itself: the values that RFCs allow, and the one that a frame has.
 
-A reference translation is one frame, but RFCs leave fields of it to the implementation. This table
-is complete, for all technologies and both directions:
-
-=====================  =============================  ==========================================
-packet is              field                          values
-=====================  =============================  ==========================================
-put into another       outer DSCP                     the inner one or 0 (RFC 2473 section 6.4,
-                                                      RFC 2983 section 3); a configured one if a
-                                                      policy says which
-                       outer ECN                      the inner one (normal mode) or 0
-                                                      (compatibility mode, RFC 6040 section 4.1)
-                       outer flow label               any (RFC 2473 section 6.5, RFC 6438)
-                       outer hop limit or TTL         any but 0 (RFC 2473 section 6.3)
-                       outer IPv4 identification, DF  any (RFC 4213 sections 3.2, 3.5)
-taken out of another   DSCP                           the inner one (pipe) or the outer one
-                                                      (uniform, RFC 2983 section 3)
-                       ECN                            as RFC 6040 section 4.2 combines both
-translated             traffic class, TOS             the other's octet or 0 (RFC 7915 sections
-                                                      4.1 and 5.1); a configured one if a policy
-                                                      says which
-                       flow label                     0, or one the router chose for a packet
-                                                      without (RFC 6437 section 3): any
-                       identification                 any, unless there was a fragment header
-                                                      (RFC 7915 section 5.1)
-=====================  =============================  ==========================================
-
+A reference translation is one frame, but RFCs leave fields of it to the implementation. The manual lists them
+with their RFCs (Method, "Deviations and choices in short"), for all technologies and both directions.
 TTL and hop limit of packets taken out or translated, addresses, lengths, ports, payload and every
 checksum stay exact: a header checksum must fit the header it arrived with.
 """
@@ -344,7 +320,7 @@ def _list_encapsulation_rules(
         rules.append(FieldRule(f"outer {_HOP_LIMIT_NAME[version]}", _HOP_LIMIT[version], {}, 1))
     if version == 6:
         return [*rules, _make_free_rule("outer flow label", _FLOW_LABEL, policy.flow_label)]
-    return [
+    return [  # RFC 4213, sections 3.2 and 3.5
         *rules,
         _make_free_rule("outer identification", _IDENTIFICATION, policy.identification),
         _make_free_rule("outer DF", _DF, "allowed"),

@@ -39,23 +39,20 @@ TWO_HOST_PARAMS = {
     "initiator_count": 2, "responder_count": 2, "enumerate_ips": 3,
     "initiator_ports": {"min": 1024, "max": 21023},
 }  # fmt: skip
-# Prefix length of each variant with another RFC 6052 prefix.
-PREFIX_VARIANTS = {f"prefix of /{length}": length for length in (32, 40, 48, 56, 64, 96)}
+# RFC 6052 prefixes of variants, by length.
+PREFIXES = {
+    **{32: "2001:dba::/32", 40: "2001:dba:6400::/40"},
+    **{length: f"2001:db8:{0x6400 + length:x}::/{length}" for length in (48, 56, 64, 96)},
+}
+PREFIX_VARIANTS = {f"prefix of /{length}": length for length in PREFIXES}
 GLOBAL_HOST = "8.8.4.4"  # test host behind the well-known prefix, which maps only global addresses
 MAPPED_HOST = IPv4Address("198.18.0.65")  # test host in variants with explicit mappings
 
 
-def make_variant_prefix(length: int) -> str:
-    """Return the RFC 6052 prefix of the variant with this prefix length."""
-    if length <= 40:
-        return {32: "2001:dba::/32", 40: "2001:dba:6400::/40"}[length]
-    return f"2001:db8:{0x6400 + length:x}::/{length}"
-
-
 def make_prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
     """Return one variant for each RFC 6052 prefix length; ``params`` are added to each variant."""
-    prefixes = {name: make_variant_prefix(length) for name, length in PREFIX_VARIANTS.items()}
-    return {name: {parameter: prefix, **params} for name, prefix in prefixes.items()}
+    lengths = PREFIX_VARIANTS.items()
+    return {name: {parameter: PREFIXES[length], **params} for name, length in lengths}
 
 
 @dataclass(frozen=True)
@@ -99,9 +96,7 @@ class Customer:
 
     @property
     def port(self) -> int:
-        """A port in the middle of the last port range; never 0."""
-        low, high = self.ports.ranges[-1]
-        return (low + high) // 2 or high
+        return self.ports.middle_port
 
 
 @dataclass(frozen=True)
@@ -165,7 +160,7 @@ class TunnelEnd:
     inner: tuple[Address, int]  # endpoint behind the remote end
     outer: tuple[Address, int] | None  # the same beyond the device; None if a NAT assigns it
     host: tuple[Address, int]  # endpoint beyond the device
-    copies_dscp: bool = False
+    copies_dscp: bool = False  # in both directions (RFC 6333, section 7.1)
     shared: bool = True  # whether customers share the inner IPv4 address
     # Returns the remote tunnel address for an inner address, if each inner address has its own.
     find_outer_address: Callable[[Address], Address | None] | None = None

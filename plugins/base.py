@@ -64,9 +64,8 @@ class PluginParams(StrictModel):
         for name in names:
             if getattr(self, name) in network:
                 problem = f"{name} {getattr(self, name)} lies within {label} {network}"
-                raise UsageError(
-                    problem, "choose one outside", code="address-conflict", params=params
-                )
+                hint, code = "choose one outside", "address-conflict"
+                raise UsageError(problem, hint, code=code, params=params)
 
     @classmethod
     def derive_params(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -138,10 +137,7 @@ class Technology(ReferenceTranslation):
     params_model: ClassVar[type[PluginParams]]
     # Octets by which an IPv6 frame is longer than its IPv4 frame; 0 if both links carry one version.
     overhead: ClassVar[int]
-    sides: ClassVar[tuple[str, str]] = (
-        "left",
-        "right",
-    )  # names of the hosts, as "CEs" and "server"
+    sides: ClassVar[tuple[str, str]] = "left", "right"  # names of the hosts, as "CEs" and "server"
     native: ClassVar[bool] = False  # whether frames are routed unchanged, as in a baseline
     middle_version: ClassVar[int] = 6  # IP version between CE and PE
     hops: ClassVar[int] = 1  # number by which the devices decrement the TTL or hop limit

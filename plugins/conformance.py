@@ -198,9 +198,8 @@ def check_plugin(
         plugin = kind(params if params is not None else kind.params_model())
         tried = list(list_cases(kind, params)) if plugin.exchange == "frames" else []
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        return ConformanceReport(
-            1, (ConformanceFinding("construction", "error", _describe_error(exc, kind)),)
-        )
+        finding = ConformanceFinding("construction", "error", _describe_error(exc, kind))
+        return ConformanceReport(1, (finding,))
     queries, roles = plugin.exchange == "queries", set()
     other = ("zone", check_zone) if queries else ("pickling", check_pickling)
     checks = [(n, partial(c, plugin)) for n, c in (("description", check_instance), other)]

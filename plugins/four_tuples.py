@@ -105,11 +105,6 @@ def describe_addresses(
     return TupleField(name, path, first.max_prefixlen - 1, low, count, str(first))
 
 
-def count_combinations(fields: Sequence[TupleField]) -> int:
-    """Return the number of four-tuples: the product of the number of values of all fields."""
-    return prod(f.count for f in fields)
-
-
 def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
     """Enumerate all four-tuples in pseudorandom order; raise UsageError if a list is too long for TRex."""
     fields, tuples = [f for f in fields if f.count > 1], FourTuples()

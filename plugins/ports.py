@@ -36,9 +36,8 @@ class Bounds(PluginParams):
     @model_validator(mode="after")
     def _check_order(self) -> Bounds:
         if self.min > self.max:
-            problem = (
-                f"the smallest {self.value_name} {self.min} is larger than the largest {self.max}"
-            )
+            name = self.value_name
+            problem = f"the smallest {name} {self.min} is larger than the largest {self.max}"
             raise InvalidValue(problem, code="empty-range")
         return self
 
@@ -162,6 +161,12 @@ class PortSet(PortSharing):
     @property
     def count(self) -> int:
         return sum(last - first + 1 for first, last in self.ranges)
+
+    @property
+    def middle_port(self) -> int:
+        """A port in the middle of the last range; never 0."""
+        low, high = self.ranges[-1]
+        return (low + high) // 2 or high
 
     def select_ports(self, ports: Any) -> Any:
         """Return whether each port belongs to the port set."""

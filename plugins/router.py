@@ -20,13 +20,7 @@ from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.plugins.params import Ipv4Links, LinkParams, address, describe_link, negative_share
 from v6t.plugins.ports import Policy, ValueRange
 from v6t.plugins.reference_device import Handler, Outcome, ReferenceDevice
-from v6t.plugins.traffic import (
-    change_header,
-    combine,
-    make_foreground,
-    make_ipv4,
-    make_ipv6,
-)
+from v6t.plugins.traffic import change_header, combine, make_foreground, make_ipv4, make_ipv6
 from v6t.plugins.translation import LongestMatch
 from v6t.profiles.model import FramePair, Traffic, Variable
 

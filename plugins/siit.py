@@ -424,7 +424,7 @@ class Siit(StatelessTranslator):
         }
         plain, servers = "198.18.0.0/24 = 2001:2::/120", "198.19.0.0/24 = 2001:2:0:1::/120"
         longer, unlike = "198.18.0.64/26 = 2001:2:0:64::/122", "198.18.0.0/24 = 2001:2:0:64::/64"
-        prefix = views.make_variant_prefix(96)
+        prefix = views.PREFIXES[96]
         far = dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
         well_known = {"prefix": str(WELL_KNOWN), "ipv4_hosts": far}
         return {
@@ -480,7 +480,7 @@ class Clat(StatelessTranslator):
 
     def suggest_audit_params(self) -> dict[str, Any]:
         """Return a PLAT prefix that allows benchmark addresses, unlike the well-known prefix."""
-        return {"plat_prefix": views.make_variant_prefix(96)}
+        return {"plat_prefix": views.PREFIXES[96]}
 
     def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         hosts = dict.fromkeys(("first", "last"), views.GLOBAL_HOST)

@@ -214,7 +214,7 @@ class ConnectionParams(Mixture):
     @property
     def combinations(self) -> int:
         addresses = self.initiator_count * self.responder_count if self.enumerate_ips else 1
-        return four_tuples.count_combinations(self.list_port_fields()) * addresses
+        return math.prod(f.count for f in self.list_port_fields()) * addresses
 
     @property
     def client_ports(self) -> int:

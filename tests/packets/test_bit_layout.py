@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from v6t.packets.bit_layout import BitCopy, BitLayout, make_variable_layout
+from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.profiles.model import Expression, Variable
 
 NIBBLES = BitLayout(
@@ -68,7 +68,7 @@ def test_mask_selects_the_bits_of_one_variable():
 
 def test_compose_replaces_variables_and_joins_adjacent_copies():
     whole = BitLayout(8, {"z": 16}, (BitCopy("z", 0, 4, 2), BitCopy("z", 4, 4, 6)))
-    composed = make_variable_layout("x", 8).compose(x=whole)
+    composed = BitLayout(8, {"x": 8}, (BitCopy("x", 0, 8),)).compose(x=whole)
     assert composed.copies == (BitCopy("z", 0, 8, 2),)
     assert composed.variables == {"z": 16}
     assert NIBBLES.compose(x=BitLayout(8, {}, (), 0x12)).encode(y=3) == 0x23A1
