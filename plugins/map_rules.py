@@ -49,7 +49,9 @@ class MapRule:
         if not 0 <= o <= MAX_EA_LEN:
             problem = f"ea_len {o} is outside 0..{MAX_EA_LEN}"
         elif n + o > 64:
-            problem = f"the end-user prefix would be /{n + o}: rule IPv6 prefix /{n}, {o} EA bits"
+            problem = (
+                f"v6t has no end-user prefixes of /{n + o}: rule IPv6 prefix /{n}, {o} EA bits"
+            )
             hint = f"shorten the rule prefix to /{64 - o} or the EA bits to {max(0, 64 - n)}"
         elif o and k != derived:
             problem = f"psid_len {given} contradicts {o} EA bits, of which {p} are IPv4 suffix"
@@ -65,9 +67,8 @@ class MapRule:
             code = "setting-without-effect"
         if problem:
             raise UsageError(problem, hint, code=code)
-        _ = (
-            self.port_sharing if self.psid is None else self.make_port_set(self.psid)
-        )  # raises errors
+        # raises errors
+        _ = self.port_sharing if self.psid is None else self.make_port_set(self.psid)
 
     @property
     def suffix_len(self) -> int:
@@ -180,10 +181,8 @@ def find_served_eas(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]
     """Return ascending ranges of the EA values in ``low..high`` that no more specific rule covers."""
     free = [range(low, high + 1)] if low <= high else []
     for narrow in rules:
-        for outer, inner in (
-            (rule.ipv6_prefix, narrow.ipv6_prefix),
-            (rule.ipv4_prefix, narrow.ipv4_prefix),
-        ):
+        for name in ("ipv6_prefix", "ipv4_prefix"):
+            outer, inner = getattr(rule, name), getattr(narrow, name)
             more = inner.prefixlen - outer.prefixlen
             if more <= 0 or inner.network_address not in outer:
                 continue

@@ -137,7 +137,8 @@ class DmrTranslator(CustomerTechnology):
         header, port = view(packets, IPV4), view(packets, UDP, 20)[port_field]
         ce = self.rules.find_destinations(header[customer], port)
         df = header["flags_frag"] & DONT_FRAGMENT != 0
-        mtu = np.where(df, self.links.left.mtu, self.params.lowest_ipv6_mtu)
+        largest = self.links.left.mtu
+        mtu = np.where(df, largest, min(largest, self.params.lowest_ipv6_mtu))
 
         def build_packets(rows: Mask) -> U8:
             host, _ = self._dmr.to_ipv6(header[f"{server}_octets"])

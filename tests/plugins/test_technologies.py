@@ -168,6 +168,8 @@ def test_frame_without_df_up_to_a_raised_lowest_mtu_is_forwarded(name):
     frames = first_frames(raised, "reverse", 5, 1518)
     assert raised.expect("reverse", frames).length.all()
     assert not make(name, df=False).expect("reverse", frames).length.any()
+    narrow = make(name, links_with(1280), df=False, lowest_ipv6_mtu=1500)
+    assert not narrow.expect("reverse", frames).length.any()
 
 
 PROPORTIONS = {100: (1, 1), 90: (10, 9), 75: (4, 3), 50: (2, 1), 25: (4, 1), 10: (10, 1), 0: (1, 0)}
