@@ -12,7 +12,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, PadN
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import SIDES, Clause, Subject, Suite, opposite
 from v6t.audit.packet_device.maps import translate_prefix
-from v6t.audit.packets import DATA, PORT, SERVER_PORT, TTL, data, datagram, header, icmp, ip
+from v6t.audit.packets import DATA, PORT, SERVER_PORT, TTL, Wire, data, datagram, header, icmp, ip
 from v6t.audit.row import LinkHosts, Row, row_clauses
 from v6t.plugins.audit_views import PrefixTranslator, Router, SideName
 
@@ -27,10 +27,9 @@ class RouterSuite(Suite):
         view, wire = subject.find(Router), subject.wire
         for side in SIDES if view and not variant else ():
             source, target = getattr(view, side), getattr(view, opposite(side))
-            mtus = wire.mtu(side), wire.mtu(opposite(side))
             udp = partial(datagram, (source, PORT), (target, SERVER_PORT))
-            rows = partial(_router_rows, side, udp, mtus)
-            yield from row_clauses(LinkHosts(**{side: udp()}), wire, rows)
+            rows = partial(_router_rows, side, udp), partial(_limit_rows, wire, side, side, udp)
+            yield from row_clauses(LinkHosts(**{side: udp()}), wire, *rows)
 
 
 class PrefixSuite(Suite):
@@ -45,22 +44,47 @@ class PrefixSuite(Suite):
             return ()
         inside, server = (view.host, PORT), (view.server, SERVER_PORT)
         outside = translate_prefix(view.host, view.internal, view.external), PORT
-        hosts = LinkHosts(left=datagram(inside, server), right=datagram(server, outside))
-        return row_clauses(hosts, subject.wire, partial(_prefix_rows, view))
+        out, into = partial(datagram, inside, server), partial(datagram, server, outside)
+        ends = ("left", "out", out), ("right", "in", into)
+        limits = (partial(_limit_rows, subject.wire, *end) for end in ends)
+        hosts = LinkHosts(left=out(), right=into())
+        return row_clauses(hosts, subject.wire, partial(_prefix_rows, view), *limits)
 
 
 # fmt: off
-def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: LinkHosts) -> Iterator[Row]:
+def _row(four: bool, side: SideName, name: str, rfc4: str, rfc6: str, label: str, *rest: Any,
+         **fields: Any) -> Row:
+    rfc, section = (f"1812 {rfc4}" if four else rfc6).split()
+    return Row(f"RFC {rfc}", section, f"{label}-{name}", *rest, side=side, **fields)
+
+
+def _limit_rows(wire: Wire, side: SideName, name: str, udp: partial[Packet],
+                _: LinkHosts) -> Iterator[Row]:
+    """Return the clauses about hop limits and about packets that do not fit the next link."""
+    source, near, far = udp.args[0][0], wire.mtu(side), wire.mtu(opposite(side))
+    four, template = source.version == 4, partial(ip, source.version)
+    row, sender = partial(_row, four, side, name), template(dst=str(source))
+    ttl, hop, octets = ("TTL", "ttl", 28) if four else ("hop limit", "hop-limit", 48)
+    yield row("5.3.1", "8200 3", hop, f"the {ttl} is one less", udp(), template(ttl=TTL - 1))
+    yield row("5.3.1", "8200 3", f"{hop}-2", f"a packet with {ttl} 2 is forwarded", udp(ttl=2),
+              template(ttl=1))
+    yield row("5.3.1", "8200 3", f"{hop}-1", f"a packet with {ttl} 1 is not forwarded", udp(ttl=1))
+    yield row("4.3.3.4", "4443 3.3", "time-exceeded", "its sender is told: time exceeded",
+              udp(ttl=1), sender / icmp(source.version, 11 if four else 3, code=0), error=True)
+    if near > far:
+        yield row("4.3.3.1", "4443 3.2", "fragmentation-needed" if four else "too-big",
+                  f"the sender of a packet {'with DF ' if four else ''}that does not fit is told the MTU",
+                  udp(data(near - octets), **({"flags": "DF"} if four else {})),
+                  sender / (icmp(4, 3, code=4, nexthopmtu=far) if four else icmp(6, 2, mtu=far)), error=True)
+
+
+def _router_rows(side: SideName, udp: partial[Packet], _: LinkHosts) -> Iterator[Row]:
     (source, _port), (target, _server_port) = udp.args
-    (near, far), four = mtus, source.version == 4
-    to, template = partial(header, source, target), partial(ip, source.version)
-    ends, sender = {"src": str(source), "dst": str(target)}, template(dst=str(source))
+    four, ends = source.version == 4, {"src": str(source), "dst": str(target)}
+    row, to = partial(_row, four, side, side), partial(header, source, target)
+    template = partial(ip, source.version)
     answer, ports = template(**ends), {"sport": PORT, "dport": SERVER_PORT}
-    ttl, tos, octets = ("TTL", "TOS octet", 28) if four else ("hop limit", "traffic class", 48)
-    hop, tos_label = ttl.lower().replace(" ", "-"), tos.removesuffix(" octet").lower().replace(" ", "-")
-    def row(rfc4: str, rfc6: str, label: str, *rest: Any, **fields: Any) -> Row:
-        rfc, section = (f"1812 {rfc4}" if four else rfc6).split()
-        return Row(f"RFC {rfc}", section, f"{label}-{side}", *rest, side=side, **fields)
+    tos, tos_label = ("TOS octet", "tos") if four else ("traffic class", "traffic-class")
     yield row("5.2.1", "8200 3", "udp", "a packet is forwarded, its data unchanged",
               udp(), answer / UDP() / Raw(DATA), plain=True)
     yield row("5.2.1", "8200 3", "tcp", "a TCP segment is forwarded", to() / TCP(**ports), answer / TCP())
@@ -68,12 +92,6 @@ def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _:
     yield row("5.2.1", "8200 3", "echo",
               f"an {'ICMP' if four else 'ICMPv6'} echo request for a host is forwarded", to() / echo,
               answer / echo)
-    yield row("5.3.1", "8200 3", hop, f"the {ttl} is one less", udp(), template(ttl=TTL - 1))
-    yield row("5.3.1", "8200 3", f"{hop}-2", f"a packet with {ttl} 2 is forwarded", udp(ttl=2),
-              template(ttl=1))
-    yield row("5.3.1", "8200 3", f"{hop}-1", f"a packet with {ttl} 1 is not forwarded", udp(ttl=1))
-    yield row("4.3.3.4", "4443 3.3", "time-exceeded", "its sender is told: time exceeded",
-              udp(ttl=1), sender / icmp(source.version, 11 if four else 3, code=0), error=True)
     yield row("5.3.2", "8200 7", tos_label, f"the {tos} is not changed", udp(tos=0xB8), template(tos=0xB8),
               "MAY")
     if four:
@@ -101,11 +119,6 @@ def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _:
         if four == ("." in address):
             yield row(section, f"4291 {section}", name, f"a packet from {address} is not forwarded",
                       udp(src=address), level="SHOULD" if four else "MUST")
-    if near > far:
-        yield row("4.3.3.1", "4443 3.2", "fragmentation-needed" if four else "too-big",
-                  f"the sender of a packet {'with DF ' if four else ''}that does not fit is told the MTU",
-                  udp(data(near - octets), **({"flags": "DF"} if four else {})),
-                  sender / (icmp(4, 3, code=4, nexthopmtu=far) if four else icmp(6, 2, mtu=far)), error=True)
 
 
 def _prefix_rows(v: PrefixTranslator, h: LinkHosts) -> Iterator[Row]:
@@ -143,12 +156,4 @@ def _prefix_rows(v: PrefixTranslator, h: LinkHosts) -> Iterator[Row]:
     yield into("3.3", "icmp-error", "an ICMPv6 error from outside arrives about the host's own packet",
                header(server, external) / icmp(6, 1, code=4) / header(external, server) / outbound[UDP],
                to_inside / icmp(6, 1, code=4) / IPv6(src=host, dst=server), "MAY")
-    for name, side, packet, sender in (("out", "left", outbound, host), ("in", "right", inbound, server)):
-        row, expiring = partial(Row, side=side), packet.copy()
-        expiring.hlim = 1
-        yield row("RFC 8200", "3", f"hop-limit-{name}", "the hop limit is one less", packet,
-                  IPv6(hlim=TTL - 1))
-        yield row("RFC 8200", "3", f"hop-limit-1-{name}", "a packet with hop limit 1 is discarded", expiring)
-        yield row("RFC 4443", "3.3", f"time-exceeded-{name}", "its sender is told: time exceeded",
-                  expiring, IPv6(dst=sender) / icmp(6, 3, code=0), error=True)
 # fmt: on

@@ -164,7 +164,7 @@ def _edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
                 f"packets for the ports {list_ports(ports)} reach their customer",
                 [h.down(me.ipv4, port) for port in ports], [h.to_customer(me.ipv6)] * len(ports),
                 side="right")
-    beside = neighbor_ports(me.ports) if v.rules and v.rules[0].is_shared else []
+    beside = neighbor_ports(me.ports) if me.ports.psid_len else []
     owners = list(filter(None, (v.find_customer(me.ipv4, p) for p in beside)))
     if beside:
         yield h.row("ports", f"beside-down{suffix}",
@@ -189,7 +189,7 @@ def _delivery_rows(h: RelayHosts) -> Iterator[Row]:
             yield h.row("errors", f"icmp-error-{kind}-{code}",
                         f"ICMP {words} about a customer's packet reaches it",
                         header(v.server, me.ipv4) / ICMP(type=kind, code=code, **mtu) / about,
-                        h.to_customer(me.ipv6), "SHOULD", side="right")
+                        h.to_customer(me.ipv6), "SHOULD" if v.kind == "lw4o6" else "MAY", side="right")
     # packets between CEs of MAP-T name both by their IPv4 addresses, which must differ
     partner = (v.sibling if v.encapsulates else None) or v.other
     if partner is not None:

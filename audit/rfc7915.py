@@ -18,7 +18,7 @@ from v6t.audit.row import LinkHosts, Opening, Row, find_public_end
 from v6t.plugins.audit_views import SideName, Translator
 
 IDENTIFICATION, IDENTIFICATION6 = 0xBEEF, 0x89ABCDEF
-LARGE = 1400  # octets of an IPv4 packet that fits every link and does not fit the smallest IPv6 MTU
+LARGE = 1400  # octets of an IPv4 packet that does not fit the smallest IPv6 MTU
 SMALLEST_WITH_DF = 1261  # IPv4 packets of at least this size have DF set
 FRAGMENTS = (("first", 0, 200), ("middle", 200, 400), ("last", 400, 608))
 WITHOUT_MF = Predicate("without MF", lambda flags: not flags.MF)
@@ -69,6 +69,10 @@ class TranslatorHosts(LinkHosts):
     def udp6(self) -> UDP:
         return UDP(sport=self.view.port, dport=self.view.server_port)
 
+    def fits(self, octets: int, added: int = 20) -> bool:
+        """Return whether both links carry an IPv4 packet and the IPv6 packet, which is longer."""
+        return octets <= self.mtu4 and octets + added <= self.mtu6
+
     def ip4(self, **fields: Any) -> IP:
         return IP(**{"src": str(self.view.ipv4_host), "dst": str(self.six4), "ttl": TTL, **fields})
 
@@ -111,7 +115,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                ip(flags=0) / udp / DATA, IPv6(nh=17))
     for name, source in (("loopback", "127.0.0.1"), ("this-network", "0.0.0.0")):
         yield down("4.1", f"illegal-source-{name}", f"a packet from {source} is silently discarded",
-                   ip(src=source) / udp / DATA, level="SHOULD")
+                   ip(src=source) / udp / DATA, level="SHOULD", silent=True)
     yield down("4.1", "hop-limit", "the hop limit is the TTL less one", plain, IPv6(hlim=TTL - 1))
     yield down("4.1", "ttl-2", "a packet with TTL 2 is forwarded", ip(ttl=2) / udp / DATA, IPv6(hlim=1))
     yield down("4.1", "ttl-1", "a packet with TTL 1 is discarded and its sender told",
@@ -145,7 +149,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
         yield down("4.2", "igmp", "IGMP is silently dropped",
                    ip(proto=2) / Raw(bytes.fromhex("160008f9e0000105")), level="SHOULD", silent=True)
     yield from rows_without_df(h)
-    fits = v.lowest_ipv6_mtu < LARGE + 20 <= h.mtu6
+    fits = v.lowest_ipv6_mtu < LARGE + 20 and h.fits(LARGE)
     if h.mtu4 + 20 > h.mtu6:
         yield down("4.1", "df-too-big",
                    "a packet with DF that does not fit the IPv6 link is discarded and its sender told",
@@ -180,10 +184,11 @@ def rows_without_df(h: TranslatorHosts, suffix: str = "") -> Iterator[Row]:
     """Return the clauses about ``lowest-ipv6-mtu``: it is 1280, or what the user chose."""
     lowest, payload = h.view.lowest_ipv6_mtu, data(LARGE - 28)
     down = partial(Row, "RFC 7915", side=h.view.ipv4_side)
-    yield down("4", f"no-df-fits{suffix}",
-               f"a packet without DF that becomes {lowest} octets is not fragmented",
-               h.ip4() / h.udp4 / data(lowest - 48), h.at6(plen=lowest - 40) / UDP())
-    if lowest < LARGE + 20 <= h.mtu6:
+    if h.fits(lowest - 20):
+        yield down("4", f"no-df-fits{suffix}",
+                   f"a packet without DF that becomes {lowest} octets is not fragmented",
+                   h.ip4() / h.udp4 / data(lowest - 48), h.at6(plen=lowest - 40) / UDP())
+    if lowest < LARGE + 20 and h.fits(LARGE):
         yield down("4.1", f"no-df-too-big{suffix}",
                    f"a packet without DF that would exceed {lowest} octets is fragmented to that",
                    h.ip4() / h.udp4 / payload, partial(_check_fragments, h, payload, True), "SHOULD")
@@ -201,7 +206,7 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
              plain, IP(len=28 + len(DATA)))
     yield up("5.1", "no-fragment", "a whole packet has neither the More Fragments flag nor an offset",
              plain, allow(IP(frag=0), flags=WITHOUT_MF))
-    for octets in (46, SMALLEST_WITH_DF - 1, SMALLEST_WITH_DF, SMALLEST_WITH_DF + 139):
+    for octets in filter(h.fits, (46, SMALLEST_WITH_DF - 1, SMALLEST_WITH_DF, LARGE)):
         df = octets >= SMALLEST_WITH_DF
         yield up("5.1", f"df-{octets}",
                  f"an IPv4 packet of {octets} octets is sent {'with' if df else 'without'} DF",
@@ -253,7 +258,7 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     yield up("5.1.1", "atomic-fragment", "an atomic fragment becomes a whole packet"
              + (" without DF that keeps its identification" if kept else ""), ip() / part() / udp / data(600),
              (atomic if kept else allow(atomic, flags=WITHOUT_MF)) / UDP() / Raw(data(600)))
-    if kept:
+    if kept and h.fits(SMALLEST_WITH_DF + 99, 28):
         yield up("5.1.1", "atomic-fragment-large", "an atomic fragment above 1260 octets has no DF, either",
                  ip() / part() / udp / data(SMALLEST_WITH_DF + 99 - 28), at(flags=0) / UDP())
     yield up("5.1.1", "fragment-extension", "a fragment whose header names an extension header is dropped",

@@ -80,7 +80,8 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     yield down("protocol-unreachable",
                "ICMP protocol unreachable becomes ICMPv6 parameter problem at the next header",
                error(3, 2), six / icmp6(4, code=1, ptr=6))
-    for mtu, mtu6 in ((1300, 1320), (600, 1280), (1500, min(1520, h.mtu6, h.mtu4 + 20))):
+    for mtu in (1300, 600, 1500):
+        mtu6 = max(1280, min(mtu + 20, h.mtu6, h.mtu4 + 20))
         yield down(f"fragmentation-needed-{mtu}",
                    f"ICMP fragmentation needed with MTU {mtu} becomes packet too big with MTU {mtu6}",
                    error(3, 4, nexthopmtu=mtu), six / icmp6(2, code=0, mtu=mtu6))
@@ -129,7 +130,8 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     for kind, words in SINGLE_HOP.items():
         body = (v.port << 16 | 1).to_bytes(4, "big") + bytes(16)
         yield up(f"single-hop-{kind}", f"{words} (ICMPv6 type {kind}) is silently dropped",
-                 ip() / ICMPv6Unknown(type=kind, code=0, msgbody=body))
+                 ip() / ICMPv6Unknown(type=kind, code=0, msgbody=body),
+                 silent=not v.uses_ports)  # they have no port, so RFC 7599, section 8.3 applies, too
     if v.stateful:
         return  # errors need a session opened from outside, or are about one: see RFC 6146
     yield from error_rows(up, error, four)

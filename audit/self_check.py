@@ -12,12 +12,14 @@ from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_a
 from v6t.audit.clause import Frame
 from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import EnvironmentLacking, UsageError
+from v6t.intent.device import Links
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
     from v6t.plugins.base import Technology
 
 EXAMPLES = 5  # drawn sets of parameters, after the defaults
+MTUS = 1280, 1500, 9000  # of the links
 NEIGHBORHOOD = 8  # values are drawn this close to their defaults: others are mostly invalid
 
 
@@ -68,10 +70,17 @@ def find_accusations(technology: Technology) -> list[str]:
     return [f"{f.full_title}: {f.got}" for f in progress.findings if f.verdict == "deviates"]
 
 
+def set_mtus(links: Links, left: int, right: int) -> Links:
+    """Return links that carry IP packets of other lengths."""
+    near = links.left.model_copy(update={"mtu": left})
+    return Links(near, links.right.model_copy(update={"mtu": right}))
+
+
 def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
     """Audit the model with defaults, then with drawn parameters; return findings and what was audited."""
     try:
         from hypothesis import Phase, given, settings
+        from hypothesis import strategies as st
     except ImportError as exc:
         fix, code = "pip install 'v6t[check]'", "missing-package"
         raise EnvironmentLacking("hypothesis is not installed", fix, code=code) from exc
@@ -85,12 +94,14 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
     audited = 1
 
     @settings(max_examples=EXAMPLES, derandomize=True, deadline=None, phases=[Phase.generate])
-    @given(draw_params(kind))
-    def audit(params: dict[str, Any]) -> None:
+    @given(draw_params(kind), st.sampled_from(MTUS), st.sampled_from(MTUS))
+    def audit(params: dict[str, Any], left_mtu: int, right_mtu: int) -> None:
         nonlocal audited
-        words = ", ".join(f"{name}={value}" for name, value in params.items())
+        given = {**params, "left MTU": left_mtu, "right MTU": right_mtu}
+        words = ", ".join(f"{name}={value}" for name, value in given.items())
         with suppress(UsageError, ValueError):  # the parameters exclude one another, or all clauses
-            accusations = find_accusations(kind(kind.params_model(**params)))
+            links = set_mtus(kind().links, left_mtu, right_mtu)
+            accusations = find_accusations(kind(kind.params_model(**params), links))
             audited += 1
             findings.extend((words, text) for text in accusations)
 

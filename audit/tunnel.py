@@ -11,7 +11,7 @@ from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import HBHOptUnknown, IPv6, IPv6ExtHdrDestOpt
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.ip_packet import IPPacket, find_packet, inner_packet, join_fragments
+from v6t.audit.ip_packet import IPPacket, inner_packet, join_fragments, read_header
 from v6t.audit.packets import DATA, TTL, Predicate, Wire, allow, data, datagram, header, ip, split
 from v6t.audit.row import LinkHosts, Opening, Row, find_public_end, row_clauses
 from v6t.plugins.audit_views import Address, Nat, SideName, TunnelEnd
@@ -32,8 +32,8 @@ class TunnelSuite(Suite):
         view = subject.find(TunnelEnd)
         if view is None or variant:
             return ()
-        has_nat = subject.find(Nat) is not None
-        h = TunnelHosts(view, subject.wire.mtu(view.side), view.outer or view.inner, has_nat)
+        mtus = subject.wire.mtu(view.side), subject.wire.mtu(view.far_side)
+        h = TunnelHosts(view, *mtus, view.outer or view.inner, subject.find(Nat) is not None)
         if view.inner[0].version == 6:
             return row_clauses(h, subject.wire, _six_in_four_rows, _ecn_rows)
         sources = _out_rows, _into_rows, _ecn_rows, _size_rows, _malformed_rows
@@ -46,6 +46,7 @@ class TunnelHosts(LinkHosts):
 
     view: TunnelEnd
     mtu: int  # of the tunnel's link
+    far_mtu: int
     outer_host: tuple[Address, int]  # the host behind the tunnel as the other host sees it
     nat: bool = False  # a NAT is behind the tunnel's end (DS-Lite)
 
@@ -105,17 +106,20 @@ def _into_rows(h: TunnelHosts) -> Iterator[Row]:
     yield into("3.1", "ttl-1", "a packet with TTL 1 for a tunnel is discarded and its sender told",
                h.down(ttl=1), IP() / ICMP(type=11, code=0), error=True)
     yield into("3.1", "df-into", "DF of the inner packet stays", h.down(flags="DF"), tunnel / IP(flags="DF"))
-    dscp = partial(Row, "RFC 6333", "7.1")
-    yield dscp("dscp-into", "the DSCP of IPv4 is carried over to the tunnel's header",
-               h.down(tos=0xB8), allow(tunnel, tc=EF) / IP(), side=h.view.far_side)
-    if h.view.copies_dscp:
-        yield dscp("dscp-out", "the DSCP of the tunnel's header is carried over to IPv4",
-                   h.up(h.inner(tos=0x28), tos=0xB8), allow(IP(), tos=EF), side=h.view.side)
+    copies = h.view.copies_dscp  # RFC 7597 does not refer to RFC 6333, section 7.1
+    yield Row(*(("RFC 6333", "7.1") if copies else ("RFC 2473", "6.4")), "dscp-into",
+              "the DSCP of IPv4 is carried over to the tunnel's header", h.down(tos=0xB8),
+              allow(tunnel, tc=EF) / IP(), "MUST" if copies else "MAY", side=h.view.far_side)
+    if copies:  # RFC 7596, section 6.2 also refers to RFC 2983, which has two models
+        yield Row("RFC 6333", "7.1", "dscp-out", "the DSCP of the tunnel's header is carried over to IPv4",
+                  h.up(h.inner(tos=0x28), tos=0xB8), allow(IP(), tos=EF), "MUST" if h.nat else "SHOULD",
+                  side=h.view.side)
 
 
 def _ecn_rows(h: TunnelHosts) -> Iterator[Row]:
-    def ecn(template: Packet, codepoint: int) -> Packet:
-        condition = Predicate(CODEPOINTS[codepoint], lambda octet: octet & 3 == codepoint)
+    def ecn(template: Packet, *codepoints: int) -> Packet:
+        words = " or ".join(map(CODEPOINTS.__getitem__, codepoints))
+        condition = Predicate(words, lambda octet: octet & 3 in codepoints)
         return allow(template, **{"tos" if isinstance(template, IP) else "tc": condition})
 
     anything = ip(h.view.inner[0].version)
@@ -128,19 +132,23 @@ def _ecn_rows(h: TunnelHosts) -> Iterator[Row]:
                       None if codepoint is None else ecn(anything, codepoint), side=h.view.side)
     for codepoint in (1, 2, 3):
         yield Row("RFC 6040", "4.1", f"ecn-into-{codepoint}",
-                  f"{CODEPOINTS[codepoint]} is copied to the tunnel's header", h.down(tos=codepoint),
-                  ecn(h.to_remote(), codepoint) / ecn(anything, codepoint), side=h.view.far_side)
+                  f"{CODEPOINTS[codepoint]} is copied to the tunnel's header, or Not-ECT is there",
+                  h.down(tos=codepoint), ecn(h.to_remote(), codepoint, 0) / ecn(anything, codepoint),
+                  side=h.view.far_side)
 
 
 def _size_rows(h: TunnelHosts) -> Iterator[Row]:
-    largest, payload = data(h.mtu - 28), data(600)
-    yield Row("RFC 2473", "7.2", "df-too-big",
-              "a packet with DF that does not fit the tunnel is discarded and its sender told",
-              h.down(largest, flags="DF"), IP() / ICMP(type=3, code=4, nexthopmtu=h.mtu - 40), error=True,
-              side=h.view.far_side)
-    yield Row(*(("RFC 6333", "6.3") if h.nat else ("RFC 2473", "7.2")), "no-df-too-big",
-              "a packet without DF that does not fit is encapsulated, then fragmented",
-              h.down(largest), partial(_check_fragments, h, largest), side=h.view.far_side)
+    largest, payload = data(min(h.mtu, h.far_mtu) - 28), data(600)
+    if h.far_mtu > h.mtu - 40:
+        yield Row("RFC 2473", "7.2", "df-too-big",
+                  "a packet with DF that does not fit the tunnel is discarded and its sender told",
+                  h.down(largest, flags="DF"),
+                  # 8 octets less with the tunnel encapsulation limit option (RFC 2473, section 4.1.1)
+                  IP() / allow(ICMP(type=3, code=4), nexthopmtu=(h.mtu - 40, h.mtu - 48)), error=True,
+                  side=h.view.far_side)
+        yield Row(*(("RFC 6333", "6.3") if h.nat else ("RFC 2473", "7.2")), "no-df-too-big",
+                  "a packet without DF that does not fit is encapsulated, then fragmented",
+                  h.down(largest), partial(_check_fragments, h, largest), side=h.view.far_side)
     for name, words, order in (("in-order", "in order", 1), ("out-of-order", "the last first", -1)):
         parts = split(h.up(h.inner(payload)), 400, 0x51000000 + order)
         yield Row(*(("RFC 6333", "6.3") if h.nat else ("RFC 2473", "3.3")), f"reassembly-{name}",
@@ -194,7 +202,8 @@ def _check_fragments(h: TunnelHosts, payload: bytes, far: list[IPPacket]) -> str
     if any(len(packet) > h.mtu for packet in far):
         return "a packet that is longer than the link's MTU"
     if parts := [packet for packet in far if packet.is_fragment]:
-        inner = find_packet(join_fragments(parts))
+        whole = {"octets": join_fragments(parts), "id": None, "offset": 0, "more": False}
+        inner = inner_packet(read_header(bytes(replace(parts[0], **whole))))
         is_complete = inner is not None and not inner.missing and inner.octets[8:] == payload
         return "" if is_complete else "the fragments do not make up the packet"
     inners = list(filter(None, map(inner_packet, far)))

@@ -152,9 +152,9 @@ class Relay(CustomerTechnology):
         return DeviceIntent(self.name, self.make_configuration(), links, near, far)
 
 
-def make_tunnel_view(relay: SharedAddressRelay) -> TunnelEnd:
+def make_tunnel_view(relay: SharedAddressRelay, *, copies_dscp: bool) -> TunnelEnd:
     """Return the audit view of the tunnel of a relay's first customer."""
-    customer = relay.customer
+    customer, host = relay.customer, (relay.server, 5)
     place, shared = (customer.ipv4, customer.port), customer.ports.psid_len > 0
-    host = (relay.server, 5)
-    return TunnelEnd("left", relay.relay, customer.ipv6, place, place, host, shared=shared)
+    ends = relay.relay, customer.ipv6
+    return TunnelEnd("left", *ends, place, place, host, copies_dscp, shared)

@@ -54,7 +54,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     drops: ClassVar[type[DropReason]] = SoftwireDrop
     transports = PORT_TRANSPORTS
-    uniform_model = True
+    copies_dscp = True
 
     config: AftrTunnelConfig
     links: Links
@@ -250,7 +250,7 @@ class DsLiteAftr(stateful.Napt):
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
         """Translate packets of connections; the B4 is the outer source of a connection's first packet."""
         if direction == "forward":
-            inner = tunnels.decapsulate(packets, uniform_model=True)
+            inner = tunnels.decapsulate(packets, copies_dscp=True)
             source = stateful.read_learned_source(learned)
             return stateful.rewrite(inner, source, source=True, hops=0)
         client = stateful.read_source(initial[:, 40:])

@@ -265,6 +265,7 @@ class LightweightAftr(TunnelDevice, customers.Relay):
     params_model = LwAftrParams
     sides = ("lwB4s", "server")
     drops = LwAftrDrop
+    copies_dscp = True
     params: LwAftrParams
 
     @cached_property
@@ -340,7 +341,7 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         find, rows_of = self._table.find_b4, self._table.list_softwires
         common = self.params.display_name, *ends, self.params.server_ipv4, *served, find
         relay = audit_views.SharedAddressRelay(*common, list_softwires=rows_of)
-        return relay, customers.make_tunnel_view(relay)
+        return relay, customers.make_tunnel_view(relay, copies_dscp=self.copies_dscp)
 
     def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         p, variants = self.params, {}

@@ -250,9 +250,8 @@ class CustomerEdgeTechnology(CustomerTechnology):
     @property
     def audit_endpoint(self) -> tuple[IPv4Address, int]:
         """Address and port of a customer's host, for audits."""
-        ipv6, ipv4, ports = self.params.customer
-        customer = audit_views.Customer(ipv6, ipv4.network_address, ports)
-        return customer.ipv4, customer.port if ports.psid_len else 443
+        _, ipv4, ports = self.params.customer
+        return ipv4.network_address, ports.middle_port if ports.psid_len else 443
 
 
 class TunnelEdge(TunnelDevice, CustomerEdgeTechnology):
@@ -282,7 +281,7 @@ class TunnelEdge(TunnelDevice, CustomerEdgeTechnology):
         p, server = self.params, (self.params.server_ipv4, 443)
         ends, shared = (p.customer.ipv6, p.relay_address), p.customer.ports.psid_len > 0
         hosts = server, server, self.audit_endpoint
-        tunnel = audit_views.TunnelEnd("left", *ends, *hosts, shared=shared)
+        tunnel = audit_views.TunnelEnd("left", *ends, *hosts, self.copies_dscp, shared)
         return self.make_edge_view(relay=p.relay_address), tunnel
 
 
@@ -303,6 +302,7 @@ class LwB4(TunnelEdge):
     title = "lwB4 of lightweight 4over6, single device: encapsulates IPv4, NAPT left out"
     rfcs = ("RFC 7596 sections 5 and 6",)
     params_model = LwB4Params
+    copies_dscp = True
 
 
 class MapTCe(DmrTranslator, CustomerEdgeTechnology):

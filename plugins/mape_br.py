@@ -84,4 +84,4 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
 
     def list_audit_views(self) -> tuple[AuditView, ...]:
         relay = self.make_relay_view()
-        return relay, make_tunnel_view(relay)
+        return relay, make_tunnel_view(relay, copies_dscp=self.copies_dscp)

@@ -16,7 +16,7 @@ from v6t.intent.device import Links
 from v6t.packets import headers
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
-from v6t.packets.header_policy import combine_ecn
+from v6t.packets.header_policy import HeaderPolicy, combine_ecn
 from v6t.packets.headers import IP, IPV4, IPV6, UDP, decrement_hops, read_traffic_class, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
@@ -36,7 +36,11 @@ class TunnelDevice(ABC):
     transports: ClassVar[Sequence[int]] = (headers.PROTOCOL_UDP,)
     overhead: ClassVar[int] = 40
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = TUNNEL_SIZES
-    uniform_model: ClassVar[bool] = False  # copies the outer DSCP (RFC 2983, section 3)
+    copies_dscp: ClassVar[bool] = False  # into and out of tunnels (RFC 6333, section 7.1)
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        return HeaderPolicy(outer_dscp="copied" if self.copies_dscp else "allowed")
 
     @abstractmethod
     def select_tunnel_packets(self, outer: Any) -> Mask:
@@ -69,7 +73,7 @@ class TunnelDevice(ABC):
         ]
 
         def build_packets(rows: Mask) -> U8:
-            return decapsulate(packets[rows], uniform_model=self.uniform_model)
+            return decapsulate(packets[rows], copies_dscp=self.copies_dscp)
 
         return Outcome(checks, build_packets, version=4, native=native)
 
@@ -119,13 +123,13 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
     return out
 
 
-def decapsulate(packets: U8, outer_version: int = 6, *, uniform_model: bool = False) -> U8:
-    """Remove outer headers of packets without ECN drops; ``uniform_model`` copies the outer DSCP."""
+def decapsulate(packets: U8, outer_version: int = 6, *, copies_dscp: bool = False) -> U8:
+    """Remove outer headers of packets without ECN drops; ``copies_dscp`` is RFC 2983's uniform model."""
     inner_version = 10 - outer_version
     inner = packets[:, IP[outer_version].itemsize :].copy()
     decrement_hops(inner, inner_version)
     outer, old = _read_tos(packets, outer_version), _read_tos(inner, inner_version)
-    tos = (outer if uniform_model else old) & _DSCP | combine_ecn(old & _ECN, outer & _ECN)
+    tos = (outer if copies_dscp else old) & _DSCP | combine_ecn(old & _ECN, outer & _ECN)
     if inner_version == 4:
         headers.write_tos(inner, tos)
     else:

@@ -65,9 +65,16 @@ class PacketDevice:
 
     def process(self, side: SideName, packet: IPPacket) -> list[Sent]:
         try:
-            return list(self.forward(side, packet))
+            return [sent for out, p in self.forward(side, packet) for sent in self.fit(out, p)]
         except Drop as drop:
             return self.send_error(side, drop.about or packet, drop.error) if drop.error else []
+
+    def fit(self, side: SideName, packet: IPPacket) -> list[Sent]:
+        """Return a packet or its fragments, as a link carries them, or raise Drop with an error."""
+        mtu = self.mtu(side)
+        if len(packet) > mtu and (packet.df or packet.version == 6):
+            raise Drop(ip.too_big(packet.version, mtu))
+        return [(side, piece) for piece in ip.fragment(packet, mtu)]
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         """Return the packets that leave because of one that arrived, or raise Drop."""

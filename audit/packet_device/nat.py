@@ -13,7 +13,7 @@ from v6t.audit import ip_packet as ip
 from v6t.audit.ip_packet import Drop, Endpoint, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent, error_packet
 from v6t.audit.packet_device.maps import TableMap
-from v6t.audit.packet_device.relays import TunnelingDevice, decapsulated_ecn
+from v6t.audit.packet_device.relays import TunnelingDevice
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import Address, Nat, SideName
 
@@ -195,10 +195,7 @@ class MappingDevice(PacketDevice):
         return [piece for packet in translated for piece in self.emit(*packet)]
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
-        mtu = self.mtu(side)
-        if len(packet) > mtu and (packet.df or packet.version == 6):
-            raise Drop(ip.too_big(packet.version, mtu))
-        return [(side, piece) for piece in ip.fragment(packet, mtu)]
+        return self.fit(side, packet)
 
 
 def read_session(packet: IPPacket, host: Address, *, is_outbound: bool) -> SessionKey:
@@ -265,6 +262,8 @@ class Nat64Device(MappingDevice, TranslatingDevice):
 class AftrDevice(MappingDevice, TunnelingDevice):
     """The AFTR of DS-Lite (RFC 6333): each B4 is a host with any IPv4 address."""
 
+    copies_dscp = True
+
     def __init__(self, intent: DeviceIntent, view: Nat) -> None:
         super().__init__(intent, view)
         self.relays = (self.view.aftr,)
@@ -273,9 +272,8 @@ class AftrDevice(MappingDevice, TunnelingDevice):
         """Translate a whole inner packet with the outer DSCP; errors about it go into the tunnel."""
         inner = self.reassembly.add(self.decapsulate(packet), packet.src)
         try:
-            tos = packet.tos & 0xFC | decapsulated_ecn(inner.tos & 3, packet.tos & 3)
-            translated = self.send_out(self.decrement(replace(inner, tos=tos)), packet.src)
-            return self.emit_all(translated)
+            aged = self.decrement(self.mark(packet, inner))
+            return self.emit_all(self.send_out(aged, packet.src))
         except Drop as drop:
             if drop.error is None or not inner.is_answerable:
                 raise Drop from None

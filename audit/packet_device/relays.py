@@ -22,21 +22,13 @@ NOT_ECT, CONGESTION = 0b00, 0b11
 WRONG_SOURCE = IcmpError(1, 5)  # ICMPv6: the source address failed the ingress policy
 
 
-def decapsulated_ecn(inner: int, outer: int) -> int:
-    """Return the ECN field of a packet that leaves a tunnel, or drop it (RFC 6040, figure 4)."""
-    if inner == NOT_ECT and outer == CONGESTION:
-        raise Drop
-    if inner in (NOT_ECT, CONGESTION) or outer == NOT_ECT:
-        return inner
-    return max(inner, outer) if CONGESTION in (inner, outer) else min(inner, outer)
-
-
 class TunnelingDevice(PacketDevice, ABC):
     """Tunnels on one link, packets of the other IP version on both; plain IPv4 never comes from it."""
 
     tunnel_side: SideName = "left"
     inner_version = 4
     relays: Collection[Address] = ()  # addresses of the device where tunnels end
+    copies_dscp = False  # out of tunnels, too (RFC 6333, section 7.1)
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         is_inside = side == self.tunnel_side
@@ -56,16 +48,29 @@ class TunnelingDevice(PacketDevice, ABC):
         """Drop a packet if its customer must not send it through its tunnel."""
 
     def forward_inner(self, inner: IPPacket) -> Iterable[Sent]:
-        return [(opposite(self.tunnel_side), inner)]
+        try:
+            return self.fit(opposite(self.tunnel_side), inner)
+        except Drop:
+            raise Drop from None
 
     def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
-        """Decapsulate a packet (RFC 2473, section 3.3); no error reports an expired TTL."""
+        """Decapsulate a packet (RFC 2473, section 3.3); no error reports its TTL or length."""
         inner = self.decapsulate(packet)
         self.check_source(packet, inner)
-        tos = inner.tos & 0xFC | decapsulated_ecn(inner.tos & 3, packet.tos & 3)
+        marked = self.mark(packet, inner)
         if inner.ttl <= 1:
             raise Drop
-        return self.forward_inner(self.decrement(replace(inner, tos=tos)))
+        return self.forward_inner(self.decrement(marked))
+
+    def mark(self, outer: IPPacket, inner: IPPacket) -> IPPacket:
+        """Return a packet out of a tunnel with its DSCP and ECN (RFC 6040, figure 4), or raise Drop."""
+        dscp = (outer if self.copies_dscp else inner).tos & 0xFC
+        ecn, mark = inner.tos & 3, outer.tos & 3
+        if (ecn, mark) == (NOT_ECT, CONGESTION):
+            raise Drop
+        if ecn not in (NOT_ECT, CONGESTION) and mark != NOT_ECT:
+            ecn = mark if mark == CONGESTION else min(ecn, mark)
+        return replace(inner, tos=dscp | ecn)
 
     def decapsulate(self, packet: IPPacket) -> IPPacket:
         """Return the packet in a tunnel packet; tunnel options are skipped."""
@@ -92,7 +97,7 @@ class TunnelRelay(TunnelingDevice):
     def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
         super().__init__(intent, view)
         self.relays, self.sharing = view.tunnel_addresses, AddressSharing(view)
-        self.reports_sources = view.list_softwires is not None  # RFC 7596, section 6.2
+        self.reports_sources = self.copies_dscp = view.kind == "lw4o6"  # RFC 7596, section 6.2
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         ends = self.sharing.find(inner.src, ip.port(inner, is_source=True))
@@ -122,7 +127,7 @@ class TunnelCustomerEdge(TunnelingDevice):
 
     def __init__(self, intent: DeviceIntent, view: CustomerEdge) -> None:
         super().__init__(intent, view)
-        self.relays = (view.ipv6,)
+        self.relays, self.copies_dscp = (view.ipv6,), view.kind == "lw4o6"
 
     def is_own(self, ipv4: Address, number: int | None) -> bool:
         return ipv4 in self.view.ipv4 and has_port(self.view.ports, number)

@@ -243,6 +243,12 @@ def instead(method, *start, answer):
     return told(method, lambda *error: answer if error[: len(start)] == start else error[3])
 
 
+def report_unknown(_, correct, packet, *rest, **fields):
+    if packet.octets[0] == 200:
+        raise Drop(IcmpError(1, 1))
+    return correct(packet, *rest, **fields)
+
+
 def read_change(kind, *arguments):
     """Read a change of the table."""
     kind, _, protocol = kind.partition(" ")
@@ -327,6 +333,7 @@ TRANSLATION = [
           told("error_to_ipv4", lambda k, c, r, t: (12, 0, r << 24) if (k, c) == (4, 0) and t else t)),
     Fault("pointers that IPv4 has not forwarded", "5.2-no-pointer-2",
           told("error_to_ipv4", lambda k, c, r, t: (12, 0, 0) if (k, c) == (4, 0) and t is None else t)),
+    Fault("unknown messages told", "5.2-single-hop-200", on("translate_icmp", report_unknown)),
     # packets that errors quote
     Fault("short inner TCP dropped", "4.3-inner-tcp-short", drop4(lambda p: error4(p) and len(p) < 60)),
     Fault("inner echo keeps its type", "4.3-inner-echo",
@@ -430,7 +437,7 @@ RELAY = [
     Fault("port ranges end early", "edges-down", owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0x1F else r)),
     Fault("port ranges begin late", "edges-up", owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0 else r)),
     Fault("all ports are the first customer's", "beside-down",
-          owner(lambda r, s, a, p: (s.domains[0].address(a, "00001"), r[1]) if r is not None else r)),
+          owner(lambda r, s, a, p: r and (s.domains[0].address(a, "00001") if s.domains else s.rows_for(a)[1].b4, r[1]))),
     Fault("ICMP queries dropped", "down-icmp", drop4(lambda p: p[9] == ICMP and p[20] in (0, 8))),
     Fault("ICMP errors dropped", "icmp-error-3-4", drop4(lambda p: p[9] == ICMP and p[20] == 3)),
     Fault("fragments dropped", "fragments-in-order", drop4(lambda p: p[6] & 0x3F | p[7] > 0)),
@@ -447,7 +454,7 @@ TUNNEL = [
     Fault("tunnel hop limit from the TTL", "tunnel-hop-limit",
           leaving(lambda c, p: p[:7] + c[8:9] + p[8:] if version(p) == 6 and version(c) == 4 else p)),
     Fault("DSCP not carried over", "dscp-into", into(0, lambda v: 0x60)),
-    Fault("ECN not copied", "ecn-into-2", into(1, lambda v: v & 0xCF)),
+    Fault("ECN changed into the tunnel", "ecn-into-2", into(1, lambda v: v & 0xCF | 0x10)),
     Fault("inner data changed", "decapsulated", leaving(lambda c, p: p[:-1] + b"!" if version(p) == 4 else p)),
     Fault("tunnel to another customer", "encapsulated", into(39, lambda v: v + 1)),
     Fault("time exceeded not told", "ttl-1", leaving(lambda c, p: None if version(c) == 4 and is_own_error(c, p, 11) else p)),

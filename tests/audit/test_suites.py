@@ -1,15 +1,20 @@
 """Suites of rows on correct devices, and on devices with one planted fault each."""
 
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 
 import pytest
+from v6t.audit.auditor import load_suites
 from v6t.audit.clause import subject_of
 from v6t.audit.customer_edge import CustomerEdgeSuite
+from v6t.audit.ip_packet import Drop, IPPacket, fragment, too_big
 from v6t.audit.map_relay import RelaySuite
 from v6t.audit.nat import NatSuite
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.packet_device.relays import MapTCustomerEdge, TunnelCustomerEdge
+from v6t.audit.packet_device.device import PacketDevice
+from v6t.audit.packet_device.relays import MapTCustomerEdge, TunnelCustomerEdge, TunnelingDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice, TranslatingDevice
+from v6t.audit.self_check import set_mtus
 from v6t.audit.translation import TranslationSuite
 from v6t.audit.tunnel import TunnelSuite
 from v6t.plugins.audit_views import OVERLAPPING_MAPPINGS, PREFIX_AND_MAPPINGS, UNEQUAL_MAPPINGS
@@ -20,6 +25,8 @@ from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.mapt_br import MapTBorderRelay
 from v6t.plugins.nat44 import Nat44, Nat66
 from v6t.plugins.nat64 import Nat64
+from v6t.plugins.nptv6 import Nptv6
+from v6t.plugins.router import Ipv4Router, Ipv6Router
 from v6t.plugins.siit import Clat, Siit, SiitParams
 from v6t.tests.audit import faults, nat_faults
 from v6t.tests.audit.in_process import configurations, outcomes, with_params
@@ -30,6 +37,7 @@ HAIRPINS = ["hairpin", "hairpin-answer", "hairpin-error"]
 PLANTED = [
     *((TRANSLATION, Siit, fault) for fault in faults.TRANSLATION),
     *((RELAY, MapEBorderRelay, fault) for fault in faults.RELAY),
+    *((RELAY, LightweightAftr, f) for f in faults.RELAY if f.clause == "beside-down"),
     *((TUNNEL, MapEBorderRelay, fault) for fault in faults.TUNNEL),
     *((RELAY, MapTBorderRelay, fault) for fault in faults.MAPT),
 ]
@@ -42,8 +50,8 @@ def deviations(device, clauses):
 
 COUNTS = {
     TRANSLATION: {Siit: 174, Clat: 166, MapTCe: 164, MapTBorderRelay: 104, Nat64: 116},
-    RELAY: {MapEBorderRelay: 85, MapTBorderRelay: 79, LightweightAftr: 57},
-    TUNNEL: {MapEBorderRelay: 39, LightweightAftr: 39, DsLiteAftr: 39, MapECe: 39, LwB4: 39},
+    RELAY: {MapEBorderRelay: 85, MapTBorderRelay: 79, LightweightAftr: 74},
+    TUNNEL: {MapEBorderRelay: 39, LightweightAftr: 40, DsLiteAftr: 39, MapECe: 39, LwB4: 40},
     EDGE: {MapECe: 13, LwB4: 16},
     NAT: {Nat44: 81, Nat64: 81, DsLiteAftr: 81, Nat66: 66},
 }
@@ -141,6 +149,74 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
     clauses = list(TRANSLATION.clauses(subject_of(technology), PREFIX_AND_MAPPINGS))
     expected = HAIRPINS[2:] if fault == "errors" else HAIRPINS
     assert deviations(build_device(technology), clauses) == expected
+
+
+def deviate_with_tunnel(technology, encapsulate, monkeypatch):
+    correct = TunnelingDevice.encapsulate
+    monkeypatch.setattr(TunnelingDevice, "encapsulate", lambda *args: encapsulate(correct, *args))
+    result = outcomes(build_device(technology), TUNNEL.clauses(subject_of(technology)))
+    return {o.clause.label: o.clause.level for o in result if o.judgement.verdict != "conforms"}
+
+
+def clear_outer_tos(mask, correct, device, packet, src, dst):
+    return [(side, replace(p, tos=p.tos & mask)) for side, p in correct(device, packet, src, dst)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "level"), [(MapEBorderRelay, "MAY"), (MapECe, "MAY"), (LwB4, "MUST")]
+)
+def test_tunnel_without_dscp_deviates_from_rfc6333_only(kind, level, monkeypatch):
+    result = deviate_with_tunnel(kind(), partial(clear_outer_tos, 3), monkeypatch)
+    assert result == {"dscp-into": level}
+
+
+def test_tunnel_in_ecn_compatibility_mode_conforms(monkeypatch):
+    clear = partial(clear_outer_tos, 0xFC)
+    assert deviate_with_tunnel(MapEBorderRelay(), clear, monkeypatch) == {}
+
+
+def test_tunnel_with_encapsulation_limit_conforms(monkeypatch):
+    def encapsulate(_, device, packet, src, dst):
+        limit, mtu = bytes.fromhex("0400040104010100"), device.mtu("left")
+        if packet.df and len(packet) > mtu - 48:
+            raise Drop(too_big(4, mtu - 48))
+        outer = IPPacket(src, dst, 60, limit + bytes(packet), packet.tos)
+        return [("left", piece) for piece in fragment(outer, mtu)]
+
+    assert deviate_with_tunnel(MapEBorderRelay(), encapsulate, monkeypatch) == {}
+
+
+def test_lwaftr_that_keeps_inner_dscp_deviates():
+    device = build_device(LightweightAftr())
+    device.copies_dscp = False
+    assert deviations(device, clauses_of(TUNNEL, LightweightAftr)) == ["dscp-out"]
+
+
+def all_clauses(kind, *mtus):
+    technology = kind(None, set_mtus(kind().links, *mtus))
+    subject = subject_of(technology)
+    return technology, [c for suite in load_suites() for c in suite.clauses(subject)]
+
+
+@pytest.mark.parametrize("mtus", [(1280, 1280), (1280, 1500), (1500, 1280), (9000, 1500)])
+@pytest.mark.parametrize("kind", [Siit, MapTCe, MapEBorderRelay, Nptv6, Ipv4Router, Ipv6Router])
+def test_correct_device_on_links_of_other_mtus_conforms(kind, mtus):
+    technology, clauses = all_clauses(kind, *mtus)
+    assert deviations(build_device(technology), clauses) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "clause"),
+    [
+        (Nptv6, "too-big-out"),
+        (Ipv6Router, "too-big-left"),
+        (Ipv4Router, "fragmentation-needed-left"),
+    ],
+)
+def test_packet_larger_than_next_link_is_found(kind, clause, monkeypatch):
+    technology, clauses = all_clauses(kind, 1500, 1280)
+    monkeypatch.setattr(PacketDevice, "fit", lambda self, side, packet: [(side, packet)])
+    assert deviations(build_device(technology), clauses) == [clause]
 
 
 def test_dead_device_conforms_to_nothing():

@@ -396,6 +396,8 @@ PINS = [
     ({"outer_dscp": "zero"}, "mape-br", "reverse", 0xB8, None, set_octet(0), set_octet(0xB8)),
     ({"outer_dscp": 10}, "mape-br", "reverse", 0xB8, None, set_octet(40), set_octet(0xB8)),
     ({"outer_dscp": "zero"}, "dslite-aftr", "reverse", 0xB8, None, set_octet(0), set_octet(0xB8)),
+    ({}, "lwaftr", "reverse", 0xB8, None, set_octet(0xB8), set_octet(0)),
+    ({}, "lwb4", "reverse", 0xB8, None, set_octet(0xB8), set_octet(0)),
     ({"outer_ecn": "copied"}, "lwaftr", "reverse", 1, None, set_octet(1), set_octet(0)),
     ({"outer_ecn": "zero"}, "lwaftr", "reverse", 1, None, set_octet(0), set_octet(1)),
     ({"outer_ecn": "reset"}, "lwb4", "reverse", 3, None, set_octet(2), set_octet(3)),
