@@ -6,6 +6,7 @@ Opening a pipe blocks until its other end is open, and reading a device may neve
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.errors import UsageError
+from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.text import is_encodable
 
 if TYPE_CHECKING:
@@ -126,6 +127,9 @@ def report_write_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as exc:
         problem = f"cannot write {path}: {exc.strerror or exc}"
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "free space on the disk, or choose another directory"
+            raise EnvironmentLacking(problem, hint, code="disk-full") from exc
         raise UsageError(problem, code="file-unwritable") from exc
 
 

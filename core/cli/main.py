@@ -140,11 +140,10 @@ def _run_command(arguments: list[str]) -> int:
         return _print_error(*_describe_click_error(exc))
     except OSError as exc:  # a full disk, a file that is gone
         message = ": ".join(map(str, filter(None, (exc.filename, exc.strerror or exc))))
-        hint = _make_trials_hint(arguments)
+        hint, code = _make_trials_hint(arguments), "system-error"
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "; ".join(filter(None, (hint, "free space on the disk")))
-            return _print_error(message, hint, 3, "disk-full")
-        return _print_error(message, hint, 3, "system-error")
+            hint, code = "; ".join(filter(None, (hint, "free space on the disk"))), "disk-full"
+        return _print_error(message, hint, 3, code)
     except MemoryError:
         hint = _make_trials_hint(arguments)
         return _print_error("not enough memory", hint, 3, "resource-missing")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.errors import EnvironmentLacking, UsageError
-from v6t.base.files import SETTINGS_OCTETS, read_text
+from v6t.base.errors import UsageError, V6tError
+from v6t.base.files import SETTINGS_OCTETS, read_text, report_write_errors
 from v6t.base.text import is_encodable, suggest_names
 from v6t.base.validation import describe_problem
 
@@ -343,16 +342,13 @@ def write_files(texts: Mapping[Path, str]) -> list[Path]:
     created: list[Path] = []
     try:
         for path, text in texts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as out:
-                created.append(path)
-                out.write(text)
-    except OSError as exc:
+            with report_write_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("x", encoding="utf-8") as out:
+                    created.append(path)
+                    out.write(text)
+    except V6tError:
         for written in created:
             written.unlink(missing_ok=True)
-        problem = f"cannot write {path}: {exc.strerror}"
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "free space on the disk, or choose another directory with --dir"
-            raise EnvironmentLacking(problem, hint, code="disk-full") from exc
-        raise UsageError(problem, code="file-unwritable") from exc
+        raise
     return list(texts)

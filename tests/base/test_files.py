@@ -16,8 +16,10 @@ from v6t.base.files import (
     locate_cache,
     read_json,
     read_text,
+    report_write_errors,
     write_atomically,
 )
+from v6t.tests.expect import expect_error
 
 HOLDER = """
 import sys, time
@@ -122,3 +124,13 @@ def test_files_of_windows_are_read_without_mark_and_carriage_returns(tmp_path):
     path.write_bytes(b'\xef\xbb\xbf{"a":\r\n 1}')
     assert read_text(path) == '{"a":\n 1}'
     assert read_json(path) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "status"),
+    [(errno.ENOSPC, "disk-full", 3), (errno.EACCES, "file-unwritable", 2)],
+)
+def test_full_disk_is_not_a_wrong_path(tmp_path, number, code, status):
+    with expect_error(code) as error, report_write_errors(tmp_path):
+        raise OSError(number, os.strerror(number))
+    assert error.value.exit_code == status
