@@ -296,7 +296,8 @@ def _remove_records_of_lost_devices(
     parts = setup.driver.get_parts(setup.intent)
     drivers = {record_dir / part.name: part.driver for part in parts}
     for directory, driver in (drivers or {record_dir: setup.driver}).items():
-        if driver.options.ssh is None or driver.options.ssh.lab in ended:
+        ssh = driver.options.ssh if driver.configures_device else None
+        if ssh is None or ssh.lab in ended:
             remove_local_record(directory)
 
 

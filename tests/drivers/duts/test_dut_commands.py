@@ -58,6 +58,18 @@ def test_lab_device_is_removed_after_run(tmp_path):
     assert codes == {"directory-locked"}
 
 
+def test_record_of_a_chain_with_a_reference_part_is_removed(tmp_path):
+    settings = resolve(
+        plugin="ipv4aas", params={"variant": "map-t"}, dut_params={"parts.br.driver": "reference"}
+    )
+    (tmp_path / "config.json").write_text(json.dumps(settings.to_json()))
+    (tmp_path / "napt").mkdir()
+    (tmp_path / "napt" / "dut-undo.json").touch()
+    result = v6t("dut", "rollback", tmp_path)
+    assert (result.status, result.out) == (0, f"{LAB_DEVICE_GONE}\n")
+    assert not (tmp_path / "napt").exists()
+
+
 @pytest.mark.lab
 def test_records_of_lab_devices_that_have_ended_are_removed(tmp_path):
     parts = ("clat", "plat")
