@@ -55,7 +55,7 @@ class _EstablishedConnections:
     established: PhaseOneResult
     began_s: float
     last_used_s: float
-    clock_offset_s: float  # The tester's clock less the wall clock
+    clock_offset_s: float | None  # The tester's clock less the wall clock; None: unknown
 
 
 class TwoPhaseTester:
@@ -111,11 +111,16 @@ class TwoPhaseTester:
         standing = self._standing
         if standing is None:
             raise DutError("the connections of phase 1 are gone", code="not-learned")
+        before = self._tester.read_clock()
         result = self._stream(replace(trial, pause_s=connections.gap_s))
         sent = (d.sending_time_s for d in result.directions.values())
+        sending_s = max(sent, default=trial.total_duration_s)
         # whatever the tester had to do before it could send belongs to the gap
-        began = _parse_time(result.started) + standing.clock_offset_s
-        ended = began + max(sent, default=trial.total_duration_s)
+        began = self._tester.read_clock() - trial.residual_wait_s - sending_s
+        if result.started and standing.clock_offset_s is not None:
+            # without the evaluation; the wall clock may have been set meanwhile
+            began = min(began, max(before, _parse_time(result.started) + standing.clock_offset_s))
+        ended = began + sending_s
         gap_s = max(0.0, began - standing.last_used_s)
         age_s = ended + trial.residual_wait_s - standing.began_s
         standing.last_used_s = ended
@@ -179,7 +184,7 @@ class TwoPhaseTester:
                 directions["reverse"] = tried.result
                 faults = tried.faults
                 last = tried.end_s
-            offset_s = phase.start_s - _parse_time(phase.started)
+            offset_s = phase.start_s - _parse_time(phase.started) if phase.started else None
             self._standing = _EstablishedConnections(
                 connections, phase_one, phase.start_s, last, offset_s
             )

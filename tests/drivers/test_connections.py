@@ -301,6 +301,7 @@ class ScriptedTester:
     repeated: int = 0
     slept_s: float = 0.0
     evaluated_s: float = 0.0
+    clock_step_s: float | None = 0.0  # of the wall clock, before phase 2; None: no wall clock
     faults: tuple[str, ...] = ()
     timeout_s: float | None = None
     left: int = 0
@@ -345,6 +346,8 @@ class ScriptedTester:
         return PhaseCounts(result, began, started=self._format_time(began))
 
     def _format_time(self, clock):
+        if self.clock_step_s is None:
+            return ""
         return datetime.fromtimestamp(1e9 + clock, timezone.utc).isoformat()
 
     def measure(self, trial):
@@ -353,7 +356,8 @@ class ScriptedTester:
         self.clock = began + 1.0 + self.evaluated_s
         health = {"gap": trial.pause_s}
         result = DirectionResult({}, 1.0)
-        return TrialResult({"forward": result}, started=self._format_time(began), tester=health)
+        started = self._format_time(began + (self.clock_step_s or 0.0))
+        return TrialResult({"forward": result}, started=started, tester=health)
 
 
 def make_trial(**connections):
@@ -376,6 +380,12 @@ def test_phase_one_is_done_in_order_before_phase_two():
     assert used.gap_s == pytest.approx(2.0)  # from the end of the validation
     assert used.age_s == pytest.approx(1.0 + 0.5 + 2.0 + 2.0 + 1.0)
     assert result.tester == {"gap": 2.0}
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0, None])
+def test_gap_does_not_need_the_wall_clock(step_s):
+    (result,) = measure_trials(ScriptedTester(timeout_s=20.0, clock_step_s=step_s), gap_s=2.0)
+    assert 0.0 <= result.connections.gap_s <= 2.5
 
 
 def test_evaluation_of_a_trial_belongs_to_the_next_gap():
