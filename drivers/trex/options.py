@@ -229,7 +229,7 @@ class TrexOptions(StrictModel):
              "ssh_config applies to a TRex on another host only",
              "set ssh, or leave it out", "conflict", "ssh_config", "ssh"),
             (starts_none and for_start,
-             f"{' and '.join(for_start)} apply to a server that v6t starts",
+             f"only a server that v6t starts uses {' and '.join(for_start)}",
              "leave them out", "conflict", *for_start, "server" if self.is_elsewhere else "start"),
             ("ring" in self.model_fields_set and named and not has_ring,
              "ring applies to Linux interfaces that are given by their name only",

@@ -110,7 +110,7 @@ def read_code(path):
     ("pattern", "modules"),
     [
         (r"\btcps_|\berr_\w+'|opackets|ipackets|rx_pkts|cpu_util", {"client/stats.py"}),
-        (r"\.conn\b|\bclient\.ports\b|clear_pgid|wait_for_profile|global_stats", {"client/rpc.py"}),
+        (r"\.conn\b|\bclient\.ports\b|wait_for_profile|global_stats", {"client/rpc.py"}),
         ("(?i)af_?packet|linux_driver|on_linux", {"af_packet.py", "interfaces.py"}),
     ],
 )
