@@ -69,7 +69,7 @@ def measure_with_event(
 ) -> TrialResult:
     """Measure a trial, run its event while its stream is sent, and wait for the end of both.
 
-    An event that fails raises its error, whatever the trial measured.
+    The error of an event that fails is raised after the trial.
     """
     delay_s = trial.pause_s + (trial.device_event.at_s if trial.device_event else 0.0)
     cancelled = threading.Event()
