@@ -443,7 +443,8 @@ class Transaction(Connection):
             raise undo_store.DeviceNotRestoredError(
                 f"{self.name}: the undo record is gone, but changes are left: "
                 + "; ".join(f"{u.why}: {text}" for u, text in different.items()),
-                hint,
+                f"{hint}; if another user changed them in the meantime, `{self.rollback_command} "
+                "--forget` leaves them unchanged",
                 code="device-not-restored",
             )
 

@@ -168,7 +168,9 @@ def test_lost_state_directory_is_an_error_while_changes_are_left(is_same_session
         session.rollback()
     local, _, command = error.value.hint.removeprefix("copy ").partition(" to ")
     shutil.copy(local, tmp_path / "state/undo.sh")
-    run_shell(command.partition("run there: ")[2])
+    by_hand, _, otherwise = command.partition("run there: ")[2].partition("; ")
+    assert "--forget" in otherwise
+    run_shell(by_hand)
     assert list_changes(tmp_path) == []
     assert session.rollback() == ["there is nothing to roll back"]
     assert list(tmp_path.glob("run/*")) == []
