@@ -121,8 +121,9 @@ class TwoPhaseTester:
             # without the evaluation; the wall clock may have been set meanwhile
             began = min(began, max(before, _parse_time(result.started) + standing.clock_offset_s))
         ended = began + sending_s
-        gap_s = max(0.0, began - standing.last_used_s)
-        age_s = ended + trial.residual_wait_s - standing.began_s
+        # dates resolve less than a microsecond
+        gap_s = round(max(0.0, began - standing.last_used_s), 6)
+        age_s = round(ended + trial.residual_wait_s - standing.began_s, 6)
         standing.last_used_s = ended
         limit = self._timeout_s
         if limit is not None and gap_s >= limit:
