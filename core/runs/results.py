@@ -39,6 +39,7 @@ from v6t.core.runs.rundir import (
     read_optional_json,
     report_damage,
 )
+from v6t.drivers.transport.redaction import redact_json
 from v6t.plugins.base import Technology
 from v6t.profiles.mixes import describe_sequence
 
@@ -242,7 +243,7 @@ def make_stored_data(files: RunFiles) -> RunData:
 def make_run_data(
     files: RunFiles, technology: Technology | None, records: Sequence[Record]
 ) -> RunData:
-    """Assemble the data of a run from the contents of its files."""
+    """Assemble the data of a run, without secrets, from the contents of its files."""
     run, results, manifest = files.settings, files.results, files.manifest
     about: dict[str, Any] = {"params": run.params}
     if technology is not None:
@@ -260,8 +261,8 @@ def make_run_data(
         name=files.path.resolve().name,
         results=results,
         records=records,
-        config=run.to_json(),
-        manifest=manifest or {},
+        config=redact_json(run.to_json()),
+        manifest=redact_json(manifest or {}),
         settings=run.procedure.model_dump(mode="json"),
         trials=files.journal.list_trials(),
         mix_sequences={mix: describe_sequence(mix) for mix in mixes},

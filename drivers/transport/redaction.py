@@ -126,6 +126,15 @@ def redact(text: str) -> str:
     return text
 
 
+def redact_json(value: Any, name: str = "") -> Any:
+    """Return a JSON value without secrets; ``name`` is the key of the value."""
+    if isinstance(value, str):
+        return HIDDEN if value and asks_secret(name) else redact(value)
+    if isinstance(value, Mapping):
+        return {key: redact_json(part, key) for key, part in value.items()}
+    return [redact_json(part, name) for part in value] if isinstance(value, list) else value
+
+
 def shorten_command(command: str) -> str:
     """Return the begin of a command for a message; a secret that is cut could not be found later."""
     return redact(command)[:160]

@@ -95,6 +95,12 @@ def test_secret_behind_keyword_is_hidden(line, no_secrets):
     assert redaction.HIDDEN in redaction.redact(line)
 
 
+def test_secrets_of_json_are_hidden_without_other_changes(no_secrets):
+    value = {"commands": ["set password hunter2", "show"], "community": "public", "tries": 3}
+    expected = {**value, "commands": [f"set password {redaction.HIDDEN}", "show"]}
+    assert redaction.redact_json(value) == {**expected, "community": redaction.HIDDEN}
+
+
 @pytest.mark.parametrize("secret", ["hunter2", "it's", "a\"b'c", "p\u00e4ss"])
 def test_secret_of_options_is_hidden_in_every_form(secret, no_secrets):
     redaction.register_secrets({"lines": [f"username admin password {secret}"]})

@@ -105,3 +105,15 @@ def test_record_has_complete_known_rows_only():
     assert len(rows) == len(machines.ROWS)
     assert set(seen) <= rows
     assert all(set(one) == {*FACTS, "how", "version", "date"} for one in seen.values())
+
+
+def test_report_hides_secrets_of_options(tmp_path):
+    """Others than its user may read a report, but not ``config.json``."""
+    hooks = {"flush": {"command": "snmpset -c hunter2 dut"}}
+    (tmp_path / "bed.yaml").write_text(json.dumps({"dut": {"options": {"hooks": hooks}}}))
+    words = ("--measure", "throughput", "--mode", "forward", "--reps", "1", "--report")
+    result = v6t(*SIM, *words, "--testbed", tmp_path / "bed.yaml", "-o", tmp_path / "run")
+    assert result.status == 0, result.err
+    files = {path.name: path.read_text() for path in (tmp_path / "run").iterdir()}
+    assert {name for name, text in files.items() if "hunter2" in text} == {"config.json"}
+    assert "snmpset -c ********" in files["report.html"]
