@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from v6t.analysis.rundata import RunData
 from v6t.base.entry_points import describe_culprit
-from v6t.base.errors import TranslationError, V6tError
+from v6t.base.errors import TranslationError, V6tError, hides_interrupt
 from v6t.core import log
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector, open_log
 from v6t.core.runs.rundir import RunDir, choose_default_path
+from v6t.drivers.duts.session.undo_store import LOCAL_RECORD
 
 if TYPE_CHECKING:
     from v6t.core.reporting.write import FigureSelection
@@ -145,7 +146,11 @@ def _run_and_report(
 
 
 def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunData) -> RunData:
-    """Return the data of a finished run with the device's bottleneck; warn if it is not found."""
+    """Return the data of a finished run with the device's bottleneck; warn if it is not found.
+
+    Raises:
+        V6tError: the device is not restored, or the error hides a Ctrl-C.
+    """
     from v6t.core.runs.bottleneck import watch_device
 
     events.on_message("repeating the measured rates while sampling the device once a second")
@@ -153,6 +158,8 @@ def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunDa
         with open_log(path), RunDir(path, new=False) as run_dir:
             results = watch_device(run_dir, run_plan, data.results, WATCH_DURATION_S)
     except V6tError as exc:
+        if hides_interrupt(exc) or any(path.glob(f"**/{LOCAL_RECORD}")):  # changes may be left
+            raise
         hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
         return data

@@ -293,9 +293,17 @@ class UndoStore:
 
     def read_local(self) -> UndoRecord | None:
         """Return the copy of the record in the run directory; None if it does not exist."""
-        if self._record_dir is None or not (self._record_dir / LOCAL_RECORD).exists():
+        path = self._record_dir and self._record_dir / LOCAL_RECORD
+        if path is None or not path.exists():
             return None
-        return UndoRecord.parse_json((self._record_dir / LOCAL_RECORD).read_text())
+        try:
+            return UndoRecord.parse_json(path.read_text())
+        except (DutError, ValueError) as exc:
+            raise DamagedRecordError(
+                f"{path} is damaged: it is unknown whether {self._transport.name} was restored",
+                f"check the device; then `{self._rollback_command} --forget` removes the file",
+                code="undo-record-failed",
+            ) from exc
 
     def remove_local(self) -> None:
         """Remove the copy of the record in the run directory."""

@@ -9,6 +9,11 @@ from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
+from v6t.analysis.rundata import RunData
+from v6t.base.errors import DutError
+from v6t.core.cli import run_console
+from v6t.core.runs import bottleneck
+from v6t.core.runs.events import Listener
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import undo_store
@@ -26,6 +31,7 @@ from v6t.drivers.duts.session.undo_store import (
     build_undo_script,
 )
 from v6t.drivers.transport.process import LocalTransport
+from v6t.tests.expect import expect_error
 
 from .field import wait_until
 from .intents import ROUTER4
@@ -291,3 +297,29 @@ def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
     driver = make_driver("command", {"state_dir": str(tmp_path)})
     configured = Session(driver, transport, ROUTER4).status()["configured"]
     assert (configured["steps"], configured["to_undo"], configured["undone"]) == (3, 1, 1)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"", b"{}", b"[1]"])
+def test_damaged_copy_of_record_is_named(content, tmp_path):
+    (tmp_path / "dut-undo.json").write_bytes(content)
+    store = UndoStore(LocalTransport("dut"), "/nowhere", tmp_path, "v6t dut rollback run")
+    with expect_error("undo-record-failed", mentions="dut-undo.json") as info:
+        store.read_local()
+    assert "--forget" in info.value.hint
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_failed_bottleneck_search_is_an_error_if_device_is_not_restored(
+    restored, tmp_path, monkeypatch
+):
+    def fail(*_):
+        (tmp_path / "pe").mkdir()
+        if not restored:
+            (tmp_path / "pe/dut-undo.json").touch()
+        raise DutError("cannot be read", code="device-not-restored")
+
+    monkeypatch.setattr(bottleneck, "watch_device", fail)
+    (tmp_path / "config.json").touch()
+    data = RunData("run", {}, [], {}, {})
+    with contextlib.nullcontext() if restored else expect_error("device-not-restored"):
+        assert run_console._add_bottleneck(tmp_path, Listener(), Mock(), data) == data
