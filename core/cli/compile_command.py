@@ -83,6 +83,7 @@ def compile_command(
     """
     from v6t.core.config.resolve import resolve_setup
     from v6t.core.runs.bench import FIRST_STREAM_IDS
+    from v6t.core.runs.rundir import check_file_not_owned
     from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic
 
@@ -92,8 +93,9 @@ def compile_command(
         raise UsageError("no technology", "try: v6t compile mape-br", code="missing-setting")
     if output_format == "pcap" and output is None:
         raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
-    for path in (output, expected):
-        if path is not None and path.exists() and not overwrite:
+    for path in filter(None, (output, expected)):
+        check_file_not_owned(path)
+        if path.exists() and not overwrite:
             hint = "choose another name or use --overwrite"
             raise UsageError(f"{path} exists already", hint, code="file-exists")
     setup = resolve_setup(

@@ -33,6 +33,7 @@ from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
 
 DEFAULT_PORT = 8219  # TCP port of the live page
+HTTP_PORT = 80  # port that a browser leaves out of the Host header
 VIEWER_TIMEOUT_S = 10.0  # reports are made only if the page was requested within this time
 REPORT_INTERVAL_FACTOR = 20  # interval between reports, as a multiple of the time to make one
 MAX_LISTED_STEPS = 8  # last steps that the page lists
@@ -287,8 +288,8 @@ def is_own_host(host: str, port: int) -> bool:
     """
     try:
         parts = urlsplit(f"//{host}")
-        if parts.port == port and parts.hostname != "localhost":
+        if parts.hostname != "localhost":
             ipaddress.ip_address(parts.hostname or "")
-        return parts.port == port
+        return (HTTP_PORT if parts.port is None else parts.port) == port
     except ValueError:
         return False

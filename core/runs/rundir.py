@@ -50,7 +50,7 @@ LATEST = "latest"  # keyword for the last changed run in the current directory o
 _RUN_FILES = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
 # Files to remove from the directory of a run that ended before its first trial.
 _REMOVABLE_FILES = {*_RUN_FILES, *(f".{name}.part" for name in _RUN_FILES)}
-# Files of runs, audits and campaigns, which a comparison or trend must not replace.
+# Files of runs, audits and campaigns, which other commands must not replace.
 _OWNED_FILES = frozenset({
     *_RUN_FILES, LOG, BOTTLENECK, AUDIT, CAMPAIGN, "summary.json",
     *("report.html", "report.md", "report.json", "audit.html", "audit.md"),
@@ -87,7 +87,7 @@ def check_file_not_owned(file: Path) -> None:
     """Raise UsageError if a file to be written belongs to a run, a campaign or an audit."""
     if file.name in _OWNED_FILES and (owner := describe_content(file.parent)):
         problem = f"{file} is a file of {owner}"
-        raise UsageError(problem, "choose another file with -o", code="file-exists")
+        raise UsageError(problem, "choose another file", code="file-exists")
 
 
 def check_report_directory(output: Path | None, directory: Path) -> None:

@@ -75,8 +75,8 @@ def test_live_address_is_parsed(text, address):
 @pytest.mark.parametrize(
     ("hosts", "expected"),
     [
-        (("127.0.0.1:80", "localhost:80", "[::1]:80", "192.0.2.7:80"), True),
-        (("", "localhost", "127.0.0.1:81", "evil.example:80", "127.0.0.1.evil.example:80"), False),
+        (("127.0.0.1:80", "localhost", "[::1]:80", "192.0.2.7"), True),
+        (("", "localhost:81", "127.0.0.1:81", "x.example:80", "127.0.0.1.evil.example:80"), False),
     ],
 )
 def test_host_header_must_be_address_or_localhost(hosts, expected):

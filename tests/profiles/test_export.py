@@ -17,7 +17,8 @@ from v6t.profiles.exports import (
     write_pcap,
 )
 from v6t.profiles.model import Kind, Layer, Traffic, Variable
-from v6t.tests.expect import expect_error
+from v6t.tests.core.support import v6t
+from v6t.tests.expect import expect_error, expect_refusal
 
 from .traffics import ETHER, IPV4, IPV6, OVER_SIX, UDP, Binding, background, mape, one
 
@@ -163,3 +164,11 @@ def test_failure_half_way_leaves_no_capture(tmp_path, content):
     with expect_error("duplicate"):
         write_pcap(path, fail(), 1.0, overwrite=True)
     assert [p.read_bytes() for p in tmp_path.iterdir()] == ([content] if content else [])
+
+
+@pytest.mark.parametrize("option", ["-o", "--expected"])
+def test_file_of_a_run_is_not_replaced(option, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    words = ("compile", "mape-br", "--overwrite", "--count", 1, option, tmp_path / "config.json")
+    expect_refusal(v6t(*words), "file-exists")
+    assert (tmp_path / "config.json").read_text() == "{}"
