@@ -21,7 +21,6 @@ from v6t.core.runs.events import open_log
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.manifest import find_commit
 from v6t.tests.core.support import COMMAND, RUN_FILES, SIM, tree, v6t, v6t_process
-from v6t.tests.expect import expect_refusal
 
 HEAVY = ("scapy", "numpy", "matplotlib", "pydantic", "ruamel", "rich")
 
@@ -187,20 +186,9 @@ def test_full_standard_error_keeps_the_exit_status():
     assert completed.returncode == 2
 
 
-@pytest.mark.parametrize("duration", ["nan", "inf", "-1"])
-def test_impossible_duration_of_bottleneck_is_refused(duration):
-    done = v6t("dut", "bottleneck", "nope", "--duration", duration)
-    expect_refusal(done, "invalid-argument")
-
-
-def test_missing_choice_is_reported_on_one_line():
-    assert "\\n" not in expect_refusal(v6t("completion"), "invalid-command-line")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words",
-    ["compile --plugin mape-br", "explain --help", "explain procedure.latency"],
+    "words", ["compile --plugin mape-br", "explain --help", "explain procedure.latency"]
 )
 def test_closed_output_pipe_is_not_an_error(words):
     process = subprocess.Popen(
