@@ -97,6 +97,7 @@ def test_summary_states_the_largest_possible_difference():
 
 def test_words_agree_in_number_and_name_different_loads():
     assert compare([5.0], [5.0]).words.startswith("undecided: 1.00 times")
+    assert "but one repetition per run" in compare([5.0], [2.5]).words
     assert "1 repetition" in compare([5.0], [None]).words
     assert "2 repetitions" in compare([None], [None]).words
     assert "5 fps and 6 fps" in compare(HUNDREDS, HUNDREDS, loads=("5 fps", "6 fps")).words

@@ -23,11 +23,9 @@ from v6t.tests.audit.test_auditor import Silent
 from v6t.tests.audit.test_record import audit, finding
 from v6t.tests.core.support import v6t, write_distribution
 
-WRONG_TABLE = json.dumps(
-    [
-        {"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"},
-        {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
-    ]
+WRONG_TABLE = (
+    '[{"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"}, '
+    '{"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}]'
 )
 CABLED = """
 import subprocess, sys, threading

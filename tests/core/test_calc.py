@@ -79,6 +79,12 @@ def test_rfc6052_address_is_embedded_and_extracted():
         assert calc("rfc6052", "--prefix", expected["prefix"], *address) == expected
 
 
+def test_rate_counts_the_overhead():
+    """RFC 8219 appendix A."""
+    words = ("--line-rate", "10G", "--frame-size", 64, "--overhead", 20)
+    assert calc("rate", *words)["max_fps"] == 12_019_230
+
+
 def list_notes(*arguments):
     done = v6t("calc", *arguments)
     assert done.status == 0

@@ -320,16 +320,11 @@ def test_slowed_device_is_found_slower(tmp_path):
 def test_cores_of_a_chain_are_those_of_the_providers_edge(parts, cores):
     """As the paper varies them: the customer's edge has all of its cores."""
     options = {name: {"options": {"cores": n} if n else {}} for name, n in parts.items()}
-    config = {
-        "plugin": "ipv4aas",
-        "procedure": {},
-        "dut": {"driver": "chain", "options": {"parts": options}},
-    }
+    dut = {"driver": "chain", "options": {"parts": options}}
+    config = {"plugin": "ipv4aas", "procedure": {}, "dut": dut}
     config = json.loads(json.dumps(config, sort_keys=True))  # as a run's file has it
     assert collect_facts(config, {}, simulated=False)["cores"] == cores
 
-
-pytestmark = pytest.mark.slow
 
 SERIES_LENGTH = 18
 VERSIONS = ("26.02", "26.6", "26.10")

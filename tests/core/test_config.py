@@ -250,6 +250,5 @@ def test_every_value_of_the_rfc_preset_has_its_clause():
 
 def test_bursts_of_30_s_can_be_searched():
     """RFC 9004 section 6.2: the longest burst MUST be configurable to as much."""
-    bursts = {"back_to_back": {"longest_s": 30.0}}
-    run = resolve(plugin="mape-br", preset="rfc", procedure=bursts)
+    run = resolve(plugin="mape-br", preset="rfc", procedure={"back_to_back.longest_s": "30"})
     assert run.procedure.back_to_back.longest_s == 30.0

@@ -79,11 +79,8 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
     sides = {"left": {"tester_mac": "02:00:00:00:0c:02", "dut_mac": "02:00:00:00:0c:01"}}
     options = TrexOptions(ports=(0, 1), interfaces=("03:00.0", "03:00.1"),
                           pairs=({"ports": (2, 3), "interfaces": ("04:00.0", "04:00.1"), **sides},))  # fmt: skip
-    links = Links(
-        Link(tester_mac="02:00:00:00:0b:02", dut_mac="02:00:00:00:0b:01"),
-        Links().left,
-        swapped=True,
-    )
+    right = Link(tester_mac="02:00:00:00:0b:02", dut_mac="02:00:00:00:0b:01")
+    links = Links(right, Links().left, swapped=True)
     swapped = options.orient_ports(links)
     assert (swapped.ports, swapped.pairs[0].ports) == ((1, 0), (3, 2))
     assert swapped.all_interfaces == options.all_interfaces  # a port keeps its interface

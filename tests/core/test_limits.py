@@ -61,8 +61,7 @@ def test_port_block_of_the_ports_of_a_client_is_accepted(params):
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "least"),
-    [*((b, 4000) for b in FILLING), *((b, 1000) for b in SEARCHING)],
+    ("benchmark", "least"), [*((b, 4000) for b in FILLING), *((b, 1000) for b in SEARCHING)]
 )
 def test_session_limit_below_the_connections_or_the_first_table_is_rejected(benchmark, least):
     proposal = expect_limit("nat44", benchmark, dut="vpp", session_limit=least - 1)

@@ -80,8 +80,12 @@ def test_swapped_siitperf_sides_become_nat46(tmp_path):
     text = text.replace("IPv6-L-Virt ::", "IPv6-L-Virt 2001:2:0:1000::2")
     text = text.replace("IPv4-L-Real 0.0.0.0", "IPv4-L-Real 198.18.0.9")
     text = text.replace("IPv4-R-Virt 0.0.0.0", "IPv4-R-Virt 198.19.0.9")
-    p = convert(tmp_path, text).technology.params
-    assert p.orientation == "nat46"
+    setup = convert(tmp_path, text)
+    p, links = setup.technology.params, setup.settings.links
+    assert links.left.dut_mac == "a0:36:9f:c5:e6:58"
+    assert links.right.tester_mac == "a0:36:9f:c5:fa:1e"
+    assert (p.orientation, p.fw_sport.policy) == ("nat46", "fixed")  # siitperf's default
+    assert "RFC 4814" in (tmp_path / "here" / "run.yaml").read_text()
     assert str(p.ipv4_hosts.first) == "198.18.0.9"
     assert str(p.mappings.to_ipv6(p.ipv4_hosts.first)) == "2001:2:0:1000::2"
     assert str(p.mappings.to_ipv6(p.ipv6_hosts.first)) == "2001:2:0:8000::2"

@@ -9,13 +9,13 @@ from v6t.benchmarks.mlrsearch import MlrRecord
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.run_setup import make_setup
-from v6t.core.config.warnings import list_result_warnings, list_setting_warnings
+from v6t.core.config.warnings import list_result_warnings
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_records, read_results
 from v6t.procedures.search import mlr
-from v6t.tests.core.support import make_all_tables, measure_run, read_csv, v6t
+from v6t.tests.core.support import SIM, make_all_tables, measure_run, read_csv, v6t
 from v6t.tests.core.test_measures import DEVICE, resolve_run
 from v6t.tests.expect import expect_error
 
@@ -147,11 +147,11 @@ def test_plan_warns_about_nonstandard_goals():
 
 
 def test_unrecommended_goals_give_warnings():
-    goals = ({"name": "a", "final_trial_s": 1.0}, {"name": "b", "loss_ratio": 0.01})
-    setup = make_setup(resolve_run("mlrsearch", mlrsearch={"goals": goals}))
-    text = " ".join(list_setting_warnings(setup))
+    goals = "[{name: a, final_trial_s: 1}, {name: b, loss_ratio: 0.01, exceed_ratio: 0.5}]"
+    done = v6t(*SIM, "--measure", "mlrsearch", "--goals", goals, "--dry-run")
+    text = " ".join(done.out.split())
     assert "final trial durations" in text
-    assert "goal b: " in text
+    assert "goal b: " in text and "b (0.7f0.7d1l50e)" in text
 
 
 def test_library_of_other_version_is_rejected(monkeypatch):

@@ -103,8 +103,7 @@ def test_results_name_the_modifier(tmp_path):
     assert [r["benchmark"] for r in results["results"]] == benchmarks
     assert results["conditions"]["modifier"] == "broadcast"
     assert any("broadcast" in warning for warning in results["caveats"])
-    write.write_run_report(out, formats=["md"])
-    assert "section 11.1" in (out / "report.md").read_text()
+    assert "section 11.1" in write_report(out)
     assert resume(out, Listener()).status == "complete"
     assert make_settings_files(run)["run.yaml"]["modifier"] == "broadcast"
     assert "modifier" not in make_settings_files(plain_run)["run.yaml"]

@@ -6,12 +6,7 @@ from dataclasses import replace
 import pytest
 from v6t.analysis.blocks import BulletList, Collapsible, Drawing, FigureBudget, Paragraph
 from v6t.analysis.record import Record
-from v6t.analysis.report.timelines import (
-    LOSS_COLORS,
-    draw_over_time,
-    draw_timelines,
-    find_hiccups,
-)
+from v6t.analysis.report.timelines import LOSS_COLORS, draw_over_time, draw_timelines, find_hiccups
 from v6t.analysis.report.verdict import make_title, summarize_throughput
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.core.runs.results import load_run

@@ -13,6 +13,7 @@ from v6t.core.runs.tester_capacity import SHORT_SELFTEST_SOURCE
 from v6t.core.runs.trials import find_steal_time
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import count_new_trials, measure_run, simulate, write_report
+from v6t.tests.core.test_measures import by_benchmark
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
@@ -21,10 +22,6 @@ pytestmark = pytest.mark.slow
 
 def simulated(**options):
     return simulate(device=options, procedure={"repetitions": 3, "resolution_fps": 10_000.0})
-
-
-def read_records(path):
-    return {r["benchmark"]: r for r in read_results(path)["results"]}
 
 
 def test_conditions_that_all_records_share_are_written_once():
@@ -68,7 +65,7 @@ def test_rate_beyond_tester_skips_only_that_benchmark(tmp_path, monkeypatch):
     short = {"delay_variation": {"duration_s": 0.2}, "repetitions": 1, "resolution_fps": 1e5}
     run = simulate("throughput", "ipdv", "pdv", modes=("forward",), procedure=short)
     assert measure_run(run, tmp_path / "out").status == "complete"
-    reasons = {n: r.get("not_measured") for n, r in read_records(tmp_path / "out").items()}
+    reasons = {n: r.get("not_measured") for n, r in by_benchmark(tmp_path / "out").items()}
     assert (reasons["throughput"], reasons["pdv"]) == (None, None)
     assert "1,000" in reasons["ipdv"]
     assert count_new_trials(tmp_path / "out") == 0
@@ -99,7 +96,7 @@ def test_direct_connection_measures_the_tester(tmp_path):
         modes=("bidirectional",), procedure={"repetitions": 2},
     )  # fmt: skip
     measure_run(run, tmp_path / "out")
-    records = read_records(tmp_path / "out")
+    records = by_benchmark(tmp_path / "out")
     throughput, latency = records["throughput"], records["latency"]
     assert 600_000 < throughput["median"] <= 714_000  # sending may take 1.02 times as long
     assert throughput["upper_bound"] > 1_200_000

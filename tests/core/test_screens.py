@@ -168,47 +168,12 @@ ROWS = (
     ("84/104", "bidirectional", "67,812 *", "65,625", "135,625 *"),
     ("84/104", "forward", "15,000", "15,000", "-"),
 )
-WIDE = """\
-Throughput
-  IPv6/IPv4                    median fps          aggregate
-     octets  direction      per direction      P1        fps
-     84/104  bidirectional       67,812 *  65,625  135,625 *
-     84/104  forward               15,000  15,000          -
-"""
-WITHOUT_AGGREGATE = """\
-Throughput
-  IPv6/IPv4                    median fps
-     octets  direction      per direction      P1
-     84/104  bidirectional       67,812 *  65,625
-     84/104  forward               15,000  15,000
-"""
-WITHOUT_PERCENTILES = """\
-Throughput
-  IPv6/IPv4                    median fps
-     octets  direction      per direction
-     84/104  bidirectional       67,812 *
-     84/104  forward               15,000
-"""
-NARROW = """\
-Throughput
-84/104 IPv6/IPv4 octets, bidirectional
-  median fps per direction  67,812 *
-  P1                        65,625
-  aggregate fps             135,625 *
-84/104 IPv6/IPv4 octets, forward
-  median fps per direction  15,000
-  P1                        15,000
-  aggregate fps             -
-"""
 
 
-@pytest.mark.parametrize(
-    ("width", "expected"),
-    [(40, NARROW), (45, WITHOUT_PERCENTILES), (55, WITHOUT_AGGREGATE), (60, WIDE), (140, WIDE)],
-)
-def test_narrow_table_omits_columns_in_order(width, expected, capsys):
+@pytest.mark.parametrize("width", [40, 45, 55, 60, 140])
+def test_narrow_table_omits_columns_in_order(width, capsys, snapshot):
     print_table(make_text_table("Throughput", HEADINGS, ROWS), width)
-    assert capsys.readouterr().out == expected
+    assert capsys.readouterr().out == snapshot
 
 
 @pytest.fixture(scope="module")

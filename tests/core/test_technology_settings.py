@@ -156,14 +156,8 @@ MOST_HINTS = 4
 
 def follow_hints(technology, *settings):
     """Follow the printed hints until the run is valid; return how many were followed."""
-    command = [
-        "run",
-        technology,
-        "--tester",
-        "sim",
-        "--dry-run",
-        *(word for setting in settings for word in ("--set", setting)),
-    ]
+    options = [word for setting in settings for word in ("--set", setting)]
+    command = ["run", technology, "--tester", "sim", "--dry-run", *options]
     for count in range(MOST_HINTS):
         done = v6t(*command)
         if done.status == 0:

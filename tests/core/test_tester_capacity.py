@@ -22,11 +22,7 @@ from v6t.core.runs.tester_capacity import (
     make_capacity_spec,
     measure_capacities,
 )
-from v6t.procedures.tester_rate import (
-    TesterCapacity,
-    find_plausible_rate,
-    measure_tester_capacity,
-)
+from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate, measure_tester_capacity
 from v6t.tests.core.support import read_journal, simulate
 from v6t.tests.procedures.support import limited
 

@@ -98,7 +98,7 @@ def settings_of(plugin, *benchmarks, tester="sim", params=None, dut=None, **proc
         *((settings_of("mape-br", "latency", **latency(n)), [f"latency by {n} tagged"], [])
           for n in (250, 499)),
         (settings_of("mape-br", "latency", **latency(500)), [], ["latency by 500 tagged"]),
-        (settings_of("dns64", resolution={"timeout_s": 2.0}), ["2 s"], []),
+        (settings_of("dns64", resolution={"timeout_s": 2.0}), ["time out after 2 s"], []),
         (settings_of("nat44", "throughput"), ["phase 1"], ["not validated"]),
         (settings_of("nat44", "capacity"), [], ["phase 1", "not validated"]),
         (settings_of("nat44", "connection-rate", connections={"validate_connections": False, "keep": False}),
