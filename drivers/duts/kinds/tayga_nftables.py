@@ -91,6 +91,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         pool = replace(public, client_networks=(str(self.options.dynamic_pool),))
         return (
             *super().make_final_steps(intent, facts),
+            conntrack.make_conntrack_module_step(self.options),
             *make_snat_steps(self.options.state_dir, [pool], self.get_ports(intent)["right"]),
             *conntrack.make_conntrack_steps(self.options, intent, facts),
         )

@@ -95,7 +95,11 @@ def make_forwarding_step(ports: Iterable[str]) -> Step:
     for port in ports:
         keys = (make_sysctl_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
         values |= dict.fromkeys(keys, 0)
-    extra_read = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
+    # setting the first key of all makes the kernel change the last one, which is restored at the end
+    extra_read = (
+        "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
+        "; sysctl -e net.ipv4.conf.all.accept_redirects"
+    )
     why = "forward both versions, whatever the source; no redirects, no address tests"
     return make_sysctl_step(values, why, extra_read)
 

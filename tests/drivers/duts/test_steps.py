@@ -7,10 +7,15 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from v6t.drivers.duts.os.linux import expect_settings
+from v6t.drivers.duts.os.linux import expect_settings, make_forwarding_step
 from v6t.drivers.duts.plan import IfExists, Step, expect_text
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.plan_steps import StepComparison, StepState, format_comparison
+from v6t.drivers.duts.session.plan_steps import (
+    StepComparison,
+    StepState,
+    format_comparison,
+    make_undo_entry,
+)
 from v6t.drivers.duts.steps import (
     make_background_command,
     make_config_file_step,
@@ -22,7 +27,8 @@ from v6t.plugins.nat44 import Nat66
 from v6t.tests.needs import needs_lab
 
 from .field import wait_until
-from .support import run_shell
+from .intents import nat44, with_requirements
+from .support import make_plan, run_shell
 
 
 def run(line, text=""):
@@ -61,6 +67,39 @@ def test_settings_difference_holds_only_keys_that_differ():
     want = expect_settings({"net.a": 1, "net.b": 2, "net.c": 3})
     output = "net.a = 1\nnet.b = 0\n"
     assert want.describe_difference(output) == ("net.b 0, net.c absent", "net.b 2, net.c 3")
+
+
+@pytest.mark.lab
+@needs_lab
+def test_forwarding_is_undone_with_the_setting_that_the_kernel_changes_with_it():
+    step = make_forwarding_step(["lo"])
+    off = "net.ipv4.conf.all.forwarding=0 net.ipv4.conf.all.accept_redirects=0"
+    lines = [
+        f"sysctl -q -w {off}; old=$({step.read}); {step.command}",
+        f'printf "%s\\n" "$old" | {step.undo}; [ "$({step.read})" = "$old" ]',
+    ]
+    run_shell("\n".join(lines), sh=("unshare", "-n", "sh"))
+
+
+def test_connection_tracking_that_is_not_loaded_is_loaded_and_unloaded(tmp_path):
+    """Its settings cannot be recorded before, and go with it."""
+    intent = with_requirements(nat44(), sessions=1000)
+    ssh = {"host": "dut.example.net"}
+    steps = make_plan("nftables", intent, ssh=ssh).steps
+    commands = [step.command for step in steps]
+    (number,) = [n for n, c in enumerate(commands) if "modprobe nf_conntrack" in c]
+    assert "nft -c -f" in "".join(commands[number:])
+    (size,) = [step for step in steps if "hashsize" in step.command]
+    module = "/sys/module/nf_conntrack"
+    absent = run_shell(size.read.replace(module, str(tmp_path)))
+    assert not absent.stdout
+    undo = make_undo_entry(1, size, "").command.replace(module, f"{tmp_path}/no")
+    assert not run_shell(undo).stderr
+
+    (tmp_path / "nf_conntrack/holders/nf_nat").mkdir(parents=True)
+    (tmp_path / "nf_nat/holders/nft_chain_nat").mkdir(parents=True)
+    loaded = "modprobe() { echo $2; }; " + steps[number].undo.replace("/sys/module", str(tmp_path))
+    assert run(loaded).split() == ["nft_chain_nat", "nf_nat", "nf_conntrack"]
 
 
 def test_comparison_prints_steps_that_differ_and_all_on_request():

@@ -11,7 +11,7 @@ from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import KERNEL_UDP_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import make_sysctl_step
+from v6t.drivers.duts.os.linux import make_module_step, make_sysctl_step
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.steps import make_daemon_step, make_process_stop_command
@@ -106,6 +106,20 @@ def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts
     return [*steps, *_make_table_size_steps(facts, count), *_make_log_steps(options)]
 
 
+def make_conntrack_module_step(options: ConntrackOptions) -> Step:
+    """Return the step that loads the kernel module, whose settings can then be recorded and changed.
+
+    The rollback unloads it with the modules that need it, none of which was loaded before.
+    """
+    unload = (
+        "unload() { for m in /sys/module/$1/holders/*; do [ ! -e $m ] || unload ${m##*/}; done; "
+        "modprobe -r $1; }; unload nf_conntrack 2>/dev/null; true"
+    )
+    load = "[ -d /sys/module/nf_conntrack ] || modprobe nf_conntrack"
+    why = "the kernel's connection tracking"
+    return make_module_step("nf_conntrack", why, unload, in_lab=options.in_lab, load=load)
+
+
 def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
     """Return the steps that enlarge the connection table and its hash table, if necessary."""
     if not count:
@@ -128,11 +142,11 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
     more_buckets = Step(
         f"echo {size} >{file}",
         "as many buckets as connections",
-        read=f"cat {file}",
+        read=f"cat {file} 2>/dev/null || true",  # the module may not be loaded yet
         expected=expect_output(
             lambda output: output.strip().isdigit() and int(output) >= size, f"{size} or more"
         ),
-        undo=f"echo {{old}} >{file}",
+        undo=f"[ -z {{old}} ] || echo {{old}} >{file}",
     )
     maximum = make_sysctl_step({f"{_SYSCTL_PREFIX}max": size}, f"room for {count} connections")
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)

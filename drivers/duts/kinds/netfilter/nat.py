@@ -13,6 +13,7 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter.conntrack import (
     ConntrackDriver,
+    make_conntrack_module_step,
     make_conntrack_steps,
     make_flush_steps,
 )
@@ -124,6 +125,7 @@ class NetfilterNat(ConntrackDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         pool = self.get_pool(intent)
         steps = [
+            make_conntrack_module_step(self.options),
             *self.make_rule_steps(divide_pool(pool, intent), self.get_ports(intent)["right"]),
             *make_conntrack_steps(self.options, intent, facts),
         ]
