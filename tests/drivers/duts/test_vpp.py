@@ -384,15 +384,19 @@ def test_existing_neighbor_entry_is_restored(intent, entry, after):
         assert cli("show interface address host-left") == before
 
 
-IPV6 = "ip -o -6 addr | sed 's/ tentative//'; ip -6 route show table all; ip -o link; sysctl net.ipv6.conf"
+KERNEL_IP = (
+    "ip -o -6 addr | sed 's/ tentative//'; ip -6 route show table all; ip -o link; "
+    "sysctl net.ipv6.conf net.ipv4.conf"
+)
 
 
-def test_the_kernels_interfaces_get_their_ipv6_back():
-    """Addresses, routes and the state of a link are restored."""
+def test_the_kernels_interfaces_get_their_ip_back():
+    """Addresses, routes, forwarding and the state of a link are restored."""
     with start_bare_device(intents.ROUTER4) as (dut, _):
         shell = dut._make_transport()
         result = shell.run(
             "set -e; sysctl -q -w net.ipv6.conf.left.disable_ipv6=0 net.ipv6.conf.right.disable_ipv6=0; "
+            "sysctl -q -w net.ipv4.conf.left.forwarding=1 net.ipv4.conf.right.forwarding=0; "
             "ip -6 addr add 2001:db8:77::1/64 dev left nodad; "
             "ip -6 addr add 2001:db8:78::1/64 dev left noprefixroute preferred_lft 0 nodad; "
             "ip -6 addr add fe80::77/64 dev left nodad; "
@@ -403,15 +407,36 @@ def test_the_kernels_interfaces_get_their_ipv6_back():
             "ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right"
         )
         assert result.status == 0, result
-        before = shell.run(IPV6).out
+        before = shell.run(KERNEL_IP).out
         assert "2001:db8:79::/48 via 2001:db8:77::9 dev left" in before
         with closing(Session(make_driver("vpp", OWN), shell, intents.ROUTER4)) as session:
             session.open()
             session.commit()
             assert session.verify()
-            assert "2001:db8:7" not in shell.run(IPV6).out
+            during = shell.run(KERNEL_IP).out
+            assert "2001:db8:7" not in during
+            # else test frames would leave by the kernel's default route, too
+            assert "net.ipv4.conf.left.forwarding = 0" in during
             assert any("undone" in line for line in session.rollback())
-        assert sorted(shell.run(IPV6).out.splitlines()) == sorted(before.splitlines())
+        assert sorted(shell.run(KERNEL_IP).out.splitlines()) == sorted(before.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("intent", "options", "noun"),
+    [
+        (intents.nat44(), {}, "nat44"),
+        (intents.nat44(), {"nat44": "ei"}, "nat44 ei"),
+        (intents.nat64(), {}, "nat64"),
+    ],
+)
+def test_plugin_that_the_operator_has_enabled_stays_enabled(intent, options, noun):
+    """The failed step's undo must not disable it; an unused plugin does not show in any table."""
+    with start_foreign_vpp(intent, **options) as (session, _, cli):
+        cli(f"{noun} plugin enable")
+        with expect_error("command-failed"):
+            session.commit()
+        session.rollback()
+        assert cli(f"{noun} plugin enable").strip()
 
 
 DOMAIN = (

@@ -70,16 +70,22 @@ class VppNat(VppFunction):
         self, arguments: str, why: str, proof: Check | None = None
     ) -> Step:
         """Return the step that enables the plugin, unless it has been configured before."""
-        enable = f"{self.command_noun} plugin enable{arguments}"
+        enable, disable = (
+            self.cli(f"{self.command_noun} plugin {verb}")
+            for verb in (f"enable{arguments}", "disable")
+        )
+        # exists if v6t has enabled the plugin; nothing shows whether the operator has
+        mark = f"{self.options.state_dir}/{process.ENABLED_FILE}"
         show = "; ".join(self.cli(f"show {self.command_noun} {table}") for table in self.tables)
-        return self.cli.make_step(
-            enable,
+        return Step(
+            f"{enable} | grep '[a-z]' || touch {mark}",
             why,
             # titles of the tables begin with a letter, their rows with a space or a digit
             read=f"{{ {show}; }} | grep -e '^[ 0-9]' || true",
-            undo=f"{self.command_noun} plugin disable",
+            undo=f"[ ! -e {mark} ] || {{ {disable}; rm {mark}; }}",
             existing=IfExists.REFUSE,
             proof=proof,
+            silent=True,
         )
 
     def make_pool_step(self, verb: str, table: str, *, keep: bool = False) -> Step:

@@ -192,11 +192,8 @@ def parse_errors(text: str) -> Mapping[str, float]:
     return errors
 
 
-def parse_nat44_sessions(text: str) -> Mapping[str, float]:
-    """Return ``sessions`` from ``show nat44 summary``: the sum over TCP, UDP and ICMP, or else the total."""
-    kinds = make_sum_parser(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
-    total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
-    return kinds(text) or ({"sessions": float(total[1])} if total else {})
+# parses ``show nat44 summary``: ``total sessions: 7 (timed out: 0)``, of all protocols
+parse_nat44_sessions = make_sum_parser(r"^total sessions: (\d+)", "sessions")
 
 
 def parse_bindings(text: str) -> Mapping[str, float]:

@@ -17,15 +17,19 @@ from v6t.drivers.duts.steps import (
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
 PROCESS_NAME = "vpp_main"  # name of the process once VPP has read its start-up file
+ENABLED_FILE = "vpp-enabled"  # file in the state directory: v6t has enabled a NAT plugin
 # plugins that every VPP started by v6t loads
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
 
 
 def make_interface_steps(options: VppOptions) -> list[Step]:
-    """Return the steps that set the kernel's interfaces up and disable the kernel's IPv6 on them."""
+    """Return the steps that set the kernel's interfaces up and stop the kernel's IP on them."""
     steps = []
     for name in (options.left, options.right):
-        off = {linux.make_sysctl_key(6, name, "disable_ipv6"): 1}
+        off = {
+            linux.make_sysctl_key(6, name, "disable_ipv6"): 1,
+            linux.make_sysctl_key(4, name, "forwarding"): 0,
+        }
         steps += [
             linux.make_address_restore_step(name),
             linux.make_link_up_step(name),
@@ -38,8 +42,8 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
     """Return the steps that start VPP and create one host interface per side."""
     directory = options.state_dir
     file, pid, socket = (f"{directory}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
-    ends = (".log", "-api.sock", "-stats.sock")
-    files = " ".join([socket, *(f"{directory}/vpp{end}" for end in ends)])
+    names = ("vpp.log", "vpp-api.sock", "vpp-stats.sock", ENABLED_FILE)
+    files = " ".join([socket, *(f"{directory}/{name}" for name in names)])
     wait = (
         "for i in 1 2 3 4 5 6 7 8 9 10; do "
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
