@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 import shlex
 from collections.abc import Mapping
@@ -274,8 +276,8 @@ def parse_numbers(default_name: str, text: str) -> Mapping[str, float]:
     values: dict[str, float] = {}
     for word in text.split():
         key, equal, value = word.partition("=")
-        try:
-            values[key if equal else default_name] = float(value if equal else word)
-        except ValueError:
-            continue
+        with contextlib.suppress(ValueError):
+            number = float(value if equal else word)
+            if math.isfinite(number):
+                values[key if equal else default_name] = number
     return values

@@ -180,9 +180,10 @@ def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
         return rules
     layout = port_layout(lwb4.psid_offset, lwb4.psid_len)
     mask, psid = layout.make_mask(PSID), layout.encode(psid=lwb4.psid, index=0)
+    masked = f" & {mask}" if mask < 0xFFFF else ""  # nft lists no mask of all bits
     for way, end in ways:
         port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
-        rules.append(f"{port} & {mask} != {psid} counter drop")
+        rules.append(f"{port}{masked} != {psid} counter drop")
         if lwb4.psid_offset:
             rules.append(f"{port} < {1 << 16 - lwb4.psid_offset} counter drop")
     return rules

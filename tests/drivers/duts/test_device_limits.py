@@ -184,9 +184,10 @@ def test_whole_address_needs_no_port_rules():
 @pytest.mark.lab
 @needs_lab
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
-@pytest.mark.parametrize("psid_offset", [0, 6])
-def test_nft_lists_the_rules_as_they_were_given(psid_offset):
-    plan = make_default_plan("ip6-tunnel", "lwb4", {"checks": True}, psid_offset=psid_offset)
+@pytest.mark.parametrize(("psid_offset", "psid_len"), [(0, 6), (6, 6), (0, 16)])
+def test_nft_lists_the_rules_as_they_were_given(psid_offset, psid_len):
+    port_set = {"psid_offset": psid_offset, "psid_len": psid_len}
+    plan = make_default_plan("ip6-tunnel", "lwb4", {"checks": True}, **port_set)
     text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
     loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
     script = f"nft -f - && {loaded.check.command}"

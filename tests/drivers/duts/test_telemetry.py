@@ -10,6 +10,7 @@ from v6t.core.runs.bottleneck import check_has_driver
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.facts import parse_linux_facts
 from v6t.drivers.duts.kinds import jool, nat46, openbsd_pf, snabb_lwaftr
+from v6t.drivers.duts.kinds.command import parse_numbers
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import conntrack
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
@@ -83,6 +84,11 @@ PARSED = {
 def test_output_is_parsed(name, snapshot):
     parse, text = PARSED[name]
     assert parse(read_captured(text) if text.endswith((".txt", ".json")) else text) == snapshot
+
+
+def test_output_without_figures_is_not_read_as_zero():
+    assert telemetry.parse_softnet("cat: /proc/net/softnet_stat: No such file or directory") == {}
+    assert parse_numbers("sessions", "nan inf") == {}
 
 
 def test_non_linux_system_is_rejected():

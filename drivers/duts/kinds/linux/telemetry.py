@@ -106,6 +106,8 @@ def parse_cpu_ticks(text: str) -> Mapping[str, float]:
 def parse_softnet(text: str) -> Mapping[str, float]:
     """Parse the dropped frames and exhausted budgets of all cores in ``softnet_stat``."""
     rows = [line.split() for line in text.splitlines() if _SOFTNET_ROW.fullmatch(line.strip())]
+    if not rows:
+        return {}
     return {
         "dropped": float(sum(int(r[1], 16) for r in rows)),
         "squeezed": float(sum(int(r[2], 16) for r in rows)),
