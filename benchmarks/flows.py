@@ -43,6 +43,7 @@ from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputResult, measure_throughput
 from v6t.profiles import entropy
 from v6t.profiles.entropy import find_variation, hold_variables
+from v6t.profiles.model import Role
 from v6t.trials.trial import Capability, list_directions
 
 _CASE_LABELS = {
@@ -293,6 +294,13 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         if context.settings.connects:
             yield "flows: each connection is a flow, and frames take them in turn both ways"
+        else:
+            technology, size = context.technology, context.settings.frame_sizes[0]
+            pair, _ = technology.make_sizes(size).pair_counts[0]  # a mix has the same flows
+            classes = technology.build_sized_traffic("forward", pair).classes
+            names = [c.name for c in classes if c.role is not Role.NEGATIVE]
+            if len(names) > 1:
+                yield f"flows: {' and '.join(names)} have the stated number of flows each"
         settings, parts = self.get_settings(context), self.list_parts(context)
         for each in parts:
             yield from each.list_deviations(context)

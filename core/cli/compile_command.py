@@ -119,6 +119,8 @@ def compile_command(
         first_stream_id=FIRST_STREAM_IDS[direction],
         cores=cores,
     )
+    if technology.stateful and direction == "reverse":
+        print_notice("v6t: note: a run takes ports of this direction from what the device sends")
     if output_format == "pcap" or expected is not None:
         from v6t.packets.reference import translate_frames
         from v6t.profiles.expand import expand_set

@@ -20,7 +20,7 @@ from v6t.drivers.trex.streams import (
     with_stamp,
 )
 from v6t.packets.direction import Direction
-from v6t.profiles.compiler.schedule import count_frames, find_first_positions, find_positions
+from v6t.profiles.compiler.schedule import count_frames, find_positions, find_starts
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
 from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, divide, list_directions
@@ -179,12 +179,12 @@ def make_bursts(
         step = max(interval, math.ceil(trial.rate_fps / limit_fps))
         tags = [min(most, n // step) if w else 0 for n, w in zip(shares, taggable, strict=True)]
     bursts: list[Burst] = []
-    for index, (stream, share, position, tagged) in enumerate(
-        zip(streams.streams, shares, find_first_positions(weights), tags, strict=True)
+    for index, (stream, share, begin, tagged) in enumerate(
+        zip(streams.streams, shares, find_starts(weights), tags, strict=True)
     ):
         rate = rate_fps * stream.weight / sum(weights)
         group = stream.stream_id if every and not is_marked(stream) else None
-        whole = Burst(index, rate, share, 1e6 * position / rate_fps, group)
+        whole = Burst(index, rate, share, 1e6 * begin / rate_fps, group)
         if tagged:
             first_s = 0.0 if delays is None else delays.first_tag_s
             bursts += _split_into_tags(whole, stream, tagged, math.ceil(first_s * rate))

@@ -18,7 +18,7 @@ from v6t.profiles.compiler.checksums import plan_checksums
 from v6t.profiles.compiler.enumeration import split_counter, split_permutation, split_values
 from v6t.profiles.compiler.flow_variables import WORD, FlowVariable, FrameBits, FrameVariable, Split
 from v6t.profiles.compiler.random_draws import split_uniform
-from v6t.profiles.compiler.schedule import count_frames, find_first_positions
+from v6t.profiles.compiler.schedule import count_frames, find_starts
 from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import (
     Kind,
@@ -75,8 +75,8 @@ def compile_traffic(
     shares = [None] * len(classes) if frames is None else count_frames(weights, frames)
     streams = []
     drawn: dict[str, int] = {}
-    numbered = zip(classes, find_first_positions(weights), shares, strict=True)
-    for stream_id, (traffic_class, position, share) in enumerate(numbered, first_stream_id):
+    numbered = zip(classes, find_starts(weights), shares, strict=True)
+    for stream_id, (traffic_class, begin, share) in enumerate(numbered, first_stream_id):
         name, weight = traffic_class.name, traffic_class.weight
         seed = _derive_seed(traffic.seed, stream_id)
         if traffic_class.draw_group:
@@ -96,7 +96,7 @@ def compile_traffic(
             "enabled": share != 0 and weight > 0,
             "self_start": True,
             "start_paused": False,
-            "isg": 1e6 * position / rate_fps,
+            "isg": 1e6 * begin / rate_fps,
             "core_id": -1,
             "random_seed": seed,
             "mode": _make_stream_mode(rate_fps * weight / sum(weights), share),

@@ -97,9 +97,9 @@ def _draw_range(variable: FrameVariable, low: int, high: int, shift: int, bits: 
         return _draw_bits(variable, shift, bits)
     name = f"{variable.model.name}.{shift}" if shift else variable.model.name
     # bits to draw below the value and to drop; more than this and blocks of 2^15 neighbors would
-    # leave every second one out
+    # leave every second one out; all bits of the variable stay in the word, as a sum fills them
     most = max(DRAW_BITS - count_trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
-    most = min(most, WORD - high.bit_length())
+    most = min(most, WORD - bits)
     if (dropped := _choose_dropped_bits(span, most)) is not None:
         bounds = low << dropped, ((high + 1) << dropped) - 1
         drawn = FlowVariable(name, shift, bits, "random", *bounds, shift=dropped, exact=not dropped)

@@ -60,11 +60,21 @@ def find_positions(weights: Sequence[int], class_number: int, index: I64) -> I64
     return periods * sum(reduced) + places[rest]
 
 
-def find_first_positions(weights: Sequence[int]) -> list[int]:
-    """Return the position of the first frame of each class; 0 for a class of weight 0."""
-    reduced = _reduce_weights(weights)
-    classes, _ = _compute_period(reduced)
-    return [int((classes == c).argmax()) if w else 0 for c, w in enumerate(reduced)]
+def find_starts(weights: Sequence[int]) -> list[float]:
+    """Return when each class begins to send at a constant pace, in frames; 0 for a class of weight 0.
+
+    On average, its frames come neither before nor after their positions.
+    """
+    import numpy as np
+
+    reduced = np.asarray(_reduce_weights(weights))
+    classes, index = _compute_period(tuple(reduced.tolist()))
+    total = len(classes)
+    late = np.arange(total) - index * total / reduced[classes]
+    starts = np.bincount(classes, late, len(reduced)) / np.maximum(reduced, 1)
+    starts[reduced > 0] -= starts[reduced > 0].min()
+    times: list[float] = starts.tolist()
+    return times
 
 
 def _reduce_weights(weights: Sequence[int]) -> tuple[int, ...]:

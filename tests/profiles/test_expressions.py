@@ -49,6 +49,13 @@ def test_expression_places_bits_of_variables_in_a_field():
     assert frames(made)[:, 26:28].tolist() == [[0x12, 0x13], [0x34, 0x35], [0xF7, 0xF8]]
 
 
+def test_sum_of_a_narrow_draw_fills_all_bits():
+    drawn = Variable("host", 32, low=1, high=6)
+    made = traffic_class(drawn.place(0, "192.0.2.5").add_constant(1 << 30, "host"))
+    octets = frames(made, 200)[:, 26:30]
+    assert {tuple(row) for row in octets.tolist()} == {(64, 0, 0, low) for low in range(1, 7)}
+
+
 def test_expression_within_a_layout_is_cut_and_joined():
     nested = Expression.from_layout(ADDRESS, "2001:db8::", ipv4=SOURCE)
     assert nested.bits == (VariableBits(EA, 120, 4),)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from v6t.profiles.compiler.schedule import (
     count_frames,
-    find_first_positions,
+    find_starts,
     list_classes,
     list_classes_with_index,
 )
@@ -18,9 +18,16 @@ WEIGHTS = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
 def test_nine_to_one_over_a_million_frames():
     assert count_frames([9, 1], 10**6) == [900_000, 100_000]
     assert np.bincount(list_classes([9, 1], 0, 10**6)).tolist() == [900_000, 100_000]
-    assert find_first_positions([9, 1]) == [0, 5]
-    assert find_first_positions([1, 1, 1]) == [0, 1, 2]
-    assert find_first_positions([0, 1]) == [0, 0]
+    assert find_starts([9, 1]) == [0, 5]
+    assert find_starts([1, 1, 1]) == [0, 1, 2]
+    assert find_starts([0, 1]) == [0, 0]
+
+
+@pytest.mark.parametrize("weights", [[7, 4, 1], [5, 3, 1], [3, 2], [8, 5], [30, 17]])
+def test_classes_with_a_constant_pace_keep_the_order(weights):
+    starts = find_starts(weights)
+    sent = [(starts[c] + k * sum(weights) / w, c) for c, w in enumerate(weights) for k in range(w)]
+    assert [c for _, c in sorted(sent)] == list_classes(weights, 0, sum(weights)).tolist()
 
 
 @pytest.mark.parametrize(("weights", "distances"), [([9, 1], {10}), ([3, 2], {2, 3})])
