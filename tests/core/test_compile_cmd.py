@@ -176,3 +176,9 @@ def test_expected_capture_is_written_with_any_format(tmp_path):
 @pytest.mark.parametrize("name", ["mape-br", "map-e"])
 def test_compile_takes_the_technology_as_argument(name):
     assert v6t("compile", name, "--format", "text").out == compile_text("--format", "text")
+
+
+def test_reverse_traffic_of_a_nat_is_noted():
+    done = v6t("compile", "nat44", "--direction", "reverse")
+    assert done.status == 0 and json.loads(done.out)
+    assert "note" in done.err and not v6t("compile", "nat44").err

@@ -35,6 +35,7 @@ from v6t.tests.core.support import (
     read_csv,
     read_trial_keys,
     simulate,
+    v6t,
 )
 from v6t.tests.expect import expect_error
 from v6t.trials.result import TrialResult
@@ -259,6 +260,13 @@ def test_flows_that_start_together_need_no_ability(monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset())
     setup = make_setup(resolve_run("flows", plugin="siit", flows={"starts": ["together"]}))
     check_capabilities(setup, lambda: make_tester(setup))
+
+
+def test_classes_that_have_the_number_of_flows_each_are_named():
+    plan = ("run", "--plugin", "ipv4-router", "--tester", "sim", "--measure", "flows", "--dry-run")
+    mixed = ("--frame-size", 128, "--set", "n=2", "--set", "m=1")
+    outputs = [v6t(*plan, *more).out for more in ((), mixed)]
+    assert ["flows: fg and bg" in out for out in outputs] == [False, True]
 
 
 def test_run_that_cannot_start_leaves_no_directory(tmp_path, monkeypatch):
