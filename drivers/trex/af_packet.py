@@ -79,41 +79,30 @@ class AfPacket(PortDriver):
     def find_faults(
         self, client: Any, ports: list[int], count_arrivals: Callable[[], int]
     ) -> list[str]:
-        stuck = flush_send_rings(client, ports, count_arrivals)
+        # The kernel sends from an interface's ring only when a frame is put there. Where it had no
+        # room for the last frames of a trial, they stay in the ring although TRex counted them as
+        # sent. One core sends to one ring, so one frame per port is enough. Frames that arrive before
+        # it come from the device, so wait for silence first.
+        before = count_arrivals()
+
+        def wait_for_arrivals() -> int:
+            """Wait for pushed frames to leave; return how many frames arrived since the last call."""
+            nonlocal before
+            time.sleep(PUSH_S)
+            total = count_arrivals()
+            arrivals, before = total - before, total
+            return arrivals
+
+        if all(wait_for_arrivals() for _ in range(_MAX_WAITS)):
+            return []
+        pushed: list[int] = []
+        while len(pushed) < 2 or (len(ports) < pushed[-1] and len(pushed) < MAX_PUSHES):
+            push_frames(client, ports, [_PUSH_FRAME])
+            pushed.append(wait_for_arrivals())
+        back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
+        stuck = sum(max(0, n - back) for n in pushed)
         text = "frames left TRex's send rings after the trial: the interface took no more before"
         return [f"{stuck} {text}"] if stuck else []
 
 
 DRIVERS.append(AfPacket())
-
-
-def flush_send_rings(client: Any, ports: list[int], count_arrivals: Callable[[], int]) -> int:
-    """Flush the kernel's send rings with one frame per port; return how many stuck frames arrive.
-
-    Args:
-        client: TRex's client, connected.
-        ports: ports that sent.
-        count_arrivals: returns the number of frames that have arrived so far.
-    """
-    # The kernel sends from an interface's ring only when a frame is put there. Where it had no room
-    # for the last frames of a trial, they stay in the ring although TRex counted them as sent. One
-    # core sends to one ring, so one frame per port is enough. Frames that arrive before it come
-    # from the device, so wait for silence first.
-    before = count_arrivals()
-
-    def wait_for_arrivals() -> int:
-        """Wait for pushed frames to leave; return how many frames arrived since the last call."""
-        nonlocal before
-        time.sleep(PUSH_S)
-        total = count_arrivals()
-        arrivals, before = total - before, total
-        return arrivals
-
-    if all(wait_for_arrivals() for _ in range(_MAX_WAITS)):
-        return 0
-    pushed: list[int] = []
-    while len(pushed) < 2 or (len(ports) < pushed[-1] and len(pushed) < MAX_PUSHES):
-        push_frames(client, ports, [_PUSH_FRAME])
-        pushed.append(wait_for_arrivals())
-    back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
-    return sum(max(0, n - back) for n in pushed)

@@ -140,19 +140,11 @@ class Schedule:
     duration_s: float
     wait_s: float
 
-    @property
-    def hold_s(self) -> float:
-        """Time between a connection's SYN and its request [s]."""
-        return self.duration_s + self.wait_s + _COUNTING_S
-
-    @property
-    def after_s(self) -> float:
-        """Time between a connection's object and its end [s]."""
-        return self.duration_s + self.wait_s + _COUNTING_S / 2
-
     def begin_s(self, step: Step) -> float:
         """Return the time after the first SYN at which a step begins [s]."""
-        return {"open": 0.0, "ask": self.hold_s, "end": self.hold_s + self.after_s}[step]
+        step_s = self.duration_s + self.wait_s
+        ask_s = step_s + _COUNTING_S
+        return {"open": 0.0, "ask": ask_s, "end": ask_s + step_s + _COUNTING_S / 2}[step]
 
 
 def make_schedule(connections: Connections) -> Schedule:
@@ -168,12 +160,13 @@ def make_profile(ends: Mapping[str, Any], connections: Connections, tcp: Tcp) ->
     ``given_up_s`` a connection must open.
     """
     schedule = make_schedule(connections)
+    ask_s, end_s = schedule.begin_s("ask"), schedule.begin_s("end")
     return {
         **ends,
         "rate_cps": connections.rate_cps,
         "count": connections.count,
-        "hold_us": round(schedule.hold_s * 1e6),
-        "after_us": round(schedule.after_s * 1e6),
+        "hold_us": round(ask_s * 1e6),
+        "after_us": round((end_s - ask_s) * 1e6),
         "request": base64.b64encode(REQUEST).decode(),
         "response": base64.b64encode(build_response(tcp.object_octets)).decode(),
         "closing": tcp.closing,

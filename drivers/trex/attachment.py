@@ -23,7 +23,7 @@ from v6t.drivers.trex.channel import (
     start_client,
 )
 from v6t.drivers.trex.client.stats import PortFacts, ServerFacts
-from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
+from v6t.drivers.trex.doctor import find_missing_mount, find_start_fix, read_host_facts
 from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
@@ -33,11 +33,6 @@ SHUTDOWN_S = 40.0  # Deadline for a server to end and release its ports
 MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver records in a trial with several cores. It wrote
 200,000 a second to a file without loss."""
-_HINTS = {
-    "taken": "wait for its owner, or take it with force: true",
-    "server": "check that t-rex-64 still runs on its host and start it again",
-}
-"""Hints by kind of the worker's error."""
 _server_numbers = itertools.count()  # Part of the prefix of DPDK's files
 Engine = Literal["STL", "ASTF"]
 """TRex's engine for streams, and the one for connections: a server has one of them."""
@@ -107,13 +102,7 @@ class Attachment:
         """Send a request to the worker; see :meth:`ClientWorker.ask`."""
         if self.worker is None:
             raise TesterError("TRex is not open", code="tester-fault")
-        try:
-            return self.worker.ask(op, **arguments)
-        except WorkerError as exc:
-            if exc.kind not in _HINTS:
-                raise
-            hint = _HINTS[exc.kind]
-            raise WorkerError(exc.message, exc.kind, hint, code=exc.code) from exc
+        return self.worker.ask(op, **arguments)
 
     def close(self) -> None:
         """Release the ports and stop the server if v6t started it. May be called twice."""
@@ -128,7 +117,12 @@ class Attachment:
 
     def describe(self) -> dict[str, Any]:
         options, facts = self._options, self.facts
-        macs = dict(zip(sorted(options.all_ports), options.list_macs(self._links), strict=True))
+        macs = options.find_macs(self._links)
+        access = "whoever reaches its host" + ("" if self.server else ", as far as v6t knows")
+        if self._bed is not None:
+            access = "the lab's namespace only"
+        elif self.server is not None and self.server.is_fenced:
+            access = "its own host only"
         description: dict[str, Any] = {
             "version": facts.version,
             "processor": facts.processor,
@@ -140,7 +134,7 @@ class Attachment:
             ],
             "client": {k: self.client_facts.get(k) for k in ("python", "executable")},
             "started_by_v6t": self.server is not None,
-            "reached_by": self._describe_access(),
+            "reached_by": access,
             "server_arguments": self._arguments,
             "answers_on": self._answering,
             "learning_on": self.learning_ports,
@@ -157,13 +151,6 @@ class Attachment:
         if self.server is not None and self._bed is None and options.fence:
             description["fence_failed"] = not self.server.is_fenced
         return description
-
-    def _describe_access(self) -> str:
-        if self._bed is not None:
-            return "the lab's namespace only"
-        if self.server is not None and self.server.is_fenced:
-            return "its own host only"
-        return "whoever reaches its host" + ("" if self.server else ", as far as v6t knows")
 
     @property
     def _ports(self) -> list[PortFacts]:
@@ -189,9 +176,18 @@ class Attachment:
         """Start the worker, start a server or attach to one, and acquire its ports."""
         options = self._options
         self._start_worker()
-        failure = None if options.must_start else self._connect()
+        failure = None if options.must_start else self._try_connect()
         if options.must_start or failure:
-            self._check_port_is_free(failure)
+            starts_none = options.start == "never" or options.is_elsewhere
+            if not starts_none:
+                self._check_port_is_free(failure)
+            if fix := find_start_fix(options):
+                reason = f": {failure.message}" if failure else ""
+                raise EnvironmentLacking(
+                    f"no TRex server answers at {options.server}:{options.rpc_port}{reason}",
+                    fix,
+                    code=failure.code if failure and starts_none else "missing-setting",
+                ) from failure
             self._start_server()
         self._check_facts()
         if self._engine == "STL":
@@ -240,19 +236,6 @@ class Attachment:
         self.facts = parse_answer(ServerFacts, answer)
         return None
 
-    def _connect(self) -> WorkerError | None:
-        """Connect to a running server; return the error if v6t shall start one."""
-        options, failure = self._options, self._try_connect()
-        if failure is not None and (options.start == "never" or options.is_elsewhere):
-            other = "set ssh: user@host to have v6t start it"
-            other = other if options.is_elsewhere else "set start: auto"
-            raise EnvironmentLacking(
-                f"no TRex server answers at {options.server}:{options.rpc_port}: {failure.message}",
-                f"start one there with `./t-rex-64 -i --software --hdrh -c 1`, or {other}",
-                code=failure.code,
-            ) from failure
-        return failure
-
     def _check_port_is_free(self, failure: WorkerError | None) -> None:
         """Refuse to start a server next to one that listens on its port, of any version or engine."""
         port = self._options.rpc_port
@@ -268,16 +251,9 @@ class Attachment:
     def _start_server(self) -> None:
         """Start a server on the interfaces of the options, and connect to it."""
         options = self._options
-        interfaces = options.all_interfaces
+        interfaces = options.all_interfaces or ()
         if self._bed is not None and options.interfaces and self._bed.device is None:
             interfaces = join_memif(options.interfaces)
-        if interfaces is None:
-            raise EnvironmentLacking(
-                "no TRex server answers, and v6t cannot start one without its interfaces",
-                "name them in the testbed (tester.options.interfaces) or start TRex yourself; "
-                "--set-tester lab=true tries TRex in network namespaces",
-                code="missing-setting",
-            )
         ring = make_ring(options.ring, max(self._links.left.mtu, self._links.right.mtu))
         placement = self.placement = place_threads(
             options.cores * (1 + len(options.pairs)),
@@ -286,10 +262,10 @@ class Attachment:
             may_share=options.cores == 1,
         )
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
-        macs = options.list_macs(self._links)
+        by_port = zip(interfaces, sorted(options.find_macs(self._links).items()), strict=True)
         ports = [
-            (find_driver(name).format_interface(n, name, ring), *macs[n])
-            for n, name in enumerate(interfaces)
+            (find_driver(name).format_interface(n, name, ring), *macs)
+            for n, (name, (_, macs)) in enumerate(by_port)
         ]
         config = make_config(options, ports, placement, prefix)
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode_arguments

@@ -265,7 +265,7 @@ def select_part(
         started = start_at_frame(stream, sum(shares[number] for shares in before))
         started = replace(started, stream_id=stream.stream_id + part * len(weights))
         if core:
-            started = SentStream.make(started, make_source=partial(Expander, started, core))
+            started = SentStream(**vars(started), make_source=partial(Expander, started, core))
         own.append(started)
     return replace(streams, streams=tuple(own)) if part or core else streams
 

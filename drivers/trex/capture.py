@@ -161,23 +161,18 @@ def make_class_filter(number: int, nonce: int = 0) -> str:
     return f"{TEST_FRAME_FILTER} and ether[len - 15] = {nonce} and ether[len - 13] & 240 = {high}"
 
 
-def make_stamp_sample_filter(frames: int, wanted: int) -> str:
-    """Return the filter that passes about ``wanted`` of ``frames`` stamped frames of each stream.
+def make_sample_filter(frames: int, wanted: int, distance: int = 0, nonce: int = 0) -> str:
+    """Return the filter that passes about ``wanted`` of ``frames`` frames of each stream.
 
-    The sequence number in the trailer (little-endian, 12 octets before the end) decides, so that
-    the device's changes of headers do not change which frames are kept.
+    Their number decides, so that the device's changes of headers do not change which frames are kept:
+    in stamped frames little-endian, 12 octets before the end; in marked ones in network byte order,
+    ``distance`` octets before the end. ``distance`` 0 stands for stamped frames.
     """
-    terms = _list_mask_terms(count_stride_bits(frames, wanted), 12, -1)
-    return " and ".join([STAMPED_FRAME_FILTER, *terms])
-
-
-def make_mark_sample_filter(frames: int, wanted: int, distance: int, nonce: int = 0) -> str:
-    """Return the filter that passes about ``wanted`` of ``frames`` marked frames of each stream.
-
-    Their number, in network byte order, stands ``distance`` octets before the end.
-    """
-    terms = _list_mask_terms(count_stride_bits(frames, wanted), distance - 3, 1)
-    return " and ".join([_MARKED_FRAME_FILTER, f"ether[len - 15] = {nonce}", *terms])
+    bits = count_stride_bits(frames, wanted)
+    if distance == 0:
+        return " and ".join([STAMPED_FRAME_FILTER, *_list_mask_terms(bits, 12, -1)])
+    own_trial = f"{_MARKED_FRAME_FILTER} and ether[len - 15] = {nonce}"
+    return " and ".join([own_trial, *_list_mask_terms(bits, distance - 3, 1)])
 
 
 def make_neighbors_filter(frames: int, wanted: int) -> str:
@@ -265,6 +260,7 @@ class CaptureReader:
     """Reads captured test frames of one direction.
 
     Args:
+        batches: frames to add at once.
         distance: :func:`~v6t.drivers.trex.streams.compute_number_distance` of marked frames; 0 if no
             frame is marked.
         keep: number of frames to keep of each stream number; None to keep all.
@@ -274,23 +270,17 @@ class CaptureReader:
         samples: kept frames by stream number.
     """
 
-    def __init__(self, distance: int = 0, keep: int | None = SAMPLES_PER_STREAM) -> None:
+    def __init__(
+        self, batches: Iterable[Batch] = (), distance: int = 0, keep: int | None = None
+    ) -> None:
         self._distance = distance
         self._keep = keep
         self.frames = 0
         self.samples: dict[int, list[U8]] = {}
         self._parts: dict[int, list[StampColumns]] = {}
         self._times: list[F64] = []
-
-    @classmethod
-    def read(
-        cls, batches: Iterable[Batch], distance: int = 0, keep: int | None = None
-    ) -> CaptureReader:
-        """Make a reader and add batches of frames to it."""
-        reader = cls(distance, keep)
         for batch in batches:
-            reader.add(*batch)
-        return reader
+            self.add(*batch)
 
     def add(self, times_s: F64, frames: U8) -> None:
         """Add a batch of frames with the times of their arrival [s]."""

@@ -52,6 +52,11 @@ STL_MODULES = (*_COMMON_MODULES, "drivers/trex/client/stl.py")
 """The worker for streams: modules in the order in which they are imported, the program last."""
 ASTF_MODULES = (*_COMMON_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
 _ANSWER_START = b'{"id": '
+_HINTS = {
+    "taken": "wait for its owner, or take it with force: true",
+    "server": "check that t-rex-64 still runs on its host and start it again",
+}
+"""Hints by kind of the worker's error."""
 _Parsed = TypeVar("_Parsed")
 
 
@@ -63,8 +68,8 @@ def parse_answer(kind: type[_Parsed], answer: Any) -> _Parsed:
 class WorkerError(TesterError):
     """Error of a worker's request; ``kind`` is the kind of the worker's exception."""
 
-    def __init__(self, message: str, kind: str, hint: str = "", *, code: str) -> None:
-        super().__init__(message, hint, code=code)
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message, _HINTS.get(kind, ""), code="tester-fault")
         self.kind = kind
 
 
@@ -153,7 +158,7 @@ class ClientWorker:
             else:  # a login shell or a wrapper printed it
                 noise = line
         if "error" in answer:
-            raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]), code="tester-fault")
+            raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]))
         return answer["ok"]
 
     def close(self, deadline_s: float = 5.0) -> None:

@@ -191,7 +191,7 @@ def make_blocks(
         named = {**stream.trex, "name": name} if "name" in stream.trex else stream.trex
         own = replace(stream, stream_id=stamped.get(at, MARK_IDS + at), trex=named)
         source = partial(make_source, at, number, connections)
-        blocks.append(Block.make(own, connections=connections, make_source=source))
+        blocks.append(Block(**vars(own), connections=connections, make_source=source))
     return tuple(blocks)
 
 
@@ -246,7 +246,6 @@ class LearnedConnections:
 
     def make_table(self, connections: Connections) -> None:
         """Make an empty table for phase 1."""
-        check_connections(connections.count, frozenset())
         self.close()
         at = self._memory.make(connections.count)
         self._table = at.map()
@@ -265,7 +264,7 @@ class LearnedConnections:
         self._recorded = 0
         for batch in self._recordings.read(PHASE_NAMES[streams.direction]):
             distance = find_mark_distance(streams)
-            reader = CaptureReader.read([batch], distance, keep=None if learns else 0)
+            reader = CaptureReader([batch], distance, keep=None if learns else 0)
             for number, (frames,) in reader.samples.items():
                 connections = in_order if learns else find_connections(blocks, number)
                 sequence = reader.select_columns([number]).sequence

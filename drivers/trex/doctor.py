@@ -41,7 +41,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         yield "TRex", "missing", f"{exc.message}; {exc.hint}"
         return
     if installation is None:
-        state: State = "missing" if options != TrexOptions() else "note"
+        state: State = "missing" if options != type(options)() else "note"
         text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded tester does not need it"
         yield "TRex", state, text
         return
@@ -67,7 +67,7 @@ def _examine_server(
     if not options.ssh and not is_reachable((options.server, options.rpc_port)):
         if not must_start or options.lab:
             yield absent
-        elif fix := _find_start_fix(options):
+        elif fix := find_start_fix(options):
             yield "TRex server", "missing", f"none answers at {where}: {fix}"
         else:
             yield absent
@@ -90,14 +90,14 @@ def _examine_server(
         yield from check_flags(flags, has_several_cores=facts.cores_per_port > 1)
 
 
-def _find_start_fix(options: TrexOptions) -> str:
+def find_start_fix(options: TrexOptions) -> str:
     """Return what the user has to do because v6t cannot start a server; empty if it can."""
     if options.start == "never":
         return "start one with `./t-rex-64 -i --software --hdrh -c 1`, or set start: auto"
     if options.is_elsewhere:
         return "start one there, or set ssh: user@host"
     if options.all_interfaces is None:
-        return "name its interfaces (tester.options.interfaces)"
+        return "name its interfaces (tester.options.interfaces), start it, or try it with lab: true"
     return ""
 
 

@@ -125,7 +125,7 @@ class Trex(TesterKind):
         return SeveralTesters(self.name, members, self.options.max_skew)
 
     def prober(self, links: Any, bed: Bed | None) -> Prober:
-        from v6t.drivers.trex.probing import TrexProber
+        from v6t.drivers.trex.tester import TrexProber
 
         return TrexProber(self._first.orient_ports(links), links, bed)
 

@@ -335,11 +335,11 @@ class TrexOptions(StrictModel):
         """
         return self.lab and not self.interfaces and self.ports == (0, 1)
 
-    def list_macs(self, links: Any) -> list[tuple[str, str]]:
+    def find_macs(self, links: Any) -> dict[int, tuple[str, str]]:
         """Return the tester's and the device's MAC address by port number."""
         pairs = ((pair.left or links.left, pair.right or links.right) for pair in self.all_pairs)
         macs = [(side.tester_mac, side.dut_mac) for pair in pairs for side in pair]
-        return [own for _, own in sorted(zip(self.all_ports, macs, strict=True))]
+        return dict(zip(self.all_ports, macs, strict=True))
 
     def list_hosts(self, links: Any) -> dict[str, Any]:
         """Return the arguments of the hosts on each port, with the MAC addresses of its pair."""
@@ -429,13 +429,8 @@ class ServersOptions(TrexOptions):
     @property
     def chosen(self) -> Mapping[str, TrexOptions]:
         """Options of the used servers by name."""
-        servers: dict[str, TrexOptions] = {
-            one.name: one for one in self.servers if self.only in ("", one.name)
-        }
-        if not servers:
-            own = self.model_dump(exclude={*_COMMON_OPTIONS}, exclude_unset=True)
-            servers["1"] = TrexOptions.model_validate(own)
-        return servers
+        servers = {one.name: one for one in self.servers if self.only in ("", one.name)}
+        return servers or {"1": self}
 
 
 def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:

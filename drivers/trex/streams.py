@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.base.errors import UsageError
@@ -190,19 +190,11 @@ class MarkedCycle(Cycle):
         return out
 
 
-SentStreamT = TypeVar("SentStreamT", bound="SentStream")
-
-
 @dataclass(frozen=True, kw_only=True)
 class SentStream(Stream):
     """Stream whose frames come from a source, not from its program, until the trailer is written."""
 
     make_source: Callable[[], FrameSource] = field(compare=False)
-
-    @classmethod
-    def make(cls: type[SentStreamT], stream: Stream, **fields: Any) -> SentStreamT:
-        """Make a stream of this class from a compiled one and further fields."""
-        return cls(**{**vars(stream), **fields})
 
     def source(self) -> FrameSource:
         return self.make_source()
@@ -211,7 +203,7 @@ class SentStream(Stream):
 def mark_stream(stream: Stream, rows: int = 1 << 62) -> SentStream:
     """Return a stream with a mark; after ``rows`` frames its frames repeat."""
     source = partial(MarkedCycle, Expander(stream), rows)
-    return SentStream.make(with_checksum_fixes(with_mark(stream)), make_source=source)
+    return SentStream(**vars(with_checksum_fixes(with_mark(stream))), make_source=source)
 
 
 def mark_streams(streams: StreamSet) -> StreamSet | None:

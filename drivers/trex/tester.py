@@ -1,7 +1,8 @@
-"""TRex as tester: exact bursts, counted across translation; pairs of ports share a direction."""
+"""TRex as tester and as prober: exact bursts, counted across translation, and single frames."""
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,9 +14,10 @@ from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
 from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
+from v6t.drivers.prober import FrameOnSide
 from v6t.drivers.tester import Oracle, PhaseCounts, select_directions
-from v6t.drivers.trex import capture, counting, timing
-from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex import capture, counting
+from v6t.drivers.trex.attachment import Attachment, Engine
 from v6t.drivers.trex.bursts import (
     ALWAYS_STAMPED_FPS,
     SAMPLED_CAPABILITIES,
@@ -29,12 +31,11 @@ from v6t.drivers.trex.bursts import (
 )
 from v6t.drivers.trex.capture import CaptureReader, Recordings, make_capture_request
 from v6t.drivers.trex.channel import DEADLINE_S, parse_answer
-from v6t.drivers.trex.client.stats import TrialStats
+from v6t.drivers.trex.client.stats import Capture, TrialStats
 from v6t.drivers.trex.connections import (
     IDS_PER_DIRECTION,
     Block,
     LearnedConnections,
-    check_connections,
     compute_timed_share,
 )
 from v6t.drivers.trex.options import Side, TrexOptions
@@ -45,6 +46,7 @@ from v6t.drivers.trex.streams import (
     with_cache,
     with_stamps,
 )
+from v6t.intent.device import Port
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.model import Role
 from v6t.profiles.rows import convert_to_rows
@@ -66,6 +68,8 @@ _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
 )  # fmt: skip
 """Capabilities of one core on one pair of ports."""
 _TCP_CAPABILITY: frozenset[Capability] = frozenset({"tcp"})
+MAX_CAPTURED_FRAMES = 1000  # Limit of each port's capture
+MIN_QUIET_S = 0.2  # Shortest wait after the last frame, since captures are polled
 _OVERTIME = 1.5  # Multiple of a trial's duration after which traffic is stopped
 
 
@@ -171,7 +175,6 @@ class TrexTester(BedTester):
         directions = select_directions(trial, self._streams)
         check_stamps(trial)
         self._check_capabilities(trial)
-        self._require_stream_engine()
         self._prepare_trial(trial)
         self._change_nonce()
         loads = [load for d in directions for load in self._make_loads(d, trial)]
@@ -193,10 +196,8 @@ class TrexTester(BedTester):
             if self._oracle is None:
                 raise TesterError("no streams are loaded", code="not-loaded")
             self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections, connections.tcp)
-            self.attachment.switch_engine("ASTF")
-            self._prepare_trial(trial)
+            self._prepare_trial(trial, "ASTF")
             return self._check_bed(self._tcp_trial.establish())
-        self._require_stream_engine()
         self._prepare_trial(trial)
         phase_trial = make_phase_one_trial(trial, connections)
         streams = StreamSet("forward", (find_foreground(self._streams["forward"]),))
@@ -262,13 +263,10 @@ class TrexTester(BedTester):
                 code="unsupported-by-tester",
             )
 
-    def _require_stream_engine(self) -> None:
-        """Switch the server to the stateless engine, unless it runs."""
-        if self.attachment.switch_engine("STL"):
+    def _prepare_trial(self, trial: Trial, engine: Engine = "STL") -> None:
+        """Choose the server's engine, introduce the tester's hosts to the device, and pause."""
+        if self.attachment.switch_engine(engine):
             self._installed.clear()
-
-    def _prepare_trial(self, trial: Trial) -> None:
-        """Send neighbor requests from the tester's hosts to the device, then wait for the pause."""
         if self.attachment.learning_ports:
             self.attachment.ask("introduce_hosts", ports=self.attachment.learning_ports)
         time.sleep(trial.pause_s)
@@ -311,7 +309,6 @@ class TrexTester(BedTester):
         streams, parts = self._streams[direction], len(self._pairs[direction])
         if (connections := trial.connections) is not None:
             streams = self._connections.make_phase_two(streams, trial, connections)
-            check_connections(connections.count, trial.required_capabilities)
             phase_two = make_bursts(streams, trial, stamp=True, samples=self._options.sample)
             return [self._make_load(streams, phase_two)]
         if trial.flow_starts is not None:
@@ -401,23 +398,18 @@ class TrexTester(BedTester):
         """Yield requests for captures that count frames, and that sample frames or neighbors."""
         wanted, needs_ipdv = self._options.sample, trial.delays is not None and trial.delays.ipdv
         for load in loads:
-            port, patterns = load.rx_port, []
-            stamped, marked = (
-                [b.frames for b in bursts] for bursts in (load.stamped_bursts, load.marked_bursts)
-            )
+            port, stamped, marked = load.rx_port, load.stamped_bursts, load.marked_bursts
             if needs_ipdv and stamped:
-                pattern = capture.make_neighbors_filter(load.frames, timing.IPDV_FRAMES)
-                yield make_capture_request("sample", port, pattern, 2 * timing.IPDV_FRAMES)
+                pattern = capture.make_neighbors_filter(load.frames, counting.IPDV_FRAMES)
+                yield make_capture_request("sample", port, pattern, 2 * counting.IPDV_FRAMES)
                 continue
             each = max(1, wanted // max(1, len(stamped) + len(marked)))
-            if stamped:
-                patterns.append(capture.make_stamp_sample_filter(max(stamped), each))
-            if marked:
-                where = find_mark_distance(load.streams), load.nonce
-                patterns.append(capture.make_mark_sample_filter(max(marked), each, *where))
             limit = 4 * max(wanted, len(load.bursts)) + 100
-            for pattern in patterns if wanted or needs_ipdv else ():
-                yield make_capture_request("sample", port, pattern, limit)
+            for bursts, distance in ((stamped, 0), (marked, find_mark_distance(load.streams))):
+                if bursts and (wanted or needs_ipdv):
+                    most = max(b.frames for b in bursts)
+                    pattern = capture.make_sample_filter(most, each, distance, load.nonce)
+                    yield make_capture_request("sample", port, pattern, limit)
         counted = {
             ("marked", n): capture.make_class_filter(n, load.nonce)
             for load in loads
@@ -435,7 +427,7 @@ class TrexTester(BedTester):
     def _read_recording(self, load: OfferedLoad) -> CaptureReader:
         """Read the recorded frames of a load."""
         batches, distance = self._recordings.read(load.direction), find_mark_distance(load.streams)
-        return CaptureReader.read(batches, distance, capture.SAMPLES_PER_STREAM)
+        return CaptureReader(batches, distance, capture.SAMPLES_PER_STREAM)
 
     def _add_losses(
         self,
@@ -448,7 +440,7 @@ class TrexTester(BedTester):
         directions, faults = dict(result.directions), [*result.faults]
         for load in loads:
             direction, reader = load.direction, readers[load.direction]
-            faults += timing.find_recording_fault(reader, directions[direction], direction)
+            faults += counting.find_recording_fault(reader, directions[direction], direction)
             burst_of = {load.find_stream(b).stream_id: b for b in load.bursts}
             by_number = {
                 number: burst_of[stream.stream_id]
@@ -456,12 +448,12 @@ class TrexTester(BedTester):
             }
             rate_change_error_s = None
             if trial.second_segment is not None:
-                ticks_hz = timing.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
-                by_number = timing.match_bursts_by_time(reader, by_number, load, ticks_hz)
-                rate_change_error_s = timing.measure_rate_change_error_s(
+                ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
+                by_number = counting.match_bursts_by_time(reader, by_number, load, ticks_hz)
+                rate_change_error_s = counting.measure_rate_change_error_s(
                     reader, by_number, load, ticks_hz
                 )
-            losses: Mapping[str, Any] = timing.find_losses(reader, load, by_number)
+            losses: Mapping[str, Any] = counting.find_losses(reader, load, by_number)
             directions[direction] = replace(
                 directions[direction], rate_change_error_s=rate_change_error_s, **losses
             )
@@ -482,7 +474,7 @@ class TrexTester(BedTester):
             by_direction.setdefault(load.direction, []).append(load)
         samples = {d: self._read_samples(stats, own) for d, own in by_direction.items()}
         for reader in samples.values():
-            self._ticks_hz = timing.estimate_tick_rate(reader.stamps) or self._ticks_hz
+            self._ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz
         stamps = {d: counting.count_captured_stamps(stats, own) for d, own in by_direction.items()}
         captured = {direction: counts for direction, counts in stamps.items() if counts}
         facts = self.attachment.facts
@@ -530,7 +522,7 @@ class TrexTester(BedTester):
         is_sampled = delays is not None and not self.attachment.uses_trailer
         timed_share = None
         if is_sampled and recording is not None:
-            counted = timing.add_sampled_delays(counted, first, stats, recording)
+            counted = counting.add_sampled_delays(counted, first, stats, recording)
             timed_share = sum(b.pps for b in first.stamped_bursts) / trial.rate_fps
         elif delays is not None and trial.connections:
             timed_share = compute_timed_share(first.streams)
@@ -545,7 +537,7 @@ class TrexTester(BedTester):
         took = max(times, key=lambda t: t.max_s)
         ipdv = None
         if delays is not None and delays.ipdv and self._ticks_hz:
-            ipdv = timing.make_ipdv(samples, first, self._ticks_hz)
+            ipdv = counting.make_ipdv(samples, first, self._ticks_hz)
         return DirectionResult(
             classes=counted.classes,
             sending_time_s=took.time_s,
@@ -571,7 +563,8 @@ class TrexTester(BedTester):
         sent, received = self._find_links(direction)
         batches: list[Batch] = []
         for port in dict.fromkeys(load.rx_port for load in loads):
-            frames = stats.decode_samples(port)
+            samples = (c for c in stats.captures if (c.kind, c.port) == ("sample", port))
+            frames = [frame for one in samples for frame in one.decode_frames()]
             pair = next(p for p in self._pairs[direction] if p.rx == port)
             # joined ports get frames as they were sent
             side, link = (pair.sending, sent) if self._loopback else (pair.receiving, received)
@@ -579,7 +572,44 @@ class TrexTester(BedTester):
                 frames = [(at, replace_link_header(frame, side, link)) for at, frame in frames]
             arrived = capture.make_batches(frames)
             batches += [b for b, _ in capture.select_current_frames(arrived, loads[0].nonce)]
-        return CaptureReader.read(batches)
+        return CaptureReader(batches)
+
+
+class TrexProber:
+    """Prober that uses the ports of a TRex server, which is started if none answers."""
+
+    def __init__(self, options: TrexOptions, links: Any, bed: Bed | None) -> None:
+        left, right = options.ports
+        self._ports: dict[Port, int] = {"left": left, "right": right}
+        self._attachment = Attachment(options, links, bed, delays=False)
+        try:
+            self._attachment.open()
+            self._attachment.ask("introduce_hosts", ports=self._attachment.learning_ports)
+        except BaseException:
+            self.close()
+            raise
+
+    def exchange(
+        self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
+    ) -> list[FrameOnSide]:
+        answer = self._attachment.ask(
+            "exchange",
+            deadline_s=wait_s + 60,
+            frames=[[self._ports[s], base64.b64encode(octets).decode()] for s, octets in frames],
+            captures=[
+                make_capture_request("sample", port, "not arp", MAX_CAPTURED_FRAMES)
+                for port in self._ports.values()
+            ],
+            wait_s=wait_s,
+            quiet_s=max(quiet_s, MIN_QUIET_S),
+        )
+        captures = parse_answer(list[Capture], answer)
+        arrivals = [(*frame, one.port) for one in captures for frame in one.decode_frames()]
+        side_of = {port: side for side, port in self._ports.items()}
+        return [(side_of[port], octets) for _, octets, port in sorted(arrivals)]
+
+    def close(self) -> None:
+        self._attachment.close()
 
 
 def _describe_timing(loads: Sequence[OfferedLoad]) -> str:

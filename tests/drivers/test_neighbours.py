@@ -20,7 +20,7 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
-from v6t.drivers.trex import probing
+from v6t.drivers.trex import tester as trex_tester
 from v6t.drivers.trex.client import worker
 from v6t.drivers.trex.kind import Trex
 from v6t.intent.device import (
@@ -291,7 +291,7 @@ def test_ports_are_sides(monkeypatch):
         {"kind": "sample", "port": p, "matched": 1, "frames": [[at_s, base64.b64encode(octets)]]}
         for p, at_s, octets in frames
     ]
-    monkeypatch.setattr(probing, "Attachment", Mock(return_value=server))
+    monkeypatch.setattr(trex_tester, "Attachment", Mock(return_value=server))
     prober = Trex({"ports": [3, 1]}).prober(Siit().links, None)
     server.open.assert_called_once()
     heard = prober.exchange([("left", b"a"), ("right", b"b")], 0.4, 0.06)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.base.errors import BeyondTester
-from v6t.drivers.trex import capture, counting, timing
+from v6t.drivers.trex import capture, counting
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
 from v6t.drivers.trex.client.stats import ServerFacts
 from v6t.drivers.trex.streams import with_cache, with_stamps
@@ -92,7 +92,7 @@ def decode_samples(raw, port):
 
 
 def read_stamps(frames):
-    return capture.CaptureReader.read(capture.make_batches(frames))
+    return capture.CaptureReader(capture.make_batches(frames))
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
@@ -124,9 +124,9 @@ def test_loopback_returns_negative_traffic():
 
 def test_recorded_stamps_give_the_clocks_frequency(raw):
     stamps = read_stamps(decode_samples(raw, 1)).stamps
-    assert 1e9 < timing.estimate_tick_rate(stamps) < 5e9
+    assert 1e9 < counting.estimate_tick_rate(stamps) < 5e9
     few = capture.StampColumns(stamps.arrived_s[:5], stamps.departed_ticks[:5], stamps.sequence[:5])
-    assert timing.estimate_tick_rate(few) is None
+    assert counting.estimate_tick_rate(few) is None
 
 
 @pytest.mark.parametrize(
@@ -429,19 +429,19 @@ def test_the_cache_is_an_option_of_the_program():
 )
 def test_sampling_filter_masks_lowest_bits_of_number(frames, masks):
     terms = [f"ether[len - {12 - n}] & {mask} = 0" for n, mask in enumerate(masks)]
-    assert capture.make_stamp_sample_filter(frames, 200).split(" and ")[2:] == terms
+    assert capture.make_sample_filter(frames, 200).split(" and ")[2:] == terms
 
 
 @pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6])
 def test_consecutive_frames_are_captured_in_complete_runs(frames):
     load = OfferedLoad(ONE_STREAM, [Burst(0, 1.0, frames, 0.0, 0)], 0, (1,))
-    pairs = timing.make_ipdv(capture.CaptureReader(), load, 1.0)["fg"].lost
-    assert pairs <= 2 * timing.IPDV_FRAMES + 512
-    assert pairs == frames - 1 or pairs > timing.IPDV_FRAMES // 2
+    pairs = counting.make_ipdv(capture.CaptureReader(), load, 1.0)["fg"].lost
+    assert pairs <= 2 * counting.IPDV_FRAMES + 512
+    assert pairs == frames - 1 or pairs > counting.IPDV_FRAMES // 2
 
 
 def test_recorded_differences_of_delays(raw):
     """A capture of single frames has few consecutive ones; other pairs count as lost."""
     reader = read_stamps(decode_samples(raw, 1))
-    ipdv = timing.make_ipdv(reader, SENT["forward"], timing.estimate_tick_rate(reader.stamps))
+    ipdv = counting.make_ipdv(reader, SENT["forward"], counting.estimate_tick_rate(reader.stamps))
     assert {n: d.frames + d.lost for n, d in ipdv.items()} == {"fg": 1799, "bg": 199}

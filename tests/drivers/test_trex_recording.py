@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from v6t.drivers.trex import bursts as trex_bursts
-from v6t.drivers.trex import capture, counting, timing
+from v6t.drivers.trex import capture, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
 from v6t.drivers.trex.capture import CaptureReader
@@ -114,13 +114,13 @@ def test_delays_are_right_to_two_microseconds_whatever_the_frequency(spread_s):
     reader.add(np.zeros(3), np.zeros((3, 104), dtype=np.uint8))  # not ours
     assert set(reader.samples) == {7, 9}
     least = {names[number]: delays_us.min() for number, delays_us in expected.items()}
-    measured = timing.measure_delays(reader, names, least)
+    measured = counting.measure_delays(reader, names, least)
     for number, delays in expected.items():
         own = measured[names[number]]
         delays_us = np.repeat(own.values_ns, own.counts) / 1000
         assert np.abs(np.sort(delays) - np.sort(delays_us)).max() < 2
-    assert set(timing.measure_delays(reader, names, {"a": 1.0})) == {"a"}
-    assert timing.measure_delays(CaptureReader(), {7: "a"}, least) == {}
+    assert set(counting.measure_delays(reader, names, {"a": 1.0})) == {"a"}
+    assert counting.measure_delays(CaptureReader(), {7: "a"}, least) == {}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_unrecorded_received_frames_are_not_lost(lost):
     flow = {"rx_pkts": {"1": received}, "tx_pkts": {"0": stamped.frames}}
     latency = {"latency": {"total_min": 50}, "err_cntrs": {}}
     stats = parse_trial({"groups": {"flow_stats": {group: flow}, "latency": {group: latency}}})
-    timed = timing.add_sampled_delays(counting.DirectionCounts({}, 0), load, stats, reader)
+    timed = counting.add_sampled_delays(counting.DirectionCounts({}, 0), load, stats, reader)
     for tags in (True, False):
         (delays,) = counting.make_distributions(timed, [load], tags=tags).values()
         assert (delays.frames, delays.lost) == (received - 2, lost)
@@ -231,7 +231,7 @@ QUIET_S = pytest.approx(1 / 450, abs=1 / 450)
 def test_times_of_lost_frames_are_found(lost, first_s, last_s, gap_s):
     load = make_recovery_load()
     reader, by_number = read_arrivals(load, lost)
-    assert timing.find_losses(reader, load, by_number) == {
+    assert counting.find_losses(reader, load, by_number) == {
         "first_lost_s": first_s and pytest.approx(first_s, abs=1e-6),
         "last_lost_s": last_s and pytest.approx(last_s, abs=1e-6),
         "longest_gap_s": gap_s,
@@ -244,7 +244,7 @@ def test_incomplete_recording_is_a_tester_fault():
     count = ClassCount("foreground", 4000, 4000, 3890, surplus=7, late=3)
 
     def find_fault(count):
-        return timing.find_recording_fault(reader, DirectionResult({"fg": count}, 6.0), "forward")
+        return counting.find_recording_fault(reader, DirectionResult({"fg": count}, 6.0), "forward")
 
     assert find_fault(count) == []
     (fault,) = find_fault(replace(count, surplus=8))
@@ -260,25 +260,25 @@ def test_a_queue_of_the_device_does_not_stretch_the_clock():
         part = slice(first, min(40_000, first + 9_000))
         times_s, frames = make_frames(range(part.start, part.stop), 0, 5.0, 10_000)
         reader.add(times_s + queue_s[part], frames)
-    assert timing.estimate_tick_rate(reader.stamps) == pytest.approx(HZ, rel=1e-9)
-    assert timing.estimate_tick_rate(CaptureReader().stamps) is None
+    assert counting.estimate_tick_rate(reader.stamps) == pytest.approx(HZ, rel=1e-9)
+    assert counting.estimate_tick_rate(CaptureReader().stamps) is None
 
 
 def test_complete_loss_lasts_whole_trial():
     load, reader = make_recovery_load(), CaptureReader()
-    losses = timing.find_losses(reader, load, {})
+    losses = counting.find_losses(reader, load, {})
     assert (losses["first_lost_s"], losses["longest_gap_s"]) == (0.0, None)
-    assert timing.measure_rate_change_error_s(reader, {}, load, HZ) is None
+    assert counting.measure_rate_change_error_s(reader, {}, load, HZ) is None
     reader.add(np.zeros(3), np.zeros((3, 64), np.uint8))  # not test frames
     assert (reader.frames, reader.samples) == (0, {})
-    assert timing.find_losses(reader, load, {})["first_lost_s"] == 0.0
+    assert counting.find_losses(reader, load, {})["first_lost_s"] == 0.0
 
 
 def test_equal_bursts_are_distinguished_by_time():
     load = make_recovery_load()
     reader, by_number = read_arrivals(load)
     mixed = {40: by_number[42], 41: by_number[43], 42: by_number[40], 43: by_number[41]}
-    assert timing.match_bursts_by_time(reader, mixed, load, HZ) == by_number
+    assert counting.match_bursts_by_time(reader, mixed, load, HZ) == by_number
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.25])
@@ -288,7 +288,7 @@ def test_how_late_the_second_rate_was(late_s):
     for number, burst in by_number.items():
         began_s = 7 + burst.isg / 1e6 + (late_s if number > 1 else 0)
         reader.add(*make_frames(range(burst.frames), number, began_s, burst.pps))
-    error_s = timing.measure_rate_change_error_s(reader, by_number, load, HZ)
+    error_s = counting.measure_rate_change_error_s(reader, by_number, load, HZ)
     assert error_s == pytest.approx(late_s, abs=0.006)
 
 
@@ -296,7 +296,7 @@ def test_marked_frames_are_identified_by_marks():
     number = trex_streams.MARK_IDS + 3
     stream = trex_streams.with_mark(replace(STAMPED.streams[0], stream_id=number))
     frames = Expander(stream).frames(0, 50)
-    reader = CaptureReader(trex_streams.compute_number_distance(frames.shape[1]))
+    reader = CaptureReader(distance=trex_streams.compute_number_distance(frames.shape[1]))
     reader.add(np.arange(49) / 10, np.delete(frames, 20, axis=0))
     assert reader.select_columns([number]).sequence.tolist() == [n for n in range(50) if n != 20]
 

@@ -37,7 +37,7 @@ COUNT = 1000
 
 def read_captured(frames):
     distance = trex_streams.compute_number_distance(frames.shape[1])
-    return capture.CaptureReader.read([(np.zeros(len(frames)), frames)], distance)
+    return capture.CaptureReader([(np.zeros(len(frames)), frames)], distance)
 
 
 def find_reverse_stream(size=84):
@@ -69,7 +69,7 @@ def test_mark_identifies_stream_and_number_at_any_length(size):
 
 @pytest.mark.parametrize(("frames", "samples"), [(100, 200), (1000, 10), (70_000, 3), (1 << 25, 1)])
 def test_samples_are_evenly_spread(frames, samples):
-    pattern = capture.make_mark_sample_filter(frames, samples, 12)
+    pattern = capture.make_sample_filter(frames, samples, 12)
     terms = re.findall(r"ether\[len - (\d+)\] & (\d+) = 0", pattern)
     mask = sum(int(m) << 8 * (int(at) - 9) for at, m in terms)
     assert mask & (mask + 1) == 0
@@ -287,9 +287,7 @@ def test_compared_frames_equal_sent_frames(plugin, direction, size):
     frames = [f.tobytes() for s in streams.streams for f in Expander(s).frames(70_000, 40)]
     corrupted = [f[:30] + bytes([f[30] ^ 1]) + f[31:] for f in frames]
     for captured, matched in ((frames, len(frames)), (corrupted, 0)):
-        reader = capture.CaptureReader.read(
-            capture.make_batches([(0.0, frame) for frame in captured])
-        )
+        reader = capture.CaptureReader(capture.make_batches([(0.0, frame) for frame in captured]))
         compared = capture.compare_frames(reader, [load])
         assert compared.matched == matched
         assert compared.checked == len(frames) or not matched

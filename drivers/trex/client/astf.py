@@ -119,12 +119,9 @@ class AstfWorker(EngineWorker):
             self.client.stop()
 
     def release(self, client: Any) -> None:
-        try:
-            self.stop_connections()
-            self.stop_answering()
-            client.release(force=True)
-        finally:
-            client.disconnect(stop_traffic=False, release_ports=False)
+        self.stop_connections()
+        self.stop_answering()
+        client.release(force=True)
 
     def _read_counters(self, counter: str, per_unit: int) -> tuple[int, dict[str, TcpCounters]]:
         """Read and record the counters with the time; return one in units, and all of them."""

@@ -75,22 +75,17 @@ def place_threads(prefix: str, threads: dict[str, tuple[int, int | None]]) -> in
                 cpu, niceness = threads.get(handle.read().strip().lower(), threads[""])
             os.sched_setaffinity(int(task), [cpu])
             if niceness is not None:
-                _set_niceness(entry, task, niceness)
+                with contextlib.suppress(PermissionError):  # only root can lower it
+                    os.setpriority(os.PRIO_PROCESS, int(task), niceness)
+                # where the kernel groups threads by session, niceness counts within a session only
+                with contextlib.suppress(OSError), open(f"/proc/{entry}/autogroup", "w") as group:
+                    group.write(str(niceness))
         except (FileNotFoundError, ProcessLookupError):
             continue  # a thread that has just ended
         except OSError as exc:
             raise RequestError("cpu", f"TRex cannot run on CPU {cpu}: {exc.strerror}") from exc
         moved += 1
     return moved
-
-
-def _set_niceness(process: str, task: str, niceness: int) -> None:
-    """Set the niceness of a thread and of its autogroup; only root can lower it."""
-    with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, int(task), niceness)
-    # where the kernel groups threads by their sessions, niceness counts within a session only
-    with contextlib.suppress(OSError), open(f"/proc/{process}/autogroup", "w") as group:
-        group.write(str(niceness))
 
 
 def is_local(server: tuple[str, int]) -> bool:

@@ -16,7 +16,7 @@ import warnings
 from typing import Any
 
 from v6t.drivers.trex.client.service import RequestError, make_one_line
-from v6t.drivers.trex.client.stats import CounterReading, is_link_lost, parse_counter_reading
+from v6t.drivers.trex.client.stats import CounterReading, parse_counter_reading
 
 _CLIENT_DIRECTORY = os.path.join("automation", "trex_control_plane", "interactive")
 
@@ -52,7 +52,9 @@ def is_link_down(client: Any, port: int) -> bool:
 
     ``get_port_attr`` would ask the server, in the middle of a trial.
     """
-    return is_link_lost(client.ports[port].get_ts_attr())
+    attributes = client.ports[port].get_ts_attr()
+    link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
+    return isinstance(link, dict) and link.get("up") is False
 
 
 def forget_streams(client: Any, port: int) -> None:

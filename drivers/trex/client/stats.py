@@ -190,11 +190,6 @@ class TrialStats:
     events: Sequence[str] = ()
     timeline_readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
 
-    def decode_samples(self, port: int) -> list[tuple[float, bytes]]:
-        """Return the sampled frames of a port with their times of arrival [s]."""
-        samples = (c for c in self.captures if c.kind == "sample" and c.port == port)
-        return [frame for capture in samples for frame in capture.decode_frames()]
-
     def count_matches(
         self, kind: str, ports: Iterable[int], class_number: int | None = None
     ) -> int:
@@ -294,12 +289,6 @@ class PortFacts:
         named = (one for one in fields(self) if one.metadata)
         facts = {one.metadata["name"]: getattr(self, one.name) for one in named}
         return {**facts, "virtual": self.is_virtual}
-
-
-def is_link_lost(attributes: Any) -> bool:
-    """Whether the attributes of a port report that its link is down."""
-    link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
-    return isinstance(link, dict) and link.get("up") is False
 
 
 @dataclass(frozen=True)

@@ -185,17 +185,14 @@ class StlWorker(EngineWorker):
         return replace(result, port_faults=faults, began_ago_s=time.monotonic() - start.began)
 
     def release(self, client: Any) -> None:
-        try:
-            if self.ports:
-                client.stop(ports=self.ports)
-                self.stop_answering()
-                self._remove_captures()
-                if self.in_service:
-                    client.set_service_mode(ports=self.ports, enabled=False)
-                client.remove_all_streams(ports=self.ports)
-                client.release(ports=self.ports)
-        finally:
-            client.disconnect(stop_traffic=False, release_ports=False)
+        if self.ports:
+            client.stop(ports=self.ports)
+            self.stop_answering()
+            self._remove_captures()
+            if self.in_service:
+                client.set_service_mode(ports=self.ports, enabled=False)
+            client.remove_all_streams(ports=self.ports)
+            client.release(ports=self.ports)
 
     def read_counters(self, ports: list[int]) -> CounterReading:
         """Read the server's clock, the test frames sent so far by each port, and the clock again."""
@@ -322,7 +319,11 @@ class StlWorker(EngineWorker):
         for one in captures:
             settings = {name: one[name] for name in ("limit", "snaplen")}
             if "path" in one:
-                check_space(one["path"], one["octets"])
+                directory, octets = os.path.dirname(one["path"]), one["octets"]
+                free = shutil.disk_usage(directory).free
+                if free < octets:
+                    needed = f"the recording needs {octets >> 20} MB in {directory}"
+                    raise RequestError("space", f"{needed}, where {free >> 20} MB are free")
                 settings["endpoint"] = "file:///" + one["path"]
             started = self.client.start_capture(
                 rx_ports=[one["port"]], bpf_filter=one["filter"], **settings
@@ -441,15 +442,6 @@ def count_received(client: Any, receive: list[int]) -> int:
     """Count all frames that the ports ``receive`` have received."""
     counted = parse_stats(client.get_stats(ports=receive), receive)
     return sum(port.received for port in counted.ports.values())
-
-
-def check_space(path: str, octets: int) -> None:
-    """Refuse a recording for which there is not enough disk space."""
-    directory = os.path.dirname(path)
-    free = shutil.disk_usage(directory).free
-    if free < octets:
-        needed = f"the recording needs {octets >> 20} MB in {directory}"
-        raise RequestError("space", f"{needed}, where {free >> 20} MB are free")
 
 
 def with_nonce(packet: dict[str, Any], nonce: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Iterator
 
 from v6t.drivers.neighbours import REQUEST_FILTER, Hosts
@@ -170,7 +170,7 @@ class EngineWorker(abc.ABC):
 
     @abc.abstractmethod
     def release(self, client: Any) -> None:
-        """Stop traffic, release the ports and disconnect."""
+        """Stop traffic and release the ports."""
 
     def read_server_flags(self) -> list[str] | None:
         """Return the server's command line if it runs on this host, else None."""
@@ -224,10 +224,9 @@ class EngineWorker(abc.ABC):
 
     def close(self) -> None:
         """Release the ports, disconnect and remove the directory."""
-        client = self.client
-        try:
-            if client is not None:
+        with ExitStack() as stack:
+            stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+            if (client := self.client) is not None:
+                stack.callback(setattr, self, "client", None)
+                stack.callback(client.disconnect, stop_traffic=False, release_ports=False)
                 self.release(client)
-        finally:
-            self.client = None
-            shutil.rmtree(self.directory, ignore_errors=True)
