@@ -262,10 +262,10 @@ class Attachment:
             may_share=options.cores == 1,
         )
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
-        by_port = zip(interfaces, sorted(options.find_macs(self._links).items()), strict=True)
+        macs = [own for _, own in sorted(options.find_macs(self._links).items())]
         ports = [
-            (find_driver(name).format_interface(n, name, ring), *macs)
-            for n, (name, (_, macs)) in enumerate(by_port)
+            (find_driver(name).format_interface(n, name, ring), *macs[n])
+            for n, name in enumerate(interfaces)
         ]
         config = make_config(options, ports, placement, prefix)
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode_arguments
