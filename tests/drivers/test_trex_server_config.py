@@ -308,7 +308,7 @@ def test_several_servers_make_one_tester(options, kind):
 def test_server_uses_configured_mac_addresses():
     (own,) = make_kind(only="second").options.chosen.values()
     macs = SECOND_SIDE["tester_mac"], SECOND_SIDE["dut_mac"]
-    assert own.find_macs(Links()) == {0: macs, 1: macs}
+    assert own.find_macs(Links()) == {2: macs, 3: macs}
 
 
 def test_stamped_rates_of_servers_add_up():
