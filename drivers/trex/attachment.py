@@ -183,11 +183,9 @@ class Attachment:
                 self._check_port_is_free(failure)
             if fix := find_start_fix(options):
                 reason = f": {failure.message}" if failure else ""
-                raise EnvironmentLacking(
-                    f"no TRex server answers at {options.server}:{options.rpc_port}{reason}",
-                    fix,
-                    code=failure.code if failure and starts_none else "missing-setting",
-                ) from failure
+                code = failure.code if failure and starts_none else "missing-setting"
+                problem = f"no TRex server answers at {options.server}:{options.rpc_port}{reason}"
+                raise EnvironmentLacking(problem, fix, code=code) from failure
             self._start_server()
         self._check_facts()
         if self._engine == "STL":
