@@ -68,8 +68,8 @@ def parse_answer(kind: type[_Parsed], answer: Any) -> _Parsed:
 class WorkerError(TesterError):
     """Error of a worker's request; ``kind`` is the kind of the worker's exception."""
 
-    def __init__(self, message: str, kind: str) -> None:
-        super().__init__(message, _HINTS.get(kind, ""), code="tester-fault")
+    def __init__(self, message: str, kind: str, *, code: str) -> None:
+        super().__init__(message, _HINTS.get(kind, ""), code=code)
         self.kind = kind
 
 
@@ -158,7 +158,7 @@ class ClientWorker:
             else:  # a login shell or a wrapper printed it
                 noise = line
         if "error" in answer:
-            raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]))
+            raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]), code="tester-fault")
         return answer["ok"]
 
     def close(self, deadline_s: float = 5.0) -> None:
