@@ -3,6 +3,7 @@
 The tests build answers octet by octet; the tables are from the RFCs.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -45,10 +46,12 @@ def make_plugin(name):
 
 def test_other_technologies_have_the_same_policy():
     translators = ("mapt-br", "mapt-ce", "clat", "nat64", "nat66", "nptv6")
-    tunnels = ("lwaftr", "mape-ce", "lwb4", "ds-lite", "lw4o6", "map-e")
+    tunnels = ("mape-ce", "ds-lite", "lw4o6", "map-e")
     policies = {make_plugin(name).header_policy for name in (*translators, *tunnels)}
     assert policies == {make_plugin("mape-br").header_policy}
     assert make_plugin("map-t").header_policy == make_plugin("464xlat").header_policy
+    softwire = replace(make_plugin("mape-br").header_policy, outer_dscp="copied")
+    assert {make_plugin(name).header_policy for name in ("lwaftr", "lwb4")} == {softwire}
 
 
 class StatefulTranslation:

@@ -54,7 +54,7 @@ def test_router_without_static_neighbors_learns_the_hosts(kind, tmp_path):
         # the kernel repeats the request for an unconfirmed entry
         for name in ("left", "right"):
             values = {f"net/ipv{v}/neigh/{name}/delay_first_probe_time": "1" for v in (4, 6)}
-            assert device.ask("set", values=values) == []
+            device.ask("set", values=values)
         result = measure_passed(tester, trial, duration_s=3.0)
         assert sum(d.control for d in result.directions.values()) >= 2
         assert all(d.checked == d.matched > 0 for d in result.directions.values())

@@ -205,7 +205,7 @@ def test_private_settings_are_removed_from_runs(campaign_copy, tmp_path):
     replace_config(campaign_copy / "001-map-64", add_private_settings)
 
     def add_version(manifest):
-        version = "vpp v26.06-release built by secret on enp at 2026-11-01T00:00:00"
+        version = "vpp v26.06-release built by gateway on enp at 2026-11-01T00:00:00"
         manifest["tester"]["device"] = {"kind": "vpp", "version": version, "facts": {"x": "secret"}}
 
     edit_json(campaign_copy / "001-map-64" / "results.json", add_warning)
