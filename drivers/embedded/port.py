@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.drivers.embedded.sender import BATCH, Pace, Schedule
+from v6t.drivers.embedded.sender import BATCH, Pace, SendingSchedule
 from v6t.drivers.lab.ring import RxRing, TxRing, serve_rings
 from v6t.drivers.neighbours import Hosts, select_requests
 
@@ -144,7 +144,7 @@ class ClientPort(ExchangePort):
 
     def _send_all(self, pace: Pace, start: float) -> float:
         """Send everything from a start on [s, CLOCK_MONOTONIC]; return the longest stall [s]."""
-        schedule, self._sent_by = Schedule(pace, start), start
+        schedule, self._sent_by = SendingSchedule(pace, start), start
         while self._sent < pace.frames and not schedule.is_overdue:
             due = schedule.count_due(self._sent)
             if due > 0:

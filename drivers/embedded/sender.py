@@ -73,7 +73,7 @@ class Pace:
         return self.second_s + (number - count) / self.segments[1][1]
 
 
-class Schedule:
+class SendingSchedule:
     """Sending of a trial's frames from a start on [s, CLOCK_MONOTONIC].
 
     Frames that are due leave at once. After a stall these are the frames of ``MAX_BURST_S``: a longer burst
@@ -152,7 +152,7 @@ class Sender:
         done = 0
         skipped = np.zeros(len(weights), np.int64)
         before = self._ring.refused
-        schedule = Schedule(pace, start)
+        schedule = SendingSchedule(pace, start)
         while done < frames and not schedule.is_overdue:
             due = schedule.count_due(done)
             if due <= 0:
