@@ -144,12 +144,12 @@ def describe_fields(model: type[BaseModel]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for owner in reversed(model.__mro__):
         if names := model.model_fields.keys() & inspect.get_annotations(owner).keys():
-            texts |= dict.fromkeys(names, "") | _parse_docstrings(owner)
+            texts |= dict.fromkeys(names, "") | parse_docstrings(owner)
     return {name: field.description or texts[name] for name, field in model.model_fields.items()}
 
 
 @cache
-def _parse_docstrings(model: type) -> dict[str, str]:
+def parse_docstrings(model: type) -> dict[str, str]:
     """Return the string below each field in the source of a class."""
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body

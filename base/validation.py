@@ -53,23 +53,14 @@ _BOUND_TEXTS = {
 
 
 class SettingProblem(NamedTuple):
-    """The first problem in a user's settings.
+    """The first problem in a user's settings."""
 
-    Attributes:
-        path: keys and indices that lead to it, as the user wrote them.
-        unknown: the setting does not exist, and ``reason`` is empty.
-        reason: the problem and the value: a sentence without its subject.
-        hint: what to do; may be empty.
-        code: the kind of error.
-        related: paths of further settings that contradict the first.
-    """
-
-    path: Path
-    unknown: bool
-    reason: str
-    hint: str
-    code: str
-    related: tuple[Path, ...] = ()
+    path: Path  # keys and indices that lead to it, as the user wrote them
+    unknown: bool  # the setting does not exist, and ``reason`` is empty
+    reason: str  # the problem and the value: a sentence without its subject
+    hint: str  # what to do; may be empty
+    code: str  # the kind of error
+    related: tuple[Path, ...] = ()  # paths of further settings that contradict the first
 
     def name_settings(self, *above: str) -> str:
         """Return all paths with dots, each below the keys ``above``."""

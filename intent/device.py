@@ -126,17 +126,12 @@ class EmulatedLink(Link):
 
 @dataclass(frozen=True)
 class Links:
-    """Left and right link of a technology, whose ``ip_versions`` tell what each of them carries.
+    """Left and right link of a technology, whose ``ip_versions`` tell what each of them carries."""
 
-    Attributes:
-        left: link of the Initiator, or of the technology's left.
-        right: link of the Responder.
-        swapped: whether the left link ends at the tester's right port, and the right one at its left.
-    """
-
-    left: Link = _LEFT_LINK
-    right: Link = _RIGHT_LINK
+    left: Link = _LEFT_LINK  # link of the Initiator, or of the technology's left
+    right: Link = _RIGHT_LINK  # link of the Responder
     swapped: bool = False
+    """Whether the left link ends at the tester's right port, and the right one at its left."""
 
     def port_of(self, side: Port) -> Port:
         """Return the tester's port at which the link on a side of the technology ends."""
@@ -156,19 +151,15 @@ class Links:
 
 @validated_dataclass(frozen=True)
 class LinkIntent:
-    """What a device must have on one link. Text is converted to addresses.
+    """What a device must have on one link. Text is converted to addresses."""
 
-    Attributes:
-        addresses: addresses of the device with their prefix lengths.
-        neighbors: MAC address of each host of the tester, or of the next device.
-        routes: next hop of each network behind the link.
-        background: the same for the VLAN of the background; None: it has none.
-    """
-
-    addresses: tuple[Interface, ...] = ()
+    addresses: tuple[Interface, ...] = ()  # addresses of the device with their prefix lengths
     neighbors: Mapping[Address, str] = field(default_factory=dict)
+    """MAC address of each host of the tester, or of the next device."""
     routes: Mapping[Network, Address] = field(default_factory=dict)
+    """Next hop of each network behind the link."""
     background: LinkIntent | None = None
+    """The same for the VLAN of the background; None: it has none."""
 
     @classmethod
     def describe(
@@ -208,77 +199,54 @@ class LinkIntent:
 
 @dataclass(frozen=True)
 class DeviceRequirements:
-    """What a run requires of a device beyond its technology.
+    """What a run requires of a device beyond its technology."""
 
-    Attributes:
-        sessions: connections that the device must hold; 0: no requirement.
-        filters: filter rules of each direction, of which the middle one admits the test traffic.
-        live_change: whether a part of its configuration is added, changed and removed under traffic.
-        route_updates: whether a route that no test packet takes changes under traffic.
-        bgp_speaker: whether a BGP speaker sends these updates.
-        snmp_agent: whether it answers SNMP queries.
-    """
-
-    sessions: int = 0
+    sessions: int = 0  # connections that the device must hold; 0: no requirement
     filters: int = 0
+    """Filter rules of each direction, of which the middle one admits the test traffic."""
     live_change: bool = False
-    route_updates: bool = False
-    bgp_speaker: bool = False
-    snmp_agent: bool = False
+    """Whether a part of its configuration is added, changed and removed under traffic."""
+    route_updates: bool = False  # whether a route that no test packet takes changes under traffic
+    bgp_speaker: bool = False  # whether a BGP speaker sends these updates
+    snmp_agent: bool = False  # whether it answers SNMP queries
 
 
 @dataclass(frozen=True)
 class PartIntent:
-    """One device, or one stage of a device, in a chain from left to right.
+    """One device, or one stage of a device, in a chain from left to right."""
 
-    Attributes:
-        name: unique name in the chain.
-        device: name of the device that it belongs to.
-        intent: what it must be.
-        driver: its driver by default; ``reference``: the reference translation.
-        options: options of that driver.
-        stateful: whether it keeps the connections.
-        to_ipv4: direction in which it translates IPv6 to IPv4, if any.
-        replaces: names of adjacent parts that it can stand for; such an alternative is chosen by naming a
-            driver for it.
-        params: the chain's parameter for each parameter of the part that a driver's hint may name.
-        has_reference: whether the technology has a reference translation for it.
-    """
-
-    name: str
-    device: str
-    intent: DeviceIntent
-    driver: str = "reference"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    stateful: bool = False
+    name: str  # unique name in the chain
+    device: str  # name of the device that it belongs to
+    intent: DeviceIntent  # what it must be
+    driver: str = "reference"  # its driver by default; ``reference``: the reference translation
+    options: Mapping[str, Any] = field(default_factory=dict)  # options of that driver
+    stateful: bool = False  # whether it keeps the connections
     to_ipv4: Literal["forward", "reverse"] | None = None
+    """Direction in which it translates IPv6 to IPv4, if any."""
     replaces: tuple[str, ...] = ()
+    """Names of adjacent parts that it can stand for; such an alternative is chosen by naming a driver for
+    it."""
     params: Mapping[str, str] = field(default_factory=dict)
-    has_reference: bool = False
+    """The chain's parameter for each parameter of the part that a driver's hint may name."""
+    has_reference: bool = False  # whether the technology has a reference translation for it
 
 
 @dataclass(frozen=True)
 class DeviceIntent:
-    """What a device must be, in terms of no vendor.
+    """What a device must be, in terms of no vendor."""
 
-    Attributes:
-        technology: name of the plugin, for messages.
-        configuration: model of the family of devices; drivers declare which ones they accept.
-        links: MAC addresses, VLANs and MTUs.
-        left, right: addresses, neighbors and routes of each link.
-        parts: devices and stages that make it up, from left to right; empty: it is not a chain.
-        alternatives: parts that can each stand for several others.
-        requirements: what the run adds to the technology's intent.
-    """
-
-    technology: str
+    technology: str  # name of the plugin, for messages
     configuration: DeviceConfig
-    links: Links
+    """Model of the family of devices; drivers declare which ones they accept."""
+    links: Links  # MAC addresses, VLANs and MTUs
     left: LinkIntent = field(default_factory=LinkIntent)
     right: LinkIntent = field(default_factory=LinkIntent)
+    """Addresses, neighbors and routes of each link."""
     parts: tuple[PartIntent, ...] = ()
-    alternatives: tuple[PartIntent, ...] = ()
+    """Devices and stages that make it up, from left to right; empty: it is not a chain."""
+    alternatives: tuple[PartIntent, ...] = ()  # parts that can each stand for several others
     requirements: DeviceRequirements = field(default_factory=DeviceRequirements)
+    """What the run adds to the technology's intent."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the intent as JSON values."""

@@ -12,24 +12,18 @@ from v6t.trials.verdict import Verdict, assess_trial
 
 @dataclass(frozen=True)
 class Conditions:
-    """Attributes of :class:`~v6t.trials.trial.Trial` that every trial of one point has, and more.
-
-    Attributes:
-        loss_tolerance, sending_time_tolerance: see :func:`~v6t.trials.verdict.assess_trial`.
-        invalid_retries: how often an invalid trial is repeated before it counts as failed.
-        variant: prefix of the trials' keys if their traffic is a variant of the run's own.
-    """
+    """Attributes of :class:`~v6t.trials.trial.Trial` that every trial of one point has, and more."""
 
     ipv6_frame_size: float
     ipv4_frame_size: float
     mode: Mode
     residual_wait_s: float
     pause_s: float
-    loss_tolerance: float = 0.0
-    sending_time_tolerance: float = 1.00001
-    invalid_retries: int = 2
+    loss_tolerance: float = 0.0  # see :func:`~v6t.trials.verdict.assess_trial`
+    sending_time_tolerance: float = 1.00001  # see :func:`~v6t.trials.verdict.assess_trial`
+    invalid_retries: int = 2  # how often an invalid trial is repeated before it counts as failed
     frame_timeout_s: float | None = None
-    variant: str = ""
+    variant: str = ""  # prefix of the trials' keys if their traffic is a variant of the run's own
     flow_starts: FlowStarts | None = None
     search_limit_fps: float | None = None
     queries: Queries | None = None

@@ -29,22 +29,16 @@ Closing = Literal["rst", "fin"]
 
 @dataclass(frozen=True)
 class Tcp:
-    """How TCP connections are opened, tested and closed.
-
-    Attributes:
-        object_octets: size of the object that each connection requests by HTTP once all are open.
-        timeout_s: longest time to the answer to a SYN or a request [s].
-        retransmissions: retransmissions of a SYN without an answer.
-        closing: how connections are closed.
-        aging_s: longest wait for the device to delete closed connections [s]; 0: the driver flushes
-            the device's table.
-    """
+    """How TCP connections are opened, tested and closed."""
 
     object_octets: int = 64
-    timeout_s: float = 1.0
-    retransmissions: int = 0
-    closing: Closing = "rst"
+    """size of the object that each connection requests by HTTP once all are open."""
+    timeout_s: float = 1.0  # longest time to the answer to a SYN or a request [s]
+    retransmissions: int = 0  # retransmissions of a SYN without an answer
+    closing: Closing = "rst"  # how connections are closed
     aging_s: float = 0.0
+    """longest wait for the device to delete closed connections [s]; 0: the driver flushes the device's
+    table."""
 
     @property
     def max_wait_s(self) -> float:
@@ -54,44 +48,30 @@ class Tcp:
 
 @dataclass(frozen=True)
 class TcpCounts:
-    """TCP connections by outcome; None: unknown.
+    """TCP connections by outcome; None: unknown."""
 
-    Attributes:
-        attempted: connections with at least one SYN sent.
-        established: connections open on both sides: the client's acknowledgement reached the server
-            in time.
-        half_open: connections open on the client's side only.
-        reset_refused, icmp_refused: connections refused by a reset or an ICMP error.
-        timed_out: connections without an answer in time.
-        retransmitted: SYNs sent again.
-        reset_later: open connections that were reset by the device.
-        wrong: segments that a correct device does not send.
-        requested, answered: objects requested, and objects received completely and correctly.
-        closed: connections closed on both sides.
-        fastest_s, slowest_s, mean_s, sum_s: time from the first SYN at the client to the last
-            acknowledgement at the server (appendix B of RFC 3511) [s].
-        sessions_after: the device's own count after all were closed.
-        expiry_s: time until the device had deleted them [s]; None also if it took too long.
-    """
-
-    attempted: int
+    attempted: int  # connections with at least one SYN sent
     established: int
-    half_open: int = 0
-    reset_refused: int = 0
-    icmp_refused: int = 0
-    timed_out: int = 0
-    retransmitted: int = 0
-    reset_later: int = 0
-    wrong: int = 0
-    requested: int = 0
-    answered: int = 0
-    closed: int = 0
+    """connections open on both sides: the client's acknowledgement reached the server in time."""
+    half_open: int = 0  # connections open on the client's side only
+    reset_refused: int = 0  # connections refused by a reset
+    icmp_refused: int = 0  # connections refused by an ICMP error
+    timed_out: int = 0  # connections without an answer in time
+    retransmitted: int = 0  # SYNs sent again
+    reset_later: int = 0  # open connections that were reset by the device
+    wrong: int = 0  # segments that a correct device does not send
+    requested: int = 0  # objects requested
+    answered: int = 0  # objects received completely and correctly
+    closed: int = 0  # connections closed on both sides
     fastest_s: float | None = None
     slowest_s: float | None = None
     mean_s: float | None = None
     sum_s: float | None = None
-    sessions_after: int | None = None
+    """time from the first SYN at the client to the last acknowledgement at the server (appendix B of RFC
+    3511) [s]."""
+    sessions_after: int | None = None  # the device's own count after all were closed
     expiry_s: float | None = None
+    """time until the device had deleted them [s]; None also if it took too long."""
 
     @property
     def failures(self) -> str:
@@ -107,31 +87,18 @@ class TcpCounts:
 
 @dataclass(frozen=True)
 class Connections:
-    """Phase 1 of a trial; the device's table is emptied before it.
+    """Phase 1 of a trial; the device's table is emptied before it."""
 
-    Attributes:
-        count: number of connections, N.
-        rate_cps: new connections per second, R.
-        wait_s: wait for late frames after phase 1, T [s].
-        gap_s: further wait before phase 2 [s]; with N/R and T it is the delay D.
-        alpha: rate of the validation as a share of R; None: no validation.
-        entries: connections that phase 2 uses in reverse, M; None: all.
-        reading: order in which the Responder reads its table.
-        reuse: use the connections of an earlier trial again while all of them exist.
-        purpose: what follows phase 1.
-        tcp: settings of TCP connections; None: one UDP frame opens each connection.
-    """
-
-    count: int
-    rate_cps: float
-    wait_s: float = 0.5
-    gap_s: float = 0.0
-    alpha: float | None = None
-    entries: int | None = None
-    reading: ReadingOrder = "pseudorandom"
-    reuse: bool = False
-    purpose: Purpose = "prepare"
-    tcp: Tcp | None = None
+    count: int  # number of connections, N
+    rate_cps: float  # new connections per second, R
+    wait_s: float = 0.5  # wait for late frames after phase 1, T [s]
+    gap_s: float = 0.0  # further wait before phase 2 [s]; with N/R and T it is the delay D
+    alpha: float | None = None  # rate of the validation as a share of R; None: no validation
+    entries: int | None = None  # connections that phase 2 uses in reverse, M; None: all
+    reading: ReadingOrder = "pseudorandom"  # order in which the Responder reads its table
+    reuse: bool = False  # use the connections of an earlier trial again while all of them exist
+    purpose: Purpose = "prepare"  # what follows phase 1
+    tcp: Tcp | None = None  # settings of TCP connections; None: one UDP frame opens each connection
 
     @property
     def phase_one_s(self) -> float:
@@ -153,56 +120,41 @@ class Connections:
 
 @dataclass(frozen=True)
 class PhaseOneResult:
-    """Result of phase 1.
+    """Result of phase 1."""
 
-    Attributes:
-        required: number of connections to establish.
-        sent: frames that left the Initiator.
-        learned: connections that the Responder learned.
-        surplus: frames that the Responder received beyond the first of each connection.
-        duplicate_tuples: connections that share their outside four-tuple with another one.
-        sending_time_s, validation_time_s: times from the first frame to the end of the last frame's
-            slot [s].
-        validation_sent, validated: frames sent from outside, one in each connection, and those that
-            reached the Initiator; None: no validation.
-        inside_endpoints, outside_endpoints: distinct pairs of address and port of the initiators
-            before and behind the device; None: unknown. A device with endpoint-independent mapping
-            has at least as many BIB entries as outside endpoints.
-        sessions_before, sessions: the device's own count after it was emptied and after phase 1;
-            None: unknown.
-        by_endpoint: the device counts clients' pairs of address and port, not connections.
-        gap_s: time from the end of phase 1 to the next frame [s].
-        age_s: age of the first connection at the end of the trial [s].
-        flush_s, idle_flush_s: time the device took to empty a full and an empty table [s]; None: not
-            measured.
-        reused: the connections are those of an earlier trial.
-        device: the device's idle ``timeout_s`` and table sizes by its own names; None: unknown.
-        example: an example of a fault, such as two connections with one four-tuple.
-        tcp: outcomes of TCP connections; None: UDP.
-    """
-
-    required: int
-    sent: int
-    learned: int
-    surplus: int = 0
-    duplicate_tuples: int = 0
+    required: int  # number of connections to establish
+    sent: int  # frames that left the Initiator
+    learned: int  # connections that the Responder learned
+    surplus: int = 0  # frames that the Responder received beyond the first of each connection
+    duplicate_tuples: int = 0  # connections that share their outside four-tuple with another one
     sending_time_s: float = 0.0
+    """time from the first frame to the end of the last frame's slot [s]."""
     validation_sent: int | None = None
     validated: int | None = None
+    """frames sent from outside, one in each connection, and those that reached the Initiator; None: no
+    validation."""
     validation_time_s: float | None = None
+    """time from its first frame to the end of the last frame's slot [s]."""
     inside_endpoints: int | None = None
     outside_endpoints: int | None = None
+    """distinct pairs of address and port of the initiators before and behind the device; None: unknown. A
+    device with endpoint-independent mapping has at least as many BIB entries as outside endpoints."""
     sessions_before: int | None = None
     sessions: int | None = None
+    """the device's own count after it was emptied and after phase 1; None: unknown."""
     by_endpoint: bool = False
-    gap_s: float | None = None
-    age_s: float | None = None
+    """the device counts clients' pairs of address and port, not connections."""
+    gap_s: float | None = None  # time from the end of phase 1 to the next frame [s]
+    age_s: float | None = None  # age of the first connection at the end of the trial [s]
     flush_s: float | None = None
     idle_flush_s: float | None = None
-    reused: bool = False
+    """time the device took to empty a full and an empty table [s]; None: not measured."""
+    reused: bool = False  # the connections are those of an earlier trial
     device: Mapping[str, float] | None = None
+    """the device's idle ``timeout_s`` and table sizes by its own names; None: unknown."""
     example: Mapping[str, Any] | None = None
-    tcp: TcpCounts | None = None
+    """an example of a fault, such as two connections with one four-tuple."""
+    tcp: TcpCounts | None = None  # outcomes of TCP connections; None: UDP
 
     @property
     def is_complete(self) -> bool:

@@ -16,20 +16,14 @@ from v6t.trials.order_statistics import find_nearest_rank
 
 @dataclass(frozen=True)
 class Distribution:
-    """Measured times of many frames.
+    """Measured times of many frames."""
 
-    Attributes:
-        values_ns: distinct values, ascending [ns].
-        counts: number of frames with each value.
-        lost: frames without a value. Delays: frames that did not return in time; they rank as
-            infinitely late. Differences of delays: pairs with a lost member; they have no rank.
-        clamped: negative delays counted as 0, because clocks disagree.
-    """
-
-    values_ns: tuple[int, ...]
-    counts: tuple[int, ...]
+    values_ns: tuple[int, ...]  # distinct values, ascending [ns]
+    counts: tuple[int, ...]  # number of frames with each value
     lost: int = 0
-    clamped: int = 0
+    """frames without a value. Delays: frames that did not return in time; they rank as infinitely late.
+    Differences of delays: pairs with a lost member; they have no rank."""
+    clamped: int = 0  # negative delays counted as 0, because clocks disagree
 
     @classmethod
     def from_values(

@@ -31,20 +31,15 @@ class ShapeLoadEstimate:
 
 @dataclass(frozen=True)
 class LoadEstimate:
-    """Critical load by all trials.
+    """Critical load by all trials."""
 
-    Attributes:
-        shapes: estimate of each shape.
-        mean_fps, deviation_fps: mean and standard deviation over all shapes with equal weights; the
-            deviation includes the difference between shapes.
-        low_fps, high_fps: ends of the interval of the critical load.
-    """
-
-    shapes: tuple[ShapeLoadEstimate, ...]
+    shapes: tuple[ShapeLoadEstimate, ...]  # estimate of each shape
     mean_fps: float
     deviation_fps: float
-    low_fps: float
-    high_fps: float
+    """Mean and standard deviation over all shapes with equal weights; the deviation includes the difference
+    between shapes."""
+    low_fps: float  # lower end of the interval of the critical load
+    high_fps: float  # upper end of the interval of the critical load
 
 
 EstimateLoad = Callable[[Sequence[TrialLoss], float, float], "LoadEstimate | None"]

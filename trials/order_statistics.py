@@ -37,18 +37,12 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 @dataclass(frozen=True)
 class OrderStatisticInterval:
-    """Confidence interval of a median.
+    """Confidence interval of a median."""
 
-    Attributes:
-        low, high: the ends, two of the values.
-        coverage: probability that the interval contains the median.
-        ranks: ranks of the two values in ascending order, from 1.
-    """
-
-    low: float
-    high: float
-    coverage: float
-    ranks: tuple[int, int]
+    low: float  # lower end, one of the values
+    high: float  # upper end, one of the values
+    coverage: float  # probability that the interval contains the median
+    ranks: tuple[int, int]  # ranks of the two values in ascending order, from 1
 
     @property
     def relative_width(self) -> float | None:

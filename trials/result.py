@@ -21,25 +21,15 @@ _SLOT_LENGTHS_S = [round(step * 10**decade, 2) for decade, step in product(range
 
 @dataclass(frozen=True)
 class ClassCount:
-    """Frames of one traffic class in one direction.
+    """Frames of one traffic class in one direction."""
 
-    Attributes:
-        role: ``foreground``, ``background`` or ``negative``.
-        required: frames that the trial has to send.
-        sent: frames that left the tester.
-        received: distinct frames that returned in time.
-        surplus: duplicates received.
-        out_of_order: frames received after a frame with a higher sequence number.
-        late: frames received after the residual wait or the timeout of a frame.
-    """
-
-    role: str
-    required: int
-    sent: int
-    received: int
-    surplus: int = 0
-    out_of_order: int = 0
-    late: int = 0
+    role: str  # ``foreground``, ``background`` or ``negative``
+    required: int  # frames that the trial has to send
+    sent: int  # frames that left the tester
+    received: int  # distinct frames that returned in time
+    surplus: int = 0  # duplicates received
+    out_of_order: int = 0  # frames received after a frame with a higher sequence number
+    late: int = 0  # frames received after the residual wait or the timeout of a frame
 
 
 def sum_classes(counts: Iterable[tuple[str, ClassCount]]) -> dict[str, ClassCount]:
@@ -64,52 +54,34 @@ def choose_slot_s(sending_s: float) -> float:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Frames of one direction of a trial by time slot, without negative traffic.
+    """Frames of one direction of a trial by time slot, without negative traffic."""
 
-    Attributes:
-        slot_s: length of a slot [s].
-        received: frames that arrived in each slot, counted from the first frame sent.
-        lost: frames due in each slot that did not arrive in time.
-    """
-
-    slot_s: float
-    received: tuple[int, ...]
-    lost: tuple[int, ...]
+    slot_s: float  # length of a slot [s]
+    received: tuple[int, ...]  # frames that arrived in each slot, counted from the first frame sent
+    lost: tuple[int, ...]  # frames due in each slot that did not arrive in time
 
 
 @dataclass(frozen=True)
 class DeviceLoad:
-    """Load of a device's processor cores during a trial, second by second.
-
-    Attributes:
-        end_times_s: ends of the seconds that were observed, counted from the first frame [s].
-        max_percent: load of the busiest core in each of them [%].
-        mean_percent: mean load of all cores [%].
-    """
+    """Load of a device's processor cores during a trial, second by second."""
 
     end_times_s: tuple[float, ...]
-    max_percent: tuple[int, ...]
-    mean_percent: tuple[int, ...]
+    """ends of the seconds that were observed, counted from the first frame [s]."""
+    max_percent: tuple[int, ...]  # load of the busiest core in each of them [%]
+    mean_percent: tuple[int, ...]  # mean load of all cores [%]
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers of a trial, and the queries of the device that they needed.
-
-    Attributes:
-        reasons: queries without a correct answer in time, by reason.
-        aaaa_queries, a_queries: queries of the device for AAAA and A records.
-        repeated_queries: queries for AAAA records that should have been cached.
-        other_queries: other queries of the device.
-        cached_names: names that were answered before the trial.
-    """
+    """Answers of a trial, and the queries of the device that they needed."""
 
     reasons: Mapping[str, int] = field(default_factory=dict)
-    aaaa_queries: int = 0
-    a_queries: int = 0
-    repeated_queries: int = 0
-    other_queries: int = 0
-    cached_names: int = 0
+    """queries without a correct answer in time, by reason."""
+    aaaa_queries: int = 0  # queries of the device for AAAA records
+    a_queries: int = 0  # queries of the device for A records
+    repeated_queries: int = 0  # queries for AAAA records that should have been cached
+    other_queries: int = 0  # other queries of the device
+    cached_names: int = 0  # names that were answered before the trial
 
 
 @dataclass(frozen=True)
@@ -124,59 +96,46 @@ class TrafficInterval:
 
 @dataclass(frozen=True)
 class DirectionResult:
-    """Counters of one direction; None stands for what was not measured or did not occur.
+    """Counters of one direction; None stands for what was not measured or did not occur."""
 
-    Attributes:
-        classes: counts by name of the traffic class.
-        sending_time_s: time from the first frame to the end of the last frame's slot [s].
-        control: received frames that are not test frames (ARP, ND, RA, LLDP, ICMP errors).
-        checked, matched: received frames compared with the reference translation, and equal ones.
-        mismatch: first mismatch: ``{"class", "sent", "expected", "received", "why"}``, frames in
-            hexadecimal.
-        behaviour: compared frames by behaviour that the RFCs leave to the device, for example
-            ``"outer ECN: copied from the inner header"``.
-        missing: an example of a lost frame in the form of ``mismatch``.
-        delay_us: ``{"min", "p50", "p99_9", "max"}`` of one-way delays [µs].
-        delays: requested one-way delays by class, without negative traffic. ``frames + lost`` of a
-            class is the number of its tags, or of its required frames if every frame was timed, or
-            less if the tester could time only a sample.
-        ipdv: requested differences of the delays of consecutive frames by class.
-        first_lost_s, last_lost_s: sending times of the first and the last lost frame, after the
-            first frame of the direction [s]. A trial with a second segment or a device event
-            requires them.
-        longest_gap_s: longest time between two received frames [s].
-        sending_time_error_s: uncertainty of the sending time in either direction [s]; None: the
-            sender measured the time itself.
-        timed_share: share of the connections, or of the load, whose frames could be timed; None:
-            all frames.
-        timed_of: "load": the timed frames are a separate stream and ``timed_share`` is its share of
-            all frames; None: ``timed_share`` is a share of the connections.
-        timeline: frames received and lost by time slot.
-        answers: answers to DNS queries; None: frames are forwarded.
-        rate_change_error_s: delay of the second segment after the end of the first; negative if it
-            started too early [s]; None: no second segment, or the tester's own schedule.
-    """
-
-    classes: Mapping[str, ClassCount]
-    sending_time_s: float
-    control: int = 0
-    checked: int = 0
-    matched: int = 0
+    classes: Mapping[str, ClassCount]  # counts by name of the traffic class
+    sending_time_s: float  # time from the first frame to the end of the last frame's slot [s]
+    control: int = 0  # received frames that are not test frames (ARP, ND, RA, LLDP, ICMP errors)
+    checked: int = 0  # received frames compared with the reference translation
+    matched: int = 0  # received frames equal to the reference translation
     mismatch: Mapping[str, str] | None = None
+    """first mismatch: ``{"class", "sent", "expected", "received", "why"}``, frames in hexadecimal."""
     behaviour: Mapping[str, int] | None = None
+    """compared frames by behaviour that the RFCs leave to the device, for example ``"outer ECN: copied from
+    the inner header"``."""
     missing: Mapping[str, str] | None = None
+    """an example of a lost frame in the form of ``mismatch``."""
     delay_us: Mapping[str, float] | None = None
+    """``{"min", "p50", "p99_9", "max"}`` of one-way delays [µs]."""
     delays: Mapping[str, Distribution] | None = None
+    """requested one-way delays by class, without negative traffic. ``frames + lost`` of a class is the
+    number of its tags, or of its required frames if every frame was timed, or less if the tester could time
+    only a sample."""
     ipdv: Mapping[str, Distribution] | None = None
+    """requested differences of the delays of consecutive frames by class."""
     first_lost_s: float | None = None
     last_lost_s: float | None = None
-    longest_gap_s: float | None = None
+    """sending times of the first and the last lost frame, after the first frame of the direction [s]. A
+    trial with a second segment or a device event requires them."""
+    longest_gap_s: float | None = None  # longest time between two received frames [s]
     sending_time_error_s: float | None = None
+    """uncertainty of the sending time in either direction [s]; None: the sender measured the time
+    itself."""
     timed_share: float | None = None
+    """share of the connections, or of the load, whose frames could be timed; None: all frames."""
     timed_of: Literal["load"] | None = None
-    timeline: Timeline | None = None
-    answers: Answers | None = None
+    """"load": the timed frames are a separate stream and ``timed_share`` is its share of all frames; None:
+    ``timed_share`` is a share of the connections."""
+    timeline: Timeline | None = None  # frames received and lost by time slot
+    answers: Answers | None = None  # answers to DNS queries; None: frames are forwarded
     rate_change_error_s: float | None = None
+    """delay of the second segment after the end of the first; negative if it started too early [s]; None:
+    no second segment, or the tester's own schedule."""
 
     @property
     def max_sending_time_s(self) -> float:
@@ -206,21 +165,13 @@ class DirectionResult:
 
 @dataclass
 class ModifierCounts:
-    """Actions of a modifier during a trial.
+    """Actions of a modifier during a trial."""
 
-    Attributes:
-        times: number of actions.
-        right: actions to which the device reacted rightly.
-        slowest_s: longest action [s].
-        what: the last action.
-        why: the first error.
-    """
-
-    times: int
-    right: int
-    slowest_s: float
-    what: str
-    why: str
+    times: int  # number of actions
+    right: int  # actions to which the device reacted rightly
+    slowest_s: float  # longest action [s]
+    what: str  # the last action
+    why: str  # the first error
 
     def __post_init__(self) -> None:
         """Refuse values of other types, which a damaged journal may have."""
@@ -232,29 +183,24 @@ class ModifierCounts:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """Counters of one trial.
-
-    Attributes:
-        directions: results by active direction; empty if phase 1 did not establish all connections.
-        faults: faults of the *tester*: drops in its own rings, late sending, a worker that died. A
-            trial with faults is invalid and never counts as loss of the device.
-        started: wall clock time of the first frame, ISO 8601, UTC.
-        tester: health counters of the tester.
-        connections: result of phase 1; None: the trial has no connections.
-        device_loads: processor load of each observed device, by its name.
-        modifier: actions of a modifier during the trial; None: no actions.
-        is_disturbed: the faults do not depend on the rate, for example a clock that was stepped, and
-            prove nothing about the tester's capacity.
-    """
+    """Counters of one trial."""
 
     directions: Mapping[str, DirectionResult]
+    """results by active direction; empty if phase 1 did not establish all connections."""
     faults: tuple[str, ...] = ()
-    started: str = ""
-    tester: Mapping[str, Any] = field(default_factory=dict)
+    """faults of the *tester*: drops in its own rings, late sending, a worker that died. A trial with faults
+    is invalid and never counts as loss of the device."""
+    started: str = ""  # wall clock time of the first frame, ISO 8601, UTC
+    tester: Mapping[str, Any] = field(default_factory=dict)  # health counters of the tester
     connections: PhaseOneResult | None = None
+    """result of phase 1; None: the trial has no connections."""
     device_loads: Mapping[str, DeviceLoad] = field(default_factory=dict)
+    """processor load of each observed device, by its name."""
     modifier: ModifierCounts | None = None
+    """actions of a modifier during the trial; None: no actions."""
     is_disturbed: bool = False
+    """the faults do not depend on the rate, for example a clock that was stepped, and prove nothing about
+    the tester's capacity."""
 
 
 Measure = Callable[[Trial], TrialResult]

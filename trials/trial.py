@@ -79,31 +79,20 @@ def name_change_hook(change: str) -> str:
 
 @dataclass(frozen=True)
 class DelayRequest:
-    """One-way delays that a trial must report for each active direction.
-
-    Attributes:
-        tags: tagged frames per direction, foreground and background together; 0: the tester times
-            every frame.
-        first_tag_s: time of the first tag after the first frame [s].
-        ipdv: report the differences between consecutive frames, too; only without tags.
-    """
+    """One-way delays that a trial must report for each active direction."""
 
     tags: int = 0
-    first_tag_s: float = 0.0
-    ipdv: bool = False
+    """tagged frames per direction, foreground and background together; 0: the tester times every frame."""
+    first_tag_s: float = 0.0  # time of the first tag after the first frame [s]
+    ipdv: bool = False  # report the differences between consecutive frames, too; only without tags
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A second period of traffic, which follows the first without a gap.
+    """A second period of traffic, which follows the first without a gap."""
 
-    Attributes:
-        rate_fps: rate per direction [fps].
-        duration_s: length of the period [s].
-    """
-
-    rate_fps: float
-    duration_s: float
+    rate_fps: float  # rate per direction [fps]
+    duration_s: float  # length of the period [s]
 
 
 @dataclass(frozen=True)
@@ -112,14 +101,10 @@ class FlowStarts:
 
     Frame k of every class belongs to flow ``k mod flows``, and flow i starts ``i * interval_s`` after
     the first frame. Frames of a flow that has not started are neither sent nor required.
-
-    Attributes:
-        flows: number of flows.
-        interval_s: time between the starts of two flows [s].
     """
 
-    flows: int
-    interval_s: float
+    flows: int  # number of flows
+    interval_s: float  # time between the starts of two flows [s]
 
     @property
     def last_start_s(self) -> float:
@@ -132,84 +117,61 @@ class DeviceEvent:
     """A hook that the run calls while traffic runs.
 
     Testers ignore it; only the simulated tester simulates the outage.
-
-    Attributes:
-        hook: name of the hook.
-        at_s: time of the call after the first frame [s].
     """
 
-    hook: str
-    at_s: float
+    hook: str  # name of the hook
+    at_s: float  # time of the call after the first frame [s]
 
 
 @dataclass(frozen=True)
 class Queries:
-    """DNS queries that replace the frames of a trial.
+    """DNS queries that replace the frames of a trial."""
 
-    Attributes:
-        cached_share: share of the names that are queried before the trial [0 to 1].
-        native_aaaa_share: share of the names that have an AAAA record [0 to 1].
-        timeout_s: longest time to an answer [s].
-        cached_names: number of names queried before the trial, if ``cached_share`` is not 0.
-        is_selftest: query the tester's own authoritative server, without a device (section 9.2.1);
-            every name has an AAAA record.
-    """
-
-    cached_share: float = 0.0
-    native_aaaa_share: float = 0.0
-    timeout_s: float = 1.0
+    cached_share: float = 0.0  # share of the names that are queried before the trial [0 to 1]
+    native_aaaa_share: float = 0.0  # share of the names that have an AAAA record [0 to 1]
+    timeout_s: float = 1.0  # longest time to an answer [s]
     cached_names: int = 1000
+    """number of names queried before the trial, if ``cached_share`` is not 0."""
     is_selftest: bool = False
+    """query the tester's own authoritative server, without a device (section 9.2.1); every name has an AAAA
+    record."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One period of traffic at a constant rate (RFC 2544, section 23).
+    """One period of traffic at a constant rate (RFC 2544, section 23)."""
 
-    Attributes:
-        benchmark: name of the procedure, for example ``throughput`` or ``selftest``.
-        key: identity within the run, for example ``throughput/104/bidirectional/r03/s07``.
-        ipv6_frame_size, ipv4_frame_size: frame size with FCS on either side; the mean of a mix [octets].
-        mode: directions under load.
-        rate_fps: frames per second offered in each active direction.
-        duration_s: length of the stream, or of its first segment [s].
-        residual_wait_s: wait for late frames before counters are read [s].
-        pause_s: pause before the trial [s].
-        delays: one-way delays to report; None: no delays.
-        frame_timeout_s: a frame with a longer one-way delay is ``late`` and not ``received``;
-            None: frames count until the residual wait is over.
-        second_segment: traffic after the first ``duration_s``; None: no second rate.
-        device_event: operation on the device during the trial; None: no operation.
-        connections: phase 1 before the traffic (RFC 9693); None: the device is stateless. If phase
-            1 is the whole trial (``establish``, ``tear-down``), rate and duration are those of
-            phase 1.
-        flow_starts: start times of the flows; None: all flows start with the first frame.
-        queries: name resolution instead of forwarding, with ``rate_fps`` queries per second;
-            None: frames are forwarded.
-        search_limit_fps: upper bound of the search that contains the trial, per direction. A tester
-            that counts differently at different rates uses this rate during a whole search. None:
-            the trial's own rate. The journal does not store it.
-        mix: frame sizes in a proportion (RFC 6985), ``"84/64x28,1518/1498x4"``; None: one size.
-    """
-
-    benchmark: str
-    key: str
-    ipv6_frame_size: float
-    ipv4_frame_size: float
-    mode: Mode
-    rate_fps: float
-    duration_s: float
-    residual_wait_s: float = 2.0
-    pause_s: float = 10.0
-    delays: DelayRequest | None = None
+    benchmark: str  # name of the procedure, for example ``throughput`` or ``selftest``
+    key: str  # identity within the run, for example ``throughput/104/bidirectional/r03/s07``
+    ipv6_frame_size: float  # with FCS, on the IPv6 side; the mean of a mix [octets]
+    ipv4_frame_size: float  # with FCS, on the IPv4 side; the mean of a mix [octets]
+    mode: Mode  # directions under load
+    rate_fps: float  # frames per second offered in each active direction
+    duration_s: float  # length of the stream, or of its first segment [s]
+    residual_wait_s: float = 2.0  # wait for late frames before counters are read [s]
+    pause_s: float = 10.0  # pause before the trial [s]
+    delays: DelayRequest | None = None  # one-way delays to report; None: no delays
     frame_timeout_s: float | None = None
+    """a frame with a longer one-way delay is ``late`` and not ``received``; None: frames count until the
+    residual wait is over."""
     second_segment: Segment | None = None
+    """traffic after the first ``duration_s``; None: no second rate."""
     device_event: DeviceEvent | None = None
+    """operation on the device during the trial; None: no operation."""
     connections: Connections | None = None
+    """phase 1 before the traffic (RFC 9693); None: the device is stateless. If phase 1 is the whole trial
+    (``establish``, ``tear-down``), rate and duration are those of phase 1."""
     flow_starts: FlowStarts | None = None
+    """start times of the flows; None: all flows start with the first frame."""
     queries: Queries | None = None
+    """name resolution instead of forwarding, with ``rate_fps`` queries per second; None: frames are
+    forwarded."""
     search_limit_fps: float | None = None
+    """upper bound of the search that contains the trial, per direction. A tester that counts differently at
+    different rates uses this rate during a whole search. None: the trial's own rate. The journal does not
+    store it."""
     mix: str | None = None
+    """frame sizes in a proportion (RFC 6985), ``"84/64x28,1518/1498x4"``; None: one size."""
 
     @cached_property
     def first_segment_frames(self) -> int:

@@ -11,23 +11,18 @@ from v6t.trials.trial import Trial, list_directions
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on one trial.
+    """Verdict on one trial."""
 
-    Attributes:
-        passed: every active direction forwarded all required frames, and the trial is valid.
-        valid: the tester worked correctly. A search treats an invalid trial as failed; reports do
-            not count it as loss of the device.
-        reasons: why the trial did not pass.
-        loss: lost share of the required foreground and background frames by direction.
-        mismatch: first frame that differs from the reference translation, with its ``direction``;
-            None: no mismatch.
-    """
-
-    passed: bool
+    passed: bool  # every active direction forwarded all required frames, and the trial is valid
     valid: bool
-    reasons: tuple[str, ...] = ()
+    """the tester worked correctly. A search treats an invalid trial as failed; reports do not count it as
+    loss of the device."""
+    reasons: tuple[str, ...] = ()  # why the trial did not pass
     loss: Mapping[str, float] = field(default_factory=dict)
+    """lost share of the required foreground and background frames by direction."""
     mismatch: Mapping[str, str] | None = None
+    """first frame that differs from the reference translation, with its ``direction``; None: no
+    mismatch."""
 
     @property
     def device_failed(self) -> bool:

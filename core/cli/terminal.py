@@ -61,20 +61,15 @@ def print_text(text: str, indent: int = 2) -> None:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """The result of a command, which is printed as text or as JSON.
-
-    Attributes:
-        to_json: returns the JSON value; None if the result exists as text only.
-        print_text: prints the result as text.
-        status: exit status of the command.
-        finish: called when the result has been printed; it may print more, which goes to standard
-            error with ``--json``, and return another exit status.
-    """
+    """The result of a command, which is printed as text or as JSON."""
 
     to_json: Callable[[], Any] | None
-    print_text: Callable[[], None]
-    status: int = 0
+    """Returns the JSON value; None if the result exists as text only."""
+    print_text: Callable[[], None]  # prints the result as text
+    status: int = 0  # exit status of the command
     finish: Callable[[], int | None] = lambda: None
+    """Called when the result has been printed; it may print more, which goes to standard error with
+    ``--json``, and return another exit status."""
 
     def print(self, *, as_json: bool) -> int:
         """Print the result and return the exit status."""

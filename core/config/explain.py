@@ -6,13 +6,13 @@ import contextlib
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
-from v6t.base.strict_model import describe_fields
+from v6t.base.strict_model import describe_fields, parse_docstrings
 from v6t.base.text import convert_docstring, did_you_mean
 from v6t.core.config.plugins import TECHNOLOGIES, load_technology_type, resolve_alias
 from v6t.core.config.yaml_file import format_yaml
@@ -460,12 +460,11 @@ def _find_dataclasses(hint: Any, path: str) -> Iterator[tuple[type, str]]:
 
 
 def parse_attribute_docs(cls: type) -> dict[str, str]:
-    """Return the descriptions in the ``Attributes`` section of a class docstring, by name."""
-    section = (inspect.getdoc(cls) or "").partition("Attributes:\n")[2]
-    texts = {}
-    for entry in re.split(r"^    (?=\S)", section, flags=re.MULTILINE)[1:]:
-        names, _, text = entry.partition(": ")
-        texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    """Return the string below each field of a dataclass, the comment at its end, or the next text."""
+    comments = re.findall(r"^    (\w+): .*  # (.*)$", inspect.getsource(cls), re.MULTILINE)
+    texts, text = dict(comments) | parse_docstrings(cls), ""
+    for field in reversed(fields(cls)):
+        text = texts[field.name] = " ".join(texts.get(field.name, text).split())
     return texts
 
 

@@ -43,15 +43,11 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class DriverSummary:
-    """Technologies that a device driver supports, and programs that it needs.
-
-    Attributes:
-        technologies: names; empty if the user's own commands can configure any.
-    """
+    """Technologies that a device driver supports, and programs that it needs."""
 
     name: str
     title: str  # description of the device
-    technologies: tuple[str, ...]
+    technologies: tuple[str, ...]  # names; empty if the user's own commands can configure any
     programs: dict[str, bool]  # required programs; True: installed
 
 

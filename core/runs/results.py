@@ -192,17 +192,12 @@ def _add_limit_columns(rows: Iterable[CsvRow], record: Record) -> Iterator[CsvRo
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Contents of the files of a run.
-
-    Attributes:
-        manifest: content of ``manifest.json``; None if the file does not exist.
-        results: content of ``results.json``; empty if the run has no results yet.
-    """
+    """Contents of the files of a run."""
 
     path: Path
     settings: Settings
-    manifest: dict[str, Any] | None
-    results: Mapping[str, Any]
+    manifest: dict[str, Any] | None  # content of ``manifest.json``; None if the file does not exist
+    results: Mapping[str, Any]  # content of ``results.json``; empty if the run has no results yet
     journal: Journal
 
     @property
@@ -272,11 +267,7 @@ def make_run_data(
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Summary of a run directory for a list of runs.
-
-    Attributes:
-        state: ``complete``, ``interrupted``, ``in progress``, ``translation incorrect`` or ``damaged``.
-    """
+    """Summary of a run directory for a list of runs."""
 
     path: str
     created: str  # start of the run in UTC, ISO 8601
@@ -286,6 +277,7 @@ class RunSummary:
     label: str
     headline: str  # first result; empty if there is none
     state: str
+    """``complete``, ``interrupted``, ``in progress``, ``translation incorrect`` or ``damaged``."""
 
 
 def list_runs(directory: Path) -> list[RunSummary]:

@@ -102,25 +102,17 @@ def make_tcp_capacity_spec(setup: RunSetup) -> tuple[Sizes, SelfTestSpec]:
 
 @dataclass(frozen=True)
 class SelfTest:
-    """Self-test of the tester with the streams of one point.
+    """Self-test of the tester with the streams of one point."""
 
-    Attributes:
-        setup: run whose tester is measured.
-        spec: frame size, mode and search settings of the self-test.
-        streams: streams that the tester sends.
-        measure: measures a trial without a device; unused if the ports cannot be connected.
-        opens_connections: whether trials establish connections; the capacity is then not stored.
-        on_message: receives a message if the self-test is repeated or takes long trials.
-        recorded_keys: keys of the trials that the run has measured so far.
-    """
-
-    setup: RunSetup
-    spec: SelfTestSpec
-    streams: Streams
-    measure: Measure
+    setup: RunSetup  # run whose tester is measured
+    spec: SelfTestSpec  # frame size, mode and search settings of the self-test
+    streams: Streams  # streams that the tester sends
+    measure: Measure  # measures a trial without a device; unused if the ports cannot be connected
     opens_connections: bool = False
+    """Whether trials establish connections; the capacity is then not stored."""
     on_message: LineWriter = ignore_message
-    recorded_keys: Collection[str] = ()
+    """Receives a message if the self-test is repeated or takes long trials."""
+    recorded_keys: Collection[str] = ()  # keys of the trials that the run has measured so far
 
     def find_capacity(self, directory: RunDir, min_fps: float = 0.0) -> tuple[TesterCapacity, str]:
         """Return the capacity of the tester and its source; measure it unless a stored one is valid.
