@@ -45,23 +45,20 @@ class Percentiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity of a record, the source of comparisons, trends, summaries and cards.
-
-    Attributes:
-        values: values of the repetitions; None where undefined, such as the delay of a lost frame.
-        headline: name in the summary of a campaign: the name of the benchmark where that is enough,
-            :data:`LOWER_BOUND` for a lower bound; empty: the summary omits the quantity.
-    """
+    """A quantity of a record, the source of comparisons, trends, summaries and cards."""
 
     name: str  # name in comparisons and trends; empty: these omit the quantity
     unit: str
     values: Sequence[float | None]
+    """Values of the repetitions; None where undefined, such as the delay of a lost frame."""
     more_is_better: bool = True  # whether a larger value is an improvement
     resolution: float = 0.0  # by how much a true value may lie above a measured one
     limited: bool = False  # whether the tester or the medium, not the device, limits the value
     load: str = ""  # load of the measurement; empty where the quantity is itself a load
     is_share: bool = False  # whether runs are compared by differences instead of factors
     headline: str = ""
+    """Name in the summary of a campaign: the name of the benchmark where that is enough,
+    :data:`LOWER_BOUND` for a lower bound; empty: the summary omits the quantity."""
     summary: MedianSummary | None = None  # median and percentiles in the summary of a campaign
     load_covered: bool = True  # whether the tester's self-test covers the load
     card: Card | None = None  # number on the first page of a report

@@ -27,13 +27,9 @@ def source() -> str | None:
 
 @dataclass(frozen=True)
 class ClockReading:
-    """One reading of all clocks.
+    """One reading of all clocks."""
 
-    Attributes:
-        ahead_ns: twice the time of day minus the monotonic time, an exact integer.
-    """
-
-    ahead_ns: int
+    ahead_ns: int  # twice the time of day minus the monotonic time, an exact integer
     duration_ns: int  # Duration of the reading
     monotonic_ns: int  # Monotonic clock
     raw_ns: int  # The processor's counter, which no time server adjusts

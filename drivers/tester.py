@@ -112,22 +112,17 @@ def select_directions(trial: Trial, loaded: Container[Direction]) -> list[Direct
 
 @dataclass(frozen=True)
 class PhaseCounts:
-    """Counts of phase 1, or of the validation after it.
-
-    Attributes:
-        result: counts of the phase's one class; in phase 1, ``received`` are learned connections.
-        start_s: time of the first frame, by :meth:`StatefulTester.read_clock`.
-        inside_endpoints, outside_endpoints: numbers of distinct initiator endpoints before and
-            behind the device (phase 1).
-    """
+    """Counts of phase 1, or of the validation after it."""
 
     result: DirectionResult
-    start_s: float
+    """Counts of the phase's one class; in phase 1, ``received`` are learned connections."""
+    start_s: float  # time of the first frame, by :meth:`StatefulTester.read_clock`
     _: KW_ONLY
     end_s: float = math.nan  # End of the last frame's slot; by default, start plus sending time
     duplicate_tuples: int = 0  # Connections with the outside four-tuple of another one
     inside_endpoints: int | None = None
     outside_endpoints: int | None = None
+    """Numbers of distinct initiator endpoints before and behind the device (phase 1)."""
     example: Mapping[str, Any] | None = None  # Two connections with one four-tuple
     faults: tuple[str, ...] = ()
     started: str = ""  # Wall clock time of the first frame, ISO 8601, UTC

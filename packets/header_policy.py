@@ -37,33 +37,29 @@ _RFC6040, _RFC3168 = "combined as in RFC 6040", "combined as in RFC 3168"
 
 @dataclass(frozen=True)
 class HeaderPolicy:
-    """What a device does where RFCs leave it a choice; ``allowed`` accepts all that they allow.
-
-    Attributes:
-        outer_ecn: ``reset`` copies it, but CE becomes ECT(0) (RFC 3168, section 9.1.1).
-        inner_dscp: of a packet taken out of a tunnel: its own (``kept``) or the outer one (``copied``).
-        inner_ecn: RFC 6040's combination; RFC 3168's, which does not turn ECT(0) into ECT(1); or always its
-            own (``kept``), which loses congestion marks.
-        traffic_class: the whole octet of a translated packet: the other header's, 0, or a value.
-        tunnel_hop_limit: hop limit or TTL of headers put before packets, as they leave the device; 0: any.
-        absent_checksum: a UDP checksum may be 0, which means "not computed" (RFC 768).
-        dont_fragment: of translated IPv4 packets; the name of a direction accepts both values there.
-        zero_checksum: where a UDP checksum computed as 0 may be written as 0, against RFC 768.
-        retranslated: packets that leave with the IP version they arrived with were translated twice.
-    """
+    """What a device does where RFCs leave it a choice; ``allowed`` accepts all that they allow."""
 
     outer_dscp: Dscp = "allowed"
     outer_ecn: Literal["allowed", "copied", "zero", "reset"] = "allowed"
+    """``reset`` copies it, but CE becomes ECT(0) (RFC 3168, section 9.1.1)."""
     inner_dscp: Literal["allowed", "kept", "copied"] = "allowed"
+    """Of a packet taken out of a tunnel: its own (``kept``) or the outer one (``copied``)."""
     inner_ecn: Literal["rfc6040", "rfc3168", "kept"] = "rfc6040"
+    """RFC 6040's combination; RFC 3168's, which does not turn ECT(0) into ECT(1); or always its own
+    (``kept``), which loses congestion marks."""
     traffic_class: Dscp = "allowed"
+    """The whole octet of a translated packet: the other header's, 0, or a value."""
     flow_label: Literal["allowed", "zero"] = "allowed"
     identification: Literal["allowed", "zero"] = "allowed"
     tunnel_hop_limit: int = 0
-    absent_checksum: bool = False
+    """Hop limit or TTL of headers put before packets, as they leave the device; 0: any."""
+    absent_checksum: bool = False  # a UDP checksum may be 0, which means "not computed" (RFC 768)
     dont_fragment: Literal["exact", "either", "forward", "reverse"] = "exact"
+    """Of translated IPv4 packets; the name of a direction accepts both values there."""
     zero_checksum: Literal["never", "ipv6", "always"] = "never"
+    """Where a UDP checksum computed as 0 may be written as 0, against RFC 768."""
     retranslated: bool = False
+    """Packets that leave with the IP version they arrived with were translated twice."""
 
     def for_direction(self, direction: Direction) -> HeaderPolicy:
         """Return the policy that applies in one direction."""

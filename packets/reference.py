@@ -44,17 +44,12 @@ class DropReason(IntEnum):
 
 @dataclass(frozen=True)
 class Expected:
-    """What a correct device emits for a batch of frames.
+    """What a correct device emits for a batch of frames."""
 
-    Attributes:
-        frames: ``(n, longest)`` uint8, Ethernet header on, FCS off; row i answers input row i.
-        length: ``(n,)`` int32, octets of row i that count; 0 means "dropped".
-        reason: ``(n,)`` uint8, a common reason or one of a :class:`DropReason` (0: not dropped).
-    """
-
-    frames: U8
-    length: I32
+    frames: U8  # ``(n, longest)`` uint8, Ethernet header on, FCS off; row i answers input row i
+    length: I32  # ``(n,)`` int32, octets of row i that count; 0 means "dropped"
     reason: Reasons
+    """``(n,)`` uint8, a common reason or one of a :class:`DropReason` (0: not dropped)."""
 
 
 class ReferenceTranslation(Protocol):

@@ -31,19 +31,12 @@ def _make_dtype() -> np.dtype[np.void]:
 
 @dataclass(frozen=True)
 class Checksum:
-    """The checksum that covers the end of a stream's frames, where the tester writes the trailer.
+    """The checksum that covers the end of a stream's frames, where the tester writes the trailer."""
 
-    Attributes:
-        protocol: scapy's name of the header that contains it (``UDP``, ``TCP``, ``GRE`` ...).
-        network: octet where the next outer IP header begins, or None without one.
-        header: octet where its own header begins; it covers everything from there on.
-        field: octet of the checksum.
-    """
-
-    protocol: str
-    network: int | None
-    header: int
-    field: int
+    protocol: str  # scapy's name of the header that contains it (``UDP``, ``TCP``, ``GRE`` ...)
+    network: int | None  # octet where the next outer IP header begins, or None without one
+    header: int  # octet where its own header begins; it covers everything from there on
+    field: int  # octet of the checksum
 
 
 @dataclass(frozen=True)

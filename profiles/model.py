@@ -49,24 +49,18 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class Variable:
-    """A number whose value changes from frame to frame.
-
-    Attributes:
-        kind: how values follow each other.
-        low, high: inclusive bounds (all kinds but ``LIST``); default: the whole width.
-        step: distance of neighboring values (``INC`` and ``DEC``).
-        values: the values of a ``LIST``; any sequence of integers, NumPy arrays included.
-        apart: a ``PERMUTATION`` takes every value once in the frames that are equal modulo ``2^apart``.
-    """
+    """A number whose value changes from frame to frame."""
 
     name: str
     width: int  # bits
-    kind: Kind = Kind.UNIFORM
-    low: int = 0
-    high: int | None = None
-    step: int = 1
+    kind: Kind = Kind.UNIFORM  # how values follow each other
+    low: int = 0  # smallest value (all kinds but ``LIST``)
+    high: int | None = None  # largest value (all kinds but ``LIST``); None: the whole width
+    step: int = 1  # distance of neighboring values (``INC`` and ``DEC``)
     values: Sequence[int] = field(default=(), repr=False)
+    """The values of a ``LIST``; any sequence of integers, NumPy arrays included."""
     apart: int = 0  # bits of the frame number
+    """A ``PERMUTATION`` takes every value once in the frames that are equal modulo ``2^apart``."""
 
     @property
     def top(self) -> int:
@@ -162,23 +156,17 @@ class Layer:
 
 @dataclass(frozen=True)
 class TrafficClass:
-    """Frames of one kind, which one stream sends.
-
-    Attributes:
-        layers: headers from Ethernet on; the compiler fills in lengths, checksums and zero payload.
-        frame_size: octets on the wire including the 4 octets of FCS.
-        weight: share of the frames.
-        draw_group: classes of one group draw the same values in the same order; empty: no group.
-        draw_order: names of variables that are drawn before all others.
-    """
+    """Frames of one kind, which one stream sends."""
 
     name: str
     role: Role
     layers: tuple[Layer, ...]
-    frame_size: int
-    weight: int = 1
+    """Headers from Ethernet on; the compiler fills in lengths, checksums and zero payload."""
+    frame_size: int  # octets on the wire including the 4 octets of FCS
+    weight: int = 1  # share of the frames
     draw_group: str = ""
-    draw_order: tuple[str, ...] = ()
+    """Classes of one group draw the same values in the same order; empty: no group."""
+    draw_order: tuple[str, ...] = ()  # names of variables that are drawn before all others
 
     def find_layer(self, name: str) -> Layer:
         return next(layer for layer in self.layers if layer.name == name)

@@ -15,22 +15,17 @@ from v6t.profiles.model import Role
 
 @dataclass(frozen=True)
 class Stream:
-    """One compiled traffic class.
-
-    Attributes:
-        stream_id: 0..127, unique over both directions; part of the trailer and TRex's latency ``pg_id``.
-        trex: TRex's stream object (``packet``, ``vm``, ``mode``, ``isg``, ``flow_stats`` ...).
-        checksum: the checksum that covers the end of the frames, if there is one.
-        notes: decisions of the compiler.
-    """
+    """One compiled traffic class."""
 
     name: str
     role: Role
     stream_id: int
+    """0..127, unique over both directions; part of the trailer and TRex's latency ``pg_id``."""
     weight: int
     trex: Mapping[str, Any]
-    checksum: Checksum | None
-    notes: tuple[str, ...] = ()
+    """TRex's stream object (``packet``, ``vm``, ``mode``, ``isg``, ``flow_stats`` ...)."""
+    checksum: Checksum | None  # the checksum that covers the end of the frames, if there is one
+    notes: tuple[str, ...] = ()  # decisions of the compiler
 
     @property
     def program(self) -> list[dict[str, Any]]:

@@ -30,16 +30,13 @@ _UNCHANGED_POLICY = headerpolicy.HeaderPolicy()
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of comparing frames with the reference translation.
-
-    Attributes:
-        seen: number of frames by behavior, of behaviors that RFCs leave open.
-    """
+    """Result of comparing frames with the reference translation."""
 
     checked: int
     matched: int  # Frames that are equal, or differ only where RFCs allow it
     mismatch: Mapping[str, str] | None = None  # Description of the first frame that differs
     seen: Mapping[str, int] = field(default_factory=dict)
+    """Number of frames by behavior, of behaviors that RFCs leave open."""
 
 
 def merge_comparisons(comparisons: Sequence[Comparison]) -> Comparison:

@@ -59,16 +59,13 @@ def decode_output(octets: bytes) -> tuple[str, bool]:
 
 @dataclass(frozen=True)
 class Output:
-    r"""Result of a command.
-
-    Attributes:
-        out, err: standard output and standard error; octets that are not UTF-8 and control
-            characters appear as ``\xNN``.
-    """
+    """Result of a command."""
 
     status: int  # Exit status
     out: str
     err: str
+    r"""Standard output and standard error; octets that are not UTF-8 and control characters appear as
+    ``\xNN``."""
     clean: bool = True  # Whether ``out`` is plain text
 
     @staticmethod

@@ -61,20 +61,15 @@ class Burst:
 
 @dataclass(frozen=True)
 class OfferedLoad:
-    """Traffic of a direction that one pair of ports sends in a trial.
-
-    Attributes:
-        tx_port: TRex's number of the sending port.
-        rx_ports: ports to which frames may come back, the sender's partner first.
-        find_oracle: returns the oracle for a stream's frames, or None in loopback.
-    """
+    """Traffic of a direction that one pair of ports sends in a trial."""
 
     streams: StreamSet
     bursts: Sequence[Burst]
-    tx_port: int
-    rx_ports: tuple[int, ...]
+    tx_port: int  # TRex's number of the sending port
+    rx_ports: tuple[int, ...]  # ports to which frames may come back, the sender's partner first
     nonce: int = 0  # Octet of this trial in the trailers of marked frames
     find_oracle: Callable[[Stream], Oracle | None] = lambda stream: None
+    """Returns the oracle for a stream's frames, or None in loopback."""
 
     @property
     def direction(self) -> Direction:

@@ -63,19 +63,14 @@ _FIT_ROUNDS = 3  # Iterations of the fit
 
 @dataclass(frozen=True)
 class DirectionCounts:
-    """Counts of one direction by traffic class; in *ports* mode the only class is ``test frames``.
-
-    Attributes:
-        delays: delays of all stamped frames.
-        tags: delays of tagged frames only.
-        untimed: numbers of stamped frames that arrived, but without a recorded delay.
-    """
+    """Counts of one direction by traffic class; in *ports* mode the only class is ``test frames``."""
 
     classes: Mapping[str, ClassCount]
     control: int  # Received frames that are not test frames
-    delays: Mapping[str, Distribution] = field(default_factory=dict)
-    tags: Mapping[str, Distribution] = field(default_factory=dict)
+    delays: Mapping[str, Distribution] = field(default_factory=dict)  # delays of all stamped frames
+    tags: Mapping[str, Distribution] = field(default_factory=dict)  # delays of tagged frames only
     untimed: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of stamped frames that arrived, but without a recorded delay."""
 
 
 def find_group(stats: TrialStats, burst: Burst) -> GroupStats:

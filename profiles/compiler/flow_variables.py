@@ -19,31 +19,23 @@ WORD = 32  # bits of a flow variable that a masked write can read
 
 @dataclass(frozen=True)
 class FlowVariable:
-    """A flow variable that supplies bits ``low..high - 1`` of a variable.
-
-    Attributes:
-        op, minimum, maximum, step: TRex's parameters; the range is a multiple of the step.
-        values: entries of a list instead of a range.
-        sizes: possible sizes in octets, best first. Masked writes read the upper four of 8 octets.
-        shift: bit of the flow variable that supplies bit ``low``.
-        add: constant to add to the flow variable, without its bits below ``shift``.
-        exact: value + ``add`` has only supplied bits, so that a plain write may store it.
-        runs: (bit of the variable, bit of the flow variable, width) of each run of supplied bits.
-    """
+    """A flow variable that supplies bits ``low..high - 1`` of a variable."""
 
     name: str
     low: int  # bit of the variable
     width: int  # bits
-    op: Op
-    minimum: int = 0
-    maximum: int = 0
-    step: int = 1
-    values: Sequence[int] = field(default=(), repr=False)
+    op: Op  # TRex's operation
+    minimum: int = 0  # TRex's ``min_value``
+    maximum: int = 0  # TRex's ``max_value``
+    step: int = 1  # TRex's ``step``, which divides the range
+    values: Sequence[int] = field(default=(), repr=False)  # entries of a list instead of a range
     sizes: tuple[int, ...] = (4,)  # octets
-    shift: int = 0
-    add: int = 0
-    exact: bool = True
+    """Possible sizes in octets, best first. Masked writes read the upper four of 8 octets."""
+    shift: int = 0  # bit of the flow variable that supplies bit ``low``
+    add: int = 0  # constant to add to the flow variable, without its bits below ``shift``
+    exact: bool = True  # value + ``add`` has only supplied bits, so that a plain write may store it
     runs: tuple[tuple[int, int, int], ...] = ()
+    """(bit of the variable, bit of the flow variable, width) of each run of supplied bits."""
 
     @property
     def supplied_bits(self) -> tuple[tuple[int, int, int], ...]:

@@ -40,26 +40,20 @@ _NUMBER_PLACES = np.arange(4)
 
 @dataclass(frozen=True)
 class Zone:
-    """Names and records of a trial, and the addresses of its queries.
+    """Names and records of a trial, and the addresses of its queries."""
 
-    Attributes:
-        client, resolver: addresses of the tester's client and of the device, on the left.
-        egress, server: addresses of the device and of the authoritative server, on the right.
-        own: first 12 octets of the AAAA records of names that have one; the IPv4 address follows.
-        first, count: IPv4 addresses of the names.
-        ports: lowest port of the client, and number of ports.
-    """
-
-    client: IPv6Address
-    resolver: IPv6Address
+    client: IPv6Address  # address of the tester's client, on the left
+    resolver: IPv6Address  # address of the device, on the left
     egress: IPv4Address | IPv6Address
     server: IPv4Address | IPv6Address
+    """Addresses of the device and of the authoritative server, on the right."""
     prefix: IPv6Network
     own: bytes
-    first: int
-    count: int
+    """First 12 octets of the AAAA records of names that have one; the IPv4 address follows."""
+    first: int  # first IPv4 address of the names
+    count: int  # number of IPv4 addresses of the names
     ttl_s: int = 3600
-    ports: tuple[int, int] = (20_000, 64)
+    ports: tuple[int, int] = (20_000, 64)  # lowest port of the client, and number of ports
 
     def list_addresses(self, numbers: NDArray[np.int64]) -> U32:
         """Return the IPv4 addresses of names by number, modulo the number of names."""

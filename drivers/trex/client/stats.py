@@ -122,20 +122,14 @@ def parse_frames(fetched: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]
 
 @dataclass(frozen=True)
 class Capture:
-    """One capture on a port.
+    """One capture on a port."""
 
-    Attributes:
-        kind: ``sample``, ``control``, ``marked`` or ``recording``.
-        matched: number of frames that passed the capture's filter.
-        class_number: class of the marked frames that the capture counts.
-        frames: arrival times by the server's clock [s], and octets in base64.
-    """
-
-    kind: str
+    kind: str  # ``sample``, ``control``, ``marked`` or ``recording``
     port: int
-    matched: int
-    class_number: int = 0
+    matched: int  # number of frames that passed the capture's filter
+    class_number: int = 0  # class of the marked frames that the capture counts
     frames: Sequence[tuple[float, str]] = ()
+    """Arrival times by the server's clock [s], and octets in base64."""
 
     def decode_frames(self) -> list[tuple[float, bytes]]:
         """Return times of arrival [s] and octets."""
@@ -160,35 +154,26 @@ def parse_counter_reading(
 
 @dataclass(frozen=True)
 class TrialStats:
-    """Counters and captures of one trial.
-
-    Attributes:
-        counter_readings: readings of the sent frames, close together at the start and the end.
-        queue_full_count: number of times that a transmit queue was full.
-        dropped_frames: number of frames dropped before a transmit queue, or None if unknown.
-        port_faults: faults that the ports' driver found.
-        neighbor_answers: number of ARP and ND answers sent during the trial, by port.
-        ended: whether traffic ended by itself.
-        began_ago_s: time between the first frame and the worker's answer [s].
-        cpu, rx_cpu: samples of the load of the data path and of the receiver [%].
-        events: other faults of the tester, which do not depend on the rate.
-        timeline_readings: time after the first frame [s], and sent and received frames by port.
-    """
+    """Counters and captures of one trial."""
 
     ports: Mapping[int, PortStats] = field(default_factory=dict)
     groups: Mapping[int, GroupStats] = field(default_factory=dict)
     captures: Sequence[Capture] = ()
     counter_readings: Sequence[CounterReading] = ()
-    queue_full_count: int = 0
+    """Readings of the sent frames, close together at the start and the end."""
+    queue_full_count: int = 0  # number of times that a transmit queue was full
     dropped_frames: int | None = None
-    port_faults: Sequence[str] = ()
+    """Number of frames dropped before a transmit queue, or None if unknown."""
+    port_faults: Sequence[str] = ()  # faults that the ports' driver found
     neighbor_answers: Mapping[int, int] = field(default_factory=dict)
-    ended: bool = True
-    began_ago_s: float = 0.0
-    cpu: Sequence[float] = ()
-    rx_cpu: Sequence[float] = ()
-    events: Sequence[str] = ()
+    """Number of ARP and ND answers sent during the trial, by port."""
+    ended: bool = True  # whether traffic ended by itself
+    began_ago_s: float = 0.0  # time between the first frame and the worker's answer [s]
+    cpu: Sequence[float] = ()  # samples of the load of the data path [%]
+    rx_cpu: Sequence[float] = ()  # samples of the load of the receiver [%]
+    events: Sequence[str] = ()  # other faults of the tester, which do not depend on the rate
     timeline_readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
+    """Time after the first frame [s], and sent and received frames by port."""
 
     def count_matches(
         self, kind: str, ports: Iterable[int], class_number: int | None = None
@@ -253,21 +238,16 @@ def parse_traffic(stats: Mapping[str, Any]) -> dict[str, TcpCounters]:
 
 @dataclass(frozen=True)
 class StepStats:
-    """Counters of TRex's stateful engine at the end of a step.
-
-    Attributes:
-        counter_readings: readings of the step's units, as if port 0 had sent them.
-        initial_count: number of units at the first reading.
-        began_ago_s: time between the first SYN and the worker's answer [s].
-    """
+    """Counters of TRex's stateful engine at the end of a step."""
 
     counters: Mapping[str, TcpCounters]  # Of ``client`` and ``server``
     ports: Mapping[int, PortStats]
     counter_readings: Sequence[CounterReading] = ()
+    """Readings of the step's units, as if port 0 had sent them."""
     queue_full_count: int = 0
     cpu: Sequence[float] = ()
-    initial_count: int | None = None
-    began_ago_s: float = 0.0
+    initial_count: int | None = None  # number of units at the first reading
+    began_ago_s: float = 0.0  # time between the first SYN and the worker's answer [s]
 
 
 @dataclass(frozen=True)
