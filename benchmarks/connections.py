@@ -246,7 +246,8 @@ def make_capacity_record(
     """Make a record of the capacity; ``later``: trials after the search."""
     spec = result.spec
     if not result.capacity:
-        values["not_measured"] = "no connection was established"
+        failed = "a trial of 1 connection failed"
+        values["not_measured"] = failed if result.first_failed else "the tester faltered"
     return kind.from_result(
         RepeatedResult(spec, (result,), (*result.attempts, *later)),
         point.run_conditions,

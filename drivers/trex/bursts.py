@@ -12,6 +12,7 @@ import numpy as np
 from v6t.base.errors import BeyondTester, UsageError
 from v6t.drivers.trex.streams import (
     MARK_IDS,
+    MARKED_CLASSES,
     MARKS_PER_CLASS,
     SentStream,
     find_class_number,
@@ -299,9 +300,10 @@ def make_sequential_flows(
     The first flow of each class is stamped, which proves how long sending took. TRex has too few
     identifiers to stamp the others; they carry marks that tell their class.
     """
-    if starts.flows > MARKS_PER_CLASS:
+    if starts.flows > MARKS_PER_CLASS or len(streams.streams) > MARKED_CLASSES:
         raise UsageError(
-            f"TRex starts at most {MARKS_PER_CLASS:,} flows one after the other, not {starts.flows:,}",
+            f"TRex starts at most {MARKS_PER_CLASS:,} flows of {MARKED_CLASSES} traffic classes one after "
+            f"the other, not {starts.flows:,} of {len(streams.streams)}",
             "lower flows.counts, or leave 'successive' out of flows.starts",
             code="too-many-for-trex",
         )

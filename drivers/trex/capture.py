@@ -197,10 +197,16 @@ def _list_mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[st
 
 
 def make_capture_request(
-    kind: str, port: int, pattern: str, limit: int, *, snaplen: int = 0, class_number: int = 0
+    kind: str,
+    ports: Sequence[int],
+    pattern: str,
+    limit: int,
+    *,
+    snaplen: int = 0,
+    class_number: int = 0,
 ) -> dict[str, Any]:
-    """Return a request to capture at most ``limit`` frames at a port that match a BPF pattern."""
-    request = {"kind": kind, "port": port, "class": class_number}
+    """Return a request to capture at most ``limit`` frames at ports that match a BPF pattern."""
+    request = {"kind": kind, "ports": list(ports), "class": class_number}
     return {**request, "filter": pattern, "limit": limit, "snaplen": snaplen}
 
 
@@ -223,7 +229,7 @@ class Recordings:
         self._paths[name] = path, load.nonce
         limit = frames + SPARE_FRAMES
         octets = limit * (load.streams.longest_packet + _GROWTH_OCTETS + _RECORD_HEADER)
-        request = make_capture_request("recording", load.rx_port, TEST_FRAME_FILTER, limit)
+        request = make_capture_request("recording", [load.rx_port], TEST_FRAME_FILTER, limit)
         return {**request, "path": path, "octets": octets}
 
     def read(self, name: str) -> Iterator[Batch]:

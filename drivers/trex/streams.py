@@ -211,7 +211,9 @@ def mark_streams(streams: StreamSet) -> StreamSet | None:
     distances = {compute_number_distance(len(s.packet)) for s in streams.streams}
     used = max(ins.count_variable_octets(s.program) for s in streams.streams)
     has_room = used + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
-    if len(streams.streams) > MARKED_CLASSES or len(distances) != 1 or not has_room:
+    # each class needs one of the ten captures that two directions share with their samples
+    has_room &= len(streams.streams) <= MARKED_CLASSES // 2
+    if len(distances) != 1 or not has_room:
         return None
     marked = (
         mark_stream(replace(stream, stream_id=MARK_IDS + number * MARKS_PER_CLASS))

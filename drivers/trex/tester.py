@@ -68,6 +68,7 @@ _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
 )  # fmt: skip
 """Capabilities of one core on one pair of ports."""
 _TCP_CAPABILITY: frozenset[Capability] = frozenset({"tcp"})
+MAX_CAPTURES = 10  # Limit of a TRex server (``MAX_CAPTURE_SIZE``, v3.08)
 MAX_CAPTURED_FRAMES = 1000  # Limit of each port's capture
 MIN_QUIET_S = 0.2  # Shortest wait after the last frame, since captures are polled
 _OVERTIME = 1.5  # Multiple of a trial's duration after which traffic is stopped
@@ -372,6 +373,14 @@ class TrexTester(BedTester):
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
                 code="unsupported-by-tester",
             )
+        captures = [*self._request_captures(trial, loads), *recordings]
+        if len(captures) > MAX_CAPTURES:
+            raise TesterError(
+                f"TRex has at most {MAX_CAPTURES} captures, and this trial needs {len(captures)} to "
+                "tell its traffic classes apart",
+                "use fewer traffic classes, or measure one direction",
+                code="too-many-for-trex",
+            )
         self.before_start()
         overtime_s = _compute_time_limit_s(trial)
         lists_s = _LIST_INSTALL_S * sum(len(load.bursts) for load in loads)
@@ -384,7 +393,7 @@ class TrexTester(BedTester):
             receive=counting.list_receiving_ports(loads),
             residual_s=trial.residual_wait_s,
             give_up_s=overtime_s,
-            captures=[*self._request_captures(trial, loads), *recordings],
+            captures=captures,
         )
         stats = parse_answer(TrialStats, answer)
         began_s = time.monotonic() - stats.began_ago_s
@@ -397,32 +406,33 @@ class TrexTester(BedTester):
     ) -> Iterator[dict[str, Any]]:
         """Yield requests for captures that count frames, and that sample frames or neighbors."""
         wanted, needs_ipdv = self._options.sample, trial.delays is not None and trial.delays.ipdv
-        for load in loads:
-            port, stamped, marked = load.rx_port, load.stamped_bursts, load.marked_bursts
-            if needs_ipdv and stamped:
-                pattern = capture.make_neighbors_filter(load.frames, counting.IPDV_FRAMES)
-                yield make_capture_request("sample", port, pattern, 2 * counting.IPDV_FRAMES)
-                continue
+        for own in _group_by_direction(loads).values():
+            first, ports = own[0], counting.list_receiving_ports(own)
+            stamped = [burst for load in own for burst in load.stamped_bursts]
+            marked = [burst for load in own for burst in load.marked_bursts]
             each = max(1, wanted // max(1, len(stamped) + len(marked)))
-            limit = 4 * max(wanted, len(load.bursts)) + 100
-            for bursts, distance in ((stamped, 0), (marked, find_mark_distance(load.streams))):
-                if bursts and (wanted or needs_ipdv):
-                    most = max(b.frames for b in bursts)
-                    pattern = capture.make_sample_filter(most, each, distance, load.nonce)
-                    yield make_capture_request("sample", port, pattern, limit)
-        counted = {
-            ("marked", n): capture.make_class_filter(n, load.nonce)
-            for load in loads
-            for n in load.marked_classes
-        }
-        if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
-            # stamped frames tell what several cores hand on to captures
-            counted["marked", counting.STAMPS_CLASS] = capture.STAMPED_FRAME_FILTER
-        if not all(load.has_identified_frames for load in loads):
-            counted["control", 0] = capture.make_control_filter(load.streams for load in loads)
-        for port in counting.list_receiving_ports(loads):
+            limit = 4 * max(wanted, sum(len(load.bursts) for load in own)) + 100
+            if needs_ipdv and stamped:
+                pattern = capture.make_neighbors_filter(first.frames, counting.IPDV_FRAMES)
+                yield make_capture_request("sample", ports, pattern, 2 * counting.IPDV_FRAMES)
+            elif wanted:
+                for bursts, at in ((stamped, 0), (marked, find_mark_distance(first.streams))):
+                    if bursts:
+                        most = max(b.frames for b in bursts)
+                        pattern = capture.make_sample_filter(most, each, at, first.nonce)
+                        yield make_capture_request("sample", ports, pattern, limit)
+            counted = {
+                ("marked", number): capture.make_class_filter(number, first.nonce)
+                for load in own
+                for number in load.marked_classes
+            }
+            if stamped and not self.attachment.uses_trailer:
+                # stamped frames tell what several cores hand on to captures
+                counted["marked", counting.STAMPS_CLASS] = capture.STAMPED_FRAME_FILTER
+            if not all(load.has_identified_frames for load in loads):
+                counted["control", 0] = capture.make_control_filter(load.streams for load in loads)
             for (kind, number), pattern in counted.items():
-                yield make_capture_request(kind, port, pattern, 1, snaplen=64, class_number=number)
+                yield make_capture_request(kind, ports, pattern, 1, snaplen=64, class_number=number)
 
     def _read_recording(self, load: OfferedLoad) -> CaptureReader:
         """Read the recorded frames of a load."""
@@ -469,9 +479,7 @@ class TrexTester(BedTester):
     ) -> TrialResult:
         """Make the result of a trial from its counters, captures and recordings."""
         began = datetime.now(timezone.utc) - timedelta(seconds=time.monotonic() - began_s)
-        by_direction: dict[Direction, list[OfferedLoad]] = {}
-        for load in sorted(loads, key=lambda one: DIRECTIONS.index(one.direction)):
-            by_direction.setdefault(load.direction, []).append(load)
+        by_direction = _group_by_direction(loads)
         samples = {d: self._read_samples(stats, own) for d, own in by_direction.items()}
         for reader in samples.values():
             self._ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz
@@ -561,11 +569,10 @@ class TrexTester(BedTester):
         """Read the sampled frames of a direction, with the addresses of the first pair of ports."""
         direction = loads[0].direction
         sent, received = self._find_links(direction)
+        captured = [f for c in stats.captures if c.kind == "sample" for f in c.decode_frames()]
         batches: list[Batch] = []
-        for port in dict.fromkeys(load.rx_port for load in loads):
-            samples = (c for c in stats.captures if (c.kind, c.port) == ("sample", port))
-            frames = [frame for one in samples for frame in one.decode_frames()]
-            pair = next(p for p in self._pairs[direction] if p.rx == port)
+        for pair in self._pairs[direction]:
+            frames = [(at, frame) for at, frame, port in captured if port == pair.rx]
             # joined ports get frames as they were sent
             side, link = (pair.sending, sent) if self._loopback else (pair.receiving, received)
             if side is not None:
@@ -597,19 +604,25 @@ class TrexProber:
             deadline_s=wait_s + 60,
             frames=[[self._ports[s], base64.b64encode(octets).decode()] for s, octets in frames],
             captures=[
-                make_capture_request("sample", port, "not arp", MAX_CAPTURED_FRAMES)
+                make_capture_request("sample", [port], "not arp", MAX_CAPTURED_FRAMES)
                 for port in self._ports.values()
             ],
             wait_s=wait_s,
             quiet_s=max(quiet_s, MIN_QUIET_S),
         )
         captures = parse_answer(list[Capture], answer)
-        arrivals = [(*frame, one.port) for one in captures for frame in one.decode_frames()]
+        arrivals = [frame for one in captures for frame in one.decode_frames()]
         side_of = {port: side for side, port in self._ports.items()}
         return [(side_of[port], octets) for _, octets, port in sorted(arrivals)]
 
     def close(self) -> None:
         self._attachment.close()
+
+
+def _group_by_direction(loads: Sequence[OfferedLoad]) -> dict[Direction, list[OfferedLoad]]:
+    """Group the loads of a trial by direction, forward first."""
+    groups = {d: [load for load in loads if load.direction == d] for d in DIRECTIONS}
+    return {direction: own for direction, own in groups.items() if own}
 
 
 def _describe_timing(loads: Sequence[OfferedLoad]) -> str:

@@ -1,9 +1,11 @@
 """The TCP benchmarks (RFC 8219 section 8) in simulated runs with known results."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 from v6t.base.ethernet import max_frame_rate_fps
+from v6t.benchmarks import connections
 from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, find_media_cps, find_syn_sizes
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.plan import plan
@@ -61,6 +63,15 @@ def test_known_tcp_capacity_is_measured_exactly(measured):
     assert not capacity["at_least"]
     assert capacity["decisive"]["answered"] == 23_457
     assert capacity["attempt_rate_cps"] == pytest.approx(rate["p1"] / 2)
+
+
+@pytest.mark.parametrize(("first_failed", "reason"), [(1, "1 connection"), (None, "tester")])
+def test_capacity_of_zero_names_what_failed(first_failed, reason, monkeypatch):
+    monkeypatch.setattr(connections, "describe_setup", Mock())
+    search = Mock(capacity=0, first_failed=first_failed, steps=[], attempts=())
+    kind = Mock()
+    connections.make_capacity_record(kind, search, Mock())
+    assert reason in kind.from_result.call_args.kwargs["not_measured"]
 
 
 def test_capacity_lower_bound_has_its_own_label(measured):

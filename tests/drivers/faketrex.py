@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 from v6t.drivers.trex.channel import parse_answer
-from v6t.drivers.trex.client.stats import TrialStats, parse_groups, parse_stats
+from v6t.drivers.trex.client.stats import Capture, TrialStats, parse_groups, parse_stats
 
 API = """
 import base64, json, os, re, time
@@ -166,25 +166,28 @@ class STLClient(object):
         return {"flow_stats": flows, "latency": {}}
     def start_capture(self, rx_ports, bpf_filter, **kwargs):
         if MULTIQUEUE and not self.service: raise TRexError("no service mode")
+        if len(self.captures) >= 10: raise TRexError("capture limit has reached")
         number = max(self.captures, default=0) + 1
-        self.captures[number] = (rx_ports[0], bpf_filter, self.control)
+        self.captures[number] = (rx_ports, bpf_filter, self.control)
         return {"id": number, "ts": 0}
     def stop_capture(self, number, endpoint_cb=None):
         del self.captures[number]
     def disconnect(self, **kwargs):
         if "FAKE_CAPTURES" in os.environ:
             with open(os.path.join(os.environ["FAKE_STATE"], "captures"), "w") as file:
-                file.write(" ".join(str(port) for port, _, _ in self.captures.values()))
+                file.write(" ".join(str(*ports) for ports, _, _ in self.captures.values()))
     def get_capture_status(self):
         if os.environ.get("FAKE_REMOVED") and self.ports[0].began: self.captures.clear()
-        return {n: {"matched": self._matching(*one), "count": 0, "filter": {"tx": 0, "rx": 1 << one[0]}}
+        # control frames never pause until a start was refused
+        if os.environ.get("FAKE_RESTLESS") and self.ports[1].late > 0: self.control += 1
+        return {n: {"matched": self._matching(*one), "count": 0, "filter": {"tx": 0, "rx": sum(1 << port for port in one[0])}}
                 for n, one in self.captures.items()}
-    def _matching(self, port, pattern, control):
-        if port == 1 and " arp " in pattern: return self.control - control
+    def _matching(self, ports, pattern, control):
+        if " arp " in pattern: return self.control - control if 1 in ports else 0
         # count frames whose mark matches the filter of a class
         wanted = re.match(r".* - 15. = ([0-9]+) and .* & 240 = ([0-9]+)$", pattern)
         ends = [(base64.b64decode(s.data["packet"]["binary"])[-16:], frames(s.data["mode"]))
-                for s in self.ports[port ^ 1].added]
+                for port in ports for s in self.ports[port ^ 1].added]
         return sum(n for end, n in ends
                    if wanted and end[0] == 0xAB and end[1] == int(wanted.group(1))
                    and end[3] & 240 == int(wanted.group(2)))
@@ -207,9 +210,17 @@ def parse_trial(raw: dict[str, Any]) -> TrialStats:
             "ports": stats.ports,
             "queue_full_count": stats.queue_full_count,
             "groups": parse_groups(raw.get("groups", {})),
-            "captures": [{**c, "class_number": c.get("class", 0)} for c in raw.get("captures", [])],
+            "captures": [_complete_capture(**c) for c in raw.get("captures", [])],
         },
     )
+
+
+def _complete_capture(kind, matched, ports=(), port=0, frames=(), **more):
+    """Complete a recorded capture, of one port."""
+    ports = list(ports) or [port]
+    framed = [[*frame, *ports] for frame in frames]
+    number = more.get("class", 0)
+    return Capture(kind, ports, matched, class_number=number, frames=framed)
 
 
 def make_installation(path: Path, server: str = "exec sleep 60") -> Path:

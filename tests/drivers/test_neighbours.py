@@ -288,7 +288,12 @@ def test_ports_are_sides(monkeypatch):
     frames = ((3, 2.0, b"back"), (1, 1.0, b"out"))
     server = Mock(learning_ports=(1,))
     server.ask.return_value = [
-        {"kind": "sample", "port": p, "matched": 1, "frames": [[at_s, base64.b64encode(octets)]]}
+        {
+            "kind": "sample",
+            "ports": [p],
+            "matched": 1,
+            "frames": [[at_s, base64.b64encode(octets), p]],
+        }
         for p, at_s, octets in frames
     ]
     monkeypatch.setattr(trex_tester, "Attachment", Mock(return_value=server))
@@ -300,6 +305,6 @@ def test_ports_are_sides(monkeypatch):
     assert introduction == call("introduce_hosts", ports=(1,))
     sent = [[port, base64.b64encode(octets).decode()] for port, octets in ((3, b"a"), (1, b"b"))]
     assert exchange.kwargs["frames"] == sent
-    assert [capture["port"] for capture in exchange.kwargs["captures"]] == [3, 1]
+    assert [capture["ports"] for capture in exchange.kwargs["captures"]] == [[3], [1]]
     prober.close()
     server.close.assert_called_once()

@@ -88,7 +88,8 @@ def test_recorded_counts(raw, direction):
 
 
 def decode_samples(raw, port):
-    return [f for c in parse_trial(raw).captures if c.port == port for f in c.decode_frames()]
+    frames = [f for c in parse_trial(raw).captures for f in c.decode_frames()]
+    return [(time_s, octets) for time_s, octets, at in frames if at == port]
 
 
 def read_stamps(frames):
@@ -134,7 +135,7 @@ def test_recorded_stamps_give_the_clocks_frequency(raw):
     [
         (lambda r: r["ports"]["0"].update(opackets=1999), "forward: TRex sent 1999 frames instead"),
         (lambda r: r["ports"]["0"].update(oerrors=3), "3 errors at TRex's transmit port"),
-        (lambda r: r["ports"]["1"].update(ierrors=4), "receive port dropped 4 frames"),
+        (lambda r: r["ports"]["1"].update(ierrors=4), "receive port 1 dropped 4 frames"),
         (lambda r: r["global"].update(queue_full=5), "transmit queue was full 5 times"),
         (lambda r: r.update(dropped_frames=6), "dropped 6 frames before its transmit queue"),
         (lambda r: r.update(port_faults=["7 frames left late"]), "7 frames left late"),
@@ -156,6 +157,14 @@ def test_link_failure_disturbs_trial_at_any_rate(raw, events):
     tester, stats = SimpleNamespace(attachment=attachment), parse_trial(raw)
     result = TrexTester._make_result(tester, make_trial(2000.0, 1.0), [], stats, 0.0, {})
     assert result.is_disturbed is bool(events)
+
+
+def test_frames_dropped_at_a_port_whose_pair_sends_nothing_are_a_fault(raw):
+    raw["ports"]["3"] = {"ierrors": 2}
+    loads = [replace(SENT["forward"], rx_ports=(1, 3))]
+    assert counting.find_faults(parse_trial(raw), loads, 85.0) == [
+        "TRex's receive port 3 dropped 2 frames (ierrors)"
+    ]
 
 
 def test_duplicates_and_order(raw):
@@ -407,7 +416,11 @@ def test_arrived_frames_without_a_delay_are_a_fault(raw):
     assert [*counting.find_timing_faults(parse_trial(raw), [SENT["forward"]])] == []
     raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] += 1
     (fault,) = counting.find_timing_faults(parse_trial(raw), [SENT["forward"]])
-    assert "2000 of 2001" in fault
+    assert "2000 of 2001" in fault and "--hdrh" not in fault
+    for number in ("0", "1"):
+        raw["groups"]["latency"][number]["latency"]["hdrh"] = ""
+    (fault,) = counting.find_timing_faults(parse_trial(raw), [SENT["forward"]])
+    assert "0 of 2001" in fault and "--hdrh" in fault
 
 
 def test_frames_over_the_timeout_are_late(raw):

@@ -356,3 +356,6 @@ def test_flows_that_cannot_begin_in_turn_are_refused():
         trex_bursts.make_sequential_flows(streams, trial, FlowStarts(4, 1.0))
     with expect_error("too-many-for-trex", mentions="4,096"):
         trex_bursts.make_sequential_flows(streams, trial, FlowStarts(5000, 1.0))
+    many = replace(streams, streams=streams.streams[:1] * 9)
+    with expect_error("too-many-for-trex", mentions="8 traffic classes"):
+        trex_bursts.make_sequential_flows(many, trial, FlowStarts(5, 1.0))

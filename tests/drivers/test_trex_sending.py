@@ -168,7 +168,7 @@ class Server:
                     received = burst["frames"] + (self.copies if out == 0 else 0)
                     flow = {"tx_pkts": {name: burst["frames"]}, "rx_pkts": {str(back): received}}
                     flows[str(burst["pg_id"])] = flow
-            for request in (one for one in captures if one["port"] == back):
+            for request in (one for one in captures if one["ports"] == [back]):
                 matching = [b for b in sent if is_captured(streams, b, request["kind"])]
                 captured = []
                 if request["kind"] != "marked":

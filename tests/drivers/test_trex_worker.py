@@ -24,6 +24,7 @@ from v6t.core.runs.runner import execute
 from v6t.drivers.placement import ThreadPlacement
 from v6t.drivers.trex import af_packet, attachment, channel
 from v6t.drivers.trex import bursts as trex_bursts
+from v6t.drivers.trex import tester as trex_tester
 from v6t.drivers.trex.bursts import Burst
 from v6t.drivers.trex.channel import ASTF_MODULES, STL_MODULES, ClientWorker, WorkerError
 from v6t.drivers.trex.client import stl
@@ -357,7 +358,8 @@ def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypat
             result = tester.measure(replace(TRIAL, rate_fps=rate))
             assert (result.faults, result.tester["counting"]) == ((), counting)
             request = requests.pop()
-            assert {c["port"] for c in request["captures"] if c["kind"] == "sample"} == {0, 1, 2, 3}
+            sampled = [c["ports"] for c in request["captures"] if c["kind"] == "sample"]
+            assert sampled == [[1, 3], [0, 2]]
             assert sorted(request["bursts"]) == ["0", "1", "2", "3"]
             ids = set()
             for bursts in request["bursts"].values():
@@ -366,6 +368,20 @@ def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypat
                 assert sample["frames"] == stamped
                 assert sum(b["frames"] for b in bursts) == rate / 4
             assert len(ids) == 4
+
+
+@pytest.mark.parametrize(("counting", "used"), [("auto", "trailer"), ("ports", "ports")])
+def test_eight_port_pairs_share_the_captures_of_a_server(installation, monkeypatch, counting, used):
+    """TRex has ten captures for all its ports."""
+    monkeypatch.setenv("FAKE_PORTS", "16")
+    pairs = tuple({"ports": (port, port + 1)} for port in range(2, 16, 2))
+    with open_loaded(installation, pairs=pairs, counting=counting) as tester:
+        result = tester.measure(TRIAL)
+        assert (result.faults, result.tester["counting"]) == ((), used)
+        assert [d.count_frames("received") for d in result.directions.values()] == [500, 500]
+        monkeypatch.setattr(trex_tester, "MAX_CAPTURES", 1)
+        with expect_error("too-many-for-trex"):
+            tester.measure(TRIAL)
 
 
 @pytest.mark.parametrize("counting", ["auto", "ports"])
@@ -402,6 +418,14 @@ def test_frames_are_marked_if_threads_share_cpus(installation, monkeypatch, opti
                 bursts = itertools.chain(*request["bursts"].values())
                 assert {b["pg_id"] is not None for b in bursts} == {has_stamps}
                 assert ("marked" in {c["kind"] for c in request["captures"]}) is not has_stamps
+
+
+def test_control_frames_before_a_refused_start_are_no_fault(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_LATE", "1")
+    monkeypatch.setenv("FAKE_RESTLESS", "1")
+    with open_loaded(installation, counting="ports") as tester:
+        result = tester.measure(TRIAL)
+    assert (result.faults, result.is_disturbed) == ((), False)
 
 
 @pytest.mark.parametrize("late", ["1", "3", "4"])

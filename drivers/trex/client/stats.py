@@ -115,25 +115,25 @@ def parse_capture_number(started: Mapping[str, Any]) -> int:
     return int(started["id"])
 
 
-def parse_frames(fetched: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]]:
-    """Parse captured frames into arrival times by the server's clock [s] and octets in base64."""
-    return [(one["ts"], base64.b64encode(one["binary"]).decode()) for one in fetched]
+def parse_frames(fetched: Iterable[Mapping[str, Any]]) -> list[tuple[float, str, int]]:
+    """Parse captured frames into arrival times [s], octets in base64, and ports."""
+    return [(f["ts"], base64.b64encode(f["binary"]).decode(), f["port"]) for f in fetched]
 
 
 @dataclass(frozen=True)
 class Capture:
-    """One capture on a port."""
+    """One capture on one or several ports."""
 
     kind: str  # ``sample``, ``control``, ``marked`` or ``recording``
-    port: int
+    ports: Sequence[int]
     matched: int  # number of frames that passed the capture's filter
     class_number: int = 0  # class of the marked frames that the capture counts
-    frames: Sequence[tuple[float, str]] = ()
-    """Arrival times by the server's clock [s], and octets in base64."""
+    frames: Sequence[tuple[float, str, int]] = ()
+    """Arrival times by the server's clock [s], octets in base64, and ports."""
 
-    def decode_frames(self) -> list[tuple[float, bytes]]:
-        """Return times of arrival [s] and octets."""
-        return [(time_s, base64.b64decode(text)) for time_s, text in self.frames]
+    def decode_frames(self) -> list[tuple[float, bytes, int]]:
+        """Return times of arrival [s], octets and ports."""
+        return [(time_s, base64.b64decode(text), port) for time_s, text, port in self.frames]
 
 
 class CounterReading(NamedTuple):
@@ -178,11 +178,11 @@ class TrialStats:
     def count_matches(
         self, kind: str, ports: Iterable[int], class_number: int | None = None
     ) -> int:
-        """Count the frames that matched the captures of a kind at these ports."""
+        """Count the frames that matched the captures of a kind at some of these ports."""
         return sum(
             c.matched
             for c in self.captures
-            if c.kind == kind and c.port in ports and class_number in (None, c.class_number)
+            if c.kind == kind and {*c.ports} <= {*ports} and class_number in (None, c.class_number)
         )
 
 

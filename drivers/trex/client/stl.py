@@ -134,8 +134,9 @@ class StlWorker(EngineWorker):
         ports = sorted(int(p) for p in bursts)
         frames = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
         start = TrialStart(self, frames, self._estimate_preparation(bursts))
-        watched: dict[str, Any] = {"cpu": [], "rx_cpu": [], "events": [], "timeline_readings": []}
+        watched: dict[str, Any] = {"cpu": [], "rx_cpu": [], "timeline_readings": []}
         for patience in (1, 2, 4, 8):
+            watched["events"] = []  # those of a start that was refused are of no trial
             self._add_streams(bursts)
             numbers = self._start_captures(captures)
             control = [n for one, n in zip(captures, numbers) if one["kind"] == "control"]
@@ -326,7 +327,7 @@ class StlWorker(EngineWorker):
                     raise RequestError("space", f"{needed}, where {free >> 20} MB are free")
                 settings["endpoint"] = "file:///" + one["path"]
             started = self.client.start_capture(
-                rx_ports=[one["port"]], bpf_filter=one["filter"], **settings
+                rx_ports=one["ports"], bpf_filter=one["filter"], **settings
             )
             numbers.append(stats.parse_capture_number(started))
         return numbers
@@ -355,7 +356,7 @@ class StlWorker(EngineWorker):
             callback = (lambda endpoint: None) if "path" in one else None
             self.client.stop_capture(number, endpoint_cb=callback)
             frames, count = stats.parse_frames(fetched), counted.get(number, matched)
-            collected.append(Capture(one["kind"], one["port"], count, one["class"], frames))
+            collected.append(Capture(one["kind"], one["ports"], count, one["class"], frames))
         return collected
 
 
