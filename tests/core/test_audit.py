@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
@@ -18,6 +19,7 @@ from v6t.core.cli.run_commands import _audit_device
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.rundir import CONFIG
 from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.nat44 import Nat44
 from v6t.plugins.siit import Siit
 from v6t.tests.audit.test_auditor import Silent
 from v6t.tests.audit.test_record import audit, finding
@@ -42,6 +44,7 @@ from v6t.audit.packet_device.build import build_device
 from v6t.core.cli import main
 from v6t.drivers.lab.packet_model import PacketModelDut
 from v6t.drivers.lab.setup import frame_octets
+from v6t.plugins.nat44 import Nat44
 from v6t.plugins.siit import Siit
 
 dut = PacketModelDut("left", "right", frame_octets(Siit().links), build_device(Siit()))
@@ -60,16 +63,21 @@ class Mine(Suite):
 """
 
 
+def replace_device(monkeypatch, device):
+    """Audit this packet-level device."""
+
+    @contextmanager
+    def opened(run_device):
+        run_device.on_open("a device")
+        yield DeviceProbe(device)
+
+    monkeypatch.setattr(RunDevice, "open", opened)
+
+
 @pytest.fixture
 def silent(monkeypatch):
     """Audit a device that drops everything."""
-
-    @contextmanager
-    def opened(device):
-        device.on_open("silent")
-        yield DeviceProbe(Silent())
-
-    monkeypatch.setattr(RunDevice, "open", opened)
+    replace_device(monkeypatch, Silent())
 
 
 def test_suite_of_another_distribution_is_found(tmp_path, monkeypatch):
@@ -149,6 +157,31 @@ def test_findings_are_printed_though_the_disk_is_full(silent, monkeypatch, tmp_p
     done = v6t("audit", "--plugin", "siit", "--clause", "5.1-udp", "--no-variants", "-o", tmp_path)
     assert done.status == 2
     assert "rfc7915-5.1-udp" in done.out
+
+
+@pytest.mark.parametrize(
+    ("timers", "left_out"), [("minutes", {"tcp-established"}), ("hours", set())]
+)
+def test_too_short_timers_are_found_within_the_given_time(monkeypatch, tmp_path, timers, left_out):
+    """The lifetimes are those of the kernel's NAT, except that a connection lives for half an hour."""
+    device = build_device(Nat44())
+    lifetimes_s = {"udp_timeout_s": 30, "icmp_timeout_s": 30, "tcp_transitory_s": 120}
+    device.view = replace(device.view, **lifetimes_s, tcp_established_s=1800)
+    replace_device(monkeypatch, device)
+    words = ("--clause", "timer-", "--timers", timers, "--no-variants", "-o", tmp_path / "out")
+    done = v6t("audit", "--plugin", "nat44", *words)
+    assert done.status == 6, done.err
+    findings = json.loads((tmp_path / "out" / "audit.json").read_text())["findings"]
+    verdicts = {f["clause"].partition("timer-")[2]: (f["verdict"], f["got"]) for f in findings}
+    expected = {
+        "udp": ("deviates", "nothing after 38 s; after 13 s it arrived"),
+        "udp-answered": ("deviates", "nothing after 38 s; after 13 s it arrived"),
+        "query": ("deviates", "nothing after 55 s; after 18 s it arrived"),
+        "tcp-transitory": ("deviates", "nothing after 235 s; after 78 s it arrived"),
+        "tcp-closing": ("conforms", "as expected"),
+        "tcp-established": ("deviates", "nothing after 2478 s; after 826 s it arrived"),
+    }
+    assert verdicts == {name: found for name, found in expected.items() if name not in left_out}
 
 
 def test_device_in_use_is_not_audited(monkeypatch):
