@@ -1,4 +1,4 @@
-"""Two real TRex servers through one kernel router, one VPP and one NAT."""
+"""Two real TRex servers through one kernel router and one NAT."""
 
 import json
 import os
@@ -19,13 +19,11 @@ from v6t.tests.needs import TREX_DIR, needs_lab, needs_trex
 from v6t.trials.connections import Connections
 from v6t.trials.trial import DelayRequest, Trial
 
-from . import matrix
 from .duts.field import wait_until
 from .lab_testers import load, measure_passed, write_testbed
 
 pytestmark = [pytest.mark.trex, pytest.mark.timeout(400), needs_trex, needs_lab]
 
-VPP = matrix.find_program("vpp")
 NAT = """
 table ip nat {
   chain post {
@@ -137,34 +135,6 @@ done
 ip netns del $device
 true
 """
-# A MAP-E border relay with the default rule of mape-br, and a table of routes for each server.
-VPP_CONFIG = """
-unix {{ runtime-dir {0} cli-listen {0}/cli.sock nodaemon poll-sleep-usec 50 }}
-api-segment {{ prefix two }}
-socksvr {{ socket-name {0}/api.sock }}
-statseg {{ socket-name {0}/stats.sock }}
-memory {{ main-heap-size 512M main-heap-page-size 4K }}
-buffers {{ page-size 4K }}
-plugins {{ plugin default {{ disable }} plugin af_packet_plugin.so {{ enable }} plugin map_plugin.so {{ enable }} }}
-"""
-RELAY = """\
-map add domain ip4-pfx 192.0.2.0/24 ip6-pfx 2001:db8:ce::/51 ip6-src 2001:db8:6::1 \
-ea-bits-len 13 psid-offset 6 psid-len 5
-"""
-RELAY_PORT = """\
-create host-interface name {name} hw-addr {macs[dut_mac]} cksum-gso-disable
-set interface ip table host-{name} {n}
-set interface ip6 table host-{name} {n}
-set interface state host-{name} up
-set interface mtu packet 1500 host-{name}
-set interface ip address host-{name} {address}
-set ip neighbor host-{name} {host} {macs[tester_mac]} static
-map interface host-{name}
-"""
-ADDRESSES = {
-    "left": {"address": "2001:db8:6::1/64", "host": "2001:db8:6::2"},
-    "right": {"address": "203.0.113.1/24", "host": "203.0.113.56"},
-}
 
 
 def make_command(program, **variables):
@@ -218,46 +188,19 @@ def servers(tmp_path_factory):
         run(REMOVE)
 
 
-@pytest.fixture
-def vpp(servers, tmp_path):
-    """Run a VPP as a MAP-E border relay between the ports of both servers."""
-    config, commands, socket = (tmp_path / name for name in ("vpp.conf", "commands", "cli.sock"))
-    config.write_text(VPP_CONFIG.format(tmp_path))
-    lines = [RELAY]
-    for n in (1, 2):
-        lines.append(f"ip table add {n}\nip6 table add {n}\n")
-        for side, macs in make_macs(n).items():
-            lines.append(RELAY_PORT.format(n=n, name=f"{side}{n}", macs=macs, **ADDRESSES[side]))
-        lines.append(f"ip route add 2001:db8:ce::/51 table {n} via 2001:db8:6::2 host-left{n}\n")
-    commands.write_text("".join(lines))
-    with subprocess.Popen(make_command(f"exec ip netns exec $device {VPP} -c {config}")) as process:
-        try:
-            wait_until(socket.exists, "VPP")
-            run(f"{VPP}ctl -s {socket} exec {commands}")
-            yield
-        finally:
-            process.kill()
-
-
 def write_bed(directory, device=""):
     """Write a testbed file with both servers; ``device`` is a part of it."""
     macs = {"one": make_macs(1), "two": make_macs(2)}
     return write_testbed(directory, TESTBED.format(trex_dir=TREX_DIR, device=device, **macs))
 
 
-@contextmanager
-def open_servers(directory, plugin):
-    """Yield a tester of both servers, and its trial."""
-    setup = make_setup(resolve(None, write_bed(directory), plugin=plugin))
+@pytest.fixture
+def router(servers):
+    """Provide a tester of both servers, and its trial."""
+    setup = make_setup(resolve(None, write_bed(servers), plugin="ipv4-router"))
     with closing(make_tester(setup)) as tester:
         tester.open()
         yield tester, replace(load(tester, setup, 128), **LOAD)
-
-
-@pytest.fixture
-def router(servers):
-    with open_servers(servers, "ipv4-router") as opened:
-        yield opened
 
 
 def check_all_matched(result):
@@ -268,11 +211,6 @@ def check_all_matched(result):
     assert all(lost == 0 for s in result.tester["servers"].values() for lost in s["lost"].values())
 
 
-def check_delays(result):
-    for counted in result.directions.values():
-        assert sum(d.frames + d.lost for d in counted.delays.values()) == 100
-
-
 def test_frames_and_delays_of_both_servers_are_merged(router):
     with apply_rules(f"table netdev capture {{ {FLOWS} }}"):
         check_all_matched(measure_passed(*router))
@@ -281,15 +219,9 @@ def test_frames_and_delays_of_both_servers_are_merged(router):
         )
     assert min(len(first), len(second)) > 100
     assert first.isdisjoint(second)
-    check_delays(measure_passed(*router, delays=DelayRequest(tags=100)))
-
-
-@pytest.mark.vpp
-@pytest.mark.skipif(not VPP, reason="needs VPP: set V6T_VPP to its program")
-def test_map_e_relay_of_one_vpp_is_measured_by_both_servers(servers, vpp):
-    with open_servers(servers, "mape-br") as opened:
-        check_all_matched(measure_passed(*opened))
-        check_delays(measure_passed(*opened, delays=DelayRequest(tags=100)))
+    timed = measure_passed(*router, delays=DelayRequest(tags=100))
+    for counted in timed.directions.values():
+        assert sum(d.frames + d.lost for d in counted.delays.values()) == 100
 
 
 def test_frames_dropped_on_one_link_are_lost(router):
