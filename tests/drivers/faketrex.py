@@ -43,7 +43,6 @@ class _Port(object):
     def get_ts_attr(self): return {"link": {"up": os.environ.get("FAKE_LINK") != "down"}}
     def start(self, mul, duration, force, mask, start_at_ts):
         if os.environ.get("FAKE_DIE"): os._exit(3)
-        if os.environ.get("FAKE_HANG"): time.sleep(60)
         if self.late or self.stale:
             self.late -= 1
             return _Refused()

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,6 +98,7 @@ def test_worker_starts_with_the_modules_of_its_engine_alone(modules):
         assert worker.ask("examine_host", interfaces=[])["interfaces"] == {}
 
 
+@cache
 def read_code(path):
     """Return the code of a module without comments and docstrings."""
     tree = ast.parse(path.read_text())
