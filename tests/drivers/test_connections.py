@@ -513,11 +513,6 @@ def test_a_timeout_is_checked_before_anything_is_sent():
     measure_trials(ScriptedTester(timeout_s=2.6))
 
 
-def test_gap_shorter_than_the_timeout_is_a_result():
-    (result,) = measure_trials(ScriptedTester(timeout_s=20.0), gap_s=1.0)
-    assert result.connections.gap_s < 20
-
-
 def test_table_limits_are_read_once(monkeypatch):
     limits = {"nf_conntrack_max": 262144}
     read = Mock(return_value=limits)

@@ -134,12 +134,6 @@ def test_counts_of_all_servers_are_summed():
     assert lost == {"s0": 333, "s1": 334, "s2": 334}
 
 
-def test_delays_of_all_servers_are_merged():
-    result = simulate().measure(replace(TRIAL, delays=DelayRequest(tags=500)))
-    delays = result.directions["forward"].delays
-    assert sum(d.frames for d in delays.values()) == 500
-
-
 def test_capabilities_are_common_ones():
     members = {
         "a": SimpleNamespace(capabilities=frozenset({"tags", "tcp", "ipdv"})),

@@ -123,13 +123,6 @@ def test_loopback_returns_negative_traffic():
         assert (compared.checked, compared.matched) == (checked, matched)
 
 
-def test_recorded_stamps_give_the_clocks_frequency(raw):
-    stamps = read_stamps(decode_samples(raw, 1)).stamps
-    assert 1e9 < counting.estimate_tick_rate(stamps) < 5e9
-    few = capture.StampColumns(stamps.arrived_s[:5], stamps.departed_ticks[:5], stamps.sequence[:5])
-    assert counting.estimate_tick_rate(few) is None
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [

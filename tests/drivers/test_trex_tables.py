@@ -1,6 +1,5 @@
 """Streams without stamps on TRex: marks, lists, counts and limits."""
 
-import base64
 import re
 from contextlib import closing
 from dataclasses import replace
@@ -76,16 +75,9 @@ def test_samples_are_evenly_spread(frames, samples):
     assert min(frames, samples) <= len(range(0, frames, mask + 1)) <= 2 * samples
 
 
-def test_truncated_and_foreign_frames_are_not_read():
+def test_truncated_frames_are_not_read():
     cut = np.zeros(3), np.zeros((3, 10), np.uint8)
     assert not list(capture.select_current_frames([cut], 0))
-    assert not read_captured(np.zeros((3, 80), np.uint8)).samples
-
-
-def test_stamped_frame_among_marked_ones_has_the_number_of_its_stamp():
-    stamp = np.zeros((1, 80), np.uint8)
-    trailer.stamp(stamp, None, seq=np.array([5]), stream_id=9, nonce=0, time_ns=1)
-    assert read_captured(stamp).select_columns([9]).sequence.tolist() == [7]
 
 
 @pytest.fixture
@@ -197,18 +189,6 @@ def test_marked_and_stamped_frames_are_one_class(table, received, surplus):
     assert (count.required, count.sent) == (16_000, 16_000)
     assert (count.received, count.surplus) == (received - surplus, surplus)
     assert counted.control == 7
-
-
-def test_packed_lists_are_the_values():
-    values = [1, 258, 65_535]
-    packed = base64.b64encode(b"".join(v.to_bytes(2, "big") for v in values)).decode()
-    variable, write = {"type": "flow_var", "size": 2}, {"type": "write_flow_var"}
-    request = [{**variable, "packed": packed, "value_list": None}, write]
-    program = [{**variable, "value_list": values}, write]
-    assert unpack_lists({"instructions": request, "cache": 1}) == {
-        "instructions": program,
-        "cache": 1,
-    }
 
 
 def test_other_streams_keep_their_shares_where_connections_are_in_blocks(monkeypatch):
