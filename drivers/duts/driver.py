@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
+# Makes the UsageError for a setting that an implementation does not support.
+make_unsupported_error = partial(UsageError, code="unsupported-by-device")
 CapabilityT = TypeVar("CapabilityT")  # what a driver returns for an optional capability
 
 

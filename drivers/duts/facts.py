@@ -73,6 +73,22 @@ class Facts:
         text = self.sections.get(section, "").strip()
         return int(text) if text.isdigit() else None
 
+    def require_program(
+        self, program: str, source: str, use: str = "", *, from_option: bool = False
+    ) -> None:
+        """Raise DutError if the device lacks a program.
+
+        Args:
+            source: Debian package, or address of the publisher.
+            use: purpose of the program, as the rest of the sentence.
+            from_option: the program is the one in ``dut.options.program``.
+        """
+        if program not in self.programs:
+            hint = f"see {source}" if "://" in source else f"apt-get install {source}"
+            hint += "; dut.options.program says where it is" * from_option
+            problem = f"the device lacks the program {program}{use}"
+            raise DutError(problem, hint, code="missing-program")
+
     def find_protected_interfaces(self) -> dict[str, str]:
         """Return the interfaces that must not be changed, with the reason for each."""
         reasons = dict.fromkeys(self.management_interfaces, "it carries this connection")

@@ -7,10 +7,10 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.management_path import iter_networks
 from v6t.drivers.duts.plan import Intent
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import Network
 from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
 from v6t.packets.address_layouts import embedded_address_layout, map_address

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import filters, telemetry
@@ -30,7 +31,6 @@ from v6t.drivers.duts.plan import (
     find_line,
 )
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import make_unsupported_error, require_program
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
@@ -82,7 +82,7 @@ class Ip6Tunnel(LinuxDriver):
             raise DutError(problem, hint, code="missing-kernel-module")
         if self.options.checks:
             use = ", which checks are made with"
-            require_program(facts, filters.FILTER_PROGRAM, "nftables", use)
+            facts.require_program(filters.FILTER_PROGRAM, "nftables", use)
             if get_tunnel_end(intent).lwb4 is None:
                 problem = "a B4 of DS-Lite has no address and no port set to check"
                 raise make_unsupported_error(problem, "leave dut.options.checks out")

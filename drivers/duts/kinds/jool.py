@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts, parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
@@ -30,7 +31,6 @@ from v6t.drivers.duts.plan import (
     shorten_output,
 )
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
-from v6t.drivers.duts.refusals import make_unsupported_error, require_program
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import (
     MapRuleConfig,
@@ -179,7 +179,7 @@ class Jool(LinuxDriver):
             raise UsageError(problem, hint, code="unsupported-by-version")
         if program == NAT64:
             self._check_udp_timeout(intent)
-        require_program(facts, program, PROGRAM_SOURCES[program])
+        facts.require_program(program, PROGRAM_SOURCES[program])
         for name, text in facts.sections.items():
             lines = filter(str.strip, text.splitlines())
             if name.startswith("instances_") and not all(map(_is_own_instance, lines)):

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field
 from v6t.base.errors import DutError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
@@ -19,7 +20,6 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, expect_lines, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 

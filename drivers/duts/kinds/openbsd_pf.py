@@ -11,7 +11,7 @@ from pydantic import Field
 from v6t.base.errors import DutError
 from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts import management_path
-from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
+from v6t.drivers.duts.driver import Driver, check_interfaces, make_unsupported_error, require_root
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
@@ -28,7 +28,6 @@ from v6t.drivers.duts.plan import (
     shorten_output,
 )
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_config_file_step
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 

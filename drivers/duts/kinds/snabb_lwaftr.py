@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import check_interfaces, require_root
+from v6t.drivers.duts.driver import check_interfaces, make_unsupported_error, require_root
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -16,7 +16,6 @@ from v6t.drivers.duts.kinds.softwires import iter_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import IfExists, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
     make_background_command,
     make_config_file_step,

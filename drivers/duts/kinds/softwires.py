@@ -8,8 +8,8 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.plan import Intent
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.binding_table import SoftwireRow, read_softwires
 from v6t.intent.families import (
     AftrTunnelConfig,

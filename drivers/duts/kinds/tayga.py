@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts, parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
@@ -17,7 +18,6 @@ from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX, WELL_KNOWN_PREFIX
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Step
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 
 PROGRAM = "tayga"

@@ -7,6 +7,7 @@ from ipaddress import IPv6Network
 from typing import Any
 
 from pydantic import Field
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses
@@ -14,7 +15,6 @@ from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX
 from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.readings import ParameterOverride
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_background_command
 from v6t.intent.families import ClatConfig, SiitConfig
 

@@ -8,7 +8,6 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_gone_test
 from v6t.drivers.duts.plan import Expectation, Step, expect_only_words, expect_output
-from v6t.drivers.duts.refusals import require_program
 from v6t.drivers.duts.steps import make_value_step
 
 # Names of offloads in the output of ``ethtool -k``, by their names in ``ethtool -K``.
@@ -53,7 +52,7 @@ def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
     names = (options.left, options.right)
     steps: list[Step] = []
     if options.rss or options.queues:
-        require_program(facts, "ethtool", "ethtool")
+        facts.require_program("ethtool", "ethtool")
     if options.offloads == "off" and "ethtool" in facts.programs:
         steps += [_make_offloads_step(name) for name in names]
     if options.queues:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -14,7 +15,6 @@ from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Expectation, Intent, Plan, Step, expect_output, find_line
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
     make_config_file_step,
     make_daemon_step,

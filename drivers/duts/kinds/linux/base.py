@@ -17,7 +17,6 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux, linux_tuning
 from v6t.drivers.duts.plan import Check, DeviceChange, Intent, Plan, Step
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import make_missing_program_error
 
 SIDES = ("left", "right")
 # programs looked up on every device; only the first two are required
@@ -72,10 +71,7 @@ class LinuxDriver(Driver):
         facts = parse_linux_facts(sections, "")
         optional_program = getattr(self.options, "program", None)
         for program, source in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
-            if program not in facts.programs:
-                raise make_missing_program_error(
-                    program, source, from_option=program == optional_program
-                )
+            facts.require_program(program, source, from_option=program == optional_program)
         return replace(facts, version=self.extract_version(sections.get("version", "")))
 
     def extract_version(self, output: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.plan import Intent, Step, expect_output
-from v6t.drivers.duts.refusals import require_program
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import LinkIntent
 
@@ -34,7 +33,7 @@ def make_filter_steps(
         destinations: of a device that translates, by side, the networks that packets from there
             are addressed to; None: they are addressed to the hosts of the other side.
     """
-    require_program(facts, FILTER_PROGRAM, "nftables", ", which filters are made with")
+    facts.require_program(FILTER_PROGRAM, "nftables", ", which filters are made with")
     ways = find_next_hops(intent, ports)
     if ways is None and not destinations:
         return []

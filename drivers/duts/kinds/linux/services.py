@@ -5,7 +5,6 @@ from __future__ import annotations
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.os.linux import make_link_up_step
 from v6t.drivers.duts.plan import Check, DeviceChange, Step, expect_text, expect_words
-from v6t.drivers.duts.refusals import require_program
 from v6t.drivers.duts.steps import (
     make_config_file_step,
     make_daemon_step,
@@ -24,7 +23,7 @@ ROUTER_END, SPEAKER_END = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     """Return the steps that start an SNMP agent, and a check that queries it."""
     for program, package in ((SNMP_AGENT, "snmpd"), (SNMP_CLIENT, "snmp")):
-        require_program(facts, program, package, ", with which SNMP is spoken")
+        facts.require_program(program, package, ", with which SNMP is spoken")
     directory = f"{state_dir}/snmp"
     file, pid = f"{directory}/agent.conf", f"{directory}/agent.pid"
     # a socket file, because UDP queries would be connections in the device's table
@@ -54,7 +53,7 @@ def make_bgp_speaker_steps(
 ) -> tuple[list[Step], DeviceChange]:
     """Return the steps that start two BIRD processes as BGP neighbors, and a change of a BGP route."""
     for program in (BIRD_DAEMON, BIRD_CLIENT):
-        require_program(facts, program, "bird2", ", with which BGP is spoken")
+        facts.require_program(program, "bird2", ", with which BGP is spoken")
     family = f"ipv{ip_version}"
     parts = {
         "router": f"protocol kernel {{ {family} {{ import none; "

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from v6t.base.errors import DutError, UsageError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter.conntrack import (
     ConntrackDriver,
@@ -18,7 +19,6 @@ from v6t.drivers.duts.kinds.netfilter.conntrack import (
     make_flush_steps,
 )
 from v6t.drivers.duts.plan import Intent, Plan, Step, find_line
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import Nat66Config, NatConfig
 
 PROTOCOLS_WITH_PORTS = ("udp", "tcp")

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import DutError, UsageError, V6tError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.network_cli.dialogue import CliTransport
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.lab.ssh import LabSshServer, find_transport
 from v6t.drivers.duts.plan import Intent, Step
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.shell import SECTION_HEADING, Section

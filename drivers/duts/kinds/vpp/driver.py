@@ -34,7 +34,6 @@ from v6t.drivers.duts.kinds.vpp.nat import (
 )
 from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
-from v6t.drivers.duts.refusals import make_missing_program_error
 from v6t.drivers.duts.telemetry_summary import INTERFACES_READING
 from v6t.intent import families
 
@@ -93,9 +92,8 @@ class VppDriver(Driver):
         match = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
         if not match:
             if self.options.starts_vpp:
-                raise make_missing_program_error(
-                    self.options.program, "https://fd.io", from_option=True
-                )
+                program, source = self.options.program, "https://fd.io"
+                Facts(system="", version="").require_program(program, source, from_option=True)
             problem = "VPP does not answer: " + shorten_output(sections.get("version", ""))
             hint = "is it running, and may this user use its socket? dut.options.socket names it"
             raise DutError(problem, hint, code="unexpected-answer")

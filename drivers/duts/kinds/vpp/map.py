@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import softwires
@@ -16,7 +17,6 @@ from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import VppMapDomain
 from v6t.drivers.duts.plan import DeviceChange, Expectation, IfExists, Step, expect_lines
 from v6t.drivers.duts.readings import ParameterOverride
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.binding_table import SoftwireRow
 from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig

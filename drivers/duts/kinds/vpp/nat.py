@@ -9,6 +9,7 @@ from ipaddress import IPv4Address
 from typing import ClassVar
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_spare_network
@@ -27,7 +28,6 @@ from v6t.drivers.duts.plan import (
     expect_text,
 )
 from v6t.drivers.duts.readings import ParameterOverride, Reading
-from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import DsLiteAftrConfig, Nat44Config, Nat64Config, NatConfig, NptConfig
