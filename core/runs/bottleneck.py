@@ -18,8 +18,7 @@ from v6t.core.config.settings import ProcedureSettings
 from v6t.core.runs.bench import Bench
 from v6t.core.runs.results import write_results
 from v6t.core.runs.rundir import BOTTLENECK, RunDir
-from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
+from v6t.drivers.duts.session.telemetry import Sample, compute_core_shares, summarize_samples
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json
 from v6t.trials.codec import decode

@@ -17,8 +17,12 @@ from typing import Any
 from v6t.base.errors import DutError, V6tError
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.options import Hook
-from v6t.drivers.duts.session.telemetry import TelemetryWatcher
-from v6t.drivers.duts.telemetry_summary import compute_core_shares, is_polling, summarize_samples
+from v6t.drivers.duts.session.telemetry import (
+    TelemetryWatcher,
+    compute_core_shares,
+    is_polling,
+    summarize_samples,
+)
 from v6t.drivers.transport.command_log import log_command
 from v6t.drivers.transport.process import build_clean_environment
 from v6t.trials.result import DeviceLoad, Measure, TrialResult

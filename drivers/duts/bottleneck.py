@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from statistics import median_high
 
 from v6t.drivers.duts.readings import LossReason
-from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.telemetry_summary import (
+from v6t.drivers.duts.session.telemetry import (
+    Sample,
     TelemetrySummary,
     compute_core_shares,
     summarize_samples,
@@ -65,15 +65,10 @@ def judge_device(
     no_time = _judge_full_cores(median_idle, tester_limit if shares_cores else "")
     finding = (
         losses.judge_table(min_losses=MIN_RELEVANT_LOSSES)
-        or device.judge_rule_drops()
-        or device.judge_process()
-        or device.judge_full_vectors()
+        or next(device.list_full_parts(), None)
         or (("tester", tester_limit) if tester_limit and not device.summary.drops else None)
         or (None if no_time else losses.judge_table())
-        or device.judge_waiting_thread()
-        or device.judge_free_vectors()
-        or device.judge_polling()
-        or device.judge_queue()
+        or next(device.list_spare_parts(), None)
         or no_time
         or device.judge_cores(median_idle)
     )
@@ -139,7 +134,7 @@ _Finding = tuple[str, str]  # kind of limit and explanation, as in a verdict
 
 
 class _VerdictRules:
-    """Rules that find the limit of a device; each returns None if it does not apply."""
+    """Rules that find the limit of a device; the first finding counts."""
 
     def __init__(self, summary: TelemetrySummary, lost: int | None) -> None:
         self.summary = summary
@@ -176,72 +171,54 @@ class _VerdictRules:
             return "table", f"connections were not entered into its table: {why}; {reason} grew"
         return "table", f"{problem}, or no port: {reason} grew"
 
-    def judge_rule_drops(self) -> _Finding | None:
-        """Return a finding if rules drop most of the lost frames, at any frame rate."""
-        refused = self.summary.select_drops(LossReason.RULE, LossReason.NO_CONNECTION)
-        if not refused or not self._is_at_least_half(sum(refused.values())):
-            return None
-        reason = _find_largest(refused)
-        return "rules", f"its rules drop frames, whatever the frame rate: {reason} grew"
+    def list_full_parts(self) -> Iterator[_Finding]:
+        """Yield findings for rules that drop most of the lost frames, and for saturated threads."""
+        summary, ran = self.summary, f"{self.ran:.0f} %"
+        refused = summary.select_drops(LossReason.RULE, LossReason.NO_CONNECTION)
+        if refused and self._is_at_least_half(sum(refused.values())):
+            reason = _find_largest(refused)
+            yield "rules", f"its rules drop frames, whatever the frame rate: {reason} grew"
+        if summary.process and not summary.polls:
+            throttled = summary.process.get("throttled", 0.0)
+            if self.ran >= FULL_THREAD_PERCENT:
+                yield "cpu", f"its busiest thread ran {ran} of the time: one core is all it can use"
+            if throttled > THROTTLED_PERCENT:
+                quota = f"a quota of its cgroup held it back in {throttled:.0f} % of its periods"
+                yield "cpu", f"{quota}; it ran {ran}"
+            if self.ran + self.waited >= FULL_THREAD_PERCENT:
+                yield "cpu", self._waiting_text
+        if self.vectors >= FULL_VECTORS_PER_CALL:  # the cores of VPP's workers are never idle
+            full = f"{self.node} takes {self.vectors:.0f} vectors per call"
+            yield "cpu", f"its workers are full: {full}"
 
-    def judge_process(self) -> _Finding | None:
-        """Return a finding if the busiest thread is saturated or a quota throttles the process."""
-        throttled = self.summary.process.get("throttled", 0.0)
-        if not self.summary.process or self.summary.polls:
-            return None
-        ran = f"{self.ran:.0f} %"
-        if self.ran >= FULL_THREAD_PERCENT:
-            return "cpu", f"its busiest thread ran {ran} of the time: one core is all it can use"
-        if throttled > THROTTLED_PERCENT:
-            quota = f"a quota of its cgroup held it back in {throttled:.0f} % of its periods"
-            return "cpu", f"{quota}; it ran {ran}"
-        is_full = self.ran + self.waited >= FULL_THREAD_PERCENT
-        return ("cpu", self._waiting_text) if is_full else None
-
-    def judge_full_vectors(self) -> _Finding | None:
-        """Return a finding if VPP's workers take full vectors; their cores are never idle."""
-        if self.vectors < FULL_VECTORS_PER_CALL:
-            return None
-        return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
-
-    def judge_waiting_thread(self) -> _Finding | None:
-        """Return a finding if frames were lost while the busiest thread waited for a core."""
-        if not self.worst or self.waited <= THROTTLED_PERCENT or self.lacks_room:
-            return None
-        return "cpu", f"{self._waiting_text}; {self.worst} grew"
-
-    def judge_free_vectors(self) -> _Finding | None:
-        """Return a finding for a VPP whose workers could take more frames per call."""
-        if not self.node:
-            return None
-        room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
-        if self.worst and self.summary.lost_for[self.worst] == LossReason.TOTAL:
-            problem = f"{self.worst} grew, and no reason that is read explains half of it"
-            return "unknown", f"{room}; {problem}"
-        if self.worst:
-            return "queue", f"{room}; {self.worst} grew"
-        return ("unknown", f"{room}; {UNEXPLAINED_LOSS}") if self.lost else ("nothing here", room)
-
-    def judge_polling(self) -> _Finding | None:
-        """Return a finding for a device other than VPP whose cores are busy even without load."""
-        if not self.summary.polls or self.node:
-            return None
-        unfetched = self.summary.select_drops(LossReason.INGRESS)
-        all_drops = sum(self.summary.distinct_drops.values())
-        if 100 * sum(unfetched.values()) >= MAJORITY_PERCENT * all_drops > 0:
-            problem = "it polls, and frames came faster than it fetched them"
-            return "cpu", f"{problem}: {_find_largest(unfetched)} grew"
-        if self.worst:
-            return "queue", f"a queue is full: {self.worst} grew"
-        why = UNEXPLAINED_LOSS if self.lost else "nothing was lost here"
-        return "unknown", f"it polls: its cores are busy without load, too; {why}"
-
-    def judge_queue(self) -> _Finding | None:
-        """Return a finding if frames were lost although the process had CPU time left."""
-        if not self.summary.process or not self.worst or self.lacks_room:
-            return None
-        unused = f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"
-        return "queue", f"a queue in front of it overflowed although it had time left, {unused}"
+    def list_spare_parts(self) -> Iterator[_Finding]:
+        """Yield findings for lost frames although a thread, a worker or a core had time left."""
+        summary, worst, waited = self.summary, self.worst, self.waited
+        grew = f"{worst} grew"
+        if worst and waited > THROTTLED_PERCENT and not self.lacks_room:
+            yield "cpu", f"{self._waiting_text}; {grew}"
+        if self.node:  # of VPP
+            room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
+            if worst and summary.lost_for[worst] == LossReason.TOTAL:
+                yield "unknown", f"{room}; {grew}, and no reason that is read explains half of it"
+            elif worst:
+                yield "queue", f"{room}; {grew}"
+            elif self.lost:
+                yield "unknown", f"{room}; {UNEXPLAINED_LOSS}"
+            yield "nothing here", room
+        if summary.polls:
+            unfetched = summary.select_drops(LossReason.INGRESS)
+            all_drops = sum(summary.distinct_drops.values())
+            if 100 * sum(unfetched.values()) >= MAJORITY_PERCENT * all_drops > 0:
+                problem = "it polls, and frames came faster than it fetched them"
+                yield "cpu", f"{problem}: {_find_largest(unfetched)} grew"
+            if worst:
+                yield "queue", f"a queue is full: {grew}"
+            why = UNEXPLAINED_LOSS if self.lost else "nothing was lost here"
+            yield "unknown", f"it polls: its cores are busy without load, too; {why}"
+        if summary.process and worst and not self.lacks_room:
+            unused = f"{100 - self.ran - waited:.0f} % of it: {grew}"
+            yield "queue", f"a queue in front of it overflowed although it had time left, {unused}"
 
     def judge_cores(self, median_idle: Mapping[str, float]) -> _Finding:
         """Return a finding based on the median idle time [%] of cores that are not saturated."""

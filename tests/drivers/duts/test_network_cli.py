@@ -28,9 +28,8 @@ from v6t.drivers.duts.kinds.network_cli.session import (
 )
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.telemetry import Sample
+from v6t.drivers.duts.session.telemetry import Sample, summarize_samples
 from v6t.drivers.duts.session.undo_store import UndoEntry, build_undo_script
-from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.drivers.transport.contract import ConnectionLost, Output
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.redaction import HIDDEN

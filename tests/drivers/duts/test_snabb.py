@@ -4,7 +4,7 @@ import pytest
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.drivers.duts.bottleneck import judge_device
-from v6t.drivers.duts.telemetry_summary import summarize_samples
+from v6t.drivers.duts.session.telemetry import summarize_samples
 from v6t.tests.drivers import matrix
 
 from . import intents

@@ -17,8 +17,7 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
+from v6t.drivers.duts.session.telemetry import Sample, compute_core_shares, summarize_samples
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial

@@ -17,8 +17,7 @@ from v6t.drivers.duts.kinds.vpp.map import MapE
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.telemetry_summary import summarize_samples
+from v6t.drivers.duts.session.telemetry import Sample, summarize_samples
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.map_ce import LwB4
 from v6t.plugins.nptv6 import Nptv6

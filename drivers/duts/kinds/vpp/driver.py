@@ -34,7 +34,7 @@ from v6t.drivers.duts.kinds.vpp.nat import (
 )
 from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
-from v6t.drivers.duts.telemetry_summary import INTERFACES_READING
+from v6t.drivers.duts.session.telemetry import INTERFACES_READING
 from v6t.intent import families
 
 SIDES = ("left", "right")
