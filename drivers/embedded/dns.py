@@ -14,7 +14,13 @@ import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.delays import summarize_us
-from v6t.drivers.embedded.port import TICK_S, ClientPort, ServerPort, describe_losses
+from v6t.drivers.embedded.port import (
+    TICK_S,
+    ClientPort,
+    ServerPort,
+    describe_losses,
+    describe_stall,
+)
 from v6t.drivers.embedded.sender import LEAD_S, Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
@@ -60,12 +66,12 @@ class DnsAuthority(ServerPort):
         self.reset_counts()
 
     def reset_counts(self) -> None:
-        """Reset the counts of questions."""
-        self._authority.counts = QuestionCounts()
+        """Reset the counts of questions, and how long they waited."""
+        self._authority.counts, self._wait_s = QuestionCounts(), 0.0
 
     def report(self) -> dict[str, Any]:
         self._drain_all()
-        return {**asdict(self._authority.counts), **self._read_health()}
+        return {**asdict(self._authority.counts), **self._read_health(), "wait_s": self._wait_s}
 
     def _is_ours(self, frames: U8) -> Mask:
         return self._layout.recognizes(frames)
@@ -327,6 +333,7 @@ class DnsTrials:
             faults=(
                 *describe_losses("client", sent),
                 *describe_losses("authoritative server", heard),
+                *describe_stall("authoritative server", heard["wait_s"], queries.timeout_s),
                 *clock.find_faults_since(clocks),
             ),
             started=started,

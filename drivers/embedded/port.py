@@ -160,6 +160,16 @@ class ClientPort(ExchangePort):
 class ServerPort(ExchangePort):
     """The server of an exchange, which answers."""
 
+    _wait_s = 0.0  # Longest time that a frame waited for this process
+
+    def _reset_counters(self) -> None:
+        super()._reset_counters()
+        self._wait_s = 0.0
+
+    def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
+        self._wait_s = max(self._wait_s, time.time() - float(times[0]) / 1e9)
+        super()._receive(frames, times)
+
     def idle(self, pipe: Connection) -> None:
         serve_rings(pipe, [self._rx], self._drain_slowly, 200)
 
@@ -169,6 +179,13 @@ class ServerPort(ExchangePort):
         if 0 < taken < SMALL_BATCH:
             time.sleep(GATHERING_S)
         return taken
+
+
+def describe_stall(role: str, waited_s: float, timeout_s: float) -> list[str]:
+    """Describe frames that waited for the tester until their answers were late."""
+    if waited_s <= timeout_s:
+        return []
+    return [f"frames waited {waited_s:.3f} s for the {role}, and their answers were late"]
 
 
 def describe_losses(role: str, report: Mapping[str, int]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
-from v6t.drivers.embedded.port import describe_losses
+from v6t.drivers.embedded.port import describe_losses, describe_stall
 from v6t.drivers.embedded.sender import LEAD_S, Pace
 from v6t.drivers.embedded.tcp_ends import (
     SENT,
@@ -133,7 +133,11 @@ class TcpWorkers:
         return PhaseCounts(
             result,
             start,
-            faults=(*losses, *clock.find_faults_since(clocks)),
+            faults=(
+                *losses,
+                *describe_stall("server", server["wait_s"], self._tcp.timeout_s),
+                *clock.find_faults_since(clocks),
+            ),
             started=started,
             health={
                 "lateness_s": round(client["lateness_s"], 6),

@@ -503,7 +503,8 @@ class TcpServer(ServerPort, TcpEnd):
 
     def report(self) -> dict[str, Any]:
         self._drain_all()
-        return self._make_report()
+        waited_s, self._wait_s = self._wait_s, 0.0
+        return {**self._make_report(), "wait_s": waited_s}
 
     def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
         read = self._layout.read(frames)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
 import pytest
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import Bench
@@ -31,7 +35,7 @@ class DnsBed:
             queries=Queries(**{"timeout_s": 2.0, **queries}),
         )  # fmt: skip
         result = self.bench.measure(trial)
-        assert not result.faults
+        assert not result.faults, result.faults
         return result.directions["forward"]
 
     def __enter__(self) -> DnsBed:
@@ -105,3 +109,15 @@ def test_the_tester_answers_itself(upstream):
         result = tester.ask(timeout_s=0.25, is_selftest=True)
     assert result.count_frames("received") + result.count_frames("late") == COUNT
     assert (result.answers.aaaa_queries, result.answers.a_queries) == (COUNT, 0)
+
+
+@pytest.mark.alone  # stops the server for longer than the timeout
+def test_questions_that_waited_for_the_testers_server_make_trial_invalid():
+    with DnsBed(None) as tester:
+        tester.ask(is_selftest=True)
+        server = tester.bench.open()._dns._server
+        for after_s, number in ((0.2, signal.SIGSTOP), (0.8, signal.SIGCONT)):
+            threading.Timer(after_s, os.kill, (server.pid, number)).start()
+        with pytest.raises(AssertionError, match="waited .* s for the authoritative server"):
+            tester.ask(timeout_s=0.25, is_selftest=True)
+        tester.ask(is_selftest=True)
