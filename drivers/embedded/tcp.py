@@ -135,7 +135,7 @@ class TcpWorkers:
             start,
             faults=(
                 *losses,
-                *describe_stall("server", server["wait_s"], self._tcp.timeout_s),
+                *describe_stall("server", server["wait_s"], wait_s),
                 *clock.find_faults_since(clocks),
             ),
             started=started,
