@@ -74,6 +74,7 @@ def test_whole_words_are_found_and_parts_of_words_are_not(phrase, line, is_found
 SNAT_RULE = expect_words("-s 198.18.0.0/24", "-j SNAT")
 INSIDE_OUTSIDE = expect_lines("host-left in", "host-right out")
 OF_A_USER = CheckOptions(command="x", contains="qlen 200").make_check("x")
+ABSENT = CheckOptions(command="x", absent="10.0.0.0/8").make_check("x")
 DAEMON = make_daemon_step("bird", "/run/v6t/bgp-router.pid", "bird", "BIRD").check
 LINES = "NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n"
 
@@ -85,6 +86,8 @@ LINES = "NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n"
         (INSIDE_OUTSIDE, LINES, " host-left in\n host-right output-feature out\n"),
         (INSIDE_OUTSIDE, LINES, " host-left in\n"),
         (OF_A_USER, "mode DEFAULT qlen 200 \n", "mode DEFAULT qlen 2000\n"),
+        (ABSENT, "192.0.2.0/24", "  10.0.0.0/8  via"),
+        (ABSENT, "192.0.2.0/24", ""),
         (DAEMON, "bird\n", "birdc\n"),
         (expect_only_words(["a", "b"]), "b a\na\n", "a\n"),
         (expect_only_words(["a"]), "a\n", "a b\n"),
