@@ -11,6 +11,7 @@ from v6t.drivers.duts.session.session import Session
 
 from . import field, sshserver
 from .intents import ROUTER4
+from .support import make_file_session
 
 
 def _require_sshd() -> None:
@@ -66,6 +67,20 @@ def make_session(server, tmp_path):
             return session
 
         yield make
+
+
+@pytest.fixture
+def open_device(tmp_path):
+    """Return a factory of open sessions with a directory as device; they are closed at the end."""
+    with ExitStack() as stack:
+
+        def open_session(*steps, **options):
+            session = make_file_session(tmp_path, *steps, **options)
+            stack.callback(session.close)
+            session.open()
+            return session
+
+        yield open_session
 
 
 SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"]}

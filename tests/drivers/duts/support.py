@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 from v6t.base.errors import DutError
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.undo_store import PROGRESS, UndoRecord, build_undo_script
 from v6t.drivers.lab import netns
+from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.core.support import start_v6t, v6t
 from v6t.tests.needs import needs_lab
 
 from . import sshserver
+from .intents import ROUTER4
 
 in_lab = [pytest.mark.lab, needs_lab]
 MISSING = sshserver.find_missing()
@@ -128,6 +131,27 @@ def run_shell(line, text="", *, sh=("sh",), check=True, **options):
     result = subprocess.run([*sh, "-c", line], input=text, check=False, **options)
     assert not check or result.returncode == 0, result.stderr
     return result
+
+
+def make_file_step(place, name, **changes):
+    """Make a step that creates a file."""
+    return {
+        "command": f"touch {place}/{name}",
+        "why": name,
+        "undo": f"rm {place}/{name}",
+        "before": f"ls {place}/{name} 2>/dev/null || true",
+        "check": {"command": f"ls {place}", "contains": name},
+        **changes,
+    }
+
+
+def make_file_session(place, *steps, transport=None, ssh=None, state="state", **options):
+    """Make a session with a directory as device, whose configuration is two files by default."""
+    steps = steps or [make_file_step(place, name) for name in ("one", "two")]
+    login = {"host": "dut.example.net", **(ssh or {})}
+    given = {"base": False, "steps": steps, "state_dir": f"{place}/{state}", "ssh": login}
+    driver = make_driver("command", given)
+    return Session(driver, transport or LocalTransport("a machine"), ROUTER4, **options)
 
 
 def make_record(place, *entries, boot="boot", **changes):

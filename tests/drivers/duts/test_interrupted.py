@@ -12,13 +12,11 @@ from v6t.base.errors import DutError, hides_interrupt
 from v6t.core.log import copy_records
 from v6t.core.runs import dut
 from v6t.drivers.duts.chain.session import run_all_actions
-from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.connection import build_lock_script
-from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
-from .intents import ROUTER4
+from .support import make_file_session, make_file_step
 
 
 class InterruptingTransport(LocalTransport):
@@ -44,19 +42,6 @@ class InterruptedInRecord(LocalTransport):
             super().run(command.replace("sync &&", "exit 1;"), text, deadline_s)
             raise KeyboardInterrupt
         return super().run(command, text, deadline_s)
-
-
-def make_directory_session(place, transport):
-    """Make a session with a directory as device, whose configuration is two files."""
-    steps = [
-        {"command": f"touch {place}/{name}", "why": name, "undo": f"rm {place}/{name}",
-         "before": f"ls {place}/{name} 2>/dev/null || true", "was": "foreign",
-         "check": {"command": f"ls {place}", "contains": name}}
-        for name in ("one", "two")
-    ]  # fmt: skip
-    options = {"base": False, "steps": steps, "state_dir": f"{place}/state"}
-    driver = make_driver("command", {**options, "ssh": {"host": "dut.example.net"}})
-    return Session(driver, transport, ROUTER4)
 
 
 def list_files(place):
@@ -88,7 +73,7 @@ def test_interrupted_commit_is_rolled_back(tmp_path, is_commit_stopped):
     for after in count(1):
         place = tmp_path / str(after)
         place.mkdir()
-        if not is_commit_stopped(make_directory_session(place, InterruptingTransport(after))):
+        if not is_commit_stopped(make_file_session(place, transport=InterruptingTransport(after))):
             break
         assert list_files(place) == [], f"after {after} commands"
     assert after > 10
@@ -104,13 +89,15 @@ def test_commit_interrupted_during_message_is_rolled_back(tmp_path, is_commit_st
             raise KeyboardInterrupt
 
     with copy_records(lambda text: None, show):
-        assert is_commit_stopped(make_directory_session(tmp_path, LocalTransport("a machine")))
+        assert is_commit_stopped(make_file_session(tmp_path))
     assert "configured as" in messages[0]
     assert list_files(tmp_path) == []
 
 
 def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, is_commit_stopped):
-    assert is_commit_stopped(make_directory_session(tmp_path, InterruptedInRecord("a machine")))
+    assert is_commit_stopped(
+        make_file_session(tmp_path, transport=InterruptedInRecord("a machine"))
+    )
     assert list_files(tmp_path) == []
 
 
@@ -119,7 +106,7 @@ def test_commit_interrupted_too_late_reports_configured_device(tmp_path, is_comm
     transport = LocalTransport("a machine")
     transport.close = Mock(side_effect=KeyboardInterrupt)
     with copy_records(lambda text: None, messages.append):
-        assert is_commit_stopped(make_directory_session(tmp_path, transport))
+        assert is_commit_stopped(make_file_session(tmp_path, transport=transport))
     assert {"one", "two"} <= set(list_files(tmp_path))
     assert "`this`" in messages[-1]
 
@@ -141,7 +128,7 @@ def test_lock_is_freed_if_its_output_is_closed(tmp_path):
 def test_interrupted_rollback_is_completed(tmp_path):
     place, configured = tmp_path / "device", tmp_path / "configured"
     place.mkdir()
-    first = make_directory_session(place, LocalTransport("a machine"))
+    first = make_file_session(place)
     first.open()
     first.commit()
     first.confirm()
@@ -150,7 +137,7 @@ def test_interrupted_rollback_is_completed(tmp_path):
     for after in count(1):
         shutil.rmtree(place)
         shutil.copytree(configured, place, symlinks=True)
-        second = make_directory_session(place, InterruptingTransport(after))
+        second = make_file_session(place, transport=InterruptingTransport(after))
         second.open()
         stopped = is_stopped(second.rollback)
         second.close()
@@ -186,29 +173,19 @@ def test_error_hides_an_interrupt_that_it_replaced():
     assert not hides_interrupt(None)
 
 
-def open_session(tmp_path, **step):
-    """Open a session of the command driver whose device is this machine."""
-    options = {"base": False, "state_dir": str(tmp_path / "state"), "steps": [step] if step else []}
-    session = Session(make_driver("command", options), LocalTransport("a machine"), ROUTER4)
-    session.open()
-    return session
-
-
-def test_failed_undo_shows_the_error_of_the_device(tmp_path):
-    session = open_session(tmp_path, command="true", why="a file", undo="rm /nowhere/file")
+def test_failed_undo_shows_the_error_of_the_device(open_device):
+    session = open_device({"command": "true", "why": "a file", "undo": "rm /nowhere/file"})
     session.commit()
     with expect_error("device-not-restored", mentions="No such file") as error:
         session.rollback()
     assert "--forget" in error.value.hint
     assert session.rollback(forget=True) == ["a file: not undone"]
-    session.close()
 
 
-def test_command_that_the_shell_cannot_parse_is_not_a_lost_connection(tmp_path):
-    session = open_session(tmp_path, command="true", why="x", undo="true", before="echo a'b")
+def test_command_that_the_shell_cannot_parse_is_not_a_lost_connection(open_device, tmp_path):
+    session = open_device(make_file_step(tmp_path, "one", before="echo a'b"))
     with expect_error("command-failed", mentions="echo a'b") as error:
         session.commit()
-    session.close()
     assert error.value.hint == "correct this command; nothing was changed"
     assert not (tmp_path / "state" / "record.json").exists()
 
@@ -217,8 +194,8 @@ def test_command_that_the_shell_cannot_parse_is_not_a_lost_connection(tmp_path):
     ("reason", "code"),
     [("Permission denied", "missing-permission"), ("Read-only file system", "file-unwritable")],
 )
-def test_reason_why_a_directory_cannot_be_locked_is_shown(tmp_path, monkeypatch, reason, code):
+def test_reason_why_a_directory_cannot_be_locked_is_shown(open_device, monkeypatch, reason, code):
     script = f"echo 'mkdir: cannot create directory: {reason}' >&2; exit 1"
     monkeypatch.setattr("v6t.drivers.duts.session.connection.build_lock_script", lambda *_: script)
     with expect_error(code, mentions=reason):
-        open_session(tmp_path)
+        open_device()

@@ -263,10 +263,12 @@ def test_vanished_object_is_not_undone(tmp_path):
     assert run_shell(vanished.state_command).stdout == "5\n"
 
 
-@pytest.mark.parametrize("old", ["it's", "$(touch /nowhere/x)", "`id`", "a\nb", "-n", 'x"y', ""])
+@pytest.mark.parametrize(
+    "old", ["it's", "$(touch /nowhere/x)", "`id`", "a\nb", "-n", 'x"y', "", "{words}; {old}"]
+)
 def test_device_output_is_quoted_in_undo_script(old, tmp_path):
     out = tmp_path / "out"
-    step = Step("true", "x", undo=f"printf %s {{old}} >{out}", read="false")
+    step = Step("true", "x", undo=f"printf %s {{old}} >{out}; : {{words}}", read="false")
     record = make_record(tmp_path, make_undo_entry(1, step, old))
     run_undo_script(replace(record, owner="o'wner\n`id`"), 1)
     assert out.read_text() == old

@@ -1,5 +1,7 @@
-"""A rollback undoes everything, or says what is left and how to undo it."""
+"""A rollback undoes everything, or says what is left and how to undo it, and keeps the record until then."""
 
+import os
+import queue
 import shutil
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -8,15 +10,14 @@ import pytest
 from v6t.base.errors import DutError, UsageError
 from v6t.core.runs import dut
 from v6t.drivers.duts.plan import Plan, Step
-from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.connection import Heartbeat, Lock
+from v6t.drivers.duts.session.undo_store import DamagedRecordError
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
 from .field import wait_until
-from .intents import ROUTER4
-from .support import run_shell
+from .support import make_file_step, run_shell
 
 
 class ChangedTransport(LocalTransport):
@@ -33,52 +34,17 @@ class ChangedTransport(LocalTransport):
         return super().run(command, text, deadline_s)
 
 
-def make_step(place, name, **changes):
-    """Make a step that creates a file."""
-    return {
-        "command": f"touch {place}/{name}",
-        "why": name,
-        "undo": f"rm {place}/{name}",
-        "before": f"ls {place}/{name} 2>/dev/null || true",
-        **changes,
-    }
-
-
-@pytest.fixture
-def device(tmp_path):
-    """Return a factory of open sessions with a directory as device."""
-    sessions = []
-
-    def make(*steps, transport=None, ssh=None, record_dir=None, part="", state="state"):
-        options = {
-            "base": False,
-            "steps": steps or [make_step(tmp_path, name) for name in ("one", "two")],
-            "state_dir": f"{tmp_path}/{state}",
-            "ssh": {"host": "dut.example.net", **(ssh or {})},
-        }
-        driver = make_driver("command", options)
-        transport = transport or LocalTransport("a machine")
-        session = Session(driver, transport, ROUTER4, record_dir, part=part)
-        sessions.append(session)
-        session.open()
-        return session
-
-    yield make
-    for session in sessions:
-        session.close()
-
-
 def list_changes(place):
     """List the files that the steps have made."""
     return sorted(p.name for p in place.iterdir() if p.name in ("one", "two", "three"))
 
 
-def test_rollback_in_another_network_namespace_is_refused(device, tmp_path):
-    session = device()
+def test_rollback_in_another_network_namespace_is_refused(open_device, tmp_path):
+    session = open_device()
     session.commit()
     session.close()
     with expect_error("device-not-restored", mentions="machine's own") as error:
-        device(ssh={"netns": "other"}).rollback()
+        open_device(ssh={"netns": "other"}).rollback()
     assert "'other'" in error.value.message
     assert f"sh {tmp_path}/state/undo.sh" in error.value.hint
     assert list_changes(tmp_path) == ["one", "two"]
@@ -86,9 +52,9 @@ def test_rollback_in_another_network_namespace_is_refused(device, tmp_path):
 
 
 @pytest.mark.parametrize("answer", [Output(2, "", "cannot fork"), Output(0, "\n", "")])
-def test_unreadable_boot_identifier_is_not_a_reboot(answer, device, tmp_path):
+def test_unreadable_boot_identifier_is_not_a_reboot(answer, open_device, tmp_path):
     transport = ChangedTransport()
-    session = device(transport=transport)
+    session = open_device(transport=transport)
     session.commit()
     transport.replacements["random/boot_id"] = lambda *_: answer
     with expect_error("unexpected-answer"):
@@ -101,20 +67,20 @@ def test_unreadable_boot_identifier_is_not_a_reboot(answer, device, tmp_path):
     assert list_changes(tmp_path) == []
 
 
-def test_device_without_boot_identifier_has_not_rebooted(device, tmp_path):
+def test_device_without_boot_identifier_has_not_rebooted(open_device, tmp_path):
     answers = iter([Output(0, "first\n", "")])
     transport = ChangedTransport()
     transport.replacements["random/boot_id"] = lambda *_: next(answers, Output(0, "", ""))
-    session = device(transport=transport)
+    session = open_device(transport=transport)
     with expect_error("not-rebooted"):
         session._reboot_device(Step("true", "reboot", deadline_s=0.1, reboots=True))
     assert list_changes(tmp_path) == []
 
 
-def test_rollback_goes_on_if_its_timer_cannot_be_written(device, tmp_path, caplog):
+def test_rollback_goes_on_if_its_timer_cannot_be_written(open_device, tmp_path, caplog):
     """The earlier timer keeps running until then."""
     transport = ChangedTransport()
-    session = device(transport=transport)
+    session = open_device(transport=transport)
     session.commit()
     pid = (tmp_path / "state/guard/pid").read_text()
     transport.replacements["\nstart_timer"] = lambda command, text, _: LocalTransport("x").run(
@@ -140,10 +106,12 @@ def interrupt(*_):
 @pytest.mark.parametrize(
     "copy", [interrupt, lambda *_: Output(0, "H4sIA", ""), lambda *_: Output(0, "", "no such file")]
 )
-def test_device_is_restored_although_its_log_cannot_be_copied(copy, device, tmp_path, monkeypatch):
+def test_device_is_restored_although_its_log_cannot_be_copied(
+    copy, open_device, tmp_path, monkeypatch
+):
     paths = property(lambda self: {"connections.log": "/nonexistent"})
     transport = ChangedTransport()
-    session = device(transport=transport, record_dir=tmp_path / "run")
+    session = open_device(transport=transport, record_dir=tmp_path / "run")
     monkeypatch.setattr(type(session.driver.options), "artefact_paths", paths)
     session.commit()
     transport.replacements["gzip -c"] = copy
@@ -157,12 +125,14 @@ def test_device_is_restored_although_its_log_cannot_be_copied(copy, device, tmp_
 
 
 @pytest.mark.parametrize("is_same_session", [True, False])
-def test_lost_state_directory_is_an_error_while_changes_are_left(is_same_session, device, tmp_path):
-    session = device(record_dir=tmp_path / "run")
+def test_lost_state_directory_is_an_error_while_changes_are_left(
+    is_same_session, open_device, tmp_path
+):
+    session = open_device(record_dir=tmp_path / "run")
     session.commit()
     if not is_same_session:
         session.close()
-        session = device(record_dir=tmp_path / "run")
+        session = open_device(record_dir=tmp_path / "run")
     shutil.rmtree(tmp_path / "state")
     with expect_error("device-not-restored", mentions="two: nothing before") as error:
         session.rollback()
@@ -176,9 +146,9 @@ def test_lost_state_directory_is_an_error_while_changes_are_left(is_same_session
     assert list(tmp_path.glob("run/*")) == []
 
 
-def test_device_without_free_connection_is_an_error_with_the_undo_commands(device):
+def test_device_without_free_connection_is_an_error_with_the_undo_commands(open_device):
     transport = ChangedTransport()
-    session = device(transport=transport)
+    session = open_device(transport=transport)
     session.commit()
     session.confirm()
     for error in (UsageError("no key file", code="file-not-found"), OSError(28, "no space")):
@@ -190,41 +160,41 @@ def test_device_without_free_connection_is_an_error_with_the_undo_commands(devic
         assert "undo.sh" in info.value.hint
 
 
-def test_undo_command_that_the_shell_cannot_parse_prevents_the_commit(device, tmp_path):
+def test_undo_command_that_the_shell_cannot_parse_prevents_the_commit(open_device, tmp_path):
     """Each command is parsed alone: the quotes of two commands would match."""
     steps = [
-        make_step(tmp_path, name, undo=f"rm {tmp_path}/{name}; echo it's gone")
+        make_file_step(tmp_path, name, undo=f"rm {tmp_path}/{name}; echo it's gone")
         for name in ("one", "two")
     ]
     with expect_error("command-failed", mentions="'one'") as error:
-        device(*steps).commit()
+        open_device(*steps).commit()
     assert "nothing was changed" in error.value.hint
     assert list_changes(tmp_path) == []
     assert not (tmp_path / "state/record.json").exists()
 
 
-def test_configured_parts_of_a_chain_are_left_alone(device, tmp_path):
+def test_configured_parts_of_a_chain_are_left_alone(open_device, tmp_path):
     for name, state in (("one", "state"), ("two", "state/part-two")):
-        part = device(make_step(tmp_path, name), part=name, state=state)
+        part = open_device(make_file_step(tmp_path, name), part=name, state=state)
         part.commit()
         part.confirm()
         part.close()
     with expect_error("device-not-restored", mentions="two"):
-        device(make_step(tmp_path, "three")).commit()
+        open_device(make_file_step(tmp_path, "three")).commit()
     assert list_changes(tmp_path) == ["one", "two"]
 
 
-def test_short_limit_of_scheduled_rollback_does_not_undo_a_slow_commit(device, tmp_path):
+def test_short_limit_of_scheduled_rollback_does_not_undo_a_slow_commit(open_device, tmp_path):
     slow = {"command": "sleep 4.5", "why": "slow", "undo": ""}
-    session = device(make_step(tmp_path, "one"), slow, make_step(tmp_path, "two"))
+    session = open_device(make_file_step(tmp_path, "one"), slow, make_file_step(tmp_path, "two"))
     session.commit(revert_in=2)
     assert list_changes(tmp_path) == ["one", "two"]
     session.schedule_rollback(2)
     wait_until(lambda: list_changes(tmp_path) == [], "the timer")
 
 
-def test_state_longer_than_an_argument_is_compared(device, tmp_path):
-    session = device()
+def test_state_longer_than_an_argument_is_compared(open_device, tmp_path):
+    session = open_device()
     session.driver.plan = lambda *_: Plan("command", "", (
         Step(f"touch {tmp_path}/one", "one", read=f"seq 40000; ls {tmp_path}/one || true",
              undo=f"rm -f {tmp_path}/one", gone_test="false"),
@@ -234,8 +204,8 @@ def test_state_longer_than_an_argument_is_compared(device, tmp_path):
     assert session.rollback() == ["one: undone"]
 
 
-def test_step_and_flush_longer_than_an_argument_read_their_input(device, tmp_path):
-    padding, session = f": {'x' * (1 << 17)}\n", device()
+def test_step_and_flush_longer_than_an_argument_read_their_input(open_device, tmp_path):
+    padding, session = f": {'x' * (1 << 17)}\n", open_device()
     steps = [
         Step(f"{padding}cat >{tmp_path}/{name}", name, name, undo=f"rm {tmp_path}/{name}")
         for name in ("one", "two")
@@ -246,8 +216,8 @@ def test_step_and_flush_longer_than_an_argument_read_their_input(device, tmp_pat
     assert [(tmp_path / name).read_text() for name in ("one", "two")] == ["one\n", "two\n"]
 
 
-def test_forget_does_not_need_the_states(device, tmp_path):
-    session = device(make_step(tmp_path, "one"))
+def test_forget_does_not_need_the_states(open_device, tmp_path):
+    session = open_device(make_file_step(tmp_path, "one"))
     session.commit()
     session.read_states = Mock(side_effect=DutError("no answer", code="unexpected-answer"))
     with expect_error("unexpected-answer"):
@@ -257,13 +227,191 @@ def test_forget_does_not_need_the_states(device, tmp_path):
 
 
 def test_failed_verification_is_reported_as_undone_after_the_rollback(
-    device, tmp_path, monkeypatch
+    open_device, tmp_path, monkeypatch
 ):
     check = {"command": f"echo >>{tmp_path}/reads; wc -l <{tmp_path}/reads", "equals": "1"}
-    session = device(make_step(tmp_path, "one", check=check))
+    session = open_device(make_file_step(tmp_path, "one", check=check))
     session.close()
     monkeypatch.setattr(dut, "_make_session", lambda *_, **__: session)
     with expect_error("check-failed") as error:
         dut.commit(SimpleNamespace(rollback_command="x"))
     assert error.value.hint == "the device is as it was before"
     assert list_changes(tmp_path) == []
+
+
+@pytest.fixture
+def stubborn(open_device, tmp_path):
+    """Return an open session; the undo of its second step has no effect while a file exists."""
+    undo = f"[ -e {tmp_path}/stubborn ] || rm {tmp_path}/two"
+    steps = [make_file_step(tmp_path, "one"), make_file_step(tmp_path, "two", undo=undo)]
+    session = open_device(*steps, record_dir=tmp_path / "run")
+    session.commit()
+    (tmp_path / "stubborn").touch()
+    return session
+
+
+def test_rollback_with_difference_keeps_record(stubborn, tmp_path):
+    """The next commit does not save the remaining difference as the original state."""
+    for work in (stubborn.rollback, stubborn.rollback, stubborn.commit):
+        with expect_error("device-not-restored") as info:
+            work()
+        assert "v6t dut rollback" in info.value.hint
+        assert "--forget" in info.value.hint
+        assert (tmp_path / "run/dut-undo.json").exists()
+        assert stubborn.read_record() is not None
+    (tmp_path / "stubborn").unlink()
+    stubborn.commit()
+    assert "two: undone" in stubborn.rollback()
+    assert list_changes(tmp_path) == []
+    assert stubborn.read_record() is None
+    assert stubborn.rollback()[0].startswith("there is nothing")
+
+
+def test_forget_accepts_differing_state(stubborn, tmp_path):
+    lines = stubborn.rollback(forget=True)
+    assert "one: undone" in lines
+    assert any(f"nothing before, '{tmp_path}/two' now" in line for line in lines)
+    assert stubborn.read_record() is None
+    assert sorted(os.listdir(tmp_path / "state")) == ["beat", "lock"]
+
+
+def test_progress_of_an_earlier_run_is_not_inherited(open_device, tmp_path):
+    session = open_device()
+    numbers = "".join(f"{n}\n" for n in range(1, 14))
+    (tmp_path / "state/undone").write_text(f"{numbers}all\n")
+    (tmp_path / "state/progress").write_text(numbers)
+    session.commit()
+    assert (tmp_path / "state/progress").read_text().split() == ["1", "2"]
+    session.rollback()
+    assert list_changes(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "truncate -s 100 record.json",
+        "truncate -s 0 record.json",
+        "rm record.json",
+        "sed -i s,v6t-undo/1,v6t-undo/9, record.json",
+    ],
+)
+def test_damaged_record_error_offers_undo_script(damage, open_device, tmp_path):
+    session = open_device(record_dir=tmp_path / "run")
+    session.commit()
+    run_shell(damage, cwd=tmp_path / "state")
+    for work in (session.rollback, session.commit, session.status):
+        with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
+            work()
+        assert f"`v6t dut rollback {tmp_path}/run --by-script` runs it" in info.value.hint
+        assert f"sh {tmp_path}/state/undo.sh" in info.value.hint
+    assert list_changes(tmp_path) == ["one", "two"]
+    assert "undo.sh" in session.rollback(by_script=True)[0]
+    assert list_changes(tmp_path) == []
+    assert session.rollback()[0].startswith("there is nothing")
+
+
+def test_local_undo_script_is_named_if_the_device_lost_its_own(open_device, tmp_path):
+    session = open_device()
+    session.commit()
+    for name in ("record.json", "undo.sh"):
+        (tmp_path / "state" / name).unlink()
+    with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
+        session.rollback()
+    assert "dut-undo.sh" in info.value.hint
+
+
+def test_interrupted_record_removal_leaves_device_unconfigured(open_device, tmp_path):
+    """The record is removed first and the completion mark last."""
+    session = open_device()
+    session.commit()
+    run_shell("sh undo.sh && rm record.json", cwd=tmp_path / "state")
+    assert session.rollback()[0].startswith("there is nothing")
+    session.commit()
+    session.rollback()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("mkdir -m 700 v6t; chown nobody v6t", "device-busy"),
+        ("mkdir -m 777 v6t", "device-busy"),
+        ("mkdir -m 770 v6t", "device-busy"),
+        ("mkdir -m 700 v6t; chown nobody .", "device-busy"),
+        ("chmod 777 .", "device-busy"),
+        ("ln -s /run v6t", "device-busy"),
+        ("touch v6t", "file-unwritable"),
+    ],
+)
+def test_foreign_state_directory_is_rejected(command, code, open_device, tmp_path):
+    """The owner of the directory could make v6t run a script as root."""
+    run_shell(f"mkdir -m 755 elsewhere; cd elsewhere; {command}", cwd=tmp_path)
+    with expect_error(code, mentions=f"{tmp_path}/elsewhere"):
+        open_device(state="elsewhere/v6t")
+
+
+@pytest.mark.parametrize("command", ["mkdir -m 755 v6t", "chmod 1777 .", "true"])
+def test_state_directory_is_private(command, open_device, tmp_path):
+    run_shell(f"mkdir -m 755 elsewhere; cd elsewhere; {command}", cwd=tmp_path)
+    open_device(state="elsewhere/v6t").commit()
+    place = tmp_path / "elsewhere/v6t"
+    files = ("", "record.json", "undo.sh", "progress")
+    modes = [f"{(place / name).stat().st_mode & 0o7777:o}" for name in files]
+    assert modes == ["700", "600", "600", "600"]
+
+
+def test_lock_of_silent_owner_expires(tmp_path, monkeypatch):
+    monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 2)
+    place, second = str(tmp_path / "state"), LocalTransport("second")
+    silent = Lock(LocalTransport("first"), place, "alice@one process 1")
+    silent.stop()
+    with expect_error("device-busy"):
+        Lock(second, place, "bob@two process 2")
+    lock = tmp_path / "state/lock"
+    wait_until(lambda: not lock.is_symlink(), "the lock frees itself")
+    other = Lock(second, place, "bob@two process 2")
+    silent.release()  # keeps the locks of others
+    assert "bob@two" in str(lock.readlink())
+    other.release()
+    wait_until(lambda: os.listdir(lock.parent) == [], "nothing is left")
+
+
+class EchoConnection:
+    """Connection that answers every line at once, unless it is silent."""
+
+    ended = False
+
+    def __init__(self, silent=False):
+        self.silent = silent
+        self.lines = queue.Queue()
+        self.sent = 0
+
+    def send(self, text):
+        self.sent += 1
+        if not self.silent:
+            self.lines.put(text)
+
+    def line(self, deadline_s):
+        try:
+            return self.lines.get(timeout=min(deadline_s, 0.2))
+        except queue.Empty as exc:
+            raise DutError("nothing came", code="command-failed") from exc
+
+
+def test_unanswered_beats_count_as_silence():
+    beats = Heartbeat(EchoConnection(silent=True), 0.05)
+    wait_until(lambda: beats.silence_s > 0.5, "silence")
+    assert not beats.await_answer(0.2)
+    beats.stop()
+
+
+def test_await_answer_does_not_wait_for_next_beat():
+    """Earlier output does not count as an answer."""
+    connection = EchoConnection()
+    beats = Heartbeat(connection, 3600.0)
+    for number in (1, 2, 3):
+        assert beats.await_answer(60.0)
+        assert connection.sent == number
+    connection.ended = connection.silent = True
+    assert not beats.await_answer(60.0)
+    beats.stop()

@@ -48,14 +48,6 @@ def test_generated_undo_script_passes_shellcheck():
     run_shellcheck(text.replace("#!/bin/sh\n", f"#!/bin/sh\n{disabled}"))
 
 
-@pytest.mark.parametrize("command", ["remove_timer", "read_record", "write_file", "start_timer"])
-def test_call_contains_required_functions(command, sh):
-    text = shell.build_call("state", command, "name", directory="/nonexistent")
-    assert f"{command}() {{" in text
-    run_shell(" ".join([*sh, "-n"]), text)
-    assert ("remove_timer() {" in text) == (command in ("remove_timer", "start_timer"))
-
-
 @pytest.mark.parametrize("function", ["read_record", "list_parts", "read_state"])
 def test_inaccessible_directory_is_an_error_and_a_missing_one_is_not(function, sh, tmp_path):
     denied = "cd() { false; }\n" + shell.build_call("state", function, directory=str(tmp_path))
@@ -69,17 +61,15 @@ def start(sh, text, **streams):
     return subprocess.Popen([*sh, "-c", text], text=True, **pipes)
 
 
-def take_lock(sh, place, owner, functions=""):
-    process = start(sh, functions + build_lock_script(str(place), owner))
+def take_lock(sh, place, owner):
+    process = start(sh, build_lock_script(str(place), owner))
     return process, process.stdout.readline().strip()
 
 
-# the ps of BusyBox cannot select a process
-@pytest.mark.parametrize("functions", ["", "ps() { return 1; }\n"], ids=["ps", "no ps"])
-def test_lock_refuses_another_owner_answers_beats_and_is_freed_at_the_end(functions, sh, tmp_path):
-    process, answer = take_lock(sh, tmp_path, "alice", functions)
+def test_lock_refuses_another_owner_answers_beats_and_is_freed_at_the_end(sh, tmp_path):
+    process, answer = take_lock(sh, tmp_path, "alice")
     assert answer == "locked"
-    other, answer = take_lock(sh, tmp_path, "bob", functions)
+    other, answer = take_lock(sh, tmp_path, "bob")
     assert answer == f"busy {process.pid} alice"
     other.communicate(timeout=60)
     out, _ = process.communicate("10.5\n11\n", timeout=60)
