@@ -122,6 +122,10 @@ def format_link(name, qlen=1000):
     return LINK.replace("left", name).replace("qlen 1000", f"qlen {qlen}")
 
 
+NEIGH = "".join(
+    read_captured("ip-neigh.txt").replace("198.18.0.2", host)
+    for host in ("192.168.18.2", "2001:2:0:f000::2")
+)
 VLAN = read_captured("ip-d-o-link-vlan.txt")
 HASHED = read_captured("ethtool-rx-flow-hash.txt")
 CPU = "/sys/devices/system/cpu"
@@ -156,6 +160,7 @@ LINUX = [
      *replace_words("198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n", "left", "left2")),
     ("linux-router-ipv4", "route show exact 198.18.0.0/24", "",
      *replace_words("198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n", "86", "static metric 100")),
+    ("linux-router-ipv4", "ip neigh show dev left", "", *replace_words(NEIGH, "01:02", "01:03")),
     ("linux-router-tuned", "rx-flow-hash udp4", "", *replace_words(HASHED, "\n\n", "\nVLAN tag\n")),
     ("linux-router-tuned", f"{CPU}/cpu[1-9]*/online", "",
      "".join(f"{CPU}/cpu{n}{'/online' * (n > 0)}\n" for n in range(4)),
@@ -336,6 +341,8 @@ VPP = [
      "vpp_main\n" + read_captured("vpp-show-version.txt"), "vpp_main\nno vpp v26 answers\n"),
     ("vpp-mape-26.06-started", "show hardware-interfaces", "name left",
      *replace_words(HARDWARE, "01:01", "99:99", "02:01", "01:01")),
+    ("vpp-mape-26.06", "show map domain", "",
+     *replace_words(read_captured("vpp-show-map-domain.txt"), "psid-len 5", "psid-len 6")),
     ("vpp-lwaftr-26.06", "show map domain", "exec", *replace_words(DOMAINS, "192.0.2.8", "192.0.2.9")),
     ("vpp-lwaftr-26.06", "show map domain", "exec", *replace_words(DOMAINS, "6::1/128", "6::7/128")),
     ("vpp-lwaftr-26.06", "show map domain", "exec", *replace_words(DOMAINS, "psid-offset 0", "psid-offset 4")),

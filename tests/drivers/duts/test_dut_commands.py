@@ -43,45 +43,44 @@ def test_command_without_a_device_to_configure_is_rejected(words, code):
     assert (result.status, result.code) == (2, code)
 
 
-def test_lab_device_is_removed_after_run(tmp_path):
-    settings = resolve(plugin="nat44", dut="nftables")
-    (tmp_path / "config.json").write_text(json.dumps(settings.to_json()))
-    (tmp_path / "dut-undo.json").touch()
+def make_lab_run(place, parts, **flags):
+    """Write a run directory with undo records of the parts of a lab device."""
+    (place / "config.json").write_text(json.dumps(resolve(**flags).to_json()))
+    records = [place / part / "dut-undo.json" for part in parts]
+    for record in records:
+        record.parent.mkdir(exist_ok=True)
+        record.touch()
+    return records
+
+
+ENDED = {f"parts.{name}.options.ssh.lab": f"no-{name}" for name in ("clat", "plat")}
+MAP_T = {"params": {"variant": "map-t"}, "dut_params": {"parts.br.driver": "reference"}}
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        ({"plugin": "nat44", "dut": "nftables"}, [""]),
+        ({"plugin": "ipv4aas", **MAP_T}, ["napt"]),
+        pytest.param({"plugin": "ipv4aas", "dut_params": ENDED}, ["clat", "plat"], marks=pytest.mark.lab),
+    ],
+)  # fmt: skip
+def test_record_of_a_lab_device_that_has_ended_is_removed(flags, parts, tmp_path):
+    records = make_lab_run(tmp_path, parts, **flags)
     result = v6t("dut", "rollback", tmp_path)
     assert (result.status, result.out) == (0, f"{LAB_DEVICE_GONE}\n")
-    assert not (tmp_path / "dut-undo.json").exists()
+    assert not any(file.exists() for file in records)
+    assert not any((tmp_path / part).exists() for part in parts if part)
+
+
+def test_status_and_locked_rollback_of_an_ended_lab_device_are_rejected(tmp_path):
+    make_lab_run(tmp_path, [], plugin="nat44", dut="nftables")
     result = v6t("dut", "status", tmp_path)
     assert (result.status, result.code) == (2, "missing-device")
     assert LAB_DEVICE_GONE in result.err
     with hold_lock(tmp_path):
         codes = {v6t("dut", verb, tmp_path).code for verb in ("rollback", "status")}
     assert codes == {"directory-locked"}
-
-
-def test_record_of_a_chain_with_a_reference_part_is_removed(tmp_path):
-    settings = resolve(
-        plugin="ipv4aas", params={"variant": "map-t"}, dut_params={"parts.br.driver": "reference"}
-    )
-    (tmp_path / "config.json").write_text(json.dumps(settings.to_json()))
-    (tmp_path / "napt").mkdir()
-    (tmp_path / "napt" / "dut-undo.json").touch()
-    result = v6t("dut", "rollback", tmp_path)
-    assert (result.status, result.out) == (0, f"{LAB_DEVICE_GONE}\n")
-    assert not (tmp_path / "napt").exists()
-
-
-@pytest.mark.lab
-def test_records_of_lab_devices_that_have_ended_are_removed(tmp_path):
-    parts = ("clat", "plat")
-    options = {f"parts.{name}.options.ssh.lab": f"no-{name}" for name in parts}
-    settings = resolve(plugin="ipv4aas", dut_params=options)
-    (tmp_path / "config.json").write_text(json.dumps(settings.to_json()))
-    for name in parts:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "dut-undo.json").touch()
-    result = v6t("dut", "rollback", tmp_path)
-    assert (result.status, result.out) == (0, f"{LAB_DEVICE_GONE}\n")
-    assert not any((tmp_path / name).exists() for name in parts)
 
 
 def test_a_dry_run_shows_the_plan():

@@ -11,8 +11,7 @@ from v6t.core.config.compatibility import (
     list_technologies,
 )
 from v6t.core.config.plugins import list_names as technologies
-from v6t.drivers.duts.capabilities import find_capabilities, list_driver_options
-from v6t.drivers.duts.kinds.linux_router import LinuxRouter
+from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.drivers.duts.registry import list_driver_names as drivers
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.siit import Siit
@@ -133,7 +132,6 @@ def test_non_openbsd_system_error_names_ssh_option():
     [
         ("jool", "technologies", "clat, mapt-br, mapt-ce, nat64, siit"),
         ("jool", "versions", "4.0.9, 4.1.9, 4.1.15, 4.2.0-rc3"),
-        ("jool", "settings", "lowest_ipv6_mtu, udp_timeout_s"),
         ("nftables", "settings", "udp_timeout_s, port_block"),
         ("openbsd-pf", "timers", "timeout_s"),
         ("openbsd-pf", "counters", "cpu, pf, table"),
@@ -151,10 +149,6 @@ def test_operations_are_those_that_the_driver_plans():
     stateless = find_capabilities(make_driver("linux-router", {}), intents.ROUTER6)
     assert not {"count sessions", "empty the table"} & set(stateless["operations"])
     assert all(stateless.values())
-
-
-def test_shared_options_are_not_listed_as_driver_options():
-    assert list_driver_options(LinuxRouter.options_model) == ()
 
 
 def test_plugins_shows_the_capabilities_of_drivers():

@@ -24,7 +24,7 @@ from v6t.tests.expect import expect_error
 
 from . import sshserver
 from .field import wait_until
-from .support import in_network_of, over_ssh, run_shell
+from .support import DUMMY, in_network_of, over_ssh, run_shell
 
 pytestmark = over_ssh
 
@@ -275,6 +275,18 @@ def test_commands_run_in_a_network_namespace_of_the_machine(server, login):
     assert (result.status, result.out) == (3, "it's in\nkept\n")
     assert "only-here" in result.err
     assert "only-here" not in login().run("ip -o link").out
+
+
+def test_undo_script_finds_the_network_namespace_of_its_session(server, make_session):
+    server.shell("ip netns add behind")
+    ssh = {"host": "device", "netns": "behind"}
+    session = make_session({"steps": [DUMMY], "ssh": ssh}, netns="behind")
+    session.open()
+    session.commit()
+    assert "v6tdummy" in server.shell("ip -o -n behind link")
+    server.shell("sh /run/v6t/undo.sh")
+    assert "v6tdummy" not in server.shell("ip -o -n behind link")
+    assert session.rollback() == ["an interface: undone"]
 
 
 def test_a_deadline_on_every_command(login):

@@ -319,19 +319,6 @@ def test_path_and_interface_of_a_session_are_kept(site):
     assert site.state() == before
 
 
-@pytest.mark.lab
-def test_session_without_client_address_is_rejected(site):
-    hide = """ForceCommand exec env -u SSH_CONNECTION sh -c "$SSH_ORIGINAL_COMMAND"\n"""
-    before = site.state()
-    site.configure_sshd(field.SSHD + hide)
-    try:
-        output = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, status=4)
-    finally:
-        site.configure_sshd(field.SSHD)
-    assert "[operator-path-unknown]" in output
-    assert site.state() == before
-
-
 MISSING_TREX = {"kind": "trex", "options": {"start": "never", "trex_dir": "/nowhere"}}
 
 
@@ -352,23 +339,16 @@ def test_doctor_accepts_usable_device(site):
     before = site.state()
     rows = find_device_findings(site, write_doctor_testbed(site), *ROUTER)
     assert {state for state, _ in rows} == {"ok"}
-    texts = "\n".join(text for _, text in rows)
-    assert "logged in" in texts
-    assert "Linux" in texts
-    assert "not touched: " in texts
-    assert "mgmt (" in texts
-    assert "configured as ipv4-router" in texts
+    words = ("logged in", "Linux", "not touched: ", "mgmt (", "configured as ipv4-router")
+    assert [word for word in words if word not in str(rows)] == []
     assert site.state() == before
 
 
 @pytest.mark.lab
 def test_doctor_reports_wrong_interface_and_unreachable_device(site):
-    assert (
-        "MAC" in find_device_findings(site, write_doctor_testbed(site, left="right-cable"))[-1][1]
-    )
-    rows = find_device_findings(site, write_doctor_testbed(site, left="mgmt"))
-    assert rows[-1][0] == "missing"
-    assert "left interface mgmt" in rows[-1][1]
+    for left, words in (("right-cable", "MAC"), ("mgmt", "left interface mgmt")):
+        *_, (state, text) = find_device_findings(site, write_doctor_testbed(site, left=left))
+        assert (state, words in text) == ("missing", True)
     path = write_doctor_testbed(site, "nftables", ssh={"port": 9})
     ((state, text),) = find_device_findings(site, path)
     assert state == "missing"

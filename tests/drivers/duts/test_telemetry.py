@@ -15,7 +15,6 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import conntrack
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.os import openbsd
-from v6t.drivers.duts.os.linux import make_neighbors_step
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import (
@@ -96,14 +95,6 @@ def test_non_linux_system_is_rejected():
         parse_linux_facts({"system": "Darwin 23.1"}, "")
     with expect_error("unexpected-answer"):
         parse_linux_facts({"system": "Linux 6.1", "links": "[{"}, "")
-
-
-def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
-    check = make_neighbors_step({"198.18.0.2": "02:00:00:00:01:02"}, "left").check
-    text = read_captured("ip-neigh.txt")
-    assert check.find_problem(text) is None
-    assert check.find_problem(text.replace("01:02", "01:03"))
-    assert check.find_problem("")
 
 
 def test_the_processes_that_one_forked_are_read_with_it(tmp_path):

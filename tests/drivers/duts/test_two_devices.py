@@ -99,21 +99,6 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
     assert result.err.count("rolled back after") == len(standing.site.placed)
 
 
-def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
-    """``undo.sh`` works in any namespace."""
-    site = sites.SITES["464xlat, one machine"]
-    if site.find_missing_part():
-        pytest.skip(site.find_missing_part())
-    with sites.start_site(site, tmp_path / "one.yaml") as standing:
-        standing.connect_cables()
-        before = standing.read_states()
-        run_v6t("dut", "commit", *standing.flags)
-        (server,) = standing.servers.values()
-        for name in reversed(list(site.placed)):
-            server.shell(f"sh {site.directory(name)}/undo.sh")
-        assert standing.read_states() == before
-
-
 def test_rollback_does_not_check_session_limit(tmp_path):
     aftr = {"driver": "vpp", "options": {"ssh": {"lab": sshserver.make_unique_name("gone")}}}
     path = write_testbed(tmp_path / "aftr.yaml", "chain", parts={"aftr": aftr})
