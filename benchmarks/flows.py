@@ -115,6 +115,11 @@ class FlowsRecord(VariantsRecord):
     figures: Sequence[FlowDegradation] = Field((), description="figures of other benchmarks")
 
     @property
+    def duration_s(self) -> float | None:
+        """Length of the longest trials [s]."""
+        return max((p.duration_s for p in self.points), default=None)
+
+    @property
     def all_figures(self) -> list[FlowDegradation]:
         """Figures of the throughput and of the further benchmarks."""
         rates = [

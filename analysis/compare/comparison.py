@@ -215,12 +215,12 @@ def _compare_result(
     kind, effect = "factor", None
     undefined = sum(len(q.values) - len(q.defined_values) for q in (first, second))
     if not undefined:
+        values = first.defined_values, second.defined_values
+        resolution = first.resolution, second.resolution
         if not first.is_share:
-            effect = estimate_factor(
-                first.defined_values, second.defined_values, (first.resolution, second.resolution)
-            )
+            effect = estimate_factor(*values, resolution)
         if effect is None:
-            kind, effect = "difference", estimate_shift(first.defined_values, second.defined_values)
+            kind, effect = "difference", estimate_shift(*values, resolution)
     verdict, words = _judge(kind, effect, first, second, undefined)
     if first.load != second.load:
         words += f"; measured at {first.load} and {second.load}"

@@ -45,14 +45,20 @@ def estimate_factor(
     return EffectEstimate(median(quotients), lows[rank - 1], highs[-rank], coverage)
 
 
-def estimate_shift(first: Sequence[float], second: Sequence[float]) -> EffectEstimate | None:
-    """Estimate the difference of ``second`` minus ``first``; None without values."""
+def estimate_shift(
+    first: Sequence[float], second: Sequence[float], resolution: tuple[float, float] = (0.0, 0.0)
+) -> EffectEstimate | None:
+    """Estimate the difference of ``second`` minus ``first``; None without values.
+
+    See :func:`estimate_factor` for ``resolution``.
+    """
     first, second = first[:MAX_REPETITIONS], second[:MAX_REPETITIONS]
     if not first or not second:
         return None
     differences = sorted(b - a for a in first for b in second)
     rank, coverage = _find_rank(len(first), len(second))
-    return EffectEstimate(median(differences), differences[rank - 1], differences[-rank], coverage)
+    low, high = differences[rank - 1] - resolution[0], differences[-rank] + resolution[1]
+    return EffectEstimate(median(differences), low, high, coverage)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,8 @@ _COMPARED_FIELDS = (
     *("burst_rate", "longest_s", "tags", "first_tag_s", "sampled", "hook", "procedure"),
     *("connections", "alpha", "exchange", "timeout_s", "interval_s"),
 )
+# in titles; where adaptive repetition ends depends on the values
+_ADAPTIVE_COUNT = re.compile(r"(?<=adaptive), n=\d+")
 _IGNORED_PARAMETERS = frozenset({"seed"})  # parameters that may differ
 
 
@@ -63,7 +66,12 @@ def compare_parameters(first: RunData, second: RunData) -> list[ConditionDiffere
 def compare_records(first: Record, second: Record) -> list[ConditionDifference]:
     """List the fields of two records that must be equal for a comparison and are not."""
     first_values, second_values = (
-        {"connections": (r.conditions.get("connections") or {}).get("count"), **r.to_json()}
+        {
+            "connections": (r.conditions.get("connections") or {}).get("count"),
+            "duration_s": getattr(r, "duration_s", None),
+            **r.to_json(),
+            "title": _ADAPTIVE_COUNT.sub("", r.title),
+        }
         for r in (first, second)
     )
     return [

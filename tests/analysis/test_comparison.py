@@ -9,6 +9,7 @@ from v6t.analysis.compare.likeness import _is_close, compare_records, compare_ru
 from v6t.analysis.presentation import Quantity
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
+from v6t.benchmarks.flows import FlowsRecord
 
 HUNDREDS = [100.0 + n for n in range(8)]
 
@@ -61,11 +62,31 @@ def test_records_over_other_numbers_of_connections_are_unlike(other):
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("exchange", [{"object_octets": 64}, {"object_octets": 9000}]), ("timeout_s", [1.0, 0.1])],
+    [
+        ("exchange", [{"object_octets": 64}, {"object_octets": 9000}]),
+        ("timeout_s", [1.0, 0.1]),
+        ("title", ["Throughput (adaptive, n=6)", "Throughput"]),
+    ],
 )
 def test_records_with_other_settings_are_unlike(name, values):
     records = [make_record(None).model_copy(update={name: value}) for value in values]
     assert [d.what for d in compare_records(*records)] == [name.replace("_", " ")]
+
+
+def test_adaptive_records_with_other_numbers_of_repetitions_are_alike():
+    titles = ("Loss (adaptive, n=6)", "Loss (adaptive, n=47)")
+    assert not compare_records(*(make_record(None).model_copy(update={"title": t}) for t in titles))
+
+
+def test_flows_with_other_durations_are_unlike():
+    values = make_record(None).model_dump(exclude={"title", "above_usable"})
+    values |= {"unit": "frames per second", "convention": "per_direction", "interval_s": 1.0}
+    rates = {"flows": 1, "start": "together", "degradation_percent": None, "rates": [1.0]}
+    rates |= {"resolution_fps": 1.0, "matched": None, "decisive_trials": [], "repetitions": 1}
+    rates |= {"upper_bound": 1.0, "upper_bound_reason": "media", "upper_bound_hit": False}
+    rates |= {"tester_limited": False, "tester_ceiling": None}
+    records = (FlowsRecord(**values, points=[{**rates, "duration_s": s}]) for s in (60.0, 2.0))
+    assert [d.what for d in compare_records(*records)] == ["duration s"]
 
 
 def test_shares_are_compared_by_their_difference():
@@ -158,6 +179,11 @@ def test_without_positive_values_there_is_no_factor_but_a_difference():
     assert estimate_factor([0.0, 1.0], [1.0, 1.0]) is None
     assert estimate_shift([0.0, 1.0], [2.0, 3.0]).estimate == 2.0
     assert estimate_shift([], [1.0]) is None
+
+
+def test_the_resolution_widens_the_interval_of_a_difference():
+    result = estimate_shift([0.0] * 6, [50.0] * 6, (60.0, 10.0))
+    assert (result.estimate, result.low, result.high) == (50.0, -10.0, 60.0)
 
 
 def test_the_interval_of_a_difference_leaves_out_both_ends():
