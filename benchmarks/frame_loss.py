@@ -264,7 +264,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         Column("loss %\nmedian", lambda line: _format_loss(line, "median")),
         Column("P1", lambda line: _format_loss(line, "p1")),
         Column("P99", lambda line: _format_loss(line, "p99")),
-        Column("trials", lambda line: str(line.value[0].trials)),
+        Column("trials", lambda line: str(line.value[1].count)),
         common.COUNTING_METHOD_COLUMN,
     )
 

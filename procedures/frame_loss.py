@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -176,11 +177,14 @@ def _can_stop(adaptive: AdaptiveLimits, done: Sequence[Sequence[RateTrial]]) -> 
     """
     if len(done) < adaptive.fewest:
         return False
+    trials = [offered for descent in done for offered in descent]
+    times_offered = Counter(offered.rate_fps for offered in trials)
     forwarded: dict[tuple[float, str], list[float]] = {}
-    for offered in (offered for descent in done for offered in descent):
-        for direction, counted in offered.directions.items():
-            forwarded.setdefault((offered.rate_fps, direction), []).append(1 - counted.loss_ratio)
-    whole = [values for values in forwarded.values() if len(values) == len(done)]
+    for offered in trials:
+        for direction in offered.directions:
+            if (loss := offered.compute_loss(direction)) is not None:
+                forwarded.setdefault((offered.rate_fps, direction), []).append(1 - loss)
+    whole = [v for (rate, _), v in forwarded.items() if times_offered[rate] == len(done)]
     return bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
 
 

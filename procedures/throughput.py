@@ -252,8 +252,6 @@ class _ThroughputSearch:
     def _descend(self, rate_fps: float, checks: _Confirmations) -> float:
         """Descend in growing steps until a rate passes again."""
         spec = self._spec
-        if spec.final_duration_s is None:
-            return 0.0
         step = find_widest_bracket(spec.resolution_fps, rate_fps)
         for place in range(1, _MAX_DESCENTS):
             # a step never exceeds half of the rate, so the rate stays positive

@@ -1,5 +1,7 @@
 """Frame loss rate: A12, A13, deadlines (FLR-06), adaptive repetition (TP-09)."""
 
+from dataclasses import replace
+
 import pytest
 from v6t.benchmarks.frame_loss import FrameLoss
 from v6t.procedures.frame_loss import FrameLossSpec, measure_frame_loss
@@ -136,6 +138,16 @@ def test_adaptive_repetition_stops_when_the_medians_are_known(mode, adaptive, de
     assert fewest <= max(o.repetition for o in result.offered) <= most
     entry = record.to_json()
     assert ("n=6" in entry["title"]) is (adaptive.fewest == entry["repetitions"])
+
+
+def test_adaptive_repetition_goes_on_until_enough_trials_of_each_rate_are_valid():
+    def falter(trial):
+        faults = ("late",) if trial.rate_fps == 1000.0 and "/r01/" in trial.key else ()
+        return replace(limited(500.0)(trial), faults=faults)
+
+    result, record, _ = measure(point(rates_fps=(1000.0, 400.0), adaptive=AdaptiveLimits()), falter)
+    assert max(o.repetition for o in result.offered) == 7
+    assert [row.valid for row in record.rates] == [6, 7]
 
 
 def test_adaptive_repetition_where_little_passes_goes_on():

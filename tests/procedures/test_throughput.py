@@ -211,6 +211,17 @@ def test_a_confirmed_rate_has_passed_again():
     assert sum(a.trial.rate_fps == repetition.rate_fps for a in passed) >= 3
 
 
+def test_search_whose_rates_are_all_refuted_descends_to_a_rate_that_passes_twice():
+    def measure_worse(trial):  # what the search found does not last
+        is_search = trial.key.split("/")[4].startswith("s")
+        return limited(50_000.0 if is_search else 20_000.0)(trial)
+
+    spec = searching(upper_bound_fps=64_000.0, confirmations=1)
+    (repetition,) = measure(spec, measure_worse)[0].repetitions
+    assert repetition.search.rate_fps == 50_000.0
+    assert 1_000.0 < repetition.rate_fps <= 20_000.0
+
+
 @pytest.mark.parametrize(("duration_s", "further"), [(2.0, True), (40.0, True), (60.0, False)])
 def test_a_final_trial_is_as_long_as_asked(duration_s, further):
     spec = searching(duration_s=duration_s, final_duration_s=60.0)
