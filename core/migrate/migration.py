@@ -167,8 +167,9 @@ class Migration:
         self, name: str, problem: str, hint: str = "", code: str = "invalid-foreign-file"
     ) -> UsageError:
         """Return an error that names a parameter, its line and its value."""
-        parameter = self._parameters[name]
-        text = f"{self.path}:{parameter.line}: {parameter.name} {parameter.value}: {problem}"
+        text = f"{self.path}: {name} is missing: {problem}"
+        if parameter := self._parameters.get(name):
+            text = f"{self.path}:{parameter.line}: {parameter.name} {parameter.value}: {problem}"
         return UsageError(text, hint, code=code)
 
     def rename_parameters(self, rename: Callable[[str], str]) -> None:

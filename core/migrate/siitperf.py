@@ -172,10 +172,13 @@ def _read_hosts(
         raise UsageError(
             f"{source.path}: addresses of the {side} side: {exc}", code="invalid-foreign-file"
         ) from exc
-    packed6[offset6 : offset6 + 2] = bytes(2)
-    if any(packed6[offset6 + 2 :]):
+    last = LAST_16_BITS_OFFSET["6"]
+    if not 0 <= offset6 <= last or any(packed6[offset6 + 2 :]):
         problem = f"no mapping of RFC 7757 has varying bits before the fixed end of {ipv6}"
-        raise source.make_error(f"IPv6-{side}-offset", problem, "let the last 16 bits vary: 14")
+        raise source.make_error(
+            f"IPv6-{side}-offset", problem, f"let the last 16 bits vary: {last}"
+        )
+    packed6[offset6 : offset6 + 2] = bytes(2)
     first, last = (str(IPv4Address(net4 | value)) for value in (low, high))
     network6 = f"{IPv6Address(bytes(packed6))}/{8 * offset6}"
     hosts = {"first": first, "last": last, "policy": policy}
@@ -323,11 +326,12 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
         responder = source.read_address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
     low, params["initiator_count"], octet = _read_host_range(source, "L", "initiator", version)
     if low is not None:
-        initiator = _replace_16_bits(initiator, octet, low)
-        if octet != LAST_16_BITS_OFFSET[version]:
-            if version == "4" or octet < MIN_IPV6_OFFSET:
+        last = LAST_16_BITS_OFFSET[version]
+        if octet != last:
+            if version == "4" or not MIN_IPV6_OFFSET <= octet < last:
                 raise source.make_error(f"IPv{version}-L-offset", *UNSUPPORTED_OFFSET_ERROR)
             params["initiator_offset"] = octet
+        initiator = _replace_16_bits(initiator, octet, low)
     low, params["responder_count"], octet = _read_host_range(source, "R", "responder", version)
     if low is not None:
         if octet != LAST_16_BITS_OFFSET[version]:

@@ -283,6 +283,17 @@ NARROW = NAT64.replace("-min 1024\nFwd-sport-max 41023", "-min 1\nFwd-sport-max 
         (NAT64.replace("Num-R-Nets 1", "Num-R-Nets 2"), "invalid-foreign-file", ""),
         (SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 12\n", "invalid-foreign-file", ""),
         (SIIT + "IP-L-var 3\nIP-L-min 3\nIP-L-max 2\n", "invalid-foreign-file", ""),
+        (SIIT + "IP-L-var 3\nIP-L-min 3\n", "invalid-foreign-file", "IP-L-max"),
+        (
+            SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 15\n",
+            "invalid-foreign-file",
+            "IPv6-L-offset",
+        ),
+        (
+            NAT44.replace("IPv4-L-offset 2", "IPv4-L-offset 3"),
+            "invalid-foreign-file",
+            "IPv4-L-offset",
+        ),
     ],
     ids=lambda value: value if len(value) < 60 else "...",
 )
