@@ -100,12 +100,13 @@ def show_command(directory: Path | None, warnings: bool, trials: bool) -> Comman
     With -v: the complete tables, as in the report.
     """
     from v6t.core.runs.results import load_run
-    from v6t.core.runs.rundir import resolve_run_path
+    from v6t.core.runs.rundir import report_damage, resolve_run_path
 
     path = resolve_run_path(directory)
     data = load_run(path)
     if trials:
-        return make_trials_result(data)
+        with report_damage(path):
+            return make_trials_result(data)
     return make_run_result(data, path, wide=is_verbose(), all_warnings=warnings)
 
 

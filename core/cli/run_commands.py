@@ -127,7 +127,10 @@ def run_command(
         from v6t.core.cli.plan_view import make_plan_result
         from v6t.core.config.checks import check_capabilities
         from v6t.core.runs.bench import make_tester
+        from v6t.core.runs.rundir import check_directory_free
 
+        if output is not None:
+            check_directory_free(output)
         check_capabilities(setup, lambda: make_tester(setup))
         result = make_plan_result(setup, is_verbose())
         return replace(result, finish=partial(click.echo, planned_audit)) if audit else result

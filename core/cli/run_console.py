@@ -95,7 +95,12 @@ def continue_run(
         files = read_run(path)
         if files.is_complete:
             log.print_notice("this run was complete already; nothing was measured")
-            return make_stored_data(files)
+            data = make_stored_data(files)
+            if min_fps is not None:
+                data = _store_rate_limit(run_dir, data, min_fps)
+                if report:
+                    write_report(path, data)
+            return data
         setup = make_setup(files.settings)
         setup.tester.prepare()
         return _run_and_report(setup, path, measure, report, live, resume_options)

@@ -86,7 +86,7 @@ def write_run_report(
     written = []
     with report_write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        for kind in formats:
+        for kind in dict.fromkeys(formats):
             written.append(directory / FILES_BY_FORMAT[kind])
             if kind != "csv" or output is not None:
                 with report_damage(path):

@@ -99,6 +99,27 @@ def check_report_directory(output: Path | None, directory: Path) -> None:
         raise UsageError(f"{output} holds {content}", hint, code="file-exists")
 
 
+def check_directory_free(path: Path) -> None:
+    """Raise UsageError unless a run can be made in this directory.
+
+    It must be absent, empty or contain only a run without trials, and must not be in that of a run.
+    """
+    if outer := next((p for p in path.resolve().parents if (p / JOURNAL).is_file()), None):
+        problem = f"{path} is in the directory of a run, {outer}"
+        raise UsageError(problem, "choose another directory with -o", code="file-exists")
+    with report_write_errors(path):
+        entries = {p.name: p for p in path.iterdir()} if path.exists() else {}
+        begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
+    if not begun and entries.keys() <= {LOCK_NAME, LOG, *_REMOVABLE_FILES}:
+        return
+    if CONFIG in entries:
+        problem = f"{path} holds a run already"
+        hint = f"v6t resume {shlex.quote(str(path))}, or choose another -o"
+        raise UsageError(problem, hint, code="file-exists")
+    problem = f"{path} is not empty"
+    raise UsageError(problem, "choose another directory with -o", code="file-exists")
+
+
 class RunDir:
     """Run directory that is locked while it is open."""
 
@@ -111,16 +132,15 @@ class RunDir:
         """
         self.path = path
         if new:
+            check_directory_free(path)
             with report_write_errors(path):
-                if path.exists():
-                    self._check_free()
                 path.mkdir(parents=True, exist_ok=True)
         elif not (path / CONFIG).is_file():
             raise make_no_run_error(path)
         self._lock = acquire_lock(path)
         if new:
             try:
-                self._check_free()
+                check_directory_free(path)
                 for name in _REMOVABLE_FILES:
                     (path / name).unlink(missing_ok=True)
             except BaseException:
@@ -129,7 +149,7 @@ class RunDir:
 
     def delete_if_empty(self) -> None:
         """Delete the directory of a run without trials, unless it contains other files."""
-        self._check_free()
+        check_directory_free(self.path)
         for name in {LOG, *_REMOVABLE_FILES}:
             (self.path / name).unlink(missing_ok=True)
         self.close()
@@ -153,19 +173,6 @@ class RunDir:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _check_free(self) -> None:
-        """Raise UsageError unless the directory is empty or contains only a run without trials."""
-        entries = {p.name: p for p in self.path.iterdir()}
-        begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
-        if not begun and entries.keys() <= {LOCK_NAME, LOG, *_REMOVABLE_FILES}:
-            return
-        if CONFIG in entries:
-            problem = f"{self.path} holds a run already"
-            hint = f"v6t resume {shlex.quote(str(self.path))}, or choose another -o"
-            raise UsageError(problem, hint, code="file-exists")
-        problem = f"{self.path} is not empty"
-        raise UsageError(problem, "choose another directory with -o", code="file-exists")
 
 
 def format_json(value: Any) -> str:

@@ -58,6 +58,8 @@ def test_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkey
     assert v6t(*words).status == 0
     before = tree(out)
     expect_refusal(v6t(*words), "file-exists")
+    expect_refusal(v6t(*words, "--dry-run"), "file-exists")
+    expect_refusal(v6t(*words[:-1], out / "inner"), "file-exists")
     assert tree(out) == before
 
 

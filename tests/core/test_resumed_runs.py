@@ -144,6 +144,10 @@ def test_fail_below_is_checked_by_resume(tmp_path):
     done = v6t("resume", tmp_path / "out", "--no-report", "--fail-below", "100G")
     assert done.status == 7
     assert read_results(tmp_path / "out")["fail_below_fps"] == 100e9
+    v6t("resume", tmp_path / "out", "--fail-below", "1", "--report")  # is complete
+    assert "<failure" not in (tmp_path / "out" / "junit.xml").read_text()
+    v6t("resume", tmp_path / "out", "--fail-below", "100G", "--report")
+    assert "<failure" in (tmp_path / "out" / "junit.xml").read_text()
 
 
 def test_command_that_resumes_an_interrupted_run_repeats_its_checks(tmp_path, monkeypatch):
