@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from v6t.analysis.report.render import to_markdown
+from v6t.tools import peers
 from v6t.tools.accuracy.record import AccuracyRecord
 from v6t.tools.accuracy.report import make_document
+from v6t.tools.record_files import load_record
 
-from . import peers, planted
-from .record_files import load_record
+from . import planted
 
 RECORDED = Path(__file__).parent / "recorded"
 

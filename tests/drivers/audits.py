@@ -18,7 +18,7 @@ from typing import Any
 
 from v6t.tests.core.support import COMMAND
 from v6t.tests.drivers.matrix import Row, find_missing
-from v6t.tests.drivers.record_files import load_record
+from v6t.tools.record_files import load_record
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"

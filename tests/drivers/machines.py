@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from v6t.tests.drivers.record_files import load_record, update_record
 from v6t.tests.drivers.run_facts import FACTS, Run
+from v6t.tools.record_files import load_record, update_record
 
 RECORD = Path(__file__).parent / "recorded" / "machines.json"
 NOT_SHOWN = "not run"

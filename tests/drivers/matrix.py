@@ -21,8 +21,8 @@ from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_
 from v6t.intent.families import DeviceConfig
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.support import find_missing_package
-from v6t.tests.drivers.record_files import load_record, update_record
 from v6t.tests.needs import NO_TREX
+from v6t.tools.record_files import load_record, update_record
 
 RECORD = Path(__file__).parent / "recorded" / "matrix.json"
 TESTERS = ("embedded", "trex")

@@ -23,10 +23,10 @@ from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.faketrex import list_descendants
-from v6t.tests.drivers.record_files import update_record
 from v6t.tools.accuracy.impairments import Impairments
 from v6t.tools.accuracy.known_device import KnownDevice
 from v6t.tools.accuracy.study import UnchangedFrames
+from v6t.tools.record_files import update_record
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
 

@@ -7,10 +7,11 @@ import pytest
 from v6t.core.config.run_setup import RunSetup
 from v6t.tests.core.support import v6t, v6t_process
 from v6t.tests.needs import needs_lab
+from v6t.tools import peers
+from v6t.tools.record_files import load_record
 
-from . import accuracy_page, matrix, peers, planted
+from . import accuracy_page, matrix, planted
 from .figures import ALWAYS, assert_timed
-from .record_files import load_record
 from .run_facts import Run
 
 

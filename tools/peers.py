@@ -1,8 +1,9 @@
 """Comparison of v6t's testers with siitperf and Maptperf on the same devices.
 
-``python -m v6t.tests.drivers.peers CASES ROUNDS`` runs one search per tester and round. SIITPERF_DIR holds
-``siitperf-tp``, MAPTPERF_DIR ``maptperf-tp``. All testers use the same lab, device configuration and parameters.
-With V6T_RECORD, results are added to ``recorded/peers.json``, which ``accuracy_page.py`` renders.
+``python -m v6t.tools.peers CASES ROUNDS`` runs one search per tester and round. SIITPERF_DIR holds
+``siitperf-tp``, MAPTPERF_DIR ``maptperf-tp``. All testers use the same lab, device configuration and
+parameters. With V6T_RECORD, results are added to ``tests/drivers/recorded/peers.json``, which
+docs/accuracy.md shows.
 """
 
 from __future__ import annotations
@@ -22,21 +23,23 @@ from tempfile import TemporaryDirectory
 
 from v6t.base.errors import TesterError
 from v6t.core.config.resolve import resolve_setup
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, build_lab_device, compile_directions
 from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
+from v6t.drivers.lab.workers import Worker
 from v6t.plugins.base import Links
 from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
-from v6t.tests.drivers.record_files import load_record, update_record
+from v6t.tools.record_files import load_record, update_record
 from v6t.trials.conditions import Conditions
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Verdict
 
-RECORD = Path(__file__).parent / "recorded" / "peers.json"
+RECORD = Path(__file__).parents[1] / "tests" / "drivers" / "recorded" / "peers.json"
 TOLERANCE = 1.02
 DURATION_S = 1.0
 TIMEOUT_S = 0.5
@@ -139,7 +142,7 @@ CASES = {
 }
 
 
-def resolve_case(case, tester, directory):
+def resolve_case(case: Case, tester: str, directory: str | Path) -> RunSetup:
     """Resolve a run of v6t with the parameters of the peer's configuration file."""
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
     path.write_text(case.format_config())
@@ -154,7 +157,7 @@ def resolve_case(case, tester, directory):
     )  # fmt: skip
 
 
-def search_with_v6t(case, tester, setup):
+def search_with_v6t(case: Case, setup: RunSetup) -> float:
     """Search the throughput with one of v6t's testers."""
     sizes = setup.technology.make_frame_pair(case.octets)
     conditions = Conditions(
@@ -169,12 +172,12 @@ def search_with_v6t(case, tester, setup):
         return measure_throughput(spec, bench.measure).repetitions[0].rate_fps
 
 
-def search_with_peer(case, setup, directory):
+def search_with_peer(case: Case, setup: RunSetup, directory: str | Path) -> float:
     """Run the same search in the same lab with the peer's own trials."""
     with closing(Bed(setup.technology.links, build_lab_device(setup))) as bed:
         tester = bed.open().tester
 
-        def measure_rate(rate, _step):
+        def measure_rate(rate: float, _step: str) -> Verdict:
             for _ in range(TRIAL_RETRIES + 1):
                 sent, received, sending_s = run_peer_trial(case.peer, tester, directory, rate)
                 slow = sending_s > DURATION_S * TOLERANCE
@@ -186,7 +189,9 @@ def search_with_peer(case, setup, directory):
         return binary_search(measure_rate, **bounds).rate_fps
 
 
-def run_peer_trial(peer, tester, directory, rate_fps):
+def run_peer_trial(
+    peer: Peer, tester: Worker, directory: str | Path, rate_fps: float
+) -> tuple[int, int, float]:
     """Return frames sent and received, and the sending time [s]."""
     program = Path(peer.directory) / peer.program
     ports = " ".join(
@@ -206,13 +211,13 @@ def run_peer_trial(peer, tester, directory, rate_fps):
     return rate * round(DURATION_S), int(received[1]), float(sending_s[1])
 
 
-def list_testers(case) -> list[str]:
+def list_testers(case: Case) -> list[str]:
     """List the testers that are available here."""
     testers = ["embedded", "trex"] if os.environ.get("TREX_DIR") else ["embedded"]
     return [*testers, case.peer.name] if case.peer.directory else testers
 
 
-def run_round(case) -> dict[str, float]:
+def run_round(case: Case) -> dict[str, float]:
     """Run one search with each tester; return the rates."""
     rates = {}
     for tester in list_testers(case):
@@ -221,11 +226,11 @@ def run_round(case) -> dict[str, float]:
                 setup = resolve_case(case, "embedded", directory)
                 rates[tester] = search_with_peer(case, setup, directory)
             else:
-                rates[tester] = search_with_v6t(case, tester, resolve_case(case, tester, directory))
+                rates[tester] = search_with_v6t(case, resolve_case(case, tester, directory))
     return rates
 
 
-def add_record(name, rates):
+def add_record(name: str, rates: Mapping[str, float]) -> None:
     """Record a round, if V6T_RECORD is set."""
     with update_record(RECORD) as record:
         machine = describe_machine()
