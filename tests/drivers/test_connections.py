@@ -391,14 +391,9 @@ def test_gap_does_not_need_the_wall_clock(step_s):
 def test_evaluation_of_a_trial_belongs_to_the_next_gap():
     first, second = measure_trials(ScriptedTester(evaluated_s=3.0), trials=2, gap_s=2.0, reuse=True)
     assert (first.connections.reused, second.connections.reused) == (False, True)
-    assert first.connections.gap_s == pytest.approx(2.5)
+    assert first.connections.gap_s == pytest.approx(2.5)  # from the end of phase 1
+    assert first.connections.validated is None
     assert second.connections.gap_s == pytest.approx(3.0 + 2.0)
-
-
-def test_gap_without_validation_begins_with_phase_one():
-    (result,) = measure_trials(ScriptedTester(), gap_s=2.0)
-    assert result.connections.gap_s == pytest.approx(2.5)
-    assert result.connections.validated is None
 
 
 @pytest.mark.parametrize(("count", "log"), [(100, ["validate"]), (93, [])])

@@ -278,10 +278,3 @@ def test_server_that_waits_for_a_failed_one_ends_with_its_error():
         combine(waiting, broken).measure(TRIAL)
     assert caught.value.message == "server b: gone"
     assert waiting.events == ["installed"]
-
-
-def test_eight_fast_servers_are_simulated():
-    tester = simulate(8, tester_fps=40e6, capacity_fps=40e6)
-    result = tester.measure(replace(TRIAL, rate_fps=320e6, duration_s=60.0))
-    assert result.directions["forward"].count_frames("received") == 19_200_000_000
-    assert not result.faults

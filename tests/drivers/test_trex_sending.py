@@ -366,23 +366,6 @@ def test_leftover_frames_make_phase_one_invalid_but_are_not_learned(
         assert (server.tester._connections._table.rows == expected).all()
 
 
-def test_captured_frames_of_another_trial_are_left_out(server):
-    establish_connections(server)
-    sent = server.tester._installed[1]
-    stamped, marked = sent.streams[0], sent.streams[1]
-    assert marked.stream_id >= 1 << 15
-    burst = {"index": 0, "pg_id": stamped.stream_id, "frames": 4, "nonce": None}
-    marked_burst = {**burst, "index": 1, "pg_id": None, "nonce": 9}
-    frames = make_frames(sent, burst) + make_frames(sent, marked_burst)
-    captured = [(0.0, make_leftover(f)) for f in frames] + [(1.0, f) for f in frames]
-    selected = [
-        (time, row.tobytes())
-        for (times, rows), _ in capture.select_current_frames(capture.make_batches(captured), 9)
-        for time, row in zip(times, rows, strict=True)
-    ]
-    assert selected == captured[8:]
-
-
 @pytest.mark.parametrize(("nonce", "octet"), [(7, 7), (None, 0)])
 def test_worker_writes_the_nonce_of_the_trial_into_marked_frames(nonce, octet):
     worker = StlWorker()
