@@ -9,10 +9,10 @@ from v6t.core.config.explain import list_settings
 from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.tests.bench import bench_search
-from v6t.tests.drivers import accuracy_page, audits, matrix
+from v6t.tests.drivers import accuracy_page, matrix
 from v6t.tests.drivers.duts import faults
 from v6t.tests.drivers.duts import pages as device_pages
-from v6t.tools import reference_pages
+from v6t.tools import audits, reference_pages
 
 from . import clauses
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from v6t.tests.audit import faults, nat_faults
-from v6t.tests.drivers import audits
+from v6t.tools import audits
 
 
 def test_page_has_one_name_for_each_deviation() -> None:

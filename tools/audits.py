@@ -1,7 +1,8 @@
 """Audits of the devices that run here, shown in ``docs/audit-results.md``.
 
-``python -m v6t.tests.drivers.audits record [NAMES]`` audits in the lab and writes ``recorded/audits.json`` (virtual
-machines must be named). ``note NAME DIRECTORY`` records an existing audit.
+``python -m v6t.tools.audits record [NAMES]`` audits in the lab and writes
+``tests/drivers/recorded/audits.json`` (virtual machines must be named). ``note NAME DIRECTORY`` records
+an existing audit.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from v6t.tests.core.support import COMMAND
 from v6t.tests.drivers.matrix import Row, find_missing
 from v6t.tools.record_files import load_record
 
-PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
-RECORD = Path(__file__).parent / "recorded" / "audits.json"
+TOP = Path(__file__).parents[1]
+PAGE = TOP / "docs" / "audit-results.md"
+RECORD = TOP / "tests" / "drivers" / "recorded" / "audits.json"
 SOFTWIRES = {"initiator_count": 16}
 
 
@@ -50,7 +52,8 @@ ROWS = (
     Audited("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
     Audited("vpp", "nat64", "VPP, NAT64"),
     Audited("vpp", "mapt-br", "VPP, MAP-T BR with a rule it takes", {"rule_ipv6": "2001:db8:ce::/48"}),
-    Audited("vpp", "mapt-br", "VPP, MAP-T BR with the rule 2001:db8:ce::/51, which the driver refuses by default",
+    Audited("vpp", "mapt-br",
+            "VPP, MAP-T BR with the rule 2001:db8:ce::/51, which the driver refuses by default",
             options={"known_losses": "true"}, more="-odd"),
     Audited("vpp", "mape-br", "VPP, MAP-E BR"),
     Audited("vpp", "lwaftr", "VPP, lwAFTR"),
@@ -105,6 +108,11 @@ def add_record(row: Audited, audit: Mapping[str, Any]) -> None:
 
 
 def run_audit(row: Audited) -> dict[str, Any]:
+    """Audit a device in the lab, and return the content of its ``audit.json``.
+
+    Raises:
+        SystemExit: the audit failed.
+    """
     with tempfile.TemporaryDirectory() as directory:
         command = [*COMMAND, "audit", "--plugin", row.plugin, "--dut", row.device, "-o", directory]
         for option, values in (("--set", row.params), ("--set-dut", row.driver_options)):
