@@ -18,10 +18,10 @@ from v6t.drivers.embedded.port import (
     TICK_S,
     ClientPort,
     ServerPort,
-    describe_losses,
-    describe_stall,
+    summarize_exchange,
 )
-from v6t.drivers.embedded.sender import LEAD_S, Pace
+from v6t.drivers.embedded.sender import LEAD_S
+from v6t.drivers.embedded.timing import Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.intent.device import Links, make_host_arguments
@@ -314,6 +314,7 @@ class DnsTrials:
         )
         self._used += names.count_fresh(trial.frames)
         heard = self._server.ask("report")
+        faults, health = summarize_exchange(sent, heard, queries.timeout_s, clocks)
         reasons = sent["reasons"]
         counts = {name: sent[name] for name in ("sent", "received", "surplus", "late")}
         result = DirectionResult(
@@ -330,18 +331,9 @@ class DnsTrials:
         )
         return TrialResult(
             {"forward": result},
-            faults=(
-                *describe_losses("client", sent),
-                *describe_losses("authoritative server", heard),
-                *describe_stall("authoritative server", heard["wait_s"], queries.timeout_s),
-                *clock.find_faults_since(clocks),
-            ),
+            faults=faults,
             started=started,
-            tester={
-                role: {name: report[name] for name in ("ring_drops", "interface_drops", "control")}
-                for role, report in (("client", sent), ("server", heard))
-            }
-            | {"lateness_s": round(sent["lateness_s"], 6)},
+            tester=health,
         )
 
     def _fill_cache(self, queries: Queries) -> int:

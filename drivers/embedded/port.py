@@ -9,7 +9,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.drivers.embedded.sender import BATCH, Pace, SendingSchedule
+from v6t.drivers.clock import ClockReading, find_faults_since
+from v6t.drivers.embedded.sender import BATCH, SendingSchedule
+from v6t.drivers.embedded.timing import Pace
 from v6t.drivers.lab.ring import RxRing, TxRing, serve_rings
 from v6t.drivers.neighbours import Hosts, select_requests
 
@@ -181,11 +183,18 @@ class ServerPort(ExchangePort):
         return taken
 
 
-def describe_stall(role: str, waited_s: float, timeout_s: float) -> list[str]:
-    """Describe frames that waited for the tester until their answers were late."""
-    if waited_s <= timeout_s:
-        return []
-    return [f"frames waited {waited_s:.3f} s for the {role}, and their answers were late"]
+def summarize_exchange(
+    client: Mapping[str, Any], server: Mapping[str, Any], timeout_s: float, clocks: ClockReading
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the tester's faults in an exchange since the clocks were read, and its health."""
+    reports, waited_s = {"client": client, "server": server}, server["wait_s"]
+    faults = [loss for role, report in reports.items() for loss in describe_losses(role, report)]
+    if waited_s > timeout_s:
+        faults.append(f"frames waited {waited_s:.3f} s for the server, and their answers were late")
+    figures = ("ring_drops", "interface_drops", "control")
+    health = {role: {name: report[name] for name in figures} for role, report in reports.items()}
+    lateness_s = round(client["lateness_s"], 6)
+    return (*faults, *find_faults_since(clocks)), {**health, "lateness_s": lateness_s}
 
 
 def describe_losses(role: str, report: Mapping[str, int]) -> list[str]:

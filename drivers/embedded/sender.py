@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.embedded.timing import select_started
+from v6t.drivers.embedded.timing import Pace, select_started
 from v6t.drivers.lab.ring import TxRing
 from v6t.drivers.oracle.connection_oracle import (
     TableLocation,
@@ -21,7 +20,6 @@ from v6t.packets import trailer
 from v6t.profiles.compiler.schedule import count_frames, list_classes_with_index
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.trials.trial import FlowStarts, Trial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,43 +32,6 @@ LONGEST_SLEEP_S = 0.05
 SHORTEST_SLEEP_S = 0.00008
 MAX_OVERTIME = 1.5  # Multiple of a trial's duration after which sending is given up
 MAX_BURST_S = 0.05  # Longest delay that is caught up: wake-ups on a busy machine are that late
-
-
-@dataclass(frozen=True)
-class Pace:
-    """Schedule of a trial: the times at which frames are due."""
-
-    segments: tuple[tuple[int, float], ...]  # Frames and rate [fps] of one or two segments
-    second_s: float = 0.0  # Time after the start at which the second segment begins [s]
-    starts: FlowStarts | None = None  # Starts of successive flows; None if all start together
-
-    @classmethod
-    def from_trial(cls, trial: Trial) -> Pace:
-        segments = [(trial.first_segment_frames, trial.rate_fps)]
-        if trial.second_segment is not None:
-            rest = trial.frames - trial.first_segment_frames
-            segments.append((rest, trial.second_segment.rate_fps))
-        return cls(tuple(segments), trial.duration_s, trial.flow_starts)
-
-    @property
-    def frames(self) -> int:
-        return sum(count for count, _ in self.segments)
-
-    def count_due(self, elapsed_s: float) -> int:
-        """Return the number of frames that are due a time after the start."""
-        count, rate = self.segments[0]
-        done = min(count, int(elapsed_s * rate) + 1)
-        if len(self.segments) > 1 and elapsed_s >= self.second_s:
-            more, rate = self.segments[1]
-            done = count + min(more, int((elapsed_s - self.second_s) * rate) + 1)
-        return done
-
-    def compute_due_s(self, number: int) -> float:
-        """Return the time after the start at which a frame is due [s]."""
-        count, rate = self.segments[0]
-        if number < count or len(self.segments) == 1:
-            return number / rate
-        return self.second_s + (number - count) / self.segments[1][1]
 
 
 class SendingSchedule:

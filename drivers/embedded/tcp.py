@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
-from v6t.drivers.embedded.port import describe_losses, describe_stall
-from v6t.drivers.embedded.sender import LEAD_S, Pace
+from v6t.drivers.embedded.port import summarize_exchange
+from v6t.drivers.embedded.sender import LEAD_S
 from v6t.drivers.embedded.tcp_ends import (
     SENT,
     UNKNOWN,
@@ -22,6 +22,7 @@ from v6t.drivers.embedded.tcp_ends import (
     TcpClient,
     TcpServer,
 )
+from v6t.drivers.embedded.timing import Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableLocation, find_foreground
@@ -112,10 +113,8 @@ class TcpWorkers:
             "run", deadline_s, step=step, pace=pace, start=start, wait_s=wait_s
         )
         server = self._server.ask("report")
-        reports = {"client": client, "server": server}
-        wrong = sum(
-            n for report in reports.values() for why, n in report["wrong"].items() if why != UNKNOWN
-        )
+        both = (client["wrong"], server["wrong"])
+        wrong = sum(n for reasons in both for why, n in reasons.items() if why != UNKNOWN)
         tcp = self._current_states.count(retransmitted=client["retransmitted"], wrong=wrong)
         good = {"open": tcp.established, "ask": tcp.answered}.get(step, tcp.closed)
         matched = tcp.established + tcp.answered + tcp.closed
@@ -126,23 +125,12 @@ class TcpWorkers:
             checked=matched + wrong,
             matched=matched,
         )
-        losses = [
-            loss for role, report in reports.items() for loss in describe_losses(role, report)
-        ]
-        figures = ("ring_drops", "interface_drops", "control")
+        faults, health = summarize_exchange(client, server, wait_s, clocks)
         return PhaseCounts(
             result,
             start,
-            faults=(
-                *losses,
-                *describe_stall("server", server["wait_s"], wait_s),
-                *clock.find_faults_since(clocks),
-            ),
+            faults=faults,
             started=started,
-            health={
-                "lateness_s": round(client["lateness_s"], 6),
-                "wrong": {role: report["wrong"] for role, report in reports.items()},
-                **{role: {n: report[n] for n in figures} for role, report in reports.items()},
-            },
+            health={**health, "wrong": {"client": client["wrong"], "server": server["wrong"]}},
             tcp=tcp,
         )

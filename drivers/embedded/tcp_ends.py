@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from v6t.drivers.embedded.port import TICK_S, ClientPort, ExchangePort, ServerPort
-from v6t.drivers.embedded.sender import Pace
+from v6t.drivers.embedded.timing import Pace
 from v6t.drivers.oracle.state_table import MemoryFile
 from v6t.profiles.expand import Expander
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response, split_into_segments

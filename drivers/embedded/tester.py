@@ -14,9 +14,9 @@ from v6t.drivers import clock
 from v6t.drivers.embedded.dns import DnsTrials
 from v6t.drivers.embedded.port import describe_losses
 from v6t.drivers.embedded.receiver import Receiver, ReceiverConnections
-from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender
+from v6t.drivers.embedded.sender import LEAD_S, Sender
 from v6t.drivers.embedded.tcp import TcpWorkers
-from v6t.drivers.embedded.timing import TimedTrial
+from v6t.drivers.embedded.timing import Pace, TimedTrial
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice, frame_octets
 from v6t.drivers.lab.workers import DEADLINE_S, Worker

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.delays import compute_ipdv, make_distribution
@@ -28,14 +28,43 @@ def select_started(
     return places / rate_fps >= (index % starts.flows) * starts.interval_s
 
 
-def compute_due_s(trial: Trial, places: I64) -> NDArray[np.float64]:
-    """Return the times after the direction's first frame at which frames are due [s]."""
-    due: NDArray[np.float64] = places / trial.rate_fps
-    if trial.second_segment is not None:
-        later = places - trial.first_segment_frames
-        second = trial.duration_s + later / trial.second_segment.rate_fps
-        due = np.where(later >= 0, second, due)
-    return due
+@dataclass(frozen=True)
+class Pace:
+    """Schedule of a trial: the times at which frames are due."""
+
+    segments: tuple[tuple[int, float], ...]  # Frames and rate [fps] of one or two segments
+    second_s: float = 0.0  # Time after the start at which the second segment begins [s]
+    starts: FlowStarts | None = None  # Starts of successive flows; None if all start together
+
+    @classmethod
+    def from_trial(cls, trial: Trial) -> Pace:
+        segments = [(trial.first_segment_frames, trial.rate_fps)]
+        if trial.second_segment is not None:
+            rest = trial.frames - trial.first_segment_frames
+            segments.append((rest, trial.second_segment.rate_fps))
+        return cls(tuple(segments), trial.duration_s, trial.flow_starts)
+
+    @property
+    def frames(self) -> int:
+        return sum(count for count, _ in self.segments)
+
+    def count_due(self, elapsed_s: float) -> int:
+        """Return the number of frames that are due a time after the start."""
+        count, rate = self.segments[0]
+        done = min(count, int(elapsed_s * rate) + 1)
+        if len(self.segments) > 1 and elapsed_s >= self.second_s:
+            more, rate = self.segments[1]
+            done = count + min(more, int((elapsed_s - self.second_s) * rate) + 1)
+        return done
+
+    def compute_due_s(self, numbers: Any) -> Any:
+        """Return the time after the start at which a frame is due, or each of an array [s]."""
+        count, rate = self.segments[0]
+        due = numbers / rate
+        if len(self.segments) > 1:
+            later = self.second_s + (numbers - count) / self.segments[1][1]
+            due = np.where(numbers >= count, later, due)[()]
+        return due
 
 
 @dataclass(frozen=True)
@@ -47,7 +76,9 @@ class TimedTrial:
 
     def compute_due_s(self, number: int, seq: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the times at which frames of a class are due [s], by sequence number."""
-        return compute_due_s(self.trial, find_positions(self.weights, number, seq.astype(np.int64)))
+        places = find_positions(self.weights, number, seq.astype(np.int64))
+        due: NDArray[np.float64] = Pace.from_trial(self.trial).compute_due_s(places)
+        return due
 
     def list_due_s(self, frames: Mapping[int, NDArray[np.integer]]) -> NDArray[np.float64]:
         """Return the due times of frames [s], given as sequence numbers by class."""

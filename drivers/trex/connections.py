@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import I64, U8
     from v6t.packets.reference import Expected
 
-    Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
     SourceOfBlock = Callable[[int, int, NDArray[np.integer]], FrameSource]
 
 MAX_ROWS = 32_768  # Connections of a block, whose lists must fit into one request

@@ -186,7 +186,14 @@ class TrexTester(BedTester):
             frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
             recordings.append(self._recordings.request(load.direction, load, frames))
         stats, began_s = self._send(trial, loads, recordings)
-        readers = {load.direction: self._read_recording(load) for load in loads if recordings}
+        readers = {
+            load.direction: CaptureReader(
+                self._recordings.read(load.direction),
+                find_mark_distance(load.streams),
+                capture.SAMPLES_PER_STREAM,
+            )
+            for load in (loads if recordings else ())
+        }
         result = self._make_result(trial, loads, stats, began_s, readers)
         return self._add_losses(trial, result, loads, readers) if finds_losses else result
 
@@ -433,11 +440,6 @@ class TrexTester(BedTester):
                 counted["control", 0] = capture.make_control_filter(load.streams for load in loads)
             for (kind, number), pattern in counted.items():
                 yield make_capture_request(kind, ports, pattern, 1, snaplen=64, class_number=number)
-
-    def _read_recording(self, load: OfferedLoad) -> CaptureReader:
-        """Read the recorded frames of a load."""
-        batches, distance = self._recordings.read(load.direction), find_mark_distance(load.streams)
-        return CaptureReader(batches, distance, capture.SAMPLES_PER_STREAM)
 
     def _add_losses(
         self,

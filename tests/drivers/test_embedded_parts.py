@@ -21,7 +21,6 @@ from v6t.drivers.embedded.sender import (
     BATCH,
     MAX_BURST_S,
     TIMED_BATCH,
-    Pace,
     Sender,
     SendingSchedule,
 )
@@ -36,7 +35,7 @@ from v6t.drivers.embedded.tcp_ends import (
     TcpClient,
 )
 from v6t.drivers.embedded.tester import EmbeddedTester
-from v6t.drivers.embedded.timing import TimedTrial
+from v6t.drivers.embedded.timing import Pace, TimedTrial
 from v6t.drivers.lab import setup
 from v6t.intent.device import Links
 from v6t.packets import trailer

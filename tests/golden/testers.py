@@ -11,7 +11,7 @@ import numpy as np
 from v6t.base.errors import V6tError
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import compile_directions
-from v6t.drivers.embedded.timing import compute_due_s
+from v6t.drivers.embedded.timing import Pace
 from v6t.drivers.oracle.replay import ConnectionOrder
 from v6t.drivers.transport.contract import make_shell_line
 from v6t.drivers.trex.bursts import make_bursts
@@ -92,7 +92,10 @@ def describe_parts() -> Parts:
             for condition in ("", "test -e x")
             for netns in ("", "lab")
         ],
-        "due": [str(compute_due_s(trial, numbers * 150).round(9).tolist()) for trial in TRIALS],
+        "due": [
+            str(Pace.from_trial(trial).compute_due_s(numbers * 150).round(9).tolist())
+            for trial in TRIALS
+        ],
     }
     for counted in DIRECTION_RESULTS:
         result = TrialResult({"forward": counted})
