@@ -25,7 +25,7 @@ from v6t.audit.clause import (
 from v6t.audit.packets import NOTHING, Wire
 from v6t.audit.record import AuditFinding, AuditFrame
 from v6t.base.entry_points import Extensions
-from v6t.base.errors import DutError, ExtensionError, UsageError, hides_interrupt
+from v6t.base.errors import DutError, ExtensionError, UsageError, V6tError, hides_interrupt
 from v6t.base.log_levels import NOTICE
 from v6t.plugins.audit_views import Nat
 
@@ -212,7 +212,7 @@ class AuditProgress:
 
 def run_audit(
     device: AuditedDevice, selection: Selection, request: AuditRequest, progress: AuditProgress
-) -> DutError | KeyboardInterrupt | None:
+) -> V6tError | KeyboardInterrupt | None:
     """Test all clauses; return why the audit ended early, or raise if no clause could be tested."""
     plan = plan_audit(device.technology, selection, request)
     if not plan:
@@ -239,7 +239,7 @@ def run_audit(
                     progress.add(ClauseOutcome(clause, judgement, tries=0), variant, wire)
             if progress.stopped:
                 break
-    except (DutError, KeyboardInterrupt) as exc:
+    except (V6tError, KeyboardInterrupt) as exc:
         if not progress.findings:
             raise
         progress.stopped = "interrupted" if hides_interrupt(exc) else str(exc)
@@ -315,7 +315,7 @@ def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> Cl
                 (probe.flush if send.before == "flush" else probe.reset)()
             if send.pause_s:
                 probe.pause(send.pause_s)
-            times = (send.listen_s,) * 2 if send.listen_s else (wait_s, quiet_s)
+            times = (send.listen_s, 0.0) if send.listen_s else (wait_s, quiet_s)
             heard = probe.exchange(send.frames, *times)
             turns.append((tuple(send.frames), tuple(heard)))
             send = steps.send(heard)

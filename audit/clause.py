@@ -126,7 +126,7 @@ class Probe(Protocol):
     """A configured device with a prober at both links."""
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> Sequence[Frame]:
-        """Send frames; return those of the device, until none came for ``quiet_s``."""
+        """Send frames; return those of the device; see :meth:`v6t.drivers.prober.Prober.exchange`."""
 
     def pause(self, seconds: float) -> None: ...
 

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 Side = Literal["left", "right"]
 FrameOnSide = tuple[Side, bytes]  # A link, and a frame on it without FCS
+MAX_QUIET_TIMES = 20  # Others on a link may never fall silent
 
 
 class Prober(Protocol):
@@ -20,7 +21,8 @@ class Prober(Protocol):
         Args:
             frames: frames to send, in this order.
             wait_s: time to wait for the first frame [s].
-            quiet_s: time to wait for another frame after each one [s].
+            quiet_s: time to wait for another frame after each one [s], at most
+                :data:`MAX_QUIET_TIMES` times; 0: always receive for ``wait_s``.
         """
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from v6t.drivers.lab.ring import RxRing, poll_rings, serve_rings
 from v6t.drivers.neighbours import ARP, ICMPV6, IPV6, Hosts, read_word
 from v6t.drivers.placement import PROBE_RING_FRAMES
+from v6t.drivers.prober import MAX_QUIET_TIMES
 
 _NEIGHBOR_TYPES = (*range(130, 138), 143)  # ICMPv6 types of MLD, router and neighbor discovery
 
@@ -40,19 +41,20 @@ class ProberRole:
     def exchange(
         self, frames: Sequence[tuple[str, bytes]], wait_s: float, quiet_s: float
     ) -> list[tuple[str, bytes]]:
-        """Send frames; return those that arrive until none has arrived for ``quiet_s``."""
+        """Send and receive frames; see :meth:`v6t.drivers.prober.Prober.exchange`."""
         self._take_frames()
         for side, frame in frames:
             self._rings[side].send(frame)
         poll = poll_rings(self._rings.values())
         heard: list[tuple[str, bytes]] = []
         end = time.monotonic() + wait_s
+        latest = end + MAX_QUIET_TIMES * quiet_s
         while (left := end - time.monotonic()) > 0:
             poll.poll(max(1, int(left * 1000)))
             arrived = self._take_frames()
             heard += arrived
-            if not all(_is_neighbor_message(frame) for _, frame in arrived):
-                end = time.monotonic() + quiet_s
+            if quiet_s and not all(_is_neighbor_message(frame) for _, frame in arrived):
+                end = min(latest, time.monotonic() + quiet_s)
         return heard
 
     def _take_frames(self) -> list[tuple[str, bytes]]:

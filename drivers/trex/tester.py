@@ -14,7 +14,7 @@ from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
 from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
-from v6t.drivers.prober import FrameOnSide
+from v6t.drivers.prober import MAX_QUIET_TIMES, FrameOnSide
 from v6t.drivers.tester import Oracle, PhaseCounts, select_directions
 from v6t.drivers.trex import capture, counting
 from v6t.drivers.trex.attachment import Attachment, Engine
@@ -610,7 +610,8 @@ class TrexProber:
                 for port in self._ports.values()
             ],
             wait_s=wait_s,
-            quiet_s=max(quiet_s, MIN_QUIET_S),
+            quiet_s=max(quiet_s, MIN_QUIET_S) if quiet_s else 0.0,
+            max_quiet_times=MAX_QUIET_TIMES,
         )
         captures = parse_answer(list[Capture], answer)
         arrivals = [frame for one in captures for frame in one.decode_frames()]

@@ -17,7 +17,7 @@ from v6t.audit.auditor import (
 from v6t.audit.clause import Clause, Frame, Judgement, ProbeUnable, Send
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.self_check import DeviceProbe, InProcessDevice
-from v6t.base.errors import DutError, UsageError
+from v6t.base.errors import DutError, TesterError, UsageError
 from v6t.plugins.base import Technology
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.nat44 import Nat44
@@ -42,7 +42,7 @@ class Probe(DeviceProbe):
 
     def exchange(self, frames, wait_s, quiet_s):
         self.exchanges -= 1
-        if self.exchanges < 0 and isinstance(self.error, KeyboardInterrupt):
+        if self.exchanges < 0 and not isinstance(self.error, DutError):
             raise self.error
         return super().exchange(frames, wait_s, quiet_s)
 
@@ -99,10 +99,13 @@ def test_interruption_before_the_first_finding_is_raised():
         audit(Device(Siit(), error=KeyboardInterrupt(), exchanges=0))
 
 
-def test_device_that_lost_its_configuration_ends_the_audit():
-    lost = DutError("it was started anew", code="command-failed")
-    progress, error = audit(Device(Siit(), error=lost, exchanges=20))
-    assert error is lost
+@pytest.mark.parametrize("kind", [DutError, TesterError])
+def test_failed_device_or_tester_ends_audit_and_keeps_findings(kind):
+    failure = kind("it was started anew", code="command-failed")
+    progress, error = audit(Device(Siit(), error=failure, exchanges=20))
+    assert error is failure
+    assert "it was started anew" in progress.stopped
+    assert progress.findings
     assert {f.verdict for f in progress.findings} == {"conforms"}
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import queue
+import time
 import types
 from contextlib import closing
+from itertools import cycle
 from unittest.mock import Mock, call
 
+import numpy as np
 import pytest
 from scapy.layers.inet6 import (
     ICMPv6ND_NA,
@@ -19,6 +22,7 @@ from scapy.layers.inet6 import (
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import make_tester
+from v6t.drivers.lab import prober as lab_prober
 from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
 from v6t.drivers.trex import tester as trex_tester
 from v6t.drivers.trex.client import worker
@@ -302,3 +306,20 @@ def test_ports_are_sides(monkeypatch):
     assert [capture["ports"] for capture in exchange.kwargs["captures"]] == [[3], [1]]
     prober.close()
     server.close.assert_called_once()
+
+
+@pytest.mark.parametrize(("quiet_s", "longest_s"), [(0.0, 0.05), (0.01, 0.25)])
+def test_exchange_on_chatty_link_ends(quiet_s, longest_s, monkeypatch):
+    """Others on the link send more often than the time to wait for another frame."""
+    frame = np.zeros(60, np.uint8)
+    ring = Mock()
+    ring.take.side_effect = cycle([[([frame], [0])], []])
+    monkeypatch.setattr(lab_prober, "RxRing", Mock(return_value=ring))
+    monkeypatch.setattr(
+        lab_prober, "poll_rings", lambda rings: Mock(poll=lambda ms: time.sleep(0.001))
+    )
+    probing = lab_prober.ProberRole({"left": "left"}, 60, {"left": None})
+    began = time.monotonic()
+    heard = probing.exchange([], 0.05, quiet_s)
+    assert longest_s <= time.monotonic() - began < 2
+    assert set(heard) == {("left", frame.tobytes())}

@@ -92,18 +92,24 @@ class StlWorker(EngineWorker):
         return owners
 
     def exchange(
-        self, frames: list[Any], captures: list[dict[str, Any]], wait_s: float, quiet_s: float
+        self,
+        frames: list[Any],
+        captures: list[dict[str, Any]],
+        wait_s: float,
+        quiet_s: float,
+        max_quiet_times: int,
     ) -> list[Capture]:
-        """Send single frames, [[port, base64], ...]; return captures once none arrives for ``quiet_s``."""
+        """Send single frames, [[port, base64], ...], and return captures of the answers."""
         numbers = self._start_captures(captures)
         for port, text in frames:
             rpc.push_frames(self.client, [port], [base64.b64decode(text)])
         end, known = time.monotonic() + wait_s, 0
+        latest = end + max_quiet_times * quiet_s
         while time.monotonic() < end:
             time.sleep(0.01)
             count = sum(capture.stored for capture in self._read_captures(numbers))
-            if count != known:
-                end, known = time.monotonic() + quiet_s, count
+            if quiet_s and count != known:
+                end, known = min(latest, time.monotonic() + quiet_s), count
         return self._collect_captures(captures, numbers, {})
 
     def load(self, port: int, streams: list[Any], first: int = 0) -> int:
