@@ -51,6 +51,7 @@ def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
         done = subprocess.run(
             shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=timeout_s, check=False, env=build_clean_environment(),
+            start_new_session=True,  # Ctrl-C must not end a power cycle halfway
         )  # fmt: skip
     except (OSError, ValueError) as exc:
         raise DutError(f"the hook {name} cannot be run: {exc}", code="hook-failed") from exc
@@ -73,19 +74,35 @@ def measure_with_event(
 ) -> TrialResult:
     """Measure a trial, run its event while its stream is sent, and wait for the end of both.
 
-    The error of an event that fails is raised after the trial.
+    The error of an event that fails is raised after the trial. The trial is invalid if the event
+    began outside its stream, because a tester took long to prepare it.
     """
     delay_s = trial.pause_s + (trial.device_event.at_s if trial.device_event else 0.0)
     cancelled = threading.Event()
+
+    def run_in_time() -> float:
+        """Run the event and return when it began [s, wall clock]."""
+        if cancelled.wait(delay_s):
+            return 0.0
+        began_s = time.time()
+        run_event()
+        return began_s
+
     with ThreadPoolExecutor(1) as pool:
-        event = pool.submit(lambda: cancelled.wait(delay_s) or run_event())
+        event = pool.submit(run_in_time)
         try:
             result = measure(trial)
         except BaseException:
             cancelled.set()
             raise
-    event.result()
-    return result
+    began_s = event.result()
+    if not result.started:
+        return result
+    at_s = began_s - datetime.fromisoformat(result.started).timestamp()
+    if 0 <= at_s <= trial.total_duration_s:
+        return result
+    fault = f"the device's event began {at_s:.1f} s after the first frame, outside the stream"
+    return replace(result, faults=(*result.faults, fault))
 
 
 MIN_SAMPLED_TRIAL_S = 3.0  # shorter trials have too few samples

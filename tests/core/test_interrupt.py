@@ -264,7 +264,7 @@ def test_durations_use_monotonic_clock():
         if calls.search(path.read_text())
     }
     assert modules == {
-        *(f"core/runs/{name}" for name in ("events", "rundir", "manifest", "bottleneck")),
+        *(f"core/runs/{name}" for name in ("events", "rundir", "manifest", "bottleneck", "device")),
         "drivers/clock",
         # next to the stamp of a trial's first frame, in a trial during which no clock was stepped
         *(f"drivers/duts/session/{name}" for name in ("telemetry", "transaction")),

@@ -1,8 +1,10 @@
 """Runs of every benchmark: results, resumption after a kill, and rejected settings."""
 
 import contextlib
+import os
 import time
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -334,6 +336,24 @@ def test_hook_runs_during_the_trial(tmp_path):
 
     assert measure_with_event(RESET_TRIAL, measure_trial, hook) is result
     assert file.exists()
+
+
+@pytest.mark.parametrize(("started_s", "valid"), [(-0.1, True), (-5.0, False), (5.0, False)])
+def test_event_outside_the_stream_makes_trial_invalid(started_s, valid):
+    """A tester may be ready to send only after the event, or may have finished before it."""
+
+    def measure_trial(trial):
+        started = datetime.now(timezone.utc) + timedelta(seconds=started_s)
+        return TrialResult({}, started=started.isoformat(timespec="milliseconds"))
+
+    result = measure_with_event(RESET_TRIAL, measure_trial, lambda: None)
+    assert bool(result.faults) is not valid
+
+
+def test_ctrl_c_does_not_reach_hook():
+    """The terminal sends it to the process group of v6t."""
+    output = run_hook("power-cycle", Hook(command="sh -c 'cut -d\" \" -f5 /proc/self/stat'"))
+    assert int(output) != os.getpgrp()
 
 
 @pytest.mark.parametrize("command", ["false", "/nowhere/at-all", "'"])
