@@ -235,7 +235,12 @@ def rollback(
     device = _make_session(setup, record_dir, partial=True)
     try:
         if not setup.driver.is_chain:  # each part is connected to by its own rollback
-            device.open()
+            try:
+                device.open()
+            except KeyboardInterrupt:
+                text = "%s: stopped before the rollback; `%s` does it"
+                _LOG.log(NOTICE, text, device.name, setup.rollback_command)
+                raise
         done = device.rollback(forget=forget, by_script=by_script)
     finally:
         device.close()

@@ -199,3 +199,15 @@ def test_reason_why_a_directory_cannot_be_locked_is_shown(open_device, monkeypat
     monkeypatch.setattr("v6t.drivers.duts.session.connection.build_lock_script", lambda *_: script)
     with expect_error(code, mentions=reason):
         open_device()
+
+
+def test_rollback_interrupted_before_login_names_its_command(tmp_path, monkeypatch):
+    device = make_file_session(tmp_path)
+    device.open = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
+    monkeypatch.setattr(dut, "_list_lab_devices", lambda _: [])
+    setup = SimpleNamespace(rollback_command="this", driver=device.driver, intent=device.intent)
+    messages = []
+    with copy_records(lambda text: None, messages.append):
+        assert is_stopped(lambda: dut.rollback(setup))
+    assert "`this`" in messages[-1]
