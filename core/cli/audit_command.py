@@ -12,18 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError, V6tError
+from v6t.core.cli import options
 from v6t.core.cli.dut_command import resolve_device_run
-from v6t.core.cli.options import (
-    Command,
-    NumberRange,
-    all_option,
-    device_options,
-    flag,
-    json_option,
-    list_option,
-    names_option,
-    output_directory_option,
-)
 from v6t.core.cli.terminal import (
     CommandResult,
     get_width,
@@ -57,24 +47,28 @@ def parse_interfaces(
     return left, right
 
 
-@click.command(cls=Command)
-@device_options
-@names_option(
+@click.command(cls=options.Command)
+@options.device_options
+@options.names_option(
     "--suite", "suites", text="Suites to test, separated by commas; default: all that apply."
 )
-@names_option("--clause", "clauses", text="Only clauses whose name contains one of these words.")
-@flag("--no-variants", text="The given configuration only: no other prefixes, rules or pools.")
+@options.names_option(
+    "--clause", "clauses", text="Only clauses whose name contains one of these words."
+)
+@options.flag(
+    "--no-variants", text="The given configuration only: no other prefixes, rules or pools."
+)
 @click.option("--interfaces", callback=parse_interfaces, metavar="LEFT,RIGHT",
               help="Interfaces of this machine that are cabled to a device elsewhere.")  # fmt: skip
-@click.option("--wait", "wait_s", type=NumberRange(0.01, 60), default=0.4, show_default=True,
+@click.option("--wait", "wait_s", type=options.NumberRange(0.01, 60), default=0.4, show_default=True,
               help="Seconds to wait for the first frame of the device.")  # fmt: skip
 @click.option("--timers", type=click.Choice(["short", "minutes", "hours"]), default="short",
               show_default=True, help="Timers to wait for: configured seconds; minima of RFCs up "
               "to 4 minutes; the timer of open TCP connections (2 hours), too.")  # fmt: skip
-@output_directory_option
-@all_option
-@list_option
-@json_option
+@options.output_directory_option
+@options.all_option
+@options.list_option
+@options.json_option
 def audit_command(
     suites: tuple[str, ...],
     clauses: tuple[str, ...],

@@ -8,20 +8,7 @@ from typing import Any
 import click
 from v6t.base.errors import UsageError
 from v6t.core.campaigns import list_packaged_campaigns, locate_campaign
-from v6t.core.cli.options import (
-    RunCommand,
-    assignments_option,
-    dry_run_option,
-    list_option,
-    live_option,
-    names_option,
-    output_directory_option,
-    path_option,
-    preset_option,
-    procedure_option,
-    report_option,
-    tester_option,
-)
+from v6t.core.cli import options
 from v6t.core.config.yaml_file import YamlFile
 
 
@@ -39,25 +26,25 @@ def parse_testbeds(
     return files
 
 
-@click.command(cls=RunCommand)
+@click.command(cls=options.RunCommand)
 @click.argument("file", required=False)
-@output_directory_option
-@path_option("--resume", metavar="DIR",
+@options.output_directory_option
+@options.path_option("--resume", metavar="DIR",
              text="Continue the campaign in DIR; with FILE, add the runs that are only in it.")  # fmt: skip
-@list_option
-@dry_run_option
+@options.list_option
+@options.dry_run_option
 @click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE", callback=parse_testbeds,
               help="Testbed file in place of the campaign's testbed NAME; repeatable. NAME may be "
               "left out where there is only one.")  # fmt: skip
-@names_option("--experiment", "experiments", text="These experiments only.")
-@assignments_option("--only", "run_filter", text="Runs with this value of a setting only, for "
+@options.names_option("--experiment", "experiments", text="These experiments only.")
+@options.assignments_option("--only", "run_filter", text="Runs with this value of a setting only, for "
                     "example dut.driver=tayga; repeatable.")  # fmt: skip
-@tester_option
-@preset_option
-@procedure_option
+@options.tester_option
+@options.preset_option
+@options.procedure_option
 @click.option("--group", hidden=True, help="One testbed's runs, for the campaign's own workers.")
-@live_option
-@report_option
+@options.live_option
+@options.report_option
 def campaign_command(
     file: str | None,
     output: Path | None,

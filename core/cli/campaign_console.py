@@ -28,16 +28,11 @@ from v6t.core.campaigns.campaign import (
     load_campaign,
     run_campaign,
 )
-from v6t.core.cli.progress import show_progress
+from v6t.core.cli.progress import open_view, show_progress
 from v6t.core.cli.run_console import write_report
-from v6t.core.cli.stopping import (
-    StopMessages,
-    handle_signals,
-    make_stop_messages,
-    write_stderr_line,
-)
+from v6t.core.cli.stopping import StopMessages, handle_signals, make_stop_messages
 from v6t.core.cli.terminal import print_table, print_text
-from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector, format_duration
+from v6t.core.runs.events import RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import CONFIG
 
@@ -115,16 +110,11 @@ class CampaignExecution:
     @contextlib.contextmanager
     def serve_page(self, live: str | None) -> Iterator[None]:
         """Serve the live page at an address within the context; None: serve no page."""
-        if live is None:
-            yield
-            return
         from v6t.core.campaigns.results import render_page
-        from v6t.core.reporting.live import LiveView, parse_address
 
         render = partial(render_page, self._directory, self._campaign, self._collector)
-        address = parse_address(live)
-        self._view = LiveView(address, self._directory, write_stderr_line, render)
-        with contextlib.closing(self._view):
+        self._view = open_view(live, self._directory, render)
+        with contextlib.closing(self._view) if self._view else contextlib.nullcontext():
             yield
 
     def execute_runs(self) -> int:
@@ -151,11 +141,9 @@ class CampaignExecution:
     def execute_group(self, runs: Sequence[CampaignEntry], prefix: str) -> int:
         """Execute the runs of one testbed, write their reports and return the exit status."""
         try:
-            with contextlib.ExitStack() as stack:
-                progress = stack.enter_context(show_progress(prefix=prefix, in_campaign=True))
-                events: Listener = CompositeListener(self._collector, progress)
-                if self._view is not None:
-                    events = CompositeListener(events, stack.enter_context(self._view))
+            with show_progress(
+                self._collector, self._view, prefix=prefix, in_campaign=True
+            ) as events:
                 failed = run_campaign(self._directory, runs, events)
                 if self._report:
                     events.on_message("writing the reports")

@@ -13,18 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.files import report_write_errors, write_atomically
 from v6t.base.quantities import convert_quantity, is_bit_rate
-from v6t.core.cli.options import (
-    Command,
-    choose_technology,
-    flag,
-    frame_size_option,
-    output_option,
-    parameters_option,
-    path_option,
-    plugin_option,
-    seed_option,
-    testbed_option,
-)
+from v6t.core.cli import options
 from v6t.core.log import print_notice
 
 if TYPE_CHECKING:
@@ -36,14 +25,14 @@ ONE_CONNECTION = {"connections": {"count": 1}}
 DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count``
 
 
-@click.command(cls=Command)
+@click.command(cls=options.Command)
 @click.argument("technology_name", metavar="[TECHNOLOGY]", required=False)
-@plugin_option
-@parameters_option
-@testbed_option
+@options.plugin_option
+@options.parameters_option
+@options.testbed_option
 @click.option("--direction", type=click.Choice(["forward", "reverse"]), default="forward",
               show_default=True, help="Direction of the traffic.")  # fmt: skip
-@frame_size_option
+@options.frame_size_option
 @click.option("--format", "output_format", type=click.Choice(["stl-json", "stl-py", "pcap", "text"]),
               default="stl-json", show_default=True, help="Format of the output.")  # fmt: skip
 @click.option("--count", type=click.IntRange(1),
@@ -53,14 +42,14 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
               "medium, for example 1Gbps.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1), default=1, show_default=True,
               help="TRex cores per port.")  # fmt: skip
-@seed_option
-@output_option
-@path_option("--expected", metavar="FILE",
+@options.seed_option
+@options.output_option
+@options.path_option("--expected", metavar="FILE",
              text="Also write a capture of the frames that a correct device emits for these "
              "frames, by the reference translation. A frame that a correct device drops is left "
              "out; the others keep the time stamps of the frames that caused them. Not available "
              "for stateful technologies: the device chooses their ports.")  # fmt: skip
-@flag("--overwrite", text="Replace files that exist.")
+@options.flag("--overwrite", text="Replace files that exist.")
 def compile_command(
     technology_name: str | None,
     plugin: str | None,
@@ -88,7 +77,7 @@ def compile_command(
     from v6t.profiles.compiler.compile import compile_traffic
 
     output = None if str(output) == "-" else output
-    plugin = choose_technology(technology_name, plugin)
+    plugin = options.choose_technology(technology_name, plugin)
     if plugin is None:
         raise UsageError("no technology", "try: v6t compile mape-br", code="missing-setting")
     if output_format == "pcap" and output is None:

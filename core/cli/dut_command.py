@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import (
-    PATH_TYPE,
-    CommandGroup,
-    NumberRange,
-    combine_options,
-    device_options,
-    flag,
-    frame_size_option,
-    json_option,
-    read_run_files,
-)
+from v6t.core.cli import options
 from v6t.core.cli.terminal import CommandResult, make_result, print_table
 from v6t.core.log import is_verbose, print_notice
 
@@ -34,10 +24,10 @@ DIFFERENCE_STATUS = 7  # exit status: a comparison found a difference
 # Procedure settings for single frames, small enough for devices that hold few sessions.
 FEW_CONNECTIONS = {"connections": {"count": 16}}
 
-dut_options = combine_options(device_options, json_option)
+dut_options = options.combine_options(options.device_options, options.json_option)
 
 
-@click.group(cls=CommandGroup, no_args_is_help=False)
+@click.group(cls=options.CommandGroup, no_args_is_help=False)
 def dut_command() -> None:
     """Control the device under test without a run.
 
@@ -47,7 +37,7 @@ def dut_command() -> None:
 
 
 @dut_command.command("list", short_help="list the device drivers")
-@json_option
+@options.json_option
 def list_command() -> CommandResult:
     """List the device drivers, their technologies, and whether their programs are installed here."""
     from v6t.analysis.sheet import make_text_columns, make_text_table
@@ -104,7 +94,7 @@ def compare_command(**arguments: Any) -> CommandResult:
     metavar="SECONDS",
     help="Roll back after this time unless `v6t dut confirm` stops the timer.",
 )
-@flag(
+@options.flag(
     "--replace",
     "replace_existing",
     text="Roll back the finished configuration of another operator or technology first.",
@@ -131,7 +121,7 @@ def confirm_command(**arguments: Any) -> CommandResult:
 
 @dut_command.command("verify", short_help="configure, read back, send frames both ways, roll back")
 @dut_options
-@frame_size_option
+@options.frame_size_option
 def verify_command(**arguments: Any) -> CommandResult:
     """Verify the configuration by read-back and by frames that the tester sends both ways."""
     with _use_device(arguments, restore=True) as run:
@@ -164,8 +154,8 @@ def flush_command(**arguments: Any) -> CommandResult:
 
 @dut_command.command("rollback", short_help="undo what v6t did")
 @dut_options
-@flag("--forget", text="Drop the undo record even if the device is not as it was.")
-@flag("--by-script", text="Run undo.sh where the undo record is damaged.")
+@options.flag("--forget", text="Drop the undo record even if the device is not as it was.")
+@options.flag("--by-script", text="Run undo.sh where the undo record is damaged.")
 def rollback_command(forget: bool, by_script: bool, **arguments: Any) -> CommandResult:
     """Undo what v6t configured, even after a crash and from any host that can log in.
 
@@ -180,10 +170,10 @@ def rollback_command(forget: bool, by_script: bool, **arguments: Any) -> Command
 
 
 @dut_command.command("bottleneck", short_help="watch it at the rates a run has found")
-@click.argument("directory", type=PATH_TYPE)
-@click.option("--duration", "duration_s", type=NumberRange(1, 86_400), default=10.0,
+@click.argument("directory", type=options.PATH_TYPE)
+@click.option("--duration", "duration_s", type=options.NumberRange(1, 86_400), default=10.0,
               help="Seconds at each rate.")  # fmt: skip
-@json_option
+@options.json_option
 def bottleneck_command(directory: Path, duration_s: float) -> CommandResult:
     """Print what limits the device: each core's idle time, drops, sessions, vectors per second.
 
@@ -243,7 +233,7 @@ def resolve_device_run(
 
         command = shlex.join([*ROLLBACK_COMMAND, str(directory)])
         return replace(make_setup(read_config(directory)), rollback_command=command)
-    run_file, testbed = read_run_files(arguments)
+    run_file, testbed = options.read_run_files(arguments)
     from v6t.core.config.resolve import find_driver_name, resolve_setup
 
     plugin, driver = arguments["plugin"], arguments["dut"]
@@ -286,15 +276,15 @@ def with_rollback_command(run: RunSetup, arguments: dict[str, Any]) -> RunSetup:
     from v6t.core.config.resolve import find_driver_name
 
     words = [*ROLLBACK_COMMAND]
-    options = {"--testbed": "testbed", "--driver": "dut", "--set-dut": "dut_params"}
+    flags = {"--testbed": "testbed", "--driver": "dut", "--set-dut": "dut_params"}
     run_file: Path | None = arguments["run_file"]
     named = arguments["dut"] or find_driver_name(arguments["testbed"])
     is_directory = run_file is not None and run_file.is_dir()
     # a directory has the testbed, too; some drivers are not found without the technology
     if is_directory or run.driver.is_chain or run.driver.name != named:
         words += [str(run_file)] if run_file is not None else []
-        options |= {"--plugin": "plugin", "--set": "params"}
-    for option, name in options.items():
+        flags |= {"--plugin": "plugin", "--set": "params"}
+    for option, name in flags.items():
         value = arguments[name]
         if isinstance(value, dict):
             words += [word for pair in value.items() for word in (option, "=".join(pair))]
@@ -306,8 +296,8 @@ def with_rollback_command(run: RunSetup, arguments: dict[str, Any]) -> RunSetup:
 def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
     """Return the run directory, or None if files or options describe the device."""
     path: Path | None = arguments["run_file"]
-    options = ("plugin", "testbed", "dut", "params", "dut_params")
-    if path is None or not path.is_dir() or any(arguments.get(name) for name in options):
+    names = ("plugin", "testbed", "dut", "params", "dut_params")
+    if path is None or not path.is_dir() or any(arguments.get(name) for name in names):
         return None
     return path
 

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import get_completion_class
 from v6t.base.errors import ExtensionError, UsageError
-from v6t.core.cli.options import (
-    Command,
-    all_option,
-    flag,
-    json_option,
-    plugin_option,
-)
+from v6t.core.cli import options
 from v6t.core.cli.shell_completion import complete_parameter
 from v6t.core.cli.terminal import CommandResult, make_result
 
@@ -23,11 +17,11 @@ if TYPE_CHECKING:
     from v6t.core.config.explain import ReferenceEntry
 
 
-@click.command(cls=Command)
+@click.command(cls=options.Command)
 @click.argument("plugin", required=False, metavar="[NAME]", shell_complete=complete_parameter)
-@flag("--check", text="Run the conformance suite on the plugin NAME.")
-@flag("--drivers", text="Show what device drivers can do, or the driver NAME.")
-@json_option
+@options.flag("--check", text="Run the conformance suite on the plugin NAME.")
+@options.flag("--drivers", text="Show what device drivers can do, or the driver NAME.")
+@options.json_option
 def plugins_command(plugin: str | None, check: bool, drivers: bool) -> CommandResult:
     """List technologies, show the parameters of one, or check one for conformance."""
     if check and drivers:
@@ -165,11 +159,11 @@ def _check_conformance(name: str | None) -> CommandResult:
     return replace(make_result(asdict(report), lines), finish=reject_findings)
 
 
-@click.command(cls=Command)
+@click.command(cls=options.Command)
 @click.argument("setting", nargs=-1, metavar="[NAME]...", shell_complete=complete_parameter)
-@plugin_option
-@all_option
-@json_option
+@options.plugin_option
+@options.all_option
+@options.json_option
 def explain_command(setting: tuple[str, ...], plugin: str | None, show_all: bool) -> CommandResult:
     """Explain settings of the run and testbed files, benchmarks, technologies, terms and error codes.
 
@@ -199,7 +193,7 @@ def _describe_row(row: ReferenceEntry) -> str:
     return "\n    ".join([f"{row.name}: {row.kind}{default}", *row.text.splitlines()])
 
 
-@click.command(cls=Command)
+@click.command(cls=options.Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
@@ -211,7 +205,7 @@ def completion_command(ctx: click.Context, shell: str) -> None:
         click.echo(completion(ctx.find_root().command, {}, "v6t", "_V6T_COMPLETE").source())
 
 
-@click.command(cls=Command)
+@click.command(cls=options.Command)
 @click.argument("names", nargs=-1, metavar="[COMMAND]...")
 @click.pass_context
 def help_command(ctx: click.Context, names: tuple[str, ...]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -15,6 +17,7 @@ from v6t.base.text import escape_controls
 from v6t.core import log
 from v6t.core.cli.stopping import display_callbacks, write_stderr_line
 from v6t.core.runs.events import (
+    CompositeListener,
     CurrentTrial,
     Listener,
     describe_point,
@@ -24,15 +27,26 @@ from v6t.core.runs.events import (
 )
 from v6t.procedures.trial_runner import Progress
 
+if TYPE_CHECKING:
+    from v6t.core.reporting.live import LiveView
+
 REFRESHES_PER_SECOND = 10
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 6, 24  # characters
 
 
 @contextlib.contextmanager
-def show_progress(*, prefix: str = "", in_campaign: bool = False) -> Iterator[Listener]:
+def show_progress(
+    collector: Listener,
+    view: LiveView | None = None,
+    *,
+    prefix: str = "",
+    in_campaign: bool = False,
+) -> Iterator[Listener]:
     """Yield a listener that shows events and log records at the chosen verbosity.
 
     Args:
+        collector: also receives the events.
+        view: page that shows the events; None for no page.
         prefix: of each message, if one of several processes prints them; steps are not shown.
         in_campaign: the run is one of several, so its remaining time is not that of the command.
     """
@@ -41,8 +55,21 @@ def show_progress(*, prefix: str = "", in_campaign: bool = False) -> Iterator[Li
     colors = {None: "auto", True: "standard", False: None}[color]
     console = _StderrConsole(stderr=True, emoji=False, color_system=colors)  # type: ignore[arg-type]
     display = ProgressDisplay(console, prefix, in_campaign=in_campaign)
-    with log.redirect_records(display.on_message), contextlib.closing(display):
-        yield Listener() if log.is_quiet() else display
+    listeners = [collector, Listener() if log.is_quiet() else display, *([view] if view else [])]
+    page = view or contextlib.nullcontext()
+    with log.redirect_records(display.on_message), contextlib.closing(display), page:
+        yield CompositeListener(*listeners)
+
+
+def open_view(
+    live: str | None, directory: Path, render: Callable[[], str] | None = None
+) -> LiveView | None:
+    """Return the page served at the address of ``--live``, or None without the option."""
+    if live is None:
+        return None
+    from v6t.core.reporting.live import LiveView, parse_address
+
+    return LiveView(parse_address(live), directory, write_stderr_line, render)
 
 
 class _StderrConsole(Console):

@@ -14,17 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.analysis.trend import MIN_CHANGE_PERCENT
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import (
-    PATH_TYPE,
-    Command,
-    NumberRange,
-    directory_argument,
-    flag,
-    json_option,
-    names_option,
-    output_directory_option,
-    output_option,
-)
+from v6t.core.cli import options
 from v6t.core.cli.terminal import (
     CommandResult,
     get_width,
@@ -52,9 +42,9 @@ SHARED_CODE_WARNING = (
 TOO_FEW_RUNS_MESSAGE = "a comparison needs two runs, but no later run exists here or below ./runs"
 
 
-@click.command(cls=Command)
-@directory_argument
-@json_option
+@click.command(cls=options.Command)
+@options.directory_argument
+@options.json_option
 def list_command(directory: Path | None) -> CommandResult:
     """List the runs in DIRECTORY (default: .) and in its campaigns, oldest first."""
     from v6t.core.runs.results import list_runs
@@ -89,11 +79,11 @@ def _print_runs(directory: Path, runs: Sequence[RunSummary]) -> None:
     print_table(make_table(f"Runs in {directory}", runs, columns), 200, optional)
 
 
-@click.command(cls=Command)
-@click.argument("directory", required=False, type=PATH_TYPE, metavar="[RUN]")
-@flag("--warnings", text="Print every warning.")
-@flag("--trials", text="List the trials.")
-@json_option
+@click.command(cls=options.Command)
+@click.argument("directory", required=False, type=options.PATH_TYPE, metavar="[RUN]")
+@options.flag("--warnings", text="Print every warning.")
+@options.flag("--trials", text="List the trials.")
+@options.json_option
 def show_command(directory: Path | None, warnings: bool, trials: bool) -> CommandResult:
     """Print the tables, warnings and verdict of RUN (default: the latest here or below ./runs).
 
@@ -235,15 +225,15 @@ def make_trials_result(data: RunData) -> CommandResult:
     return CommandResult(lambda: trials, partial(print_table, table, 200))
 
 
-@click.command(cls=Command)
-@directory_argument
-@names_option(
+@click.command(cls=options.Command)
+@options.directory_argument
+@options.names_option(
     "--format",
     "formats",
     text="Some of html, md, json, junit, csv, openmetrics, tex, separated by commas; default: all "
     "but the last two.",
 )
-@output_directory_option
+@options.output_directory_option
 @click.option(
     "--paper",
     help="Print the tables of this paper next to the results, with everything that differs; a "
@@ -300,12 +290,16 @@ def report_command(
         click.echo(path)
 
 
-@click.command(cls=Command)
-@click.argument("directories", nargs=-1, type=PATH_TYPE)
-@flag("--anyway", text="Compare runs under different conditions, too, and print the differences.")
-@flag("--published", text="Print published results under the same conditions next to the runs.")
-@output_option
-@json_option
+@click.command(cls=options.Command)
+@click.argument("directories", nargs=-1, type=options.PATH_TYPE)
+@options.flag(
+    "--anyway", text="Compare runs under different conditions, too, and print the differences."
+)
+@options.flag(
+    "--published", text="Print published results under the same conditions next to the runs."
+)
+@options.output_option
+@options.json_option
 def compare_command(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None
 ) -> CommandResult:
@@ -408,16 +402,16 @@ def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> A
     return AuditComparison(audits)
 
 
-@click.command(cls=Command)
-@click.argument("directories", nargs=-1, required=True, type=PATH_TYPE)
+@click.command(cls=options.Command)
+@click.argument("directories", nargs=-1, required=True, type=options.PATH_TYPE)
 @click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
               show_default=True, help="Order of the runs: when they began, their labels (for "
               "example a device's version: 26.02 before 26.10), or as given.")  # fmt: skip
-@click.option("--least", "min_percent", type=NumberRange(0, 100), metavar="PERCENT",
+@click.option("--least", "min_percent", type=options.NumberRange(0, 100), metavar="PERCENT",
               default=MIN_CHANGE_PERCENT, show_default=True,
               help="Smaller changes are left out.")  # fmt: skip
-@output_option
-@json_option
+@options.output_option
+@options.json_option
 def trend_command(
     directories: tuple[Path, ...], order: str, min_percent: float, output: Path | None
 ) -> CommandResult:

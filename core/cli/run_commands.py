@@ -12,25 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.base.errors import TranslationError, UsageError
 from v6t.base.quantities import convert_quantity
-from v6t.core.cli.options import (
-    Command,
-    RunCommand,
-    directory_argument,
-    dry_run_option,
-    flag,
-    json_option,
-    live_option,
-    output_directory_option,
-    path_option,
-    report_option,
-    resolve_run,
-    run_options,
-)
+from v6t.core.cli import options
 from v6t.core.cli.terminal import CommandResult
 from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
+    from v6t.core.cli.run_console import RunOutput
     from v6t.core.config.run_setup import RunSetup
 
 BELOW_LIMIT_STATUS = 7  # exit status: a throughput is below ``--fail-below``
@@ -66,7 +54,7 @@ def load_baseline(
     return path, load_run(path)
 
 
-baseline_option = path_option(
+baseline_option = options.path_option(
     "--baseline",
     callback=load_baseline,
     text="Afterwards, compare with this run; end with status 7 if a result is worse.",
@@ -80,13 +68,13 @@ fail_below_option = click.option(
 )
 
 
-@click.command(cls=RunCommand)
-@run_options
-@output_directory_option
-@json_option
-@report_option
-@live_option
-@flag(
+@click.command(cls=options.RunCommand)
+@options.run_options
+@options.output_directory_option
+@options.json_option
+@options.report_option
+@options.live_option
+@options.flag(
     "--bottleneck",
     text="Afterwards, watch the device at the measured throughput and print what limits it.",
 )
@@ -98,7 +86,7 @@ fail_below_option = click.option(
 )
 @fail_below_option
 @baseline_option
-@dry_run_option
+@options.dry_run_option
 def run_command(
     output: Path | None,
     report: bool,
@@ -116,8 +104,8 @@ def run_command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files. RUN is the directory of a run, which is repeated.
     """
-    options = dict(arguments)  # `resolve_run` removes some
-    setup = resolve_run(arguments)
+    device_arguments = dict(arguments)  # `resolve_run` removes some
+    setup = options.resolve_run(arguments)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_has_driver
 
@@ -134,32 +122,31 @@ def run_command(
         check_capabilities(setup, lambda: make_tester(setup))
         result = make_plan_result(setup, is_verbose())
         return replace(result, finish=partial(click.echo, planned_audit)) if audit else result
-    from v6t.core.cli.results_commands import make_run_result
-    from v6t.core.cli.run_console import execute_and_report
+    from v6t.core.cli.run_console import RunOutput, execute_and_report
+    from v6t.core.runs.rundir import choose_default_path
 
     setup.tester.prepare()
     if audit:
         from v6t.core.cli.dut_command import with_rollback_command
 
-        _audit_device(with_rollback_command(setup, options), refuse=audit == "refuse")
-    checks = make_resume_options(min_fps, baseline)
-    path, data = execute_and_report(setup, output, report, bottleneck, live, min_fps, checks)
-    check = partial(_check_results, path, data, min_fps, baseline)
-    return replace(make_run_result(data, path), finish=check)
+        _audit_device(with_rollback_command(setup, device_arguments), refuse=audit == "refuse")
+    path = output or choose_default_path(setup.settings)
+    run_output = RunOutput(report, live, min_fps, baseline)
+    data = execute_and_report(setup, path, run_output, watch_device=bottleneck)
+    return _make_checked_result(path, data, run_output)
 
 
-def make_resume_options(min_fps: float | None, baseline: tuple[Path, RunData] | None) -> list[str]:
-    """Return the options of ``v6t resume`` that check the results as ``v6t run`` would."""
-    options = [] if min_fps is None else ["--fail-below", f"{min_fps:.15g}"]
-    return options if baseline is None else [*options, "--baseline", str(baseline[0])]
+def _make_checked_result(path: Path, data: RunData, output: RunOutput) -> CommandResult:
+    """Return the results of a run, which are checked when they have been printed."""
+    from v6t.core.cli.results_commands import make_run_result
+
+    return replace(make_run_result(data, path), finish=partial(_check_results, path, data, output))
 
 
-def _check_results(
-    path: Path, data: RunData, min_fps: float | None, baseline: tuple[Path, RunData] | None
-) -> int:
+def _check_results(path: Path, data: RunData, output: RunOutput) -> int:
     """Check the rates, compare a run with its baseline, and return the exit status."""
-    status = 0 if min_fps is None else _check_rates(data, min_fps)
-    if baseline is None:
+    status = 0 if output.min_fps is None else _check_rates(data, output.min_fps)
+    if (baseline := output.baseline) is None:
         return status
     from v6t.core.cli.results_commands import make_comparison_result
     from v6t.core.reporting.compare import compare_runs
@@ -234,29 +221,20 @@ def _audit_device(setup: RunSetup, *, refuse: bool) -> None:
         print_notice(f"audit: {line}")
 
 
-@click.command(cls=Command)
-@directory_argument
-@json_option
-@report_option
-@live_option
+@click.command(cls=options.Command)
+@options.directory_argument
+@options.json_option
+@options.report_option
+@options.live_option
 @fail_below_option
 @baseline_option
-def resume_command(
-    directory: Path | None,
-    report: bool,
-    live: str | None,
-    min_fps: float | None,
-    baseline: tuple[Path, RunData] | None,
-) -> CommandResult:
+def resume_command(directory: Path | None, **arguments: Any) -> CommandResult:
     """Continue the run in DIRECTORY from its journal.
 
     Without one, or with `latest`: the latest run here or below ./runs.
     """
-    from v6t.core.cli.results_commands import make_run_result
-    from v6t.core.cli.run_console import continue_run
+    from v6t.core.cli.run_console import RunOutput, continue_run
     from v6t.core.runs.rundir import resolve_run_path
 
-    path = resolve_run_path(directory)
-    data = continue_run(path, report, live, min_fps, make_resume_options(min_fps, baseline))
-    check = partial(_check_results, path, data, min_fps, baseline)
-    return replace(make_run_result(data, path), finish=check)
+    path, output = resolve_run_path(directory), RunOutput(**arguments)
+    return _make_checked_result(path, continue_run(path, output), output)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,10 @@ from v6t.analysis.rundata import RunData
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError, hides_interrupt
 from v6t.core import log
-from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
+from v6t.core.cli.stopping import StopMessages, handle_signals, make_stop_messages
 from v6t.core.config.run_setup import RunSetup, make_setup
-from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector, open_log
-from v6t.core.runs.rundir import RunDir, choose_default_path
+from v6t.core.runs.events import Listener, RunDataCollector, open_log
+from v6t.core.runs.rundir import RunDir
 from v6t.drivers.duts.session.undo_store import LOCAL_RECORD
 
 if TYPE_CHECKING:
@@ -28,60 +27,49 @@ _LOG = logging.getLogger(__name__)
 WATCH_DURATION_S = 10.0  # of the load at each rate while the device is sampled
 
 
+@dataclass(frozen=True)
+class RunOutput:
+    """How a run on a terminal is shown, reported and checked."""
+
+    report: bool = True  # write the report
+    live: str | None = None  # address of the page that shows the run; None for no page
+    min_fps: float | None = None  # rate per direction below which run and JUnit results fail
+    baseline: tuple[Path, RunData] | None = None  # run to compare with
+
+    def format_resume_command(self, path: Path) -> str:
+        """Return the command that resumes the run in a directory with the same checks."""
+        words = ["v6t", "resume", str(path)]
+        words += [] if self.min_fps is None else ["--fail-below", f"{self.min_fps:.15g}"]
+        words += [] if self.baseline is None else ["--baseline", str(self.baseline[0])]
+        return shlex.join(words)
+
+    def store_rate_limit(self, run_dir: RunDir, data: RunData) -> RunData:
+        """Add the rate below which JUnit results fail to the results of a run, and return its data."""
+        from v6t.core.runs.results import write_results
+
+        data = replace(data, results={**data.results, "fail_below_fps": self.min_fps})
+        write_results(run_dir, data.results)
+        return data
+
+
 def execute_and_report(
-    setup: RunSetup,
-    output: Path | None,
-    report: bool = True,
-    watch_device: bool = False,
-    live: str | None = None,
-    min_fps: float | None = None,
-    resume_options: Sequence[str] = (),
-) -> tuple[Path, RunData]:
-    """Execute a run in a new directory and write the report.
-
-    Args:
-        setup: the run.
-        output: directory of the run; by default, a new one below ``runs``.
-        report: write the report.
-        watch_device: look for the bottleneck afterwards.
-        live: address of the page that shows the run; None for no page.
-        min_fps: rate below which JUnit results fail, per direction.
-        resume_options: options of the command that resumes the run.
-
-    Returns:
-        The directory, and the data of the run.
-    """
+    setup: RunSetup, path: Path, output: RunOutput, *, watch_device: bool = False
+) -> RunData:
+    """Execute a run in a new directory, look for the bottleneck if requested, and write the report."""
     from v6t.core.runs.runner import execute
-
-    path = output or choose_default_path(setup.settings)
 
     def measure(events: Listener, run_plan: RunPlan) -> RunData:
         """Execute the run, and add the rate limit and the bottleneck to its data if requested."""
         data = execute(setup, path, events, run_plan)
-        if min_fps is not None:
+        if output.min_fps is not None:
             with RunDir(path, new=False) as run_dir:
-                data = _store_rate_limit(run_dir, data, min_fps)
+                data = output.store_rate_limit(run_dir, data)
         return _add_bottleneck(path, events, run_plan, data) if watch_device else data
 
-    return path, _run_and_report(setup, path, measure, report, live, resume_options)
+    return _run_and_report(setup, path, measure, output)
 
 
-def _store_rate_limit(run_dir: RunDir, data: RunData, min_fps: float) -> RunData:
-    """Add the rate below which JUnit results fail to the results of a run, and return its data."""
-    from v6t.core.runs.results import write_results
-
-    data = replace(data, results={**data.results, "fail_below_fps": min_fps})
-    write_results(run_dir, data.results)
-    return data
-
-
-def continue_run(
-    path: Path,
-    report: bool = True,
-    live: str | None = None,
-    min_fps: float | None = None,
-    resume_options: Sequence[str] = (),
-) -> RunData:
+def continue_run(path: Path, output: RunOutput) -> RunData:
     """Resume a run, write the report and return its data; a complete run is not measured."""
     from v6t.core.runs.results import make_stored_data, read_run
     from v6t.core.runs.runner import measure_rest
@@ -89,7 +77,7 @@ def continue_run(
     def measure(events: Listener, run_plan: RunPlan) -> RunData:
         """Measure the rest of the run, and add the rate limit to its data if requested."""
         data = measure_rest(run_dir, files, events, run_plan)
-        return data if min_fps is None else _store_rate_limit(run_dir, data, min_fps)
+        return data if output.min_fps is None else output.store_rate_limit(run_dir, data)
 
     with RunDir(path, new=False) as run_dir:
         files = read_run(path)
@@ -103,40 +91,29 @@ def continue_run(
             return data
         setup = make_setup(files.settings)
         setup.tester.prepare()
-        return _run_and_report(setup, path, measure, report, live, resume_options)
+        return _run_and_report(setup, path, measure, output)
 
 
 def _run_and_report(
-    setup: RunSetup,
-    path: Path,
-    measure: Callable[[Listener, RunPlan], RunData],
-    report: bool,
-    live: str | None,
-    resume_options: Sequence[str],
+    setup: RunSetup, path: Path, measure: Callable[[Listener, RunPlan], RunData], output: RunOutput
 ) -> RunData:
     """Call ``measure`` for a run, show its progress, write its report and return its data."""
-    from v6t.core.cli.progress import show_progress
+    from v6t.core.cli.progress import open_view, show_progress
     from v6t.core.runs.plan import plan
 
     planned = plan(setup)  # traffic that cannot be compiled is rejected before a directory is made
-    resume_command = shlex.join(["v6t", "resume", str(path), *resume_options])
+    resume_command = output.format_resume_command(path)
     has_begun = (path / "config.json").exists
     collector = RunDataCollector()
-    try:
-        with contextlib.ExitStack() as stack:
-            events: Listener = CompositeListener(collector, stack.enter_context(show_progress()))
-            if live is not None:
-                from v6t.core.reporting.live import LiveView, parse_address
 
-                view = LiveView(parse_address(live), path, write_stderr_line)
-                events = CompositeListener(events, stack.enter_context(view))
-            with handle_signals(
-                lambda: make_stop_messages(
-                    {path: setup.settings} if has_begun() else {}, resume_command
-                )
-            ):
+    def make_messages() -> StopMessages:
+        return make_stop_messages({path: setup.settings} if has_begun() else {}, resume_command)
+
+    try:
+        with show_progress(collector, open_view(output.live, path)) as events:
+            with handle_signals(make_messages):
                 data = measure(events, planned)
-            if report:
+            if output.report:
                 events.on_message("writing the report")
                 write_report(path, data)
     except KeyboardInterrupt:
@@ -144,7 +121,7 @@ def _run_and_report(
             log.print_notice(f"interrupted; every finished trial is kept: {resume_command}")
         raise
     except TranslationError:
-        if report:
+        if output.report:
             write_report(path, collector.find(""))
         raise
     return data

@@ -12,35 +12,32 @@ from typing import Any
 import click
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_line
-from v6t.core.cli.options import (
-    PATH_TYPE,
-    Command,
-    RunCommand,
-    json_option,
-    path_option,
-    plugin_option,
-    resolve_run,
-    run_options,
-    testbed_option,
-)
+from v6t.core.cli import options
 from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.log import print_notice
 
 STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # by finding state
 
 
-@click.command(cls=Command)
+@click.command(cls=options.Command)
 @click.option(
-    "--dir", "directory", default=".", show_default=True, type=PATH_TYPE, help="Where to write."
+    "--dir",
+    "directory",
+    default=".",
+    show_default=True,
+    type=options.PATH_TYPE,
+    help="Where to write.",
 )
-@path_option("--from-siitperf", "siitperf", metavar="FILE", text="Take over a siitperf.conf.")
-@path_option(
+@options.path_option(
+    "--from-siitperf", "siitperf", metavar="FILE", text="Take over a siitperf.conf."
+)
+@options.path_option(
     "--from-maptperf", "maptperf", metavar="FILE", text="Take over a maptperf.conf or mapperf.conf."
 )
-@path_option(
+@options.path_option(
     "--from-run", "run", metavar="DIR", text="Take over the configuration of an earlier run."
 )
-@plugin_option
+@options.plugin_option
 def init_command(
     directory: Path,
     siitperf: Path | None,
@@ -85,10 +82,10 @@ def init_command(
     click.echo(f"next: v6t run {run_file} --testbed {testbed}")
 
 
-@click.command(cls=Command)
-@testbed_option
-@plugin_option
-@json_option
+@click.command(cls=options.Command)
+@options.testbed_option
+@options.plugin_option
+@options.json_option
 def doctor_command(testbed: Path | None, plugin: str | None) -> CommandResult:
     """Check this machine and, with --testbed, whether a run on that testbed could start.
 
@@ -117,12 +114,12 @@ def doctor_command(testbed: Path | None, plugin: str | None) -> CommandResult:
     return make_result([asdict(finding) for finding in findings], lines, indent=8, status=status)
 
 
-@click.command(cls=RunCommand)
-@run_options
-@json_option
+@click.command(cls=options.RunCommand)
+@options.run_options
+@options.json_option
 def selftest_command(**arguments: Any) -> CommandResult:
     """Measure the highest lossless rates of the tester itself, without a device in between."""
-    setup = resolve_run(arguments)
+    setup = options.resolve_run(arguments)
     from v6t.core.runs.tester_capacity import measure_capacities
 
     setup.tester.prepare()
