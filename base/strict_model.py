@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import ipaddress
+import re
 import textwrap
 from collections.abc import Mapping
 from functools import cache
@@ -137,7 +138,7 @@ def refuse_zone(value: Value) -> Value:
 
 
 def describe_fields(model: type[BaseModel]) -> dict[str, str]:
-    """Return the description of each field, or the string below it in its class; may be empty.
+    """Return the description of each field, or the text below or after it; may be empty.
 
     Pydantic's ``use_attribute_docstrings`` would parse the sources of all models at each start.
     """
@@ -150,13 +151,14 @@ def describe_fields(model: type[BaseModel]) -> dict[str, str]:
 
 @cache
 def parse_docstrings(model: type) -> dict[str, str]:
-    """Return the string below each field in the source of a class."""
+    """Return the string below each field in the source of a class, or the text after ``#:``."""
     try:
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+        source = textwrap.dedent(inspect.getsource(model))
     except (OSError, TypeError):  # a model that was made at run time has no source
         return {}
+    (definition,) = ast.parse(source).body
     pairs = pairwise(definition.body if isinstance(definition, ast.ClassDef) else ())
-    return {
+    return dict(re.findall(r"^    (\w+): .*  #: (.*)$", source, re.MULTILINE)) | {
         field.target.id: inspect.cleandoc(below.value.value)
         for field, below in pairs
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)

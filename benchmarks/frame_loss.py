@@ -173,8 +173,7 @@ class FrameLossSettings(StrictModel):
     """Step over the maximum rate."""
     rates_fps: tuple[PositiveFloat, ...] | None = Field(default=None, min_length=1)
     """Rates to offer instead of the RFC's descent, as in the papers [fps]."""
-    duration_s: TrialLength | None = None
-    """Length of each stream [s]; None: as for throughput."""
+    duration_s: TrialLength | None = None  #: Length of each stream [s]; None: as for throughput.
     repetitions: RepetitionCount | None = Field(None, description="None: as for throughput.")
 
 

@@ -106,8 +106,7 @@ class ProcedureSettings(StrictModel):
     """``binary`` (RFC 2544) or ``mlrsearch`` (RFC 9971)."""
     final_duration_s: TrialLength | None = Field(None, description="Length of a last trial [s].")
     adaptive: AdaptiveSettings | None = None
-    rate_from: Literal["median", "p1"] = "median"
-    """Throughput that later benchmarks use."""
+    rate_from: Literal["median", "p1"] = "median"  #: Throughput that later benchmarks use.
     watch_device: bool = True
     """Read the load of the device's cores each second of trials of 3 s and longer.
 

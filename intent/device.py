@@ -60,12 +60,10 @@ VlanId = Annotated[int, Field(ge=1, le=4094), BeforeValidator(_refuse_stacked_ta
 class BackgroundVlan(StrictModel):
     """Path of native IPv6 traffic that bypasses the technology (RFC 8219, section 4.1)."""
 
-    vlan: VlanId
-    """IEEE 802.1Q identifier, another one than the link's own, which must have one."""
+    vlan: VlanId  #: IEEE 802.1Q identifier, another one than the link's own, which must have one.
     device: IPv6Interface
     """The device's IPv6 address there, with prefix length; default: one of v6t's own."""
-    tester: IPv6Address
-    """The tester's; default: the second of v6t's own network."""
+    tester: IPv6Address  #: The tester's; default: the second of v6t's own network.
 
     @classmethod
     def with_default_addresses(cls, side: Port, vlan: int) -> BackgroundVlan:
@@ -79,12 +77,9 @@ class Link(StrictModel):
 
     tester_mac: MacAddress
     """MAC address of the tester's end; default: one of v6t's own for the lab."""
-    dut_mac: MacAddress
-    """MAC address of the device's end; default: one of v6t's own for the lab."""
-    vlan: VlanId | None = None
-    """IEEE 802.1Q identifier, 1 to 4094; none: untagged."""
-    mtu: int = Field(default=1500, ge=1280, le=9216)
-    """Octets of the longest IP packet."""
+    dut_mac: MacAddress  #: MAC address of the device's end; default: one of v6t's own for the lab.
+    vlan: VlanId | None = None  #: IEEE 802.1Q identifier, 1 to 4094; none: untagged.
+    mtu: int = Field(default=1500, ge=1280, le=9216)  #: Octets of the longest IP packet.
     answers: bool = True
     """The tester answers ARP and neighbor solicitations for its addresses on it."""
     learning: bool | None = None

@@ -33,14 +33,10 @@ class RouterConfig(DeviceConfig):
 class NatConfig(DeviceConfig):
     """Public ports and limits of a stateful NAT of any kind; ``pool4`` and ``pool6`` ascend."""
 
-    ports: tuple[int, int] = (1024, 65535)
-    """Lowest and highest public port."""
-    port_block: int = 0
-    """Public ports reserved for each client; 0: all clients share all."""
-    udp_timeout_s: int = 0
-    """Lifetime of idle UDP mappings [s]; 0: longer than the test."""
-    session_limit: int = 0
-    """Sessions that the device has room for; 0: at least those of the test."""
+    ports: tuple[int, int] = (1024, 65535)  #: Lowest and highest public port.
+    port_block: int = 0  #: Public ports reserved for each client; 0: all clients share all.
+    udp_timeout_s: int = 0  #: Lifetime of idle UDP mappings [s]; 0: longer than the test.
+    session_limit: int = 0  #: Sessions that the device has room for; 0: at least those of the test.
 
 
 class Nat44Config(NatConfig):
@@ -87,8 +83,7 @@ class AftrTunnelConfig(DeviceConfig):
     aftr: IPv6Address
     first_b4: IPv6Address
     b4_count: int
-    customer: IPv4Address
-    """Address of the customers, the same behind each B4."""
+    customer: IPv4Address  #: Address of the customers, the same behind each B4.
     internal: IPv4Address
     """Address that represents the first B4 towards the NAT; the others follow."""
 
@@ -217,8 +212,7 @@ class LwAftrConfig(DeviceConfig):
 
     family = "lwaftr"
     table: TableFile | GeneratedTable
-    br_address: IPv6Address
-    """Tunnel address of the lwAFTR, where a row has no other."""
+    br_address: IPv6Address  #: Tunnel address of the lwAFTR, where a row has no other.
 
 
 class Dns64Config(DeviceConfig):

@@ -33,9 +33,9 @@ class Tcp:
 
     object_octets: int = 64
     """size of the object that each connection requests by HTTP once all are open."""
-    timeout_s: float = 1.0  # longest time to the answer to a SYN or a request [s]
-    retransmissions: int = 0  # retransmissions of a SYN without an answer
-    closing: Closing = "rst"  # how connections are closed
+    timeout_s: float = 1.0  #: longest time to the answer to a SYN or a request [s]
+    retransmissions: int = 0  #: retransmissions of a SYN without an answer
+    closing: Closing = "rst"  #: how connections are closed
     aging_s: float = 0.0
     """longest wait for the device to delete closed connections [s]; 0: the driver flushes the device's
     table."""
@@ -50,26 +50,26 @@ class Tcp:
 class TcpCounts:
     """TCP connections by outcome; None: unknown."""
 
-    attempted: int  # connections with at least one SYN sent
+    attempted: int  #: connections with at least one SYN sent
     established: int
     """connections open on both sides: the client's acknowledgement reached the server in time."""
-    half_open: int = 0  # connections open on the client's side only
-    reset_refused: int = 0  # connections refused by a reset
-    icmp_refused: int = 0  # connections refused by an ICMP error
-    timed_out: int = 0  # connections without an answer in time
-    retransmitted: int = 0  # SYNs sent again
-    reset_later: int = 0  # open connections that were reset by the device
-    wrong: int = 0  # segments that a correct device does not send
-    requested: int = 0  # objects requested
-    answered: int = 0  # objects received completely and correctly
-    closed: int = 0  # connections closed on both sides
+    half_open: int = 0  #: connections open on the client's side only
+    reset_refused: int = 0  #: connections refused by a reset
+    icmp_refused: int = 0  #: connections refused by an ICMP error
+    timed_out: int = 0  #: connections without an answer in time
+    retransmitted: int = 0  #: SYNs sent again
+    reset_later: int = 0  #: open connections that were reset by the device
+    wrong: int = 0  #: segments that a correct device does not send
+    requested: int = 0  #: objects requested
+    answered: int = 0  #: objects received completely and correctly
+    closed: int = 0  #: connections closed on both sides
     fastest_s: float | None = None
     slowest_s: float | None = None
     mean_s: float | None = None
     sum_s: float | None = None
     """time from the first SYN at the client to the last acknowledgement at the server (appendix B of RFC
     3511) [s]."""
-    sessions_after: int | None = None  # the device's own count after all were closed
+    sessions_after: int | None = None  #: the device's own count after all were closed
     expiry_s: float | None = None
     """time until the device had deleted them [s]; None also if it took too long."""
 
@@ -89,16 +89,17 @@ class TcpCounts:
 class Connections:
     """Phase 1 of a trial; the device's table is emptied before it."""
 
-    count: int  # number of connections, N
-    rate_cps: float  # new connections per second, R
-    wait_s: float = 0.5  # wait for late frames after phase 1, T [s]
-    gap_s: float = 0.0  # further wait before phase 2 [s]; with N/R and T it is the delay D
-    alpha: float | None = None  # rate of the validation as a share of R; None: no validation
-    entries: int | None = None  # connections that phase 2 uses in reverse, M; None: all
-    reading: ReadingOrder = "pseudorandom"  # order in which the Responder reads its table
-    reuse: bool = False  # use the connections of an earlier trial again while all of them exist
-    purpose: Purpose = "prepare"  # what follows phase 1
-    tcp: Tcp | None = None  # settings of TCP connections; None: one UDP frame opens each connection
+    count: int  #: number of connections, N
+    rate_cps: float  #: new connections per second, R
+    wait_s: float = 0.5  #: wait for late frames after phase 1, T [s]
+    gap_s: float = 0.0  #: further wait before phase 2 [s]; with N/R and T it is the delay D
+    alpha: float | None = None  #: rate of the validation as a share of R; None: no validation
+    entries: int | None = None  #: connections that phase 2 uses in reverse, M; None: all
+    reading: ReadingOrder = "pseudorandom"  #: order in which the Responder reads its table
+    reuse: bool = False  #: use the connections of an earlier trial again while all of them exist
+    purpose: Purpose = "prepare"  #: what follows phase 1
+    tcp: Tcp | None = None
+    """settings of TCP connections; None: one UDP frame opens each connection."""
 
     @property
     def phase_one_s(self) -> float:
@@ -122,11 +123,11 @@ class Connections:
 class PhaseOneResult:
     """Result of phase 1."""
 
-    required: int  # number of connections to establish
-    sent: int  # frames that left the Initiator
-    learned: int  # connections that the Responder learned
-    surplus: int = 0  # frames that the Responder received beyond the first of each connection
-    duplicate_tuples: int = 0  # connections that share their outside four-tuple with another one
+    required: int  #: number of connections to establish
+    sent: int  #: frames that left the Initiator
+    learned: int  #: connections that the Responder learned
+    surplus: int = 0  #: frames that the Responder received beyond the first of each connection
+    duplicate_tuples: int = 0  #: connections that share their outside four-tuple with another one
     sending_time_s: float = 0.0
     """time from the first frame to the end of the last frame's slot [s]."""
     validation_sent: int | None = None
@@ -144,17 +145,17 @@ class PhaseOneResult:
     """the device's own count after it was emptied and after phase 1; None: unknown."""
     by_endpoint: bool = False
     """the device counts clients' pairs of address and port, not connections."""
-    gap_s: float | None = None  # time from the end of phase 1 to the next frame [s]
-    age_s: float | None = None  # age of the first connection at the end of the trial [s]
+    gap_s: float | None = None  #: time from the end of phase 1 to the next frame [s]
+    age_s: float | None = None  #: age of the first connection at the end of the trial [s]
     flush_s: float | None = None
     idle_flush_s: float | None = None
     """time the device took to empty a full and an empty table [s]; None: not measured."""
-    reused: bool = False  # the connections are those of an earlier trial
+    reused: bool = False  #: the connections are those of an earlier trial
     device: Mapping[str, float] | None = None
     """the device's idle ``timeout_s`` and table sizes by its own names; None: unknown."""
     example: Mapping[str, Any] | None = None
     """an example of a fault, such as two connections with one four-tuple."""
-    tcp: TcpCounts | None = None  # outcomes of TCP connections; None: UDP
+    tcp: TcpCounts | None = None  #: outcomes of TCP connections; None: UDP
 
     @property
     def is_complete(self) -> bool:

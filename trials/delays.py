@@ -18,12 +18,12 @@ from v6t.trials.order_statistics import find_nearest_rank
 class Distribution:
     """Measured times of many frames."""
 
-    values_ns: tuple[int, ...]  # distinct values, ascending [ns]
-    counts: tuple[int, ...]  # number of frames with each value
+    values_ns: tuple[int, ...]  #: distinct values, ascending [ns]
+    counts: tuple[int, ...]  #: number of frames with each value
     lost: int = 0
     """frames without a value. Delays: frames that did not return in time; they rank as infinitely late.
     Differences of delays: pairs with a lost member; they have no rank."""
-    clamped: int = 0  # negative delays counted as 0, because clocks disagree
+    clamped: int = 0  #: negative delays counted as 0, because clocks disagree
 
     @classmethod
     def from_values(

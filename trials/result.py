@@ -23,13 +23,13 @@ _SLOT_LENGTHS_S = [round(step * 10**decade, 2) for decade, step in product(range
 class ClassCount:
     """Frames of one traffic class in one direction."""
 
-    role: str  # ``foreground``, ``background`` or ``negative``
-    required: int  # frames that the trial has to send
-    sent: int  # frames that left the tester
-    received: int  # distinct frames that returned in time
-    surplus: int = 0  # duplicates received
-    out_of_order: int = 0  # frames received after a frame with a higher sequence number
-    late: int = 0  # frames received after the residual wait or the timeout of a frame
+    role: str  #: ``foreground``, ``background`` or ``negative``
+    required: int  #: frames that the trial has to send
+    sent: int  #: frames that left the tester
+    received: int  #: distinct frames that returned in time
+    surplus: int = 0  #: duplicates received
+    out_of_order: int = 0  #: frames received after a frame with a higher sequence number
+    late: int = 0  #: frames received after the residual wait or the timeout of a frame
 
 
 def sum_classes(counts: Iterable[tuple[str, ClassCount]]) -> dict[str, ClassCount]:
@@ -56,9 +56,10 @@ def choose_slot_s(sending_s: float) -> float:
 class Timeline:
     """Frames of one direction of a trial by time slot, without negative traffic."""
 
-    slot_s: float  # length of a slot [s]
-    received: tuple[int, ...]  # frames that arrived in each slot, counted from the first frame sent
-    lost: tuple[int, ...]  # frames due in each slot that did not arrive in time
+    slot_s: float  #: length of a slot [s]
+    received: tuple[int, ...]
+    """frames that arrived in each slot, counted from the first frame sent."""
+    lost: tuple[int, ...]  #: frames due in each slot that did not arrive in time
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class DeviceLoad:
 
     end_times_s: tuple[float, ...]
     """ends of the seconds that were observed, counted from the first frame [s]."""
-    max_percent: tuple[int, ...]  # load of the busiest core in each of them [%]
-    mean_percent: tuple[int, ...]  # mean load of all cores [%]
+    max_percent: tuple[int, ...]  #: load of the busiest core in each of them [%]
+    mean_percent: tuple[int, ...]  #: mean load of all cores [%]
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,11 @@ class Answers:
 
     reasons: Mapping[str, int] = field(default_factory=dict)
     """queries without a correct answer in time, by reason."""
-    aaaa_queries: int = 0  # queries of the device for AAAA records
-    a_queries: int = 0  # queries of the device for A records
-    repeated_queries: int = 0  # queries for AAAA records that should have been cached
-    other_queries: int = 0  # other queries of the device
-    cached_names: int = 0  # names that were answered before the trial
+    aaaa_queries: int = 0  #: queries of the device for AAAA records
+    a_queries: int = 0  #: queries of the device for A records
+    repeated_queries: int = 0  #: queries for AAAA records that should have been cached
+    other_queries: int = 0  #: other queries of the device
+    cached_names: int = 0  #: names that were answered before the trial
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,11 @@ class TrafficInterval:
 class DirectionResult:
     """Counters of one direction; None stands for what was not measured or did not occur."""
 
-    classes: Mapping[str, ClassCount]  # counts by name of the traffic class
-    sending_time_s: float  # time from the first frame to the end of the last frame's slot [s]
-    control: int = 0  # received frames that are not test frames (ARP, ND, RA, LLDP, ICMP errors)
-    checked: int = 0  # received frames compared with the reference translation
-    matched: int = 0  # received frames equal to the reference translation
+    classes: Mapping[str, ClassCount]  #: counts by name of the traffic class
+    sending_time_s: float  #: time from the first frame to the end of the last frame's slot [s]
+    control: int = 0  #: received frames that are not test frames (ARP, ND, RA, LLDP, ICMP errors)
+    checked: int = 0  #: received frames compared with the reference translation
+    matched: int = 0  #: received frames equal to the reference translation
     mismatch: Mapping[str, str] | None = None
     """first mismatch: ``{"class", "sent", "expected", "received", "why"}``, frames in hexadecimal."""
     behaviour: Mapping[str, int] | None = None
@@ -122,7 +123,7 @@ class DirectionResult:
     last_lost_s: float | None = None
     """sending times of the first and the last lost frame, after the first frame of the direction [s]. A
     trial with a second segment or a device event requires them."""
-    longest_gap_s: float | None = None  # longest time between two received frames [s]
+    longest_gap_s: float | None = None  #: longest time between two received frames [s]
     sending_time_error_s: float | None = None
     """uncertainty of the sending time in either direction [s]; None: the sender measured the time
     itself."""
@@ -131,8 +132,8 @@ class DirectionResult:
     timed_of: Literal["load"] | None = None
     """"load": the timed frames are a separate stream and ``timed_share`` is its share of all frames; None:
     ``timed_share`` is a share of the connections."""
-    timeline: Timeline | None = None  # frames received and lost by time slot
-    answers: Answers | None = None  # answers to DNS queries; None: frames are forwarded
+    timeline: Timeline | None = None  #: frames received and lost by time slot
+    answers: Answers | None = None  #: answers to DNS queries; None: frames are forwarded
     rate_change_error_s: float | None = None
     """delay of the second segment after the end of the first; negative if it started too early [s]; None:
     no second segment, or the tester's own schedule."""
@@ -167,11 +168,11 @@ class DirectionResult:
 class ModifierCounts:
     """Actions of a modifier during a trial."""
 
-    times: int  # number of actions
-    right: int  # actions to which the device reacted rightly
-    slowest_s: float  # longest action [s]
-    what: str  # the last action
-    why: str  # the first error
+    times: int  #: number of actions
+    right: int  #: actions to which the device reacted rightly
+    slowest_s: float  #: longest action [s]
+    what: str  #: the last action
+    why: str  #: the first error
 
     def __post_init__(self) -> None:
         """Refuse values of other types, which a damaged journal may have."""
@@ -190,8 +191,8 @@ class TrialResult:
     faults: tuple[str, ...] = ()
     """faults of the *tester*: drops in its own rings, late sending, a worker that died. A trial with faults
     is invalid and never counts as loss of the device."""
-    started: str = ""  # wall clock time of the first frame, ISO 8601, UTC
-    tester: Mapping[str, Any] = field(default_factory=dict)  # health counters of the tester
+    started: str = ""  #: wall clock time of the first frame, ISO 8601, UTC
+    tester: Mapping[str, Any] = field(default_factory=dict)  #: health counters of the tester
     connections: PhaseOneResult | None = None
     """result of phase 1; None: the trial has no connections."""
     device_loads: Mapping[str, DeviceLoad] = field(default_factory=dict)

@@ -83,16 +83,16 @@ class DelayRequest:
 
     tags: int = 0
     """tagged frames per direction, foreground and background together; 0: the tester times every frame."""
-    first_tag_s: float = 0.0  # time of the first tag after the first frame [s]
-    ipdv: bool = False  # report the differences between consecutive frames, too; only without tags
+    first_tag_s: float = 0.0  #: time of the first tag after the first frame [s]
+    ipdv: bool = False  #: report the differences between consecutive frames, too; only without tags
 
 
 @dataclass(frozen=True)
 class Segment:
     """A second period of traffic, which follows the first without a gap."""
 
-    rate_fps: float  # rate per direction [fps]
-    duration_s: float  # length of the period [s]
+    rate_fps: float  #: rate per direction [fps]
+    duration_s: float  #: length of the period [s]
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class FlowStarts:
     the first frame. Frames of a flow that has not started are neither sent nor required.
     """
 
-    flows: int  # number of flows
-    interval_s: float  # time between the starts of two flows [s]
+    flows: int  #: number of flows
+    interval_s: float  #: time between the starts of two flows [s]
 
     @property
     def last_start_s(self) -> float:
@@ -119,17 +119,17 @@ class DeviceEvent:
     Testers ignore it; only the simulated tester simulates the outage.
     """
 
-    hook: str  # name of the hook
-    at_s: float  # time of the call after the first frame [s]
+    hook: str  #: name of the hook
+    at_s: float  #: time of the call after the first frame [s]
 
 
 @dataclass(frozen=True)
 class Queries:
     """DNS queries that replace the frames of a trial."""
 
-    cached_share: float = 0.0  # share of the names that are queried before the trial [0 to 1]
-    native_aaaa_share: float = 0.0  # share of the names that have an AAAA record [0 to 1]
-    timeout_s: float = 1.0  # longest time to an answer [s]
+    cached_share: float = 0.0  #: share of the names that are queried before the trial [0 to 1]
+    native_aaaa_share: float = 0.0  #: share of the names that have an AAAA record [0 to 1]
+    timeout_s: float = 1.0  #: longest time to an answer [s]
     cached_names: int = 1000
     """number of names queried before the trial, if ``cached_share`` is not 0."""
     is_selftest: bool = False
@@ -141,16 +141,16 @@ class Queries:
 class Trial:
     """One period of traffic at a constant rate (RFC 2544, section 23)."""
 
-    benchmark: str  # name of the procedure, for example ``throughput`` or ``selftest``
-    key: str  # identity within the run, for example ``throughput/104/bidirectional/r03/s07``
-    ipv6_frame_size: float  # with FCS, on the IPv6 side; the mean of a mix [octets]
-    ipv4_frame_size: float  # with FCS, on the IPv4 side; the mean of a mix [octets]
-    mode: Mode  # directions under load
-    rate_fps: float  # frames per second offered in each active direction
-    duration_s: float  # length of the stream, or of its first segment [s]
-    residual_wait_s: float = 2.0  # wait for late frames before counters are read [s]
-    pause_s: float = 10.0  # pause before the trial [s]
-    delays: DelayRequest | None = None  # one-way delays to report; None: no delays
+    benchmark: str  #: name of the procedure, for example ``throughput`` or ``selftest``
+    key: str  #: identity within the run, for example ``throughput/104/bidirectional/r03/s07``
+    ipv6_frame_size: float  #: with FCS, on the IPv6 side; the mean of a mix [octets]
+    ipv4_frame_size: float  #: with FCS, on the IPv4 side; the mean of a mix [octets]
+    mode: Mode  #: directions under load
+    rate_fps: float  #: frames per second offered in each active direction
+    duration_s: float  #: length of the stream, or of its first segment [s]
+    residual_wait_s: float = 2.0  #: wait for late frames before counters are read [s]
+    pause_s: float = 10.0  #: pause before the trial [s]
+    delays: DelayRequest | None = None  #: one-way delays to report; None: no delays
     frame_timeout_s: float | None = None
     """a frame with a longer one-way delay is ``late`` and not ``received``; None: frames count until the
     residual wait is over."""

@@ -29,8 +29,7 @@ TESTBED_SECTIONS = ("tester", "dut", "links", "initiator", "line_rate")  # of a 
 class Experiment(StrictModel):
     """Group of runs of a campaign that differ in the settings of a matrix."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
-    """Begins the names of its runs."""
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")  #: Begins the names of its runs.
     note: str = ""  # for the report
     """Text for the report."""
     differs: dict[str, str] = Field(default_factory=dict)  # differences from a paper, by setting
@@ -38,8 +37,7 @@ class Experiment(StrictModel):
     differs, or by any other word. They follow the note in the report."""
     run: dict[str, Any] = Field(default_factory=dict)  # settings of a run file
     """Run file settings of this experiment, over the campaign's."""
-    testbed: str | None = None
-    """Name of the testbed; none: the only one."""
+    testbed: str | None = None  #: Name of the testbed; none: the only one.
     matrix: dict[str, list[Any] | dict[str, Any]] = Field(default_factory=dict)
     """Lists of values by setting, for example `frame_sizes` or `params.ces`: every combination is a
     run. Values that are long get names: `params: {fixed ports: {...}, random ports: {...}}`."""
@@ -53,10 +51,8 @@ class Experiment(StrictModel):
 class CampaignFile(StrictModel):
     """Content of a campaign file."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
-    """Name of the campaign."""
-    title: str = ""
-    """Heading of the report."""
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")  #: Name of the campaign.
+    title: str = ""  #: Heading of the report.
     paper: str | None = None  # published results to compare with
     """Published results to compare with, a name of `v6t report --paper`."""
     again: str = ""  # requirements for repeating the campaign

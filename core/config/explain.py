@@ -460,9 +460,8 @@ def _find_dataclasses(hint: Any, path: str) -> Iterator[tuple[type, str]]:
 
 
 def parse_attribute_docs(cls: type) -> dict[str, str]:
-    """Return the string below each field of a dataclass, the comment at its end, or the next text."""
-    comments = re.findall(r"^    (\w+): .*  # (.*)$", inspect.getsource(cls), re.MULTILINE)
-    texts, text = dict(comments) | parse_docstrings(cls), ""
+    """Return the text below or after each field of a dataclass, by default that of the next field."""
+    texts, text = dict(parse_docstrings(cls)), ""
     for field in reversed(fields(cls)):
         text = texts[field.name] = " ".join(texts.get(field.name, text).split())
     return texts

@@ -70,8 +70,7 @@ class LinksSettings(StrictModel):
 
     left: Link = Links().left
     """The cable at the tester's left port: with IPv6, or with the private side."""
-    right: Link = Links().right
-    """The cable at its right port: with IPv4, or with the public side."""
+    right: Link = Links().right  #: The cable at its right port: with IPv4, or with the public side.
 
     @model_validator(mode="before")
     @classmethod
@@ -100,10 +99,8 @@ class LinksSettings(StrictModel):
 class TesterSettings(StrictModel):
     """Tester and its options."""
 
-    kind: str = "auto"
-    """`embedded`, `trex` or `sim`; `auto`: embedded."""
-    options: dict[str, Any] = Field(default_factory=dict)
-    """Options of this tester, see below."""
+    kind: str = "auto"  #: `embedded`, `trex` or `sim`; `auto`: embedded.
+    options: dict[str, Any] = Field(default_factory=dict)  #: Options of this tester, see below.
 
 
 class DutSettings(StrictModel):
@@ -111,8 +108,7 @@ class DutSettings(StrictModel):
 
     driver: Annotated[str, BeforeValidator(lambda value: "" if value is None else value)] = ""
     """Name of a device driver; default: the technology's own, or `reference`."""
-    options: dict[str, Any] = Field(default_factory=dict)
-    """Options of this driver, see below."""
+    options: dict[str, Any] = Field(default_factory=dict)  #: Options of this driver, see below.
 
 
 class Testbed(StrictModel):
@@ -120,10 +116,8 @@ class Testbed(StrictModel):
 
     tester: TesterSettings = Field(default_factory=TesterSettings)
     """Sender and receiver of the test traffic."""
-    dut: DutSettings = Field(default_factory=DutSettings)
-    """Device under test."""
-    links: LinksSettings = Field(default_factory=LinksSettings)
-    """The two cables between them."""
+    dut: DutSettings = Field(default_factory=DutSettings)  #: Device under test.
+    links: LinksSettings = Field(default_factory=LinksSettings)  #: The two cables between them.
     initiator: Port = "left"
     """At which port of the tester the technology's left side is: the Initiator of a stateful one, IPv6 or the
     private side. `right`: the device is wired the other way; forward is from the Initiator all the same."""
@@ -174,12 +168,10 @@ def _validate_procedure(values: Any) -> Any:
 class RunFileSettings(StrictModel):
     """What to measure; empty lists stand for the defaults of the technology and the preset."""
 
-    plugin: str = ""
-    """Technology: a name of `v6t plugins`."""
+    plugin: str = ""  #: Technology: a name of `v6t plugins`.
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the technology, see `v6t plugins NAME`."""
-    preset: Preset = "quick"
-    """`quick`, a demonstration, or `rfc`."""
+    preset: Preset = "quick"  #: `quick`, a demonstration, or `rfc`.
     benchmarks: tuple[str, ...] = Field(default=(), min_length=1)
     """Benchmarks to measure; none: throughput."""
     modes: tuple[Mode, ...] = Field(default=(), min_length=1)
@@ -193,10 +185,8 @@ class RunFileSettings(StrictModel):
     """Single settings of the procedures, in place of the preset's; see below."""
     modifier: str | None = None
     """Condition added to the test traffic of all benchmarks, for example `broadcast` (RFC 2544, 11)."""
-    seed: int = 1
-    """Seed of all pseudorandom numbers."""
-    label: str = ""
-    """Text for the directory name and the results."""
+    seed: int = 1  #: Seed of all pseudorandom numbers.
+    label: str = ""  #: Text for the directory name and the results.
 
 
 class Settings(RunFileSettings, Testbed):
@@ -204,8 +194,7 @@ class Settings(RunFileSettings, Testbed):
 
     driver_defaults: tuple[str, ...] = ()
     """Parameters with the driver's own default: the device cannot take the technology's."""
-    connects: bool = False
-    """The technology is stateful: trials have connections (RFC 9693)."""
+    connects: bool = False  #: The technology is stateful: trials have connections (RFC 9693).
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of ``config.json``."""

@@ -27,12 +27,9 @@ DirectoryPath = Annotated[
 class Hook(StrictModel):
     """A user's command that acts on a device, with its limits; a plain string sets the command only."""
 
-    command: str
-    """Program with its arguments; it is split as in a shell, but no shell runs it."""
-    timeout_s: float = Field(default=120.0, gt=0, le=3600)
-    """Time limit of one attempt [s]."""
-    tries: int = Field(default=1, ge=1, le=10)
-    """Maximum number of attempts."""
+    command: str  #: Program with its arguments; it is split as in a shell, but no shell runs it.
+    timeout_s: float = Field(default=120.0, gt=0, le=3600)  #: Time limit of one attempt [s].
+    tries: int = Field(default=1, ge=1, le=10)  #: Maximum number of attempts.
 
     @model_validator(mode="before")
     @classmethod
@@ -67,10 +64,8 @@ class DutOptions(HookOptions):
 
     ssh: SshOptions | None = None
     """SSH login of the device; without it, the device is a namespace of the lab."""
-    left: InterfaceName = "left"
-    """Interface towards the tester's left port."""
-    right: InterfaceName = "right"
-    """Interface towards the tester's right port."""
+    left: InterfaceName = "left"  #: Interface towards the tester's left port.
+    right: InterfaceName = "right"  #: Interface towards the tester's right port.
     state_dir: DirectoryPath = DEFAULT_STATE_DIRECTORY
     """Directory on the device for lock, undo record and configuration files, preferably on a tmpfs."""
     undo_after_s: int = Field(default=60, ge=0, le=86_400)
@@ -127,12 +122,10 @@ class LinuxOptions(DutOptions):
     """Combined queues of both interfaces; 0: unchanged."""
     rps: str = Field(default="", pattern="^[0-9a-f,]*$")
     """Hexadecimal CPU mask for receive packet steering of every queue; empty: unchanged."""
-    cores: int = Field(default=0, ge=0, le=1024)
-    """Number of cores that stay online; 0: all."""
+    cores: int = Field(default=0, ge=0, le=1024)  #: Number of cores that stay online; 0: all.
     governor: str = Field(default="", pattern="^[a-z_]*$")
     """Frequency governor, e.g. ``performance``; empty: unchanged."""
-    clock_khz: int = Field(default=0, ge=0)
-    """Fixed clock of all cores [kHz]; 0: unchanged."""
+    clock_khz: int = Field(default=0, ge=0)  #: Fixed clock of all cores [kHz]; 0: unchanged.
     sessions: int = Field(default=0, ge=0, le=1 << 30)
     """Connections that the device must hold; 0: the technology's requirement, if it has one."""
     timeout_s: int = Field(default=3600, ge=0, le=864_000)

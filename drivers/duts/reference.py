@@ -24,8 +24,7 @@ class ReferenceOptions(HookOptions):
 
     params: dict[str, Any] = Field(default_factory=dict)
     """Plugin parameters that only the device uses: a wrong device, for tests of v6t."""
-    faults: Faults = Faults()
-    """Faults of the device."""
+    faults: Faults = Faults()  #: Faults of the device.
 
 
 class UnconfiguredDriver(Driver):

@@ -32,8 +32,7 @@ BLOCK_FRAMES = 5000
 class SimOptions(StrictModel):
     """Options of the simulated device and tester and of their faults."""
 
-    capacity_fps: _Amount = 1_000_000.0
-    """Frames per second that a core of the device forwards."""
+    capacity_fps: _Amount = 1_000_000.0  #: Frames per second that a core of the device forwards.
     total_capacity_fps: _Amount = Field(0.0, description="Limit of both directions; 0: none")
     cores: _Count = Field(1, description="Cores of the device; the hash of a frame chooses one")
     hashes: Hashed = Field("ports", description="Header fields of that hash")
@@ -41,32 +40,25 @@ class SimOptions(StrictModel):
     loss_curve: tuple[tuple[_Amount, _Amount], ...] = ()
     """Pairs (share of capacity, lost share), ascending, interpolated; replaces the plain limit.
     ``[[0.9, 0.0], [1.0, 0.001], [1.2, 0.2]]`` starts to lose early."""
-    random_loss: bool = False
-    """Draw the loss of a trial with ``loss_curve`` as mean (Poisson)."""
+    random_loss: bool = False  #: Draw the loss of a trial with ``loss_curve`` as mean (Poisson).
     capacity_noise: _Amount = Field(0.0, description="Relative standard deviation of the capacity")
     loss_probability: _Share = Field(0.0, description="Chance of one lost frame in a trial")
-    burst_probability: _Share = 0.0
-    """Chance of a burst of lost frames in a trial."""
+    burst_probability: _Share = 0.0  #: Chance of a burst of lost frames in a trial.
     burst_frames: _Count = Field(100, description="Frames of such a burst")
-    bursts_per_s: _Amount = 0.0
-    """Mean number of such bursts per second of traffic."""
+    bursts_per_s: _Amount = 0.0  #: Mean number of such bursts per second of traffic.
     dead_zones: tuple[tuple[_Amount, _Amount], ...] = ()
     """Pairs of rates between which 1 % of the frames are lost."""
     slow_probability: _Share = Field(0.0, description="Share of trials with a lower capacity")
     slow_share: _Share = Field(0.5, description="Share of the capacity in these trials")
-    slow_repetitions: bool = False
-    """Lower the capacity for whole repetitions instead."""
+    slow_repetitions: bool = False  #: Lower the capacity for whole repetitions instead.
     delay_us: _Amount = Field(20.0, description="Smallest one-way delay")
     jitter_us: _Amount = Field(10.0, description="Range of the delay above that")
     tail_share: _Share = Field(0.0, description="Share of frames that take ``tail_us`` longer")
     tail_us: _Amount = Field(500.0, description="Additional delay of these frames")
     recovery_s: _Amount = Field(0.0, description="Time of total loss after an overload")
-    reset_s: _Amount = 0.0
-    """Time without forwarding if the device is reset during a trial."""
-    reset_keeps: bool = False
-    """Keep the table of connections when the device is reset."""
-    reconfigure_s: _Amount = 0.0
-    """Time without forwarding if the configuration is changed."""
+    reset_s: _Amount = 0.0  #: Time without forwarding if the device is reset during a trial.
+    reset_keeps: bool = False  #: Keep the table of connections when the device is reset.
+    reconfigure_s: _Amount = 0.0  #: Time without forwarding if the configuration is changed.
     surplus: _Count = Field(0, description="Frames that the device duplicates in each trial")
     late: _Count = Field(0, description="Frames that return too late in each trial")
     mismatch: _Count = Field(0, description="Frames that the device translates wrongly")
@@ -76,18 +68,14 @@ class SimOptions(StrictModel):
     tester_delay_us: _Amount = Field(2.0, description="Delay in loopback")
     control: _Count = Field(0, description="ARP and ND frames in each trial")
     table_entries: _Count = Field(0, description="Connections that the device holds; 0: unlimited")
-    table_replaces: bool = False
-    """Replace old connections when the table is full."""
-    table_stores: bool = True
-    """Store connections; false: the device is stateless."""
-    table_timeout_s: _Amount = 0.0
-    """Lifetime of idle connections [s]; 0: unlimited."""
+    table_replaces: bool = False  #: Replace old connections when the table is full.
+    table_stores: bool = True  #: Store connections; false: the device is stateless.
+    table_timeout_s: _Amount = 0.0  #: Lifetime of idle connections [s]; 0: unlimited.
     table_hides_timeout: bool = Field(False, description="Hide this lifetime from v6t")
     table_tells: bool = Field(True, description="Report the number of connections")
     table_off_by: _Count = Field(0, description="Error of the reported number")
     table_stuck: _Count = Field(0, description="Connections that remain after a flush")
-    table_reuses: _Count = 0
-    """Connections with the outside four-tuple of another one."""
+    table_reuses: _Count = 0  #: Connections with the outside four-tuple of another one.
     insertion_cps: _Amount = Field(0.0, description="New connections per second; 0: unlimited")
     slow_from: _Count = Field(0, description="Connections above which that rate falls; 0: never")
     slow_insertion_share: _Share = Field(0.1, description="Share of that rate then")

@@ -80,10 +80,8 @@ def _parse_ssh(value: Any) -> Any:
 class Side(StrictModel):
     """MAC addresses and VLAN of one link."""
 
-    tester_mac: Mac
-    """The tester's end."""
-    dut_mac: Mac
-    """The device's end."""
+    tester_mac: Mac  #: The tester's end.
+    dut_mac: Mac  #: The device's end.
     vlan: int | None = Field(default=None, ge=1, le=4094)
     """IEEE 802.1Q identifier in place of the one in ``links``; none: that one."""
 
@@ -91,14 +89,10 @@ class Side(StrictModel):
 class Pair(StrictModel):
     """Further pair of ports that carries its share of every direction."""
 
-    ports: Ports
-    """TRex's port numbers of left and right."""
-    interfaces: Interfaces = None
-    """Left and right of a server that v6t starts."""
-    left: Side | None = None
-    """MAC addresses and VLAN, where they are not those of the first pair."""
-    right: Side | None = None
-    """The same of the right port."""
+    ports: Ports  #: TRex's port numbers of left and right.
+    interfaces: Interfaces = None  #: Left and right of a server that v6t starts.
+    left: Side | None = None  #: MAC addresses and VLAN, where they are not those of the first pair.
+    right: Side | None = None  #: The same of the right port.
     socket: int | None = Field(default=None, ge=0, le=7)
     """NUMA node of its interfaces; none: that of the first pair."""
 
@@ -122,8 +116,7 @@ class TrexOptions(StrictModel):
     client are on that host."""
     rpc_port: int = Field(4501, ge=1, le=65535, description="TCP port for requests")
     pub_port: int = Field(4500, ge=1, le=65535, description="TCP port for events")
-    ssh_config: str = ""
-    """Configuration file of OpenSSH; empty: that of ``ssh``, or the user's."""
+    ssh_config: str = ""  #: Configuration file of OpenSSH; empty: that of ``ssh``, or the user's.
     ports: Ports = Field((0, 1), description="Port numbers of left and right")
     interfaces: Interfaces = None
     """Left and right of a server that v6t starts: PCI addresses, interface names or --vdev=..."""
@@ -132,8 +125,7 @@ class TrexOptions(StrictModel):
     left: Side | None = None
     """MAC addresses and VLAN of the left port, where they are not those of ``links``: for one of several
     servers."""
-    right: Side | None = None
-    """The same of the right port."""
+    right: Side | None = None  #: The same of the right port.
     pairs: tuple[Pair, ...] = Field(default=(), max_length=7)
     """Further pairs of ports; every pair sends its share of the frames."""
     lab: bool = False
@@ -160,8 +152,7 @@ class TrexOptions(StrictModel):
     """End a server whose mode cannot give the requested measurement, and start one on the
     ``interfaces``; one whose ports are in use only with ``force``."""
     force: bool = Field(False, description="Take ports away from another user")
-    python: str = ""
-    """Interpreter that imports TRex's client (3.8 to 3.13); empty: found by v6t."""
+    python: str = ""  #: Interpreter that imports TRex's client (3.8 to 3.13); empty: found by v6t.
     cache: int = Field(default=0, ge=0, le=10_000)
     """Frames kept ready per stream (field-engine cache); 0: every frame is computed."""
     rows: int = Field(default=0, ge=0, le=65_535)
@@ -384,8 +375,7 @@ class ServersOptions(TrexOptions):
     servers: tuple[ServerOptions, ...] = Field(default=(), max_length=16)
     """Several servers that send together; each has the options above, and ``name``. Options outside of
     ``servers`` apply to all of them."""
-    only: str = ""
-    """Name of the one server to use; empty: all."""
+    only: str = ""  #: Name of the one server to use; empty: all.
     max_skew: float = Field(default=MAX_SKEW_SHARE, gt=0, le=0.5)
     """Largest difference of the servers' starts as a share of a trial's duration; with a larger one the
     trial is invalid."""

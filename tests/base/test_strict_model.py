@@ -1,4 +1,4 @@
-"""The words of a model's fields: below the field, above it in the family, or said outright."""
+"""The words of a model's fields: below or after the field, above it in the family, or said outright."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from v6t.base.strict_model import StrictModel, describe_fields
 class Above(StrictModel):
     """Settings."""
 
-    kept: int = 1
-    """stays as it is"""
+    kept: int = 1  #: stays as it is
     changed: int = 1
     """in the parent"""
     silent: int = 1

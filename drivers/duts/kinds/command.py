@@ -47,14 +47,11 @@ def validate_pattern(pattern: object) -> object:
 class CheckOptions(StrictModel):
     """A command that reads the device's state, and the one criterion that its output must meet."""
 
-    command: str = Field(min_length=1)
-    """Read-only line."""
+    command: str = Field(min_length=1)  #: Read-only line.
     contains: str | None = None
     """One line of the output must contain this text as whole words, with any spacing."""
-    equals: str | None = None
-    """The output must be this text."""
-    matches: str | None = None
-    """The output must contain a match of this regular expression."""
+    equals: str | None = None  #: The output must be this text.
+    matches: str | None = None  #: The output must contain a match of this regular expression.
     absent: str | None = None  # text that must not occur
     """The output must not contain this text, with any spacing."""
 
@@ -92,29 +89,22 @@ class CheckOptions(StrictModel):
 class StepOptions(StrictModel):
     """A shell line that changes the device, and the line that undoes the change, which may be empty."""
 
-    command: str = Field(min_length=1)
-    """Shell line that makes the change."""
-    why: str = Field(min_length=1)
-    """Purpose, in one phrase."""
-    undo: str
-    """Shell line that undoes the change; `{old}` is the output of `before`."""
+    command: str = Field(min_length=1)  #: Shell line that makes the change.
+    why: str = Field(min_length=1)  #: Purpose, in one phrase.
+    undo: str  #: Shell line that undoes the change; `{old}` is the output of `before`.
     before: str = ""  # command that prints the state before the change
     """Shell line that prints the state to restore."""
     was: Literal["value", "there", "foreign"] = "value"  # meaning of the output of ``before``
     """What `before` prints: a value to restore, the change already made, or an object of another owner."""
-    check: CheckOptions | None = None
-    """Read-back of the change."""
-    deadline_s: float = Field(default=60.0, gt=0, le=3600)
-    """Time limit [s]."""
+    check: CheckOptions | None = None  #: Read-back of the change.
+    deadline_s: float = Field(default=60.0, gt=0, le=3600)  #: Time limit [s].
 
 
 class FlushOptions(StrictModel):
     """A shell line that clears the device's state before a trial, and the check of its effect."""
 
-    command: str = Field(min_length=1)
-    """Shell line that empties the state."""
-    check: CheckOptions | None = None
-    """Read-back, which is repeated until it succeeds."""
+    command: str = Field(min_length=1)  #: Shell line that empties the state.
+    check: CheckOptions | None = None  #: Read-back, which is repeated until it succeeds.
     reboots: bool = False
     """The line reboots the device; v6t then logs in again and configures it again."""
     deadline_s: float = Field(default=60.0, gt=0, le=3600)
@@ -171,14 +161,12 @@ class CommandOptions(LinuxOptions):
     """Configure addresses, neighbours, routes and forwarding as for every Linux device."""
     steps: tuple[StepOptions, ...] = ()
     flush: tuple[FlushOptions, ...] = ()
-    sessions_command: str = ""
-    """Shell line that prints the number of sessions."""
+    sessions_command: str = ""  #: Shell line that prints the number of sessions.
     watch: dict[str, str] = Field(default_factory=dict)  # telemetry commands by name
     """Telemetry commands by name, run once a second; each prints a number, or ``name=number`` words. Names
     that begin with ``drop`` count lost frames, with ``refused`` those lost for lack of room or of a
     port."""
-    version_command: str = "uname -sr"
-    """Shell line that prints the version for the manifest."""
+    version_command: str = "uname -sr"  #: Shell line that prints the version for the manifest.
     profile: HeaderProfileOptions = HeaderProfileOptions()
 
 

@@ -44,8 +44,7 @@ TCP, UDP = 6, 17  # protocol numbers; small systems have no names for them
 class Ip6TunnelOptions(LinuxOptions):
     """Options of the kernel module ip6_tunnel."""
 
-    hop_limit: int = Field(default=64, ge=1, le=255)
-    """Hop limit of the outer header."""
+    hop_limit: int = Field(default=64, ge=1, le=255)  #: Hop limit of the outer header.
     dscp: Literal["uniform", "pipe"] = "uniform"
     """``uniform`` copies the DSCP to the outer header and back, as DS-Lite and lw4o6 require (RFC 6333
     section 7.1); ``pipe`` writes 0 and keeps the inner one (RFC 2983)."""

@@ -117,8 +117,7 @@ parse_occupancy = make_sum_parser(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 class JoolOptions(LinuxOptions):
     """Options of Jool."""
 
-    framework: Literal["netfilter"] = "netfilter"
-    """Jool's hook in the kernel."""
+    framework: Literal["netfilter"] = "netfilter"  #: Jool's hook in the kernel.
     lowest_ipv6_mtu: int = Field(default=0, ge=0, le=9216)
     """IPv4 packets without DF are fragmented to this size; 0: the technology's value."""
     flush: Literal["instance", "reboot"] = "instance"

@@ -47,8 +47,7 @@ parse_socket_drops = make_sum_parser(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
 class SnabbOptions(LinuxOptions):
     """Options of Snabb."""
 
-    program: str = Field(default="snabb", pattern=r"^[A-Za-z0-9_./-]+$")
-    """Path of the program."""
+    program: str = Field(default="snabb", pattern=r"^[A-Za-z0-9_./-]+$")  #: Path of the program.
     cpus: str = Field(default="", pattern=r"^[0-9,-]*$")
     """Cores for Snabb's processes; empty: any."""
 

@@ -27,8 +27,7 @@ from v6t.intent.families import Dns64Config
 class Dns64ServerOptions(LinuxOptions):
     """Options of all DNS64 servers."""
 
-    threads: int = Field(default=1, ge=1, le=256)
-    """Threads that answer queries."""
+    threads: int = Field(default=1, ge=1, le=256)  #: Threads that answer queries.
 
 
 class Dns64Server(LinuxDriver):

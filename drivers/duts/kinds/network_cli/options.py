@@ -195,15 +195,13 @@ def _parse_number(text: str) -> float | None:
 class CliCheckOptions(CheckOptions):
     """A read-back: a read-only line, and exactly one criterion for its output."""
 
-    command: CliLine = Field(min_length=1)
-    """Read-only line."""
+    command: CliLine = Field(min_length=1)  #: Read-only line.
 
 
 class FigureOptions(StrictModel):
     """A command, and a pattern that matches one figure in its output."""
 
-    command: CliLine = Field(min_length=1)
-    """Read-only line, cheap enough to run once a second."""
+    command: CliLine = Field(min_length=1)  #: Read-only line, cheap enough to run once a second.
     pattern: RegexText = Field(min_length=1)
     """Regular expression whose first group, or whole match, is the figure."""
 
@@ -225,8 +223,7 @@ class TelemetryOptions(FigureOptions):
 class BusyOptions(StrictModel):
     """A command that shows whether another user is configuring the device."""
 
-    command: CliLine = Field(min_length=1)
-    """Read-only line that shows the users of the device."""
+    command: CliLine = Field(min_length=1)  #: Read-only line that shows the users of the device.
     pattern: RegexText = Field(min_length=1)
     """Regular expression whose match means that the device is in use and must not be changed."""
 
@@ -234,8 +231,7 @@ class BusyOptions(StrictModel):
 class CompareOptions(StrictModel):
     """A command whose output must be the same after a rollback."""
 
-    command: CliLine = Field(min_length=1)
-    """Read-only line that prints the configuration."""
+    command: CliLine = Field(min_length=1)  #: Read-only line that prints the configuration.
     but: tuple[RegexText, ...] = ()  # patterns of lines that are excluded from the comparison
     """Regular expressions for lines that change by themselves, and are not compared."""
 
@@ -254,10 +250,8 @@ class ConfirmOptions(StrictModel):
 class CliFlushOptions(StrictModel):
     """Lines that clear the device's sessions, and their read-back."""
 
-    lines: CliLines = Field(min_length=1)
-    """Lines that empty the state."""
-    check: CliCheckOptions
-    """Read-back, which is repeated until it succeeds."""
+    lines: CliLines = Field(min_length=1)  #: Lines that empty the state.
+    check: CliCheckOptions  #: Read-back, which is repeated until it succeeds.
 
 
 class NetworkCliOptions(DutOptions):
@@ -272,8 +266,7 @@ class NetworkCliOptions(DutOptions):
     busy: BusyOptions | None = None
     prepare: CliLines = ()  # lines before the `configure` lines
     """Lines typed first, for example to save the present configuration."""
-    configure: CliLines = ()
-    """Lines that configure the device."""
+    configure: CliLines = ()  #: Lines that configure the device.
     confirm: ConfirmOptions | None = None
     settle_s: float = Field(default=0.0, ge=0, le=600)
     """Time between the last line and the first read-back [s]."""
@@ -288,8 +281,7 @@ class NetworkCliOptions(DutOptions):
     timeout_s: int = Field(default=0, ge=0, le=864_000)
     """UDP timeout that the lines configure [s]; 0: unknown."""
     telemetry: tuple[TelemetryOptions, ...] = ()
-    version_command: CliLine = ""
-    """Read-only line that prints the version."""
+    version_command: CliLine = ""  #: Read-only line that prints the version.
     version_pattern: RegexText = r"\S.*"
     """Regular expression whose first group, or whole match, is the version."""
     profile: HeaderProfileOptions = HeaderProfileOptions()

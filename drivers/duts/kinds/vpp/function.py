@@ -30,8 +30,7 @@ class VppOptions(DutOptions):
     """CLI socket of the VPP; empty: vppctl's default."""
     workers: str = Field(default="", pattern=r"^[0-9,-]*$")  # list of cores, such as 2-3,6
     """Cores of worker threads of a VPP that v6t starts; empty: only the main thread works."""
-    main_core: int = Field(default=0, ge=0)
-    """Core of the main thread of a VPP that v6t starts."""
+    main_core: int = Field(default=0, ge=0)  #: Core of the main thread of a VPP that v6t starts.
     plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")  # plugin directories
     """Plugin directory of a VPP that v6t starts; empty: VPP's default."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)  # per worker
@@ -39,8 +38,7 @@ class VppOptions(DutOptions):
     timeout_s: int = Field(default=3600, ge=0, le=864_000)
     """UDP timeout, longer than any test [s]; 0: VPP's default."""
 
-    nat44: Literal["ed", "ei"] = "ed"
-    """NAT44 plugin: endpoint-dependent or endpoint-independent."""
+    nat44: Literal["ed", "ei"] = "ed"  #: NAT44 plugin: endpoint-dependent or endpoint-independent.
 
     known_losses: bool = False  # allow prefixes of which VPP loses packets
     """Also configure MAP-T prefixes of which VPP is known to lose packets, for audits that show it."""
