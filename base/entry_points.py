@@ -21,8 +21,7 @@ from v6t.base.errors import ExtensionError, UsageError, V6tError
 from v6t.base.text import suggest_names
 
 T = TypeVar("T")
-OWN_PACKAGE = "v6t"
-"""The distribution, and the package, of v6t itself."""
+OWN_PACKAGE = "v6t"  # the distribution, and the package, of v6t itself
 DEFECT_HINT = "a defect of that extension, not of v6t; `v6t --debug ...` shows the traceback"
 
 

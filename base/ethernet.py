@@ -7,14 +7,11 @@ from fractions import Fraction
 
 from v6t.base.errors import UsageError
 
-FCS_OCTETS = 4
-"""Frame check sequence: counted in every frame size here, absent from TRex's packets."""
-MIN_FRAME_OCTETS = 64
-"""Smallest Ethernet frame, FCS included (IEEE 802.3)."""
+FCS_OCTETS = 4  # frame check sequence: counted in every frame size here, absent from TRex's packets
+MIN_FRAME_OCTETS = 64  # smallest Ethernet frame, FCS included (IEEE 802.3)
 GAP_OCTETS = 20
 """Preamble, start delimiter and interframe gap: 7 + 1 + 12 octets per frame (IEEE 802.3)."""
-MAX_RATE_BPS = 1e15
-"""Limit for line rates, up to which all arithmetic is exact enough."""
+MAX_RATE_BPS = 1e15  # limit for line rates, up to which all arithmetic is exact enough
 _SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:[eE]\+?\d{1,2})?)\s*([kKmMgGtT]?)"
 _LINE_RATE = re.compile(

@@ -22,14 +22,10 @@ from v6t.base.text import is_encodable
 if TYPE_CHECKING:
     from filelock import FileLock
 
-SETTINGS_OCTETS = 256 << 10
-"""Limit for files of settings, which people write."""
-TABLE_OCTETS = 64 << 20
-"""Limit for tables that programs write: prefixes, softwires, results."""
-JOURNAL_OCTETS = 512 << 20
-"""Limit for trials with their histograms."""
-LOCK_NAME = ".lock"
-"""The lock file in a locked directory."""
+SETTINGS_OCTETS = 256 << 10  # limit for files of settings, which people write
+TABLE_OCTETS = 64 << 20  # limit for tables that programs write: prefixes, softwires, results
+JOURNAL_OCTETS = 512 << 20  # limit for trials with their histograms
+LOCK_NAME = ".lock"  # the lock file in a locked directory
 
 
 def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-BUCKET_BITS = 10
-"""Buckets are at most one part in ``2**BUCKET_BITS`` wide."""
+BUCKET_BITS = 10  # buckets are at most one part in ``2**BUCKET_BITS`` wide
 
 
 def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:

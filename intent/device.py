@@ -27,8 +27,7 @@ from v6t.intent.families import DeviceConfig
 
 ConfigT = TypeVar("ConfigT", bound=DeviceConfig)
 
-Port = Literal["left", "right"]
-"""A port of the tester: the end of a cable."""
+Port = Literal["left", "right"]  # a port of the tester: the end of a cable
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network

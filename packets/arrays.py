@@ -7,17 +7,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-U8 = NDArray[np.uint8]
-"""Octets; of frames and packets ``(n, length)``."""
+U8 = NDArray[np.uint8]  # octets; of frames and packets ``(n, length)``
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-"""``(n,)``, one for each row."""
-Reasons = NDArray[np.uint8]
-"""``(n,)``, why a row was dropped; 0: it was not."""
+Mask = NDArray[np.bool_]  # ``(n,)``, one for each row
+Reasons = NDArray[np.uint8]  # ``(n,)``, why a row was dropped; 0: it was not
 
 Value = TypeVar("Value", bound=np.generic)
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U32, Mask
 
-_MAX_ADDED_COLUMNS = 20
-"""Up to this number of words, adding columns is faster than reducing rows."""
+_MAX_ADDED_COLUMNS = 20  # up to this number of words, adding columns is faster than reducing rows
 
 
 def sum_words(octets: bytes) -> int:

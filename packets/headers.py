@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U64
 
 PROTOCOL_IPIP, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_ICMPV6 = 4, 6, 17, 41, 58
-DONT_FRAGMENT = 0x4000
-"""Bit of ``flags_frag`` in an IPv4 header."""
+DONT_FRAGMENT = 0x4000  # bit of ``flags_frag`` in an IPv4 header
 
 ETHERNET = np.dtype([("dst", "u1", 6), ("src", "u1", 6), ("type", ">u2")])
 VLAN = np.dtype([("tci", ">u2"), ("type", ">u2")])

@@ -36,8 +36,7 @@ _ADDRESS_FIELDS = {4: (12, 4), 6: (8, 16)}
 """First octet of an IP header's source address, and its length; the destination follows."""
 _CHECKSUM_OFFSETS = {"ICMP": 2, "ICMPv6": 2, "UDP": 6, "TCP": 16, "GRE": 4}
 """Octet of a header where its checksum begins."""
-TRANSPORTS = {"UDP": 17, "TCP": 6, "ICMPv6": 58}
-"""Protocols whose checksum covers a pseudo header."""
+TRANSPORTS = {"UDP": 17, "TCP": 6, "ICMPv6": 58}  # protocols whose checksum covers a pseudo header
 _PORT_OFFSETS = {"UDP": (0, 2), "TCP": (0, 2), "ICMP": (4, 4), "ICMPv6": (4, 4)}
 """Octets of a transport header where the numbers of source and destination begin."""
 _STRUCTURE_OCTETS = {

@@ -18,8 +18,7 @@ Policy = Literal["fixed", "inc", "dec", "random"]
 
 VARIABLE_KINDS = {"inc": Kind.INC, "dec": Kind.DEC, "random": Kind.UNIFORM}
 
-FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
-"""Ports of RFC 2544, appendix C.2.6.4."""
+FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7  # ports of RFC 2544, appendix C.2.6.4
 
 CE_PORT, PEER_PORT = "ce_port", "peer_port"
 """Names of the variables of a customer's port and of the port of the host beyond the relay."""

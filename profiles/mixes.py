@@ -65,8 +65,7 @@ class FrameMix:
         return [float(Fraction(octets, self.frames)) for octets in sums]
 
 
-Sizes = FramePair | FrameMix
-"""Frame sizes of a point."""
+Sizes = FramePair | FrameMix  # frame sizes of a point
 
 
 def sizes_to_json(sizes: Sizes) -> dict[str, Any]:

@@ -23,8 +23,7 @@ Purpose = Literal["prepare", "establish", "tear-down"]
 ReadingOrder = Literal["pseudorandom", "linear", "fixed"]
 """Order in which the Responder reads its state table in phase 2."""
 
-Closing = Literal["rst", "fin"]
-"""Segment that ends connections: a reset, or a FIN of either side."""
+Closing = Literal["rst", "fin"]  # segment that ends connections: a reset, or a FIN of either side
 
 
 @dataclass(frozen=True)

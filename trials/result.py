@@ -12,8 +12,7 @@ from v6t.trials.connections import PhaseOneResult
 from v6t.trials.delays import Distribution
 from v6t.trials.trial import Trial
 
-FORWARDED_ROLES = ("foreground", "background")
-"""Roles of the traffic that a device must forward."""
+FORWARDED_ROLES = ("foreground", "background")  # roles of the traffic that a device must forward
 MAX_SENDING_SLOTS = 60
 """Limit for the slots in which a trial sends, because a journal holds tens of thousands of trials."""
 _SLOT_LENGTHS_S = [round(step * 10**decade, 2) for decade, step in product(range(-2, 8), (1, 2, 5))]
@@ -204,5 +203,4 @@ class TrialResult:
     the tester's capacity."""
 
 
-Measure = Callable[[Trial], TrialResult]
-"""The call by which a procedure has a tester run a trial."""
+Measure = Callable[[Trial], TrialResult]  # the call by which a procedure has a tester run a trial

@@ -60,14 +60,11 @@ CAPABILITIES: Mapping[Capability, str] = {
 TIMING_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame", "frame-timeout"})
 """Capabilities of a tester that measures one-way delays."""
 
-RFC_MIN_TAGS = 500
-"""Smallest number of tagged frames in a latency trial (RFC 8219, section 7.2)."""
-MAX_QUERIES_PER_NAME = 2
-"""Most queries of a DNS64 server for one name (RFC 8219, section 9.2.1)."""
+RFC_MIN_TAGS = 500  # smallest number of tagged frames in a latency trial (RFC 8219, section 7.2)
+MAX_QUERIES_PER_NAME = 2  # most queries of a DNS64 server for one name (RFC 8219, section 9.2.1)
 RESET_HOOKS = ("hardware-reset", "software-reset", "power-cycle")
 """Hooks that reset a device (RFC 6201)."""
-NO_CHANGE = "nothing"
-"""A stream without a change, for comparison."""
+NO_CHANGE = "nothing"  # a stream without a change, for comparison
 CONFIGURATION_CHANGES = (NO_CHANGE, "add", "change", "remove")
 """Changes of a configuration, in the order in which they are made."""
 

@@ -33,12 +33,7 @@ KeyPath = tuple[str | int, ...]  # path to a value in nested settings
 
 
 class YamlFile:
-    """A mapping read from a YAML 1.2 file.
-
-    Attributes:
-        path: the file.
-        data: its values as plain Python objects.
-    """
+    """A mapping read from a YAML 1.2 file."""
 
     def __init__(self, path: Path, text: str | None = None) -> None:
         """Parse a text, by default that of the file."""
@@ -57,7 +52,7 @@ class YamlFile:
             problem, code = "is empty", "empty-file"
         if not isinstance(data, dict):
             raise UsageError(f"{path} {problem}", "`v6t init` writes an example", code=code)
-        self.data: dict[str, Any] = data
+        self.data: dict[str, Any] = data  # plain Python objects
 
     def format_location(self, keys: Sequence[Any]) -> str:
         """Return ``file:line: `` of the value at a path of keys, or of its nearest parent."""

@@ -27,20 +27,14 @@ class ForeignParameter(NamedTuple):
 
 
 class Migration:
-    """Conversion of another tester's configuration file to a run file and a testbed file.
-
-    Attributes:
-        path: the file.
-        run, testbed: content of ``run.yaml`` and of ``testbed.yaml``.
-        comments: choices that the file does not make, and differences of behaviour.
-    """
+    """Conversion of another tester's configuration file to a run file and a testbed file."""
 
     def __init__(self, path: Path, known: Iterable[str], aliases: Mapping[str, str]) -> None:
         """Read the file; ``aliases`` are other spellings of known names, in lower case."""
         self.path = path
-        self.run: dict[str, Any] = {}
-        self.testbed: dict[str, Any] = {}
-        self.comments: list[str] = []
+        self.run: dict[str, Any] = {}  # content of ``run.yaml``
+        self.testbed: dict[str, Any] = {}  # content of ``testbed.yaml``
+        self.comments: list[str] = []  # choices that the file does not make, and differences
         self._spelt = {name.lower(): name for name in known} | dict(aliases)
         self._parameters: dict[str, ForeignParameter] = {}
         self._targets: dict[str, str] = {}

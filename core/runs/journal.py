@@ -26,14 +26,7 @@ RESTORE_HINT = "nothing was changed; restore the journal of this run"
 
 
 class Journal:
-    """File with the trials of a run, read when it is opened and extended by each new trial.
-
-    Attributes:
-        entries: results by trial key, in the order they were measured.
-        trials: trials as JSON, by key.
-        run: identifier of the run.
-        torn: whether the last line is incomplete; its trial is not among the entries.
-    """
+    """File with the trials of a run, read when it is opened and extended by each new trial."""
 
     def __init__(self, path: Path, run: str | None = None) -> None:
         """Read the file if it exists, without changing it.
@@ -43,9 +36,9 @@ class Journal:
             run: identifier of the run it must belong to; None for that of the first line.
         """
         self.path = path
-        self.run = run
-        self.entries: dict[str, TrialResult] = {}
-        self.trials: dict[str, dict[str, Any]] = {}
+        self.run = run  # identifier of the run
+        self.entries: dict[str, TrialResult] = {}  # by trial key, in the order they were measured
+        self.trials: dict[str, dict[str, Any]] = {}  # as JSON, by key
         self._starts: dict[str, int] = {}  # position of each trial's line in the file
         self._file = -1
         self._size = 0
@@ -58,7 +51,7 @@ class Journal:
         for line, entry, result in _parse_lines(path, data, run):
             self.run = entry.get("run", "") if self.run is None else self.run
             self._keep_trial(entry["trial"], result, len(line) + 1)
-        self.torn = self._size != len(data)
+        self.torn = self._size != len(data)  # the last line is incomplete, and left out
 
     def open(self) -> None:
         """Create the file or open it to append trials, and remove an incomplete last line."""

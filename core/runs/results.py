@@ -126,16 +126,12 @@ class ResultWriter:
     """Writes ``results.json`` and the tables during a run.
 
     A resumed run first finds its former results in the journal again; until then the files stay.
-
-    Attributes:
-        stored: content of ``results.json`` when the run was started or resumed.
-        content: new content of ``results.json``, even if the stored one was kept.
-        records: the results so far.
     """
 
     def __init__(self, directory: RunDir, journal: Journal, stored: Mapping[str, Any]) -> None:
+        """Store the content of ``results.json`` when the run was started or resumed."""
         self._directory, self._journal, self.stored = directory, journal, stored
-        self.content: dict[str, Any] = {}
+        self.content: dict[str, Any] = {}  # new content, even if the stored one was kept
         self.records: list[Record] = []
         self._documents: list[dict[str, Any]] = []
         self._tables: dict[str, list[CsvRow]] = {MEDIANS: [], REPETITIONS: [], TRIALS: []}

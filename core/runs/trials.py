@@ -47,18 +47,7 @@ MEDIAN_STEAL_LIMIT, MAX_STEAL_LIMIT = 0.01, 0.05
 
 
 class TrialExecutor:
-    """Measures the trials of a run, or returns their results from the journal.
-
-    Attributes:
-        measure_device: measures a trial with the device between the tester's ports.
-        measure_loopback: measures a trial of the tester without a device.
-        capacities: capacities of the tester by frame sizes and mode [fps per direction].
-        measured_count: number of trials that were not in the journal.
-        figures: the tester's own figures of each trial.
-        finding: description of the wrong frame that ended the run; empty if none did.
-        failed_check: first trial of the self-test, preflight or phase 1 whose failure ended the run;
-            empty if none did.
-    """
+    """Measures the trials of a run, or returns their results from the journal."""
 
     def __init__(
         self,
@@ -72,19 +61,21 @@ class TrialExecutor:
         self.counts = DeviceCountRecorder(files.results.get(COUNTERS_KEY, ()))
         self.setup = setup = plan.setup
         self.remaining = RemainingTimeEstimator(plan.stages)
+        # of the tester, by frame sizes and mode [fps per direction]
         self.capacities: dict[str, dict[Mode, float]] = {}
-        self.measured_count = 0
-        self.finding: dict[str, Any] = {}
+        self.measured_count = 0  # trials that were not in the journal
+        self.finding: dict[str, Any] = {}  # the wrong frame that ended the run; empty if none did
+        # first trial of the self-test, preflight or phase 1 whose failure ended the run; may be empty
         self.failed_check = self._first_key = ""
         self._before: TrialResult | None = None
-        self.figures: list[Mapping[str, Any]] = []
+        self.figures: list[Mapping[str, Any]] = []  # the tester's own, of each trial
 
         self.bench = Bench(setup, record_dir=directory.path, checks_capabilities=True)
         self._loopback_bench = self.bench
         if not setup.driver.is_cable:
             self._loopback_bench = Bench(setup, loopback=True, checks_capabilities=True)
         self.measure_device = self._decorate(self.bench)
-        self.measure_loopback = self._decorate(self._loopback_bench)
+        self.measure_loopback = self._decorate(self._loopback_bench)  # without a device
 
     def _decorate(self, bench: Bench) -> Measure:
         """Return the ``measure`` function of a bench with all decorators applied."""

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
     from v6t.packets.header_policy import HeaderPolicy
 
-_UNCHANGED_POLICY = headerpolicy.HeaderPolicy()
-"""Policy of a cable, which changes no header."""
+_UNCHANGED_POLICY = headerpolicy.HeaderPolicy()  # policy of a cable, which changes no header
 
 
 @dataclass(frozen=True)
