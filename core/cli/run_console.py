@@ -84,9 +84,9 @@ def continue_run(path: Path, output: RunOutput) -> RunData:
         if files.is_complete:
             log.print_notice("this run was complete already; nothing was measured")
             data = make_stored_data(files)
-            if min_fps is not None:
-                data = _store_rate_limit(run_dir, data, min_fps)
-                if report:
+            if output.min_fps is not None:
+                data = output.store_rate_limit(run_dir, data)
+                if output.report:
                     write_report(path, data)
             return data
         setup = make_setup(files.settings)
