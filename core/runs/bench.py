@@ -18,6 +18,7 @@ from v6t.drivers.device import DeviceSession, HookState, StateDevice
 from v6t.drivers.duts.plan import ACTIONS
 from v6t.drivers.tester import StatefulTester, Tester
 from v6t.packets.direction import DIRECTIONS, Direction
+from v6t.plugins.base import Technology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
@@ -90,19 +91,36 @@ def make_tester(
     )
 
 
+def compile_directions(
+    plugin: Technology,
+    sizes: Sizes,
+    seed: int,
+    change: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+) -> dict[Direction, StreamSet]:
+    """Compile the streams of both directions, whose traffic ``change`` may modify first."""
+    if plugin.exchange != "frames":
+        return {}
+    return {
+        direction: compile_traffic(
+            change(plugin.build_sized_traffic(direction, sizes, seed)),
+            first_stream_id=FIRST_STREAM_IDS[direction],
+        )
+        for direction in DIRECTIONS
+    }
+
+
 def compile_streams(
     setup: RunSetup,
     sizes: Sizes,
     change: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
     """Compile the streams of a frame size, including the frames of the run's modifier."""
-    plugin, streams = setup.technology, dict[Direction, StreamSet]()
-    for direction in DIRECTIONS if plugin.exchange == "frames" else ():
-        traffic = change(plugin.build_sized_traffic(direction, sizes, setup.settings.seed))
-        streams[direction] = compile_traffic(
-            setup.add_modifier(traffic), first_stream_id=FIRST_STREAM_IDS[direction]
-        )
-    return streams
+    return compile_directions(
+        setup.technology,
+        sizes,
+        setup.settings.seed,
+        lambda traffic: setup.add_modifier(change(traffic)),
+    )
 
 
 class Bench:

@@ -140,7 +140,7 @@ def verify(setup: RunSetup) -> str:
         DutError: the configuration differs from the plan.
         TranslationError: a frame was lost or translated wrongly.
     """
-    from v6t.core.runs.bench import Bench, compile_streams
+    from v6t.core.runs.bench import Bench, compile_directions
     from v6t.core.runs.preflight import (
         make_mismatch_error,
         report_phase_one_failure,
@@ -154,11 +154,11 @@ def verify(setup: RunSetup) -> str:
             "use another tester",
             code="unsupported-by-tester",
         )
-    plugin = setup.technology
-    sizes = plugin.make_sizes(setup.settings.frame_sizes[0])
+    run, plugin = setup.settings, setup.technology
+    sizes = plugin.make_sizes(run.frame_sizes[0])
     bench = Bench(setup)
     try:
-        bench.load(compile_streams(setup, sizes))
+        bench.load(compile_directions(plugin, sizes, run.seed))
         with report_phase_one_failure():
             failure = run_preflight(setup, sizes, bench.measure)
         if bench.session is None or not bench.session.verify():

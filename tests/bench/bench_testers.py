@@ -28,7 +28,7 @@ from typing import Any
 
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import RunSetup
-from v6t.core.runs.bench import build_lab_device, compile_streams, make_tester
+from v6t.core.runs.bench import build_lab_device, compile_directions, make_tester
 from v6t.drivers.lab.setup import Bed
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
@@ -80,7 +80,7 @@ def open_tester(kind: str, options: dict[str, str]) -> Iterator[MeasureRate]:
     try:
         tester.open()
         sizes = setup.technology.make_frame_pair(SIZE)
-        tester.load(compile_streams(setup, sizes), setup.oracle)
+        tester.load(compile_directions(setup.technology, sizes, setup.settings.seed), setup.oracle)
 
         def attempt(mode: str, rate: float) -> Verdict:
             trial = Trial(

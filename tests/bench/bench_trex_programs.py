@@ -16,8 +16,9 @@ from functools import partial
 
 from v6t.base.errors import TesterError
 from v6t.core.config.plugins import list_names
-from v6t.core.config.resolve import resolve_setup
-from v6t.core.runs.bench import compile_streams
+from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.run_setup import make_setup
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.bursts import Burst
 from v6t.drivers.trex.channel import parse_answer
@@ -60,9 +61,10 @@ def compile_profiles() -> dict[str, StreamSet]:
     for plugin in ("mape-br", "mapt-br", "ipv4-router"):
         if plugin not in list_names():
             continue
-        setup = resolve_setup(plugin=plugin, params={})
-        pair = setup.technology.make_frame_pair(setup.settings.frame_sizes[0])
-        compiled = compile_streams(setup, pair)["forward"]
+        run = resolve(plugin=plugin, params={})
+        technology = make_setup(run).technology
+        pair = technology.make_frame_pair(run.frame_sizes[0])
+        compiled = compile_directions(technology, pair, run.seed)["forward"]
         stream = compiled.streams[0]
         stream_sets[f"{plugin} {pair.ipv6}"] = replace(compiled, streams=(stream,))
         fixed = replace(stream, trex={**stream.trex, "vm": {"instructions": []}})
