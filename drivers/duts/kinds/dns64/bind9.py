@@ -8,7 +8,6 @@ from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, Dns64ServerOptions
 from v6t.drivers.duts.os.linux import make_link_up_step
 from v6t.drivers.duts.plan import IfExists, Step, expect_lines
-from v6t.intent.families import Dns64Config
 
 
 class Bind9Options(Dns64ServerOptions):
@@ -35,24 +34,9 @@ class Bind9(Dns64Server):
     start_command = "named -f -n {options.threads} -c {config}"
     control_command = "rndc -k {directory}/rndc.key -s 127.0.0.1 -p {options.control_port}"
     expected_status = expect_lines("server is up and running")
-
-    def make_preparation_steps(self, directory: str) -> Sequence[Step]:
-        file = f"{directory}/rndc.key"
-        return (
-            Step(
-                f"rndc-confgen -a -c {file}",
-                "a key for rndc",
-                read=f"cat {file}",
-                expected=expect_lines('key "rndc-key" {'),
-                undo=f"rm -f {file}",
-                existing=IfExists.NONE,
-            ),
-            make_link_up_step("lo", "rndc reaches named by the loopback interface"),
-        )
-
-    def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
-        return f"""include "{directory}/rndc.key";
-controls {{ inet 127.0.0.1 port {self.options.control_port} allow {{ 127.0.0.1; }} keys {{ "rndc-key"; }}; }};
+    configuration = """\
+include "{directory}/rndc.key";
+controls {{ inet 127.0.0.1 port {options.control_port} allow {{ 127.0.0.1; }} keys {{ "rndc-key"; }}; }};
 logging {{ category default {{ null; }}; category unmatched {{ null; }}; }};
 options {{
   directory "{directory}";
@@ -73,3 +57,17 @@ options {{
 }};
 zone "{dns64.zone}" {{ type static-stub; server-addresses {{ {dns64.server}; }}; }};
 """
+
+    def make_preparation_steps(self, directory: str) -> Sequence[Step]:
+        file = f"{directory}/rndc.key"
+        return (
+            Step(
+                f"rndc-confgen -a -c {file}",
+                "a key for rndc",
+                read=f"cat {file}",
+                expected=expect_lines('key "rndc-key" {'),
+                undo=f"rm -f {file}",
+                existing=IfExists.NONE,
+            ),
+            make_link_up_step("lo", "rndc reaches named by the loopback interface"),
+        )

@@ -10,7 +10,6 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, Dns64ServerOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
 from v6t.drivers.duts.steps import make_group_stop_command
-from v6t.intent.families import Dns64Config
 
 CACHE_FILE_NAME = "data.mdb"  # LMDB's file in the working directory of kresd
 
@@ -20,6 +19,11 @@ class KnotOptions(Dns64ServerOptions):
 
     cache_mib: int = Field(default=200, ge=1, le=1 << 20)
     """Size of the cache [MiB]: a file in ``state_dir``, allocated when kresd starts."""
+
+    @property
+    def fork_option(self) -> str:
+        """The undocumented option of kresd for several workers; empty for a single one."""
+        return f" -f {self.threads}" if self.threads > 1 else ""
 
 
 class KnotResolver(Dns64Server):
@@ -33,8 +37,26 @@ class KnotResolver(Dns64Server):
     version_command = "kresd -V"
     version_pattern = r"version (\d[\w.]*)"
     process_name = "kresd"
+    start_command = "kresd -n{options.fork_option} -c {config} {directory}"
     prefix_lengths = (96,)
     options_model = KnotOptions
+    configuration = """\
+net.ipv4, net.ipv6 = true, true
+net.listen('{dns64.resolver}', 53, {{ kind = 'dns' }})
+cache.open({options.cache_mib} * MB, 'lmdb://{directory}')
+trust_anchors.remove('.')
+modules.unload('priming')
+modules.unload('detect_time_skew')
+modules.unload('detect_time_jump')
+modules.load('dns64')
+dns64.config('{dns64.prefix.network_address}')
+log_level('crit')
+policy.add(policy.suffix(policy.FORWARD({{'{dns64.server}'}}), {{todname('{dns64.zone}')}}))
+event.recurrent(50, function()
+  local asked = io.open('{directory}/empty')
+  if asked then asked:close() cache.clear() os.remove('{directory}/empty') end
+end)
+"""
 
     def get_survey_commands(self) -> Mapping[str, str]:
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
@@ -52,29 +74,6 @@ class KnotResolver(Dns64Server):
             problem = f"Knot Resolver's cache takes {cache_mib} MiB, and {free}"
             hint = "set dut.options.cache_mib, or state_dir to a directory with more space"
             raise DutError(problem, hint, code="resource-missing")
-
-    def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
-        return f"""net.ipv4, net.ipv6 = true, true
-net.listen('{dns64.resolver}', 53, {{ kind = 'dns' }})
-cache.open({self.options.cache_mib} * MB, 'lmdb://{directory}')
-trust_anchors.remove('.')
-modules.unload('priming')
-modules.unload('detect_time_skew')
-modules.unload('detect_time_jump')
-modules.load('dns64')
-dns64.config('{dns64.prefix.network_address}')
-log_level('crit')
-policy.add(policy.suffix(policy.FORWARD({{'{dns64.server}'}}), {{todname('{dns64.zone}')}}))
-event.recurrent(50, function()
-  local asked = io.open('{directory}/empty')
-  if asked then asked:close() cache.clear() os.remove('{directory}/empty') end
-end)
-"""
-
-    def make_start_command(self, directory: str) -> str:
-        """Return the foreground command, with the undocumented option ``-f`` for several workers."""
-        fork_option = f" -f {self.options.threads}" if self.options.threads > 1 else ""
-        return self.format_command(f"kresd -n{fork_option} -c {{config}} {{directory}}", directory)
 
     def make_stop_command(self, pid: str) -> str:
         if self.options.threads == 1:

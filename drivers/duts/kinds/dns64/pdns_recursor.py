@@ -8,7 +8,6 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts, parse_version
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import Intent, expect_text
-from v6t.intent.families import Dns64Config
 
 FIRST_SUPPORTED_VERSION = (4, 4)  # first with the setting dns64-prefix
 FIRST_YAML_VERSION = (5, 2)  # first that expects YAML settings by default
@@ -35,17 +34,8 @@ class PdnsRecursor(Dns64Server):
     expected_status = expect_text("pong")
     config_file_name = "recursor-v6t.conf"
     prefix_lengths = (96,)
-
-    def check_device(self, intent: Intent, facts: Facts) -> None:
-        super().check_device(intent, facts)
-        version = parse_version(facts.version)
-        if version and not FIRST_SUPPORTED_VERSION <= version < FIRST_YAML_VERSION:
-            problem = f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}"
-            hint = "install one of these versions, or choose another DNS64 server"
-            raise UsageError(problem, hint, code="unsupported-by-version")
-
-    def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
-        return f"""config-dir={directory}
+    configuration = """\
+config-dir={directory}
 socket-dir={directory}
 daemon=no
 write-pid=no
@@ -59,9 +49,17 @@ dns64-prefix={dns64.prefix}
 dnssec=off
 hint-file=no
 security-poll-suffix=
-threads={self.options.threads}
+threads={options.threads}
 max-mthreads=8192
 server-down-max-fails=0
 loglevel=0
 quiet=yes
 """
+
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
+        version = parse_version(facts.version)
+        if version and not FIRST_SUPPORTED_VERSION <= version < FIRST_YAML_VERSION:
+            problem = f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}"
+            hint = "install one of these versions, or choose another DNS64 server"
+            raise UsageError(problem, hint, code="unsupported-by-version")

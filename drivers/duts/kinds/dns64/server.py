@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -43,25 +42,20 @@ class Dns64Server(LinuxDriver):
     status_verb: ClassVar[str] = "status"
     expected_status: ClassVar[Expectation]  # expected output of the status verb
     config_file_name: ClassVar[str] = "server.conf"  # name of the configuration file
+    configuration: ClassVar[str]  # template of this file; ``{{`` stands for a brace
     # supported lengths of the NAT64 prefix
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
 
-    @abstractmethod
-    def make_configuration(self, dns64: Dns64Config, directory: str) -> str: ...
-
-    def format_command(self, template: str, directory: str) -> str:
-        """Return the command that results from replacing the placeholders of a template."""
+    def fill_in(self, template: str, directory: str, dns64: Dns64Config | None = None) -> str:
+        """Return a template with the placeholders of its fields replaced."""
         config = f"{directory}/{self.config_file_name}"
-        return template.format(options=self.options, directory=directory, config=config)
-
-    def make_start_command(self, directory: str) -> str:
-        """Return the command that runs the server in the foreground."""
-        return self.format_command(self.start_command, directory)
+        fields = {"options": self.options, "directory": directory, "config": config}
+        return template.format(dns64=dns64, **fields)
 
     def make_flush_step(self, directory: str) -> Step:
         """Return the step that flushes the cache and checks that the server answers."""
         flush, status = (
-            self.format_command(f"{self.control_command} {verb}", directory)
+            self.fill_in(f"{self.control_command} {verb}", directory)
             for verb in (self.flush_verb, self.status_verb)
         )
         return Step(flush, "flush the DNS cache", proof=Check(status, self.expected_status))
@@ -97,7 +91,8 @@ class Dns64Server(LinuxDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         dns64, directory = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
         file, pid = f"{directory}/{self.config_file_name}", f"{directory}/{self.name}.pid"
-        log, run = f"{directory}/{self.name}.log", self.make_start_command(directory)
+        log, run = f"{directory}/{self.name}.log", self.fill_in(self.start_command, directory)
+        text = self.fill_in(self.configuration, directory, dns64)
         socket = f"[{dns64.resolver}]:53"
 
         def is_listening(output: str) -> bool:
@@ -117,9 +112,7 @@ class Dns64Server(LinuxDriver):
         steps = [
             make_directory_step(directory, "a directory for the server's files"),
             *self.make_preparation_steps(directory),
-            make_config_file_step(
-                file, self.make_configuration(dns64, directory), f"{self.title}: configuration"
-            ),
+            make_config_file_step(file, text, f"{self.title}: configuration"),
             server,
         ]
         return self.assemble_plan(intent, facts, steps, [self.make_flush_step(directory)])

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import expect_matching_line
-from v6t.intent.families import Dns64Config
 
 
 class Unbound(Dns64Server):
@@ -24,10 +23,9 @@ class Unbound(Dns64Server):
     control_command = "unbound-control -c {config}"
     flush_verb = "reload"  # unlike ``flush``, it also clears the server timings
     expected_status = expect_matching_line(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
-
-    def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
-        """Return the configuration; it disables Unbound's built-in answers for ``test.`` (RFC 6761)."""
-        return f"""server:
+    # without Unbound's built-in answers for ``test.`` (RFC 6761)
+    configuration = """\
+server:
   interface: {dns64.resolver}
   port: 53
   access-control: {dns64.clients} allow
@@ -39,7 +37,7 @@ class Unbound(Dns64Server):
   use-syslog: no
   logfile: ""
   verbosity: 0
-  num-threads: {self.options.threads}
+  num-threads: {options.threads}
   outgoing-range: 8192
   num-queries-per-thread: 4096
   so-rcvbuf: 4m
