@@ -10,15 +10,8 @@ from pathlib import Path
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.plan import Intent
+from v6t.intent import families
 from v6t.intent.binding_table import SoftwireRow, read_softwires
-from v6t.intent.families import (
-    AftrTunnelConfig,
-    B4Config,
-    GeneratedTable,
-    LwAftrConfig,
-    LwB4Config,
-    MapRuleConfig,
-)
 from v6t.packets.address_layouts import GeneratedSoftwires
 
 DEFAULT_LOWEST_MTU = 1280  # minimum MTU of IPv6 links [octets]
@@ -27,9 +20,9 @@ OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that a tunnel adds
 
 def iter_softwires(intent: Intent) -> Iterator[SoftwireRow]:
     """Yield the rows of an lwAFTR's binding table, each with the lwAFTR's address."""
-    configuration = intent.configuration_as(LwAftrConfig)
+    configuration = intent.configuration_as(families.LwAftrConfig)
     table, br = configuration.table, configuration.br_address
-    if not isinstance(table, GeneratedTable):
+    if not isinstance(table, families.GeneratedTable):
         for _, row in read_softwires(Path(table.file)):
             yield row._replace(br=row.br or br)
         return
@@ -52,7 +45,7 @@ class DeviceTunnelEnd:
     local: IPv6Address  # outer address of this end
     remote: IPv6Address  # outer address of the opposite end
     ipv6_side: str  # side of the device on which the tunnel's packets leave
-    lwb4: LwB4Config | None  # the customer's address and ports; None for a B4
+    lwb4: families.LwB4Config | None  # the customer's address and ports; None for a B4
     has_interface_address: bool  # ``local`` is an address of the link on the IPv6 side
     mtu: int  # longest packet that fits this link with the outer header
 
@@ -65,23 +58,23 @@ class DeviceTunnelEnd:
 def get_tunnel_end(intent: Intent) -> DeviceTunnelEnd:
     """Return the tunnel end of a device that is a CE, lwB4, B4, or AFTR with a single B4."""
     configuration, lwb4 = intent.configuration, None
-    if isinstance(configuration, B4Config):
+    if isinstance(configuration, families.B4Config):
         local, remote, side = configuration.b4, configuration.aftr, configuration.ipv6_side
-    elif isinstance(configuration, AftrTunnelConfig):
+    elif isinstance(configuration, families.AftrTunnelConfig):
         if configuration.b4_count > 1 or configuration.internal != configuration.customer:
             problem = f"a tunnel has one B4, and this AFTR has {configuration.b4_count}"
             hint = "take vpp for a whole AFTR, or ipv4aas with variant ds-lite for one tunnel"
             raise make_unsupported_error(problem, hint)
         local, remote, side = configuration.aftr, configuration.first_b4, "left"
     else:
-        lwb4 = intent.configuration_as(LwB4Config)
+        lwb4 = intent.configuration_as(families.LwB4Config)
         local, remote, side = lwb4.tunnel_local, lwb4.tunnel_remote, lwb4.ipv6_side
     present = any(interface.ip == local for interface in getattr(intent, side).addresses)
     mtu = getattr(intent.links, side).mtu - OUTER_HEADER_OCTETS
     return DeviceTunnelEnd(local, remote, side, lwb4, present, mtu)
 
 
-def check_iid_format(rules: Iterable[MapRuleConfig], display_name: str) -> None:
+def check_iid_format(rules: Iterable[families.MapRuleConfig], display_name: str) -> None:
     """Raise UsageError unless all rules use the interface identifiers of RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":
@@ -90,7 +83,7 @@ def check_iid_format(rules: Iterable[MapRuleConfig], display_name: str) -> None:
             raise make_unsupported_error(problem, hint, params={"iid_format": "rfc7597"})
 
 
-def check_no_psid(rules: Iterable[MapRuleConfig], display_name: str) -> None:
+def check_no_psid(rules: Iterable[families.MapRuleConfig], display_name: str) -> None:
     """Raise UsageError if a rule sets a PSID, which is possible without EA bits (RFC 7597, section 5.2)."""
     for rule in rules:
         if rule.psid is not None:

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import ACTIONS, Check, Expectation, IfExists, Plan, Step, shorten_output
-from v6t.drivers.duts.session.shell import (
-    SECTION_HEADING,
-    Section,
-    build_tracked_command,
-    format_command,
-)
+from v6t.drivers.duts.session import shell
 from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_LIMIT_S, UndoEntry
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.redaction import shorten_command
@@ -51,12 +46,12 @@ class StepComparison:
 
 
 def make_undo_entries(
-    plan: Plan, states: Mapping[str, Section], device: str
+    plan: Plan, states: Mapping[str, shell.Section], device: str
 ) -> tuple[UndoEntry, ...]:
     """Return the undo entries of all steps; raise DutError if a state is unreadable or foreign."""
     entries = []
     for number, step in enumerate(plan.steps, 1):
-        section = states.get(step.record_command, Section("", 0))
+        section = states.get(step.record_command, shell.Section("", 0))
         if section.status:
             problem = f"{device}: cannot read the state to restore (status {section.status})"
             hint = (
@@ -103,15 +98,16 @@ def build_step_script(step: Step, number: int, directory: str) -> str:
     """Return a script that records that a step has begun, runs the step and prints its read-back."""
     progress = shlex.quote(f"{directory}/{PROGRESS}")
     lines = [f"(umask 077; echo {number} >>{progress}) || exit 125"]
-    lines.append(build_tracked_command(directory, step.command))
+    lines.append(shell.build_tracked_command(directory, step.command))
     if step.check is not None:
-        lines += [f"echo; echo '{SECTION_HEADING} check'", f"( {step.check.command}", ")", "true"]
+        heading = f"{shell.SECTION_HEADING} check"
+        lines.append(f"echo; echo '{heading}'\n( {step.check.command}\n)\ntrue")
     return "\n".join(lines)
 
 
 def check_step_output(step: Step, result: Output, device: str) -> None:
     """Raise DutError if the script of :func:`build_step_script` failed or its read-back is wrong."""
-    output, _, answer = result.out.partition(f"\n{SECTION_HEADING} check\n")
+    output, _, answer = result.out.partition(f"\n{shell.SECTION_HEADING} check\n")
     text = (output + result.err).strip()
     if result.status or (step.silent and text):
         reason = text.splitlines()[-1] if text else f"status {result.status}"
@@ -126,7 +122,7 @@ def check_step_output(step: Step, result: Output, device: str) -> None:
 
 def compare_plan(
     plan: Plan,
-    read_batch: Callable[[Iterable[str]], Mapping[str, Section]],
+    read_batch: Callable[[Iterable[str]], Mapping[str, shell.Section]],
     entries: Iterable[UndoEntry],
 ) -> list[StepComparison]:
     """Return the state of each step and check of a plan.
@@ -179,7 +175,7 @@ def format_plan(driver: Driver, plan: Plan) -> str:
     title = f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")
     lines = [title, f"# executed: {driver.test_status}", *(f"# note: {n}" for n in plan.notes)]
     for number, step in enumerate(plan.steps, 1):
-        lines += ["", f"# {number}. {step.why}", format_command(step.command, step.text)]
+        lines += ["", f"# {number}. {step.why}", shell.format_command(step.command, step.text)]
         check = step.check
         if step.record_command and check is not None and check.command == step.record_command:
             title = f"read ({step.existing.value})"
@@ -190,7 +186,7 @@ def format_plan(driver: Driver, plan: Plan) -> str:
         elif step.record_command:
             lines.append(f"#    before ({step.existing.value}): {step.record_command}")
         if step.undo:
-            lines += _format_comment("undo", format_command(step.undo, step.undo_text))
+            lines += _format_comment("undo", shell.format_command(step.undo, step.undo_text))
         lines += _format_checks([check] if check else [])
     if plan.checks:
         lines += ["", "# besides, when it is configured", *_format_checks(plan.checks)]
@@ -198,7 +194,7 @@ def format_plan(driver: Driver, plan: Plan) -> str:
         lines += ["", "# between trials"]
         for step in plan.flush:
             check = [step.check] if step.check else []
-            lines += [format_command(step.command, step.text), *_format_checks(check)]
+            lines += [shell.format_command(step.command, step.text), *_format_checks(check)]
     else:
         lines += ["", "# between trials: nothing, it keeps no state"]
     if change := plan.live_change:

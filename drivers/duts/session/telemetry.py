@@ -27,15 +27,10 @@ from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.readings import LossReason, Reading
-from v6t.drivers.duts.session.shell import (
-    SECTION_HEADING,
-    Section,
-    build_batch_script,
-    parse_sections,
-)
+from v6t.drivers.duts.session import shell
 from v6t.drivers.transport.contract import HeldCommand
 
-SAMPLE_END = f"{SECTION_HEADING} tick"  # line that ends each sample
+SAMPLE_END = f"{shell.SECTION_HEADING} tick"  # line that ends each sample
 LINE_DEADLINE_S = 10.0  # time limit for one line of a sample
 WATCH_INTERVAL_S = 1.0  # time between two samples
 
@@ -49,7 +44,7 @@ class Sample:
     readings: Mapping[str, Reading] = field(default_factory=dict)  # sampled readings by name
 
 
-def parse_sample(sections: Mapping[str, Section], readings: Mapping[str, Reading]) -> Sample:
+def parse_sample(sections: Mapping[str, shell.Section], readings: Mapping[str, Reading]) -> Sample:
     """Parse the outputs of the readings' commands into a sample with the current time."""
     figures = {}
     for name, reading in readings.items():
@@ -60,7 +55,7 @@ def parse_sample(sections: Mapping[str, Section], readings: Mapping[str, Reading
 
 def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> str:
     """Return a shell loop that takes samples until its standard input is closed."""
-    sample = build_batch_script(reading.command for reading in readings.values())
+    sample = shell.build_batch_script(reading.command for reading in readings.values())
     return (
         # commands must not read the standard input, whose end stops the loop
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
@@ -75,7 +70,7 @@ def read_samples(process: HeldCommand, readings: Mapping[str, Reading]) -> Itera
     while True:
         line = process.line(LINE_DEADLINE_S)
         if line == SAMPLE_END:
-            yield parse_sample(parse_sections("\n".join(lines), commands), readings)
+            yield parse_sample(shell.parse_sections("\n".join(lines), commands), readings)
             lines = []
         else:
             lines.append(line)

@@ -24,13 +24,8 @@ from typing import Any, NamedTuple
 
 from v6t.base.errors import DutError
 from v6t.base.files import write_atomically
+from v6t.drivers.duts.session import shell
 from v6t.drivers.duts.session.connection import TIMER_LOCK_HOLDER
-from v6t.drivers.duts.session.shell import (
-    build_call,
-    format_assignments,
-    format_here_document,
-    read_program,
-)
 from v6t.drivers.transport.contract import Output, Transport
 
 RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
@@ -119,22 +114,22 @@ def build_undo_script(record: UndoRecord) -> str:
             f"undoes what {record.owner} did for {record.technology} ({record.driver}), begun "
             f"{record.started}; harmless to run twice"
         ),
-        format_assignments(
+        shell.format_assignments(
             directory=record.directory, netns=record.netns, patience_s=STEP_PATIENCE_S
         ),
-        read_program("process"),
-        read_program("undo"),
+        shell.read_program("process"),
+        shell.read_program("undo"),
         "begin_undo",
     ]
     if record.program:
-        undo_all = format_here_document(record.program, record.to_json())
+        undo_all = shell.format_here_document(record.program, record.to_json())
         lines += ["undo_all() {", undo_all, "}", "undo_all || failed=1"]
     for entry in reversed(record.undo):
         if not entry.command or record.program:
             continue
         lines += ["", _format_comment(entry.why)]
         functions = {
-            "undo": format_here_document(entry.command, entry.text),
+            "undo": shell.format_here_document(entry.command, entry.text),
             "is_gone": entry.gone,
             "state": entry.before,
         }
@@ -255,9 +250,9 @@ class UndoStore:
         """Raise DutError if the shell of the device cannot parse an undo command."""
         entries = {str(u.number): u for u in record.undo if u.command and not record.program}
         script = "\n".join(  # each alone: two unclosed quotes would close each other
-            format_here_document(
+            shell.format_here_document(
                 f"sh -n || {{ echo {number}; exit 1; }}",
-                f"undo() {{\n{format_here_document(entry.command, '')}\n}}",
+                f"undo() {{\n{shell.format_here_document(entry.command, '')}\n}}",
             )
             for number, entry in entries.items()
         )
@@ -330,7 +325,7 @@ class UndoStore:
 
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
         """Call a function of ``state.sh`` on the device, with a text as its standard input."""
-        script = build_call("state", function, *arguments, directory=self._directory)
+        script = shell.build_call("state", function, *arguments, directory=self._directory)
         return self._transport.run(script, text)
 
     def _call_or_raise(self, function: str, purpose: str, code: str) -> Output:
@@ -366,12 +361,12 @@ def remove_local_record(record_dir: Path) -> None:
 
 def build_timer_script(directory: str, token: str, limit_s: int, *, absolute: bool = False) -> str:
     """Return the program of the rollback timer; ``absolute`` counts all time, not only silence."""
-    variables = format_assignments(
+    variables = shell.format_assignments(
         directory=directory,
         token=token,
         limit_s=limit_s,
         holder=TIMER_LOCK_HOLDER,
         counts="time" if absolute else "silence",
     )
-    programs = read_program("process") + read_program("timer")
+    programs = shell.read_program("process") + shell.read_program("timer")
     return f"#!/bin/sh\n{variables}\n{programs}run_timer\n"

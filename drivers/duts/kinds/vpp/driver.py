@@ -20,18 +20,10 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import get_tunnel_end
-from v6t.drivers.duts.kinds.vpp import links, outputs, process
+from v6t.drivers.duts.kinds.vpp import links, nat, outputs, process
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
 from v6t.drivers.duts.kinds.vpp.links import TunnelFunction
 from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
-from v6t.drivers.duts.kinds.vpp.nat import (
-    DsLite,
-    EndpointDependentNat44,
-    EndpointIndependentNat44,
-    Npt66,
-    VppNat44,
-    VppNat64,
-)
 from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.session.telemetry import INTERFACES_READING
@@ -39,9 +31,9 @@ from v6t.intent import families
 
 SIDES = ("left", "right")
 # NAT44 plugins by value of the option ``nat44``
-NAT44_PLUGINS: Mapping[str, type[VppNat44]] = {
-    "ed": EndpointDependentNat44,
-    "ei": EndpointIndependentNat44,
+NAT44_PLUGINS: Mapping[str, type[nat.VppNat44]] = {
+    "ed": nat.EndpointDependentNat44,
+    "ei": nat.EndpointIndependentNat44,
 }
 # VPP function for each class of configuration
 FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
@@ -49,10 +41,10 @@ FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.MapERelayConfig: MapE,
     families.MapTRelayConfig: MapT,
     families.LwAftrConfig: Lw4o6,
-    families.Nat44Config: VppNat44,
-    families.Nat64Config: VppNat64,
-    families.DsLiteAftrConfig: DsLite,
-    families.NptConfig: Npt66,
+    families.Nat44Config: nat.VppNat44,
+    families.Nat64Config: nat.VppNat64,
+    families.DsLiteAftrConfig: nat.DsLite,
+    families.NptConfig: nat.Npt66,
     families.LwB4Config: TunnelFunction,
     families.B4Config: TunnelFunction,
     families.AftrTunnelConfig: TunnelFunction,
@@ -149,13 +141,13 @@ class VppDriver(Driver):
     def make_function(self, intent: Intent) -> VppFunction:
         """Return the VPP function that implements an intent."""
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
-        kind = NAT44_PLUGINS[self.options.nat44] if kind is VppNat44 else kind
+        kind = NAT44_PLUGINS[self.options.nat44] if kind is nat.VppNat44 else kind
         return kind(intent, self.options, self.cli, self.get_ports(intent))
 
     def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         if technology == "mapt-br" and not self.options.known_losses:
             return MapT.parameter_overrides
-        return DsLite.parameter_overrides if technology == "dslite-aftr" else {}
+        return nat.DsLite.parameter_overrides if technology == "dslite-aftr" else {}
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.make_function(intent).profile
