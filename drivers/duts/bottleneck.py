@@ -8,12 +8,7 @@ from operator import itemgetter
 from statistics import median_high
 
 from v6t.drivers.duts.readings import LossReason
-from v6t.drivers.duts.session.telemetry import (
-    Sample,
-    TelemetrySummary,
-    compute_core_shares,
-    summarize_samples,
-)
+from v6t.drivers.duts.session import telemetry
 
 SATURATED_CORE_IDLE_PERCENT = 3.0  # a core is saturated up to this share of idle time
 FREE_CORE_IDLE_PERCENT = 80.0  # a device is not the limit if every core is idle for a larger share
@@ -38,7 +33,7 @@ class BottleneckVerdict:
 
 
 def judge_device(
-    samples: Sequence[Sample],
+    samples: Sequence[telemetry.Sample],
     tester_limit: str = "",
     lost: int | None = None,
     *,
@@ -53,14 +48,14 @@ def judge_device(
         lost: frames lost meanwhile; None: unknown, or other devices may have lost them.
         shares_cores: the tester runs on the device's cores.
     """
-    summary = summarize_samples(samples)
+    summary = telemetry.summarize_samples(samples)
     dropped = sum(summary.distinct_drops.values())
     # the drops of the device must be enough to explain what was lost
     explained = 0 < STRAY_DROPS_PERCENT * (lost or 0) <= 100 * dropped
     speaks = dropped >= MIN_RELEVANT_LOSSES if lost is None else explained
     losses = _VerdictRules(summary, lost)
     device = losses if speaks else _VerdictRules(replace(summary, drops={}), lost)
-    cores = {} if summary.polls else compute_core_shares(samples, "idle")
+    cores = {} if summary.polls else telemetry.compute_core_shares(samples, "idle")
     median_idle = {core: median_high(shares) for core, shares in cores.items()}
     no_time = _judge_full_cores(median_idle, tester_limit if shares_cores else "")
     finding = (
@@ -99,12 +94,12 @@ def summarize_verdicts(verdicts: Mapping[str, BottleneckVerdict]) -> str:
 
 
 def _list_evidence(
-    samples: Sequence[Sample], summary: TelemetrySummary, lost: int | None
+    samples: Sequence[telemetry.Sample], summary: telemetry.TelemetrySummary, lost: int | None
 ) -> list[str]:
     """Return one sentence for each figure on which a verdict is based."""
-    soft = compute_core_shares(samples, "softirq")
+    soft = telemetry.compute_core_shares(samples, "softirq")
     lines = [] if lost is None else [f"{lost:,} frames were lost in this trial"]
-    for core, shares in compute_core_shares(samples, "idle").items():
+    for core, shares in telemetry.compute_core_shares(samples, "idle").items():
         line = (
             f"{core}: idle {min(shares):.0f} % at least, {median_high(shares):.0f} % in the middle"
         )
@@ -136,7 +131,7 @@ _Finding = tuple[str, str]  # kind of limit and explanation, as in a verdict
 class _VerdictRules:
     """Rules that find the limit of a device; the first finding counts."""
 
-    def __init__(self, summary: TelemetrySummary, lost: int | None) -> None:
+    def __init__(self, summary: telemetry.TelemetrySummary, lost: int | None) -> None:
         self.summary = summary
         self.lost = lost
         self.ran, self.waited = (summary.process.get(name, 0.0) for name in ("run", "wait"))

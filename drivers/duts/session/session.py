@@ -17,12 +17,7 @@ from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session import telemetry
 from v6t.drivers.duts.session.telemetry import Sample, TelemetryWatcher
 from v6t.drivers.duts.session.transaction import Transaction
-from v6t.drivers.transport.contract import (
-    ConnectionLost,
-    DeadlinePassed,
-    DeviceTakenOver,
-    Transport,
-)
+from v6t.drivers.transport import contract
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,7 +88,7 @@ class Session(Transaction, DeviceSession):
         if reason:
             text = f"{self.name}: {reason} while it was measured: it may no longer be configured"
             _LOG.log(NOTICE, "%s", text)  # the rollback may raise another error
-            raise ConnectionLost(text, self.undo_hint, code="check-failed")
+            raise contract.ConnectionLost(text, self.undo_hint, code="check-failed")
 
     def describe(self) -> dict[str, Any]:
         description: dict[str, Any] = {"kind": self.driver.name}
@@ -239,9 +234,9 @@ class Session(Transaction, DeviceSession):
         boot = self.read_boot_id()
         try:
             self.transport.run(step.command, step.text, REBOOT_COMMAND_DEADLINE_S)
-        except DeviceTakenOver:
+        except contract.DeviceTakenOver:
             raise
-        except (ConnectionLost, DeadlinePassed):
+        except (contract.ConnectionLost, contract.DeadlinePassed):
             pass
         end = time.monotonic() + step.deadline_s
         cause: DutError | None = None
@@ -264,7 +259,7 @@ class Session(Transaction, DeviceSession):
 
 
 def make_device_session(
-    driver: Driver, transport: Transport, intent: Intent, *args: Any, **kwargs: Any
+    driver: Driver, transport: contract.Transport, intent: Intent, *args: Any, **kwargs: Any
 ) -> Session:
     """Return an unopened session of the driver's session type; see :class:`Transaction`."""
     session: Session = (driver.session_type or Session)(driver, transport, intent, *args, **kwargs)

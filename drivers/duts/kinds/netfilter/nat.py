@@ -12,12 +12,7 @@ from typing import ClassVar
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.netfilter.conntrack import (
-    ConntrackDriver,
-    make_conntrack_module_step,
-    make_conntrack_steps,
-    make_flush_steps,
-)
+from v6t.drivers.duts.kinds.netfilter import conntrack
 from v6t.drivers.duts.plan import Intent, Plan, Step, find_line
 from v6t.intent.families import Nat66Config, NatConfig
 
@@ -91,7 +86,7 @@ def divide_pool(pool: NatPool, intent: Intent) -> list[NatPool]:
     return pools
 
 
-class NetfilterNat(ConntrackDriver):
+class NetfilterNat(conntrack.ConntrackDriver):
     """Base class of drivers for NAT by netfilter rules."""
 
     has_filters = True
@@ -125,8 +120,9 @@ class NetfilterNat(ConntrackDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         pool = self.get_pool(intent)
         steps = [
-            make_conntrack_module_step(self.options),
+            conntrack.make_conntrack_module_step(self.options),
             *self.make_rule_steps(divide_pool(pool, intent), self.get_ports(intent)["right"]),
-            *make_conntrack_steps(self.options, intent, facts),
+            *conntrack.make_conntrack_steps(self.options, intent, facts),
         ]
-        return self.assemble_plan(intent, facts, steps, make_flush_steps(pool.client_networks))
+        flush = conntrack.make_flush_steps(pool.client_networks)
+        return self.assemble_plan(intent, facts, steps, flush)

@@ -18,17 +18,8 @@ from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_prompt
 from v6t.drivers.duts.plan import shorten_output
-from v6t.drivers.transport import redaction
+from v6t.drivers.transport import contract, redaction
 from v6t.drivers.transport.command_log import describe_failure, log_command
-from v6t.drivers.transport.contract import (
-    MAX_OUTPUT_OCTETS,
-    ON_DEVICE,
-    ConnectionLost,
-    DeadlinePassed,
-    DeviceTakenOver,
-    HeldCommand,
-    Output,
-)
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import Process, build_clean_environment, kill
 
@@ -60,7 +51,7 @@ class LineRejectedError(DutError):
 class CliTransport:
     """Transport to a device's command line over one login; each command ends at the same prompt."""
 
-    where = ON_DEVICE
+    where = contract.ON_DEVICE
 
     def __init__(self, login: SshTransport, options: CliOptions) -> None:
         self.name = login.name
@@ -102,7 +93,7 @@ class CliTransport:
             )
             keeper.start()
 
-    def hold(self, command: str) -> HeldCommand:
+    def hold(self, command: str) -> contract.HeldCommand:
         """Raise DutError: a command line cannot keep a command running in the background."""
         problem = f"{self.name}: a command line runs nothing in the background: {command}"
         raise DutError(problem, code="unsupported-operation")
@@ -114,13 +105,13 @@ class CliTransport:
         deadline_s: float | None = None,
         *,
         before_line: Callable[[], object] = lambda: None,
-    ) -> Output:
+    ) -> contract.Output:
         """Type the lines of a command; the status is 1 if a line is rejected or the prompt has changed.
 
         ``before_line`` is called before each line; its DeviceTakenOver ends the command.
         """
         if not self.is_alive:
-            raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
+            raise contract.ConnectionLost(f"{self.name}: not connected", code="connection-lost")
         answers: list[str] = []
         error: DutError | None = None
         with self._turn:
@@ -132,12 +123,12 @@ class CliTransport:
                     last, home = map(shorten_output, (self._last_line, self._home))
                     problem = f"{self.name}: the prompt after '{line}' is {last}, not {home}"
                     raise DutError(problem, "add a line that leads back", code="console-prompt")
-            except DeviceTakenOver:
+            except contract.DeviceTakenOver:
                 self._return_to_home_prompt()
                 raise
             except DutError as exc:
                 error = exc
-                if isinstance(exc, DeadlinePassed):
+                if isinstance(exc, contract.DeadlinePassed):
                     self.close()  # the device may take the next line as an answer
                 elif self.is_alive:
                     self._return_to_home_prompt()
@@ -146,11 +137,11 @@ class CliTransport:
                 raise
             self._typed_s = time.monotonic()
         if error and not self.is_alive:
-            raise ConnectionLost(
+            raise contract.ConnectionLost(
                 error.message, EFFECT_UNKNOWN_HINT, code="connection-lost"
             ) from error
         out = "".join(f"{answer}\n" for answer in answers if answer)
-        return Output(1, out, error.message) if error else Output(0, out, "")
+        return contract.Output(1, out, error.message) if error else contract.Output(0, out, "")
 
     def close(self) -> None:
         """Hang up; a second call does nothing."""
@@ -166,7 +157,7 @@ class CliTransport:
         context = "after the login"
         try:
             self._await_prompt(context, min(FIRST_PROMPT_S, self._options.line_deadline_s))
-        except DeadlinePassed:
+        except contract.DeadlinePassed:
             self._send("\n")
             self._await_prompt(context)
             while self._read(context, SECOND_PROMPT_S):
@@ -200,7 +191,7 @@ class CliTransport:
         if not self._is_at_home_prompt:
             return  # an empty line may answer a question
         self._text = ""
-        with contextlib.suppress(DeadlinePassed):
+        with contextlib.suppress(contract.DeadlinePassed):
             self._send("\n")
             self._await_prompt(context)
         if not self._is_at_home_prompt:
@@ -261,7 +252,9 @@ class CliTransport:
                     else f"the device repeats its question {context}: {shorten_output(last)}"
                 )
                 hint = "describe a prompt in dut.options.cli.prompt, a question in dut.options.cli.answers"
-                raise DeadlinePassed(f"{self.name}: {problem}", hint, code="console-prompt")
+                raise contract.DeadlinePassed(
+                    f"{self.name}: {problem}", hint, code="console-prompt"
+                )
             _LOG.debug("%s: a question or page was answered: %s", self.name, shorten_output(last))
             self._send(answer)
             if answer == " ":  # the pager's line is not a part of the answer
@@ -297,8 +290,8 @@ class CliTransport:
             return False
         except (pexpect.EOF, OSError, ValueError):
             self._hang_up(f"the connection broke {context}")
-        if len(self._text) > MAX_OUTPUT_OCTETS:
-            problem = f"more than {MAX_OUTPUT_OCTETS >> 20} MiB {context}"
+        if len(self._text) > contract.MAX_OUTPUT_OCTETS:
+            problem = f"more than {contract.MAX_OUTPUT_OCTETS >> 20} MiB {context}"
             self._hang_up(problem, "too-much-output")
         return True
 
@@ -312,7 +305,7 @@ class CliTransport:
         """Hang up and raise ConnectionLost."""
         self.close()
         text = f"{self.name}: {problem}; it said last: {self._recent_output}"
-        raise ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code) from None
+        raise contract.ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code) from None
 
     @property
     def _last_line(self) -> str:
