@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
 import pytest
 from v6t.drivers.duts.kinds.tayga import has_workers
@@ -12,9 +11,8 @@ from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
-from . import intents
 from .bench import measure_traffic_classes
-from .support import make_plan, read_captured, run_shell
+from .support import read_captured, run_shell
 
 ROWS = [
     row
@@ -47,15 +45,6 @@ def test_traffic_class_handling_is_allowed_and_reported(row):
         kinds = {what for what in behaviours if "TOS" in what or "traffic class" in what}
         if pair[0]:
             assert kinds == (set() if row.plugin == "nat44" else COPIED)
-
-
-@pytest.mark.parametrize("device", ["tayga", "tayga-nftables"])
-@pytest.mark.parametrize(("workers", "lines"), [(-1, 0), (0, 1), (2, 1)])
-def test_workers_option_is_written_to_configuration(device, workers, lines):
-    intent = intents.SIIT if device == "tayga" else intents.nat64()
-    plan = make_plan(device, intent, workers=workers)
-    (file,) = [step.text for step in plan.steps if step.text.startswith("tun-device")]
-    assert re.findall(r"(?m)^workers.*", file) == [f"workers {workers}"] * lines
 
 
 UNKNOWN = "tayga: unrecognized option '--help'\n0.9.2-8"  # as 0.9.2 answers

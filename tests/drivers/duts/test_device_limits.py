@@ -8,19 +8,21 @@ from ipaddress import IPv4Network
 
 import pytest
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.dslite import DsLiteAftr
-from v6t.plugins.map_ce import LwB4, MapECe
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.plugins.nat64 import Nat64, Nat64Params
+from v6t.plugins.nptv6 import Nptv6
 from v6t.plugins.siit import Siit, SiitParams
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
-from . import parameter_values
+from . import intents, parameter_values
 from .cases import B4
-from .support import make_plan, run_shell
+from .support import make_plan, read_captured, run_shell
 
 OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")
@@ -96,59 +98,198 @@ def test_recursor_versions_with_unknown_settings_are_rejected():
     assert refused == ["4.3.9", "5.2.0", "5.3.1"]
 
 
+def make_intent(plugin, **params):
+    return parameter_values.Base(plugin).technology(**params).make_dut_intent()
+
+
 TWO_RELAYS = """\
 198.51.100.1 1 6 0 2001:db8:b4:1::1 2001:db8:6::1
 198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7
 """
 
 
-def make_default_plan(driver, plugin, options=None, **params):
-    intent = parameter_values.Base(plugin).technology(**params).make_dut_intent()
-    return make_plan(driver, intent, **(options or {}))
+@pytest.fixture(scope="module")
+def two_relays(tmp_path_factory):
+    """Provide the intent of one IPv4 address that two lwAFTR addresses share."""
+    table = tmp_path_factory.mktemp("softwires") / "table"
+    table.write_text(TWO_RELAYS)
+    return make_intent("lwaftr", binding_table=str(table))
 
 
-def format_plan_text(*args, **params):
-    steps = make_default_plan(*args, **params).steps
-    return "\n".join(f"{step.command}\n{step.text}" for step in steps)
+RUNNING, EI = {"start": False}, {"nat44": "ei"}
+OLD_TAYGA = {"version": "0.9.2-8"}
+VPP_EI = {**RUNNING, **EI}
+MAPE, NAT44, NAT64 = intents.make_paper_mape(), intents.nat44(), intents.nat64()
+MAPT, MAPT_CE = intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), MapTCe().make_dut_intent()
+LWB4, NPT = LwB4().make_dut_intent(), Nptv6().make_dut_intent()
+# Sections of the survey.
+LOADED = {"plugins": read_captured("vpp-show-plugins.txt"), "ipip": ""}
+LISTED = "/usr/lib/vpp_plugins:\nmap_plugin.so\nnat_plugin.so\n"
+INSTANCES = read_captured("jool-nat64-instances.txt")
+HARDWARE = {**LOADED, "hardware": read_captured("vpp-show-hardware.txt")}
+IFCONFIG = read_captured("openbsd-ifconfig.txt")
+EM = {"left": "em0", "right": "em1"}
+HOST = {**RUNNING, "left": "host-left", "right": "host-right"}
+PCI = "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"
+SNABB = {"left": "03:00.0", "right": "03:00.1"}
+OF_KERNEL = "eno2 0000:03:00.0{}\neno3 0000:04:00.0 192.0.2.9/24\n"
 
 
-CHAINED_TAYGA = {"parts": {"ce": {"driver": "tayga"}}}
+def with_left_mac(mac):
+    links = intents.ROUTER6.links
+    left = links.left.model_copy(update={"dut_mac": mac})
+    return replace(intents.ROUTER6, links=replace(links, left=left))
+
+
+def have_eno2(*, is_up):
+    return {"eno2": Interface("02:00:00:00:00:01", is_up=is_up)}
+
+
+# Driver, intent, options, and facts that differ from the example's.
+ACCEPTED = [
+    ("vpp", MAPE, RUNNING, {"sections": LOADED}),
+    ("vpp", intents.ROUTER4, RUNNING, {"sections": LOADED}),
+    ("vpp", NAT44, RUNNING, {"sections": LOADED}),
+    ("vpp", LWB4, RUNNING, {"sections": LOADED}),
+    # sockets of a VPP that v6t starts
+    ("vpp", MAPE, {}, {"sections": {"plugins": LISTED}}),
+    ("vpp", MAPE, {}, {"sections": {"plugins": ""}}),
+    ("vpp", with_left_mac("02:00:00:00:01:01"), HOST, {"sections": HARDWARE}),
+    ("jool", NAT64, {}, {"sections": {"instances_jool": INSTANCES}}),
+    ("jool", MAPT, {"version": "4.2.0-rc3"}, {}),
+    ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG}}),
+    ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"lo"})}),
+    ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": OF_KERNEL.format("")}, "interfaces": have_eno2(is_up=False)}),
+]  # fmt: skip
+# The same, the code of the error, and words of its message or hint.
+REFUSED = [
+    ("vpp", NAT44, VPP_EI, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat44_ei_plugin.so { enable }"]),
+    ("vpp", NAT64, RUNNING, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat64_plugin.so { enable }"]),
+    ("vpp", LWB4, RUNNING, {"sections": {**LOADED, "ipip": "show: unknown input `ipip tunnel'"}},
+     "plugin-not-loaded", ["plugin ipip_plugin.so { enable }"]),
+    ("vpp", MAPE, {}, {"sections": {"plugins": LISTED.replace("\nmap", "\nnomap")}},
+     "plugin-not-loaded", ["map_plugin.so"]),
+    ("vpp", NPT, RUNNING, {"sections": LOADED, "version": "23.06"}, "unsupported-by-version", []),
+    ("vpp", NPT, RUNNING, {"sections": LOADED, "version": "26.06"}, "plugin-not-loaded", []),
+    ("vpp", NAT44, RUNNING, {"sections": LOADED, "version": "21.06"}, "unsupported-by-version", []),
+    ("vpp", intents.dslite(), RUNNING, {"sections": LOADED, "version": "26.06"}, "unsupported-by-device", []),
+    ("vpp", with_left_mac("02:00:00:00:09:09"), HOST, {"sections": HARDWARE}, "wrong-interface", []),
+    ("vpp", intents.ROUTER6, {**HOST, "left": "host-up"}, {"sections": HARDWARE}, "unknown-interface", []),
+    ("vpp", make_intent("nat44", udp_timeout_s=30), EI, {}, "unsupported-by-device", ["udp_timeout_s"]),
+    ("vpp", intents.with_values(NAT44, port_block=16), EI, {}, "unsupported-by-device", ["port_block"]),
+    ("vpp", intents.with_values(NAT44, port_block=16), {}, {}, "unsupported-by-device", ["port_block"]),
+    ("jool", NAT64, {}, {"sections": {"instances_jool": INSTANCES.replace(",v6t,", ",theirs,")}},
+     "device-busy", ["jool instance remove"]),
+    ("jool", MAPT, {"version": "4.0.9"}, {}, "unsupported-by-version", ["or measure mapt-br on VPP"]),
+    ("jool", MAPT_CE, {"version": "4.1.15"}, {}, "unsupported-by-version", ["or measure mapt-ce on nat46"]),
+    ("nat46", intents.SIIT, {"module": "/nowhere/nat46.ko"}, {"sections": {"module": "none\n"}},
+     "missing-kernel-module", ["/nowhere/nat46.ko", "https://github.com/", "--set-dut module=FILE"]),
+    ("ip6-tunnel", MapECe().make_dut_intent(), {}, {"sections": {"ip6_tunnel": "none\n"}},
+     "missing-kernel-module", ["ip6_tunnel"]),
+    ("ip6-tunnel", B4, {"checks": True}, {}, "unsupported-by-device", []),
+    ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), OLD_TAYGA, {}, "setting-untellable", ["no offlink-mtu"]),
+    # an alias of an existing address changes its mask (in_ioctl_change_ifaddr, sys/netinet/in.c)
+    ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG.replace("netmask 0xffffff00", "netmask 0xffffff80")}},
+     "address-conflict", ["198.18.0.1/25"]),
+    *(("snabb-lwaftr", intents.lwaftr(), {**SNABB, "right": port}, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"eno1"})},
+       "interface-protected", []) for port in ("0000:03:00.1", "03:00.1")),
+    *(("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": OF_KERNEL.format(addresses)}, "interfaces": have_eno2(is_up=is_up)},
+       "interface-protected", ["ip addr flush dev eno2; ip link set dev eno2 down"])
+      for is_up, addresses in ((True, ""), (False, " 192.0.2.1/24 2001:db8::1/64"))),
+]  # fmt: skip
+
+
+def plan_changed(driver, intent, options, changes):
+    loaded = make_driver(driver, options)
+    loaded.plan(intent, replace(loaded.make_example_facts(intent), **changes))
+
+
+@pytest.mark.parametrize(("driver", "intent", "options", "changes"), ACCEPTED)
+def test_suitable_device_is_accepted(driver, intent, options, changes):
+    plan_changed(driver, intent, options, changes)
+
+
+@pytest.mark.parametrize(("driver", "intent", "options", "changes", "code", "words"), REFUSED)
+def test_unsuitable_device_is_refused(driver, intent, options, changes, code, words):
+    with expect_error(code) as caught:
+        plan_changed(driver, intent, options, changes)
+    assert [w for w in words if w not in f"{caught.value.message} {caught.value.hint}"] == []
+
+
+def test_vpp_second_lwaftr_address_of_one_ipv4_address_is_refused(two_relays):
+    with expect_error("unsupported-by-device", mentions="2001:db8:6::7") as info:
+        make_plan("vpp", two_relays)
+    assert "snabb-lwaftr" in info.value.hint
+    assert "2001:db8:6::7" in format_steps(make_plan("snabb-lwaftr", two_relays))
+
+
+def format_steps(plan):
+    return "\n".join(f"{step.why}\n{step.command}\n{step.text}" for step in plan.steps)
+
+
 LONE = {**parameter_values.NO_EA_BITS, "psid": 0x34, "iid_format": "draft"}
+CHAINED_TAYGA = {"parts": {"ce": {"driver": "tayga"}}}
+POOL = {"pool4": ["198.19.0.1", "198.19.0.2"], "ports": (2000, 2999)}
+
+
+def with_sessions(intent, sessions):
+    return intents.with_requirements(intent, sessions=sessions)
 
 
 @pytest.mark.parametrize(
-    ("driver", "plugin", "options", "params", "line"),
+    ("driver", "intent", "options", "line"),
     [
         # a rule without EA bits is one softwire
-        ("vpp", "mape-br", {}, LONE, "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),
-        ("vpp", "mape-br", {}, LONE, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
-        ("nat46", "mapt-ce", {}, {"iid_format": "draft"}, "local.style MAP0"),
-        ("nat46", "mapt-ce", {}, {}, "local.style MAP "),
-        ("chain", "ipv4aas", CHAINED_TAYGA, {"variant": "map-t", "iid_format": "draft"},
+        ("vpp", make_intent("mape-br", **LONE), {},
+         "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),
+        ("vpp", make_intent("mape-br", **LONE), {}, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
+        ("nat46", make_intent("mapt-ce", iid_format="draft"), {}, "local.style MAP0"),
+        ("nat46", MAPT_CE, {}, "local.style MAP "),
+        ("chain", make_intent("ipv4aas", variant="map-t", iid_format="draft"), CHAINED_TAYGA,
          "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n"),
-        ("tayga-nftables", "nat64", {"ipv4_addr": "10.9.9.9"}, {}, "ipv4-addr 10.9.9.9"),
-        ("tayga", "siit", {"version": "0.9.6"}, {"lowest_ipv6_mtu": 1500}, "offlink-mtu 1500\n"),
-        ("tayga", "siit", {"version": "0.9.6-16"}, {"lowest_ipv6_mtu": 1500}, "offlink-mtu 1500\n"),
+        ("tayga-nftables", NAT64, {"ipv4_addr": "10.9.9.9"}, "ipv4-addr 10.9.9.9"),
+        ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6"}, "offlink-mtu 1500\n"),
+        ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6-16"}, "offlink-mtu 1500\n"),
+        *((driver, intent, {"workers": n}, f"\nworkers {n}\n")
+          for driver, intent in (("tayga", intents.SIIT), ("tayga-nftables", NAT64)) for n in (0, 2)),
+        # pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet
+        ("openbsd-pf", with_sessions(NAT44, 1_000_000), {}, "set limit states 2100000\n"),
+        ("openbsd-pf", with_sessions(NAT64, 1_000_000), {}, "set limit states 1050000\n"),
+        ("openbsd-pf", intents.with_values(NAT44, **POOL), {}, "nat-to { 198.19.0.1, 198.19.0.2 } port 2000:2999\n"),
+        ("vpp", intents.with_values(NAT44, inside4=["198.18.0.0/16"]), EI, "plugin enable sessions 64512 users 65536"),
+        ("vpp", intents.with_values(NAT44, session_limit=50), EI, "plugin enable sessions 50 users 1024"),
+        ("vpp", with_sessions(NAT64, 0), RUNNING, "10240 sessions\nvppctl nat64 plugin enable | grep"),
+        ("vpp", with_sessions(NAT64, 10_240), RUNNING, "10240 sessions\nvppctl nat64 plugin enable | grep"),
+        ("vpp", with_sessions(NAT64, 10_241), RUNNING, "20480 sessions\nvppctl nat64 plugin enable bib-buckets 2048"),
+        ("vpp", with_sessions(NAT64, 4_000_000), RUNNING,
+         "5242880 sessions\nvppctl nat64 plugin enable bib-buckets 524288 bib-memory 1073741824"),
+        *(("jool", MAPT, {"version": v}, "map-t-type BR") for v in ("4.1.255.5", "4.2.0-rc3", "4.2.0")),
     ],
 )  # fmt: skip
-def test_plan_has_the_line_of_the_parameters(driver, plugin, options, params, line):
-    assert line in format_plan_text(driver, plugin, options, **params)
+def test_plan_has_the_line_of_the_parameters(driver, intent, options, line):
+    assert line in format_steps(make_plan(driver, intent, **options))
 
 
-def test_tayga_before_0_9_6_refuses_another_lowest_mtu():
-    with pytest.raises(UsageError):
-        make_default_plan("tayga", "siit", {"version": "0.9.2-8"}, lowest_ipv6_mtu=1500)
-    assert "offlink-mtu" not in format_plan_text("tayga", "siit", {"version": "0.9.2-8"})
+@pytest.mark.parametrize(
+    ("driver", "options", "word"),
+    [
+        ("tayga", OLD_TAYGA, "offlink-mtu"),
+        ("tayga", {"workers": -1}, "workers"),
+        ("tayga-nftables", {"workers": -1}, "workers"),
+    ],
+)
+def test_plan_lacks_the_line_that_the_device_does_not_read(driver, options, word):
+    intent = NAT64 if driver == "tayga-nftables" else intents.SIIT
+    assert word not in format_steps(make_plan(driver, intent, **options))
 
 
-def test_vpp_second_lwaftr_address_of_one_ipv4_address_is_refused(tmp_path):
-    table = tmp_path / "table"
-    table.write_text(TWO_RELAYS)
-    with expect_error("unsupported-by-device") as info:
-        make_default_plan("vpp", "lwaftr", binding_table=str(table))
-    assert "2001:db8:6::7" in info.value.message
-    assert "snabb-lwaftr" in info.value.hint
-    assert "2001:db8:6::7" in format_plan_text("snabb-lwaftr", "lwaftr", binding_table=str(table))
+def test_learned_default_route_survives_forwarding():
+    driver = make_driver("linux-router", {})
+    facts = replace(
+        driver.make_example_facts(intents.ROUTER4), advertised_route_interfaces=frozenset({"mgmt"})
+    )
+    plan = driver.plan(intents.ROUTER4, facts)
+    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
 
 
 EDGE = MapECe().make_dut_intent().configuration
@@ -187,7 +328,7 @@ def test_whole_address_needs_no_port_rules():
 @pytest.mark.parametrize(("psid_offset", "psid_len"), [(0, 6), (6, 6), (0, 16)])
 def test_nft_lists_the_rules_as_they_were_given(psid_offset, psid_len):
     port_set = {"psid_offset": psid_offset, "psid_len": psid_len}
-    plan = make_default_plan("ip6-tunnel", "lwb4", {"checks": True}, **port_set)
+    plan = make_plan("ip6-tunnel", make_intent("lwb4", **port_set), checks=True)
     text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
     loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
     script = f"nft -f - && {loaded.check.command}"
@@ -196,22 +337,9 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset, psid_len):
     assert loaded.check.find_problem(result.stdout.replace("!=", "==", 1))
 
 
-def test_missing_ip6_tunnel_module_is_rejected():
-    driver = make_driver("ip6-tunnel", {})
-    intent = MapECe().make_dut_intent()
-    facts = replace(driver.make_example_facts(intent), sections={"ip6_tunnel": "none\n"})
-    with expect_error("missing-kernel-module", mentions="ip6_tunnel"):
-        driver.plan(intent, facts)
-
-
-def test_ip6_tunnel_rejects_checks_of_a_b4():
-    with expect_error("unsupported-by-device"):
-        make_plan("ip6-tunnel", B4, checks=True)
-
-
 def test_ip6_tunnel_is_aftr_side_for_one_b4():
     parts = {"softwire": {"driver": "ip6-tunnel"}}
-    steps = make_default_plan("chain", "ipv4aas", {"parts": parts}, variant="ds-lite").steps
+    steps = make_plan("chain", make_intent("ipv4aas", variant="ds-lite"), parts=parts).steps
     commands = [s.command for s in steps]
     (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
     assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel

@@ -17,22 +17,6 @@ from v6t.tests.expect import expect_error
 from . import intents
 from .support import make_plan, read_captured, run_shell
 
-POOL = {"pool4": ["198.19.0.1", "198.19.0.2"], "ports": (2000, 2999)}
-
-
-@pytest.mark.parametrize(
-    ("intent", "line"),
-    [
-        # pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet
-        (intents.with_requirements(intents.nat44(), sessions=1_000_000), "set limit states 2100000"),
-        (intents.with_requirements(intents.nat64(), sessions=1_000_000), "set limit states 1050000"),
-        (intents.with_values(intents.nat44(), **POOL),
-         "nat-to { 198.19.0.1, 198.19.0.2 } port 2000:2999"),
-    ],
-)  # fmt: skip
-def test_ruleset_has_room_for_states_and_lists_the_pool(intent, line):
-    assert f"{line}\n" in openbsd_pf.format_ruleset(intent, openbsd_pf.OpenBsdOptions())
-
 
 def test_every_reason_for_drops_is_counted():
     """PF does not drop what matched, nor what waits for a handshake (synproxy)."""
@@ -165,14 +149,6 @@ def test_mtu_is_read_back_and_restored():
     assert step.check.find_problem("1600") is not None
     assert step.check.find_problem("1500") is None
     assert step.undo == "ifconfig vether1 mtu {words}"
-
-
-def test_address_with_other_prefix_length_is_rejected():
-    """An alias of an existing address changes its mask (in_ioctl_change_ifaddr, sys/netinet/in.c)."""
-    links = read_captured("openbsd-ifconfig.txt")
-    check_device("em0", "em1", links=links)
-    with expect_error("address-conflict", mentions="198.18.0.1/25"):
-        check_device("em0", "em1", links=links.replace("netmask 0xffffff00", "netmask 0xffffff80"))
 
 
 def get_flush_step(intent):

@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -315,13 +315,6 @@ def test_plan_without_root_is_rejected():
                 driver.plan(CASE_BY_NAME[name].intent, facts)
 
 
-def test_learned_default_route_survives_forwarding():
-    driver, facts, _ = plan_case("linux-router-ipv4")
-    facts = replace(facts, advertised_route_interfaces=frozenset({"mgmt"}))
-    plan = driver.plan(intents.ROUTER4, facts)
-    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
-
-
 def test_neighbor_table_is_enlarged():
     many = {f"198.18.{n >> 8}.{n & 255}": "02:00:00:00:01:02" for n in range(2, 3000)}
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
@@ -421,34 +414,6 @@ def test_huge_pages_are_restored_outside_lab_only(ssh, counted):
     steps = [step for step in list_steps("snabb-lwaftr", ssh) if "hugepages" in step.record_command]
     undone = [make_undo_entry(1, step, "vm.nr_hugepages = 7\n").text for step in steps]
     assert undone == ["vm.nr_hugepages = 7\n"] * counted
-
-
-def plan_snabb(right, pci, **facts):
-    """Plan a Snabb with PCI devices, on a machine with these PCI devices and facts."""
-    driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": right})
-    intent = CASE_BY_NAME["snabb-lwaftr"].intent
-    example = driver.make_example_facts(intent)
-    driver.plan(intent, replace(example, sections={"pci": pci}, **facts))
-
-
-@pytest.mark.parametrize("address", ["0000:03:00.1", "03:00.1"])
-def test_snabb_management_pci_device_is_rejected(address):
-    pci = "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"
-    with expect_error("interface-protected"):
-        plan_snabb(address, pci, management_interfaces=frozenset({"eno1"}))
-    plan_snabb(address, pci, management_interfaces=frozenset({"lo"}))
-
-
-@pytest.mark.parametrize(
-    ("up", "addresses"), [(True, ""), (False, " 192.0.2.1/24 2001:db8::1/64"), (False, "")]
-)
-def test_snabb_pci_device_used_by_kernel_is_rejected(up, addresses):
-    pci = f"eno2 0000:03:00.0{addresses}\neno3 0000:04:00.0 192.0.2.9/24\n"
-    interfaces = {"eno2": Interface("02:00:00:00:00:01", is_up=up)}
-    with expect_error("interface-protected") if up or addresses else nullcontext() as info:
-        plan_snabb("03:00.1", pci, interfaces=interfaces)
-    if info:
-        assert "ip addr flush dev eno2; ip link set dev eno2 down" in info.value.hint
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "duts"
