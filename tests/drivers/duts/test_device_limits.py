@@ -10,10 +10,12 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
+from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
+from v6t.plugins.nat44 import Nat66
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.nptv6 import Nptv6
 from v6t.plugins.siit import Siit, SiitParams
@@ -21,6 +23,7 @@ from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
 from . import intents, parameter_values
+from .boxes import IOS
 from .cases import B4
 from .support import make_plan, read_captured, run_shell
 
@@ -141,10 +144,22 @@ def with_left_mac(mac):
     return replace(intents.ROUTER6, links=replace(links, left=left))
 
 
+def make_ports(**changes):
+    return {
+        name: Interface(getattr(intents.LINKS, name).dut_mac, **changes)
+        for name in ("left", "right")
+    }
+
+
 def have_eno2(*, is_up):
     return {"eno2": Interface("02:00:00:00:00:01", is_up=is_up)}
 
 
+CLI = {**IOS, "ssh": {"host": "192.0.2.9"}}
+BUSY = {**CLI, "busy": {"command": "show users", "pattern": "vty 1.*"}}
+PREFIX = {"prefix": "2001:db8:64::/96"}
+IN_POOL = {"dut_right_ipv4": "192.168.255.1/30", "tester_right_ipv4": "192.168.255.2"}
+OF_TAYGA = {"dut_left_ipv6": "fd76:3674::1/64", "tester_left_ipv6": "fd76:3674::2"}
 # Driver, intent, options, and facts that differ from the example's.
 ACCEPTED = [
     ("vpp", MAPE, RUNNING, {"sections": LOADED}),
@@ -160,9 +175,18 @@ ACCEPTED = [
     ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG}}),
     ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"lo"})}),
     ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": OF_KERNEL.format("")}, "interfaces": have_eno2(is_up=False)}),
+    ("network-cli", intents.ROUTER6, BUSY, {"sections": {"busy": "vty 0 root"}}),
 ]  # fmt: skip
 # The same, the code of the error, and words of its message or hint.
 REFUSED = [
+    ("linux-router", intents.ROUTER4, {"left": "eth9"}, {"interfaces": make_ports()}, "unknown-interface", []),
+    ("linux-router", intents.ROUTER4, {}, {"interfaces": make_ports(has_carrier=False)}, "no-carrier", []),
+    *(("network-cli", intents.ROUTER6, {**CLI, name: []}, {}, "missing-setting", []) for name in ("configure", "verify", "restore")),
+    *(("network-cli", intents.ROUTER6, BUSY, {"sections": {"busy": answer}}, "device-busy", [])
+      for answer in ("vty 1 eve", BUSY_CHECK_REJECTED)),
+    ("tayga", make_intent("siit", **PREFIX, ipv4_hosts={"first": "10.9.9.9"}), {"ipv4_addr": "10.9.9.9"}, {}, "address-conflict", []),
+    *(("tayga-nftables", make_intent("nat64", **params), {}, {}, "address-conflict", [])
+      for params in ({"pool_first": "192.168.255.2"}, IN_POOL)),
     ("vpp", NAT44, VPP_EI, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat44_ei_plugin.so { enable }"]),
     ("vpp", NAT64, RUNNING, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat64_plugin.so { enable }"]),
     ("vpp", LWB4, RUNNING, {"sections": {**LOADED, "ipip": "show: unknown input `ipip tunnel'"}},
@@ -239,6 +263,22 @@ def with_sessions(intent, sessions):
 @pytest.mark.parametrize(
     ("driver", "intent", "options", "line"),
     [
+        *(("nftables66", Nat66().make_dut_intent(), {"rfc_timers": True}, f"nf_conntrack_{timer}") for timer in (
+            "icmp_timeout=66", "icmpv6_timeout=66", "tcp_timeout_established=8184", "tcp_timeout_syn_sent=264",
+            "tcp_timeout_time_wait=264",
+        )),
+        # the device's addresses are not those of the test
+        *(("tayga", make_intent("siit", **PREFIX, **{hosts: {"first": first}}), {}, f"\nipv4-addr {own}\n")
+          for hosts, first, own in (
+              ("ipv4_hosts", "198.19.0.2", "192.168.255.9"), ("ipv4_hosts", "192.168.255.9", "10.255.255.9"),
+              ("ipv6_hosts", "192.168.255.9", "10.255.255.9"))),
+        ("tayga-nftables", make_intent("nat64", **OF_TAYGA), {}, "\nipv6-addr fd76:3675::9\n"),
+        # the tunnel's address is a host address of the device
+        *((driver, make_intent(plugin, br_address="2404:9200:225:100::64"), {}, address)
+          for driver, plugin in (("vpp", "mape-br"), ("vpp", "lwaftr"), ("command", "mape-br"))
+          for address in ("2404:9200:225:100::64/128", "2001:db8:6::1/64")),
+        *(("snabb-lwaftr", make_intent("lwaftr", br_address="2404:9200:225:100::64", softwires=1), {}, own)
+          for own in ("internal-interface { ip 2001:db8:6::1;", "br-address 2404:9200:225:100::64;")),
         # a rule without EA bits is one softwire
         ("vpp", make_intent("mape-br", **LONE), {},
          "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),

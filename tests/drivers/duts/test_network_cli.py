@@ -18,7 +18,6 @@ from v6t.drivers.duts.kinds.network_cli.options import (
 )
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
 from v6t.drivers.duts.kinds.network_cli.session import (
-    BUSY_CHECK_REJECTED,
     compute_digest,
     main,
     undo_record,
@@ -255,12 +254,6 @@ def plan_of(driver, **sections):
     return driver.plan(intents.ROUTER6, facts)
 
 
-@pytest.mark.parametrize("name", ["configure", "verify", "restore"])
-def test_missing_lines_are_rejected(name):
-    with expect_error("missing-setting"):
-        plan_of(make(**{name: []}))
-
-
 @pytest.mark.parametrize(
     ("option", "value", "code"),
     [
@@ -299,14 +292,6 @@ def test_read_backs_without_values_are_left_out():
 
 def test_text_block_is_split_into_lines():
     assert make(configure="one\n\n  two  \n").options.configure == ("one", "  two")
-
-
-@pytest.mark.parametrize("answer", ["vty 1 eve", BUSY_CHECK_REJECTED])
-def test_device_in_use_is_rejected(answer):
-    driver = make(busy={"command": "show users", "pattern": "vty 1.*"})
-    plan_of(driver, busy="vty 0 root")
-    with expect_error("device-busy"):
-        plan_of(driver, busy=answer)
 
 
 def test_plan_that_cuts_session_is_rejected():

@@ -110,12 +110,3 @@ def test_rfc_timers_and_timeout_are_exclusive(driver):
         make_driver(driver, {**RFC, "timeout_s": 900})
     options = {"rfc_timers": False, "timeout_s": 900}
     assert make_driver(driver, options).get_timeout_s(intents.nat44())
-
-
-def test_rfc_timers_of_icmp_and_tcp_are_set():
-    steps = make_plan("nftables66", Nat66().make_dut_intent(), **RFC).steps
-    commands = "\n".join(s.command for s in steps)
-    for version in ("icmp", "icmpv6"):
-        assert f"nf_conntrack_{version}_timeout=66" in commands
-    for state, seconds in (("established", 8184), ("syn_sent", 264), ("time_wait", 264)):
-        assert f"nf_conntrack_tcp_timeout_{state}={seconds}" in commands

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from v6t.core.config.compatibility import accepts_any_technology
-from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.kinds.jool import PROGRAM_SOURCES, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -293,18 +292,6 @@ def test_running_resolver_needs_no_second_cache(tmp_path):
     plan(199 << 10)
     with expect_error("resource-missing"):
         plan(190 << 10)
-
-
-@pytest.mark.parametrize(
-    ("port", "has_carrier", "code"),
-    [("eth9", True, "unknown-interface"), ("left", False, "no-carrier")],
-)
-def test_unusable_interface_is_rejected(port, has_carrier, code):
-    facts = plan_case("linux-router-ipv4")[1]
-    ports = {name: replace(i, has_carrier=has_carrier) for name, i in facts.interfaces.items()}
-    options = make_driver("linux-router", {"left": port}).options
-    with expect_error(code):
-        check_interfaces(options, intents.ROUTER4, replace(facts, interfaces=ports))
 
 
 def test_plan_without_root_is_rejected():
