@@ -211,6 +211,7 @@ REFUSED = [
     ("ip6-tunnel", MapECe().make_dut_intent(), {}, {"sections": {"ip6_tunnel": "none\n"}},
      "missing-kernel-module", ["ip6_tunnel"]),
     ("ip6-tunnel", B4, {"checks": True}, {}, "unsupported-by-device", []),
+    ("ip6-tunnel", intents.ROUTER4, {}, {}, "unsupported-technology", ["it can be: lwb4, b4, aftr-tunnel"]),
     ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), OLD_TAYGA, {}, "setting-untellable", ["no offlink-mtu"]),
     # an alias of an existing address changes its mask (in_ioctl_change_ifaddr, sys/netinet/in.c)
     ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG.replace("netmask 0xffffff00", "netmask 0xffffff80")}},

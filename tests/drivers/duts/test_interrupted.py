@@ -1,8 +1,6 @@
 """Ctrl-C after each command on a device, and errors of a device, which show its reason."""
 
-import os
 import shutil
-import subprocess
 from itertools import count
 from types import SimpleNamespace
 from unittest.mock import Mock, call
@@ -12,7 +10,6 @@ from v6t.base.errors import DutError, hides_interrupt
 from v6t.core.log import copy_records
 from v6t.core.runs import dut
 from v6t.drivers.duts.chain.session import run_all_actions
-from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
@@ -109,20 +106,6 @@ def test_commit_interrupted_too_late_reports_configured_device(tmp_path, is_comm
         assert is_commit_stopped(make_file_session(tmp_path, transport=transport))
     assert {"one", "two"} <= set(list_files(tmp_path))
     assert "`this`" in messages[-1]
-
-
-def test_lock_is_freed_if_its_output_is_closed(tmp_path):
-    """The connection closes while the lock is held; the broken pipe ends the lock's shell."""
-    place = tmp_path / "state"
-    reads, writes = os.pipe()
-    os.close(reads)
-    process = subprocess.Popen(
-        ["sh", "-c", build_lock_script(str(place), "alice")], stdin=subprocess.PIPE, stdout=writes
-    )
-    os.close(writes)
-    process.wait(60)
-    process.stdin.close()
-    assert list(place.iterdir()) == []
 
 
 def test_interrupted_rollback_is_completed(tmp_path):

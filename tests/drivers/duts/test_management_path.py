@@ -60,6 +60,9 @@ def test_path_is_read_from_the_device():
     ]
 
 
+OPENBSD = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: one\n"
+
+
 @pytest.mark.parametrize(
     ("line", "length", "devices"),
     [
@@ -71,17 +74,13 @@ def test_path_is_read_from_the_device():
         ),
         ("2001:db8:1::/64 dev one proto kernel metric 256", 64, ("one",)),
         ("2001:db8:9::9 via fe80::1 dev one", 128, ("one",)),
+        (convert_route("2001:db8:9::9", OPENBSD).partition(" matched ")[2], 32, ("one",)),
     ],
 )
 def test_every_next_hop_belongs_to_path(line, length, devices):
-    client = parse_client(f"client 2001:db8:9::9 matched {line}\n", "one")
+    session, text = "2001:db8:9::9 5 2001:db8:1::2 22", f"client 2001:db8:9::9 matched {line}\n"
+    client, _ = management_path.parse_management_path(session, text, ["one"]).peers
     assert (client.prefix_length, client.interfaces) == (length, devices)
-
-
-def parse_client(text, interface):
-    session = "2001:db8:9::9 5 2001:db8:1::2 22"
-    client, _ = management_path.parse_management_path(session, text, [interface]).peers
-    return client
 
 
 @pytest.mark.parametrize(
@@ -126,101 +125,78 @@ ROUTED6 = replace(
     intents.ROUTER6, right=replace(intents.ROUTER6.right, routes={"2001:db8::/32": "2001:2:0:1::2"})
 )
 MAPT = intents.mapt("2001:db8:ce::/51", "64:ff9b::/96")
-COLLISIONS = [
-    ("linux-router", with_left_address("10.9.9.77/24"), PATH, "left address 10.9.9.77/24"),
-    ("linux-router", ROUTED6, make_client_path("2001:db8:5::9", 0), "2001:db8:5::9, where this"),
-    ("linux-router", with_route("0.0.0.0/0"), make_client_path("10.9.9.2", 0), "10.9.9.2"),
-    ("linux-router", with_route("10.9.9.0/25"), make_client_path("10.9.9.2", 25), "10.9.9.2"),
-    # two halves of a default route are more specific than the default route
-    ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 0), "0.0.0.0/1 would cut the path to 10.9.9.2"),
-    ("nftables", without_addresses(intents.nat44()), make_client_path("198.18.0.77", 32), "inside4 198.18.0.0/24"),
-    ("nftables", without_addresses(intents.nat44()), make_client_path("198.19.0.1", 32), "pool4 198.19.0.1/32"),
-    ("jool", without_addresses(intents.nat64("64:ff9b::/96")), make_client_path("64:ff9b::5", 128), "prefix 64:ff9b::/96"),
-    ("jool", without_addresses(MAPT), make_client_path("192.0.2.9", 32), "rules.ipv4_prefix 192.0.2.0/24"),
-    # the pool between TAYGA and nftables is not part of the intent
-    ("tayga-nftables", intents.nat64(), make_client_path("192.168.255.9", 0), "192.168.255.9"),
-]  # fmt: skip
-NO_COLLISIONS = [
-    ("linux-router", with_left_address("10.9.9.77/32"), PATH),
-    ("linux-router", with_route("10.8.0.0/16"), ManagementPath((GATEWAY, SERVER))),
-    ("linux-router", with_route("10.9.8.0/24"), PATH),
-    ("linux-router", with_route("198.18.0.0/15"), PATH),
-    # the device reaches the client by 10.9.9.0/25, regardless of the test's 10.9.0.0/16
-    ("linux-router", with_route("10.9.0.0/16"), make_client_path("10.9.9.2", 25)),
-    ("linux-router", with_route("10.9.9.0/24"), replace(PATH, vrf="management")),
-    # a mapping of all addresses is not a route
-    ("nat46", Clat().make_dut_intent(), make_client_path("10.9.9.2", 0)),
-    ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 24)),
-    # routes outside of the kernel
-    ("snabb-lwaftr", intents.lwaftr(), make_client_path("192.0.2.80", 0)),
-    ("vpp", intents.ROUTER4, make_client_path("192.0.2.80", 0)),
-]
-
-
-def expect_path_error(text, driver, intent, path, **options):
-    with expect_error("operator-path-in-use", mentions=text):
-        make_path_plan(driver, intent, path, **options)
-
-
-@pytest.mark.parametrize(
-    ("net", "who"),
-    [
-        ("10.0.0.0/8", "10.9.9.2, where this SSH session comes from"),
-        ("10.9.9.2/32", "10.9.9.2, where this SSH session comes from"),
-        ("10.8.8.0/24", "10.8.8.1, the device's default gateway"),
-        ("10.7.0.0/16", "10.7.7.53, the device's name server"),
-        ("192.0.2.0/24", "192.0.2.9, a jump host"),
-        ("10.8.8.2/32", "10.8.8.2, the address this SSH session came to"),
-    ],
-)
-def test_route_to_an_end_of_the_session_is_refused_by_name(net, who):
-    for side in ("left", "right"):
-        text = f"{side} route {net} would cut the path to {who}"
-        expect_path_error(text, "linux-router", with_route(net, side), PATH)
-
-
-@pytest.mark.parametrize(("driver", "intent", "path", "text"), COLLISIONS)
-def test_plan_that_cuts_management_path_is_rejected(driver, intent, path, text):
-    expect_path_error(text, driver, intent, path)
-
-
-@pytest.mark.parametrize(("driver", "intent", "path"), NO_COLLISIONS)
-def test_plan_beside_management_path_is_accepted(driver, intent, path):
-    options = {"start": False} if driver == "vpp" else {}
-    assert make_path_plan(driver, intent, path, **options).steps
-
-
-# Each covers a client at 10.9.9.2 behind the device's default route.
-TYPED = [
-    "ip route replace 10.0.0.0/8 dev left",
-    "ip r add 0.0.0.0/0 dev left",
-    "route add -net 0.0.0.0/0 gw 198.18.0.2",
-    # a prefix of length 0 covers every client
-    "echo config mine remote.v4 0.0.0.0/0 >/proc/net/nat46/control",
-]
 
 
 def make_user_options(line, **more):
     return {"steps": [{"command": line, "why": "mine", "undo": ""}], **more}
 
 
-@pytest.mark.parametrize("line", TYPED)
-def test_user_lines_that_cut_management_path_are_rejected(line):
-    options, alone = make_user_options(line), make_user_options(line, base=False)
-    expect_path_error("(mine) with", "command", intents.ROUTER4, PATH, **options)
-    client = management_path.make_client_path(SESSION)
-    expect_path_error("step 1 (mine) with", "command", intents.ROUTER4, client, **alone)
+ENDS = (
+    ("10.0.0.0/8", "10.9.9.2, where this SSH session comes from"),
+    ("10.9.9.2/32", "10.9.9.2, where this SSH session comes from"),
+    ("10.8.8.0/24", "10.8.8.1, the device's default gateway"),
+    ("10.7.0.0/16", "10.7.7.53, the device's name server"),
+    ("192.0.2.0/24", "192.0.2.9, a jump host"),
+    ("10.8.8.2/32", "10.8.8.2, the address this SSH session came to"),
+)
+# Each covers a client at 10.9.9.2 behind the device's default route.
+TYPED = (
+    "ip route replace 10.0.0.0/8 dev left",
+    "ip r add 0.0.0.0/0 dev left",
+    "route add -net 0.0.0.0/0 gw 198.18.0.2",
+    # a prefix of length 0 covers every client
+    "echo config mine remote.v4 0.0.0.0/0 >/proc/net/nat46/control",
+)
+TYPED_FLUSH = {"flush": [{"command": TYPED[0], "check": {"command": "echo 0", "equals": "0"}}]}
+CLIENT = management_path.make_client_path(SESSION)
+# Driver, intent, management path, options, and words of the error.
+COLLISIONS = [
+    *(("linux-router", with_route(net, side), PATH, {}, f"{side} route {net} would cut the path to {who}")
+      for net, who in ENDS for side in ("left", "right")),
+    ("linux-router", with_left_address("10.9.9.77/24"), PATH, {}, "left address 10.9.9.77/24"),
+    ("linux-router", ROUTED6, make_client_path("2001:db8:5::9", 0), {}, "2001:db8:5::9, where this"),
+    ("linux-router", with_route("0.0.0.0/0"), make_client_path("10.9.9.2", 0), {}, "10.9.9.2"),
+    ("linux-router", with_route("10.9.9.0/25"), make_client_path("10.9.9.2", 25), {}, "10.9.9.2"),
+    # two halves of a default route are more specific than the default route
+    ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 0), {}, "0.0.0.0/1 would cut the path to 10.9.9.2"),
+    ("nftables", without_addresses(intents.nat44()), make_client_path("198.18.0.77", 32), {}, "inside4 198.18.0.0/24"),
+    ("nftables", without_addresses(intents.nat44()), make_client_path("198.19.0.1", 32), {}, "pool4 198.19.0.1/32"),
+    ("jool", without_addresses(intents.nat64("64:ff9b::/96")), make_client_path("64:ff9b::5", 128), {}, "prefix 64:ff9b::/96"),
+    ("jool", without_addresses(MAPT), make_client_path("192.0.2.9", 32), {}, "rules.ipv4_prefix 192.0.2.0/24"),
+    # the pool between TAYGA and nftables is not part of the intent
+    ("tayga-nftables", intents.nat64(), make_client_path("192.168.255.9", 0), {}, "192.168.255.9"),
+    *(("command", intents.ROUTER4, PATH, make_user_options(line), "(mine) with") for line in TYPED),
+    *(("command", intents.ROUTER4, CLIENT, make_user_options(line, base=False), "step 1 (mine) with") for line in TYPED),
+    ("command", intents.ROUTER4, PATH, TYPED_FLUSH, "step (empty the device's state) with"),
+]  # fmt: skip
+NO_COLLISIONS = [
+    ("linux-router", with_left_address("10.9.9.77/32"), PATH, {}),
+    ("linux-router", with_route("10.8.0.0/16"), ManagementPath((GATEWAY, SERVER)), {}),
+    ("linux-router", with_route("10.9.8.0/24"), PATH, {}),
+    ("linux-router", with_route("198.18.0.0/15"), PATH, {}),
+    # the device reaches the client by 10.9.9.0/25, regardless of the test's 10.9.0.0/16
+    ("linux-router", with_route("10.9.0.0/16"), make_client_path("10.9.9.2", 25), {}),
+    ("linux-router", with_route("10.9.9.0/24"), replace(PATH, vrf="management"), {}),
+    # a mapping of all addresses is not a route
+    ("nat46", Clat().make_dut_intent(), make_client_path("10.9.9.2", 0), {}),
+    ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 24), {}),
+    # routes outside of the kernel
+    ("snabb-lwaftr", intents.lwaftr(), make_client_path("192.0.2.80", 0), {}),
+    ("vpp", intents.ROUTER4, make_client_path("192.0.2.80", 0), {"start": False}),
+    *(("command", intents.ROUTER4, PATH, make_user_options(line))
+      for line in ("ip -6 r a default dev left", "ip r show default", "ip r g 10.9.9.2")),
+]  # fmt: skip
 
 
-def test_user_flush_that_cuts_management_path_is_rejected():
-    flush = [{"command": TYPED[0], "check": {"command": "echo 0", "equals": "0"}}]
-    text = "step (empty the device's state) with"
-    expect_path_error(text, "command", intents.ROUTER4, PATH, flush=flush)
+@pytest.mark.parametrize(("driver", "intent", "path", "options", "text"), COLLISIONS)
+def test_plan_that_cuts_management_path_is_rejected(driver, intent, path, options, text):
+    with expect_error("operator-path-in-use", mentions=text):
+        make_path_plan(driver, intent, path, **options)
 
 
-def test_user_lines_beside_management_path_are_accepted():
-    for line in ("ip -6 r a default dev left", "ip r show default", "ip r g 10.9.9.2"):
-        make_path_plan("command", intents.ROUTER4, PATH, **make_user_options(line))
+@pytest.mark.parametrize(("driver", "intent", "path", "options"), NO_COLLISIONS)
+def test_plan_beside_management_path_is_accepted(driver, intent, path, options):
+    assert make_path_plan(driver, intent, path, **options).steps
 
 
 def test_return_interface_is_protected():
@@ -287,13 +263,6 @@ def test_survey_works_without_fibmatch(tmp_path):
     }
     output = survey_path(tmp_path, answers)
     assert output == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
-
-
-def test_openbsd_routes_are_parsed():
-    text = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: em0\n"
-    client = parse_client(convert_route("2001:db8:9::9", text), "em0")
-    assert (client.prefix_length, client.interfaces) == (32, ("em0",))
-    assert convert_route("10.9.9.2", "route: writing to routing socket: not in table") == ""
 
 
 ROUTER = ("--plugin", "ipv4-router")

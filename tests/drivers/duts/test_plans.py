@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.core.config.compatibility import accepts_any_technology
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.kinds.jool import PROGRAM_SOURCES, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -18,7 +17,6 @@ from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.drivers.duts.session.plan_steps import format_plan, make_undo_entry
 from v6t.drivers.duts.session.undo_store import UndoRecord, build_undo_script
-from v6t.intent.families import DeviceConfig
 from v6t.plugins.dns64 import Dns64
 from v6t.tests.expect import expect_error
 
@@ -254,23 +252,6 @@ def test_shell_syntax_in_options_is_rejected(option, values):
     for name in NAMES:
         with expect_error("wrong-form", path=[option]):
             make_driver(name, {option: values[0]})
-
-
-class UnknownConfig(DeviceConfig):
-    family = "unknown"
-
-
-UNKNOWN = replace(intents.ROUTER4, technology="no-such", configuration=UnknownConfig())
-
-
-def test_unknown_family_is_refused_with_the_accepted_families():
-    for name in NAMES:
-        if not accepts_any_technology(name):
-            with expect_error("unsupported-technology") as caught:
-                load_driver_type(name).check_supported(UNKNOWN)
-            assert caught.value.technology == "no-such", name
-            if name == "ip6-tunnel":
-                assert caught.value.hint == "it can be: lwb4, b4, aftr-tunnel"
 
 
 def test_running_resolver_needs_no_second_cache(tmp_path):

@@ -77,6 +77,17 @@ def test_lock_refuses_another_owner_answers_beats_and_is_freed_at_the_end(sh, tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
+    """The connection closes while the lock is held; the broken pipe ends the lock's shell."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    process = start(sh, build_lock_script(str(tmp_path), "alice"), stdout=writes)
+    os.close(writes)
+    process.wait(60)
+    process.stdin.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "form", ["{dead} alice", "{dead}:1 alice", "{other}:1 alice", "{other}:1 bob"]
 )
