@@ -63,23 +63,6 @@ def test_route_show_lists_networks_as_formatted(net):
     assert any(line.startswith(openbsd.format_listed_network(net) + " ") for line in lines)
 
 
-CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "figures"),
-    [
-        (f"hw.ncpuonline=1\n{CP_TIME}", {"cpu0.idle": 90.0, "cpu0.softirq": 4.0, "cpu0.total": 100.0}),
-        (f"hw.ncpuonline=4\n{CP_TIME}", {"mean_idle": 90.0, "mean_softirq": 4.0, "mean_total": 100.0}),
-        ("sysctl: third level name cp_time2 is invalid", {}),
-        ("hw.ncpuonline=1\nkern.cp_time=1,0,2,", {}),
-    ],
-)  # fmt: skip
-def test_cpu_ticks_are_per_core_or_mean(text, figures):
-    """Check kern.cp_time, the mean of all cores in the order of sys/sys/sched.h (kern_sysctl.c)."""
-    assert openbsd.parse_cpu_ticks(text) == figures
-
-
 # output of pfctl -nvf for a file with an address list and an anchor
 FILE = """\
 set skip on { lo }

@@ -100,8 +100,17 @@ def test_timeout_equals_configured_value(driver, intent, udp_timeout_s, options,
         assert set(udp) == {str(seconds)}
 
 
-def test_unset_timeout_is_kernel_default():
-    assert make_driver(NFT, {"timeout_s": 0}).get_timeout_s(intents.nat44()) == 30
+@pytest.mark.parametrize(
+    ("driver", "intent", "options", "seconds"),
+    [
+        (NFT, intents.nat44(), {"timeout_s": 0}, 30),
+        ("vpp", intents.nat44(), {}, 3600),
+        ("vpp", intents.nat64(), {}, 300),
+        ("vpp", intents.dslite(), {}, None),
+    ],
+)
+def test_unset_timeout_is_that_of_the_implementation(driver, intent, options, seconds):
+    assert make_driver(driver, options).get_timeout_s(intent) == seconds
 
 
 @pytest.mark.parametrize("driver", [NFT, "nftables66", "iptables", OTHER])

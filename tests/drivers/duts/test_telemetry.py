@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from functools import partial
 
 import pytest
 from v6t.core.config.resolve import resolve_setup
@@ -46,6 +47,13 @@ SOCKETS = read_captured("ss-packet-sockets.txt")
 CONNTRACK = read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
 
 
+CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
+TWO_KINDS = (
+    "1000000,,cpu_core/cycles/,1,100.00,,\n3000000,,cpu_atom/cycles/u,1,100.00,,\n"
+    "7,,cycles-ct,1,100.00,,\n9,,bus-cycles,1,100.00,,\n"
+)
+
+
 def parse_links(text):
     facts = parse_linux_facts({"system": "Linux 6.1", "links": text, "user": "0"}, "6.1")
     return facts.is_root, facts.interfaces
@@ -76,6 +84,15 @@ PARSED = {
     "openbsd interfaces": (openbsd.parse_ifconfig, "openbsd-ifconfig.txt"),
     "openbsd routing domains": (openbsd.parse_ifconfig, "openbsd-ifconfig-A.txt"),
     "openbsd cpu": (openbsd.parse_cpu_ticks, "openbsd-sysctl.txt"),
+    # kern.cp_time is the mean of all cores in the order of sys/sys/sched.h (kern_sysctl.c)
+    "openbsd cpu of one core": (openbsd.parse_cpu_ticks, f"hw.ncpuonline=1\n{CP_TIME}"),
+    "openbsd cpu, mean of four": (openbsd.parse_cpu_ticks, f"hw.ncpuonline=4\n{CP_TIME}"),
+    "openbsd cpu, incomplete": (openbsd.parse_cpu_ticks, "hw.ncpuonline=1\nkern.cp_time=1,0,2,"),
+    "openbsd cpu, error": (openbsd.parse_cpu_ticks, "sysctl: third level name cp_time2 is invalid"),
+    "softnet, error": (telemetry.parse_softnet, "cat: /proc/net/softnet_stat: No such file or directory"),
+    "no finite number": (partial(parse_numbers, "sessions"), "nan inf"),
+    "perf": (telemetry.parse_perf, "4000000,,cycles:u,8000000,100.00,,\n<not supported>,,instructions,0,100.00,,\n"),
+    "perf, two kinds of cores": (telemetry.parse_perf, TWO_KINDS),
 }  # fmt: skip
 
 
@@ -83,11 +100,6 @@ PARSED = {
 def test_output_is_parsed(name, snapshot):
     parse, text = PARSED[name]
     assert parse(read_captured(text) if text.endswith((".txt", ".json")) else text) == snapshot
-
-
-def test_output_without_figures_is_not_read_as_zero():
-    assert telemetry.parse_softnet("cat: /proc/net/softnet_stat: No such file or directory") == {}
-    assert parse_numbers("sessions", "nan inf") == {}
 
 
 def test_non_linux_system_is_rejected():

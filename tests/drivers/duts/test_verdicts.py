@@ -13,7 +13,6 @@ from v6t.core.runs.bottleneck import (
     group_samples,
 )
 from v6t.drivers.duts.bottleneck import BottleneckVerdict, judge_device, summarize_verdicts
-from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
@@ -278,18 +277,6 @@ def test_vpp_clocks_are_per_packet_where_rounding_allows():
     assert summarize_samples([at(0, 1000.0), at(1, 9000.0)]).per_packet == {"clocks": 200.0}
     # three digits of an hour are coarser than a second
     assert summarize_samples([at(0, 1e9), at(1, 1e9 + 8000.0)]).per_packet == {}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "4000000,,cycles:u,8000000,100.00,,\n<not supported>,,instructions,0,100.00,,\n",
-        "1000000,,cpu_core/cycles/,1,100.00,,\n3000000,,cpu_atom/cycles/u,1,100.00,,\n"
-        "7,,cycles-ct,1,100.00,,\n9,,bus-cycles,1,100.00,,\n",
-    ],
-)
-def test_cycles_of_perf_are_summed(text):
-    assert telemetry.parse_perf(text) == {"cycles_per_s": 2e7}
 
 
 @pytest.mark.parametrize("inner", [{}, {"tun v6t-nat64": {"rx.packets": 5e4}}])

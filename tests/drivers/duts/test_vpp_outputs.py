@@ -67,14 +67,6 @@ def test_flush_is_confirmed_by_an_empty_table_only(driver, intent, options, text
     assert (problem or "") in (actual or "")
 
 
-@pytest.mark.parametrize(
-    ("intent", "seconds"),
-    [(intents.nat44(), 3600), (NAT64, 300), (intents.dslite(), None)],
-)
-def test_idle_session_timeout_is_known(intent, seconds):
-    assert make_driver("vpp", {}).get_timeout_s(intent) == seconds
-
-
 def test_vppctl_is_next_to_program():
     given = {"program": "/opt/vpp/bin/vpp"}
     assert make_driver("vpp", given).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
