@@ -254,6 +254,9 @@ def load_campaign(directory: Path) -> CampaignPlan:
             raise ValueError(f"unknown paper {campaign.paper!r}")
         if len({run.directory for run in campaign.runs}) < len(campaign.runs):
             raise ValueError("two runs have the same directory")
+        for tester in (run.config.get("tester") for run in campaign.runs):
+            if not isinstance(tester, dict) or not {"kind", "options"} <= tester.keys():
+                raise ValueError("a run has no tester")
         return campaign
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))

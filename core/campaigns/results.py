@@ -28,6 +28,7 @@ from v6t.core.campaigns.campaign import (
 from v6t.core.runs import rundir
 from v6t.core.runs.events import RunDataCollector
 from v6t.core.runs.results import COMPLETE, RUNNING, load_run
+from v6t.drivers.transport.redaction import redact_json
 
 if TYPE_CHECKING:
     from v6t.analysis.compare.comparison import RunComparison
@@ -124,7 +125,11 @@ def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) 
             if not (path / name).exists():
                 raise UsageError(f"{path / name} does not exist", code="file-not-found")
         if (path / rundir.CONFIG).exists():
-            data = collector.find(run.directory) or load_run(path)
+            found = collector.find(run.directory) or load_run(path)
+            if found.config != redact_json(run.settings.to_json()):
+                problem = "its settings are not those of the campaign's plan"
+                raise UsageError(problem, code="campaign-changed")
+            data = found
             if status == COMPLETE:
                 collector.ended[run.directory] = data
     except V6tError as exc:  # the other runs are shown all the same

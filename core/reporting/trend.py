@@ -59,7 +59,8 @@ def find_trend(directories: Sequence[Path], order: str, min_percent: float) -> T
         if not runs:
             raise make_no_run_error(path)
         paths += runs
-    return find_trend_of_runs([*map(load_run, paths)], order, min_percent)
+    unique = {path.resolve(): path for path in paths}.values()
+    return find_trend_of_runs([*map(load_run, unique)], order, min_percent)
 
 
 def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) -> Trend:
@@ -101,7 +102,7 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) 
 
 def _make_natural_key(text: str) -> list[tuple[int, str]]:
     """Return a sort key that compares numbers in the text by their value."""
-    return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
+    return [(int(p or 0), "") if p.isdecimal() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 
 def _make_series(

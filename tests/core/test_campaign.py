@@ -258,6 +258,18 @@ def test_complete_run_with_a_damaged_or_missing_file_is_failed(name, is_missing,
         assert str(file) in done.err
 
 
+def test_directory_with_another_run_than_planned_is_failed(small, tmp_path):
+    copy = shutil.copytree(small, tmp_path / "copy")
+    planned, other = (next(copy.glob(f"{number}-*")) for number in ("001", "002"))
+    shutil.rmtree(planned)
+    shutil.copytree(other, planned)
+    done = v6t("report", copy)
+    assert (done.status, done.code) == (2, "damaged-file")
+    assert planned.name in done.err
+    summary = json.loads((copy / "summary.json").read_text())
+    assert [bool(run["results"]) for run in summary["runs"]] == [False, *[True] * 5]
+
+
 def test_report_is_not_written_into_another_run(small, tmp_path):
     copy = shutil.copytree(small, tmp_path / "copy")
     before = tree(copy)
@@ -428,6 +440,7 @@ def test_settings_change_along_with_an_axis(tmp_path):
         ({"paper": [None]}, "damaged-file"),
         ({"paper": "unknown"}, "file-unreadable"),
         ({"runs": [{"directory": "../x"}]}, "damaged-file"),
+        ({"runs": [{"config": {"tester": {}}}]}, "file-unreadable"),
         ({"runs": 7}, "damaged-file"),
     ],
 )

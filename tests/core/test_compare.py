@@ -10,6 +10,7 @@ from v6t.analysis.published.library import collect_facts
 from v6t.core.cli.results_commands import WORSE_STATUS
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
+from v6t.core.reporting.trend import _make_natural_key
 from v6t.core.runs.results import load_run, read_results
 from v6t.tests.core.support import make_run, read_schema, replace_config, tree, v6t, v6t_process
 from v6t.tests.expect import expect_refusal
@@ -395,7 +396,8 @@ def test_directory_leaves_out_runs_of_other_devices(series_runs, tmp_path):
 
 
 def test_json_has_the_values_in_order(series_runs):
-    content = trend_json(*list_series(series_runs)[::-1])
+    runs = list_series(series_runs)
+    content = trend_json(*runs[::-1], runs[0])  # a run that is named twice counts once
     jsonschema.validate(content, read_schema("trend-1"))
     assert content["runs"] == [path.name for path in list_series(series_runs)]
     (series,) = content["series"]
@@ -411,6 +413,10 @@ def test_json_has_the_values_in_order(series_runs):
 def test_versions_are_ordered_numerically(series_runs):
     values = trend_json("--by", "label", *list_series(series_runs))["series"][0]["values"]
     assert list(dict.fromkeys(value["when"] for value in values)) == ["26.02", "26.6", "26.10"]
+
+
+def test_superscript_digits_in_labels_are_text():
+    assert sorted(["v10", "v9", "²"], key=_make_natural_key) == ["v9", "v10", "²"]
 
 
 def test_trend_with_changes_below_the_resolution_is_written_to_a_file(series_runs, tmp_path):
