@@ -14,12 +14,7 @@ import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.delays import summarize_us
-from v6t.drivers.embedded.port import (
-    TICK_S,
-    ClientPort,
-    ServerPort,
-    summarize_exchange,
-)
+from v6t.drivers.embedded.port import TICK_S, ClientPort, ServerPort, summarize_exchange
 from v6t.drivers.embedded.sender import LEAD_S
 from v6t.drivers.embedded.timing import Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -329,12 +324,7 @@ class DnsTrials:
                 reasons, heard["aaaa"], heard["a"], heard["repeated"], heard["other"], known
             ),
         )
-        return TrialResult(
-            {"forward": result},
-            faults=faults,
-            started=started,
-            tester=health,
-        )
+        return TrialResult({"forward": result}, faults=faults, started=started, tester=health)
 
     def _fill_cache(self, queries: Queries) -> int:
         """Query the names to be cached until all are answered; return the number of cached names."""
