@@ -43,7 +43,7 @@ class SendingSchedule:
 
     def __init__(self, pace: Pace, start: float) -> None:
         self._pace, self._start = pace, start
-        self._give_up = start + pace.compute_due_s(pace.frames) * MAX_OVERTIME + 0.5
+        self._give_up: float = start + pace.compute_due_s(pace.frames) * MAX_OVERTIME + 0.5
         self.lateness_s = 0.0  # Longest stall
         time.sleep(max(0.0, start - time.monotonic()))
 
