@@ -12,28 +12,13 @@ import numpy as np
 import pytest
 from v6t.base.errors import DutError
 from v6t.base.log_levels import NOTICE
-from v6t.drivers.embedded import port, receiver, sender
+from v6t.drivers.embedded import port, receiver, sender, tcp_ends
 from v6t.drivers.embedded import tester as tester_module
 from v6t.drivers.embedded.dns import QueryNames
 from v6t.drivers.embedded.port import ClientPort
 from v6t.drivers.embedded.receiver import Receiver
-from v6t.drivers.embedded.sender import (
-    BATCH,
-    MAX_BURST_S,
-    TIMED_BATCH,
-    Sender,
-    SendingSchedule,
-)
-from v6t.drivers.embedded.tcp_ends import (
-    ENDED,
-    ENDING,
-    OPEN,
-    RESET,
-    SENT,
-    UNREACHABLE,
-    ConnectionStates,
-    TcpClient,
-)
+from v6t.drivers.embedded.sender import BATCH, MAX_BURST_S, TIMED_BATCH, Sender
+from v6t.drivers.embedded.tcp_ends import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.embedded.timing import Pace, TimedTrial
 from v6t.drivers.lab import setup
@@ -71,22 +56,6 @@ class SlowConnection(ClientPort):
         raise AssertionError
 
 
-@pytest.fixture
-def stalled(monkeypatch):
-    """Provide a schedule of 1,000 fps whose sender has slept until 0.3 s after the start."""
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    schedule = SendingSchedule(Pace(((1000, 1000.0),)), 100.0)
-    now[0] = 100.3
-    return schedule
-
-
-def test_stall_postpones_frames_instead_of_a_burst(stalled):
-    assert stalled.count_due(0) == pytest.approx(MAX_BURST_S * 1000, abs=1)
-    assert stalled.lateness_s == pytest.approx(0.3)
-    assert stalled.count_due(51) <= 0
-
-
 def test_client_that_stalls_sends_no_burst():
     client, counts = SlowConnection(), []
 
@@ -108,11 +77,11 @@ def test_sending_time_ends_with_last_packet():
     assert asking.left <= asking._sent_by <= asking.drained
 
 
-class PortlessClient(TcpClient):
+class PortlessClient(tcp_ends.TcpClient):
     """Client without a port, with connections 0 to 4."""
 
     def __init__(self, nonce: int) -> None:
-        self.memory = ConnectionStates.make_file(5)
+        self.memory = tcp_ends.ConnectionStates.make_file(5)
         layout = type("Layout", (), {"width": 12})()
         self._layout = layout
         self._begin_trial(self.memory.path, 5, nonce, Tcp())
@@ -282,6 +251,7 @@ def test_sender_that_stalls_sends_no_burst(send, monkeypatch):
     ring, answer = send(timed=False, rate_fps=10_000.0)
     assert max(len(batch) for batch in ring.batches) <= MAX_BURST_S * 10_000 + 1
     assert answer["sending_time_s"] > 0.15 + 0.2 - MAX_BURST_S - 0.001
+    assert answer["lateness_s"] > 0.15
 
 
 @pytest.mark.parametrize(("timed", "most"), [(True, TIMED_BATCH), (False, BATCH)])

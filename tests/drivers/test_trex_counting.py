@@ -4,16 +4,13 @@ import copy
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from v6t.base.errors import BeyondTester
 from v6t.drivers.trex import capture, counting
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
-from v6t.drivers.trex.client.stats import ServerFacts
 from v6t.drivers.trex.streams import with_cache, with_stamps
-from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.walker import locate_headers
@@ -141,15 +138,6 @@ def test_each_fault_of_the_tester_is_named_once(raw, change, says):
     change(raw)
     (fault,) = find_faults(raw)
     assert says in fault
-
-
-@pytest.mark.parametrize("events", [[], ["link of port 1 went down"]])
-def test_link_failure_disturbs_trial_at_any_rate(raw, events):
-    raw.update(events=events)
-    attachment = SimpleNamespace(cpu_limit=85.0, facts=ServerFacts(), uses_trailer=True)
-    tester, stats = SimpleNamespace(attachment=attachment), parse_trial(raw)
-    result = TrexTester._make_result(tester, make_trial(2000.0, 1.0), [], stats, 0.0, {})
-    assert result.is_disturbed is bool(events)
 
 
 def test_frames_dropped_at_a_port_whose_pair_sends_nothing_are_a_fault(raw):

@@ -475,11 +475,12 @@ def test_control_frame_next_to_a_counter_reading_is_not_a_test_frame(
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_link_of_each_port_is_watched(installation, monkeypatch, mode):
+def test_link_failure_of_each_port_disturbs_the_trial(installation, monkeypatch, mode):
     monkeypatch.setenv("FAKE_LINK", "down")
     with open_loaded(installation) as tester:
-        faults = tester.measure(replace(TRIAL, mode=mode)).faults
-    assert sum("went down" in fault for fault in faults) == 2
+        result = tester.measure(replace(TRIAL, mode=mode))
+    assert sum("went down" in fault for fault in result.faults) == 2
+    assert result.is_disturbed
 
 
 @pytest.mark.parametrize(
