@@ -121,12 +121,6 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
         channel.start_client(installation, "other", start, 60)
 
 
-def test_worker_without_one_of_its_modules_does_not_start():
-    modules = ("drivers/trex/client/none.py", *ASTF_MODULES)
-    with pytest.raises(FileNotFoundError):
-        ClientWorker(sys.executable, modules=modules)
-
-
 @pytest.mark.parametrize(
     ("value", "virtual"),
     [("yes", True), (True, True), ("no", False), (False, False), ("N/A", False)],
