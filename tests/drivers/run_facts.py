@@ -1,19 +1,23 @@
 """Facts that a finished run shows about its device, read from the run's directory.
 
 The device was configured, verified by frames, measured and restored. Each fact is asserted and described.
+:func:`assert_timed` checks records of delays.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from v6t.core.runs.events import LOG
 from v6t.core.runs.journal import Journal
+from v6t.trials.trial import list_directions
 
 FACTS = ("configured", "verified by frames", "measured", "restored")
 # The reference translation has no commands.
@@ -105,3 +109,25 @@ class Run:
         assert set(counts) == set(parts), (counts, parts)
         assert counts >= parts, (counts, parts)
         return lines
+
+
+# Figures that are finite despite lost frames.
+ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
+
+
+def assert_timed(record: Mapping[str, Any]) -> None:
+    """Check that each direction of a delay record has finite figures from a valid repetition."""
+    repetitions = record["repetitions"]
+    assert repetitions >= 1, record
+    assert set(record["directions"]) == set(list_directions(record["direction"]))
+    for way, found in record["directions"].items():
+        assert len(found["timed"]) == repetitions and min(found["timed"]) > 0, (way, found)
+        figures = {
+            name: one for name, one in found.items() if isinstance(one, Mapping) and "median" in one
+        }
+        assert {*ALWAYS[record["benchmark"]], "max"} <= set(figures)
+        for name, one in figures.items():
+            # a lost frame has an infinite delay, which is not a number
+            if sum(found["lost"]) and name not in ALWAYS[record["benchmark"]]:
+                continue
+            assert one["median"] is not None and math.isfinite(one["median"]), (way, name, record)

@@ -4,6 +4,7 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -112,30 +113,17 @@ def test_load_of_the_device_counts_from_the_first_frame():
     assert compute_load([Sample({}, 1.0), Sample({}, 2.0)], 0.0) is None
 
 
-class Session:
-    """Session that counts its watchers."""
-
-    def __init__(self):
-        self.readings = []
-
-    def get_sessions(self):
-        return [("router", self)]
-
-    def start_watcher(self, *readings):
-        self.readings.append(readings)
-        return self
-
-    def stop(self):
-        return [make_sample(946684800.0, 0, 0), make_sample(946684801.0, 50, 100)]
-
-
 def test_only_long_trials_are_watched_and_by_one_reading():
-    session = Session()
+    samples = [make_sample(946684800.0, 0, 0), make_sample(946684801.0, 50, 100)]
+    watcher = Mock(**{"stop.return_value": samples})
+    session = Mock(**{"start_watcher.return_value": watcher})
+    session.get_sessions.return_value = [("router", session)]
     result = TrialResult({}, started="2000-01-01T00:00:00+00:00")
     measure = with_device_load(lambda _: result, lambda: session)
-    assert measure(make_trial(duration=1.0)) is result and session.readings == []
+    assert measure(make_trial(duration=1.0)) is result
+    session.start_watcher.assert_not_called()
     loaded = measure(make_trial(duration=3.0))
-    assert session.readings == [("cpu",)]
+    session.start_watcher.assert_called_once_with("cpu")
     assert loaded.device_loads["router"].max_percent == (50,)
 
 

@@ -11,8 +11,7 @@ from v6t.tools import peers
 from v6t.tools.record_files import load_record
 
 from . import accuracy_page, matrix, planted
-from .figures import ALWAYS, assert_timed
-from .run_facts import Run
+from .run_facts import ALWAYS, Run, assert_timed
 
 
 def list_marks(tester, row):

@@ -19,9 +19,8 @@ from v6t.trials.trial import DelayRequest
 
 from .duts import sshserver
 from .duts.support import over_ssh
-from .figures import assert_timed
 from .lab_testers import measure_passed, open_tester, write_testbed
-from .run_facts import Run
+from .run_facts import Run, assert_timed
 
 PAGE = Path(__file__).parents[2] / "docs" / "trex.md"
 pytestmark = [*over_ssh, needs_lab]

@@ -10,8 +10,7 @@ from v6t.tests.needs import needs_lab
 
 from . import matrix
 from .duts.field import wait_until
-from .figures import assert_timed
-from .run_facts import Run
+from .run_facts import Run, assert_timed
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tuning.md"
 VPP = matrix.find_program("vpp")
