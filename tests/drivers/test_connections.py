@@ -17,33 +17,10 @@ from v6t.drivers.duts.kinds.netfilter import conntrack
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.embedded.receiver import ReceiverConnections as Known
-from v6t.drivers.oracle.connection_oracle import (
-    ConnectionOracle,
-    TableLocation,
-    find_foreground,
-    make_connection_oracle,
-    unwrap_plugin,
-)
-from v6t.drivers.oracle.replay import (
-    MAX_GAP_FRAMES,
-    MAX_RUN_FRAMES,
-    ConnectionOrder,
-    Cycle,
-    Replay,
-    make_frames,
-)
-from v6t.drivers.oracle.state_table import (
-    MAX_CONNECTIONS,
-    ROW_OCTETS,
-    MemoryFile,
-    StateTable,
-    count_inside_endpoints,
-)
-from v6t.drivers.oracle.two_phase import (
-    TwoPhaseTester,
-    make_phase_one_trial,
-    make_validation_trial,
-)
+from v6t.drivers.oracle import connection_oracle, replay, state_table, two_phase
+from v6t.drivers.oracle.connection_oracle import TableLocation, find_foreground
+from v6t.drivers.oracle.replay import ConnectionOrder, Replay
+from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.sim.device import SimOptions, SimTable
 from v6t.drivers.tester import PhaseCounts
 from v6t.intent.device import DeviceRequirements
@@ -69,8 +46,8 @@ def memory():
     files = []
 
     def make_table(count, version=4):
-        files.append(MemoryFile(count * ROW_OCTETS[version]))
-        return StateTable(files[-1].path, count, version)
+        files.append(state_table.MemoryFile(count * state_table.ROW_OCTETS[version]))
+        return state_table.StateTable(files[-1].path, count, version)
 
     yield make_table
     for file in files:
@@ -86,12 +63,14 @@ def find_stream(plugin, direction="forward"):
 
 
 def make_random_rows(count, version=4):
-    return np.random.default_rng(1).integers(1, 256, (count, ROW_OCTETS[version]), dtype=np.uint8)
+    return np.random.default_rng(1).integers(
+        1, 256, (count, state_table.ROW_OCTETS[version]), dtype=np.uint8
+    )
 
 
 def test_connection_table_file_is_removed(memory):
-    assert (ROW_OCTETS[4], ROW_OCTETS[6]) == (12, 36)
-    file = MemoryFile(COUNT * ROW_OCTETS[4])
+    assert (state_table.ROW_OCTETS[4], state_table.ROW_OCTETS[6]) == (12, 36)
+    file = state_table.MemoryFile(COUNT * state_table.ROW_OCTETS[4])
     assert os.stat(file.path).st_size == 24_000
     file.close()
     file.close()
@@ -111,7 +90,7 @@ def test_the_first_frame_of_a_connection_counts(memory):
 @pytest.mark.parametrize("share", [100, 1 << 24])
 @pytest.mark.parametrize("version", [4, 6])
 def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version, share):
-    monkeypatch.setattr("v6t.drivers.oracle.state_table._SHARE", share)
+    monkeypatch.setattr(state_table, "_SHARE", share)
     table = memory(COUNT, version)
     rows = make_random_rows(COUNT, version)
     rows[17] = rows[1999] = rows[3]
@@ -129,14 +108,14 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
 
 
 def test_the_largest_table_is_256_million_connections(memory):
-    table = memory(MAX_CONNECTIONS)
+    table = memory(state_table.MAX_CONNECTIONS)
     row = make_random_rows(1)
-    table.learn(np.array([MAX_CONNECTIONS - 1]), row)
-    assert MAX_CONNECTIONS == 268_435_456
-    assert (table.rows[MAX_CONNECTIONS - 1] == row[0]).all()
+    table.learn(np.array([state_table.MAX_CONNECTIONS - 1]), row)
+    assert state_table.MAX_CONNECTIONS == 268_435_456
+    assert (table.rows[state_table.MAX_CONNECTIONS - 1] == row[0]).all()
     stream = find_stream(Nat44(), "reverse")
-    replay = Replay(stream, table, ConnectionOrder(MAX_CONNECTIONS).find_connections)
-    frame = replay.frames(MAX_CONNECTIONS - 1, 1)
+    source = Replay(stream, table, ConnectionOrder(state_table.MAX_CONNECTIONS).find_connections)
+    frame = source.frames(state_table.MAX_CONNECTIONS - 1, 1)
     assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
 
 
@@ -146,7 +125,7 @@ def test_a_table_larger_than_memory_is_refused(monkeypatch):
 
     monkeypatch.setattr(os, "ftruncate", raise_no_space)
     with expect_error("resource-missing", mentions="12"):
-        MemoryFile(12)
+        state_table.MemoryFile(12)
 
 
 @pytest.mark.parametrize("plugin", [Nat44(), Nat64()])
@@ -181,9 +160,9 @@ def test_the_order_of_reading():
 @pytest.mark.parametrize(
     "numbers",
     [
-        range(3 * MAX_RUN_FRAMES + 1),
-        range(0, 3 * MAX_RUN_FRAMES * MAX_GAP_FRAMES, MAX_GAP_FRAMES),
-        range(0, 5 * MAX_GAP_FRAMES, MAX_GAP_FRAMES + 1),
+        range(3 * replay.MAX_RUN_FRAMES + 1),
+        range(0, 3 * replay.MAX_RUN_FRAMES * replay.MAX_GAP_FRAMES, replay.MAX_GAP_FRAMES),
+        range(0, 5 * replay.MAX_GAP_FRAMES, replay.MAX_GAP_FRAMES + 1),
         [7, 5, 5, 1 << 30, 6, 0],
         [],
     ],
@@ -192,7 +171,7 @@ def test_the_order_of_reading():
 def test_frames_by_number_equal_consecutive_frames(numbers):
     stream = find_stream(Nat44())
     source = Expander(stream)
-    made = make_frames(source, np.array(numbers, dtype=np.int64))
+    made = replay.make_frames(source, np.array(numbers, dtype=np.int64))
     assert made.shape == (len(numbers), source.length)
     for frame, number in zip(made, numbers, strict=True):
         assert bytes(frame) == source.frames(number, 1).tobytes()
@@ -201,7 +180,7 @@ def test_frames_by_number_equal_consecutive_frames(numbers):
 def test_the_initiator_begins_again_after_the_last_connection():
     stream = find_stream(Nat44())
     plain = Expander(stream).frames(0, 7)
-    assert (Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
+    assert (replay.Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
 
 
 def fill_table(table, streams):
@@ -221,15 +200,18 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
     streams, table = compile_foreground(plugin), memory(COUNT)
     opening = fill_table(table, streams)
     order = ConnectionOrder(COUNT, reading)
-    outer, inner = make_connection_oracle(
+    outer, inner = connection_oracle.make_connection_oracle(
         ProfiledOracle(plugin, HeaderProfile()), *streams.values()
     )
-    assert unwrap_plugin(ProfiledOracle(plugin, HeaderProfile())) is plugin
-    assert isinstance(inner, ConnectionOracle)
+    assert connection_oracle.unwrap_plugin(ProfiledOracle(plugin, HeaderProfile())) is plugin
+    assert isinstance(inner, connection_oracle.ConnectionOracle)
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, order))
     numbers = np.arange(4000, 4050)
     sources = {
-        "forward": (Cycle(Expander(find_foreground(streams["forward"])), COUNT), numbers % COUNT),
+        "forward": (
+            replay.Cycle(Expander(find_foreground(streams["forward"])), COUNT),
+            numbers % COUNT,
+        ),
         "reverse": (
             Replay(find_foreground(streams["reverse"]), table, order.find_connections),
             order.find_connections(numbers),
@@ -251,7 +233,7 @@ def test_other_streams_are_judged_by_the_plugin(memory):
     plugin = Nat44()
     streams, table = compile_foreground(plugin), memory(COUNT)
     frames = fill_table(table, streams)[:5]
-    inner = ConnectionOracle(plugin, *streams.values())
+    inner = connection_oracle.ConnectionOracle(plugin, *streams.values())
     assert not inner.expect("forward", frames).length.any()  # not yet bound
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT)))
     checksum = find_foreground(streams["forward"]).checksum
@@ -275,7 +257,7 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
     report = known.report()
     assert (report["duplicate_tuples"], report["example"]) == (0, None)
     assert report["outside_endpoints"] == 2
-    assert report["inside_endpoints"] == count_inside_endpoints(stream, COUNT)
+    assert report["inside_endpoints"] == state_table.count_inside_endpoints(stream, COUNT)
     known.arm(None, None, streams["forward"], learn=False)
     assert known.report() == {}
 
@@ -284,9 +266,9 @@ def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
     stream = find_stream(Nat44())
     frames = Expander(stream).frames(0, COUNT)
     ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
-    assert count_inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
-    monkeypatch.setattr("v6t.drivers.oracle.state_table._MAX_COUNTED_CONNECTIONS", COUNT - 1)
-    assert count_inside_endpoints(stream, COUNT) is None
+    assert state_table.count_inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
+    monkeypatch.setattr(state_table, "_MAX_COUNTED_CONNECTIONS", COUNT - 1)
+    assert state_table.count_inside_endpoints(stream, COUNT) is None
 
 
 # --- preparing -----------------------------------------------------------------------------------
@@ -642,7 +624,7 @@ def test_phase_1_uses_one_stream():
         *("flows", "k", 84, 64, "bidirectional", 1000.0, 2.0, 0.5, 0.0),
         flow_starts=FlowStarts(25, 0.1), second_segment=Segment(500.0, 1.0),
     )  # fmt: skip
-    for make_phase in (make_phase_one_trial, make_validation_trial):
+    for make_phase in (two_phase.make_phase_one_trial, two_phase.make_validation_trial):
         first = make_phase(trial, Connections(count=25, rate_cps=1000.0))
         assert (first.flow_starts, first.second_segment) == (None, None)
         assert first.frames == 25
