@@ -76,12 +76,7 @@ Watch = Callable[[Progress], None]
 
 
 class TrialRunner:
-    """Runner of the trials of one repetition.
-
-    Attributes:
-        number: number of the repetition, from 1.
-        all: all attempts so far.
-    """
+    """Runner of the trials of one repetition."""
 
     def __init__(
         self,
@@ -100,7 +95,7 @@ class TrialRunner:
         Args:
             repetition, repetitions, unit, is_search: see :class:`Progress`.
         """
-        self.number = repetition
+        self.number = repetition  # number of the repetition, from 1
         self._conditions = conditions
         self._key = f"{point}/r{repetition:02d}"
         self._measure = measure
@@ -108,7 +103,7 @@ class TrialRunner:
         self._next = Progress(
             point, repetition, repetitions, 0, 0, 0.0, 0.0, 0.0, unit=unit, is_search=is_search
         )
-        self.all: list[Attempt] = []
+        self.all: list[Attempt] = []  # all attempts so far
 
     @property
     def step(self) -> int:

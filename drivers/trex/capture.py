@@ -270,10 +270,6 @@ class CaptureReader:
         distance: :func:`~v6t.drivers.trex.streams.compute_number_distance` of marked frames; 0 if no
             frame is marked.
         keep: number of frames to keep of each stream number; None to keep all.
-
-    Attributes:
-        frames: number of frames with a trailer.
-        samples: kept frames by stream number.
     """
 
     def __init__(
@@ -281,8 +277,8 @@ class CaptureReader:
     ) -> None:
         self._distance = distance
         self._keep = keep
-        self.frames = 0
-        self.samples: dict[int, list[U8]] = {}
+        self.frames = 0  # number of frames with a trailer
+        self.samples: dict[int, list[U8]] = {}  # kept frames by stream number
         self._parts: dict[int, list[StampColumns]] = {}
         self._times: list[F64] = []
         for batch in batches:

@@ -371,10 +371,7 @@ class TrialStart:
     """Starts the ports of a trial at one moment, and reads their counters while they send.
 
     Attributes:
-        counter_readings: all readings of the sent frames so far.
         began: time of the start by this host's clock [s].
-        last_idle: last time at which no frame had left, by the same clock [s].
-        refusal: TRex's reason why a port did not start, or an empty text.
     """
 
     def __init__(self, worker: StlWorker, frames: dict[int, int], preparation_s: float) -> None:
@@ -382,10 +379,10 @@ class TrialStart:
         self._frames = frames
         self._preparation_s = preparation_s
         self.ports = sorted(frames)
-        self.counter_readings: list[CounterReading] = []
+        self.counter_readings: list[CounterReading] = []  # all readings of the sent frames so far
         self.began = self.last_idle = self._at = 0.0
         self._base: Mapping[int, int] = {}
-        self.refusal = ""
+        self.refusal = ""  # TRex's reason why a port did not start, or an empty text
 
     def request_start(self, patience: int) -> bool:
         """Request a start at one moment of the server's clock; return whether all ports accepted.
@@ -408,7 +405,7 @@ class TrialStart:
         # 0.1 s if the machine was busy when it began
         nothing = dict.fromkeys(self.ports, 0)
         self.counter_readings.append(CounterReading(now - self._at, nothing, now - self._at))
-        self.last_idle = requested_at
+        self.last_idle = requested_at  # last time at which no frame had left, by the same clock [s]
         time.sleep(max(0.0, self.began - _READ_BEFORE_S - time.monotonic()))
         while time.monotonic() < self.began + _READ_AFTER_S and not all(self.read_sent().values()):
             time.sleep(0.001)

@@ -36,9 +36,6 @@ class NeighborResponder:
         zmq: module of ZeroMQ; None without hosts.
         directory: directory of the sockets, to which TRex connects; see :meth:`make_endpoint`.
         hosts: hosts on each port.
-
-    Attributes:
-        sent: number of answers sent, by port.
     """
 
     def __init__(self, zmq: Any, directory: str, hosts: dict[int, Hosts]) -> None:
@@ -46,7 +43,7 @@ class NeighborResponder:
         self._zmq = zmq
         self._directory = directory
         self._context = zmq and zmq.Context()
-        self.sent = dict.fromkeys(hosts, 0)
+        self.sent = dict.fromkeys(hosts, 0)  # number of answers sent, by port
         self._last_sent_s = -math.inf
         self._lock = threading.Lock()
         self._is_open = True
