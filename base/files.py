@@ -135,7 +135,6 @@ def write_atomically(
     """Replace a file by UTF-8 text; readers see the old or the new content, never a part.
 
     Args:
-        path: the file.
         text: its new content.
         private: only the owner may read the file; otherwise its mode follows the umask.
         durable: return after file and directory are on the disk.

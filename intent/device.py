@@ -166,7 +166,6 @@ class LinkIntent:
         """Describe one link, with the VLAN of its background.
 
         Args:
-            link: the cable.
             addresses: addresses of the device with their prefix lengths.
             testers: addresses of the tester.
             routes: networks behind the tester, each with the tester's address that leads there.

@@ -98,7 +98,6 @@ def read_campaign(
     """Return the content of a campaign file and the runs of the selected experiments.
 
     Args:
-        document: the file.
         testbeds: testbed files that replace those of the campaign file, by name.
         experiments: names of the selected experiments; all if empty.
     """

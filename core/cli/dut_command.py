@@ -270,7 +270,6 @@ def with_rollback_command(run: RunSetup, arguments: dict[str, Any]) -> RunSetup:
     """Return a copy of the run with the command line that rolls back its device.
 
     Args:
-        run: the run.
         arguments: values of :data:`device_options`, which name the device; others are ignored.
     """
     from v6t.core.config.resolve import find_driver_name

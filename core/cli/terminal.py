@@ -32,7 +32,6 @@ def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
     """Return a line wrapped between words.
 
     Args:
-        line: the line.
         indent: indentation of further lines; by default, that of the line.
         width: maximum width; by default, that of the terminal, or 80 columns.
     """
@@ -193,7 +192,6 @@ def fit_table(
     """Return a table without the columns that do not fit.
 
     Args:
-        sheet: the table.
         width: width of the output.
         optional: words in the names of columns that may be left out together, in this order.
 
@@ -214,7 +212,6 @@ def _measure_columns(table: Table, max_text_width: int | None = None) -> list[in
     """Return the width of each column with its gap.
 
     Args:
-        table: the table.
         max_text_width: width at which texts wrap, unless a word is longer; None for no wrapping.
     """
     widths = []

@@ -92,7 +92,6 @@ def make_brief_document(comparison: RunComparison, directories: Sequence[Path]) 
     """Return a brief report of the comparison for a terminal, with the conclusion at the end.
 
     Args:
-        comparison: the comparison.
         directories: run directories if the runs can be repeated, else empty.
     """
     blocks = [*_list_warnings(comparison), *make_brief_comparison_tables(comparison)]

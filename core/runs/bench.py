@@ -72,7 +72,6 @@ def make_tester(
     """Return the tester of a run, not yet open.
 
     Args:
-        setup: the run.
         loopback: leave the device out.
         record_dir: local directory for the device's undo record.
 

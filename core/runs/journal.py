@@ -32,7 +32,6 @@ class Journal:
         """Read the file if it exists, without changing it.
 
         Args:
-            path: the file.
             run: identifier of the run it must belong to; None for that of the first line.
         """
         self.path = path

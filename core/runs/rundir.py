@@ -127,7 +127,6 @@ class RunDir:
         """Create or open the directory and lock it.
 
         Args:
-            path: the directory.
             new: whether a new run is started; otherwise the directory must contain a run.
         """
         self.path = path
