@@ -193,7 +193,6 @@ class DnsClient(ClientPort):
         self._sent += count
 
     def _write(self, rows: U8, queries: I64) -> None:
-        """Write the frames of queries."""
         low, ports = self._ports
         rows[:] = self._template
         addresses = self._zone.list_addresses(self._names.compute_name_indexes(queries))

@@ -335,7 +335,6 @@ class TcpClient(ClientPort, TcpEnd):
             heapq.heappush(self._unanswered, (due, next(self._order), tries, which))
 
     def _retransmit(self) -> None:
-        """Retransmit the SYNs that are due."""
         while self._unanswered and self._unanswered[0][0] <= time.monotonic():
             _, _, tries, which = heapq.heappop(self._unanswered)
             which = which[self._states.client[which] & DECIDED == 0]

@@ -183,7 +183,6 @@ class TxRing(_Ring):
         return int(waiting.sum() + wrong.sum()) + self.refused
 
     def _start_sending(self) -> None:
-        """Have the kernel send the requested slots."""
         try:
             self.socket.send(b"")
         except OSError as exc:

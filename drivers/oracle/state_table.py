@@ -152,7 +152,6 @@ def _resize_addresses(tuples: U8, width: int) -> U8:
 
 
 def _hash_rows(rows: U8) -> NDArray[np.uint64]:
-    """Hash each row."""
     padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
     words = np.ascontiguousarray(padded).view("<u4")
     mark = np.zeros(len(rows), dtype=np.uint64)

@@ -246,7 +246,6 @@ class SimTester:
         )
 
     def _simulate(self, direction: Direction, trial: Trial, device: Device) -> DirectionResult:
-        """Simulate a trial in one direction."""
         o = self.options
         noisy = self._loopback and 0 <= self._trials - o.noisy_at < o.noisy_trials
         own_fps = o.tester_fps / 100 if noisy and o.noisy_at else o.tester_fps

@@ -332,7 +332,6 @@ class TcpTrial:
     def _make_phase(
         self, stats: StepStats, step: Step, required: int, sent: int, good: int
     ) -> PhaseCounts:
-        """Make the counts of a step from TRex's counters."""
         duration_s, now = self._connections.phase_one_s, time.monotonic()
         began_s = min(now, now - stats.began_ago_s + self._schedule.begin_s(step))
         took = SendingTime(duration_s if sent else 0.0, 0.0)

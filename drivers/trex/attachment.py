@@ -202,7 +202,6 @@ class Attachment:
         return None if self._bed is None else self._bed.namespaces().get("tester")
 
     def _start_worker(self) -> None:
-        """Start the worker with TRex's client."""
         options, deadline_s = self._options, self._options.start_deadline_s
         modules = STL_MODULES if self._engine == "STL" else ASTF_MODULES
         where = {"remote": options.remote, "namespace_pid": self.find_namespace_pid()}
@@ -315,7 +314,6 @@ class Attachment:
         self._steering = {"cpus": cpus, "interfaces": interfaces, **trouble}
 
     def _check_facts(self) -> None:
-        """Check the server's engine and ports."""
         mode = self.facts.mode
         if mode not in {None, self._engine}:
             raise TesterError(

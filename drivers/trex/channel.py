@@ -176,7 +176,6 @@ class ClientWorker:
         self._stderr.close()
 
     def _write(self, line: bytes) -> None:
-        """Write a line to the worker's standard input."""
         if self._input.closed:
             raise TesterError("the TRex worker is closed", code="worker-failed")
         try:

@@ -203,7 +203,6 @@ class Trex(TesterKind):
 def _describe_counting(
     options: TrexOptions, needs: frozenset[Capability], mode: Mode, most_fps: float
 ) -> str:
-    """Describe how one server recognizes test frames."""
     if options.counts_by_ports:
         return "ports"
     limit_fps = compute_stamp_limit_fps(mode)

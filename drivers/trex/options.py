@@ -48,7 +48,6 @@ def _check_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | None:
 
 
 def _check_ports(value: tuple[int, int]) -> tuple[int, int]:
-    """Check that two port numbers differ."""
     if value[0] == value[1]:
         raise InvalidValue("left and right are the same port", code="duplicate")
     return value
@@ -396,7 +395,6 @@ class ServersOptions(TrexOptions):
 
     @model_validator(mode="after")
     def _check_servers(self) -> ServersOptions:
-        """Check the options of the servers against each other."""
         names = [one.name for one in self.servers]
         hosts = [(one.ssh and one.ssh.host, one.server, one.rpc_port) for one in self.servers]
         lacking = [s.name for s in self.servers[1:] if s.left is None or s.right is None]

@@ -314,7 +314,6 @@ class TrexTester(BedTester):
         )
 
     def _make_loads(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
-        """Make the load of each pair of ports."""
         streams, parts = self._streams[direction], len(self._pairs[direction])
         if (connections := trial.connections) is not None:
             streams = self._connections.make_phase_two(streams, trial, connections)
@@ -480,7 +479,6 @@ class TrexTester(BedTester):
         began_s: float,
         readers: Mapping[Direction, CaptureReader],
     ) -> TrialResult:
-        """Make the result of a trial from its counters, captures and recordings."""
         began = datetime.now(timezone.utc) - timedelta(seconds=time.monotonic() - began_s)
         by_direction = _group_by_direction(loads)
         samples = {d: self._read_samples(stats, own) for d, own in by_direction.items()}
@@ -522,7 +520,6 @@ class TrexTester(BedTester):
         samples: CaptureReader,
         recording: CaptureReader | None,
     ) -> DirectionResult:
-        """Make the result of one direction."""
         first, delays = loads[0], trial.delays
         if all(load.has_identified_frames for load in loads):
             counted = counting.count_by_trailer(stats, loads, trial.frame_timeout_s)

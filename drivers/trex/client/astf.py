@@ -181,7 +181,6 @@ class AstfWorker(EngineWorker):
         )
 
     def _make_settings(self, profile: dict[str, Any]) -> Any:
-        """Make the TCP settings of one side."""
         settings = self.api.ASTFGlobalInfo()
         settings.tcp.no_delay = 1
         settings.tcp.mss = profile["segment_octets"]

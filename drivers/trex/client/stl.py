@@ -209,7 +209,6 @@ class StlWorker(EngineWorker):
         return reading._replace(sent={p: n - answered[p] for p, n in reading.sent.items()})
 
     def _add_streams(self, bursts: dict[str, list[Any]]) -> None:
-        """Give TRex the streams of a trial, one by one."""
         self.client.remove_all_streams(ports=self.ports)
         for port in sorted(map(int, bursts)):
             for number, burst in enumerate(bursts[str(port)]):
@@ -340,7 +339,6 @@ class StlWorker(EngineWorker):
         return numbers
 
     def _read_captures(self, numbers: list[int]) -> list[CaptureStatus]:
-        """Read the state of captures."""
         if not numbers:
             return []
         status = stats.parse_captures(self.client.get_capture_status())
@@ -430,7 +428,6 @@ class TrialStart:
 
 
 def _describe_owners(owners: dict[str, str]) -> str:
-    """Format the owners of ports for a message."""
     return ", ".join(f"port {port}: {owner}" for port, owner in owners.items())
 
 
