@@ -186,6 +186,16 @@ def edit_json(path, change):
     path.write_text(json.dumps(content))
 
 
+def replace_planned_config(campaign, run, change):
+    """Change the configuration of a run, and the plan of its campaign."""
+    replace_config(campaign / run, change)
+
+    def change_plan(plan):
+        change(next(r["config"] for r in plan["runs"] if r["directory"] == run))
+
+    edit_json(campaign / "campaign.json", change_plan)
+
+
 def publish_and_read(campaign, page_dir):
     """Publish a campaign and return the text of every file by name."""
     done = run_publish(campaign, page_dir)
@@ -198,11 +208,13 @@ def test_private_settings_are_removed_from_runs(campaign_copy, tmp_path):
         for part, values in PRIVATE_SETTINGS.items():
             config[part] |= values
         config["frame_sizes"] = [128]  # 104 octets are too small with a tag
+        config["label"] = "gateway"
 
     def add_warning(results):
+        results["label"] = "gateway"
         results["caveats"].append("links.left: 3c:fd:fe:00:11:23 answers at admin@gateway")
 
-    replace_config(campaign_copy / "001-map-64", add_private_settings)
+    replace_planned_config(campaign_copy, "001-map-64", add_private_settings)
 
     def add_version(manifest):
         version = "vpp v26.06-release built by gateway on enp at 2026-11-01T00:00:00"
@@ -232,7 +244,9 @@ def test_failures_contain_no_paths_and_hosts(campaign_copy, tmp_path):
     )
     said = {"message": message, "hint": "", "exit_code": 4}
     (campaign_copy / "failures" / "003-router.json").write_text(json.dumps(said))
-    replace_config(campaign_copy / "003-router", lambda c: c["dut"].update(PRIVATE_SETTINGS["dut"]))
+    replace_planned_config(
+        campaign_copy, "003-router", lambda c: c["dut"].update(PRIVATE_SETTINGS["dut"])
+    )
     page = publish_and_read(campaign_copy, tmp_path / "page")
     for name, text in page.items():
         assert not [word for word in (*PRIVATE_TEXTS, "root@", "/srv", "/me") if word in text], name

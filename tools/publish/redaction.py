@@ -103,10 +103,13 @@ class Redactor:
         """Return a run without private data; private axes also leave the run's directory name."""
         data = run.data
         if data is not None:
+            config, results = select_settings(data.config), self.redact_value(data.results)
+            for content in (config, results):
+                content["label"] = self.redact_text(str(data.config.get("label") or ""))
             data = replace(
                 data,
-                config=select_settings(data.config),
-                results=self.redact_value(data.results),
+                config=config,
+                results=results,
                 manifest=self.redact_value(_select_manifest(data.manifest)),
             )
         axes = select_axes(run.axes)
