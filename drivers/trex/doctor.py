@@ -41,7 +41,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         yield "TRex", "missing", f"{exc.message}; {exc.hint}"
         return
     if installation is None:
-        state: State = "missing" if options != type(options)() else "note"
+        state: State = "missing" if must_start or options != type(options)() else "note"
         text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded tester does not need it"
         yield "TRex", state, text
         return

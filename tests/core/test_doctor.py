@@ -79,6 +79,7 @@ def test_trex_is_searched_in_trex_dir(machine, tmp_path):
     finding = examine()["TRex"]
     assert (finding.state, "none found" in finding.text) == ("note", True)
     assert v6t("doctor").status == 0
+    assert examine(load_kind("trex", {}))["TRex"].state == "missing"  # of the testbed
 
 
 @pytest.mark.parametrize(
