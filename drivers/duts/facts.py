@@ -45,7 +45,6 @@ class Interface:
     mac: str
     is_up: bool = True
     has_carrier: bool = True
-    mtu: int = 1500
     master: str = ""  # name of the bridge, bond or VRF to which it belongs
     lower_interface: str = ""  # name of the parent interface of a VLAN
 
@@ -126,7 +125,6 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
             mac=str(link.get("address", "")).lower(),
             is_up="UP" in link.get("flags", ()),
             has_carrier="LOWER_UP" in link.get("flags", ()),
-            mtu=int(link.get("mtu", 0)),
             master=link.get("master", ""),
             lower_interface=link.get("link", "") or "",
         )

@@ -27,15 +27,14 @@ def parse_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, list[Inte
     interfaces: dict[str, Interface] = {}
     addresses: dict[str, list[InterfaceAddress]] = {}
     for block in re.split(r"\n(?=\S)", text.strip()):
-        head = re.match(r"(\S+?): flags=\w+<([^>]*)>.* mtu (\d+)", block)
+        head = re.match(r"(\S+?): flags=\w+<([^>]*)>.* mtu \d+", block)
         if not head:
             continue
-        name, flags, mtu = head.groups()
+        name, flags = head.groups()
         mac = re.search(r"^\s+lladdr (\S+)", block, re.MULTILINE)
         carrier = not re.search(r"^\s+status: no carrier", block, re.MULTILINE)
-        interfaces[name] = Interface(
-            mac.group(1).lower() if mac else "", "UP" in flags.split(","), carrier, int(mtu)
-        )
+        address = mac[1].lower() if mac else ""
+        interfaces[name] = Interface(address, "UP" in flags.split(","), carrier)
         four = re.findall(r"^\s+inet (\S+) .*\bnetmask 0x(\w+)", block, re.MULTILINE)
         six = re.findall(r"^\s+inet6 ([^\s%]+)\S* .*\bprefixlen (\d+)", block, re.MULTILINE)
         addresses[name] = [
