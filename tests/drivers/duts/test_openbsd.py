@@ -18,17 +18,6 @@ from . import intents
 from .support import make_plan, read_captured, run_shell
 
 
-def test_every_reason_for_drops_is_counted():
-    """PF does not drop what matched, nor what waits for a handshake (synproxy)."""
-    printed = read_captured("openbsd-pfctl-si.txt")
-    info = openbsd_pf.parse_info(printed)
-    assert info.keys() == {"sessions", *openbsd_pf.LOSS_REASONS}
-    for name in ("memory", "state-limit"):
-        lost, number = re.subn(rf"(?m)^(  {name} .* )0( .*)$", r"\g<1>7\g<2>", printed)
-        assert number == 1
-        assert openbsd_pf.parse_info(lost) == {**info, name.replace("-", "_"): 7}
-
-
 @pytest.mark.parametrize(
     ("address", "captured", "way"),
     [

@@ -21,10 +21,6 @@ from .support import make_plan
 TRANSLATING_BASES = [base for base in parameter_values.BASES if base.plugin != "dns64"]
 
 
-def test_every_technology_has_a_base():
-    assert {base.plugin for base in parameter_values.BASES} == set(plugin_names())
-
-
 @pytest.mark.parametrize("plugin", plugin_names())
 def test_every_parameter_has_another_valid_value(plugin):
     names = set(load_technology_type(plugin).params_model.model_fields)

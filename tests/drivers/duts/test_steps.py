@@ -35,25 +35,9 @@ def run(line, text=""):
     return run_shell(line, text, check=False).stdout
 
 
-@pytest.mark.parametrize(
-    ("existing", "undo", "is_read"),
-    [
-        (IfExists.RESTORE, "x", True),
-        (IfExists.RESTORE, "", False),
-        (IfExists.KEEP, "x", True),
-        (IfExists.REFUSE, "", True),
-        (IfExists.NONE, "x", False),
-    ],
-)
-def test_step_read_before_change_depends_on_undo(existing, undo, is_read):
-    step = Step("set", "x", read="look", undo=undo, existing=existing)
-    assert step.record_command == ("look" if is_read else "")
-
-
-def test_step_check_is_its_read_after_the_wait():
-    step = Step("set", "x", read="look", expected=expect_text("7"), wait="sleep 1")
-    assert step.check.command == "sleep 1; look"
-    assert step.check.find_problem("7\n") is None
+def test_foreign_state_is_read_before_a_change_without_undo():
+    step = Step("set", "x", read="look", existing=IfExists.REFUSE)
+    assert step.record_command == "look"
 
 
 @pytest.mark.parametrize(
