@@ -54,7 +54,7 @@ def render_table() -> str:
         "# Fault matrix",
         "",
         "The state of the device after a fault, by the phase of the fault. Tests against a real sshd",
-        "(`tests/drivers/duts/test_faults.py`) try all cells of *connect* and *commit*, and half",
+        "(`tests/drivers/duts/test_faults.py`, `test_logins.py`) try all cells of *connect* and *commit*, and half",
         "of the others. This page is generated from the expected outcomes.",
         "",
         "| fault | " + " | ".join(PHASES) + " |",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from v6t.drivers.duts.kinds.tayga import has_workers
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
@@ -81,14 +80,6 @@ def test_version_is_read_from_program_or_package(driver, output, version):
 def test_missing_or_different_program_is_rejected(driver, output, code, words):
     with expect_error(code, mentions=words):
         make_driver(driver, {}).extract_version(output)
-
-
-@pytest.mark.parametrize(
-    ("version", "workers"),
-    [("0.9.2-8", False), ("unknown", False), ("0.9.6", False), ("0.9.6-16-g8a028c7", True), ("0.9.7", True)],
-)  # fmt: skip
-def test_newer_tayga_has_workers(version, workers):
-    assert has_workers(version) == workers
 
 
 def test_nat46_version_is_module_checksum(tmp_path):

@@ -172,6 +172,8 @@ ACCEPTED = [
     ("vpp", with_left_mac("02:00:00:00:01:01"), HOST, {"sections": HARDWARE}),
     ("jool", NAT64, {}, {"sections": {"instances_jool": INSTANCES}}),
     ("jool", MAPT, {"version": "4.2.0-rc3"}, {}),
+    ("tayga", intents.SIIT, {"workers": 2, "version": "0.9.6-16-g8a028c7"}, {}),
+    ("tayga", intents.SIIT, {"workers": 2, "version": "0.9.7"}, {}),
     ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG}}),
     ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"lo"})}),
     ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": OF_KERNEL.format("")}, "interfaces": have_eno2(is_up=False)}),
@@ -211,6 +213,8 @@ REFUSED = [
     ("ip6-tunnel", MapECe().make_dut_intent(), {}, {"sections": {"ip6_tunnel": "none\n"}},
      "missing-kernel-module", ["ip6_tunnel"]),
     ("ip6-tunnel", B4, {"checks": True}, {}, "unsupported-by-device", []),
+    *(("tayga", intents.SIIT, {"workers": 2, "version": version}, {}, "unsupported-by-version", [])
+      for version in ("0.9.2-8", "unknown", "0.9.6")),
     ("ip6-tunnel", intents.ROUTER4, {}, {}, "unsupported-technology", ["it can be: lwb4, b4, aftr-tunnel"]),
     ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), OLD_TAYGA, {}, "setting-untellable", ["no offlink-mtu"]),
     # an alias of an existing address changes its mask (in_ioctl_change_ifaddr, sys/netinet/in.c)

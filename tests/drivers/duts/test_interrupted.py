@@ -13,7 +13,7 @@ from v6t.drivers.duts.chain.session import run_all_actions
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
-from .support import make_file_session, make_file_step
+from .support import ChangedTransport, make_file_session, make_file_step
 
 
 class InterruptingTransport(LocalTransport):
@@ -29,16 +29,6 @@ class InterruptingTransport(LocalTransport):
         if not self.left:
             raise KeyboardInterrupt
         return result
-
-
-class InterruptedInRecord(LocalTransport):
-    """Transport that raises KeyboardInterrupt when the record is partly written."""
-
-    def run(self, command, text="", deadline_s=None):
-        if command.endswith("write_file record.json"):
-            super().run(command.replace("sync &&", "exit 1;"), text, deadline_s)
-            raise KeyboardInterrupt
-        return super().run(command, text, deadline_s)
 
 
 def list_files(place):
@@ -92,9 +82,13 @@ def test_commit_interrupted_during_message_is_rolled_back(tmp_path, is_commit_st
 
 
 def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, is_commit_stopped):
-    assert is_commit_stopped(
-        make_file_session(tmp_path, transport=InterruptedInRecord("a machine"))
-    )
+    def write_part(command, text, deadline_s):
+        LocalTransport("a machine").run(command.replace("sync &&", "exit 1;"), text, deadline_s)
+        raise KeyboardInterrupt
+
+    transport = ChangedTransport()
+    transport.replacements["write_file record.json"] = write_part
+    assert is_commit_stopped(make_file_session(tmp_path, transport=transport))
     assert list_files(tmp_path) == []
 
 

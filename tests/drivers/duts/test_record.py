@@ -35,7 +35,7 @@ from v6t.tests.expect import expect_error
 
 from .field import wait_until
 from .intents import ROUTER4
-from .support import make_record, run_shell, run_undo_script
+from .support import make_file_step, make_record, run_shell, run_undo_script
 
 
 @pytest.mark.parametrize(
@@ -75,26 +75,16 @@ def test_command_input_is_its_text_or_empty(command, text, output):
 @pytest.mark.parametrize(
     ("damaged", "limit_s"), [(False, UNDO_LIMIT_S + 600), (True, DAMAGED_RECORD_UNDO_LIMIT_S)]
 )
-def test_undo_deadline_follows_record(tmp_path, monkeypatch, damaged, limit_s):
-    place = tmp_path / "state"
-    place.mkdir()
-    slow = Step("true", "a commit", undo="touch ../undo-was-here", deadline_s=600)
-    limit = compute_undo_limit_s([slow])
-    record = make_record(place, make_undo_entry(1, slow, ""), boot="", deadline_s=limit)
-    transport = LocalTransport("here")
-    UndoStore(transport, str(place)).write(record)
-    (place / PROGRESS).write_text("1\n")
+def test_undo_deadline_follows_record(open_device, tmp_path, damaged, limit_s):
+    session = open_device(make_file_step(tmp_path, "one", deadline_s=600))
+    session.commit()
     if damaged:
-        (place / RECORD).write_text("{")
-    run = Mock(side_effect=transport.run)
-    monkeypatch.setattr(transport, "run", run)
-    session = Session(make_driver("command", {"state_dir": str(place)}), transport, ROUTER4)
-    session.open()
+        (tmp_path / "state" / RECORD).write_text("{")
+    session.transport.run = run = Mock(side_effect=session.transport.run)
     session.rollback(by_script=damaged)
-    session.close()
-    assert (tmp_path / "undo-was-here").exists()
+    assert not (tmp_path / "one").exists()
     deadlines = {call.args[0]: call.kwargs.get("deadline_s") for call in run.call_args_list}
-    assert deadlines[f"sh {place}/{SCRIPT}"] == limit_s
+    assert deadlines[f"sh {tmp_path}/state/{SCRIPT}"] == limit_s
 
 
 def test_only_slow_steps_extend_undo_limit():

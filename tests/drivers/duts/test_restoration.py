@@ -17,21 +17,7 @@ from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
 from .field import wait_until
-from .support import make_file_step, run_shell
-
-
-class ChangedTransport(LocalTransport):
-    """Transport to this machine that replaces the commands with a given text in them."""
-
-    def __init__(self):
-        super().__init__("a machine")
-        self.replacements = {}
-
-    def run(self, command, text="", deadline_s=None):
-        for part, replacement in self.replacements.items():
-            if part in command:
-                return replacement(command, text, deadline_s)
-        return super().run(command, text, deadline_s)
+from .support import ChangedTransport, make_file_step, run_shell
 
 
 def list_changes(place):
