@@ -206,6 +206,10 @@ REFUSED = [
     ("vpp", intents.with_values(NAT44, port_block=16), {}, {}, "unsupported-by-device", ["port_block"]),
     ("jool", NAT64, {}, {"sections": {"instances_jool": INSTANCES.replace(",v6t,", ",theirs,")}},
      "device-busy", ["jool instance remove"]),
+    *(("jool", intent, {}, {"programs": frozenset()}, "missing-program", [source]) for intent, source in (
+        (intents.SIIT, "apt-get install jool-tools jool-dkms"), (NAT64, "apt-get install jool-tools jool-dkms"),
+        (MAPT, "see https://github.com/NICMx/Jool"),  # no release has it
+    )),
     ("jool", MAPT, {"version": "4.0.9"}, {}, "unsupported-by-version", ["or measure mapt-br on VPP"]),
     ("jool", MAPT_CE, {"version": "4.1.15"}, {}, "unsupported-by-version", ["or measure mapt-ce on nat46"]),
     ("nat46", intents.SIIT, {"module": "/nowhere/nat46.ko"}, {"sections": {"module": "none\n"}},

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.facts import Interface
-from v6t.drivers.duts.kinds.jool import PROGRAM_SOURCES, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.management_path import ManagementPath
 from v6t.drivers.duts.plan import IfExists
@@ -20,7 +19,7 @@ from v6t.drivers.duts.session.undo_store import UndoRecord, build_undo_script
 from v6t.plugins.dns64 import Dns64
 from v6t.tests.expect import expect_error
 
-from . import intents, pages
+from . import intents
 from .cases import CASE_BY_NAME, CASES, plan_case, without_base_steps
 from .support import make_plan, make_record, run_shell
 
@@ -343,16 +342,6 @@ def test_missing_program_error_names_its_source():
                 make_driver(name, {"program": f"/nowhere/{default}"}).parse_facts(SEEN)
 
 
-@pytest.mark.parametrize("program", PROGRAM_SOURCES)
-def test_missing_jool_program_is_rejected(program):
-    case = next(c for c in CASES if c.driver == "jool" and choose_program(c.intent) == program)
-    driver = make_driver("jool", case.options)
-    facts = driver.make_example_facts(case.intent)
-    with expect_missing_program() as info:
-        driver.plan(case.intent, replace(facts, programs=facts.programs - {program}))
-    assert info.value.hint.startswith("see ") is (program == "jool_mapt"), "no release has it"
-
-
 def list_steps(name, ssh):
     """List the steps of a recorded case for a device that is reached by these options."""
     case = CASE_BY_NAME[name]
@@ -394,4 +383,3 @@ def test_every_driver_has_a_page():
         text = (DOCS / f"{name}.md").read_text()
         assert f"> Built by `make docs`: options, telemetry and plan of {name}.\n" in text
         assert [h for h in headings if f"## {h}" not in text] == [], name
-        assert "## The plan" in pages.render_device(name)
