@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,9 +109,8 @@ def _examine_point(
     in_lab = setup.tester.in_lab
     all_sizes = map(setup.technology.make_sizes, run.frame_sizes)
     sizes = next(each for each in all_sizes if sizes_to_json(each) == record["frame_sizes"])
-    bench = Bench(setup, record_dir=record_dir)
     entries, verdicts = [], {}
-    try:
+    with closing(Bench(setup, record_dir=record_dir)) as bench:
         bench.load(run_plan.stream_sets[sizes.label])
         bench.open()
         trials = _make_trials(record, duration_s)
@@ -159,8 +159,6 @@ def _examine_point(
                     "evidence": evidence,
                 }
             )
-    finally:
-        bench.close()
     summary = summarize_verdicts(verdicts)
     return [{**entry, "together": summary} for entry in entries] if summary else entries
 

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -189,8 +190,8 @@ def _examine_remote_device(setup: RunSetup, plugin: str | None) -> Iterator[Diag
     if session is None:
         yield Diagnosis("device", "note", MANUAL_DEVICE_TEXT)
         return
-    session.open()
-    try:
+    with closing(session):
+        session.open()
         yield Diagnosis("device", "ok", f"{session.name}: logged in, not in use by another v6t")
         for name, part in session.get_sessions():
             if isinstance(part, Session):
@@ -202,8 +203,6 @@ def _examine_remote_device(setup: RunSetup, plugin: str | None) -> Iterator[Diag
             return
         words = f"can be configured as {setup.settings.plugin} without cutting this connection"
         yield Diagnosis("device", "ok", f"{session.name}: {words}")
-    finally:
-        session.close()
 
 
 def _make_error_finding(exc: UsageError, plugin: str | None) -> Diagnosis:

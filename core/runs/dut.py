@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +35,9 @@ def open_session(
         UsageError: the device exists during a run only.
         DutError: the device cannot be reached.
     """
-    session = _make_session(setup, record_dir)
-    session.open(lock=lock)
-    try:
+    with closing(_make_session(setup, record_dir)) as session:
+        session.open(lock=lock)
         yield session
-    finally:
-        session.close()
 
 
 def compare(setup: RunSetup) -> tuple[str, list[StepComparison]]:
@@ -156,16 +153,13 @@ def verify(setup: RunSetup) -> str:
         )
     run, plugin = setup.settings, setup.technology
     sizes = plugin.make_sizes(run.frame_sizes[0])
-    bench = Bench(setup)
-    try:
+    with closing(Bench(setup)) as bench:
         bench.load(compile_directions(plugin, sizes, run.seed))
         with report_phase_one_failure():
             failure = run_preflight(setup, sizes, bench.measure)
         if bench.session is None or not bench.session.verify():
             problem = "the driver did not read back the configuration of the device"
             raise DutError(problem, code="no-read-back")
-    finally:
-        bench.close()
     if failure is not None:
         raise make_mismatch_error(failure)
     if plugin.exchange == "queries":
@@ -232,8 +226,7 @@ def rollback(
         return [LAB_DEVICE_GONE]
     for name in ended:
         _LOG.log(NOTICE, "the lab device %s does not stand any more; nothing is left of it", name)
-    device = _make_session(setup, record_dir, partial=True)
-    try:
+    with closing(_make_session(setup, record_dir, partial=True)) as device:
         if not setup.driver.is_chain:  # each part is connected to by its own rollback
             try:
                 device.open()
@@ -242,8 +235,6 @@ def rollback(
                 _LOG.log(NOTICE, text, device.name, setup.rollback_command)
                 raise
         done = device.rollback(forget=forget, by_script=by_script)
-    finally:
-        device.close()
     for lab in labs:  # a lab that is in use, or not as it was, stays
         lab.stop()
     return done
