@@ -262,5 +262,4 @@ def _judge_full_cores(median_idle: Mapping[str, float], tester_limit: str) -> _F
 
 
 def _find_largest(counts: Mapping[str, float]) -> str:
-    """Return the name of the largest count."""
     return max(counts, key=lambda reason: counts[reason])

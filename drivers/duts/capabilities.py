@@ -67,7 +67,6 @@ def _can_configure(driver: Driver, intent: Intent, setting: str) -> bool:
 
 
 def _list_operations(driver: Driver, intent: Intent) -> list[str]:
-    """Return the optional operations that the driver supports for an intent."""
     facts = driver.make_example_facts(intent)
     operations = {
         "count sessions": lambda: driver.get_session_reading(intent),

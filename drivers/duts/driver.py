@@ -239,7 +239,6 @@ class Driver(ABC):
     def _require_capability(
         self, capability: CapabilityT | None, problem: str, hint: str
     ) -> CapabilityT:
-        """Return the capability; raise UsageError if the driver lacks it."""
         if not capability:
             problem = f"the {self.name} driver {problem}"
             raise UsageError(problem, hint, code="unsupported-operation")

@@ -74,7 +74,6 @@ class ManagementPeer:
 
     @property
     def description(self) -> str:
-        """The address and the role."""
         return f"{self.address}, {ROLE_DESCRIPTIONS[self.role]}"
 
 

@@ -121,7 +121,6 @@ class DeviceChange:
     exclusive: bool = False  # the output must contain only the expected words
 
     def get_command(self, action: Action) -> str:
-        """Return the shell line of an action."""
         return str(getattr(self, f"{action}_command"))
 
     def find_problem(self, action: Action, output: str) -> str | None:

@@ -259,5 +259,4 @@ def check_lab_placement(parts: Sequence[ChainPart]) -> None:
 
 
 def _find_remote_parts(parts: Iterable[ChainPart]) -> list[ChainPart]:
-    """Return the parts that are configured over SSH."""
     return [p for p in parts if p.driver.configures_device and p.driver.options.ssh is not None]

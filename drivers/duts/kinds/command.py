@@ -69,7 +69,6 @@ class CheckOptions(StrictModel):
         return self
 
     def make_check(self, command: str) -> Check:
-        """Return a check that a command's output meets the criterion."""
         if self.contains is not None:
             return Check(command, expect_words(self.contains))
         if self.equals is not None:

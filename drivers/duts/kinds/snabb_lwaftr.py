@@ -243,7 +243,6 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
 
 
 def _get_address(link: LinkIntent, version: int) -> Address:
-    """Return the device's address of an IP version on a link."""
     own = next((a.ip for a in link.addresses if a.version == version), None)
     if own is None:
         raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")

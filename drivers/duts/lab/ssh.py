@@ -103,11 +103,9 @@ class LabSshServer:
         return pid
 
     def make_transport(self, netns: str = "") -> SshTransport:
-        """Return an unopened transport to the server."""
         return LabTransport(self._pid, self.make_options(netns))
 
     def make_options(self, netns: str = "") -> SshOptions:
-        """Return the options for a login to the server."""
         return SshOptions(
             lab=self.name,
             netns=netns,

@@ -83,7 +83,6 @@ def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
 
 
 def _make_offloads_step(name: str) -> Step:
-    """Return the step that disables the offloads of an interface."""
     patterns = "".join(f'/^{long}:/{{n="{short}"}} ' for short, long in _OFFLOADS.items())
     return Step(
         f"ethtool -K {name} gro off lro off gso off tso off 2>/dev/null || true",
@@ -99,7 +98,6 @@ def _make_offloads_step(name: str) -> Step:
 
 
 def _make_hash_fields_step(name: str, kind: str, fields: str) -> Step:
-    """Return the step that sets the fields of the receive hash for one kind of flow."""
     words = _HASH_FIELDS.items()
     letters = "".join(f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in words)
     expected = set(fields) & set(_HASH_FIELDS)
@@ -143,7 +141,6 @@ def _make_files_step(
 
 
 def _make_online_cores_step(count: int) -> Step:
-    """Return the step that sets the number of online cores."""
     files = [f"{_CPU_DIRECTORY}/cpu{number}/online" for number in range(1, count)]
     return Step(
         f"for c in {_CPU_DIRECTORY}/cpu[1-9]*; do n=${{c##*/cpu}}; "

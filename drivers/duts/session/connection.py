@@ -208,7 +208,6 @@ class Connection:
         return self.transport.name
 
     def open(self, *, lock: bool = True) -> None:
-        """Connect, and take the lock unless ``lock`` is False."""
         self.state_transport.condition = ""
         self.transport.open()
         if not lock:

@@ -243,7 +243,6 @@ def export_plan(driver: Driver, plan: Plan) -> dict[str, Any]:
 
 
 def _format_checks(checks: Iterable[Check]) -> list[str]:
-    """Format checks as comment lines of a printed plan."""
     return [
         line
         for c in checks
@@ -252,6 +251,5 @@ def _format_checks(checks: Iterable[Check]) -> list[str]:
 
 
 def _format_comment(title: str, text: str) -> list[str]:
-    """Format a title and a text as comment lines of a printed plan."""
     first, *more = text.splitlines()
     return [f"#    {title}: {first}", *(f"#      {line}" for line in more)]

@@ -156,12 +156,10 @@ class Session(Transaction, DeviceSession):
 
     @property
     def timeout_s(self) -> float | None:
-        """Lifetime of idle connections in the device's table [s]; None if it is unknown."""
         return self.driver.get_timeout_s(self.intent)
 
     @property
     def counts_endpoints(self) -> bool:
-        """Whether the device's session count is a number of endpoints instead of connections."""
         return self.driver.has_endpoint_independent_mapping(self.intent)
 
     def count_sessions(self) -> int | None:
@@ -169,11 +167,9 @@ class Session(Transaction, DeviceSession):
         return int(figures["sessions"]) if "sessions" in figures else None
 
     def read_limits(self) -> dict[str, float]:
-        """Return the limits of the connection table by the device's own names."""
         return self._read_figures(self.driver.get_table_limits_reading(self.intent))
 
     def get_sessions(self) -> list[tuple[str, Session]]:
-        """Return this session with the name of its device."""
         return [(self.name, self)]
 
     def start_watcher(self, *readings: str) -> TelemetryWatcher:

@@ -87,7 +87,6 @@ class TelemetryWatcher:
         self._thread.start()
 
     def stop(self) -> list[Sample]:
-        """End the thread and return the samples."""
         self._stop_sampling()
         self._thread.join(LINE_DEADLINE_S)
         return list(self._samples)

@@ -47,7 +47,6 @@ def build_rollback_command(record_dir: Path | None) -> str:
 
 
 def _name_namespace(netns: str) -> str:
-    """Return the name of a network namespace for messages."""
     return f"network namespace '{netns}'" if netns else "the machine's own network namespace"
 
 
@@ -88,7 +87,6 @@ class Transaction(Connection):
         )
 
     def survey(self) -> Facts:
-        """Read and return the facts of the device."""
         self.facts = self.driver.parse_facts(self.read_survey())
         return self.facts
 
@@ -168,7 +166,6 @@ class Transaction(Connection):
         return plan
 
     def apply_step(self, number: int, step: Step) -> None:
-        """Run a step and check its read-back."""
         script = plan_steps.build_step_script(step, number, self.directory)
         result = self.transport.run(*fit_argument(script, step.text), step.deadline_s)
         plan_steps.check_step_output(step, result, self.name)

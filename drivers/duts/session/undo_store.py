@@ -140,7 +140,6 @@ def build_undo_script(record: UndoRecord) -> str:
 
 
 def _format_comment(text: str) -> str:
-    """Format a text as a one-line comment of a shell script."""
     return "# " + " ".join(text.split())
 
 
@@ -210,7 +209,6 @@ class UndoStore:
         )
 
     def record_verification(self) -> None:
-        """Record on the device that the commit has been verified."""
         self._call_or_raise("note_verified", "note the end of the commit", "undo-record-failed")
 
     def check_no_parts(self) -> None:
@@ -301,7 +299,6 @@ class UndoStore:
             ) from exc
 
     def remove_local(self) -> None:
-        """Remove the copy of the record in the run directory."""
         if self._record_dir is not None:
             remove_local_record(self._record_dir)
 

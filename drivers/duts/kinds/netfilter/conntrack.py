@@ -66,7 +66,6 @@ class ConntrackOptions(LinuxOptions):
 
     @property
     def artefact_paths(self) -> Mapping[str, str]:
-        """Files of the device that v6t copies to the run directory, by their name there."""
         return {"connections.log": self.log_file} if self.log_file else {}
 
     def get_udp_timeout_s(self, intent: Intent) -> int:
@@ -176,7 +175,6 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
 
 
 def _make_log_steps(options: ConntrackOptions) -> list[Step]:
-    """Return the step that logs new connections, if the options request it."""
     if not options.log_connections:
         return []
     directory, file = options.state_dir, options.log_file

@@ -198,7 +198,6 @@ class CliTransport:
             self.close()
 
     def _send_line(self, line: str, *, at_login: bool = False) -> str:
-        """Send a line, log it and return the answer."""
         began = time.monotonic()
         result, answer = "answered", ""
         try:
@@ -302,7 +301,6 @@ class CliTransport:
             self._hang_up("the connection broke before all was typed")
 
     def _hang_up(self, problem: str, code: str = "connection-lost") -> NoReturn:
-        """Hang up and raise ConnectionLost."""
         self.close()
         text = f"{self.name}: {problem}; it said last: {self._recent_output}"
         raise contract.ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code) from None

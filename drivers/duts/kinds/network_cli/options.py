@@ -102,7 +102,6 @@ class CliOptions(StrictModel):
         return re.search(self.pager or PAGER_PATTERN, line) is not None
 
     def find_answer(self, question: str) -> str | None:
-        """Return the configured answer to a question of the device."""
         known = (a for pattern, a in self.answers.items() if re.search(pattern, question))
         return next(known, None)
 

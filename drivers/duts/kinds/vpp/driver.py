@@ -139,7 +139,6 @@ class VppDriver(Driver):
         raise DutError(problem, hint, code="plugin-not-loaded")
 
     def make_function(self, intent: Intent) -> VppFunction:
-        """Return the VPP function that implements an intent."""
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
         kind = NAT44_PLUGINS[self.options.nat44] if kind is nat.VppNat44 else kind
         return kind(intent, self.options, self.cli, self.get_ports(intent))
@@ -253,5 +252,4 @@ class VppDriver(Driver):
 
     @property
     def cli(self) -> Vppctl:
-        """Builder of commands for the VPP that the options describe."""
         return Vppctl(self.options)

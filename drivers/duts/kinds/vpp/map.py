@@ -142,12 +142,10 @@ class MapDomainFunction(VppFunction):
         return f"{self.cli('show map domain')} | grep -F ']' || true"
 
     def _make_indices_command(self, tag: str) -> str:
-        """Return the shell line that prints the indices of the domains with a tag."""
         show = self.cli("show map domain")
         return f"{show} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
 
     def _make_delete_command(self, tag: str) -> str:
-        """Return the shell line that deletes the domains with a tag."""
         delete = self.cli("map del domain index $i")
         return f"{self._make_indices_command(tag)} | while read i; do {delete}; done"
 

@@ -107,7 +107,6 @@ class VppNat(VppFunction):
         )
 
     def make_interfaces_step(self) -> Step:
-        """Return the step that sets the inside and outside interfaces."""
         left, right = self.ports["left"], self.ports["right"]
         command = f"set interface {self.command_noun} in {left} out {right}"
         return self.cli.make_step(
