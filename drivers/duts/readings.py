@@ -41,10 +41,9 @@ class Reading:
 
 
 def make_sum_parser(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:
-    """Return a parser that adds up the numbers that a pattern matches, by figure name.
+    """Return a parser that adds up numbers by figure name.
 
-    Args:
-        pattern: with groups for a figure's name and value; with ``name``, for its value only.
+    The pattern has groups for a figure's name and value; with ``name``, for its value only.
     """
     find = re.compile(pattern, re.MULTILINE).findall
 

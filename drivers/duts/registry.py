@@ -28,11 +28,7 @@ def list_shared_options(*names: str) -> set[str]:
 
 
 def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False) -> Driver:
-    """Return the driver of this name, with options from the testbed file.
-
-    Args:
-        swapped: the technology's left side is at the tester's right port.
-    """
+    """Return a driver; ``swapped``: the technology's left side is at the tester's right port."""
     driver = load_driver_type(name)(options)
     if swapped and isinstance(driver.options, DutOptions):
         own = driver.options

@@ -251,11 +251,7 @@ class Connection:
     def read_batch(
         self, commands: Iterable[str], binary: Collection[str] = ()
     ) -> dict[str, shell.Section]:
-        """Run read-only commands in one round trip; return the output of each.
-
-        Args:
-            binary: those of the commands whose outputs need not be text.
-        """
+        """Run read-only commands at once; outputs of those in ``binary`` need not be text."""
         commands = list(dict.fromkeys(commands))
         if not commands:
             return {}

@@ -303,11 +303,9 @@ class UndoStore:
             remove_local_record(self._record_dir)
 
     def start_timer(self, limit_s: int, *, absolute: bool = False) -> None:
-        """Start the rollback timer or replace it; the undo record must be on the device.
+        """Start or replace the timer that undoes everything after silence, or with ``absolute`` after a time.
 
-        Args:
-            limit_s: silence after which everything is undone [s].
-            absolute: count all time from now on, not only silence.
+        The undo record must be on the device.
         """
         token = secrets.token_hex(8)
         program = build_timer_script(self._directory, token, limit_s, absolute=absolute)
