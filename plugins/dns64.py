@@ -22,7 +22,16 @@ from v6t.profiles.model import FramePair
 
 IPV6_OCTETS, IPV4_OCTETS = (14 + ip + 8 + QUESTION_END + FCS_OCTETS for ip in (40, 20))
 """Size of an untagged query."""
+RECORD_OCTETS = 28  # of an AAAA record, by which an answer is longer than its query
 MIN_NAMES = 1 << 16  # of a zone; fewer names would soon be queried again
+
+
+class QuerySizes(FramePair):
+    """Sizes of a query, whose answer limits the rate on a medium."""
+
+    @property
+    def longest(self) -> int:
+        return super().longest + RECORD_OCTETS
 
 
 class QueryTechnology(Technology):
@@ -43,7 +52,9 @@ class QueryTechnology(Technology):
         if ipv6_frame_size != IPV6_OCTETS:
             problem = f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}"
             raise UsageError(problem, "leave the frame size out", code="frame-too-small")
-        return FramePair(IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS)
+        return QuerySizes(
+            IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS
+        )
 
     def make_sizes(self, frame_size: int | str) -> FramePair:
         if isinstance(frame_size, str):

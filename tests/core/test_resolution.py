@@ -5,6 +5,7 @@ import json
 import pytest
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.plan import plan
+from v6t.plugins.dns64 import Dns64
 from v6t.procedures.resolution import compute_covered_qps
 from v6t.tests.core.support import v6t, write_report
 
@@ -95,3 +96,8 @@ def test_rfc_preset_requires_60_s_and_20_repetitions():
     assert planned.setup.settings.procedure.repetitions == 20
     assert planned.stream_descriptions == ()
     assert not any("section 9.2" in text for text in planned.warnings)
+
+
+def test_medium_carries_answers_that_are_longer_than_queries():
+    """14 + 40 + 8 octets of headers, 48 of the question, 28 of an AAAA record, 4 of the FCS."""
+    assert Dns64().make_sizes(114).longest == 142
