@@ -49,7 +49,8 @@ def list_figure_rows(record: Record, presentation: Presentation[Any]) -> Iterato
         summary = quantity.summary or Percentiles(None, None, None)
         values = (
             record.benchmark, sizes.ipv6, sizes.ipv4, sizes.mix, record.direction,
-            quantity.name or quantity.headline, quantity.unit, summary.median, summary.p1, summary.p99,
+            quantity.name or quantity.headline or quantity.label, quantity.unit,
+            summary.median, summary.p1, summary.p99,
             len(quantity.values) or record.repetitions,
             quantity.limited or not quantity.load_covered, quantity.load,
         )  # fmt: skip

@@ -60,6 +60,7 @@ class Quantity:
     """Name in the summary of a campaign: the name of the benchmark where that is enough,
     :data:`LOWER_BOUND` for a lower bound; empty: the summary omits the quantity."""
     summary: MedianSummary | None = None  # median and percentiles in the summary of a campaign
+    label: str = ""  # name in medians.csv of a quantity without name and headline
     load_covered: bool = True  # whether the tester's self-test covers the load
     card: Card | None = None  # number on the first page of a report
 

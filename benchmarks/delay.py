@@ -478,6 +478,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                     limited=bool(record.above_usable),
                     load=f"{record.rate:,.0f} fps",
                     headline=s.headline and f"{s.headline} {direction}",
+                    label=f"{s.column} {direction}",
                     summary=figure,
                     load_covered=not record.above_usable,
                     card=Card(format_milliseconds(figure.median), "ms", what) if s.card else None,

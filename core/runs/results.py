@@ -24,6 +24,7 @@ from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
     CONFIG,
     CONFIG_DIGEST,
+    JOURNAL,
     MANIFEST,
     MEDIANS,
     OTHER_VERSION_HINT,
@@ -295,6 +296,8 @@ def _summarize_run(path: Path) -> Iterator[RunSummary]:
     """Yield the summary of a run directory; yield nothing if it does not contain a run."""
     config, manifest = (read_json_object(path / name) for name in (CONFIG, MANIFEST))
     if config is None or manifest is None or "plugin" not in config:
+        if (path / JOURNAL).is_file():
+            yield RunSummary(str(path), "", "", "", "", "", "", "damaged")
         return
     device, tester = (
         str(part.get(key, "")) if isinstance(part := config.get(name), dict) else ""

@@ -110,6 +110,9 @@ def check_directory_free(path: Path) -> None:
     with report_write_errors(path):
         entries = {p.name: p for p in path.iterdir()} if path.exists() else {}
         begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
+        if RESULTS in entries:  # a published run has no journal
+            content = read_json_object(path / RESULTS)
+            begun |= content is None or bool(content.get("results"))
     if not begun and entries.keys() <= {LOCK_NAME, LOG, *_REMOVABLE_FILES}:
         return
     if CONFIG in entries:

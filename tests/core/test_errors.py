@@ -61,6 +61,8 @@ def test_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkey
     expect_refusal(v6t(*words, "--dry-run"), "file-exists")
     expect_refusal(v6t(*words[:-1], out / "inner"), "file-exists")
     assert tree(out) == before
+    (out / "journal.jsonl").unlink()  # as in a published run
+    expect_refusal(v6t(*words), "file-exists")
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,15 @@ def test_list_shows_state_of_incomplete_run_in_place_of_its_first_result(run, tm
     assert "interrupted" in stdout and "throughput" not in stdout
 
 
+@pytest.mark.parametrize("name", ["config.json", "manifest.json"])
+def test_list_shows_runs_with_a_damaged_file(name, run, tmp_path):
+    path = shutil.copytree(run, tmp_path / "damaged")
+    (path / name).write_text("")
+    (listed,) = list_runs(tmp_path)
+    assert (listed.path, listed.state) == (str(path), "damaged")
+    assert str(path) in v6t("list", tmp_path).out
+
+
 def test_list_skips_directories_without_run(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.json").write_text("{")

@@ -344,6 +344,9 @@ def test_csv_is_in_siitperfs_column_order(run, tmp_path):
 def test_medians_csv_has_a_row_for_each_figure_of_each_benchmark(run):
     rows = read_csv(run / "medians.csv")
     assert {row["benchmark"] for row in rows} == set(EVERYTHING)
+    places = [(r["benchmark"], r["ipv6_octets"], r["direction"], r["figure"]) for r in rows]
+    assert len(set(places)) == len(places)
+    assert all(figure for *_, figure in places)
     loaded = v6t_package.load(run)
     record = next(r for r in loaded.records if r.benchmark == "latency")
 
