@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -234,10 +233,15 @@ def make_installation(path: Path, server: str = "exec sleep 60") -> Path:
     for name in ("scapy", "zmq"):
         (libraries / f"{name}.py").write_text("")
     for name in ("t-rex-64", "_t-rex-64"):
-        script = path / name
-        script.write_text(f"#!/bin/sh\n{server}\n")
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        write_script(path / name, server)
     return path
+
+
+def write_script(path: Path, text: str) -> None:
+    """Write an executable shell script."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
 
 
 def read_stat(pid: int) -> list[str]:

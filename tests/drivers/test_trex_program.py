@@ -18,6 +18,8 @@ from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import make_server_program
 from v6t.tests.needs import needs_lab
 
+from .faketrex import write_script
+
 needs_nft = pytest.mark.skipif(shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin") is None,
                                reason="needs nft (apt-get install nftables)")  # fmt: skip
 LISTEN = "import socket,time; s=socket.create_server(('', 4501)); print('listening', flush=True); time.sleep(99)"
@@ -38,8 +40,7 @@ def lab():
 def make_program(folder, script, prefix="v6t0n0", **options):
     """Return the command of a server that is a shell script."""
     for name in ("t-rex-64", "_t-rex-64"):
-        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-        (folder / name).chmod(0o755)
+        write_script(folder / name, script)
     return make_server_program(str(folder), "x", [], prefix=prefix, **options)
 
 
@@ -70,9 +71,7 @@ def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
 
 
 def test_failed_preparation_leaves_no_fence(tmp_path):
-    nft = tmp_path / "nft"
-    nft.write_text(f"#!/bin/sh\necho $* >> {tmp_path}/calls\n")
-    nft.chmod(0o755)
+    write_script(tmp_path / "nft", f"echo $* >> {tmp_path}/calls")
     command = make_server_program(str(tmp_path / "none"), "", [], prefix="v6t0n0", fence=(4501,))
     result = run_server_shell(command[2], PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert result.returncode == 1
@@ -209,12 +208,11 @@ def test_doctor_reports_unfenced_ports(options, facts, state, text):
 
 
 def test_whether_nftables_can_be_used_is_tried(tmp_path):
-    refusing = tmp_path / "nft"
-    refusing.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
-    refusing.chmod(0o755)
-    assert host.find_nft_problem(str(refusing)) == "Operation not permitted"
-    refusing.write_text("#!/bin/sh\n")
-    assert host.find_nft_problem(str(refusing)) == host.find_nft_problem("") == ""
+    nft = tmp_path / "nft"
+    write_script(nft, "echo 'Operation not permitted' >&2; exit 1")
+    assert host.find_nft_problem(str(nft)) == "Operation not permitted"
+    write_script(nft, "")
+    assert host.find_nft_problem(str(nft)) == host.find_nft_problem("") == ""
 
 
 def test_listening_port_is_reachable():

@@ -651,11 +651,8 @@ def test_server_stopped_during_start_ends_soon(tmp_path, program):
 def test_unfenced_server_gives_a_warning(tmp_path, monkeypatch, listener):
     listener.close()
     monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers no requests
-    nft = tmp_path / "bin" / "nft"
-    nft.parent.mkdir()
-    nft.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
-    nft.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{nft.parent}:{os.environ['PATH']}")
+    faketrex.write_script(tmp_path / "bin" / "nft", "echo 'Operation not permitted' >&2; exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     with closing(make_starter(tmp_path, "exec sleep 60")) as tester:
         tester.open()
         assert tester.describe()["fence_failed"] is True
