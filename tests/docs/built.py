@@ -9,10 +9,9 @@ from v6t.core.config.explain import list_settings
 from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.tests.bench import bench_search
-from v6t.tests.drivers import accuracy_page, matrix
 from v6t.tests.drivers.duts import faults
 from v6t.tests.drivers.duts import pages as device_pages
-from v6t.tools import audits, reference_pages
+from v6t.tools import accuracy_page, audits, matrix_page, reference_pages
 
 from . import clauses
 
@@ -26,7 +25,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "planted faults": accuracy_page.render_faults,
     "comparison with other testers": accuracy_page.render_peers,
     "audited devices": audits.render_tables,
-    "cells of the matrix": matrix.render_tables,
+    "cells of the matrix": matrix_page.render_tables,
     "comparison of searches": lambda: bench_search.RECORDED.read_text(encoding="utf-8"),
 }
 

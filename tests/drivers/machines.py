@@ -1,12 +1,11 @@
 """Devices that run in virtual machines only: recorded results, by technology.
 
 Tests call :func:`add_record` with their run. It checks four facts and, with V6T_RECORD, writes them to
-``recorded/machines.json``. :mod:`.matrix` renders the table.
+``recorded/machines.json``, which ``docs/matrix.md`` shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,7 +14,6 @@ from v6t.tests.drivers.run_facts import FACTS, Run
 from v6t.tools.record_files import load_record, update_record
 
 RECORD = Path(__file__).parent / "recorded" / "machines.json"
-NOT_SHOWN = "not run"
 TESTERS = {"embedded": "embedded tester", "trex": "TRex"}
 
 
@@ -80,19 +78,6 @@ ROWS = tuple(
     for name, device, command, technologies in _GROUPS
     for technology, words in technologies.items()
 )
-
-
-def render_table() -> Iterator[str]:
-    """Render all rows with their recorded results."""
-    recorded = load_rows()
-    yield f"| device | technology | {' | '.join(FACTS)} | how | version | date |"
-    yield "|---|---|" + "---|" * len(FACTS) + "---|---|---|"
-    for row in ROWS:
-        result = recorded.get(row.name, {})
-        how = result.get("how") or f"`{row.command}` would"
-        facts = (result.get(fact, NOT_SHOWN) for fact in FACTS)
-        cells = (*facts, how, result.get("version", ""), result.get("date", ""))
-        yield f"| {row.device} | {row.technology} | {' | '.join(cells)} |"
 
 
 def load_rows() -> dict[str, dict[str, str]]:

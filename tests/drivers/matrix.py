@@ -1,4 +1,4 @@
-"""Matrix of testers, devices and benchmarks, shown in ``docs/matrix.md``.
+"""Matrix of testers, devices and benchmarks, shown in ``docs/matrix.md`` by ``v6t.tools.matrix_page``.
 
 ``test_matrix.py`` runs the cells and, with V6T_RECORD, writes the dates to ``recorded/matrix.json``.
 Devices in virtual machines are in :mod:`.machines`.
@@ -9,20 +9,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from v6t.core.config.compatibility import list_technologies
-from v6t.core.config.plugins import load_technology_type
-from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
-from v6t.intent.families import DeviceConfig
-from v6t.tests.drivers import machines
+from v6t.drivers.duts.registry import make_driver
 from v6t.tests.drivers.duts.support import find_missing_package
 from v6t.tests.needs import NO_TREX
-from v6t.tools.record_files import load_record, update_record
+from v6t.tools.record_files import update_record
 
 RECORD = Path(__file__).parent / "recorded" / "matrix.json"
 TESTERS = ("embedded", "trex")
@@ -207,70 +203,6 @@ def format_testbed_file(row: Row, tester: str) -> str:
         "line_rate": LINE_RATE[tester],
     }
     return json.dumps(testbed, indent=1)
-
-
-STATEFUL = f"""
-Each date stands for {", ".join(BENCHMARKS)} in both directions at once, except where the cell names others.
-Stateful technologies are measured with {CONNECTIONS:,} connections, each of which is validated. CE and PE are two devices in a row.
-"""
-IN_MACHINES = """\
-## In virtual machines
-
-Devices that need another kernel run in virtual machines. The tests record the cells; `not run` means that
-no test has recorded one.
-
-* configured: steps that the driver carried out, and steps that it read back and confirmed;
-* verified by frames: frames that equal the reference translation, of all that were compared;
-* measured: benchmarks that ended with a throughput above zero; emulated processors give no rates;
-* restored: every step was undone, and the earlier state was read back.
-"""
-EVERY_DRIVER = """
-## Every driver
-
-What was run with real frames, and in which version (`executed:` of the driver). The line is about the driver as
-a whole; the cells above and the page of the device tell which technologies were run.
-
-| device | technologies | executed |
-|---|---|---|"""
-
-
-def render_tables() -> str:
-    """Return the tables of the page."""
-    cells = [
-        f"| {row.words} | {' | '.join(render_cell(row, tester) for tester in TESTERS)} |"
-        for row in ROWS
-    ]
-    head = ["| device | embedded tester | TRex |", "|---|---|---|"]
-    tables = [*head, *cells, STATEFUL, IN_MACHINES, *machines.render_table()]
-    return "\n".join([*tables, EVERY_DRIVER, *render_drivers()])
-
-
-def render_drivers() -> Iterator[str]:
-    """Yield every driver with its technologies, and which of them were executed."""
-    for name in list_driver_names():
-        kind = load_driver_type(name)
-        if kind.configures_device:
-            can = ", ".join((*list_technologies(name), *list_part_families(name))) or "any"
-            yield f"| {name} | {can} | {kind.test_status} |"
-
-
-def list_part_families(driver: str) -> tuple[str, ...]:
-    """List the device families that a driver supports only within a chain."""
-    intents = [load_technology_type(name)().make_dut_intent() for name in list_technologies(driver)]
-    whole = [intent.configuration for intent in intents]
-    return tuple(
-        kind.family
-        for kind in load_driver_type(driver).supported_configurations
-        if kind is not DeviceConfig and not any(isinstance(each, kind) for each in whole)
-    )
-
-
-def render_cell(row: Row, tester: str) -> str:
-    recorded = load_record(RECORD).get(make_key(tester, row))
-    texts = [recorded["date"] if recorded else "not run"]
-    texts += [", ".join(row.wanted)] * (row.wanted != BENCHMARKS)
-    texts += [", ".join(row.modes)] * (row.modes != MODES[:1])
-    return "; ".join(texts)
 
 
 def make_key(tester: str, row: Row) -> str:

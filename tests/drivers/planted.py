@@ -1,7 +1,7 @@
 """Planted faults: devices and a tester with known errors, and whether the testers find them.
 
 ``test_planted.py`` tries each fault with each tester. With V6T_RECORD (repetitions) it records the results in
-``recorded/planted.json``, which ``accuracy_page.py`` renders.
+``recorded/planted.json``, which ``v6t.tools.accuracy_page`` renders.
 """
 
 from __future__ import annotations

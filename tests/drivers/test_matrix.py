@@ -7,10 +7,10 @@ import pytest
 from v6t.core.config.run_setup import RunSetup
 from v6t.tests.core.support import v6t, v6t_process
 from v6t.tests.needs import needs_lab
-from v6t.tools import peers
+from v6t.tools import accuracy_page, peers
 from v6t.tools.record_files import load_record
 
-from . import accuracy_page, matrix, planted
+from . import matrix, planted
 from .run_facts import ALWAYS, Run, assert_timed
 
 

@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.drivers.duts.session.plan_steps import format_plan
-from v6t.tests.drivers.matrix import list_part_families
+from v6t.tools.matrix_page import list_part_families
 
 from .cases import CASES, plan_case, without_base_steps
 

@@ -1,21 +1,19 @@
-"""Tables of ``docs/accuracy.md``: accuracy of the testers, planted faults and the comparison with other testers."""
+"""Tables of ``docs/accuracy.md``: accuracy of the testers, planted faults, comparison with other testers."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from v6t.analysis.report.render import to_markdown
+from v6t.tests.drivers import planted
 from v6t.tools import peers
 from v6t.tools.accuracy.record import AccuracyRecord
 from v6t.tools.accuracy.report import make_document
 from v6t.tools.record_files import load_record
 
-from . import planted
-
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = planted.RECORD.parent
 
 
 def load_accuracy_records() -> Iterator[AccuracyRecord]:
@@ -50,4 +48,5 @@ def render_peers() -> str:
 
 
 def format_finding(recorded: dict[str, str] | None) -> str:
+    """Return how often a fault was found, and when."""
     return f"{recorded['found']} of {recorded['of']}, {recorded['date']}" if recorded else "not run"
