@@ -211,7 +211,7 @@ def tester_option(command: F) -> F:
 def run_options(command: F) -> F:
     """Add the options that describe a run."""
     from v6t.benchmarks import registry
-    from v6t.core.modifiers import MODIFIERS
+    from v6t.core.config.plugins import MODIFIERS
 
     return combine_options(
         run_file_argument,

@@ -1,4 +1,4 @@
-"""Technology plugins by name or alias."""
+"""Technology plugins by name or alias, and modifiers by name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 from v6t.base.entry_points import Extensions
 
 if TYPE_CHECKING:
+    from v6t.core.modifiers.base import Modifier
     from v6t.plugins.base import Technology
 
 ENTRY_POINT_GROUP = "v6t.plugins"
 TECHNOLOGIES: Extensions[Technology] = Extensions(
     ENTRY_POINT_GROUP, "v6t.plugins.base:Technology", "plugin"
+)
+MODIFIERS: Extensions[Modifier] = Extensions(
+    "v6t.modifiers", "v6t.core.modifiers.base:Modifier", "modifier"
 )
 # Plugin names by alias in lower case.
 ALIASES = {

@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from v6t.benchmarks import registry
-from v6t.core.config.plugins import load_technology_type
+from v6t.core.config.plugins import MODIFIERS, load_technology_type
 from v6t.core.config.settings import Settings
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
-from v6t.core.modifiers import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.placement import has_few_cpus
 from v6t.drivers.testers import load_kind
