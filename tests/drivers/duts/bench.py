@@ -127,16 +127,6 @@ def open_bench(setup):
         yield bench, compile_directions(technology, sizes, setup.settings.seed), check
 
 
-def prove_translation(flags, testbed=None):
-    """Check a lab device's translation; return the mismatch, its read-backs and its description."""
-    setup = resolve_setup(testbed=testbed, **flags)
-    with open_bench(setup) as (bench, streams, check):
-        bench.load(streams)
-        finding = check(with_preflight_setup(bench.measure, setup.technology))
-        read = bench.session.verify() if bench.session else []
-        return finding, read, bench.describe()["device"]
-
-
 def measure_traffic_classes(plugin, octets, *, params=None, dut, **options):
     """Send each pair of outer and inner octets through a device.
 

@@ -141,12 +141,6 @@ FIXED: Mapping[str, frozenset[str]] = dict.fromkeys(
 )
 
 
-def list_parameters(base: Base) -> list[str]:
-    """List the parameters of a technology that are changed."""
-    fields = load_technology_type(base.plugin).params_model.model_fields
-    return [name for name in fields if name not in SKIPPED]
-
-
 def list_other_values(value: Any, kind: Any) -> Iterator[Any]:
     """Yield values near to a value of a declared type, valid or not."""
     if kind is bool:

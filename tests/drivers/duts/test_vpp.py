@@ -11,6 +11,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import Bench, compile_directions
+from v6t.core.runs.preflight import with_preflight_setup
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process
 from v6t.drivers.duts.kinds.vpp.map import MapE
@@ -26,7 +27,7 @@ from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
 
 from . import intents
-from .bench import Port, measure_traffic_classes, open_bed, prove_translation
+from .bench import Port, measure_traffic_classes, open_bed, open_bench
 from .cases import B4
 from .support import in_lab
 
@@ -42,9 +43,13 @@ MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 
 
 def prove_vpp(plugin, params, testbed=None, **options):
-    """Check the translation of a VPP, see :func:`.bench.prove_translation`."""
+    """Check the translation of a VPP; return the mismatch, its read-backs and its description."""
     flags = {"plugin": plugin, "params": params, "dut": "vpp", "dut_params": {**OWN, **options}}
-    return prove_translation(flags, testbed)
+    setup = resolve_setup(testbed=testbed, **flags)
+    with open_bench(setup) as (bench, streams, check):
+        bench.load(streams)
+        finding = check(with_preflight_setup(bench.measure, setup.technology))
+        return finding, bench.session.verify(), bench.describe()["device"]
 
 
 @pytest.mark.parametrize(
