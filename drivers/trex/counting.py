@@ -31,6 +31,7 @@ from v6t.drivers.delays import compute_ipdv
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
 from v6t.drivers.trex.capture import (
     CaptureReader,
+    StampColumns,
     count_stride_bits,
     identify_streams,
 )
@@ -56,6 +57,8 @@ _COMPRESSED_COOKIE, _PLAIN_COOKIE = 0x1C849304, 0x1C849303
 _COOKIE_MASK = ~0xF0  # Without the word size, which does not matter in V2
 NO_DELAYS = Distribution((), ())
 IPDV_FRAMES = 30_000  # Captured frames per direction for IPDV
+CLOCK_FIT_FRAMES = 1000  # Number of first and of last frames that give the clock's frequency
+_FIT_ROUNDS = 3  # Iterations of the fit
 
 
 @dataclass(frozen=True)
@@ -410,6 +413,36 @@ def _decode_zigzag(data: bytes) -> Iterator[int]:
         raise ValueError("cut off")
 
 
+def estimate_tick_rate(stamps: StampColumns) -> float | None:
+    """Estimate the frequency of TRex's time stamp counter from departures and arrivals [Hz].
+
+    Only the first and last frames count: those between may have stood in the queue of an overloaded
+    device. Of these the fastest frames of the first and of the last third tell it, as queues only
+    add delay.
+
+    Returns:
+        The frequency; None: the frames are too few or too close.
+    """
+    arrived_s, ticks = stamps.arrived_s, stamps.departed_ticks
+    if len(ticks) > 2 * CLOCK_FIT_FRAMES:
+        by_arrival = np.argsort(arrived_s, kind="stable")
+        ends = np.r_[by_arrival[:CLOCK_FIT_FRAMES], by_arrival[-CLOCK_FIT_FRAMES:]]
+        arrived_s, ticks = arrived_s[ends], ticks[ends]
+    if len(ticks) < 6:
+        return None
+    order = np.argsort(ticks, kind="stable")
+    arrived_s, left = arrived_s[order] - arrived_s[order[0]], ticks[order] - ticks[order[0]]
+    if arrived_s[-1] < 0.05:
+        return None
+    hertz = float(left[-1] / arrived_s[-1])
+    third = len(left) // 3
+    for _ in range(_FIT_ROUNDS):  # by a wrong frequency others seem to be the fastest
+        delays_s = arrived_s - left / hertz
+        early, late = int(delays_s[:third].argmin()), int(delays_s[-third:].argmin()) - third
+        hertz = float((left[late] - left[early]) / (arrived_s[late] - arrived_s[early]))
+    return hertz
+
+
 def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict[str, Distribution]:
     """Compute IPDV, the differences of neighbors' delays, by class.
 
@@ -441,10 +474,7 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
 
 
 def measure_delays(
-    reader: CaptureReader,
-    named: Mapping[int, str],
-    min_delays_us: Mapping[str, float],
-    ticks_hz: float,
+    reader: CaptureReader, named: Mapping[int, str], min_delays_us: Mapping[str, float]
 ) -> dict[str, Distribution]:
     """Measure delays in whole microseconds from a recording, by class.
 
@@ -454,12 +484,13 @@ def measure_delays(
     stamped them. The smallest delay is TRex's own, taken where the frame was received, so that the
     way to the receiver makes no delay longer than it makes the fastest frame's.
     """
+    hertz = estimate_tick_rate(reader.stamps)
     distributions: dict[str, list[Distribution]] = {}
     for number, name in named.items():
         stamps = reader.select_columns([number])
-        if name not in min_delays_us or not len(stamps.sequence):
+        if hertz is None or name not in min_delays_us or not len(stamps.sequence):
             continue
-        sent_s = (stamps.departed_ticks - stamps.departed_ticks[0]) / ticks_hz
+        sent_s = (stamps.departed_ticks - stamps.departed_ticks[0]) / hertz
         late_us = (stamps.arrived_s - stamps.arrived_s[0] - sent_s) * 1e6
         delays_us = np.rint(late_us - late_us.min() + min_delays_us[name]).astype(np.int64)
         values, counts = count_unique(1000 * delays_us)
@@ -479,7 +510,7 @@ def add_sampled_delays(
             least[name] = min(smallest, least.get(name, math.inf))
         received[name] = received.get(name, 0) + count_group(stats, load, burst).received
     named = {n: s.name for n, s in identify_streams(reader.samples, [load]).items()}
-    delays = measure_delays(reader, named, least, stats.ticks_hz)
+    delays = measure_delays(reader, named, least)
     untimed = {n: max(0, k - delays.get(n, NO_DELAYS).frames) for n, k in received.items()}
     return replace(counted, delays=delays, tags=delays, untimed=untimed)
 

@@ -118,6 +118,7 @@ class TrexTester(BedTester):
         self._nonce = 0
         self._installed: dict[int, StreamSet] = {}
         self._oracle: Oracle | None = None
+        self._ticks_hz: float | None = None
         self._recordings = Recordings(self.attachment, options.remote)
         self._connections = LearnedConnections(self._recordings)
         self._tcp_trial: TcpTrial | None = None
@@ -194,9 +195,7 @@ class TrexTester(BedTester):
             for load in (loads if recordings else ())
         }
         result = self._make_result(trial, loads, stats, began_s, readers)
-        if not finds_losses:
-            return result
-        return self._add_losses(trial, result, loads, readers, stats.ticks_hz)
+        return self._add_losses(trial, result, loads, readers) if finds_losses else result
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
@@ -447,7 +446,6 @@ class TrexTester(BedTester):
         result: TrialResult,
         loads: Sequence[OfferedLoad],
         readers: Mapping[Direction, CaptureReader],
-        ticks_hz: float,
     ) -> TrialResult:
         """Add the times of lost frames and of the rate change, found in recordings, to a result."""
         directions, faults = dict(result.directions), [*result.faults]
@@ -461,6 +459,7 @@ class TrexTester(BedTester):
             }
             rate_change_error_s = None
             if trial.second_segment is not None:
+                ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
                 by_number = counting.match_bursts_by_time(reader, by_number, load, ticks_hz)
                 rate_change_error_s = counting.measure_rate_change_error_s(
                     reader, by_number, load, ticks_hz
@@ -482,6 +481,8 @@ class TrexTester(BedTester):
         began = datetime.now(timezone.utc) - timedelta(seconds=time.monotonic() - began_s)
         by_direction = _group_by_direction(loads)
         samples = {d: self._read_samples(stats, own) for d, own in by_direction.items()}
+        for reader in samples.values():
+            self._ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz
         stamps = {d: counting.count_captured_stamps(stats, own) for d, own in by_direction.items()}
         captured = {direction: counts for direction, counts in stamps.items() if counts}
         facts = self.attachment.facts
@@ -542,8 +543,8 @@ class TrexTester(BedTester):
         )
         took = max(times, key=lambda t: t.max_s)
         ipdv = None
-        if delays is not None and delays.ipdv:
-            ipdv = counting.make_ipdv(samples, first, stats.ticks_hz)
+        if delays is not None and delays.ipdv and self._ticks_hz:
+            ipdv = counting.make_ipdv(samples, first, self._ticks_hz)
         return DirectionResult(
             classes=counted.classes,
             sending_time_s=took.time_s,

@@ -437,5 +437,5 @@ def test_consecutive_frames_are_captured_in_complete_runs(frames):
 def test_recorded_differences_of_delays(raw):
     """A capture of single frames has few consecutive ones; other pairs count as lost."""
     reader = read_stamps(decode_samples(raw, 1))
-    ipdv = counting.make_ipdv(reader, SENT["forward"], 2.6e9)
+    ipdv = counting.make_ipdv(reader, SENT["forward"], counting.estimate_tick_rate(reader.stamps))
     assert {n: d.frames + d.lost for n, d in ipdv.items()} == {"fg": 1799, "bg": 199}

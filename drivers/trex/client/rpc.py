@@ -16,7 +16,7 @@ import warnings
 from typing import Any
 
 from v6t.drivers.trex.client.service import RequestError, make_one_line
-from v6t.drivers.trex.client.stats import CounterReading, parse_counter_reading, parse_tick_rate
+from v6t.drivers.trex.client.stats import CounterReading, parse_counter_reading
 
 _CLIENT_DIRECTORY = os.path.join("automation", "trex_control_plane", "interactive")
 
@@ -66,11 +66,6 @@ def count_queue_drops(client: Any) -> int | None:
     """Return the frames dropped before transmit queues at the last ``get_stats``; None if unknown."""
     drops = client.global_stats.get_rel("m_total_queue_drop")
     return None if drops == "N/A" else int(drops)
-
-
-def read_tick_rate(client: Any) -> float:
-    """Return the frequency of the server's time stamp counter, as of ``get_stats`` [Hz]."""
-    return parse_tick_rate(client.global_stats.get("ts"))
 
 
 def read_counters(client: Any, ports: list[int]) -> CounterReading:

@@ -92,11 +92,6 @@ def _select_numbers(keys: Iterable[Any]) -> list[Any]:
     return [key for key in keys if str(key).isdigit()]
 
 
-def parse_tick_rate(time_stamp: Mapping[str, Any]) -> float:
-    """Parse the frequency in TRex's global time stamp [Hz]."""
-    return float(time_stamp["freq"])
-
-
 class CaptureStatus(NamedTuple):
     """State of one capture of a server."""
 
@@ -179,7 +174,6 @@ class TrialStats:
     events: Sequence[str] = ()  # other faults of the tester, which do not depend on the rate
     timeline_readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
     """Time after the first frame [s], and sent and received frames by port."""
-    ticks_hz: float = 0.0  # frequency of the counter that stamps frames
 
     def count_matches(
         self, kind: str, ports: Iterable[int], class_number: int | None = None

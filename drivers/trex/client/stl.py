@@ -181,7 +181,6 @@ class StlWorker(EngineWorker):
             queue_full_count=counted.queue_full_count,
             dropped_frames=self._count_queue_drops(watched["events"]),
             neighbor_answers=answered,
-            ticks_hz=rpc.read_tick_rate(client),
             ended=ended,
             **watched,
         )
