@@ -344,26 +344,14 @@ def test_new_names_are_never_those_in_the_cache():
     assert indexes.max() < 65_536
 
 
-class BrokenDevice:
-    """Device that can be neither started nor rolled back."""
-
-    mtus_between = ()
-
-    def get_namespace_pids(self):
-        return [None]
-
-    def start(self, lab):
-        raise DutError("no start", code="check-failed")
-
-    def close(self):
-        raise DutError("no rollback", code="rollback-failed")
-
-
 def test_lab_is_closed_after_a_failed_rollback(monkeypatch, caplog):
     lab = Mock()
     monkeypatch.setattr(setup, "Lab", lambda *_, **__: lab)
     caplog.set_level(NOTICE)
-    bed = setup.Bed(Links(), BrokenDevice())
+    device = Mock(mtus_between=(), **{"get_namespace_pids.return_value": [None]})
+    device.start.side_effect = DutError("no start", code="check-failed")
+    device.close.side_effect = DutError("no rollback", code="rollback-failed")
+    bed = setup.Bed(Links(), device)
     with expect_error("rollback-failed"):
         bed.open()
     lab.close.assert_called_once()

@@ -383,21 +383,6 @@ FRAMES = 100
 TRIAL = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
 
 
-class Ring(SimpleNamespace):
-    """Receive ring filled with frames."""
-
-    def take(self):
-        groups = [(f, np.zeros(len(f), np.int64)) for f in self.frames]
-        self.frames = []
-        return groups
-
-    def release(self):
-        pass
-
-    def drops(self):
-        return 0
-
-
 def make_phase_one_frames(numbers, nonce, port=None):
     """Return phase 1 frames with these sequence numbers."""
     (stream,) = STREAMS["forward"].streams
@@ -414,7 +399,9 @@ def make_phase_one_frames(numbers, nonce, port=None):
 @pytest.fixture
 def learn(monkeypatch):
     """Provide a function that receives frames in phase 1 of trial 5; returns report and rows."""
-    ring = Ring(interface="none", frames=[])
+    readings = []
+    ring = SimpleNamespace(interface="none", drops=lambda: 0, release=lambda: None)
+    ring.take = lambda: readings.pop() if readings else []
     monkeypatch.setattr("v6t.drivers.embedded.port.RxRing", lambda interface, octets: ring)
     with closing(ConnectionTable()) as table:
 
@@ -423,7 +410,7 @@ def learn(monkeypatch):
             receiver.load(STREAMS["forward"], None, "forward", known)
             location, timed = table.make(FRAMES), TimedTrial(TRIAL, (1,))
             receiver.arm(required={"fg": FRAMES}, nonce=5, timed=timed, table=location, learn=True)
-            ring.frames = list(frames)
+            readings.append([(group, np.zeros(len(group), np.int64)) for group in frames])
             return receiver.report(), known._table.rows.copy()
 
         yield learn
