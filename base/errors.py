@@ -18,26 +18,18 @@ from typing import Any
 
 
 class V6tError(Exception):
-    """Base class of errors that the command line shows in one or two lines, with an exit status.
-
-    Attributes:
-        message: the problem in one sentence.
-        hint: what to do about it; may be empty.
-        code: the kind of error, one of :data:`v6t.base.error_codes.ERROR_CODES`.
-        path: keys and indices from the top of the user's file to the wrong setting.
-        related: the paths of further settings that contradict it.
-    """
+    """Base class of errors that the command line shows in one or two lines, with an exit status."""
 
     exit_code = 1
 
     def __init__(
         self,
-        message: str,
-        hint: str = "",
+        message: str,  # the problem in one sentence
+        hint: str = "",  # what to do about it; may be empty
         *,
-        code: str,
-        path: Sequence[str | int] = (),
-        related: Sequence[Sequence[str | int]] = (),
+        code: str,  # the kind of error, one of :data:`v6t.base.error_codes.ERROR_CODES`
+        path: Sequence[str | int] = (),  # from the top of the user's file to the wrong setting
+        related: Sequence[Sequence[str | int]] = (),  # paths of settings that contradict it
     ) -> None:
         super().__init__(message)
         self.message, self.hint, self.code = message, hint, code
@@ -66,14 +58,7 @@ class InvalidValue(ValueError):
 
 
 class UsageError(V6tError):
-    """An unusable file, setting or argument of the user.
-
-    Attributes:
-        params: parameters of the technology that would make it usable.
-        dut_params: options of the device's driver that would make it usable.
-        located: the message begins with file and line.
-        technology: technology that the device of another driver could run; may be empty.
-    """
+    """An unusable file, setting or argument of the user."""
 
     exit_code = 2
 
@@ -83,10 +68,10 @@ class UsageError(V6tError):
         hint: str = "",
         *,
         code: str,
-        params: Mapping[str, object] | None = None,
-        dut_params: Mapping[str, object] | None = None,
-        located: bool = False,
-        technology: str = "",
+        params: Mapping[str, object] | None = None,  # of the technology, with which it is usable
+        dut_params: Mapping[str, object] | None = None,  # of the driver, with which it is usable
+        located: bool = False,  # the message begins with file and line
+        technology: str = "",  # that the device of another driver could run; may be empty
         **paths: Any,
     ) -> None:
         super().__init__(message, hint, code=code, **paths)
