@@ -29,15 +29,10 @@ SOFTWIRES = {"initiator_count": 16}
 
 @dataclass(frozen=True)
 class Audited(Row):
-    """Device with one technology.
+    """Device with one technology."""
 
-    Attributes:
-        more: suffix of the name.
-        machine: whether it runs in a virtual machine, see ``v6t.tests.jool.audits``.
-    """
-
-    more: str = ""
-    machine: bool = False
+    more: str = ""  # suffix of the name
+    machine: bool = False  # whether it runs in a virtual machine, see ``v6t.tests.jool.audits``
 
     @property
     def name(self) -> str:

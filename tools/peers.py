@@ -54,21 +54,14 @@ LINKS = Links()
 
 @dataclass(frozen=True)
 class Peer:
-    """Another tester.
+    """Another tester."""
 
-    Attributes:
-        name: text of the table.
-        program: its throughput test.
-        read: converts its configuration file to v6t's parameters.
-        version_names: settings of the versions of IP, left and right.
-        settings: of its configuration file, from left to right with pseudorandom ports.
-    """
-
-    name: str
-    program: str
-    read: Callable[[Path], Migration]
-    version_names: tuple[str, ...]
+    name: str  # text of the table
+    program: str  # its throughput test
+    read: Callable[[Path], Migration]  # converts its configuration file to v6t's parameters
+    version_names: tuple[str, ...]  # settings of the versions of IP, left and right
     settings: Mapping[str, object]
+    """Of its configuration file, from left to right with pseudorandom ports."""
 
     @property
     def directory(self) -> str:
@@ -108,24 +101,15 @@ MAPTPERF = Peer("Maptperf", "maptperf-tp", read_maptperf, (), {
 
 @dataclass(frozen=True)
 class Case:
-    """Device under test.
+    """Device under test."""
 
-    Attributes:
-        words: text of the table.
-        driver: of the device.
-        versions: of IP, left and right.
-        octets: frame size as listed by v6t.
-        upper_fps, resolution_fps: of the search.
-        peer: the other tester.
-    """
-
-    words: str
-    driver: str
-    versions: tuple[int, int]
-    octets: int
-    upper_fps: float
-    resolution_fps: float
-    peer: Peer = SIITPERF
+    words: str  # text of the table
+    driver: str  # of the device
+    versions: tuple[int, int]  # of IP, left and right
+    octets: int  # frame size as listed by v6t
+    upper_fps: float  # of the search
+    resolution_fps: float  # of the search
+    peer: Peer = SIITPERF  # the other tester
 
     def format_config(self) -> str:
         """Return the peer's configuration."""

@@ -42,28 +42,18 @@ class Device:
 
 @dataclass(frozen=True)
 class Line:
-    """Results of a search method on a class of devices.
-
-    Attributes:
-        traffic_s: seconds of traffic per repetition, mean.
-        total_s: seconds per repetition with pauses and waits, mean.
-        full_trials: full trials per repetition, mean.
-        median_bias: median error [fps].
-        median_error, p95_error: median and 95th percentile of the absolute error [fps].
-        failure_share: share of repetitions with an error above the resolution.
-        unproven: number of repetitions whose rate passed no full trial.
-    """
+    """Results of a search method on a class of devices."""
 
     device: str
     search: SearchMethod
-    traffic_s: float
-    total_s: float
-    full_trials: float
-    median_bias: float
-    median_error: float
-    p95_error: float
-    failure_share: float
-    unproven: int
+    traffic_s: float  # seconds of traffic per repetition, mean
+    total_s: float  # seconds per repetition with pauses and waits, mean
+    full_trials: float  # full trials per repetition, mean
+    median_bias: float  # median error [fps]
+    median_error: float  # median of the absolute error [fps]
+    p95_error: float  # 95th percentile of the absolute error [fps]
+    failure_share: float  # share of repetitions with an error above the resolution
+    unproven: int  # number of repetitions whose rate passed no full trial
 
 
 def make_devices(rng: random.Random) -> dict[str, Device]:

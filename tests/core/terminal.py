@@ -13,15 +13,11 @@ ROWS = 50
 
 
 class Screen:
-    """Text on the screen, with lines that have scrolled off; long lines are wrapped, as terminals do.
-
-    Attributes:
-        cursor: whether it is visible.
-    """
+    """Text on the screen, with lines that have scrolled off; long lines are wrapped, as terminals do."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
-        self.cursor = True
+        self.cursor = True  # whether it is visible
         self._lines = [""]
         self._row = self._column = 0
         self._unfinished = ""

@@ -28,44 +28,29 @@ SMALL = re.compile(r"\b(must|should|shall)\b")
 
 @dataclass(frozen=True)
 class Row:
-    """One demand.
+    """One demand."""
 
-    Attributes:
-        name: section of an RFC, or identifier.
-        asks: what it demands, in v6t's words.
-        verdict: one of :data:`VERDICTS`.
-        words: key words of the RFC's sentence, and how often.
-        where: files, with a colon and the object where one file holds several.
-        tests: functions under ``tests/``; ``name_*`` for all that begin so.
-        how: how it deviates, why it is not done, or what to know of it.
-        after: the document that decides in case of doubt.
-    """
-
-    name: str
-    asks: str
-    verdict: str
+    name: str  # section of an RFC, or identifier
+    asks: str  # what it demands, in v6t's words
+    verdict: str  # one of :data:`VERDICTS`
     words: dict[str, int] = field(default_factory=dict)
+    """Key words of the RFC's sentence, and how often."""
     where: list[str] = field(default_factory=list)
+    """Files, with a colon and the object where one file holds several."""
     tests: list[str] = field(default_factory=list)
-    how: str = ""
-    after: str = ""
+    """Functions under ``tests/``; ``name_*`` for all that begin so."""
+    how: str = ""  # how it deviates, why it is not done, or what to know of it
+    after: str = ""  # the document that decides in case of doubt
 
 
 @dataclass(frozen=True)
 class Part:
-    """One table of the page.
+    """One table of the page."""
 
-    Attributes:
-        title: its heading.
-        scope: which sections are in it.
-        words: key words of the text, by section; empty for what is no RFC.
-        rows: the demands.
-    """
-
-    title: str
-    scope: str
-    words: dict[str, dict[str, int]]
-    rows: list[Row]
+    title: str  # its heading
+    scope: str  # which sections are in it
+    words: dict[str, dict[str, int]]  # key words of the text, by section; empty for what is no RFC
+    rows: list[Row]  # the demands
 
     def count(self, verdict: str) -> int:
         return sum(r.verdict == verdict for r in self.rows)

@@ -28,21 +28,13 @@ _REASON = re.compile(r"<!-- not executed: ((?:(?!-->).)+) -->\n\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block.
+    """A fenced block."""
 
-    Attributes:
-        page: its file.
-        line: where it begins.
-        language: the word after the fence.
-        text: its lines.
-        reason: why it is not executed; empty if it is.
-    """
-
-    page: Path
-    line: int
-    language: str
-    text: str
-    reason: str = ""
+    page: Path  # its file
+    line: int  # where it begins
+    language: str  # the word after the fence
+    text: str  # its lines
+    reason: str = ""  # why it is not executed; empty if it is
 
     @property
     def place(self) -> str:

@@ -19,18 +19,12 @@ TESTERS = {"embedded": "embedded tester", "trex": "TRex"}
 
 @dataclass(frozen=True)
 class Row:
-    """Device with one technology.
+    """Device with one technology."""
 
-    Attributes:
-        name: key in the record.
-        device, technology: text of the table.
-        command: runs the test.
-    """
-
-    name: str
-    device: str
-    technology: str
-    command: str
+    name: str  # key in the record
+    device: str  # text of the table
+    technology: str  # text of the table
+    command: str  # runs the test
 
 
 _TRANSLATORS = {

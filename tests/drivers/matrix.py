@@ -33,25 +33,15 @@ LINE_RATE = {"embedded": "1M", "trex": "3M"}
 
 @dataclass(frozen=True)
 class Row:
-    """Device with one technology.
+    """Device with one technology."""
 
-    Attributes:
-        device: driver, or ``reference``.
-        plugin: the technology.
-        words: text of the table.
-        params: of the technology.
-        options: of the driver.
-        wanted: benchmarks of the row.
-        program_of: key of NAMED, if it is not the device.
-    """
-
-    device: str
-    plugin: str
-    words: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
-    wanted: tuple[str, ...] = BENCHMARKS
-    program_of: str = ""
+    device: str  # driver, or ``reference``
+    plugin: str  # the technology
+    words: str  # text of the table
+    params: Mapping[str, Any] = field(default_factory=dict)  # of the technology
+    options: Mapping[str, str] = field(default_factory=dict)  # of the driver
+    wanted: tuple[str, ...] = BENCHMARKS  # benchmarks of the row
+    program_of: str = ""  # key of NAMED, if it is not the device
 
     @property
     def program_key(self) -> str:

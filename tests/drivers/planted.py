@@ -74,25 +74,19 @@ def use_next_psid(frames):
 
 @dataclass(frozen=True)
 class Fault:
-    """Fault, and how a tester must report it.
-
-    Attributes:
-        words, says: of the table: the fault, and the expected report.
-        device: makes the device from the technology and the longest frame; None: the tester is faulty.
-        found: whether a trial reports exactly this fault.
-        technology, mode, rate_fps, frames, timeout_s: of the trial.
-    """
+    """Fault, and how a tester must report it."""
 
     name: str
-    words: str
+    words: str  # of the table: the fault
     device: Callable[[object, int], LabDevice] | None
-    found: Callable[[Observation], bool]
-    says: str
-    technology: str = "mape-br"
-    mode: str = "bidirectional"
-    rate_fps: float = 2000.0
-    frames: int = 1000
-    timeout_s: float | None = None
+    """Makes the device from the technology and the longest frame; None: the tester is faulty."""
+    found: Callable[[Observation], bool]  # whether a trial reports exactly this fault
+    says: str  # of the table: the expected report
+    technology: str = "mape-br"  # of the trial
+    mode: str = "bidirectional"  # of the trial
+    rate_fps: float = 2000.0  # of the trial
+    frames: int = 1000  # of the trial
+    timeout_s: float | None = None  # of the trial
 
 
 @dataclass(frozen=True)

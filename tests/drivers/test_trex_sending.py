@@ -120,19 +120,17 @@ class Server:
     """Fake TRex with a cable between its ports: all requested frames come back.
 
     Attributes:
-        late_s: additional sending time by port.
         macs: destination and source addresses of the received streams, by port.
         left: frames of an earlier phase that are left from each burst, by direction.
-        copies: frames that the device repeats, per burst of the Initiator.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.tester: TrexTester
-        self.late_s = {0: 0.0, 1: 0.0}
+        self.late_s = {0: 0.0, 1: 0.0}  # additional sending time by port
         self.macs: dict[int, set[str]] = {}
         self.left = {"forward": 0, "reverse": 0}
-        self.copies = 0
+        self.copies = 0  # frames that the device repeats, per burst of the Initiator
 
     def start(self, **options):
         self.tester = TrexTester(TrexOptions(sample=0, **options), PLUGIN.links, loopback=True)

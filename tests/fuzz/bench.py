@@ -25,21 +25,13 @@ ALLOWED = (0, 2, 3, 4, 5, 6)
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one input ended.
+    """How one input ended."""
 
-    Attributes:
-        status: exit status; -1: a hang that was broken off.
-        said: on standard error.
-        seconds: of processor time.
-        peak_mib: the most memory this process had meanwhile, with that of the attack itself.
-        lost: a result of the finished run that is less than before.
-    """
-
-    status: int
-    said: str
-    seconds: float
-    peak_mib: float
-    lost: str = ""
+    status: int  # exit status; -1: a hang that was broken off
+    said: str  # on standard error
+    seconds: float  # of processor time
+    peak_mib: float  # the most memory this process had meanwhile, with that of the attack itself
+    lost: str = ""  # a result of the finished run that is less than before
 
     @property
     def trouble(self) -> str:

@@ -27,18 +27,15 @@ PIPE, ZERO, FOLDER = "a pipe", "/dev/zero", "a folder"
 
 @dataclass(frozen=True)
 class Input:
-    """One command with the files it is given.
-
-    Attributes:
-        words: of the command line; ``RUN``, ``AUDIT``, ``CAMPAIGN`` in them are directories of what was
-            finished, ``WHOLE`` and ``AUDITED`` such that nobody damages.
-        files: by name, in the current directory; a string is one of the odd kinds above.
-        damage: files of those directories that are replaced, by name.
-    """
+    """One command with the files it is given."""
 
     words: tuple[str, ...]
+    """Of the command line; ``RUN``, ``AUDIT``, ``CAMPAIGN`` in them are directories of what was finished,
+    ``WHOLE`` and ``AUDITED`` such that nobody damages."""
     files: dict[str, bytes | str] = field(default_factory=dict)
+    """By name, in the current directory; a string is one of the odd kinds above."""
     damage: dict[str, bytes | str] = field(default_factory=dict)
+    """Files of those directories that are replaced, by name."""
 
 
 NUMBERS = (

@@ -113,21 +113,13 @@ experiments:
 
 @dataclass(frozen=True)
 class Case:
-    """One input whose results are stored.
+    """One input whose results are stored."""
 
-    Attributes:
-        family: the file in which the results are stored.
-        name: the name of the case in this file.
-        compute: returns the lines of each part; called in an empty directory.
-        in_lab: whether it needs network namespaces or device programs.
-        slow: whether it takes so long that `make test` leaves it out.
-    """
-
-    family: str
-    name: str
-    compute: Callable[[], Parts]
-    in_lab: bool = False
-    slow: bool = False
+    family: str  # the file in which the results are stored
+    name: str  # the name of the case in this file
+    compute: Callable[[], Parts]  # returns the lines of each part; called in an empty directory
+    in_lab: bool = False  # whether it needs network namespaces or device programs
+    slow: bool = False  # whether it takes so long that `make test` leaves it out
 
 
 def compute(case: Case) -> Parts:

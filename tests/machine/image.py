@@ -47,20 +47,13 @@ def find_missing_packages() -> list[str]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Content of an image.
-
-    Attributes:
-        packages: Debian packages to install, including the kernel.
-        programs: files to copy, together with their libraries.
-        modules: kernel modules to copy, together with their dependencies.
-        init: script of process 1, or empty if each machine adds its own.
-    """
+    """Content of an image."""
 
     name: str
-    packages: tuple[str, ...]
-    programs: tuple[str, ...]
-    modules: tuple[str, ...]
-    init: str = ""
+    packages: tuple[str, ...]  # Debian packages to install, including the kernel
+    programs: tuple[str, ...]  # files to copy, together with their libraries
+    modules: tuple[str, ...]  # kernel modules to copy, together with their dependencies
+    init: str = ""  # script of process 1, or empty if each machine adds its own
     files: tuple[cpio.Entry, ...] = ()
 
     def get_image(self) -> Image:

@@ -116,20 +116,13 @@ ROOT_SHARE = "local,path=/,mount_tag=host,security_model=none,readonly=on,multid
 
 @dataclass(frozen=True)
 class Nic:
-    """An emulated NIC.
+    """An emulated NIC."""
 
-    Attributes:
-        name: interface name while a kernel driver is bound.
-        kind: QEMU device name.
-        slot: PCI slot number.
-        wire: number of the hub that it is connected to.
-    """
-
-    name: str
-    kind: str
-    slot: int
+    name: str  # interface name while a kernel driver is bound
+    kind: str  # QEMU device name
+    slot: int  # PCI slot number
     mac: str
-    wire: int
+    wire: int  # number of the hub that it is connected to
 
     @property
     def address(self) -> str:

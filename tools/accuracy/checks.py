@@ -22,27 +22,16 @@ CAPACITY_FPS = 10_000.0
 
 @dataclass(frozen=True)
 class Check:
-    """Behaviour of the known device and the measurement made with it.
+    """Behaviour of the known device and the measurement made with it."""
 
-    Attributes:
-        name: unique name.
-        kind: what is compared.
-        description: of the behaviour, for tables of delays.
-        impairments: what the device does.
-        rate_fps: offered rate.
-        frames: number of frames of a trial.
-        trials: number of trials.
-        delays: which frames are timed.
-    """
-
-    name: str
-    kind: Kind
-    description: str
-    impairments: Impairments
-    rate_fps: float
-    frames: int
-    trials: int = 1
-    delays: DelayRequest | None = None
+    name: str  # unique name
+    kind: Kind  # what is compared
+    description: str  # of the behaviour, for tables of delays
+    impairments: Impairments  # what the device does
+    rate_fps: float  # offered rate
+    frames: int  # number of frames of a trial
+    trials: int = 1  # number of trials
+    delays: DelayRequest | None = None  # which frames are timed
 
     @property
     def duration_s(self) -> float:

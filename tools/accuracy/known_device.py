@@ -65,23 +65,18 @@ class Tap(RxRing):
 
 @dataclass(frozen=True)
 class Truth:
-    """What happened to the frames of a trial, from left to right.
-
-    Attributes:
-        arrivals_ns: ``(n,)`` arrival of each test frame by the kernel's clock, CLOCK_REALTIME.
-        delays_ns: ``(m,)`` departure minus arrival, in order of departure; empty if not recorded.
-        numbers: ``(m,)`` numbers of those frames in the order of their arrival, from 0.
-        lost, duplicated, reordered: frames impaired on purpose.
-        missed: frames lost because a buffer was full.
-    """
+    """What happened to the frames of a trial, from left to right."""
 
     arrivals_ns: NDArray[np.int64]
+    """``(n,)`` arrival of each test frame by the kernel's clock, CLOCK_REALTIME."""
     delays_ns: NDArray[np.int64]
+    """``(m,)`` departure minus arrival, in order of departure; empty if not recorded."""
     numbers: NDArray[np.int64]
-    lost: int
-    duplicated: int
-    reordered: int
-    missed: int
+    """``(m,)`` numbers of those frames in the order of their arrival, from 0."""
+    lost: int  # frames impaired on purpose
+    duplicated: int  # frames impaired on purpose
+    reordered: int  # frames impaired on purpose
+    missed: int  # frames lost because a buffer was full
 
 
 class KnownDeviceProcess:

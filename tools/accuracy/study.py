@@ -140,20 +140,15 @@ def replace_file(path: Path, text: str) -> None:
 
 
 class StoredRows:
-    """Rows on disk; those of another tester, machine or version are ignored.
-
-    Attributes:
-        rows: section and row of each finished check.
-        tester: the tester's description.
-    """
+    """Rows on disk; those of another tester, machine or version are ignored."""
 
     def __init__(self, path: Path, setup: RunSetup) -> None:
         """Load the rows if there are any."""
         facts = [SCHEMA, version("v6t"), collect_tester_facts(setup)]
         self._key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
         self.path = path
-        self.rows: dict[str, Any] = {}
-        self.tester: Mapping[str, Any] = {}
+        self.rows: dict[str, Any] = {}  # section and row of each finished check
+        self.tester: Mapping[str, Any] = {}  # the tester's description
         try:
             stored = read_json(path)
         except (OSError, UsageError):
@@ -187,11 +182,7 @@ class UnchangedFrames(OracleDecorator):
 
 
 class Bench:
-    """Tester and known device, opened when the first check needs them.
-
-    Attributes:
-        tester_facts: the tester's description, once it is open.
-    """
+    """Tester and known device, opened when the first check needs them."""
 
     def __init__(self, setup: RunSetup) -> None:
         """Prepare without opening anything."""
@@ -202,7 +193,7 @@ class Bench:
         self._technology = technology_type(validate_params(technology_type, {}), links)
         self._sizes: FramePair = self._technology.make_frame_pair(FRAME_SIZE)
         self._tester: Tester | None = None
-        self.tester_facts: Mapping[str, Any] = {}
+        self.tester_facts: Mapping[str, Any] = {}  # the tester's description, once it is open
 
     def run(self, check: Check) -> tuple[str, Any]:
         """Run a check; return the section of its row, and the row.

@@ -35,40 +35,26 @@ Figure = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ResultRow:
-    """Result of one benchmark at one point of one run.
+    """Result of one benchmark at one point of one run."""
 
-    Attributes:
-        technology, device: name of the run.
-        sizes: frame sizes [octets], IPv6/IPv4.
-        direction: traffic direction.
-        offered: offered rate [1/s]; empty if the benchmark searched for it.
-        rate_origin: the result that the offered rate was taken from.
-        figures: headline figures by unit and name. Without a measurement a unit has no figures.
-        format_value: formats a number of the figures.
-        placeholder: cell of an absent figure.
-        repetitions: numbers of repetitions and trials.
-        not_measured: reason why nothing was measured; empty after a measurement.
-        resolution: largest distance between a rate that passed and one that failed; None without a search.
-        loopback_values: results of the tester without a device, by name.
-        differs: the settings differ from most runs of the technology.
-        mark: mark of a rate that other trials contradict; empty without any.
-    """
-
-    technology: str
-    device: str
-    sizes: str
-    direction: str
-    offered: str
-    rate_origin: str
+    technology: str  # of the run, as named in tables
+    device: str  # of the run, as named in tables
+    sizes: str  # frame sizes [octets], IPv6/IPv4
+    direction: str  # traffic direction
+    offered: str  # offered rate [1/s]; empty if the benchmark searched for it
+    rate_origin: str  # the result that the offered rate was taken from
     figures: Mapping[str, Mapping[str, Figure]]
-    format_value: Callable[[float | None], str]
-    placeholder: str
-    repetitions: str
-    not_measured: str = ""
+    """Headline figures by unit and name. Without a measurement a unit has no figures."""
+    format_value: Callable[[float | None], str]  # formats a number of the figures
+    placeholder: str  # cell of an absent figure
+    repetitions: str  # numbers of repetitions and trials
+    not_measured: str = ""  # reason why nothing was measured; empty after a measurement
     resolution: float | None = None
+    """Largest distance between a rate that passed and one that failed; None without a search."""
     loopback_values: Mapping[str, float | None] = field(default_factory=dict)
-    differs: bool = False
-    mark: str = ""
+    """Results of the tester without a device, by name."""
+    differs: bool = False  # the settings differ from most runs of the technology
+    mark: str = ""  # mark of a rate that other trials contradict; empty without any
 
     @property
     def marked_device(self) -> str:

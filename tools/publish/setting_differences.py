@@ -30,18 +30,13 @@ MARK_NOTE = (
 
 @dataclass(frozen=True)
 class SettingDifferences:
-    """Differences of one run from most runs of its technology.
+    """Differences of one run from most runs of its technology."""
 
-    Attributes:
-        technology, device: names of the run in tables.
-        parameters: differing parameters of the technology, which affect all benchmarks.
-        conditions: differing conditions by benchmark.
-    """
-
-    technology: str
-    device: str
+    technology: str  # of the run, as named in tables
+    device: str  # of the run, as named in tables
     parameters: Sequence[ConditionDifference]
-    conditions: Mapping[str, Sequence[ConditionDifference]]
+    """Differing parameters of the technology, which affect all benchmarks."""
+    conditions: Mapping[str, Sequence[ConditionDifference]]  # differing conditions by benchmark
 
     def affect(self, benchmark: str) -> bool:
         """Return whether the run measured a benchmark with other settings than most runs."""

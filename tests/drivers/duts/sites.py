@@ -146,38 +146,23 @@ class VmServer(ssh.LabSshServer):
 
 @dataclass(frozen=True)
 class Place:
-    """Location of a part.
+    """Location of a part."""
 
-    Attributes:
-        driver: its name.
-        machine: ``ce`` or ``pe``; empty: the reference translation.
-        netns: a network namespace of the machine.
-        options: of the driver.
-        virtual: recipe of a virtual machine.
-    """
-
-    driver: str
-    machine: str = ""
-    netns: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    virtual: Recipe | None = None
+    driver: str  # its name
+    machine: str = ""  # ``ce`` or ``pe``; empty: the reference translation
+    netns: str = ""  # a network namespace of the machine
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the driver
+    virtual: Recipe | None = None  # recipe of a virtual machine
 
 
 @dataclass(frozen=True)
 class Site:
-    """Devices of one variant.
+    """Devices of one variant."""
 
-    Attributes:
-        variant: of the technology.
-        parts: places by part.
-        params: of the technology.
-        row: of ip6-tunnel in :mod:`v6t.tests.drivers.machines`; empty: none.
-    """
-
-    variant: str
-    parts: Mapping[str, Place]
-    params: Mapping[str, str] = field(default_factory=dict)
-    row: str = ""
+    variant: str  # of the technology
+    parts: Mapping[str, Place]  # places by part
+    params: Mapping[str, str] = field(default_factory=dict)  # of the technology
+    row: str = ""  # of ip6-tunnel in :mod:`v6t.tests.drivers.machines`; empty: none
 
     @property
     def placed(self) -> dict[str, Place]:
