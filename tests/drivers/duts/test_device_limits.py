@@ -138,6 +138,28 @@ SNABB = {"left": "03:00.0", "right": "03:00.1"}
 OF_KERNEL = "eno2 0000:03:00.0{}\neno3 0000:04:00.0 192.0.2.9/24\n"
 
 
+# output of pfctl -nvf for a file with an address list and an anchor
+PF_FILE = """\
+set skip on { lo }
+table <__automatic_0> const { 10.1.0.0/16 10.2.0.1 }
+block return all
+pass out quick inet proto tcp from <__automatic_0> to any flags S/SA
+anchor "ftp" all
+
+Loading anchor ftp from /etc/ftp.conf
+pass in proto tcp from any to any port = 21 flags S/SA
+"""
+# output of pfctl -sr after loading (pf_opt_create_table, sbin/pfctl/pfctl_optimize.c)
+PF_RULES = """\
+block return all
+pass out quick inet proto tcp from <__automatic_7c3e19f0_0> to any flags S/SA
+anchor "ftp" all
+"""
+# output of pfctl -t NAME -T show in the survey (print_addrx, sbin/pfctl/pfctl_table.c)
+PF_TABLES = "table <__automatic_7c3e19f0_0> const { 10.2.0.1 10.1.0.0/16 }\n"
+PF = {"file": PF_FILE, "rules": PF_RULES, "tables": PF_TABLES}
+
+
 def with_left_mac(mac):
     links = intents.ROUTER6.links
     left = links.left.model_copy(update={"dut_mac": mac})
@@ -175,6 +197,7 @@ ACCEPTED = [
     ("tayga", intents.SIIT, {"workers": 2, "version": "0.9.6-16-g8a028c7"}, {}),
     ("tayga", intents.SIIT, {"workers": 2, "version": "0.9.7"}, {}),
     ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG}}),
+    ("openbsd-pf", NAT44, EM, {"sections": PF}),  # tables of one content
     ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"lo"})}),
     ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": OF_KERNEL.format("")}, "interfaces": have_eno2(is_up=False)}),
     ("network-cli", intents.ROUTER6, BUSY, {"sections": {"busy": "vty 0 root"}}),
@@ -224,6 +247,8 @@ REFUSED = [
     # an alias of an existing address changes its mask (in_ioctl_change_ifaddr, sys/netinet/in.c)
     ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG.replace("netmask 0xffffff00", "netmask 0xffffff80")}},
      "address-conflict", ["198.18.0.1/25"]),
+    *(("openbsd-pf", NAT44, EM, {"sections": {**PF, **other}}, "device-not-restored", ["/etc/pf"]) for other in (
+        {"tables": PF_TABLES.replace("10.2.0.1", "10.2.0.2")}, {"rules": PF_RULES.replace("block return", "pass")})),
     *(("snabb-lwaftr", intents.lwaftr(), {**SNABB, "right": port}, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"eno1"})},
        "interface-protected", []) for port in ("0000:03:00.1", "03:00.1")),
     *(("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": OF_KERNEL.format(addresses)}, "interfaces": have_eno2(is_up=is_up)},

@@ -262,6 +262,7 @@ def plan_of(driver, **sections):
         ("compare", {"command": "x", "but": ["("]}, "wrong-form"),
         ("verify", [{"command": "x", "matches": "("}], "wrong-form"),
         ("verify", [{"command": "x"}], "missing-setting"),
+        *(("verify", [{"command": "x", name: " "}], "wrong-length") for name in ("contains", "matches", "absent")),
         ("verify", [{"command": "x", "contains": "a", "absent": "b"}], "missing-setting"),
         ("ssh", {"host": "192.0.2.9", "become": "sudo -n"}, "conflict"),
         ("ssh", {"host": "192.0.2.9", "netns": "x"}, "conflict"),

@@ -5,14 +5,12 @@ December 2024 and February 2025 (7.6 to 7.7). Comments name the functions that p
 """
 
 import re
-from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.kinds import openbsd_pf
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import LinkIntent
-from v6t.tests.expect import expect_error
 
 from . import intents
 from .support import make_plan, read_captured, run_shell
@@ -50,44 +48,6 @@ def test_network_is_formatted_as_route_lists_it(net, line):
 def test_route_show_lists_networks_as_formatted(net):
     lines = read_captured("openbsd-route-show.txt").splitlines()
     assert any(line.startswith(openbsd.format_listed_network(net) + " ") for line in lines)
-
-
-# output of pfctl -nvf for a file with an address list and an anchor
-FILE = """\
-set skip on { lo }
-table <__automatic_0> const { 10.1.0.0/16 10.2.0.1 }
-block return all
-pass out quick inet proto tcp from <__automatic_0> to any flags S/SA
-anchor "ftp" all
-
-Loading anchor ftp from /etc/ftp.conf
-pass in proto tcp from any to any port = 21 flags S/SA
-"""
-# output of pfctl -sr after loading (pf_opt_create_table, sbin/pfctl/pfctl_optimize.c)
-LOADED = """\
-block return all
-pass out quick inet proto tcp from <__automatic_7c3e19f0_0> to any flags S/SA
-anchor "ftp" all
-"""
-# output of pfctl -t NAME -T show in the survey (print_addrx, sbin/pfctl/pfctl_table.c)
-TABLES = "table <__automatic_7c3e19f0_0> const { 10.2.0.1 10.1.0.0/16 }\n"
-
-
-def check_device(left, right, **sections):
-    """Check a device that has these sections in its survey."""
-    driver = make_driver("openbsd-pf", {"left": left, "right": right})
-    facts = driver.make_example_facts(intents.nat44())
-    driver.check_device(intents.nat44(), replace(facts, is_root=True, sections=sections))
-
-
-def test_automatic_tables_are_compared_by_content():
-    check_device("em1", "em2", file=FILE, rules=LOADED, tables=TABLES)
-    for rules, tables in (
-        (LOADED, TABLES.replace("10.2.0.1", "10.2.0.2")),
-        (LOADED.replace("block return", "pass"), TABLES),
-    ):
-        with expect_error("device-not-restored", mentions="etc/pf"):
-            check_device("em1", "em2", file=FILE, rules=rules, tables=tables)
 
 
 @pytest.mark.parametrize(
