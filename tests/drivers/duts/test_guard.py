@@ -156,18 +156,6 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
 
 
-def test_device_without_working_timer_is_not_changed(device):
-    device.device.shell("mount --bind /bin/false /usr/bin/setsid")
-    try:
-        flags = ("--testbed", write_testbed(device), *PLUGIN)
-        output = device.v6t("dut", "commit", *flags, status=4)
-    finally:
-        device.device.shell("umount /usr/bin/setsid; rm -rf /run/v6t/guard")
-    assert "[rollback-timer-failed]" in output
-    assert "dut.options.undo_after_s: 0" in output
-    assert device.state() == device.before
-
-
 def test_first_signal_prints_rollback_and_effect_of_second(device):
     _, process = start_commit(device, make_step("waits"), limit=0)
     process.send_signal(signal.SIGTERM)

@@ -78,11 +78,21 @@ def test_rollback_goes_on_if_its_timer_cannot_be_written(open_device, tmp_path, 
     assert (tmp_path / "state/guard/pid").read_text() == pid
     session.rollback()
     assert "cannot start the rollback timer" in caplog.text
-    assert sorted(p.name for p in (tmp_path / "state").iterdir()) == ["beat", "lock"]
-    with expect_error("rollback-timer-failed") as error:
-        session.commit()
-    assert error.value.hint.startswith("nothing was changed")
     assert list_changes(tmp_path) == []
+    assert sorted(p.name for p in (tmp_path / "state").iterdir()) == ["beat", "lock"]
+
+
+@pytest.mark.parametrize("prefix", ["ulimit -f 0", "setsid() { false; }"])
+def test_device_without_working_timer_is_not_changed(prefix, open_device, tmp_path):
+    transport = ChangedTransport()
+    transport.replacements["\nstart_timer"] = lambda command, text, _: LocalTransport("x").run(
+        f"{prefix}; {command}", text
+    )
+    with expect_error("rollback-timer-failed") as error:
+        open_device(transport=transport).commit()
+    assert error.value.hint.startswith("nothing was changed; dut.options.undo_after_s: 0")
+    assert list_changes(tmp_path) == []
+    assert not (tmp_path / "state/record.json").exists()
 
 
 def interrupt(*_):
