@@ -17,12 +17,13 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.faketrex import list_descendants
+from v6t.tests.drivers.lab_testers import make_tester_setup
 from v6t.tools.accuracy.impairments import Impairments
 from v6t.tools.accuracy.known_device import KnownDevice
 from v6t.tools.accuracy.study import UnchangedFrames
@@ -210,52 +211,45 @@ ALL = (*FAULTS, RESET)
 class ReplaceableDevice(LabDevice):
     """Lab device that can be replaced by another one."""
 
-    def __init__(self):
-        self._pid = None
-        self._inner = None
+    def __init__(self, device):
+        self._device = device
 
     def start_in_namespace(self, pid):
         self._pid = pid
+        self._device.start_in_namespace(pid)
 
     def replace(self, device):
-        self.close()
-        self._inner = device
+        self._device.close()
+        self._device = device
         device.start_in_namespace(self._pid)
 
     def check(self):
-        if self._inner is not None:
-            self._inner.check()
+        self._device.check()
 
     def report(self):
-        return {} if self._inner is None else self._inner.report()
+        return self._device.report()
 
     def describe(self):
         return {"kind": "planted"}
 
     def close(self):
-        if self._inner is not None:
-            self._inner.close()
-            self._inner = None
+        self._device.close()
 
 
 class FaultBench:
     """Real tester with a replaceable device."""
 
     def __init__(self, kind):
-        options = {"lab": "true"} if kind == "trex" else {}
-        self.kind = kind
-        self._place = ReplaceableDevice()
-        self._setup = {
-            name: resolve_setup(plugin=name, tester=kind, tester_options=options)
-            for name in ("mape-br", "ipv6-router")
-        }
-        setup = self._setup["mape-br"]
+        self.kind, self._loaded = kind, None
+        names = ("mape-br", "ipv6-router")
+        self._technologies = {name: make_tester_setup(kind, name).technology for name in names}
+        setup = make_tester_setup(kind)
         self._links = setup.technology.links
+        self._place = ReplaceableDevice(make_known_device()(None, frame_octets(self._links)))
         self.tester = setup.tester.make(
             self._links, self._place, loopback=False, delays=True, seed=1
         )
         self.tester.open()
-        self._loaded = None
 
     def close(self):
         self.tester.close()
@@ -263,7 +257,7 @@ class FaultBench:
     def try_fault(self, fault):
         """Measure a trial of a device with this fault."""
         make_device = fault.device or make_known_device()
-        technology = self._setup[fault.technology].technology
+        technology = self._technologies[fault.technology]
         self._place.replace(make_device(technology, frame_octets(self._links)))
         sizes = self._load(fault.technology)
         for again in range(MAX_TRIES):
@@ -281,7 +275,7 @@ class FaultBench:
         return Observation(trial, result, verdict)
 
     def _load(self, name):
-        technology = self._setup[name].technology
+        technology = self._technologies[name]
         sizes = technology.make_frame_pair(104 if name == "mape-br" else 84)
         if self._loaded != name:
             oracle = technology if name == "mape-br" else UnchangedFrames(technology)
