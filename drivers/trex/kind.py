@@ -284,7 +284,8 @@ def _list_trailer_warnings(options: TrexOptions, ways: Sequence[str]) -> Iterato
     yield (
         f"TRex counts test frames by a trailer in searches up to {MAX_STAMPED_FPS:,.0f} fps (both "
         f"directions together); in faster ones{several} it counts all frames of its ports and "
-        "compares samples. A duplicate that does not directly follow its frame hides a lost one"
+        "compares samples. A duplicate that does not directly follow its frame hides a lost one, and "
+        "a frame that is under way for more than 4 s counts as lost"
     )
     if options.cache:
         yield "cache has no effect on frames with a trailer: use rows, or set counting to ports"
