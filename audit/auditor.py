@@ -263,12 +263,14 @@ def _test(
 ) -> None:
     """Test clauses in one configuration; stop if no plain packet passes in the audit's own one."""
     wire, views = Wire(device.technology.links), device.technology.list_audit_views()
-    has_session_limit = any(isinstance(view, Nat) and view.session_limit for view in views)
+    nats = [view for view in views if isinstance(view, Nat)]
+    has_session_limit = any(nat.session_limit for nat in nats)
     plain, blocked = sum(clause.plain for clause in clauses), 0
     with device.open() as probe:
         for number, clause in enumerate(clauses, 1):
             progress.tested(len(progress.findings) + 1, progress.planned, clause.name)
-            if has_session_limit:
+            # connections of an earlier configuration have its addresses
+            if has_session_limit or (nats and number == 1):
                 with suppress(ProbeUnable):
                     probe.flush()
             outcome = carry_out(clause, probe, request)

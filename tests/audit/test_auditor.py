@@ -187,6 +187,15 @@ def test_nat_with_session_limit_is_emptied_before_each_clause():
     assert {f.verdict for f in progress.findings} == {"conforms"}
 
 
+def test_nat_is_emptied_in_each_configuration(monkeypatch):
+    """It may hold connections of an earlier one, with other public addresses."""
+    device, flushed = Device(Nat44()), []
+    monkeypatch.setattr(Probe, "flush", lambda _: flushed.append(len(device.opened)), raising=False)
+    audit(device, clauses=["REQ-1-mapped", "pool"])
+    assert flushed == [*range(1, len(device.opened) + 1)]
+    assert len(flushed) > 1
+
+
 class Recorder(DeviceProbe):
     """A device that answers its third exchange only, and cannot be flushed."""
 
