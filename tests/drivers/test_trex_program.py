@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from contextlib import closing
@@ -213,13 +212,6 @@ def test_whether_nftables_can_be_used_is_tried(tmp_path):
     assert host.find_nft_problem(str(nft)) == "Operation not permitted"
     write_script(nft, "")
     assert host.find_nft_problem(str(nft)) == host.find_nft_problem("") == ""
-
-
-def test_listening_port_is_reachable():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        assert host.is_reachable(("127.0.0.1", port))
-    assert not host.is_reachable(("127.0.0.1", port))
 
 
 @pytest.mark.parametrize(

@@ -146,16 +146,12 @@ def test_validation_frames_identify_their_connections(table):
     assert not len(find_connections(blocks[1:], 77))  # no stamped block
 
 
-def make_marked_set(table):
-    return StreamSet("reverse", list_blocks(table)[0])
-
-
 def make_trial(**more):
     return Trial("t", "t", 84, 84, "reverse", 1600.0, 10.0, **more)
 
 
 def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
-    streams = make_marked_set(table)
+    streams = StreamSet("reverse", list_blocks(table)[0])
     marked = [is_marked(s) for s in streams.streams]
     for delays, tags in ((None, 0), (DelayRequest(tags=30), 30), (DelayRequest(tags=0), 0)):
         bursts = make_bursts(streams, make_trial(delays=delays), stamp=True)
@@ -169,7 +165,7 @@ def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
 
 @pytest.mark.parametrize(("received", "surplus"), [(16_000, 0), (15_990, 0), (16_004, 4)])
 def test_marked_and_stamped_frames_are_one_class(table, received, surplus):
-    streams = make_marked_set(table)
+    streams = StreamSet("reverse", list_blocks(table)[0])
     load = OfferedLoad(streams, make_bursts(streams, make_trial(), stamp=True), 1, (0,))
     flows = {
         str(b.pg_id): {"tx_pkts": {"1": b.frames}, "rx_pkts": {"0": b.frames}}
