@@ -233,8 +233,9 @@ REFUSED = [
         (intents.SIIT, "apt-get install jool-tools jool-dkms"), (NAT64, "apt-get install jool-tools jool-dkms"),
         (MAPT, "see https://github.com/NICMx/Jool"),  # no release has it
     )),
-    ("jool", MAPT, {"version": "4.0.9"}, {}, "unsupported-by-version", ["or measure mapt-br on VPP"]),
-    ("jool", MAPT_CE, {"version": "4.1.15"}, {}, "unsupported-by-version", ["or measure mapt-ce on nat46"]),
+    *(("jool", intent, {"version": version}, {}, "unsupported-by-version", [f"or measure {other}"])
+      for version in ("4.0.9", "4.1.15")
+      for intent, other in ((MAPT, "mapt-br on VPP"), (MAPT_CE, "mapt-ce on nat46"))),
     ("nat46", intents.SIIT, {"module": "/nowhere/nat46.ko"}, {"sections": {"module": "none\n"}},
      "missing-kernel-module", ["/nowhere/nat46.ko", "https://github.com/", "--set-dut module=FILE"]),
     ("ip6-tunnel", MapECe().make_dut_intent(), {}, {"sections": {"ip6_tunnel": "none\n"}},

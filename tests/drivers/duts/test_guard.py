@@ -65,7 +65,7 @@ def start_commit(site, *steps, limit=LIMIT_S):
     path = write_testbed(site, *steps, limit=limit)
     process = site.start("dut", "commit", "--testbed", path, *PLUGIN)
     wait_for_mark(site)
-    assert is_configured(site)
+    assert site.device.has_interface("v6tdummy")
     return path, process
 
 
@@ -83,10 +83,6 @@ def list_ssh_clients(site) -> list[str]:
             if os.readlink(entry / "ns" / "net") == operator and "ssh" in words:
                 clients.append(words)
     return clients
-
-
-def is_configured(site):
-    return site.device.has_interface("v6tdummy")
 
 
 def without_record_files(site):
@@ -151,7 +147,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     reason = "sh /run/waits' failed" if hangs else "the lock on the device is no longer this v6t's"
     assert reason in output
     assert not device.device.path("/run/too-late").exists()
-    assert is_configured(device)
+    assert device.device.has_interface("v6tdummy")
     assert device.state() == state
     wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
 
@@ -178,14 +174,14 @@ def test_second_signal_prints_cleanup_commands(device):
     assert process.returncode == -signal.SIGINT
     command = f"v6t dut rollback --testbed {path}"
     assert stderr.splitlines()[-1] == f"10.8.8.2 may still be configured: {command}"
-    assert is_configured(device)  # the fixture runs this command
+    assert device.device.has_interface("v6tdummy")  # the fixture runs this command
 
 
 def test_stopped_audit_restores_device(device, tmp_path):
     flags = ("--testbed", write_testbed(device, limit=0), "-o", tmp_path / "audit", "--wait", "60")
     words = ("--plugin", "siit", "--suite", "translation", "--interfaces", "lo,to-device")
     process = device.start("audit", *flags, *words)  # the operator's links never answer
-    wait_until(lambda: is_configured(device), "the device's configuration")
+    wait_until(lambda: device.device.has_interface("v6tdummy"), "the device's configuration")
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (130, ""), stderr
