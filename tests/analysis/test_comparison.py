@@ -11,6 +11,8 @@ from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
 from v6t.benchmarks.flows import FlowsRecord
 
+from .test_records import RATES
+
 HUNDREDS = [100.0 + n for n in range(8)]
 
 
@@ -46,46 +48,37 @@ def test_a_limited_run_is_not_the_worse_one(factor, limited, improved):
     assert (result.verdict == "undecided") is (improved is None)
 
 
-def make_record(connections):
-    conditions = {} if connections is None else {"connections": {"count": connections}}
-    point = {"direction": "forward", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "repetitions": 1}
-    return Record(
-        benchmark="throughput", trials=[], invalid_trials=[], conditions=conditions, **point
-    )
-
-
-@pytest.mark.parametrize("other", [None, 1000, 2000])
-def test_records_over_other_numbers_of_connections_are_unlike(other):
-    differing = compare_records(make_record(1000), make_record(other))
-    assert [d.what for d in differing] == ["connections"] * (other != 1000)
+RECORD = {
+    **{"benchmark": "throughput", "direction": "forward", "frame_sizes": {"ipv6": 84, "ipv4": 64}},
+    **{"repetitions": 1, "trials": [], "invalid_trials": [], "conditions": {}},
+}
+THOUSAND, TWO_THOUSAND = ({"connections": {"count": count}} for count in (1000, 2000))
 
 
 @pytest.mark.parametrize(
-    ("name", "values"),
+    ("name", "values", "unlike"),
     [
-        ("exchange", [{"object_octets": 64}, {"object_octets": 9000}]),
-        ("timeout_s", [1.0, 0.1]),
-        ("title", ["Throughput (adaptive, n=6)", "Throughput"]),
+        ("conditions", [THOUSAND, THOUSAND], []),
+        ("conditions", [THOUSAND, TWO_THOUSAND], ["connections"]),
+        ("conditions", [THOUSAND, {}], ["connections"]),
+        ("exchange", [{"object_octets": 64}, {"object_octets": 9000}], ["exchange"]),
+        ("timeout_s", [1.0, 0.1], ["timeout s"]),
+        ("title", ["Loss (adaptive, n=6)", "Loss (adaptive, n=47)"], []),
+        ("title", ["Loss (adaptive, n=6)", "Loss"], ["title"]),
     ],
 )
-def test_records_with_other_settings_are_unlike(name, values):
-    records = [make_record(None).model_copy(update={name: value}) for value in values]
-    assert [d.what for d in compare_records(*records)] == [name.replace("_", " ")]
-
-
-def test_adaptive_records_with_other_numbers_of_repetitions_are_alike():
-    titles = ("Loss (adaptive, n=6)", "Loss (adaptive, n=47)")
-    assert not compare_records(*(make_record(None).model_copy(update={"title": t}) for t in titles))
+def test_records_with_other_settings_are_unlike(name, values, unlike):
+    differing = compare_records(*(Record(**{**RECORD, name: value}) for value in values))
+    assert [d.what for d in differing] == unlike
 
 
 def test_flows_with_other_durations_are_unlike():
-    values = make_record(None).model_dump(exclude={"title", "above_usable"})
-    values |= {"unit": "frames per second", "convention": "per_direction", "interval_s": 1.0}
-    rates = {"flows": 1, "start": "together", "degradation_percent": None, "rates": [1.0]}
-    rates |= {"resolution_fps": 1.0, "matched": None, "decisive_trials": [], "repetitions": 1}
-    rates |= {"upper_bound": 1.0, "upper_bound_reason": "media", "upper_bound_hit": False}
-    rates |= {"tester_limited": False, "tester_ceiling": None}
-    records = (FlowsRecord(**values, points=[{**rates, "duration_s": s}]) for s in (60.0, 2.0))
+    flows = {"start": "together", "degradation_percent": None, "resolution_fps": 1.0}
+    record = {"convention": "per_direction", "interval_s": 1.0}
+    point = {**RATES, **flows, "flows": 1, "matched": None, "decisive_trials": []}
+    records = (
+        FlowsRecord(**RATES, **record, points=[{**point, "duration_s": s}]) for s in (60.0, 2.0)
+    )
     assert [d.what for d in compare_records(*records)] == ["duration s"]
 
 
@@ -168,22 +161,28 @@ def test_few_repetitions_give_little_coverage():
     assert not estimate_factor([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).is_covered
 
 
-def test_the_resolution_widens_the_interval():
-    sharp = estimate_factor([100.0] * 6, [100.0] * 6)
-    assert (sharp.low, sharp.high) == (1.0, 1.0)
-    coarse = estimate_factor([100.0] * 6, [100.0] * 6, (5.0, 10.0))
-    assert (coarse.low, coarse.high) == (pytest.approx(100 / 105), pytest.approx(1.1))
+@pytest.mark.parametrize(
+    ("estimate", "middles", "resolutions", "interval"),
+    [
+        (estimate_factor, (100.0, 100.0), (), (1.0, 1.0, 1.0)),
+        (
+            estimate_factor,
+            (100.0, 100.0),
+            ((5.0, 10.0),),
+            (1.0, *map(pytest.approx, (100 / 105, 1.1))),
+        ),
+        (estimate_shift, (0.0, 50.0), ((60.0, 10.0),), (50.0, -10.0, 60.0)),
+    ],
+)
+def test_the_resolution_widens_the_interval(estimate, middles, resolutions, interval):
+    result = estimate(*([middle] * 6 for middle in middles), *resolutions)
+    assert (result.estimate, result.low, result.high) == interval
 
 
 def test_without_positive_values_there_is_no_factor_but_a_difference():
     assert estimate_factor([0.0, 1.0], [1.0, 1.0]) is None
     assert estimate_shift([0.0, 1.0], [2.0, 3.0]).estimate == 2.0
     assert estimate_shift([], [1.0]) is None
-
-
-def test_the_resolution_widens_the_interval_of_a_difference():
-    result = estimate_shift([0.0] * 6, [50.0] * 6, (60.0, 10.0))
-    assert (result.estimate, result.low, result.high) == (50.0, -10.0, 60.0)
 
 
 def test_the_interval_of_a_difference_leaves_out_both_ends():

@@ -83,13 +83,6 @@ def test_invalid_file_is_rejected_before_heavy_imports(tmp_path):
     assert set(heavy) <= {"ruamel"}
 
 
-def test_setting_flags_work_with_other_options():
-    """They are looked for only where one is used."""
-    words = ("run", "--plugin", "siit", "--tester", "sim", "--dry-run")
-    done = v6t(*words, "--reps", "1", "--json")
-    assert (done.status, json.loads(done.out)["run"]["procedure"]["repetitions"]) == (0, 1)
-
-
 def test_help_names_every_command():
     done = v6t("--help")
     assert (done.status, done.err) == (0, "")

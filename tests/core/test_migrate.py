@@ -257,43 +257,36 @@ def test_unknown_parameter_gives_a_warning(tmp_path):
     assert "IP-L-Ver 6 ->" in (tmp_path / "here" / "run.yaml").read_text()
 
 
+INVALID = "invalid-foreign-file"
 NARROW = NAT64.replace("-min 1024\nFwd-sport-max 41023", "-min 1\nFwd-sport-max 39990")
 
 
 @pytest.mark.parametrize(
     ("text", "code", "place"),
     [
-        ("IP-L-Vers 5\n", "invalid-foreign-file", ":1: IP-L-Vers "),
+        ("IP-L-Vers 5\n", INVALID, ":1: IP-L-Vers "),
         ("Num-L-Nets many\nIP-L-Vers 4\nIP-R-Vers 4\n", "not-a-number", ":1: Num-L-Nets "),
-        ("Forward 0\nReverse 0\n", "invalid-foreign-file", ""),
-        ("Stateful 2\n", "invalid-foreign-file", ""),
-        ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", "invalid-foreign-file", ""),
-        ("Stateful 3\n", "invalid-foreign-file", ":1: Stateful "),
+        ("Forward 0\nReverse 0\n", INVALID, ""),
+        ("Stateful 2\n", INVALID, ""),
+        ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", INVALID, ""),
+        ("Stateful 3\n", INVALID, ":1: Stateful "),
         ("Stateful 1\nIPv6-R-Virt x\n", "not-an-address", ":2: IPv6-R-Virt "),
         ("IPv4-R-Real ::\nStateful 1\n", "not-an-address", ":1: IPv4-R-Real "),
         ("IPv4-R-Real .inf\nStateful 1\n", "not-an-address", ":1: IPv4-R-Real "),
         ("IPv6-L-Real 1.2.3.4\nStateful 1\n", "not-an-address", ":1: IPv6-L-Real "),
-        ("IP-L-Vers\n", "invalid-foreign-file", ":1: "),
+        ("IP-L-Vers\n", INVALID, ":1: "),
         ("Hello world\n", "wrong-kind-of-file", ""),
         ("IPv6-L-Real nonsense\n", "wrong-kind-of-file", ""),
         ("MAC-L-DUT nonsense\n", "wrong-kind-of-file", ""),
         (NARROW, "wrong-kind-of-file", "39990"),
-        (MANY_NAT64.replace("IPv6-R-offset 14", "IPv6-R-offset 12"), "invalid-foreign-file", ""),
-        (SIIT + "Num-R-Nets 256\n", "invalid-foreign-file", ""),
-        (NAT64.replace("Num-R-Nets 1", "Num-R-Nets 2"), "invalid-foreign-file", ""),
-        (SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 12\n", "invalid-foreign-file", ""),
-        (SIIT + "IP-L-var 3\nIP-L-min 3\nIP-L-max 2\n", "invalid-foreign-file", ""),
-        (SIIT + "IP-L-var 3\nIP-L-min 3\n", "invalid-foreign-file", "IP-L-max"),
-        (
-            SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 15\n",
-            "invalid-foreign-file",
-            "IPv6-L-offset",
-        ),
-        (
-            NAT44.replace("IPv4-L-offset 2", "IPv4-L-offset 3"),
-            "invalid-foreign-file",
-            "IPv4-L-offset",
-        ),
+        (MANY_NAT64.replace("IPv6-R-offset 14", "IPv6-R-offset 12"), INVALID, ""),
+        (SIIT + "Num-R-Nets 256\n", INVALID, ""),
+        (NAT64.replace("Num-R-Nets 1", "Num-R-Nets 2"), INVALID, ""),
+        (SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 12\n", INVALID, ""),
+        (SIIT + "IP-L-var 3\nIP-L-min 3\nIP-L-max 2\n", INVALID, ""),
+        (SIIT + "IP-L-var 3\nIP-L-min 3\n", INVALID, "IP-L-max"),
+        (SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 15\n", INVALID, "IPv6-L-offset"),
+        (NAT44.replace("IPv4-L-offset 2", "IPv4-L-offset 3"), INVALID, "IPv4-L-offset"),
     ],
     ids=lambda value: value if len(value) < 60 else "...",
 )
