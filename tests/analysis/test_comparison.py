@@ -16,10 +16,8 @@ from .test_records import RATES
 HUNDREDS = [100.0 + n for n in range(8)]
 
 
-def compare(
-    first, second, more_is_better=True, loads=("", ""), is_share=False, limited=(False, False)
-):
-    options = {"more_is_better": more_is_better, "is_share": is_share}
+def compare(first, second, loads=("", ""), limited=(False, False), **options):
+    options = {"more_is_better": True, **options}
     quantities = [
         Quantity("rate", "fps", values, load=load, limited=is_limited, **options)
         for values, load, is_limited in zip((first, second), loads, limited, strict=True)
@@ -30,7 +28,7 @@ def compare(
 @pytest.mark.parametrize("more_is_better", [True, False])
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_more_is_an_improvement_where_more_is_better(more_is_better, factor):
-    result = compare(HUNDREDS, [factor * v for v in HUNDREDS], more_is_better)
+    result = compare(HUNDREDS, [factor * v for v in HUNDREDS], more_is_better=more_is_better)
     assert result.verdict == ("more" if factor > 1 else "less")
     assert result.improved is ((factor > 1) == more_is_better)
     assert ("better" if result.improved else "worse") in result.words
@@ -76,9 +74,7 @@ def test_flows_with_other_durations_are_unlike():
     flows = {"start": "together", "degradation_percent": None, "resolution_fps": 1.0}
     record = {"convention": "per_direction", "interval_s": 1.0}
     point = {**RATES, **flows, "flows": 1, "matched": None, "decisive_trials": []}
-    records = (
-        FlowsRecord(**RATES, **record, points=[{**point, "duration_s": s}]) for s in (60.0, 2.0)
-    )
+    records = (FlowsRecord(**RATES, **record, points=[{**point, "duration_s": s}]) for s in (60, 2))
     assert [d.what for d in compare_records(*records)] == ["duration s"]
 
 
@@ -132,12 +128,10 @@ def test_runs_over_different_media_are_unlike():
     assert compare_runs(runs[0], runs[0]) == []
 
 
-def draw_repetitions(rng, count, middle):
+def draw_values(rng, count, middle):
     """Return repetitions with noise of no particular form."""
-    return [
-        middle * (1 + 0.01 * rng.choice((rng.gauss(0, 1), rng.expovariate(1))))
-        for _ in range(count)
-    ]
+    noise = [rng.choice((rng.gauss(0, 1), rng.expovariate(1))) for _ in range(count)]
+    return [middle * (1 + 0.01 * n) for n in noise]
 
 
 @pytest.mark.parametrize("counts", [(4, 4), (6, 6), (20, 20), (20, 6)])
@@ -145,9 +139,7 @@ def test_interval_contains_the_true_factor_as_often_as_stated(counts):
     rng = random.Random(8)
     held = 0
     for _ in range(400):
-        first, second = (
-            draw_repetitions(rng, n, m) for n, m in zip(counts, (1e6, 5e5), strict=True)
-        )
+        first, second = (draw_values(rng, n, m) for n, m in zip(counts, (1e6, 5e5), strict=True))
         result = estimate_factor(first, second)
         assert result.coverage >= CONFIDENCE
         assert result.low <= result.estimate <= result.high
@@ -169,7 +161,7 @@ def test_few_repetitions_give_little_coverage():
             estimate_factor,
             (100.0, 100.0),
             ((5.0, 10.0),),
-            (1.0, *map(pytest.approx, (100 / 105, 1.1))),
+            pytest.approx((1.0, 100 / 105, 1.1)),
         ),
         (estimate_shift, (0.0, 50.0), ((60.0, 10.0),), (50.0, -10.0, 60.0)),
     ],

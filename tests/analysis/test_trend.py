@@ -143,10 +143,8 @@ def test_small_change_is_found_only_on_request():
 
 
 def series_of(*rates, **options):
-    values = values_of(*rates)
-    return TrendSeries(
-        "p", "rate", "fps", True, tuple(values), find_changes(values, True), **options
-    )
+    values = tuple(values_of(*rates))
+    return TrendSeries("p", "rate", "fps", True, values, find_changes(values, True), **options)
 
 
 def test_resolution_that_hides_changes_is_stated():

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -33,6 +34,7 @@ from v6t.core.runs.runner import execute, resume
 
 COMMAND = [sys.executable, "-m", "v6t.core.cli.entry"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
+PATIENCE_S = 60
 
 RUN_FILES = [
     *(".lock", "config.json", "journal.jsonl", "log.txt", "manifest.json"),
@@ -95,17 +97,25 @@ def v6t_process(*arguments: object, **environment: str) -> Done:
     return parse_done(done.returncode, done.stdout, done.stderr)
 
 
-def start_v6t(
-    *arguments: object, network: int | None = None, **pipes: Any
-) -> subprocess.Popen[str]:
-    """Start ``v6t ARGUMENTS`` in a new session, whose processes a test can signal together.
+def start_v6t(*words: object, network: int | None = None, **pipes: Any) -> subprocess.Popen[str]:
+    """Start ``v6t WORDS`` in a new session, whose processes a test can signal together.
 
     Args:
         network: a process in whose network namespace v6t starts.
     """
     enter = [] if network is None else ["nsenter", f"--net=/proc/{network}/ns/net"]
-    command = [*enter, *COMMAND, *map(str, arguments)]
+    command = [*enter, *COMMAND, *map(str, words)]
     return subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+
+
+def wait_until(condition, process=None):
+    """Wait until a function returns a true value, while the process runs; return the value."""
+    end = time.monotonic() + PATIENCE_S
+    while not (value := condition()):
+        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "no progress"
+        time.sleep(0.02)
+    return value
 
 
 def open_page(url, profile, *options):
@@ -156,10 +166,8 @@ def enforce_permissions() -> Iterator[None]:
 
 def simulate(*benchmarks, plugin="mape-br", device=None, **flags):
     """Resolve a run with the simulated tester; ``device`` holds the tester's options."""
-    options = {name: str(value) for name, value in (device or {}).items()}
-    return resolve(
-        plugin=plugin, tester="sim", tester_options=options, benchmarks=benchmarks, **flags
-    )
+    flags["tester_options"] = {name: str(value) for name, value in (device or {}).items()}
+    return resolve(plugin=plugin, tester="sim", benchmarks=benchmarks, **flags)
 
 
 def read_journal(path):
@@ -203,15 +211,11 @@ def measure_records(path, *benchmarks, **settings):
 
 def make_run(path, *benchmarks, device=None, procedure=None, modes=("bidirectional",), **flags):
     """Simulate a run in a new directory; ``device`` and ``procedure`` change settings of all runs."""
+    quick = {"repetitions": 6, "resolution_fps": 5_000.0, "trial_duration_s": 1.0}
     run = simulate(
         *(benchmarks or ("throughput",)),
         device={"capacity_noise": 0.01, **(device or {})},
-        procedure={
-            "repetitions": 6,
-            "resolution_fps": 5_000.0,
-            "trial_duration_s": 1.0,
-            **(procedure or {}),
-        },
+        procedure={**quick, **(procedure or {})},
         modes=modes,
         **{"seed": 1, **flags},
     )
@@ -246,10 +250,8 @@ def read_comparable(path):
 
 def tree(directory: Path) -> dict[str, bytes | None]:
     """Return everything below a directory: file contents by name, None for directories."""
-    return {
-        str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes()
-        for p in sorted(directory.rglob("*"))
-    }
+    paths = sorted(directory.rglob("*"))
+    return {str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes() for p in paths}
 
 
 def read_schema(name):

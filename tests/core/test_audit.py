@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
@@ -44,7 +45,6 @@ from v6t.audit.packet_device.build import build_device
 from v6t.core.cli import main
 from v6t.drivers.lab.packet_model import PacketModelDut
 from v6t.drivers.lab.setup import frame_octets
-from v6t.plugins.nat44 import Nat44
 from v6t.plugins.siit import Siit
 
 dut = PacketModelDut("left", "right", frame_octets(Siit().links), build_device(Siit()))
@@ -64,7 +64,7 @@ class Mine(Suite):
 
 
 def replace_device(monkeypatch, device):
-    """Audit this packet-level device."""
+    """Audit a packet-level device in place of the run's."""
 
     @contextmanager
     def opened(run_device):
@@ -72,12 +72,6 @@ def replace_device(monkeypatch, device):
         yield DeviceProbe(device)
 
     monkeypatch.setattr(RunDevice, "open", opened)
-
-
-@pytest.fixture
-def silent(monkeypatch):
-    """Audit a device that drops everything."""
-    replace_device(monkeypatch, Silent())
 
 
 def test_suite_of_another_distribution_is_found(tmp_path, monkeypatch):
@@ -141,7 +135,8 @@ def test_variant_without_driver_setting_is_rejected(driver, plugin, params, reje
     assert untellable == rejected
 
 
-def test_audit_of_silent_device_stops_and_prints_the_packet(silent, tmp_path):
+def test_audit_of_silent_device_stops_and_prints_the_packet(monkeypatch, tmp_path):
+    replace_device(monkeypatch, Silent())
     done = v6t("audit", "--plugin", "siit", "--no-variants", "-o", tmp_path / "out")
     assert done.status == 6
     record = json.loads((tmp_path / "out" / "audit.json").read_text())
@@ -149,20 +144,17 @@ def test_audit_of_silent_device_stops_and_prints_the_packet(silent, tmp_path):
     assert "UDP, 66 octets" in done.out
 
 
-def test_findings_are_printed_though_the_disk_is_full(silent, monkeypatch, tmp_path):
-    def full(*rest):
-        raise UsageError("no space left", code="file-unwritable")
-
-    monkeypatch.setattr(audit_output, "write_audit", full)
+def test_findings_are_printed_though_the_disk_is_full(monkeypatch, tmp_path):
+    replace_device(monkeypatch, Silent())
+    full = UsageError("no space left", code="file-unwritable")
+    monkeypatch.setattr(audit_output, "write_audit", Mock(side_effect=full))
     done = v6t("audit", "--plugin", "siit", "--clause", "5.1-udp", "--no-variants", "-o", tmp_path)
     assert done.status == 2
     assert "rfc7915-5.1-udp" in done.out
 
 
-@pytest.mark.parametrize(
-    ("timers", "left_out"), [("minutes", {"tcp-established"}), ("hours", set())]
-)
-def test_too_short_timers_are_found_within_the_given_time(monkeypatch, tmp_path, timers, left_out):
+@pytest.mark.parametrize(("timers", "absent"), [("minutes", {"tcp-established"}), ("hours", set())])
+def test_too_short_timers_are_found_within_the_given_time(monkeypatch, tmp_path, timers, absent):
     """The lifetimes are those of the kernel's NAT, except that a connection lives for half an hour."""
     device = build_device(Nat44())
     lifetimes_s = {"udp_timeout_s": 30, "icmp_timeout_s": 30, "tcp_transitory_s": 120}
@@ -181,21 +173,17 @@ def test_too_short_timers_are_found_within_the_given_time(monkeypatch, tmp_path,
         "tcp-closing": ("conforms", "as expected"),
         "tcp-established": ("deviates", "nothing after 2478 s; after 826 s it arrived"),
     }
-    assert verdicts == {name: found for name, found in expected.items() if name not in left_out}
+    assert verdicts == {name: found for name, found in expected.items() if name not in absent}
 
 
 def test_device_in_use_is_not_audited(monkeypatch):
-    class Session:
-        def open(self):
-            raise DutError("in use by ann", code="command-failed")
-
-        def rollback(self):
-            raise AssertionError("the session of another user is rolled back")
-
-    monkeypatch.setattr(audit_device, "make_session", lambda *rest: Session())
+    in_use = DutError("in use by ann", code="command-failed")
+    session = Mock(**{"open.side_effect": in_use})
+    monkeypatch.setattr(audit_device, "make_session", lambda *rest: session)
     device = RunDevice(resolve_setup(plugin="siit"), ("one", "two"))
     with pytest.raises(DutError):
         run_audit(*choose_clauses(device, (), ()), AuditRequest(), AuditProgress())
+    session.rollback.assert_not_called()  # of another user
 
 
 @pytest.mark.parametrize(
@@ -203,24 +191,16 @@ def test_device_in_use_is_not_audited(monkeypatch):
     [("flush", True, DutError), ("flush", False, ProbeUnable), ("reset", False, DutError)],
 )
 def test_device_that_cannot_be_reset_ends_the_audit(method, interrupted, error):
-    class Session:
-        def fail(self):
-            cause = KeyboardInterrupt() if interrupted else OSError()
-            raise DutError("not restored", code="command-failed") from cause
-
-        flush = rollback = fail
-
-    probe = ProbedDevice(None, Session(), "a device")
+    failure = DutError("not restored", code="command-failed")
+    failure.__cause__ = KeyboardInterrupt() if interrupted else OSError()
+    session = Mock(**{"flush.side_effect": failure, "rollback.side_effect": failure})
+    probe = ProbedDevice(None, session, "a device")
     with pytest.raises(error):
         getattr(probe, method)()
 
 
 def test_audits_are_compared(tmp_path):
-    records = {
-        "one": ("siit", "conforms"),
-        "two": ("siit", "deviates"),
-        "three": ("nat44", "conforms"),
-    }
+    records = {"a": ("siit", "conforms"), "b": ("siit", "deviates"), "c": ("nat44", "conforms")}
     for name, (plugin, verdict) in records.items():
         (tmp_path / name).mkdir()
         record = audit(finding("a", "MUST", verdict), plugin=plugin)

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from functools import partial
 from unittest.mock import Mock
 
@@ -21,7 +20,15 @@ from v6t.core.campaigns.file import list_packaged_campaigns
 from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.plugins import MODIFIERS
 from v6t.core.config.yaml_file import YamlFile
-from v6t.tests.core.support import read_csv, read_schema, start_v6t, tree, v6t
+from v6t.tests.core.support import (
+    PATIENCE_S,
+    read_csv,
+    read_schema,
+    start_v6t,
+    tree,
+    v6t,
+    wait_until,
+)
 from v6t.tests.expect import expect_refusal
 
 from .test_papers import PAPERS as TRANSCRIBED
@@ -50,7 +57,6 @@ experiments:
     skip:
       - {modes: reverse, frame_sizes: 296}
 """
-PATIENCE_S = 60
 
 
 def write_file(tmp_path, text=SMALL, name="campaign.yaml"):
@@ -198,19 +204,10 @@ def count_trials(directory):
     return sum(len(p.read_text().splitlines()) for p in directory.glob("*/journal.jsonl"))
 
 
-def wait_until(process, condition):
-    """Wait until a running campaign meets a condition."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert process.poll() is None, "the campaign has ended"
-        assert time.monotonic() < end, "the campaign does not get on"
-        time.sleep(0.01)
-
-
 def kill_after(process, directory, trials):
     """Kill a campaign once this number of trials is on disk."""
     try:
-        wait_until(process, lambda: count_trials(directory) >= trials)
+        wait_until(lambda: count_trials(directory) >= trials, process)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -320,7 +317,7 @@ def test_closed_terminal_ends_runs_of_all_testbeds(tmp_path):
     out = tmp_path / "out"
     process = start_campaign(two_testbeds(tmp_path), "-o", out, stderr=subprocess.PIPE)
     logs = [out / name / "log.txt" for name in ("001-both-one", "002-both-two")]
-    wait_until(process, lambda: all(log.exists() for log in logs))
+    wait_until(lambda: all(log.exists() for log in logs), process)
     os.killpg(process.pid, signal.SIGHUP)
     assert process.communicate(timeout=PATIENCE_S)[1].count("stopping: ") == 1
     assert process.returncode == 130

@@ -289,18 +289,15 @@ def test_source_commit_without_git_is_unknown(monkeypatch):
 
 
 def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
-    def interrupt(*arguments, **keywords):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr("builtins.__import__", interrupt)
+        patch.setattr("builtins.__import__", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(SystemExit) as caught:
             entry.main()
     assert (caught.value.code, capsys.readouterr().err) == (130, "v6t: interrupted\n")
 
 
 @pytest.mark.parametrize(
-    ("command", "is_measuring"),
+    ("command", "measures"),
     [("show", False), ("list", False), ("run", True), ("resume", True), ("campaign", True)],
 )
 @pytest.mark.parametrize(
@@ -311,15 +308,10 @@ def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
         (MemoryError(), "resource-missing"),
     ],
 )
-def test_full_disk_or_memory_is_not_an_internal_error(
-    error, code, command, is_measuring, monkeypatch
-):
-    def fail(*arguments, **keywords):
-        raise error
-
-    monkeypatch.setattr(main, "_invoke_command", fail)
+def test_full_disk_or_memory_is_not_an_internal_error(error, code, command, measures, monkeypatch):
+    monkeypatch.setattr(main, "_invoke_command", Mock(side_effect=error))
     done = v6t("--debug", command, "run")
-    assert ("trials are saved" in done.err) == is_measuring
+    assert ("trials are saved" in done.err) == measures
     if code:
         assert (done.status, done.code) == (3, code)
     assert ("results.json" in done.err) == (code == "disk-full")

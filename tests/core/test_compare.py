@@ -25,12 +25,7 @@ def runs(tmp_path_factory):
     home = tmp_path_factory.mktemp("runs")
     benchmarks = ("throughput", "latency", "frame-loss", "back-to-back")
     procedure = {"frame_loss": {"repetitions": 6}, "back_to_back": {"repetitions": 6}}
-    devices = {
-        "first": {},
-        "again": {},
-        "slow": {"capacity_fps": 500_000},
-        "late": {"delay_us": 60},
-    }
+    devices = {"first": {}, "again": {}, "slow": {"capacity_fps": 5e5}, "late": {"delay_us": 60}}
     for seed, (name, options) in enumerate(devices.items(), 1):
         device = {"buffer_frames": 20_000, **options}
         make_run(home / name, *benchmarks, seed=seed, procedure=procedure, device=device)
@@ -244,9 +239,7 @@ def make_measured_run(path, dut, **settings):
     for record in results["results"]:
         record.update(duration_s=60.0, median=2_000_000.0, repetitions=20)
     (path / "results.json").write_text(json.dumps(results))
-    replace_config(
-        path, lambda config: config.update(tester={"kind": "trex", "options": {}}, dut=dut)
-    )
+    replace_config(path, lambda c: c.update(tester={"kind": "trex", "options": {}}, dut=dut))
     manifest = json.loads((path / "manifest.json").read_text())
     manifest["setup"]["simulated"] = False
     (path / "manifest.json").write_text(json.dumps(manifest))
@@ -333,13 +326,11 @@ def series_runs(tmp_path_factory):
     home, procedure = tmp_path_factory.mktemp("series"), {"repetitions": 1, "resolution_fps": 500.0}
     for number, path in enumerate(list_series(home)):
         slowness, change = number % 3, number >= SERIES_LENGTH // 2
-        fps, original = 1_000_000 - 3000 * slowness - 50_000 * change, home / f"{slowness}{change}"
-        if not original.exists():
+        fps, first = 1_000_000 - 3000 * slowness - 50_000 * change, home / f"{slowness}{change}"
+        if not first.exists():
             device = {"capacity_fps": fps, "capacity_noise": 0.0}
-            make_run(
-                original, plugin="siit", modes=("forward",), device=device, procedure=procedure
-            )
-        shutil.copytree(original, path)
+            make_run(first, plugin="siit", modes=("forward",), device=device, procedure=procedure)
+        shutil.copytree(first, path)
         replace_config(path, lambda config, n=number: config.update(label=VERSIONS[n // 6]))
         manifest = json.loads((path / "manifest.json").read_text())
         manifest["created"] = f"2026-11-{number + 1:02d}T00:00:00+00:00"
@@ -376,9 +367,7 @@ def test_decrease_has_its_own_exit_status(series_runs):
         ({"dut": {"driver": "tayga"}}, "reference and tayga"),
     ],
 )
-def test_directory_leaves_out_runs_of_other_technologies_and_devices(
-    setting, words, series_runs, tmp_path
-):
+def test_directory_leaves_out_incomparable_runs(setting, words, series_runs, tmp_path):
     for path in list_series(series_runs):
         shutil.copytree(path, tmp_path / path.name)
     replace_config(tmp_path / "r03", lambda config: config.update(setting))

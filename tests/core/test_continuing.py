@@ -4,6 +4,7 @@ import json
 import shutil
 import zlib
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from v6t.base.errors import TesterError
@@ -258,15 +259,11 @@ def test_journal_is_resumed_without_manifest(incomplete, tmp_path):
 
 def test_missing_trial_setting_has_its_default(tmp_path):
     """A later version knows one more setting of trials and asks for its default."""
-
-    def never_measured(trial):
-        raise AssertionError(f"{trial.key} was measured")
-
     trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0, residual_wait_s=2.0)
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(trial, TrialResult({}))
     journal.trials["t"].pop("residual_wait_s")
-    measure = journal.with_replay(never_measured)
+    measure = journal.with_replay(Mock(side_effect=AssertionError("measured again")))
     assert measure(trial) == TrialResult({})
     with expect_error("journal-mismatch"):
         measure(replace(trial, residual_wait_s=3.0))

@@ -43,7 +43,7 @@ def test_complete_machine_passes(machine):
 
 
 @pytest.mark.parametrize(
-    ("module", "function", "result", "subject", "state", "text"),
+    ("module", "name", "result", "subject", "state", "text"),
     [
         (privilege, "check_availability", (False, "not permitted"), "embedded lab", "missing", "not permitted"),
         (platform, "system", "Darwin", "system", "missing", "--tester sim"),
@@ -51,10 +51,8 @@ def test_complete_machine_passes(machine):
     ],
     ids=["permission", "system", "cores"],
 )  # fmt: skip
-def test_problem_of_the_machine_is_reported(
-    module, function, result, subject, state, text, machine
-):
-    machine.setattr(module, function, lambda *_: result)
+def test_problem_of_the_machine_is_reported(module, name, result, subject, state, text, machine):
+    machine.setattr(module, name, lambda *_: result)
     status = 3 if state == "missing" else 0
     done = v6t("doctor")
     assert done.status == status

@@ -80,9 +80,7 @@ ADAPTIVE = "adaptive repetition: 6 to 50"
 def test_repetitions_are_those_of_the_benchmarks(benchmarks, procedure, starts):
     run = simulate(*benchmarks, procedure=procedure)
     warnings = [t for t in list_result_warnings(make_setup(run)) if "repetition" in t]
-    assert [w.startswith(start) for w, start in zip(warnings, starts, strict=True)] == [
-        True for _ in starts
-    ]
+    assert [w.startswith(s) for w, s in zip(warnings, starts, strict=True)] == [True] * len(starts)
 
 
 @pytest.mark.parametrize(

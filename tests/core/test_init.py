@@ -25,10 +25,7 @@ def examples(tmp_path):
     done = v6t("init", "--dir", tmp_path / "a/b")
     run, testbed = tmp_path / "a/b/run.yaml", tmp_path / "a/b/testbed.yaml"
     assert done.status == 0
-    assert done.out.splitlines() == [
-        *(str(run), str(testbed)),
-        f"next: v6t run {run} --testbed {testbed}",
-    ]
+    assert done.out == f"{run}\n{testbed}\nnext: v6t run {run} --testbed {testbed}\n"
     assert sorted(tree(tmp_path / "a/b")) == ["run.yaml", "testbed.yaml"]
     return tmp_path / "a/b"
 

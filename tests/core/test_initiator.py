@@ -57,10 +57,8 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run, setup):
 def test_device_has_private_side_at_initiator(setup):
     driver, intent = setup.driver, setup.intent
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
-    private = str(intent.left.addresses[0])
-    (step,) = [
-        s for s in setup.example_plan.steps if private in s.command and " addr " in s.command
-    ]
+    own = str(intent.left.addresses[0])
+    (step,) = [s for s in setup.example_plan.steps if own in s.command and " addr " in s.command]
     assert "eth2" in step.command
     assert "eth1" not in step.command
 

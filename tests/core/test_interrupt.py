@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from v6t.core.cli.stopping import HANDLED_SIGNALS, handle_signals
 from v6t.core.config import resolve as resolve_module
 from v6t.tests.core.support import (
     COMMAND,
+    PATIENCE_S,
     RUN_FILES,
     SIM,
     read_comparable,
@@ -23,6 +25,7 @@ from v6t.tests.core.support import (
     start_v6t,
     v6t,
     v6t_process,
+    wait_until,
 )
 from v6t.tests.drivers import faketrex
 from v6t.tests.needs import needs_lab
@@ -31,7 +34,6 @@ pytestmark = pytest.mark.slow
 
 SHAPE = ["--reps", "2", "--mode", "forward", "--set-tester", "capacity_noise=0.05"]
 SLOW = ["--set-tester", "trial_delay_s=0.05"]
-PATIENCE_S = 60
 
 
 def start(out, *words):
@@ -42,16 +44,6 @@ def start(out, *words):
 def trials(out):
     """Return the keys of the trials in a journal, which may not exist yet."""
     return read_trial_keys(out) if (out / "journal.jsonl").exists() else []
-
-
-def wait_until(condition, process=None):
-    """Wait until a function returns a true value, while the process runs; return the value."""
-    end = time.monotonic() + PATIENCE_S
-    while not (value := condition()):
-        assert process is None or process.poll() is None, process.communicate()
-        assert time.monotonic() < end, "the run makes no progress"
-        time.sleep(0.02)
-    return value
 
 
 def wait_for_trials(out, count, process=None):
@@ -152,10 +144,7 @@ def test_closed_standard_error_does_not_stop_run(tmp_path, uninterrupted):
 
 
 def test_interrupt_before_the_run_leaves_nothing(tmp_path, monkeypatch):
-    def interrupt(*_args, **_rest):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(resolve_module, "resolve_setup", interrupt)
+    monkeypatch.setattr(resolve_module, "resolve_setup", Mock(side_effect=KeyboardInterrupt))
     done = v6t(*SIM, "-o", tmp_path / "out")
     assert (done.status, done.err.strip()) == (130, "v6t: interrupted")
     assert not (tmp_path / "out").exists()
@@ -170,7 +159,7 @@ def test_signal_stops_run_without_stop_message():
 
 
 def test_second_signal_ends_process_without_stop_message():
-    program = """\
+    code = """\
 import os, signal
 from v6t.core.cli.stopping import handle_signals
 
@@ -184,11 +173,9 @@ with handle_signals(Messages):
     finally:
         os.kill(os.getpid(), signal.SIGTERM)
 """
-    process = subprocess.run(
-        [sys.executable, "-c", program], check=False, capture_output=True, text=True
-    )
-    assert process.returncode == -signal.SIGTERM
-    assert (process.stdout, process.stderr) == ("", "stopping\n")
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGTERM
+    assert (done.stdout, done.stderr) == ("", "stopping\n")
 
 
 def test_worker_handles_one_interrupt_only():

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections import Counter
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -24,7 +23,7 @@ from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_addr
 from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector
 from v6t.core.runs.runner import execute
 from v6t.procedures.trial_runner import Progress
-from v6t.tests.core.support import open_page, simulate, start_v6t, v6t
+from v6t.tests.core.support import open_page, simulate, start_v6t, v6t, wait_until
 from v6t.tests.expect import expect_refusal
 from v6t.trials.verdict import Verdict
 
@@ -158,9 +157,7 @@ def test_report_is_built_only_on_request(tmp_path, monkeypatch):
 
 
 def test_failing_report_does_not_stop_run(tmp_path):
-    def broken():
-        raise ValueError("a presentation of another distribution")
-
+    broken = Mock(side_effect=ValueError("a presentation of another distribution"))
     with LiveView(LOOPBACK, tmp_path) as view:
         view.on_run_data(broken)
         request(view.url)
@@ -198,12 +195,7 @@ def test_browser_follows_run(tmp_path):
 
 def wait_for_state(url, condition):
     """Wait until the page shows what a condition accepts; return that."""
-    for _ in range(600):
-        state = read_state(url)
-        if condition(state):
-            return state
-        time.sleep(0.1)
-    pytest.fail(f"the page never showed it: {state}")
+    return wait_until(lambda: condition(state := read_state(url)) and state)
 
 
 CAMPAIGN = """\

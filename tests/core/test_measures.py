@@ -216,9 +216,7 @@ CRITICAL_LOAD = {"target": 1e-3, "search_s": 30, "first_s": 1.0}
         ("siit", ("critical-load",), 20, RANDOM_LOSS, {"critical_load": CRITICAL_LOAD}),
     ],
 )
-def test_run_resumes_in_the_middle_of_any_benchmark(
-    tmp_path, plugin, benchmarks, crash_at, device, procedure
-):
+def test_run_resumes_in_any_benchmark(tmp_path, plugin, benchmarks, crash_at, device, procedure):
     """The tester fails again and again, until the run is complete."""
     whole, cut, device = tmp_path / "whole", tmp_path / "cut", {**DEVICE, **device}
     measure_run(resolve_run(*benchmarks, plugin=plugin, device=device, **procedure), whole)
@@ -369,11 +367,8 @@ def test_failing_or_hanging_hook_is_an_error(command):
 
 @pytest.mark.parametrize("error", [EnvironmentLacking("x", code="missing-program"), OSError()])
 def test_error_of_an_event_is_raised_after_the_trial(error):
-    def fail():
-        raise error
-
     with pytest.raises(type(error)):
-        measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.1), fail)
+        measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.1), Mock(side_effect=error))
 
 
 def test_failing_hook_is_retried(tmp_path, monkeypatch):

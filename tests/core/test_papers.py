@@ -48,10 +48,7 @@ def make_axis(name: str, *values: Any) -> list[Values]:
 
 def list_runs(common: Values, *axes: list[Values]) -> list[Values]:
     """Return the settings of each run, in all combinations; the last axis changes fastest."""
-    return [
-        {name: value for part in parts for name, value in part.items()}
-        for parts in product([common], *axes)
-    ]
+    return [dict(i for part in parts for i in part.items()) for parts in product([common], *axes)]
 
 
 def merge_pairs(runs: list[Values], more: list[Values]) -> list[Values]:
@@ -59,9 +56,9 @@ def merge_pairs(runs: list[Values], more: list[Values]) -> list[Values]:
     return [{**run, **other} for run, other in zip(runs, more, strict=True)]
 
 
-PORTS_FIXED = dict.fromkeys(
-    [f"params.{n}.policy" for n in ("fw_sport", "fw_dport", "rv_sport", "rv_dport")], FIXED
-)
+PORTS_FIXED = {
+    f"params.{n}.policy": FIXED for n in ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
+}
 RFC4814 = {
     **{f"params.{n}": (1024, 65535) for n in ("fw_sport", "rv_sport")},
     **{f"params.{n}": (1, 49151) for n in ("fw_dport", "rv_dport")},
@@ -99,9 +96,8 @@ _MAP_T = {
     "dut.options.parts.ce.options.cores": 32,
 }
 _CORE_COUNTS = (1, 2, 4, 8, 16)
-_CONNECTIONS = [
-    {COUNT: 1_000_000 << n, RPORTS: (1, 250 << n), IPORTS: (1, 4000)} for n in range(9)
-]  # 5.4
+# 5.4
+_CONNECTIONS = [{COUNT: 1_000_000 << n, RPORTS: (1, 250 << n), IPORTS: (1, 4000)} for n in range(9)]
 _MAP_T_CORES = list_runs({**_MAP_T, **_TUPLES}, make_axis(BR_CORES, *_CORE_COUNTS))
 _MAP_T_CONNECTIONS = list_runs({**_MAP_T, BR_CORES: 16}, _CONNECTIONS)
 
@@ -330,11 +326,7 @@ def find_differing(run: CampaignEntry, settings: Values) -> set[str]:
         "params": technology.params.model_dump(mode="json"),
         "pairs": [technology.make_frame_pair(size) for size in run.config["frame_sizes"]],
     }
-    return {
-        name
-        for name, paper in settings.items()
-        if not is_equal(name, paper, read_setting(planned, name))
-    }
+    return {n for n, paper in settings.items() if not is_equal(n, paper, read_setting(planned, n))}
 
 
 @pytest.mark.parametrize("name", PAPERS)

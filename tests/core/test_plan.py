@@ -9,7 +9,7 @@ import subprocess
 import time
 from functools import partial
 from itertools import product
-from unittest.mock import create_autospec
+from unittest.mock import Mock, create_autospec
 
 import pytest
 from rich.console import Console
@@ -74,10 +74,7 @@ def test_json(tmp_path, monkeypatch):
 
 def test_dry_run_opens_nothing(monkeypatch):
     """Neither sockets nor programs nor the tester itself."""
-
-    def refuse(*_args, **_rest):
-        raise AssertionError("a dry run touched the machine")
-
+    refuse = Mock(side_effect=AssertionError("a dry run touched the machine"))
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(SimTester, "measure", refuse)
@@ -126,10 +123,8 @@ def test_simulation_needs_the_planned_trials(tmp_path):
     expected = json.loads(v6t(*SIM, *shape, "--dry-run", "--json").out)["trials"]
     done = v6t(*SIM, *shape, "--json", "-o", tmp_path / "out")
     (record,) = json.loads(done.out)["results"]
-    halvings = [
-        count_halvings(fps, RESOLUTION_FPS) for fps in (MEDIA_104_FPS, record["upper_bound"])
-    ]
-    assert len(record["trials"]) == expected - 3 * (halvings[0] - halvings[1])
+    steps = [count_halvings(fps, RESOLUTION_FPS) for fps in (MEDIA_104_FPS, record["upper_bound"])]
+    assert len(record["trials"]) == expected - 3 * (steps[0] - steps[1])
 
 
 @pytest.mark.parametrize(
@@ -269,9 +264,7 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     listener = make_listener(lambda trial: seen.append((clock.s, trial.remaining_s)))
     runner.execute(setup, tmp_path, listener)
     late = [
-        (passed_s + remaining_s) / clock.s - 1
-        for passed_s, remaining_s in seen
-        if passed_s > clock.s / 2
+        (passed + remaining) / clock.s - 1 for passed, remaining in seen if passed > clock.s / 2
     ]
     assert late
     assert max(map(abs, late)) < 1 / 3

@@ -20,9 +20,8 @@ def trial(lost, key="throughput/104/forward/r01/s01/a1", **more):
     """Make a trial of 6 s with these losses in each tenth of a second."""
     count = ClassCount("foreground", 6000, 6000, 6000 - sum(lost))
     timeline = Timeline(0.1, tuple(100 - n for n in lost), tuple(lost))
-    result = TrialResult(
-        {"forward": DirectionResult({"fg": count}, 6.0, timeline=timeline)}, **more
-    )
+    directions = {"forward": DirectionResult({"fg": count}, 6.0, timeline=timeline)}
+    result = TrialResult(directions, **more)
     return RunTrial({"key": key, "rate_fps": 1000.0, "duration_s": 6.0}, result)
 
 

@@ -3,6 +3,7 @@
 import json
 import shlex
 from dataclasses import asdict
+from unittest.mock import Mock
 
 import pytest
 from v6t.base.errors import UsageError
@@ -153,10 +154,7 @@ def test_fail_below_is_checked_by_resume(tmp_path):
 def test_command_that_resumes_an_interrupted_run_repeats_its_checks(tmp_path, monkeypatch):
     measure_run(make_run(), tmp_path / "before")
 
-    def interrupt(self):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Runner, "_measure", interrupt)
+    monkeypatch.setattr(Runner, "_measure", Mock(side_effect=KeyboardInterrupt))
     checks = ["--fail-below", "1234567", "--baseline", str(tmp_path / "before")]
     done = v6t("run", "--plugin", "mape-br", "--tester", "sim", *checks, "-o", tmp_path / "out")
     assert shlex.join(["v6t", "resume", str(tmp_path / "out"), *checks]) in done.err
@@ -176,19 +174,12 @@ def test_repeated_run_has_the_same_number_of_connections(tmp_path):
 
 
 def test_device_is_restored_if_its_description_fails(tmp_path, monkeypatch):
-    closed = []
-
-    def fail(bench):
-        raise UsageError("the device cannot be described", code="command-failed")
-
-    def close(bench):
-        closed.append(bench)
-
-    monkeypatch.setattr(Bench, "describe", fail)
+    error, close = UsageError("the device is unknown", code="command-failed"), Mock()
+    monkeypatch.setattr(Bench, "describe", Mock(side_effect=error))
     monkeypatch.setattr(Bench, "close", close)
     with expect_error("command-failed"):
         measure_run(make_run(), tmp_path / "out")
-    assert len(closed) == 2
+    assert close.call_count == 2
 
 
 def test_dut_verify_reports_lost_connections(monkeypatch):

@@ -1,5 +1,7 @@
 """Complete runs with the simulated tester or without a device: results, resume and faults."""
 
+from contextlib import closing
+
 import pytest
 from v6t.analysis.warnings import list_run_warnings
 from v6t.base.errors import BeyondTester
@@ -42,10 +44,8 @@ def test_incorrect_device_is_not_measured(tmp_path):
 
 
 def test_warnings_about_the_tester_are_among_those_of_the_results(tmp_path, monkeypatch):
-    describe, cores = SimTester.describe, {"server": 1, "option": 4}
-    monkeypatch.setattr(
-        SimTester, "describe", lambda self: {**describe(self), "other_cores": cores}
-    )
+    describe, other = SimTester.describe, {"other_cores": {"server": 1, "option": 4}}
+    monkeypatch.setattr(SimTester, "describe", lambda self: {**describe(self), **other})
     outcome = measure_run(simulated(), tmp_path / "out")
     (text,) = [c for c in read_results(tmp_path / "out")["caveats"] if "not 4 as in" in c]
     warnings = list_run_warnings(outcome, load_presentations())
@@ -81,12 +81,8 @@ def test_run_killed_at_start_can_be_repeated(tmp_path):
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
     measure_run(simulated(), tmp_path / "out")
-    holder = RunDir(tmp_path / "out", new=False)
-    try:
-        with expect_error("directory-locked"):
-            resume(tmp_path / "out", Listener())
-    finally:
-        holder.close()
+    with closing(RunDir(tmp_path / "out", new=False)), expect_error("directory-locked"):
+        resume(tmp_path / "out", Listener())
 
 
 def test_direct_connection_measures_the_tester(tmp_path):

@@ -17,11 +17,11 @@ from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
 from v6t.core.cli.terminal import fit_table, print_table
 from v6t.core.runs.doctor import list_drivers
 from v6t.core.runs.results import load_run
-from v6t.tests.core.support import COMMAND, SIM, make_all_tables, make_run, v6t
+from v6t.tests.core.support import COMMAND, PATIENCE_S, SIM, make_all_tables, make_run, v6t
 from v6t.tests.core.terminal import Session
 from v6t.tests.core.test_audit import WRONG_TABLE
 
-from .test_interrupt import PATIENCE_S, trials
+from .test_interrupt import trials
 
 INSTALLED = {"nft", "conntrack", "tayga"}
 MAIN = """

@@ -28,12 +28,10 @@ def test_shapes_equal_those_of_the_draft(b, m, a):
     up = math.exp(m / a)
     stretch = a * (1 + up) * math.log((math.exp(b / a) + up) / (1 + up)) / up
     bells = math.exp(-((b - m) ** 2) / a**2) - math.exp(-(m**2) / a**2)
-    sums = a * bells / math.sqrt(math.pi) + m * math.erfc(m / a) + (b - m) * math.erfc((m - b) / a)
+    erf = a * bells / math.sqrt(math.pi) + m * math.erfc(m / a) + (b - m) * math.erfc((m - b) / a)
     at = [np.array([float(x)]) for x in (b, m, a)]
     assert math.exp(compute_log_stretch(*at)[0]) == pytest.approx(stretch, rel=1e-5)
-    assert math.exp(compute_log_erf(*at)[0]) == pytest.approx(
-        sums / (1 + math.erf(m / a)), rel=1e-5
-    )
+    assert math.exp(compute_log_erf(*at)[0]) == pytest.approx(erf / (1 + math.erf(m / a)), rel=1e-5)
 
 
 def test_shapes_stay_finite_and_grow():
@@ -101,9 +99,8 @@ def test_faulty_tester_gives_no_critical_load():
         return TrialResult({"forward": DirectionResult({"fg": count}, 1.0)}, faults=("it died",))
 
     at = Conditions(84, 64, "forward", 0.0, 0.0, invalid_retries=0)
-    result = measure_critical_load(
-        CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 3.0, 1.0, 0.0), measure, CriticalLoadInference()
-    )
+    spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 3.0, 1.0, 0.0)
+    result = measure_critical_load(spec, measure, CriticalLoadInference())
     assert (len(result.attempts), result.steps, result.estimate) == (3, (), None)
 
 

@@ -131,12 +131,10 @@ def test_too_short_idle_timeout_is_rejected():
 
 
 def test_zero_connection_rate_skips_other_benchmarks(tmp_path, capsys):
-    skipped = ("throughput", "latency", "teardown")
-    records = measure(
-        tmp_path, *skipped, device={"table_entries": 999}, connections={"count": 1000}
-    )
+    names = ("throughput", "latency", "teardown")
+    records = measure(tmp_path, *names, device={"table_entries": 999}, connections={"count": 1000})
     assert records["connection-rate"]["median"] == 0
-    assert all(records[name]["not_measured"] for name in skipped)
+    assert all(records[name]["not_measured"] for name in names)
     data = load_run(tmp_path / "run")
     make_run_result(data, tmp_path / "run", all_warnings=True).print(as_json=False)
     assert capsys.readouterr().out.count("not measured") == 3
@@ -161,9 +159,7 @@ LOSING = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
         ("throughput", LOSING, {"rate_cps": 50_000, "retakes": 1}, "phase-one-lost", "199"),
     ],
 )  # fmt: skip
-def test_faulty_connection_table_ends_the_run(
-    benchmark, device, connections, code, mentions, tmp_path
-):
+def test_faulty_table_ends_the_run(benchmark, device, connections, code, mentions, tmp_path):
     with expect_error(code, mentions=mentions) as error:
         measure(tmp_path, benchmark, device=device, connections={"count": 10_000, **connections},
                 loss_tolerance=0.01)  # fmt: skip

@@ -153,14 +153,10 @@ def test_tcp_point_has_size_of_a_syn(plugin, octets):
 
 
 def test_frame_sizes_do_not_affect_tcp_benchmarks():
-    setup = resolve_setup(
-        plugin="nat44",
-        tester="sim",
-        benchmarks=("tcp-rate", "connection-rate"),
-        frame_sizes=(64, 128),
-    )
+    names = ("tcp-rate", "connection-rate")
+    setup = resolve_setup(plugin="nat44", tester="sim", benchmarks=names, frame_sizes=(64, 128))
     benchmarks = [point.benchmark for point in plan(setup).points]
-    assert (benchmarks.count("tcp-rate"), benchmarks.count("connection-rate")) == (1, 2)
+    assert [benchmarks.count(name) for name in names] == [1, 2]
 
 
 def test_tcp_settings_are_recorded(tmp_path):
@@ -189,10 +185,8 @@ def test_tcp_settings_are_recorded(tmp_path):
 def test_tcp_failures_are_described(counts, words):
     connections = Connections(10, 10.0, alpha=1.0, purpose="establish", tcp=Tcp())
     trial = Trial("tcp-rate", "k", 74, 74, "forward", 10.0, 1.0, connections=connections)
-    established = counts.established
-    phase_one = PhaseOneResult(
-        10, 10, established, validation_sent=established, validated=established, tcp=counts
-    )
+    made = counts.established
+    phase_one = PhaseOneResult(10, 10, made, validation_sent=made, validated=made, tcp=counts)
     verdict = judge_connections(trial, TrialResult({}, connections=phase_one))
     assert verdict.valid
     assert not verdict.passed

@@ -45,10 +45,9 @@ class Loopback:
         return limited(self.limits[trial.duration_s > 10])(trial)
 
 
-def make_run(seed=1, tester="embedded", selftest="cached", **procedure):
-    return resolve(
-        plugin="mape-br", tester=tester, seed=seed, procedure={"selftest": selftest, **procedure}
-    )
+def make_run(seed=1, tester="embedded", **procedure):
+    procedure = {"selftest": "cached", **procedure}
+    return resolve(plugin="mape-br", tester=tester, seed=seed, procedure=procedure)
 
 
 def make_rfc_run():
@@ -133,9 +132,8 @@ def test_sending_late_is_judged_as_in_the_benchmark():
 
 def test_self_test_with_laxer_rules_is_not_used(directory):
     """Measured with the quick preset, required by the rfc preset, where ports cannot be joined."""
-    make_selftest(on_trex(make_run()), Loopback(1e6)).store(
-        TesterCapacity("forward", 123.0, (), ())
-    )
+    selftest = make_selftest(on_trex(make_run()), Loopback(1e6))
+    selftest.store(TesterCapacity("forward", 123.0, (), ()))
     rate, source, trials = find_capacity(on_trex(make_rfc_run()), directory)
     assert (rate, trials) == (MEDIA, 0)
     assert "not known" in source

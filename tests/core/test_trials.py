@@ -177,9 +177,8 @@ def test_repeated_benchmark_replaces_its_entry():
     before = DeviceCountRecorder(())
     count_benchmark(Device(), before)
     (entry,) = before.entries
-    recorder = DeviceCountRecorder(
-        [{**entry, "drops": {}}, {**entry, "benchmark": "latency", "drops": {}}]
-    )
+    empty = {**entry, "drops": {}}
+    recorder = DeviceCountRecorder([empty, {**empty, "benchmark": "latency"}])
     count_benchmark(Device(), recorder)
     drops = [(e["benchmark"], len(e["drops"])) for e in recorder.entries]
     assert drops == [("throughput", 1), ("latency", 0)]
