@@ -72,9 +72,8 @@ def test_loss_that_begins_or_ends_is_a_change(before, after, percent):
 @pytest.mark.parametrize(("limited_fps", "better"), [(50.0, None), (100.0, False)])
 def test_change_to_limited_runs_is_not_for_the_worse(limited_fps, better):
     """The tester became slower, not the device."""
-    values = [
-        replace(v, limited=v.value == limited_fps) for v in values_of(*[100.0] * 10, *[50.0] * 10)
-    ]
+    rates = [*[100.0] * 10, *[50.0] * 10]
+    values = [replace(v, limited=v.value == limited_fps) for v in values_of(*rates)]
     changes = find_changes(values, True)
     assert [c.better for c in changes] == [better]
     series = TrendSeries("p", "rate", "fps", True, tuple(values), changes)

@@ -44,17 +44,15 @@ def run_in_new_interpreter(*commands):
         Their exit statuses, the heavy packages that are in memory at the end, and the lines of
         standard error.
     """
-    script = (
+    code = (
         "import json, sys\nfrom v6t.core.cli.main import main\nstatuses = []\n"
         f"for words in {commands!r}:\n    try:\n        main(words)\n"
         "    except SystemExit as exc:\n        statuses.append(exc.code)\n"
         f"heavy = [m for m in {HEAVY!r} if m in sys.modules]\n"
         "print(json.dumps([statuses, heavy]), file=sys.stderr)"
     )
-    completed = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    *stderr, result = completed.stderr.splitlines()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    *stderr, result = done.stderr.splitlines()
     return *json.loads(result), stderr
 
 

@@ -238,18 +238,14 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
 
 def test_durations_use_monotonic_clock():
     """The time of day is used for timestamps only, of files and of frames (see drivers/clock.py)."""
-    root = Path(__file__).parents[2]
+    top = Path(__file__).parents[2]
     folders = (
         *("base", "benchmarks", "intent", "packets", "trials", "core", "drivers", "procedures"),
         *("plugins", "profiles", "analysis"),
     )
-    calls = re.compile(r"time\.time\(\)|time\.time_ns\(|datetime\.now|utcnow")
-    paths = [path for folder in folders for path in (root / folder).rglob("*.py")]
-    modules = {
-        str(path.relative_to(root).with_suffix(""))
-        for path in paths
-        if calls.search(path.read_text())
-    }
+    call = re.compile(r"time\.time\(\)|time\.time_ns\(|datetime\.now|utcnow")
+    paths = [path for folder in folders for path in (top / folder).rglob("*.py")]
+    modules = {str(p.relative_to(top).with_suffix("")) for p in paths if call.search(p.read_text())}
     assert modules == {
         *(f"core/runs/{name}" for name in ("events", "rundir", "manifest", "bottleneck", "device")),
         "drivers/clock",

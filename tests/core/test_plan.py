@@ -154,13 +154,6 @@ class Clock:
         return self.s
 
 
-def make_listener(receive):
-    """Return a listener that calls a function before each trial."""
-    listener = Listener()
-    listener.on_trial_start = receive
-    return listener
-
-
 def progress_of(repetition, step, *, point="throughput/84/forward", repetitions=4, steps=5):
     return Progress(point, repetition, repetitions, step, steps, 0.0, 1e6, 5e5, unit=FPS)
 
@@ -261,7 +254,7 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
         plugin="siit", tester="sim", tester_options=options, benchmarks=benchmarks,
         procedure=procedure, frame_sizes=(84, 512), modes=("forward", "reverse"),
     )  # fmt: skip
-    listener = make_listener(lambda trial: seen.append((clock.s, trial.remaining_s)))
+    listener = Mock(Listener, on_trial_start=lambda now: seen.append((clock.s, now.remaining_s)))
     runner.execute(setup, tmp_path, listener)
     late = [
         (passed + remaining) / clock.s - 1 for passed, remaining in seen if passed > clock.s / 2
@@ -283,7 +276,8 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
         benchmarks=("connection-rate", "throughput", "latency"),
         procedure={"repetitions": 1, "connections": {"count": 1000}, "latency": {"tags": 100}},
     )
-    outcome = runner.execute(setup, tmp_path, make_listener(seen.append))
+    listener = Mock(Listener, on_trial_start=seen.append)
+    outcome = runner.execute(setup, tmp_path, listener)
     named = {stage for stage in plan(setup).stages if stage.mode != "connections"}
     assert named <= {call.args[1] for call in begin.call_args_list}
     assert len(seen) == len(outcome.trials)

@@ -162,9 +162,8 @@ def test_command_that_resumes_an_interrupted_run_repeats_its_checks(tmp_path, mo
 
 def test_repeated_run_has_the_same_number_of_connections(tmp_path):
     subscribers = {"subscribers": "1000", "connections_per_subscriber": "200"}
-    run = resolve(
-        plugin="nat44", tester="sim", params=subscribers, procedure={"connections.count": "100000"}
-    )
+    count = {"connections.count": "100000"}
+    run = resolve(plugin="nat44", tester="sim", params=subscribers, procedure=count)
     measured = tmp_path / "config.json"
     measured.write_text(json.dumps(run.to_json()))
     run_file, testbed = read_run_files(tmp_path)
