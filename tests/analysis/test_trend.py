@@ -160,12 +160,8 @@ def test_resolution_that_hides_changes_is_stated():
 
 
 def make_reset_run(name, time_s):
-    config = {
-        "plugin": "siit",
-        "line_rate_bps": 1e9,
-        "tester": {"kind": "sim"},
-        "dut": {"driver": "x"},
-    }
+    config = {"plugin": "siit", "line_rate_bps": 1e9}
+    config |= {"tester": {"kind": "sim"}, "dut": {"driver": "x"}}
     record = ResetRecord(
         benchmark="reset", direction="forward", frame_sizes={"ipv6": 84, "ipv4": 64}, repetitions=1,
         trials=[], invalid_trials=[], conditions={}, unit="s", hook="software-reset", rate=1000.0,

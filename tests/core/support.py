@@ -87,13 +87,8 @@ def v6t(*arguments: object) -> Done:
 
 def v6t_process(*arguments: object, **environment: str) -> Done:
     """Run ``v6t ARGUMENTS`` in a new process, with changes to the environment."""
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    command, environment = [*COMMAND, *map(str, arguments)], {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     return parse_done(done.returncode, done.stdout, done.stderr)
 
 

@@ -23,6 +23,7 @@ from v6t.drivers.sim.tester import SimTester
 from v6t.tests.expect import expect_error
 
 LABELS = ["aaaaaaaaaaaaaaaaaaaaaaaa-one", "aaaaaaaaaaaaaaaaaaaaaaaa-two"]  # the same slug
+RUN = {"plugin": "mape-br", "modes": ["forward"], "procedure": {"repetitions": 1}}
 
 
 def make_file(tmp_path, matrix, *, run=None, **experiment):
@@ -30,13 +31,7 @@ def make_file(tmp_path, matrix, *, run=None, **experiment):
     content = {
         "name": "small",
         "testbeds": {"desk": {"tester": {"kind": "sim"}}},
-        "run": {
-            "plugin": "mape-br",
-            "modes": ["forward"],
-            "frame_sizes": [104],
-            "procedure": {"repetitions": 1},
-            **(run or {}),
-        },
+        "run": {**RUN, **(run or {})},
         "experiments": [{"name": "e", "matrix": matrix, **experiment}],
     }
     return YamlFile(tmp_path / "campaign.yaml", json.dumps(content))

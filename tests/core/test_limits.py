@@ -25,14 +25,10 @@ FILLING = ("throughput", "frame-loss", "connection-rate", "teardown", "tcp-rate"
 SEARCHING = ("capacity", "tcp-capacity")
 
 
-def resolve_run(plugin, *benchmarks, procedure=None, dut=None, **params):
-    return resolve(
-        plugin=plugin,
-        params={k: str(v) for k, v in {**TWO_CLIENTS, **params}.items()},
-        dut=dut,
-        benchmarks=benchmarks,
-        procedure={**PROCEDURE, **(procedure or {})},
-    )
+def resolve_run(plugin, *names, procedure=None, dut=None, **params):
+    params = {k: str(v) for k, v in {**TWO_CLIENTS, **params}.items()}
+    procedure = {**PROCEDURE, **(procedure or {})}
+    return resolve(plugin=plugin, params=params, dut=dut, benchmarks=names, procedure=procedure)
 
 
 def expect_limit(*run, **settings):

@@ -46,13 +46,9 @@ class StopAt(Listener):
 
 
 def make_run(plugin="mape-br", **options):
-    return simulate(
-        plugin=plugin,
-        device=options,
-        modes=("forward",),
-        frame_sizes=(104,),
-        procedure={"repetitions": 1, "selftest": "cached"},
-    )
+    shape = {"modes": ("forward",), "frame_sizes": (104,)}
+    quick = {"repetitions": 1, "selftest": "cached"}
+    return simulate(plugin=plugin, device=options, procedure=quick, **shape)
 
 
 def interrupt_run(run, path, ending="s02/a1"):

@@ -44,14 +44,9 @@ def test_parameter_of_a_run_file_is_named_with_its_line(tmp_path):
 
 
 def make_ttl_setup(plugin, driver, **params):
-    stateful = load_technology_type(plugin).stateful
-    return resolve_setup(
-        plugin=plugin,
-        params={k: str(v) for k, v in params.items()},
-        tester="embedded",
-        dut=driver,
-        benchmarks=["connection-rate" if stateful else "throughput"],
-    )
+    benchmark = "connection-rate" if load_technology_type(plugin).stateful else "throughput"
+    params = {k: str(v) for k, v in params.items()}
+    return resolve_setup(plugin=plugin, params=params, dut=driver, benchmarks=[benchmark])
 
 
 def find_smallest_ttl(plugin, driver, **params):
