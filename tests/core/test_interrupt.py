@@ -252,5 +252,5 @@ def test_durations_use_monotonic_clock():
         # next to the stamp of a trial's first frame, in a trial during which no clock was stepped
         *(f"drivers/duts/session/{name}" for name in ("telemetry", "transaction")),
         *(f"drivers/embedded/{name}" for name in ("tester", "sender", "dns", "tcp", "tcp_ends")),
-        *("drivers/trex/tester", "drivers/trex/astf"),
+        *("drivers/trex/tester", "drivers/trex/astf", "drivers/embedded/port"),
     }
