@@ -156,7 +156,11 @@ def find_uncovered_rfcs(technology: Technology, selection: Selection) -> list[st
 
 
 def plan_audit(technology: Technology, selection: Selection, request: AuditRequest) -> Plan:
-    """Return the clauses by configuration, plain ones first; the empty name is the audit's own."""
+    """Return the clauses by configuration, plain ones first; the empty name is the audit's own.
+
+    Raises:
+        UsageError: the request selects no clause.
+    """
     by_variant = {"": selection.clauses}
     user_params = json.loads(technology.params.model_dump_json(exclude_unset=True))
     for variant, params in technology.list_audit_variants().items() if request.variants else ():
@@ -171,6 +175,9 @@ def plan_audit(technology: Technology, selection: Selection, request: AuditReque
         named = [c for c in clauses if any(part in c.name for part in request.clauses or [""])]
         if chosen := [clause for clause in named if clause.lasts_s <= request.lasting_s]:
             plan[variant] = sorted(chosen, key=lambda clause: not clause.plain)
+    if not plan:
+        hint = f"`v6t audit --plugin {technology.name} --list` prints the names; some need --timers"
+        raise UsageError("no such clause can be tested", hint, code="unknown-name")
     return plan
 
 
@@ -215,9 +222,6 @@ def run_audit(
 ) -> V6tError | KeyboardInterrupt | None:
     """Test all clauses; return why the audit ended early, or raise if no clause could be tested."""
     plan = plan_audit(device.technology, selection, request)
-    if not plan:
-        hint = f"`v6t audit --plugin {device.technology.name} --list` prints the names"
-        raise UsageError("no clause has such a name", hint, code="unknown-name")
     for problem, fix in selection.unmet:
         _LOG.log(NOTICE, "clauses are left out: %s; %s", problem, fix)
     progress.planned = sum(map(len, plan.values()))

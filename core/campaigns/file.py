@@ -34,10 +34,12 @@ def list_packaged_campaigns() -> dict[str, Path]:
 def locate_campaign(name: str) -> Path:
     """Return the path of a campaign file, given its path or the name of a packaged campaign."""
     path, known = Path(name), list_packaged_campaigns()
-    if not path.exists() and name not in known:
+    if name in known and (path.is_dir() or not path.exists()):  # `-o zoo` makes a directory
+        return known[name]
+    if not path.exists():
         hint = "packaged campaigns: " + ", ".join(known)
         raise UsageError(f"unknown campaign file '{name}'", hint, code="unknown-name")
-    return path if path.exists() else known[name]
+    return path
 
 
 class Experiment(StrictModel):

@@ -91,7 +91,7 @@ def audit_command(
     """
     setup = resolve_device_run(arguments, single_frames=True)
     if list_only:
-        return _list_clauses(setup, suites, variants=not no_variants)
+        return _list_clauses(setup, suites, clauses, variants=not no_variants)
     from rich.console import Console
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
     from v6t.core.audit_device import RunDevice
@@ -164,7 +164,9 @@ def _choose_clauses(device: RunDevice, suites: tuple[str, ...]) -> tuple[RunDevi
         raise
 
 
-def _list_clauses(setup: RunSetup, suites: tuple[str, ...], *, variants: bool) -> CommandResult:
+def _list_clauses(
+    setup: RunSetup, suites: tuple[str, ...], names: tuple[str, ...], *, variants: bool
+) -> CommandResult:
     """Print notices about untested clauses, and return the others with sections and levels."""
     from v6t.audit.auditor import AuditRequest, find_uncovered_rfcs, plan_audit
     from v6t.core.audit_device import RunDevice
@@ -172,7 +174,7 @@ def _list_clauses(setup: RunSetup, suites: tuple[str, ...], *, variants: bool) -
     device, selection = _choose_clauses(RunDevice(setup), suites)
     for problem, fix in selection.unmet:
         print_notice(f"clauses are left out: {problem}; {fix}")
-    request = AuditRequest(variants=variants, lasting_s=float("inf"))
+    request = AuditRequest(names, variants, lasting_s=float("inf"))
     rows = [
         (c.name, f"{c.rfc} {c.section}", c.level, c.title + (f" ({variant})" if variant else ""))
         for variant, clauses in plan_audit(device.technology, selection, request).items()
@@ -180,10 +182,10 @@ def _list_clauses(setup: RunSetup, suites: tuple[str, ...], *, variants: bool) -
     ]
     if uncovered := find_uncovered_rfcs(device.technology, selection):
         print_notice(f"no clause covers {', '.join(uncovered)}")
-    names = ("clause", "section", "level", "title")
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    columns = ("clause", "section", "level", "title")
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = (" ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-    return make_result([dict(zip(names, row, strict=True)) for row in rows], lines, indent=4)
+    return make_result([dict(zip(columns, row, strict=True)) for row in rows], lines, indent=4)
 
 
 def _print_record(record: AuditRecord, out: Path, show_all: bool) -> None:

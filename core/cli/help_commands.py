@@ -210,6 +210,11 @@ def completion_command(ctx: click.Context, shell: str) -> None:
 @click.pass_context
 def help_command(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Print the help of COMMAND, for example `v6t help dut plan`, or the list of commands."""
-    command = ctx.find_root().command
-    with command.make_context("v6t", [*names, "--help"]) as context:
-        command.invoke(context)
+    context, remaining = ctx.find_root(), [*names]
+    while remaining and isinstance(context.command, click.Group):
+        name, command, remaining = context.command.resolve_command(context, remaining)
+        context = click.Context(command or context.command, context, name)
+    if remaining:
+        hint = f"try: v6t help {' '.join(names[: -len(remaining)])}"
+        raise UsageError(f"unknown command '{' '.join(names)}'", hint, code="unknown-command")
+    click.echo(context.get_help())

@@ -57,7 +57,7 @@ def check_has_driver(setup: RunSetup) -> None:
     """Raise UsageError if the device of a run has no driver that can watch it."""
     if not setup.has_driver:
         problem = "no device driver is configured that can watch the device"
-        hint = "name a driver with --dut or in the testbed file"
+        hint = "measure a device with a driver: `v6t run --dut NAME --bottleneck`"
         raise UsageError(problem, hint, code="missing-driver")
 
 

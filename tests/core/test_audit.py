@@ -101,6 +101,13 @@ def test_list_has_clause_of_technology(plugin, params, clause):
     assert clause in {row["clause"] for row in rows}
 
 
+def test_list_has_selected_clauses_only():
+    words = ["audit", "--plugin", "siit", "--list", "--json", "--clause"]
+    rows = json.loads(v6t(*words, "hop-limit-").out)
+    assert {row["clause"] for row in rows} == {"rfc7915-5.1-hop-limit-1", "rfc7915-5.1-hop-limit-2"}
+    assert v6t(*words, "zzz").code == "unknown-name"
+
+
 def test_list_aligns_columns_behind_the_longest_name():
     lines = v6t("audit", "--plugin", "nat64", "--list").out.splitlines()
     assert max(len(line.split()[0]) for line in lines) > 34

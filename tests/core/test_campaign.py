@@ -16,7 +16,7 @@ from v6t.analysis.report import run as run_report
 from v6t.base.errors import DutError, TranslationError, UsageError
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign
-from v6t.core.campaigns.file import list_packaged_campaigns
+from v6t.core.campaigns.file import list_packaged_campaigns, locate_campaign
 from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.plugins import MODIFIERS
 from v6t.core.config.yaml_file import YamlFile
@@ -469,6 +469,12 @@ PAPERS = {
         ["Table 2: means over frame sizes", "Table 3: means over frame sizes"],
     ),
 }
+
+
+def test_packaged_campaign_is_found_beside_a_directory_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "siit").mkdir()
+    assert locate_campaign("siit") == list_packaged_campaigns()["siit"]
 
 
 def test_every_paper_has_a_campaign():

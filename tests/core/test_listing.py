@@ -120,6 +120,12 @@ def test_help_prints_the_help_of_a_command():
     assert v6t("help").out == v6t("--help").out
 
 
+@pytest.mark.parametrize("words", ["run x", "dut plan x", "dut x", "x"])
+def test_help_of_an_unknown_command_is_refused(words):
+    done = v6t("help", *words.split())
+    assert (done.code, done.out) == ("unknown-command", "")
+
+
 def test_drivers_are_listed_with_technologies_and_programs():
     drivers = {d["name"]: d for d in json.loads(v6t("dut", "list", "--json").out)}
     assert "mape-br" in drivers["vpp"]["technologies"]

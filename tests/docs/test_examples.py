@@ -53,9 +53,9 @@ def test_examples(page, tmp_path, monkeypatch):
         for command in commands(block) if block.language == "console" else ():
             status, printed = execute(command)
             where = f"{block.place}: {command.words}"
-            if not command.output:
-                assert status == 0, f"{where}\n{printed}"
-            else:
+            if not any(line.startswith(("v6t: ", "MISSING")) for line in command.output):
+                assert status in (0, 7), f"{where}\n{printed}"  # 7: a result is worse
+            if command.output:
                 assert agrees(command.output, printed), f"{where}\n{printed}"
 
 
