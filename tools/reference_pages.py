@@ -274,7 +274,7 @@ STATUSES = {
     4: "the device under test cannot be driven",
     5: "the tester failed; finished trials are kept",
     6: "the device translates wrongly, or an audit found a MUST or SHOULD it deviates from",
-    7: "`v6t trend` found a deterioration, or `v6t dut compare` a difference",
+    7: "a result is worse or below `--fail-below`, or `v6t dut compare` found a difference",
     130: "interrupted; `v6t resume DIR` continues",
 }
 
