@@ -20,7 +20,8 @@ from pydantic import StringConstraints, TypeAdapter, ValidationError
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, report_write_errors, write_atomically
-from v6t.core.campaigns.file import PlannedRun, list_packaged_campaigns, read_campaign
+from v6t.core.campaigns import list_packaged_campaigns
+from v6t.core.campaigns.file import PlannedRun, read_campaign
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.settings import Settings

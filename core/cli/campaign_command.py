@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.campaigns.file import list_packaged_campaigns, locate_campaign
+from v6t.core.campaigns import list_packaged_campaigns, locate_campaign
 from v6t.core.cli import options
 from v6t.core.config.yaml_file import YamlFile
 

@@ -15,8 +15,8 @@ from v6t.analysis.published.library import list_sources
 from v6t.analysis.report import run as run_report
 from v6t.base.errors import DutError, TranslationError, UsageError
 from v6t.core.campaigns import campaign as campaigns
+from v6t.core.campaigns import list_packaged_campaigns, locate_campaign
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign
-from v6t.core.campaigns.file import list_packaged_campaigns, locate_campaign
 from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.plugins import MODIFIERS
 from v6t.core.config.yaml_file import YamlFile

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 from v6t.analysis.scaling import count_cores
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import CampaignEntry, plan_campaign
-from v6t.core.campaigns.file import list_packaged_campaigns, read_campaign
+from v6t.core.campaigns.file import read_campaign
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.yaml_file import YamlFile
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
-from v6t.core.campaigns.file import list_packaged_campaigns
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.config.explain import list_all_settings
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve

@@ -20,8 +20,8 @@ from v6t.analysis.presentation import LOWER_BOUND, Percentiles, Quantity
 from v6t.analysis.record import FPS
 from v6t.analysis.rundata import strip_number
 from v6t.analysis.sheet import Table, format_count
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import load_campaign, plan_campaign
-from v6t.core.campaigns.file import list_packaged_campaigns
 from v6t.core.config.compatibility import can_configure, list_technologies
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.trex.options import TrexOptions

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from v6t.analysis.rundata import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import PLAN, SUMMARY_FILE, CampaignPlan, load_campaign
-from v6t.core.campaigns.file import list_packaged_campaigns
 from v6t.core.campaigns.results import load_runs, summarize, summary_to_csv
 from v6t.core.runs.results import make_results_document
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
