@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from v6t.core.runs import doctor
-from v6t.drivers.duts.kinds.linux_router import LinuxRouter
+from v6t.drivers.duts.kinds.linux.base import LinuxRouter
 from v6t.drivers.lab import privilege
 from v6t.drivers.testers import load_kind
 from v6t.drivers.trex import channel

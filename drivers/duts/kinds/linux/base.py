@@ -1,4 +1,4 @@
-"""Base of all drivers of Linux devices."""
+"""Base of all drivers of Linux devices, and the kernel's own forwarding, the baseline."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux, linux_tuning
 from v6t.drivers.duts.plan import Check, DeviceChange, Intent, Plan, Step
 from v6t.drivers.duts.readings import Reading
+from v6t.intent.families import RouterConfig
 
 SIDES = ("left", "right")
 # programs looked up on every device; only the first two are required
@@ -190,3 +191,20 @@ class LinuxDriver(Driver):
         all_steps = (*self.make_base_steps(intent, facts), *steps)
         notes = self.notes if notes is None else tuple(notes)
         return Plan(self.name, facts.version, all_steps, tuple(flush), notes=notes)
+
+
+class LinuxRouter(LinuxDriver):
+    """Driver for plain forwarding by the Linux kernel."""
+
+    name = "linux-router"
+    title = "Linux kernel forwarding, IPv4 and IPv6"
+    supported_configurations = (RouterConfig,)
+    has_filters = True
+    test_status = "configured, verified, measured and restored with real frames (kernel 6.18)"
+
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
+        notes = ("connection tracking stays off as long as nobody's rule asks for it",)
+        return self.assemble_plan(intent, facts, (), notes=notes)
+
+    def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange | None:
+        return self.make_route_change(intent)

@@ -1,1 +1,0 @@
-"""DNS servers that make AAAA records of A records."""
