@@ -106,7 +106,7 @@ def test_latest_run_is_the_default(tmp_path, monkeypatch):
         make_run(tmp_path / "runs" / name, "throughput", procedure={"repetitions": 1})
         for file in (tmp_path / "runs" / name).iterdir():
             os.utime(file, (1e9 + age, 1e9 + age))
-    assert v6t("report", "--format", "md").out.strip() == "runs/a/report.md"
+    assert v6t("report", "--format", "md,md").out.strip() == "runs/a/report.md"
     assert v6t("report", "latest", "--format", "md").out.strip() == "runs/a/report.md"
     assert v6t("resume", "--no-report").status == 0
     compared = v6t("compare", "runs/b", "--json").out

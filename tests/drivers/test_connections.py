@@ -439,9 +439,9 @@ def test_concurrent_action_begins_with_phase_two():
 
 
 def test_lost_connections_are_established_again():
-    device = ScriptedTester()
+    device = ScriptedTester(left=3, count=103)  # three sessions are not the tester's
     tester, trial = TwoPhaseTester(device, device), make_trial(reuse=True)
-    tester.measure(trial)
+    assert [tester.measure(trial).connections.reused for _ in range(2)] == [False, True]
     device.full = False
     assert not tester.measure(trial).connections.reused
 

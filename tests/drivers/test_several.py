@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from v6t.core.runs.bench import compile_directions
 from v6t.drivers.several import division
 from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.sim.tester import SimOptions, SimTester
+from v6t.drivers.tester import PhaseCounts
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.entropy import limit_flows
 from v6t.profiles.expand import Expander
-from v6t.profiles.streams import compute_period
+from v6t.profiles.streams import StreamSet, compute_period
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.delays import Distribution
@@ -46,13 +48,18 @@ def test_random_flows_of_servers_are_disjoint(plugin, parts):
             assert len(set().union(*flows)) == sum(map(len, flows))
 
 
-def test_random_shares_cover_whole_range():
-    streams = compile_plugin("ipv4-router", 512)[1]["forward"]
-    whole = streams.streams[0].program[0]
-    parts = [division.divide_streams(streams, part, 3).streams[0].program[0] for part in range(3)]
-    ranges = [(variable["min_value"], variable["max_value"]) for variable in parts]
-    assert (ranges[0][0], ranges[-1][1]) == (whole["min_value"], whole["max_value"])
-    assert [low for low, _ in ranges[1:]] == [high + 1 for _, high in ranges[:-1]]
+@pytest.mark.parametrize("ports", [64_512, 3])
+def test_random_shares_cover_whole_range(ports):
+    (stream,) = compile_plugin("ipv4-router", 512)[1]["forward"].streams
+    whole = {**stream.program[0], "min_value": 1024 << 5, "max_value": (1024 + ports << 5) - 1}
+    stream = stream.with_program([whole, *stream.program[1:]], random_seed=1)
+    streams = StreamSet("forward", (stream,))
+    shares = [division.divide_streams(streams, part, 3).streams[0] for part in range(3)]
+    ranges = [(s.program[0]["min_value"], s.program[0]["max_value"]) for s in shares]
+    assert ranges == [
+        (1024 + ports * n // 3 << 5, (1024 + ports * (n + 1) // 3 << 5) - 1) for n in range(3)
+    ]
+    assert [s.trex["random_seed"] for s in shares] == [1, 0x9E3779B2, 0x3C6EF363]
 
 
 def compile_few_flows(flows):
@@ -77,8 +84,12 @@ def test_fewer_flows_or_connections_than_servers_are_rejected():
         division.divide_connections(replace(CONNECTIONS, count=2), 0, 3)
 
 
-def test_large_enumeration_is_interleaved():
-    streams = compile_plugin("nat44", 512)[1]["forward"]
+@pytest.mark.parametrize(("step", "values"), [(1, 256), (2, 6)])
+def test_large_enumeration_is_interleaved(step, values):
+    (stream,) = compile_plugin("nat44", 512)[1]["forward"].streams
+    bits, *program = stream.program
+    bits = {**bits, "step": step, "value_list": bits["value_list"][:values]}
+    streams = StreamSet("forward", (stream.with_program([bits, *program]),))
     whole = Expander(streams.streams[0]).frames(0, 4000)
     for part in range(4):
         share = division.divide_streams(streams, part, 4).streams[0]
@@ -219,6 +230,16 @@ def test_skew_of_starts_is_limited(late_ms, valid):
     assert result.tester["start_skew_s"] == late_ms / 1000
     assert (not result.faults) is valid
     assert result.is_disturbed is not valid
+
+
+@pytest.mark.parametrize(("phase", "valid"), [("establish", False), ("validate", True)])
+def test_skew_is_a_share_of_the_phase(phase, valid):
+    """Phase 1 takes 1 s, validation 2 s; the limit is 2 %."""
+    counts = [PhaseCounts(DirectionResult({}, 1.0), start_s) for start_s in (1.0, 1.03)]
+    members = [Mock(capabilities=frozenset(), **{f"{phase}.return_value": c}) for c in counts]
+    counted = getattr(combine(*members), phase)(TRIAL, replace(CONNECTIONS, alpha=0.5))
+    assert counted.health["start_skew_s"] == 0.03
+    assert (not counted.faults) is valid
 
 
 def test_failed_open_closes_all_servers():

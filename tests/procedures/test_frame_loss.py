@@ -148,6 +148,8 @@ def test_adaptive_repetition_goes_on_until_enough_trials_of_each_rate_are_valid(
     result, record, _ = measure(point(rates_fps=(1000.0, 400.0), adaptive=AdaptiveLimits()), falter)
     assert max(o.repetition for o in result.offered) == 7
     assert [row.valid for row in record.rates] == [6, 7]
+    (trials,) = (c for c in FrameLoss.columns if c.name == "trials")
+    assert [trials.format_cell(row) for row in FrameLoss().list_rows([record])] == ["6", "7"]
 
 
 def test_adaptive_repetition_where_little_passes_goes_on():
