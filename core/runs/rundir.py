@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -104,10 +105,11 @@ def check_directory_free(path: Path) -> None:
 
     It must be absent, empty or contain only a run without trials, and must not be in that of a run.
     """
-    if outer := next((p for p in path.resolve().parents if (p / JOURNAL).is_file()), None):
-        problem = f"{path} is in the directory of a run, {outer}"
-        raise UsageError(problem, "choose another directory with -o", code="file-exists")
     with report_write_errors(path):
+        parents = Path(os.path.realpath(path)).parents
+        if outer := next((p for p in parents if (p / JOURNAL).is_file()), None):
+            problem = f"{path} is in the directory of a run, {outer}"
+            raise UsageError(problem, "choose another directory with -o", code="file-exists")
         entries = {p.name: p for p in path.iterdir()} if path.exists() else {}
         begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
         if RESULTS in entries:  # a published run has no journal

@@ -57,6 +57,9 @@ def test_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkey
     expect_refusal(v6t(*words), "file-exists")
     expect_refusal(v6t(*words, "--dry-run"), "file-exists")
     expect_refusal(v6t(*words[:-1], out / "inner"), "file-exists")
+    (tmp_path / "loop").symlink_to("loop")
+    for elsewhere in (tmp_path / ("a" * 300) / "inner", tmp_path / "loop"):
+        expect_refusal(v6t(*words[:-1], elsewhere), "file-unwritable")
     assert tree(out) == before
     (out / "journal.jsonl").unlink()  # as in a published run
     expect_refusal(v6t(*words), "file-exists")
