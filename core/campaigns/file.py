@@ -30,21 +30,20 @@ class Experiment(StrictModel):
     """Group of runs of a campaign that differ in the settings of a matrix."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")  #: Begins the names of its runs.
-    note: str = ""  # for the report
-    """Text for the report."""
-    differs: dict[str, str] = Field(default_factory=dict)  # differences from a paper, by setting
+    note: str = ""  #: Text for the report.
+    differs: dict[str, str] = Field(default_factory=dict)
     """Where a paper is repeated, each difference that is left, in a sentence: by the setting that
     differs, or by any other word. They follow the note in the report."""
-    run: dict[str, Any] = Field(default_factory=dict)  # settings of a run file
+    run: dict[str, Any] = Field(default_factory=dict)
     """Run file settings of this experiment, over the campaign's."""
     testbed: str | None = None  #: Name of the testbed; none: the only one.
     matrix: dict[str, list[Any] | dict[str, Any]] = Field(default_factory=dict)
     """Lists of values by setting, for example `frame_sizes` or `params.ces`: every combination is a
     run. Values that are long get names: `params: {fixed ports: {...}, random ports: {...}}`."""
-    along: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)  # values by axis, setting
+    along: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
     """Settings that change along with an axis of the matrix: by axis and setting, as many values as
     the axis has."""
-    skip: list[dict[str, Any]] = Field(default_factory=list)  # combinations without a run
+    skip: list[dict[str, Any]] = Field(default_factory=list)
     """Combinations that are left out, as values by setting."""
 
 
@@ -53,16 +52,14 @@ class CampaignFile(StrictModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")  #: Name of the campaign.
     title: str = ""  #: Heading of the report.
-    paper: str | None = None  # published results to compare with
-    """Published results to compare with, a name of `v6t report --paper`."""
-    again: str = ""  # requirements for repeating the campaign
+    paper: str | None = None  #: Published results to compare with, a name of `v6t report --paper`.
+    again: str = ""
     """Requirements for repeating it in the lab, for the page of a packaged campaign (Markdown)."""
-    run: dict[str, Any] = Field(default_factory=dict)  # settings of a run file
-    """Run file settings of all runs."""
+    run: dict[str, Any] = Field(default_factory=dict)  #: Run file settings of all runs.
     testbeds: dict[str, dict[str, Any] | str] = Field(default_factory=dict)
     """Testbed file settings, or the path of a testbed file, by name. Different testbeds work at the
     same time."""
-    differs: dict[str, str] = Field(default_factory=dict)  # differences from a paper, by setting
+    differs: dict[str, str] = Field(default_factory=dict)
     """Differences from the paper in all experiments, in the form of an experiment's."""
     experiments: list[Experiment] = Field(min_length=1)
     """Runs that differ in the settings of a matrix."""

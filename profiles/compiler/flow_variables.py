@@ -29,7 +29,7 @@ class FlowVariable:
     maximum: int = 0  # TRex's ``max_value``
     step: int = 1  # TRex's ``step``, which divides the range
     values: Sequence[int] = field(default=(), repr=False)  # entries of a list instead of a range
-    sizes: tuple[int, ...] = (4,)  # octets
+    sizes: tuple[int, ...] = (4,)
     """Possible sizes in octets, best first. Masked writes read the upper four of 8 octets."""
     shift: int = 0  # bit of the flow variable that supplies bit ``low``
     add: int = 0  # constant to add to the flow variable, without its bits below ``shift``

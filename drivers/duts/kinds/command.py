@@ -52,8 +52,7 @@ class CheckOptions(StrictModel):
     """One line of the output must contain this text as whole words, with any spacing."""
     equals: str | None = None  #: The output must be this text.
     matches: str | None = None  #: The output must contain a match of this regular expression.
-    absent: str | None = None  # text that must not occur
-    """The output must not contain this text, with any spacing."""
+    absent: str | None = None  #: The output must not contain this text, with any spacing.
 
     @model_validator(mode="after")
     def _check_criteria(self) -> CheckOptions:
@@ -91,9 +90,8 @@ class StepOptions(StrictModel):
     command: str = Field(min_length=1)  #: Shell line that makes the change.
     why: str = Field(min_length=1)  #: Purpose, in one phrase.
     undo: str  #: Shell line that undoes the change; `{old}` is the output of `before`.
-    before: str = ""  # command that prints the state before the change
-    """Shell line that prints the state to restore."""
-    was: Literal["value", "there", "foreign"] = "value"  # meaning of the output of ``before``
+    before: str = ""  #: Shell line that prints the state to restore.
+    was: Literal["value", "there", "foreign"] = "value"
     """What `before` prints: a value to restore, the change already made, or an object of another owner."""
     check: CheckOptions | None = None  #: Read-back of the change.
     deadline_s: float = Field(default=60.0, gt=0, le=3600)  #: Time limit [s].
@@ -142,11 +140,10 @@ class HeaderProfileOptions(StrictModel):
     """Identification of new IPv4 headers; RFCs allow any."""
     tunnel_hop_limit: int = Field(default=0, ge=0, le=255)
     """Hop limit of outer headers when they leave the device; 0: any."""
-    absent_checksum: bool = False  # whether UDP packets may lack a checksum
-    """The UDP checksum may be 0, which means that none was computed."""
+    absent_checksum: bool = False  #: The UDP checksum may be 0, which means that none was computed.
     zero_checksum: Literal["never", "ipv6", "always"] = "never"
     """A UDP checksum computed as 0 may be written as 0 instead of 0xFFFF: towards IPv6, or always."""
-    least_octets: int = Field(default=0, ge=0, le=60)  # minimum frame length without FCS
+    least_octets: int = Field(default=0, ge=0, le=60)
     """Frames are padded to this length without FCS."""
 
     def make_profile(self) -> HeaderProfile:
@@ -156,12 +153,12 @@ class HeaderProfileOptions(StrictModel):
 class CommandOptions(LinuxOptions):
     """Options of a device that is configured by the user's shell lines."""
 
-    base: bool = True  # whether v6t configures addresses, routes and forwarding
+    base: bool = True
     """Configure addresses, neighbours, routes and forwarding as for every Linux device."""
     steps: tuple[StepOptions, ...] = ()
     flush: tuple[FlushOptions, ...] = ()
     sessions_command: str = ""  #: Shell line that prints the number of sessions.
-    watch: dict[str, str] = Field(default_factory=dict)  # telemetry commands by name
+    watch: dict[str, str] = Field(default_factory=dict)
     """Telemetry commands by name, run once a second; each prints a number, or ``name=number`` words. Names
     that begin with ``drop`` count lost frames, with ``refused`` those lost for lack of room or of a
     port."""

@@ -48,7 +48,7 @@ class Ip6TunnelOptions(LinuxOptions):
     dscp: Literal["uniform", "pipe"] = "uniform"
     """``uniform`` copies the DSCP to the outer header and back, as DS-Lite and lw4o6 require (RFC 6333
     section 7.1); ``pipe`` writes 0 and keeps the inner one (RFC 2983)."""
-    checks: bool = False  # whether to drop packets of other customers
+    checks: bool = False
     """Drop packets of other addresses and ports than the customer's with nftables, in both directions; RFC
     7597 section 8.1 and RFC 7596 section 5.2 leave this to the NAPT, which is not measured here."""
 

@@ -86,7 +86,7 @@ class OpenBsdOptions(DutOptions):
     flush: Literal["reboot", "purge"] = "reboot"
     """Empty the states by a reboot, or wait until PF has purged them, which is a deviation from RFC 9693;
     ``pfctl -F states`` only marks them."""
-    sessions: int = Field(default=0, ge=0, le=1 << 29)  # states that PF must hold
+    sessions: int = Field(default=0, ge=0, le=1 << 29)
     """States that PF must hold; 0: as many as the technology requires."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP states, longer than any test [s]."""

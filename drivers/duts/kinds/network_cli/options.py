@@ -71,11 +71,10 @@ class CliOptions(StrictModel):
     answers: dict[RegexText, str] = Field(default_factory=dict)
     """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
     as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
-    enable: str = ""  # line that enters the privileged mode
+    enable: str = ""
     """Line typed after the login at a prompt with `>`; `V6T_DUT_ENABLE_PASSWORD` contains the password."""
-    open: CliLines = ()  # lines for a new login
-    """Lines typed after each login, such as `terminal length 0`."""
-    abort: CliLines = ()  # lines that lead back to the first prompt
+    open: CliLines = ()  #: Lines typed after each login, such as `terminal length 0`.
+    abort: CliLines = ()
     """Lines typed after a rejected line to return to the first prompt, such as `end`."""
     line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
     """Time limit from a line to the next prompt [s]."""
@@ -231,16 +230,16 @@ class CompareOptions(StrictModel):
     """A command whose output must be the same after a rollback."""
 
     command: CliLine = Field(min_length=1)  #: Read-only line that prints the configuration.
-    but: tuple[RegexText, ...] = ()  # patterns of lines that are excluded from the comparison
+    but: tuple[RegexText, ...] = ()
     """Regular expressions for lines that change by themselves, and are not compared."""
 
 
 class ConfirmOptions(StrictModel):
     """The device's own timer, which rolls back a configuration that is not confirmed."""
 
-    before: CliLines = ()  # lines typed before the `configure` lines
+    before: CliLines = ()
     """Lines that start the timer; none if the last of the `configure` lines starts it."""
-    keep: CliLines = Field(min_length=1)  # lines that confirm the configuration
+    keep: CliLines = Field(min_length=1)
     """Lines that stop the timer, so that the configuration stays."""
     cancel: CliLines = ()
     """Lines that restore the configuration at once and stop the timer, if restoring does not stop it."""
@@ -263,8 +262,7 @@ class NetworkCliOptions(DutOptions):
     """Platform of scrapli, or path of a definition (`.yaml`); `cli` takes precedence."""
     cli: CliOptions = CliOptions()
     busy: BusyOptions | None = None
-    prepare: CliLines = ()  # lines before the `configure` lines
-    """Lines typed first, for example to save the present configuration."""
+    prepare: CliLines = ()  #: Lines typed first, for example to save the present configuration.
     configure: CliLines = ()  #: Lines that configure the device.
     confirm: ConfirmOptions | None = None
     settle_s: float = Field(default=0.0, ge=0, le=600)
@@ -272,8 +270,7 @@ class NetworkCliOptions(DutOptions):
     verify: tuple[CliCheckOptions, ...] = ()
     restore: CliLines = ()
     """Lines that restore the former configuration; harmless if nothing was changed."""
-    tidy: CliLines = ()  # lines that undo `prepare`
-    """Lines typed last, for example to remove what `prepare` has saved."""
+    tidy: CliLines = ()  #: Lines typed last, for example to remove what `prepare` has saved.
     compare: CompareOptions | None = None
     flush: CliFlushOptions | None = None
     sessions: FigureOptions | None = None

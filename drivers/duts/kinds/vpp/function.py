@@ -20,7 +20,7 @@ START_HINT = "set dut.options.start: true, and left and right to unused interfac
 class VppOptions(DutOptions):
     """Options of VPP; ``left`` and ``right`` are VPP's interfaces, or the kernel's if v6t starts VPP."""
 
-    start: bool | None = None  # None: only in the lab
+    start: bool | None = None
     """Start a separate VPP on the kernel's interfaces (AF_PACKET); default: only in the lab."""
     program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
     """Program ``vpp`` of a VPP that v6t starts."""
@@ -31,16 +31,16 @@ class VppOptions(DutOptions):
     workers: str = Field(default="", pattern=r"^[0-9,-]*$")  # list of cores, such as 2-3,6
     """Cores of worker threads of a VPP that v6t starts; empty: only the main thread works."""
     main_core: int = Field(default=0, ge=0)  #: Core of the main thread of a VPP that v6t starts.
-    plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")  # plugin directories
+    plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")
     """Plugin directory of a VPP that v6t starts; empty: VPP's default."""
-    sessions: int = Field(default=0, ge=0, le=1 << 30)  # per worker
+    sessions: int = Field(default=0, ge=0, le=1 << 30)
     """Sessions per worker; 0: the technology's requirement."""
     timeout_s: int = Field(default=3600, ge=0, le=864_000)
     """UDP timeout, longer than any test [s]; 0: VPP's default."""
 
     nat44: Literal["ed", "ei"] = "ed"  #: NAT44 plugin: endpoint-dependent or endpoint-independent.
 
-    known_losses: bool = False  # allow prefixes of which VPP loses packets
+    known_losses: bool = False
     """Also configure MAP-T prefixes of which VPP is known to lose packets, for audits that show it."""
 
     @property
