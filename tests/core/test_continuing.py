@@ -200,6 +200,11 @@ def test_damaged_complete_run_is_not_read(name, complete):
     assert tree(complete) == before
 
 
+def test_trial_without_a_length_is_damage(complete):
+    rewrite(complete, lambda entry: {**entry, "trial": {**entry["trial"], "duration_s": None}})
+    expect_refusal(v6t("show", "--trials", complete), "damaged-file")
+
+
 def test_resume_without_config_digest_is_accepted(incomplete):
     """The manifests of version 0.1.0 have none."""
     manifest = json.loads((incomplete / "manifest.json").read_text())
