@@ -75,9 +75,11 @@ def test_samples_are_evenly_spread(frames, samples):
     assert min(frames, samples) <= len(range(0, frames, mask + 1)) <= 2 * samples
 
 
-def test_truncated_frames_are_not_read():
-    cut = np.zeros(3), np.zeros((3, 10), np.uint8)
+def test_truncated_and_foreign_frames_are_not_read():
+    cut, foreign = ((np.zeros(3), np.zeros((3, octets), np.uint8)) for octets in (10, 80))
     assert not list(capture.select_current_frames([cut], 0))
+    (((times_s, _), stale),) = capture.select_current_frames([foreign], 0)
+    assert (len(times_s), stale) == (0, 3)
 
 
 @pytest.fixture

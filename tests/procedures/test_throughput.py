@@ -219,7 +219,7 @@ def test_search_whose_rates_are_all_refuted_descends_to_a_rate_that_passes_twice
     spec = searching(upper_bound_fps=64_000.0, confirmations=1)
     (repetition,) = measure(spec, measure_worse)[0].repetitions
     assert repetition.search.rate_fps == 50_000.0
-    assert 1_000.0 < repetition.rate_fps <= 20_000.0
+    assert repetition.rate_fps == 17_000.0  # 1, 3, 7 and 15 kfps below the lowest of the search
 
 
 @pytest.mark.parametrize(("duration_s", "further"), [(2.0, True), (40.0, True), (60.0, False)])
