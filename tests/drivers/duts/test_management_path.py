@@ -265,6 +265,19 @@ def test_survey_works_without_fibmatch(tmp_path):
     assert output == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        management_path.CLIENT_COMMAND,
+        management_path.MANAGEMENT_INTERFACE_COMMAND,
+        management_path.make_survey_command(["192.0.2.9"]),
+    ],
+    ids=["client", "interface", "routes"],
+)
+def test_survey_of_a_session_without_client_address_is_empty(command):
+    assert run_shell(command, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}).stdout.strip() == ""
+
+
 ROUTER = ("--plugin", "ipv4-router")
 
 

@@ -18,6 +18,7 @@ from v6t.drivers.duts.kinds.network_cli.options import (
 )
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
 from v6t.drivers.duts.kinds.network_cli.session import (
+    CliSession,
     compute_digest,
     main,
     undo_record,
@@ -25,8 +26,9 @@ from v6t.drivers.duts.kinds.network_cli.session import (
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample, summarize_samples
-from v6t.drivers.duts.session.undo_store import UndoEntry
+from v6t.drivers.duts.session.undo_store import UndoEntry, build_undo_script
 from v6t.drivers.transport.contract import ConnectionLost, Output
+from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.redaction import HIDDEN
 from v6t.drivers.transport.ssh_client import find_connection_addresses
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -38,7 +40,7 @@ from v6t.tests.expect import expect_error
 from . import intents
 from .boxes import IOS
 from .field import wait_until
-from .support import make_record, needs_sshd
+from .support import make_record, needs_sshd, run_shell
 
 
 @pytest.mark.parametrize(
@@ -293,6 +295,12 @@ def test_read_backs_without_values_are_left_out():
 
 def test_text_block_is_split_into_lines():
     assert make(configure="one\n\n  two  \n").options.configure == ("one", "  two")
+
+
+def test_timer_of_the_device_is_cancelled_only_before_it_is_stopped():
+    steps = plan_of(make()).steps
+    assert steps[3].command == "configure confirm"
+    assert [step.gone_test for step in steps] == ["", "4", "", ""]
 
 
 def test_plan_that_cuts_session_is_rejected():
@@ -602,6 +610,16 @@ def test_failed_undo_keeps_restore_files(tmp_path):
     assert (output.status, output.out, typed[-1]) == (1, "left 3\nleft 1\n", "revert now")
     output, typed = undo(tmp_path, "1\n2\n3\n", ["old"], undone="2\n")
     assert (output.status, typed) == (0, ["show run", "delete saved"])
+
+
+def test_undo_script_contains_no_password(monkeypatch):
+    monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret")
+    driver = make(ssh={"host": "192.0.2.9", "ask_password": True})
+    session = CliSession(driver, SshTransport(driver.options.ssh), intents.ROUTER6)
+    script = build_undo_script(make_record("/x", *STEPS, program=session.undo_program))
+    assert "s3cret" not in script + str(driver.options)
+    assert "192.0.2.9" in script
+    run_shell("sh -n", script)
 
 
 @needs_sshd

@@ -113,6 +113,16 @@ def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
         assert figure.endswith(f"({name})")
 
 
+def test_zero_counters_are_requested():
+    """Without zeros, the first increase of a counter would be missed."""
+    driver = make_driver("jool", {})
+    for intent in (intents.SIIT, NAT64):
+        readings = driver.get_telemetry_readings(intent)
+        assert " stats display --all --csv" in readings["jool"].command
+        assert ("table" in readings) == (intent is NAT64)
+    assert " --all " in driver.get_session_reading(NAT64).command
+
+
 def test_a_reboot_in_place_of_a_new_instance():
     (flush,) = make_plan("jool", NAT64, flush="reboot", reboot_deadline_s=77).flush
     assert flush.reboots
