@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -296,7 +297,7 @@ def _summarize_run(path: Path) -> Iterator[RunSummary]:
     """Yield the summary of a run directory; yield nothing if it does not contain a run."""
     config, manifest = (read_json_object(path / name) for name in (CONFIG, MANIFEST))
     if config is None or manifest is None or "plugin" not in config:
-        if (path / JOURNAL).is_file():
+        if os.path.isfile(path / JOURNAL):  # False in a directory that may not be searched
             yield RunSummary(str(path), "", "", "", "", "", "", "damaged")
         return
     device, tester = (

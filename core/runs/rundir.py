@@ -267,7 +267,8 @@ def resolve_run_path(path: Path | None) -> Path:
 def find_latest_runs(count: int) -> list[Path]:
     """Return the paths of the ``count`` most recently changed runs, the most recent one last."""
     places = [*Path("runs").glob("*"), *Path().glob("*")]
-    runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_find_last_change)
+    # os.path tolerates directories that may not be searched
+    runs = sorted((p for p in places if os.path.isfile(p / CONFIG)), key=_find_last_change)
     if len(runs) < count:
         many = "is no run" if count == 1 else f"are no {count} runs"
         problem = f"there {many} here or below ./runs"

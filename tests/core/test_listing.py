@@ -1,14 +1,17 @@
 """Lists of runs, stored results, and aliases of technologies."""
 
 import json
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from v6t.base.files import hold_lock
 from v6t.core.config.plugins import ALIASES, list_names
 from v6t.core.runs.results import list_runs
+from v6t.core.runs.rundir import find_latest_runs
 from v6t.tests.core.support import SIM, v6t
-from v6t.tests.expect import expect_refusal
+from v6t.tests.expect import expect_error, expect_refusal
 
 SHORT = (*SIM, "--reps", "1", "--mode", "forward", "--no-report")
 
@@ -69,6 +72,20 @@ def test_list_skips_directories_without_run(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.json").write_text("{")
     assert list_runs(tmp_path) == []
+
+
+def test_directory_that_may_not_be_searched_is_no_run(tmp_path, monkeypatch):
+    (tmp_path / "closed").mkdir(mode=0)
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    user = os.geteuid()
+    os.seteuid(user or 65534)  # root may search every directory
+    try:
+        assert list_runs(Path()) == []
+        with expect_error("no-such-run"):
+            find_latest_runs(1)
+    finally:
+        os.seteuid(user)
 
 
 def test_show_prints_results_trials_and_warnings(run):
