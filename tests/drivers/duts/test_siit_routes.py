@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
+from itertools import chain
 from typing import Any
 
 import pytest
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.kinds.addresses import find_translated_networks
 from v6t.plugins.siit import Siit, SiitParams
 from v6t.tests.core.support import v6t
 
@@ -98,6 +101,20 @@ def test_siit_plan_leads_every_host_to_its_side(driver, translator, params, orie
         assert exits.setdefault(ip_network(net), {interface}) == {interface}
     for side, own, mapped in list_host_exits(technology, exits):
         assert (own, mapped) == ({side}, translator)
+
+
+@pytest.mark.parametrize(
+    ("params", "route", "attracted"),
+    [
+        (GAP, "2001:db8:1::/64", {"198.51.1.0/25", "2001:db8:64::/96"}),
+        (SHARED, "2001:2::/64", {"2001:2::/120"}),  # hosts on both sides
+    ],
+)
+def test_mapping_within_a_wider_route_leads_to_its_hosts(params, route, attracted):
+    intent = make_translator(**params).make_dut_intent()
+    left = replace(intent.left, routes={route: "2001:db8::2"})
+    networks = chain(*find_translated_networks(replace(intent, left=left)))
+    assert set(map(str, networks)) == attracted
 
 
 def test_address_of_the_test_is_refused_between_parts_of_a_chain():
