@@ -1,11 +1,4 @@
-"""The campaign of every device of the lab, made and published: ``python -m v6t.tests.zoo DIRECTORY``.
-
-What was interrupted is continued. What came to its end is kept beside the new one as ``DIRECTORY.before``;
-with ``--resume`` only what failed is made again, and what the campaign has got since. Programs are those in
-PATH, or of the variables that tests know (V6T_VPP, V6T_SNABB ...). With ``--machines`` devices that are
-modules of the kernel, and OpenBSD, stand in virtual machines, as ``make test-jool`` and ``make test-openbsd``
-have them.
-"""
+"""Run the campaign ``zoo``, which has every device of the lab, and publish its results page."""
 
 from __future__ import annotations
 
@@ -28,71 +21,8 @@ CAMPAIGN, SUMMARY = "campaign.json", "summary.json"
 PAGE = "docs/results"
 
 
-def main(
-    arguments: Sequence[str], call: Callable[[Sequence[str]], int] | None = None, page: str = PAGE
-) -> int:
-    """Make the campaign and its page.
-
-    Args:
-        arguments: of the command line.
-        call: carries out one command of v6t, and says its exit status; None: in this process.
-        page: where it is published.
-
-    Returns:
-        0 where the campaign came to its end, though runs of it failed: the page says which. Else the exit
-        status of what did not.
-    """
-    parser = argparse.ArgumentParser(prog="python -m v6t.tests.zoo")
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--machines", action="store_true")
-    given = parser.parse_args(arguments)
-    call = call or _command
-    directory: Path = given.directory
-    with named_programs(os.environ), _machines(given.machines):
-        if (directory / SUMMARY).exists() and not given.resume:
-            _keep(directory)
-        (directory / SUMMARY).unlink(missing_ok=True)
-        how = "--resume" if (directory / CAMPAIGN).exists() else "-o"
-        status = call(["campaign", "--no-report", "zoo", how, str(directory)])
-        if not (directory / SUMMARY).exists():
-            return status or 1
-    return call(["publish", str(directory), page])
-
-
-def _keep(directory: Path) -> None:
-    """Rename the directory as the previous one, and delete the one before."""
-    before = directory.with_name(directory.name + ".before")
-    shutil.rmtree(before, ignore_errors=True)
-    directory.rename(before)
-
-
-@contextlib.contextmanager
-def named_programs(environment: Mapping[str, str]) -> Iterator[None]:
-    """Put programs that variables name in PATH, by the names that drivers use."""
-    path = os.environ.get("PATH", "")
-    own = []
-    with tempfile.TemporaryDirectory(prefix="v6t-programs-") as place:
-        for device, (name, variable) in NAMED.items():
-            # the other TAYGA stands in PATH under that name
-            if device == MULTIQUEUE or not environment.get(variable):
-                continue
-            program = Path(environment[variable]).absolute()
-            if (
-                program.name == name
-            ):  # VPP looks for its plugins beside itself, and not beside a link
-                own.append(str(program.parent))
-            else:
-                with contextlib.suppress(FileExistsError):  # of two drivers
-                    (Path(place) / name).symlink_to(program)
-        os.environ["PATH"] = ":".join(dict.fromkeys([place, *own, path]))
-        try:
-            yield
-        finally:
-            os.environ["PATH"] = path
-
-
-def _command(words: Sequence[str]) -> int:
+def run_command(words: Sequence[str]) -> int:
+    """Run a command of v6t, or ``publish``, in this process and return its exit status."""
     if words[0] == "publish":
         return publish(words[1:])
     try:
@@ -102,43 +32,118 @@ def _command(words: Sequence[str]) -> int:
     return 0
 
 
+def main(
+    arguments: Sequence[str], run: Callable[[Sequence[str]], int] = run_command, page: str = PAGE
+) -> int:
+    """Start or resume the campaign and publish its page.
+
+    Args:
+        arguments: arguments of the command line.
+        run: runs a command and returns its exit status.
+        page: directory of the results page.
+
+    Returns:
+        The exit status of an unfinished campaign, or else that of ``publish``. A campaign with failed runs
+        is finished; the page lists the failures.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m v6t.tests.zoo",
+        description="Run every device of the lab with every technology, and publish the results page. "
+        "An unfinished campaign is resumed. Programs come from PATH or from variables such as V6T_VPP.",
+    )
+    parser.add_argument(
+        "directory",
+        type=Path,
+        help="directory of the campaign; a finished one is first renamed to DIRECTORY.before",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep a finished campaign, and repeat failed runs and add new ones",
+    )
+    parser.add_argument(
+        "--machines",
+        action="store_true",
+        help="run kernel modules and OpenBSD in virtual machines",
+    )
+    options = parser.parse_args(arguments)
+    directory: Path = options.directory
+    machines = use_virtual_machines() if options.machines else contextlib.nullcontext()
+    with add_programs_to_path(os.environ), machines:
+        if (directory / SUMMARY).exists() and not options.resume:
+            rename_to_previous(directory)
+        (directory / SUMMARY).unlink(missing_ok=True)
+        output = "--resume" if (directory / CAMPAIGN).exists() else "-o"
+        status = run(["campaign", "--no-report", "zoo", output, str(directory)])
+        if not (directory / SUMMARY).exists():
+            return status or 1
+    return run(["publish", str(directory), page])
+
+
+def rename_to_previous(directory: Path) -> None:
+    """Add ``.before`` to the name of a directory, and delete the directory that had that name."""
+    previous = directory.with_name(directory.name + ".before")
+    shutil.rmtree(previous, ignore_errors=True)
+    directory.rename(previous)
+
+
 @contextlib.contextmanager
-def _machines(asked: bool) -> Iterator[None]:
-    """Replace the lab's Jool, nat46, ip6_tunnel and OpenBSD by virtual machines."""
-    if not asked:
-        yield
-        return
+def add_programs_to_path(environment: Mapping[str, str]) -> Iterator[None]:
+    """Add the programs named by variables to PATH, under the names that drivers use."""
+    path = os.environ.get("PATH", "")
+    folders = []
+    with tempfile.TemporaryDirectory(prefix="v6t-programs-") as links:
+        for device, (name, variable) in NAMED.items():
+            # PATH must keep the TAYGA without workers
+            if device == MULTIQUEUE or not environment.get(variable):
+                continue
+            program = Path(environment[variable]).absolute()
+            if program.name == name:  # VPP finds its plugins relative to its path, not to a link
+                folders.append(str(program.parent))
+            else:
+                with contextlib.suppress(FileExistsError):  # two drivers may share a program
+                    (Path(links) / name).symlink_to(program)
+        os.environ["PATH"] = ":".join(dict.fromkeys([links, *folders, path]))
+        try:
+            yield
+        finally:
+            os.environ["PATH"] = path
+
+
+@contextlib.contextmanager
+def use_virtual_machines() -> Iterator[None]:
+    """Run kernel modules and OpenBSD in virtual machines, and other devices in namespaces."""
     from v6t.core.runs import bench
     from v6t.tests.jool.vm import SharedMachine
     from v6t.tests.standins import find_shared_machine
 
     machines: dict[str, SharedMachine[Any]] = {}
 
-    def end() -> None:
+    def stop_machine() -> None:
         while machines:
             machines.popitem()[1].stop()
 
     def make_device(run: Any, record_dir: Any = None) -> Any:
-        """Run one machine at a time, since an idle one also uses a part of a core."""
+        """Run one machine at a time, since an idle one also uses CPU time."""
         entry = find_shared_machine(run.driver.name, run.intent.technology)
         if entry is None:
-            end()
-            return namespaces(run, record_dir)
+            stop_machine()
+            return make_namespace_device(run, record_dir)
         name, make = entry
         if name not in machines:
-            end()
+            stop_machine()
             machines[name] = make()
         return machines[name].make_device(run.driver, run.intent, record_dir=record_dir)
 
-    namespaces = bench.build_lab_device
+    make_namespace_device = bench.build_lab_device
     bench.build_lab_device = make_device
-    atexit.register(end)
+    atexit.register(stop_machine)
     try:
         yield
     finally:
-        bench.build_lab_device = namespaces
-        end()
-        atexit.unregister(end)
+        bench.build_lab_device = make_namespace_device
+        stop_machine()
+        atexit.unregister(stop_machine)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def test_programs_of_variables_are_found_by_their_names(tmp_path):
     vpp, tundra = tmp_path / "vpp", tmp_path / "built"
     for program in (vpp, tundra):
         program.touch(0o755)
-    with zoo.named_programs({"V6T_VPP": str(vpp), "V6T_TUNDRA": str(tundra)}):
+    with zoo.add_programs_to_path({"V6T_VPP": str(vpp), "V6T_TUNDRA": str(tundra)}):
         assert shutil.which("vpp") == str(vpp)
         link = shutil.which("tundra-nat64")
         assert os.path.islink(link) and os.path.realpath(link) == str(tundra)
@@ -117,7 +117,7 @@ def test_only_one_machine_runs_at_a_time(monkeypatch):
 
     monkeypatch.setattr(standins, "find_shared_machine", find)
     monkeypatch.setattr(bench, "build_lab_device", lambda *run: "namespace")
-    with zoo._machines(True):
+    with zoo.use_virtual_machines():
         for name in ("jool", "openbsd-pf", "openbsd-pf"):
             assert build(name) == (name, name, "nat64")
         assert stopped == ["jool"]
