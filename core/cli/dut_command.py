@@ -187,12 +187,12 @@ def bottleneck_command(directory: Path, duration_s: float) -> CommandResult:
     ):
         from v6t.core.runs.bottleneck import check_has_driver, describe_entry, watch_device
         from v6t.core.runs.plan import plan
-        from v6t.core.runs.results import read_results
+        from v6t.core.runs.results import read_run
 
         check_has_driver(run)
         run.tester.prepare()
         print_notice("repeating the measured rates while sampling the device once a second")
-        results = watch_device(run_dir, plan(run), read_results(directory), duration_s)
+        results = watch_device(run_dir, plan(run), read_run(directory).results, duration_s)
     entries = results["bottleneck"]
     return make_result(entries, [line for entry in entries for line in describe_entry(entry)])
 

@@ -215,6 +215,9 @@ def read_run(path: Path) -> RunFiles:
         # a published copy of a run has no journal, and its manifest neither status nor digest
         is_published = manifest is not None and not {"status", CONFIG_DIGEST} & manifest.keys()
         journal = read_journal(path, {} if is_published else results, manifest)
+        if len({results.get("run"), journal.run} - {None, ""}) > 1:
+            problem = f"{path / RESULTS} belongs to another run"
+            raise UsageError(problem, REWRITE_HINT, code="damaged-file")
         return RunFiles(path, settings, manifest, results, journal)
 
 

@@ -311,6 +311,7 @@ class Runner:
         """Write results, repetitions and raw trials, unless the stored results are more complete."""
         executor = self._executor
         optional = {
+            "run": self._journal.run,
             "finding": executor.finding,
             "bottleneck": self._results.stored.get("bottleneck"),
             COUNTERS_KEY: executor.counts.entries,

@@ -131,6 +131,12 @@ def change_seed(path):
     config.write_text(config.read_text().replace('"seed": 1', '"seed": 2'))
 
 
+def exchange_results(path):
+    """Replace the results by those of another run with the same trials."""
+    measure_run(simulated(), path.parent / "other")
+    shutil.copy(path.parent / "other" / "results.json", path)
+
+
 DAMAGES = {
     "trials without a run": (
         "incomplete", "journal-mismatch", "journal.jsonl", lambda p: rewrite(p, without_run_id)),
@@ -158,6 +164,7 @@ DAMAGES = {
         "any", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: [*lines[:-1], flip(lines[-1], 99)])),
     "journal of another run": ("any", "journal-mismatch", "journal.jsonl", exchange_journal),
+    "results of another run": ("complete", "damaged-file", "results.json", exchange_results),
     "cut journal": (
         "complete", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: lines[:20])),
@@ -217,6 +224,14 @@ def test_published_run_is_read_without_journal(complete):
     manifest = json.loads((complete / "manifest.json").read_text())
     (complete / "manifest.json").write_text(json.dumps({"run": manifest["run"]}))
     (complete / "journal.jsonl").unlink()
+    assert load_run(complete).status == "complete"
+
+
+def test_results_without_run_id_are_accepted(complete):
+    """Earlier versions wrote none."""
+    content = json.loads((complete / "results.json").read_text())
+    del content["run"], content["sha256"]
+    (complete / "results.json").write_text(json.dumps(content))
     assert load_run(complete).status == "complete"
 
 
