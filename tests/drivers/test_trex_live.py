@@ -1,6 +1,8 @@
-"""One or two real TRex servers, named by TREX_DIR, in the lab, at low rates."""
+"""One real TRex server, named by TREX_DIR, in the lab, at low rates."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -13,7 +15,6 @@ from pathlib import Path
 import pytest
 from v6t.base.errors import TesterError
 from v6t.core.runs.bench import make_tester
-from v6t.drivers.trex import bursts
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
 from v6t.profiles import entropy
@@ -86,37 +87,6 @@ def test_server_without_delay_histograms_is_rejected():
         counted = measure_passed(host, trial, mode="forward").directions["forward"]
         assert set(counted.classes) == {"test frames"}
         assert counted.count_frames("received") == 3000
-
-
-@pytest.mark.parametrize(("counting", "method"), [("trailer", "marks"), ("ports", "ports")])
-def test_burst_that_took_too_long_is_invalid(counting, method):
-    """No veth pair carries three million frames per second, so TRex stretches the burst."""
-    with open_tester("trex", loopback=True, options={"counting": counting}) as (tester, trial):
-        fast = replace(trial, mode="forward", rate_fps=3e6, duration_s=0.1)
-        result = tester.measure(fast)
-        counted = result.directions["forward"]
-        assert result.tester["counting"] == method
-        assert counted.count_frames("sent") == counted.count_frames("required")
-        assert counted.sending_time_s - counted.sending_time_error_s > 1.5 * fast.duration_s
-        assert not assess_trial(fast, result, sending_time_tolerance=1.5).valid
-        measure_passed(tester, trial)
-
-
-def test_frames_above_stamping_limit_are_counted_by_ports(cable, monkeypatch):
-    monkeypatch.setattr(bursts, "MAX_STAMPED_FPS", 4000.0)
-    tester, trial = cable[0], replace(cable[1], mode="bidirectional")
-    result = measure_passed(tester, trial)
-    assert result.tester["counting"] == "ports"
-    for counted in result.directions.values():
-        assert counted.count_frames("received") == counted.count_frames("sent") == 4000
-        assert counted.checked == counted.matched > 50
-    for limit_fps, method in ((4000.0, "ports"), (None, "trailer")):
-        slow = measure_passed(tester, trial, rate_fps=1000.0, search_limit_fps=limit_fps)
-        assert slow.tester["counting"] == method
-    result = measure_passed(tester, trial, delays=DelayRequest())
-    for counted in result.directions.values():
-        assert sum(d.frames for d in counted.delays.values()) == 2000
-    assert result.tester["timed"] == "tagged frames"
 
 
 def test_frames_without_stamps_are_identified_by_marks_and_compared():
@@ -206,3 +176,71 @@ def test_flows_begin_one_after_the_other(router):
         assert required == pytest.approx(8000 - 1950, abs=41)
         assert counted.count_frames("sent") == counted.count_frames("received") == required
         assert counted.checked == counted.matched > 50
+
+
+# TRex needs a CPU for each thread. With fewer, a preloaded library reports more CPUs and lets threads
+# share them. That is slow, so the test with several cores ignores times and verdicts.
+CORES = 3
+
+
+def measure_sent(tester, trial):
+    """Repeat a trial until all frames are sent; a busy machine may delay some."""
+    for _ in range(5):
+        result = tester.measure(trial)
+        if all(d.count_frames("sent") == trial.frames for d in result.directions.values()):
+            break
+    assert (result.tester["counting"], result.tester["timed"]) == ("ports", "tagged frames")
+    for counted in result.directions.values():
+        assert counted.count_frames("required") == counted.count_frames("received") == trial.frames
+        assert counted.checked == counted.matched > 50
+    for direction, stamped in result.tester["stamped"].items():
+        assert direction in result.directions
+        assert 50 < stamped["captured"] <= stamped["received"]
+    return result
+
+
+@pytest.fixture
+def cores(tmp_path, monkeypatch):
+    """Provide a tester whose cores are connected by memif, and a slow trial."""
+    source, library = Path(__file__).with_name("more_cpus.c"), tmp_path / "more_cpus.so"
+    command = ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"]
+    subprocess.run(command, check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    ends = "role=client,socket=/run/v6t-cores.sock,socket-abstract=no,rsize=13"
+    memif = [f"--vdev=net_memif{n},id={n},{ends}" for n in (0, 1)]
+    cores = {"cores": str(CORES), "core_list": str(list(range(CORES + 2)))}
+    options = {**cores, "interfaces": json.dumps(memif)}
+    with open_tester("trex", loopback=True, options=options) as (tester, trial):
+        yield tester, replace(trial, rate_fps=500.0, duration_s=4.0, residual_wait_s=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_every_core_sends_its_share_and_one_stamps_frames(cores, monkeypatch):
+    tester, trial = cores
+    assert tester.describe()["data_path_cores"] == CORES
+    assert tester.capabilities == {"tags", "every-frame"}
+    for mode in ("forward", "bidirectional"):
+        measure_sent(tester, replace(trial, mode=mode))
+    answers, ask = [], tester.attachment.ask
+
+    def record(op, **arguments):
+        answers.append(ask(op, **arguments))
+        return answers[-1]
+
+    monkeypatch.setattr(tester.attachment, "ask", record)
+    # every seventh of 1,500 frames from the first tag, or those of one core
+    for request, frames, share in (
+        (DelayRequest(tags=200, first_tag_s=1.0), 200, 1 / 7),
+        (DelayRequest(), 2000 // CORES, 1 / CORES),
+    ):
+        result = measure_sent(tester, replace(trial, delays=request))
+        groups = next(a["groups"] for a in reversed(answers) if isinstance(a, dict))
+        least_us = {group["min_delay_us"] for group in groups.values()}
+        for counted in result.directions.values():
+            (delays,) = counted.delays.values()
+            assert (delays.frames, delays.lost) == (frames, 0)
+            assert delays.minimum_ns / 1000 in least_us
+            assert delays.maximum_ns < 5e9
+            assert counted.timed_of == "load"
+            assert counted.timed_share == pytest.approx(share, rel=0.02)

@@ -35,7 +35,7 @@ from v6t.trials.verdict import assess_trial
 
 from .faketrex import parse_trial
 from .lab_testers import compile_plugin
-from .test_trex_recording import make_pcap
+from .test_trex_counting import make_pcap
 
 WIDTH_S = 5e-5
 

@@ -63,18 +63,12 @@ def test_request_that_cannot_be_pickled_blames_the_extension(start):
         start().tell("run", command=lambda: None)
 
 
-def test_closed_worker_is_reported(start):
-    worker = start()
-    worker.close()
-    with expect_error("worker-failed", kind=TesterError):
-        worker.ask("run", command=["true"])
-
-
-def test_worker_killed_by_a_signal_is_reported(start):
+@pytest.mark.parametrize("end", [Worker.close, lambda worker: os.kill(worker.pid, signal.SIGTERM)])
+def test_ended_worker_is_reported(start, end):
     worker = start()
     worker.answer()
-    os.kill(worker.pid, signal.SIGTERM)
-    with expect_error("worker-failed"):
+    end(worker)
+    with expect_error("worker-failed", kind=TesterError):
         worker.ask("run", command=["true"])
 
 
