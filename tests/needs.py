@@ -19,20 +19,18 @@ NO_TREX = (
 
 
 def sample(few: T, many: T) -> T:
-    """Return what a test of statistics or of drawn inputs takes: more if V6T_LONG is set."""
+    """Return the number of samples or inputs of a test, which is larger if V6T_LONG is set."""
     return many if os.environ.get("V6T_LONG") else few
 
 
-def asked_for(
+def mark_make_target(
     mark: str, target: str, variable: str, timeout_s: int = 900
 ) -> list[pytest.MarkDecorator]:
-    """Return the marks of a module whose tests run only if this variable, set by a make target, is 1."""
-    asked = os.environ.get(variable) == "1"
-    reason = f"`make {target}` asks for it ({variable}=1)"
+    """Return marks of a module that is skipped unless a make target sets this variable to 1."""
     return [
         getattr(pytest.mark, mark),
         pytest.mark.timeout(timeout_s),
-        pytest.mark.skipif(not asked, reason=reason),
+        pytest.mark.skipif(os.environ.get(variable) != "1", reason=f"run by `make {target}`"),
     ]
 
 

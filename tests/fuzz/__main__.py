@@ -1,4 +1,4 @@
-"""``python -m v6t.tests.fuzz --inputs 100000 --jobs 2``: the long attack, with its figures."""
+"""Fuzz v6t: ``python -m v6t.tests.fuzz --inputs 100000 --jobs 2``."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ import time
 from collections import Counter
 from multiprocessing import get_context
 
-from .attack import BATCH, LARGE_MIB, SHARES, SLOW_S, batch
-from .kept import originals
+from .batch import BATCH_SIZE, MAX_MIB, MAX_SECONDS, SHARES, run_batch
+from .finished_runs import make_finished_runs
 
 
 def main() -> int:
-    """Run the attack, and print figures as they come."""
+    """Execute the inputs in batches, and print each problem and the totals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--first", type=int, default=1, help="seed of the first batch")
-    given_ = parser.parse_args()
+    options = parser.parse_args()
     shares = {kind: share for kind, (_, share) in SHARES.items()}
     jobs = []
     for kind, share in shares.items():
-        left, number = round(given_.inputs * share), given_.first
-        while left > 0:
-            jobs.append((kind, number, min(BATCH, left)))
-            left, number = left - BATCH, number + 1
-    originals()  # once for all processes
-    gc.freeze()  # what is loaded stays: no collection looks at it again
-    began, total, wrong = time.monotonic(), 0, 0
+        remaining, number = round(options.inputs * share), options.first
+        while remaining > 0:
+            jobs.append((kind, number, min(BATCH_SIZE, remaining)))
+            remaining, number = remaining - BATCH_SIZE, number + 1
+    make_finished_runs()  # inherited by all workers
+    gc.freeze()  # loaded objects live to the end
+    start, total, problem_count = time.monotonic(), 0, 0
     slowest = peak = 0.0
     statuses: Counter[int] = Counter()
-    with get_context("fork").Pool(given_.jobs, maxtasksperchild=20) as pool:
-        for found in pool.imap_unordered(batch, jobs):
-            total += found["inputs"]
-            statuses += found["statuses"]
-            slowest, peak = max(slowest, found["slowest"]), max(peak, found["peak"])
-            for trouble in found["troubles"]:
-                wrong += 1
-                print(json.dumps([found["kind"], *trouble]), flush=True)
+    with get_context("fork").Pool(options.jobs, maxtasksperchild=20) as pool:
+        for result in pool.imap_unordered(run_batch, jobs):
+            total += result["inputs"]
+            statuses += result["statuses"]
+            slowest, peak = max(slowest, result["slowest"]), max(peak, result["peak"])
+            for problem in result["problems"]:
+                problem_count += 1
+                print(json.dumps([result["kind"], *problem]), flush=True)
             print(
-                f"{total} inputs, {time.monotonic() - began:.0f} s, statuses {dict(sorted(statuses.items()))}, "
-                f"slowest {slowest:.2f} s, most memory {peak:.0f} MiB, {wrong} troubles",
+                f"{total} inputs, {time.monotonic() - start:.0f} s, statuses {dict(sorted(statuses.items()))}, "
+                f"slowest {slowest:.2f} s, peak memory {peak:.0f} MiB, {problem_count} problems",
                 file=sys.stderr, flush=True,
             )  # fmt: skip
-    return int(wrong > 0 or slowest > SLOW_S or peak > LARGE_MIB)
+    return int(problem_count > 0 or slowest > MAX_SECONDS or peak > MAX_MIB)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Strategies: commands with flags, files of settings and tables, and other testers' files."""
+"""Strategies: commands with flags, settings files, tables and files of other testers."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from v6t.core.config.plugins import list_names
 from v6t.core.migrate import maptperf, siitperf
 
 from .inputs import (
-    BED,
     FOLDER,
     NUMBERS,
     PIPE,
+    TESTBED,
     TEXTS,
     VALUES,
     ZERO,
     Input,
-    beds,
-    campaigns,
-    document,
-    octets,
+    documents,
+    mutated_octets,
+    packaged_campaigns,
     run_files,
-    settings,
+    setting_names,
+    testbeds,
 )
 
 
-def _flag(name: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[str]]:
+def _optional_flag(name: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[str]]:
     return st.one_of(st.just([]), values.map(lambda v: [name, str(v)]))
 
 
-ASSIGNED = st.one_of(
-    st.tuples(st.deferred(lambda: st.sampled_from(settings())), VALUES).map(
+ASSIGNMENTS = st.one_of(
+    st.tuples(st.deferred(lambda: st.sampled_from(setting_names())), VALUES).map(
         lambda pair: f"{pair[0].split('.', 1)[-1]}={pair[1]}"
     ),
     TEXTS,
 )
 FLAGS = (
-    _flag("--plugin", st.one_of(st.sampled_from(list_names()), TEXTS)),
-    _flag("--measure", st.one_of(st.sampled_from(registry.list_names()), TEXTS)),
-    _flag("--frame-size", st.sampled_from(NUMBERS)),
-    _flag("--mode", st.one_of(st.sampled_from(("forward", "reverse")), TEXTS)),
-    _flag("--duration", VALUES),
-    _flag("--resolution", VALUES),
-    _flag("--rate", VALUES),
-    _flag("--reps", VALUES),
-    _flag("--set", ASSIGNED),
-    _flag("--set-procedure", ASSIGNED),
-    _flag("--set-dut", ASSIGNED),
-    _flag("--set-tester", ASSIGNED),
-    _flag("--seed", VALUES),
-    _flag("--label", TEXTS),
+    _optional_flag("--plugin", st.one_of(st.sampled_from(list_names()), TEXTS)),
+    _optional_flag("--measure", st.one_of(st.sampled_from(registry.list_names()), TEXTS)),
+    _optional_flag("--frame-size", st.sampled_from(NUMBERS)),
+    _optional_flag("--mode", st.one_of(st.sampled_from(("forward", "reverse")), TEXTS)),
+    _optional_flag("--duration", VALUES),
+    _optional_flag("--resolution", VALUES),
+    _optional_flag("--rate", VALUES),
+    _optional_flag("--reps", VALUES),
+    _optional_flag("--set", ASSIGNMENTS),
+    _optional_flag("--set-procedure", ASSIGNMENTS),
+    _optional_flag("--set-dut", ASSIGNMENTS),
+    _optional_flag("--set-tester", ASSIGNMENTS),
+    _optional_flag("--seed", VALUES),
+    _optional_flag("--label", TEXTS),
 )
 
 
-PLACES = {
+FLAG_INDICES = {
     most: st.lists(st.integers(0, len(FLAGS) - 1), max_size=most, unique=True) for most in (1, 3)
 }
 
@@ -65,15 +65,15 @@ PLACES = {
 def flags(draw: Any, most: int = 3) -> tuple[str, ...]:
     """Draw some flags of ``v6t run``."""
     results: list[str] = []
-    for place in draw(PLACES[most]):
-        results += draw(FLAGS[place])
+    for index in draw(FLAG_INDICES[most]):
+        results += draw(FLAGS[index])
     return tuple(results)
 
 
 @st.composite
 def dry_runs(draw: Any) -> Input:
     """Draw ``run --dry-run`` and ``dut plan`` with files and flags."""
-    files = {"run.yaml": draw(document(run_files())), "bed.yaml": draw(document(beds()))}
+    files = {"run.yaml": draw(documents(run_files())), "bed.yaml": draw(documents(testbeds()))}
     head = draw(
         st.sampled_from((("run", "--dry-run"), ("run", "--dry-run", "--json"), ("dut", "plan")))
     )
@@ -82,8 +82,8 @@ def dry_runs(draw: Any) -> Input:
 
 
 @st.composite
-def bare(draw: Any) -> Input:
-    """Draw flags without a file: for ``run`` and ``compile``."""
+def flags_without_files(draw: Any) -> Input:
+    """Draw ``run`` and ``compile`` with flags and without a file."""
     if draw(st.booleans()):
         plugin = draw(st.sampled_from(list_names()))
         return Input(("run", "--dry-run", "--tester", "sim", "--plugin", plugin, *draw(flags())))
@@ -97,7 +97,7 @@ def bare(draw: Any) -> Input:
             words += [name, str(draw(st.one_of(st.sampled_from(usual.get(name, NUMBERS)), VALUES)))]
     if "--count" not in words:
         words += ["--count", "10"]
-    return Input((*words, *(("--set", draw(ASSIGNED)) if draw(st.booleans()) else ())))
+    return Input((*words, *(("--set", draw(ASSIGNMENTS)) if draw(st.booleans()) else ())))
 
 
 CALC = {
@@ -107,7 +107,7 @@ CALC = {
     "rfc6052": ("--prefix", "--ipv4", "--ipv6"),
     "eam": ("--map", "--prefix", "--ipv4", "--ipv6"),
 }  # fmt: skip
-RIGHT = {
+VALID = {
     "--rule-ipv6": "2001:db8::/40", "--rule-ipv4": "192.0.2.0/24", "--ea-len": "16", "--psid": "52",
     "--ipv4": "192.0.2.18", "--ipv6": "2001:db8:12:3400::1", "--frame-size": "84", "--line-rate": "10G",
     "--prefix": "64:ff9b::/96",
@@ -120,32 +120,32 @@ def calculations(draw: Any) -> Input:
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return Input((*draw(st.lists(TEXTS, max_size=3)),))
-    if kind == 1 and draw(st.integers(0, 9)) == 0:  # it lists everything each time
-        return Input(("explain", draw(st.one_of(st.sampled_from(settings()), TEXTS))))
+    if kind == 1 and draw(st.integers(0, 9)) == 0:  # slow, since an unknown name lists all settings
+        return Input(("explain", draw(st.one_of(st.sampled_from(setting_names()), TEXTS))))
     if kind == 2:
         return Input(("plugins", draw(st.one_of(st.sampled_from(list_names()), TEXTS))))
     if kind == 3:
         return Input(("completion", draw(TEXTS)))
     if kind == 4:
-        return Input(("doctor", "--testbed", "bed.yaml"), {"bed.yaml": draw(document((BED,)))})
+        return Input(("doctor", "--testbed", "bed.yaml"), {"bed.yaml": draw(documents((TESTBED,)))})
     name = draw(st.sampled_from(sorted(CALC)))
     words = ["calc", name]
     for option in CALC[name]:
-        right = draw(st.integers(0, 4))
-        if option in RIGHT and right:
-            words += [option, RIGHT[option]]
-        elif right == 0:
+        choice = draw(st.integers(0, 4))
+        if option in VALID and choice:
+            words += [option, VALID[option]]
+        elif choice == 0:
             words += [option, str(draw(VALUES))]
     return Input(tuple(words))
 
 
 @cache
-def _conf(known: tuple[str, ...]) -> st.SearchStrategy[bytes]:
-    right = st.sampled_from(
+def _tester_configs(known: tuple[str, ...]) -> st.SearchStrategy[bytes]:
+    valid = st.sampled_from(
         ("0", "1", "2", "3", "10", "4", "6", "65535", "198.18.0.2", "2001:2::2", "fe80::1", "::",
          "00:11:22:33:44:55", "64:ff9b::", "0x10")
     )  # fmt: skip
-    value = st.one_of(right, VALUES.map(str))
+    value = st.one_of(valid, VALUES.map(str))
     rows = st.lists(st.tuples(st.sampled_from(known), value), max_size=12)
     return rows.map(lambda r: "".join(f"{n} {v}\n" for n, v in r).encode(errors="surrogatepass"))
 
@@ -154,12 +154,12 @@ def _conf(known: tuple[str, ...]) -> st.SearchStrategy[bytes]:
 def conversions(draw: Any) -> Input:
     """Draw ``init --from-siitperf`` and ``--from-maptperf``."""
     tool, module = draw(st.sampled_from((("siitperf", siitperf), ("maptperf", maptperf))))
-    text = draw(_conf(tuple(module.KNOWN_PARAMETERS)))
+    text = draw(_tester_configs(tuple(module.KNOWN_PARAMETERS)))
     if draw(st.integers(0, 3)) == 0:
-        text = draw(octets(text))
+        text = draw(mutated_octets(text))
     words = ("init", f"--from-{tool}", "its.conf", "--dir", "made")
-    odd = draw(st.integers(0, 30)) == 0
-    return Input(words, {"its.conf": draw(st.sampled_from((PIPE, ZERO))) if odd else text})
+    is_special = draw(st.integers(0, 30)) == 0
+    return Input(words, {"its.conf": draw(st.sampled_from((PIPE, ZERO))) if is_special else text})
 
 
 SMALL: dict[str, Any] = {
@@ -178,10 +178,11 @@ SMALL: dict[str, Any] = {
 @st.composite
 def planned_campaigns(draw: Any) -> Input:
     """Draw ``campaign --dry-run``."""
-    known = campaigns() if draw(st.integers(0, 39)) == 0 else (SMALL,)  # those have many runs
+    # packaged campaigns have many runs
+    files = packaged_campaigns() if draw(st.integers(0, 39)) == 0 else (SMALL,)
     return Input(
         ("campaign", "--dry-run", "campaign.yaml", "--tester", "sim"),
-        {"campaign.yaml": draw(document(known)), "bed.yaml": draw(document((BED,)))},
+        {"campaign.yaml": draw(documents(files)), "bed.yaml": draw(documents((TESTBED,)))},
     )
 
 
@@ -195,7 +196,7 @@ SOFTWIRES = (
 @st.composite
 def tables(draw: Any) -> Input:
     """Draw tables of address mappings and of softwires."""
-    text = draw(octets(draw(st.sampled_from((EAMS, SOFTWIRES)))))
+    text = draw(mutated_octets(draw(st.sampled_from((EAMS, SOFTWIRES)))))
     if draw(st.integers(0, 2)) == 0:
         words = [str(draw(VALUES)) for _ in range(draw(st.integers(1, 6)))]
         text += " ".join(words).encode(errors="surrogatepass") + b"\n"

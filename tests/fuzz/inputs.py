@@ -1,7 +1,6 @@
 """Strategies: command lines and files, valid and invalid.
 
-Most inputs are right ones with one or two things wrong: what is wrong everywhere is refused by the
-first check and never gets far.
+Most inputs are valid except for one or two changes, because the first check would reject any other.
 """
 
 from __future__ import annotations
@@ -22,34 +21,36 @@ from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import list_driver_names as drivers
 
 PIPE, ZERO, FOLDER = "a pipe", "/dev/zero", "a folder"
-"""Files that are none."""
+"""Kinds of special files."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """One command with the files it is given."""
+    """Command with its files."""
 
     words: tuple[str, ...]
-    """Of the command line; ``RUN``, ``AUDIT``, ``CAMPAIGN`` in them are directories of what was finished,
-    ``WHOLE`` and ``AUDITED`` such that nobody damages."""
+    """Command line; ``RUN``, ``AUDIT`` and ``CAMPAIGN`` stand for directories with ``damage``,
+    ``OTHER_RUN`` and ``OTHER_AUDIT`` for undamaged ones."""
     files: dict[str, bytes | str] = field(default_factory=dict)
-    """By name, in the current directory; a string is one of the odd kinds above."""
+    """Files in the current directory; a string is a kind of special file."""
     damage: dict[str, bytes | str] = field(default_factory=dict)
-    """Files of those directories that are replaced, by name."""
+    """Files that replace those of the directories, by name."""
 
 
 NUMBERS = (
     0, 1, -1, 2, 3, 7, 64, 84, 1e9, 0.5, -0.5, 1e-9, 1e300, 2**31, 2**63, 2**64, -(2**63), 10**40,
 )  # fmt: skip
-ODD = (
+ODD_VALUES = (
     *NUMBERS, None, True, False, "", " ", "\x00", "\x1b[2J", "\n", "x" * 3000, "ä", "\u202e", "../../x", "%s",
     "nan", "inf", "-inf", "1e999", "1_000", "0x10", "1:30", "10G", "-", "--help", "{}", "[]", "*a",
     "::", "::1", "2001:db8::/32", "2001:db8::/129", "192.0.2.1", "192.0.2.0/24", "0.0.0.0/0", "::/0",
     "02:00:00:00:00:01", "forward", "throughput", "mape-br", "nat44", "reference", "sim", "1-2", "1,2",
     [], {}, [[]], [{}], {"": ""}, [1, 2, 3], ["x"], {"a": {"b": []}}, [1e300], {"min": 9, "max": 1},
 )  # fmt: skip
-TEXTS = st.one_of(st.sampled_from([t for t in ODD if isinstance(t, str)]), st.text(max_size=12))
-VALUES = st.one_of(st.sampled_from(ODD), st.text(max_size=8), st.integers(), st.floats())
+TEXTS = st.one_of(
+    st.sampled_from([t for t in ODD_VALUES if isinstance(t, str)]), st.text(max_size=12)
+)
+VALUES = st.one_of(st.sampled_from(ODD_VALUES), st.text(max_size=8), st.integers(), st.floats())
 LINES = (
     "zz: " + "{" * 16 + "}" * 16,
     "zz: " + "[" * 3000,
@@ -74,15 +75,14 @@ LINES = (
 )
 
 
-FEW = 6
+PARAMETERS_PER_FILE = 6
 
 
 @cache
 def run_files() -> tuple[dict[str, Any], ...]:
-    """Run files of every technology, each with a few of its parameters that have a default.
+    """Return run files of every technology, each with some of its parameters that have defaults.
 
-    Short ones: a text takes its time to be read, and a change in a long one mostly falls on what
-    has nothing to do with the rest.
+    The files are short: they are parsed faster, and changes affect related settings more often.
     """
     items = []
     for name in list_names():
@@ -90,16 +90,23 @@ def run_files() -> tuple[dict[str, Any], ...]:
             resolve(None, None, plugin=name)
         except UsageError:
             continue
-        listed = [
+        defaults = [
             (
                 key,
-                json.loads(json.dumps(info.get_default(call_default_factory=True), default=_plain)),
+                json.loads(
+                    json.dumps(
+                        info.get_default(call_default_factory=True), default=_convert_to_json
+                    )
+                ),
             )
             for key, info in load_technology_type(name).params_model.model_fields.items()
             if not info.is_required()
         ]
-        several = [dict(listed[n : n + FEW]) for n in range(0, len(listed), FEW)]
-        for params in ({}, *several):
+        groups = [
+            dict(defaults[n : n + PARAMETERS_PER_FILE])
+            for n in range(0, len(defaults), PARAMETERS_PER_FILE)
+        ]
+        for params in ({}, *groups):
             run = {
                 "plugin": name, "params": params, "preset": "quick", "benchmarks": ["throughput"],
                 "modes": ["forward"], "procedure": {"repetitions": 1, "connections": {"count": 100}},
@@ -109,11 +116,11 @@ def run_files() -> tuple[dict[str, Any], ...]:
     return tuple(items)
 
 
-def _plain(value: Any) -> Any:
+def _convert_to_json(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
 
 
-BED: dict[str, Any] = {
+TESTBED: dict[str, Any] = {
     "tester": {"kind": "sim", "options": {"capacity_fps": 100000, "delay_us": 10}},
     "dut": {"driver": "reference", "options": {}},
     "links": {
@@ -126,78 +133,78 @@ SSH = {"host": "dut.example.net", "user": "root", "port": 22, "jump": "a@b:22"}
 
 
 @cache
-def beds() -> tuple[dict[str, Any], ...]:
-    """List testbed files: the rehearsal's, and those of every driver."""
-    made = [BED]
+def testbeds() -> tuple[dict[str, Any], ...]:
+    """Return testbed files: the rehearsal's, and one for every driver."""
+    files = [TESTBED]
     for name in drivers():
         options: dict[str, Any] = {"ssh": SSH, "left": "eth1", "right": "eth2"}
         if name == "reference":
             options = {"params": {}}
-        made.append({**BED, "dut": {"driver": name, "options": options}})
-    return tuple(made)
+        files.append({**TESTBED, "dut": {"driver": name, "options": options}})
+    return tuple(files)
 
 
 @cache
-def campaigns() -> tuple[dict[str, Any], ...]:
-    """List the campaign files that come with v6t."""
+def packaged_campaigns() -> tuple[dict[str, Any], ...]:
+    """Return the packaged campaign files."""
     return tuple(YamlFile(path).data for path in list_packaged_campaigns().values())
 
 
 @cache
-def settings() -> tuple[str, ...]:
-    """List the names of settings."""
+def setting_names() -> tuple[str, ...]:
+    """Return the names of all settings."""
     return tuple(sorted({row.name for row in list_all_settings()}))
 
 
-def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Yield the paths to everything within a value."""
-    places = [here] if here else []
+def list_paths(value: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths to all members of a value."""
+    results = [prefix] if prefix else []
     if isinstance(value, list):
         value = dict(enumerate(value))
     for key, inner in value.items() if isinstance(value, dict) else ():
-        places += paths(inner, (*here, key))
-    return places
+        results += list_paths(inner, (*prefix, key))
+    return results
 
 
-def put(value: Any, path: tuple[Any, ...], new: Any, how: str) -> Any:
-    """Return a copy with a value or a key replaced at a path."""
-    changed = copy.deepcopy(value)
-    place = changed
+def apply_change(value: Any, path: tuple[Any, ...], new: Any, change: str) -> Any:
+    """Return a copy with one change at a path."""
+    result = copy.deepcopy(value)
+    parent = result
     for key in path[:-1]:
-        place = place[key]
+        parent = parent[key]
     last = path[-1]
-    if how == "remove":
-        del place[last]
-    elif how == "rename" and isinstance(place, dict):
-        place[str(new)] = place.pop(last)
-    elif how == "beside" and isinstance(place, dict):
-        place[str(new)] = copy.deepcopy(place[last])
-    elif how == "wrap":
-        place[last] = [place[last]]
+    if change == "remove":
+        del parent[last]
+    elif change == "rename" and isinstance(parent, dict):
+        parent[str(new)] = parent.pop(last)
+    elif change == "copy" and isinstance(parent, dict):
+        parent[str(new)] = copy.deepcopy(parent[last])
+    elif change == "wrap":
+        parent[last] = [parent[last]]
     else:
-        place[last] = new
-    return changed
+        parent[last] = new
+    return result
 
 
-HOWS = ("replace", "replace", "replace", "remove", "rename", "beside", "wrap")
+CHANGES = ("replace", "replace", "replace", "remove", "rename", "copy", "wrap")
 
 
 @st.composite
-def changed(draw: Any, values: tuple[Any, ...], most: int = 2) -> Any:
+def mutated_values(draw: Any, values: tuple[Any, ...], most: int = 2) -> Any:
     """Draw one of the values with up to ``most`` changes."""
     value = draw(st.sampled_from(values))
     for _ in range(draw(st.integers(0, most))):
-        ways = paths(value)
-        if ways:
-            value = put(
-                value, draw(st.sampled_from(ways)), draw(VALUES), draw(st.sampled_from(HOWS))
+        paths = list_paths(value)
+        if paths:
+            value = apply_change(
+                value, draw(st.sampled_from(paths)), draw(VALUES), draw(st.sampled_from(CHANGES))
             )
     return value
 
 
 @st.composite
-def octets(draw: Any, text: bytes) -> bytes:
-    """Draw a text with octets cut, doubled or inserted."""
+def mutated_octets(draw: Any, text: bytes) -> bytes:
+    """Draw a text with octets removed, repeated or inserted."""
     for _ in range(draw(st.integers(1, 3))):
         a, b = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
         kind = draw(st.sampled_from(("cut", "double", "insert", "break off")))
@@ -215,22 +222,22 @@ def octets(draw: Any, text: bytes) -> bytes:
 
 
 @st.composite
-def document(draw: Any, values: tuple[dict[str, Any], ...]) -> bytes | str:
-    """Draw a YAML file: changed as values, changed as octets, or something else entirely."""
+def documents(draw: Any, values: tuple[dict[str, Any], ...]) -> bytes | str:
+    """Draw a YAML file with changed values or octets, a file of random octets, or a special file."""
     kind = draw(st.integers(0, 19))
     if kind == 0:
         return draw(st.sampled_from((PIPE, ZERO, FOLDER)))
     if kind == 1:
         return draw(st.binary(max_size=40))
-    value = draw(changed(values))
-    text = _dump(value)
+    value = draw(mutated_values(values))
+    text = _dump_yaml(value)
     if kind in (2, 3):
         return text + draw(st.sampled_from(LINES)).encode(errors="surrogatepass")
-    return draw(octets(text)) if kind < 7 else text
+    return draw(mutated_octets(text)) if kind < 7 else text
 
 
-def _dump(value: Any) -> bytes:
-    """Write block style at the top and JSON below: both are YAML."""
+def _dump_yaml(value: Any) -> bytes:
+    """Format the top level in block style and the rest as JSON, which is valid YAML."""
     if not isinstance(value, dict):
         return json.dumps(value).encode(errors="surrogatepass")
     lines = [f"{json.dumps(str(k))}: {json.dumps(v)}\n" for k, v in value.items()]

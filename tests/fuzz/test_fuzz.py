@@ -1,11 +1,11 @@
-"""A little of the attack, the same each time; `make fuzz` is the whole."""
+"""A small, reproducible part of the inputs of ``make fuzz``."""
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from v6t.tests.needs import sample
 
-from .attack import KINDS
-from .bench import Place
+from .batch import KINDS
+from .workspace import Workspace
 
 pytestmark = pytest.mark.slow
 
@@ -13,15 +13,15 @@ INPUTS = sample(20, 60)
 
 
 @pytest.fixture(scope="module")
-def place():
-    made = Place()
-    yield made
-    made.close()
+def workspace():
+    directory = Workspace()
+    yield directory
+    directory.close()
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "campaigns"])
-def test_no_input_is_a_defect(kind, place):
-    """Status 0 or that of a sentence; nothing hangs, no result is lost, no terminal is steered."""
+def test_input_has_no_problem(kind, workspace):
+    """A command may fail with a message, but must not hang, lose results or print escape codes."""
 
     @settings(
         max_examples=INPUTS,
@@ -32,8 +32,8 @@ def test_no_input_is_a_defect(kind, place):
         suppress_health_check=list(HealthCheck),
     )
     @given(KINDS[kind]())
-    def attack(found):
-        done = place.outcome(found)
-        assert not done.trouble, (done, found)
+    def execute(command):
+        outcome = workspace.execute(command)
+        assert not outcome.problem, (outcome, command)
 
-    attack()
+    execute()

@@ -1,6 +1,6 @@
-"""kill -9 at random moments: a resumed run ends as if nothing had happened.
+"""Kill runs with SIGKILL at random times; resumed runs must have the results of uninterrupted ones.
 
-Some moments are tried by `make test`; V6T_KILLS says how many (`make kills`: 100).
+``make test`` kills a few times, ``make kills`` as often as V6T_KILLS says.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from v6t.tests.core.support import COMMAND
 
 pytestmark = pytest.mark.slow
 
-FEW = 6
-KILLS = int(os.environ.get("V6T_KILLS", FEW))
+DEFAULT_KILLS = 6
+KILLS = int(os.environ.get("V6T_KILLS", DEFAULT_KILLS))
 SEED = int(os.environ.get("V6T_SEED", "16"))
 SIM = (
     *("--plugin", "mape-br", "--tester", "sim", "--set-tester", "capacity_noise=0.05"),
@@ -35,23 +35,23 @@ QUERIES = (
 )
 LAB = (
     *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "1"),
-    *("--duration", "0.2", "--resolution", "100", "--no-report", "--testbed", "gentle.yaml"),
+    *("--duration", "0.2", "--resolution", "100", "--no-report", "--testbed", "slow.yaml"),
 )
-GENTLE_BED = "line_rate: 3M\n"
-"""Other tests run at the same time: the tester's own limit is not measured."""
+SLOW_TESTBED = "line_rate: 3M\n"
+"""A rate below the tester's limit, which other tests may lower meanwhile."""
 SERVER = (
     *("--plugin", "dns64", "--dut", "unbound", "--reps", "2", "--duration", "0.3"),
     *("--resolution-qps", "2000", "--no-report"),
 )
 
 
-def whole(path):
-    """Return the results that must be reproduced; they contain no time."""
+def read_results(path):
+    """Return the reproducible results, which contain no times, and the number of CSV lines."""
     return (path / "results.json").read_bytes(), (path / "results.csv").read_text().count("\n")
 
 
 def kill_at_random(words, path, dice, longest_s):
-    """Start, kill at a random time, and check what is left; return whether it had ended."""
+    """Run a command, kill it at a random time and check its JSON files; return whether it had ended."""
     process = subprocess.Popen(
         [*COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
@@ -63,65 +63,69 @@ def kill_at_random(words, path, dice, longest_s):
         process.send_signal(signal.SIGKILL)
         process.communicate()
         ended = process.returncode == 0
-    for made in path.glob("*.json"):
-        json.loads(made.read_text())  # a file is whole, or not there
+    for file in path.glob("*.json"):
+        json.loads(file.read_text())  # files are complete or absent
     return ended
 
 
-def command_for(path, words):
-    """Return the arguments that begin a run, or resume it if it has begun."""
-    begun = (path / "config.json").exists()
-    return ["resume", str(path), "--no-report"] if begun else ["run", *words, "-o", str(path)]
+def make_command(path, words):
+    """Return the arguments that start or resume a run."""
+    return (
+        ["resume", str(path), "--no-report"]
+        if (path / "config.json").exists()
+        else ["run", *words, "-o", str(path)]
+    )
 
 
-def carried_out(words, path, dice, longest_s, kills):
-    """Kill and resume a run until it ends; return the number of kills."""
+def run_with_kills(words, path, dice, longest_s, kills):
+    """Kill and resume a run until it ends, at most ``kills`` times; return the number of kills."""
     count = 0
     while True:
-        again = command_for(path, words)
+        command = make_command(path, words)
         if count >= kills:
-            done = subprocess.run([*COMMAND, *again], capture_output=True, text=True, check=False)
+            done = subprocess.run([*COMMAND, *command], capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             return count
-        if kill_at_random(again, path, dice, longest_s):
+        if kill_at_random(command, path, dice, longest_s):
             return count
         count += 1
 
 
 @pytest.mark.parametrize("words", [SIM, QUERIES], ids=["frames", "queries"])
-def test_a_rehearsal_killed_at_random(words, tmp_path):
-    """Octet for octet what an undisturbed run gives."""
+def test_killed_simulated_run_has_results_of_uninterrupted_run(words, tmp_path):
     dice = random.Random(SEED)
-    began = time.monotonic()
+    start = time.monotonic()
     subprocess.run(
-        [*COMMAND, "run", *words, "-o", str(tmp_path / "whole")], check=True, capture_output=True
+        [*COMMAND, "run", *words, "-o", str(tmp_path / "uninterrupted")],
+        check=True,
+        capture_output=True,
     )
-    longest_s = time.monotonic() - began
-    expected, count, runs = whole(tmp_path / "whole"), 0, 0
-    wanted = KILLS // 2
-    while count < wanted:
+    longest_s = time.monotonic() - start
+    expected, count, runs = read_results(tmp_path / "uninterrupted"), 0, 0
+    target = KILLS // 2
+    while count < target:
         path = tmp_path / f"{runs}"
-        count += carried_out(words, path, dice, longest_s, wanted - count)
-        assert whole(path) == expected
+        count += run_with_kills(words, path, dice, longest_s, target - count)
+        assert read_results(path) == expected
         runs += 1
     print(f"{count} kills, {runs} runs, all results equal")
 
 
-def leftovers():
-    """Return the command lines of processes that this test's lab has left behind."""
-    found = []
+def list_lab_processes():
+    """Return the command lines of running processes of this test's lab."""
+    processes = []
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             try:
                 with open(f"/proc/{entry.name}/cmdline", "rb") as file:
                     words = file.read()
                 with open(f"/proc/{entry.name}/environ", "rb") as file:
-                    ours = b"python" in words or words.startswith(PROCESS_TITLE.encode())
-                    if MARK.encode() in file.read() and ours:
-                        found.append(words.replace(b"\0", b" "))
+                    is_lab = b"python" in words or words.startswith(PROCESS_TITLE.encode())
+                    if MARK.encode() in file.read() and is_lab:
+                        processes.append(words.replace(b"\0", b" "))
             except OSError:
                 continue
-    return found
+    return processes
 
 
 MARK = f"V6T_TEST_KILLS={os.getpid()}"
@@ -129,26 +133,25 @@ MARK = f"V6T_TEST_KILLS={os.getpid()}"
 
 @pytest.mark.lab
 @pytest.mark.parametrize("lab", [LAB, SERVER], ids=["frames", "queries"])
-def test_a_lab_killed_at_random(lab, tmp_path, monkeypatch):
-    """Trials on disk are never measured again; nothing of the lab is left."""
+def test_killed_lab_run_keeps_its_trials_and_leaves_no_processes(lab, tmp_path, monkeypatch):
     can, why = check_availability()
     if not can:
         pytest.skip(f"no network namespaces here: {why}")
-    if lab is SERVER and (KILLS <= FEW or shutil.which("unbound") is None):
-        pytest.skip("`make kills` asks for it, where unbound is installed")
+    if lab is SERVER and (KILLS <= DEFAULT_KILLS or shutil.which("unbound") is None):
+        pytest.skip("run by `make kills` if unbound is installed")
     monkeypatch.setenv(*MARK.split("="))
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "gentle.yaml").write_text(GENTLE_BED)
+    (tmp_path / "slow.yaml").write_text(SLOW_TESTBED)
     dice = random.Random(SEED + 1)
     count, runs = 0, 0
-    wanted = max(2, KILLS // 2)
-    while count < wanted:
+    target = max(2, KILLS // 2)
+    while count < target:
         path = tmp_path / f"{runs}"
         known: list[bytes] = []
         while True:
-            words = command_for(path, lab)
-            ended = kill_at_random(words, path, dice, 4.0) if count < wanted else True
-            if count >= wanted:
+            words = make_command(path, lab)
+            ended = kill_at_random(words, path, dice, 4.0) if count < target else True
+            if count >= target:
                 subprocess.run([*COMMAND, *words], check=True, capture_output=True)
             count += not ended
             journal = path / "journal.jsonl"
@@ -156,18 +159,18 @@ def test_a_lab_killed_at_random(lab, tmp_path, monkeypatch):
             assert lines[: len(known)] == known, "a finished trial was lost or measured again"
             known = lines
             end = time.monotonic() + 20
-            while (left := leftovers()) and time.monotonic() < end:
+            while (processes := list_lab_processes()) and time.monotonic() < end:
                 time.sleep(0.1)
-            assert left == []
+            assert processes == []
             if ended:
                 break
         results = json.loads((path / "results.json").read_text())
         assert results["status"] == "complete"
-        before = whole(path)
-        resume = [*COMMAND, *command_for(path, lab)]
-        again = subprocess.run(resume, capture_output=True, text=True, check=False)
-        assert again.returncode == 0
-        assert "nothing was measured" in again.stderr
-        assert whole(path) == before
+        results_before = read_results(path)
+        resume = [*COMMAND, *make_command(path, lab)]
+        done = subprocess.run(resume, capture_output=True, text=True, check=False)
+        assert done.returncode == 0
+        assert "nothing was measured" in done.stderr
+        assert read_results(path) == results_before
         runs += 1
     print(f"{count} kills, {runs} runs, nothing lost")

@@ -24,7 +24,7 @@ from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.drivers.duts.test_guard import count_trials
 from v6t.tests.expect import expect_error
 from v6t.tests.machine.image import Image
-from v6t.tests.needs import asked_for
+from v6t.tests.needs import mark_make_target
 
 from .built import find_mapt_build, find_plain_build
 from .image import JOOL
@@ -38,7 +38,7 @@ from .measuring import (
 )
 from .vm import MachineDut, SharedLinuxMachine, replace_lab_device
 
-pytestmark = asked_for("jool", "test-jool", "V6T_JOOL", timeout_s=3600)
+pytestmark = mark_make_target("jool", "test-jool", "V6T_JOOL", timeout_s=3600)
 
 DEBIAN, NEWEST, MAPT = "debian", "newest-4.1", "mapt"
 releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)

@@ -13,7 +13,7 @@ from v6t.drivers.lab.setup import Bed
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.bench import LabBed
 from v6t.tests.drivers.duts.cases import CASES
-from v6t.tests.needs import asked_for
+from v6t.tests.needs import mark_make_target
 from v6t.tests.standins import nat46
 
 from .measuring import THROUGHPUT, run_benchmark
@@ -21,7 +21,7 @@ from .vm import MachineDut, replace_lab_device
 
 MODULE = os.environ.get("V6T_NAT46", "")
 pytestmark = [
-    *asked_for("nat46", "test-nat46", "V6T_NAT46_VM"),
+    *mark_make_target("nat46", "test-nat46", "V6T_NAT46_VM"),
     pytest.mark.skipif(not MODULE, reason="V6T_NAT46 is not set"),
 ]
 PLUGINS = ("siit", "clat", "mapt-ce")

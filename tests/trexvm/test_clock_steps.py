@@ -10,11 +10,11 @@ import pytest
 from v6t.tests.core.support import COMMAND
 from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.drivers.duts.test_guard import make_step
-from v6t.tests.needs import asked_for
+from v6t.tests.needs import mark_make_target
 
 from .guest import Operator, run_guest
 
-pytestmark = asked_for("trexvm", "test-trex-vm", "V6T_TREX_VM", 1800)
+pytestmark = mark_make_target("trexvm", "test-trex-vm", "V6T_TREX_VM", 1800)
 HOUR_S, DAY_S = 3600, 86400
 UNDO_AFTER_S = 10
 CLOCK_STEP = re.compile(r"the clock was stepped by (\S+) s")

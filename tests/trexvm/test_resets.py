@@ -3,11 +3,11 @@
 import pytest
 from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.drivers.duts.test_guard import make_step
-from v6t.tests.needs import asked_for
+from v6t.tests.needs import mark_make_target
 
 from .guest import Operator, make_nics, run_guest
 
-pytestmark = asked_for("trexvm", "test-trex-vm", "V6T_TREX_VM", 1800)
+pytestmark = mark_make_target("trexvm", "test-trex-vm", "V6T_TREX_VM", 1800)
 STATE = (
     "ip -o link | cut -d: -f2-3 | sort; ip route; ip -6 route | grep -v expires; sysctl net.ipv4.conf net.ipv6.conf | "
     "grep -v -e _nonce -e stable_secret -e base_reachable; ls /run/v6t 2>/dev/null; true"

@@ -19,13 +19,13 @@ from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.run_facts import Run
-from v6t.tests.needs import asked_for, needs_trex
+from v6t.tests.needs import mark_make_target, needs_trex
 from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
 from .guest import Nic, make_nics, run_guest
 
-pytestmark = [*asked_for("trexvm", "test-trex-vm", "V6T_TREX_VM", 3000), needs_trex]
+pytestmark = [*mark_make_target("trexvm", "test-trex-vm", "V6T_TREX_VM", 3000), needs_trex]
 MOUNT = "mkdir -p /dev/hugepages && mount -t hugetlbfs -o pagesize=2M hugetlbfs /dev/hugepages"
 LINE_RATE = "4M"  # within reach of an emulated machine, so that a search is short
 # The virtual CPUs wait for each other: the end of a burst is known to some tenths of a second.

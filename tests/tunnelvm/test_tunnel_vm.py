@@ -15,9 +15,9 @@ from v6t.tests.drivers.duts.bench import LabBed, measure_traffic_classes
 from v6t.tests.jool.image import TUNNEL
 from v6t.tests.jool.measuring import CONNECTIONS, SHORT_RUN, THROUGHPUT, run_benchmark
 from v6t.tests.jool.vm import MachineDut, SharedLinuxMachine, replace_lab_device
-from v6t.tests.needs import asked_for, needs_trex
+from v6t.tests.needs import mark_make_target, needs_trex
 
-pytestmark = asked_for("tunnelvm", "test-tunnel-vm", "V6T_TUNNEL_VM", timeout_s=3600)
+pytestmark = mark_make_target("tunnelvm", "test-tunnel-vm", "V6T_TUNNEL_VM", timeout_s=3600)
 DRIVER = "ip6-tunnel"
 PLUGINS = ("mape-ce", "lwb4")
 DELAYS = (

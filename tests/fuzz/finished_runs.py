@@ -1,4 +1,4 @@
-"""Strategies: commands that read what v6t wrote earlier, in which files were edited by hand."""
+"""Strategies: commands that read finished runs, audits and campaigns with a damaged_directories file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from v6t.audit.record import SCHEMA, AuditFinding, AuditFrame, AuditRecord
 from v6t.core.audit_output import write_audit
 from v6t.tests.core.support import make_run, v6t
 
-from .inputs import FOLDER, PIPE, TEXTS, ZERO, Input, changed, octets
+from .inputs import FOLDER, PIPE, TEXTS, ZERO, Input, mutated_octets, mutated_values
 
 CAMPAIGN = """\
 name: small
@@ -29,21 +29,21 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("resume", "RUN", "--no-report"), ("resume", "RUN", "--no-report", "--json"),
         ("report", "RUN", "--format", "md"), ("report", "RUN", "--format", "json,junit,csv"),
         ("report", "RUN", "--format", "openmetrics"),
-        ("trend", "RUN", "WHOLE", "--json"), ("trend", "WHOLE", "RUN", "--by", "label"),
-        ("compare", "RUN", "WHOLE"), ("compare", "WHOLE", "RUN", "--json"),
+        ("trend", "RUN", "OTHER_RUN", "--json"), ("trend", "OTHER_RUN", "RUN", "--by", "label"),
+        ("compare", "RUN", "OTHER_RUN"), ("compare", "OTHER_RUN", "RUN", "--json"),
         ("init", "--from-run", "RUN", "--dir", "made"), ("dut", "plan", "RUN"),
     ),
     "AUDIT": (
-        ("compare", "AUDIT", "AUDITED"), ("compare", "AUDITED", "AUDIT", "--json"),
-        ("compare", "AUDITED", "AUDIT", "-o", "made.html"), ("trend", "AUDIT"), ("report", "AUDIT"),
+        ("compare", "AUDIT", "OTHER_AUDIT"), ("compare", "OTHER_AUDIT", "AUDIT", "--json"),
+        ("compare", "OTHER_AUDIT", "AUDIT", "-o", "made.html"), ("trend", "AUDIT"), ("report", "AUDIT"),
     ),
     "CAMPAIGN": (
         ("campaign", "--resume", "CAMPAIGN", "--no-report"), ("trend", "CAMPAIGN"),
         ("report", "CAMPAIGN", "--figures", "none", "--format", "md,json,csv"),
     ),
 }  # fmt: skip
-"""Commands that read such a directory."""
-ATTACKED: dict[str, tuple[str, ...]] = {
+"""Commands that read the directory named by the key."""
+DAMAGED_FILES: dict[str, tuple[str, ...]] = {
     "RUN": (
         "results.json", "results.json", "manifest.json", "manifest.json", "config.json", "config.json",
         "journal.jsonl", "journal.jsonl", "results.csv", "trials.csv", "log.txt", ".lock",
@@ -56,59 +56,59 @@ ATTACKED: dict[str, tuple[str, ...]] = {
         "002-customers-128/journal.jsonl",
     ),
 }  # fmt: skip
-"""Files in them that are edited, the more important more often."""
-for _word in ("ANSWERED", "MODIFIED"):  # runs of queries, and with modified traffic
+"""Files to damage, by directory; important files occur several times."""
+for _word in ("QUERIES", "MODIFIED"):  # runs of queries, and with modified traffic
     READERS[_word] = tuple(
         tuple(_word if w == "RUN" else w for w in words) for words in READERS["RUN"]
     )
-    ATTACKED[_word] = ("journal.jsonl", *ATTACKED["RUN"][:9])
+    DAMAGED_FILES[_word] = ("journal.jsonl", *DAMAGED_FILES["RUN"][:9])
 MODIFIED = {"times": 2, "right": 1, "slowest_s": 0.1, "what": "a route", "why": "too late"}
 
 
 @cache
-def originals() -> dict[str, dict[str, bytes]]:
-    """Return the files of finished runs by the word for their directory, then by name."""
+def make_finished_runs() -> dict[str, dict[str, bytes]]:
+    """Return the files of finished runs, audits and campaigns by directory and name."""
     with tempfile.TemporaryDirectory(prefix="v6t-fuzz-") as name:
-        place = Path(name)
-        make_run(place / "RUN", "throughput", procedure={"repetitions": 1})
-        write_audit(_audit(), [b"\1" * 60] * 2, place / "AUDIT")
+        root = Path(name)
+        make_run(root / "RUN", "throughput", procedure={"repetitions": 1})
+        write_audit(_make_audit_record(), [b"\1" * 60] * 2, root / "AUDIT")
         sim = ("--tester", "sim", "--reps", "1", "--no-report", "-o")
-        requested = (
-            ("ANSWERED", "dns64", ()),
+        runs = (
+            ("QUERIES", "dns64", ()),
             ("MODIFIED", "siit", ("--measure", "throughput,latency,pdv", "--modifier", "routing")),
         )
-        for word, plugin, more in requested:
-            done = v6t("run", "--plugin", plugin, *more, *sim, place / word)
+        for word, plugin, more in runs:
+            done = v6t("run", "--plugin", plugin, *more, *sim, root / word)
             assert done.status == 0, done
-        _modify(place / "MODIFIED/journal.jsonl")
-        (place / "campaign.yaml").write_text(CAMPAIGN)
-        words = ("--no-report", "-o", place / "CAMPAIGN")
-        done = v6t("campaign", place / "campaign.yaml", *words)
+        _add_modifier_result(root / "MODIFIED/journal.jsonl")
+        (root / "campaign.yaml").write_text(CAMPAIGN)
+        words = ("--no-report", "-o", root / "CAMPAIGN")
+        done = v6t("campaign", root / "campaign.yaml", *words)
         assert done.status == 0, done
-        return {word: _files(place / word) for word in ATTACKED}
+        return {word: _read_files(root / word) for word in DAMAGED_FILES}
 
 
-def _modify(path: Path) -> None:
+def _add_modifier_result(path: Path) -> None:
     """Insert the result of a modifier, which the simulated device does not produce."""
     lines = []
     for line in path.read_bytes().splitlines():
         entry = json.loads(line.split(b" ", 1)[1])
         entry["result"]["modifier"] = MODIFIED
-        lines.append(_line(entry))
+        lines.append(_format_journal_line(entry))
     path.write_bytes(b"\n".join(lines) + b"\n")
 
 
-def _line(entry: Any) -> bytes:
-    """Make a line of a journal with its checksum."""
+def _format_journal_line(entry: Any) -> bytes:
+    """Format a line of a journal with its checksum."""
     body = json.dumps(entry).encode(errors="surrogatepass")
     return f"{zlib.crc32(body):08x} ".encode() + body
 
 
-def _files(path: Path) -> dict[str, bytes]:
+def _read_files(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
-def _audit() -> AuditRecord:
+def _make_audit_record() -> AuditRecord:
     def finding(name: str, verdict: Any) -> AuditFinding:
         frames = [AuditFrame(side="left", sent=n == 1, octets="01" * 60, number=n) for n in (1, 2)]
         return AuditFinding(
@@ -124,18 +124,18 @@ def _audit() -> AuditRecord:
 
 
 @st.composite
-def damaged(draw: Any, word: str) -> Input:
-    """Draw commands that read a directory in which one file is damaged."""
-    name = draw(st.sampled_from(ATTACKED[word]))
-    text = originals()[word].get(name, b"")
-    return Input(draw(st.sampled_from(READERS[word])), {}, {name: draw(edited(name, text))})
+def damaged_directories(draw: Any, word: str) -> Input:
+    """Draw commands that read a directory in which one file is damaged_directories."""
+    name = draw(st.sampled_from(DAMAGED_FILES[word]))
+    text = make_finished_runs()[word].get(name, b"")
+    return Input(draw(st.sampled_from(READERS[word])), {}, {name: draw(edited_files(name, text))})
 
 
 REHEARSAL = (
     *("run", "--plugin", "mape-br", "--tester", "sim", "--reps", "1", "--mode", "forward"),
     *("--set-procedure", "resolution_fps=50000"),
 )
-PLACES = st.one_of(
+OUTPUTS = st.one_of(
     TEXTS, st.sampled_from((".", "/dev/null", "/proc", "/proc/self/x", "made", "a/b/c"))
 )
 LIVE = st.one_of(TEXTS, st.sampled_from(
@@ -145,10 +145,10 @@ LIVE = st.one_of(TEXTS, st.sampled_from(
 
 @st.composite
 def rehearsals(draw: Any) -> Input:
-    """Draw complete runs with the simulated tester, and audits, with odd flags."""
+    """Draw runs with the simulated tester, and audits, with unusual flags."""
     kind = draw(st.integers(0, 7))
     if kind < 4:
-        words = [*REHEARSAL, "-o", draw(PLACES)]
+        words = [*REHEARSAL, "-o", draw(OUTPUTS)]
         if kind == 1:
             words += ["--live", draw(LIVE)]
         elif kind == 2:
@@ -162,7 +162,7 @@ def rehearsals(draw: Any) -> Input:
     words = ["audit", "--plugin", plugin]
     if kind == 5:  # no such interface: nothing is sent
         ports = f"v6tnone0,v6tnone{draw(st.text(max_size=3))}"
-        words += ["--interfaces", ports, "-o", draw(PLACES)]
+        words += ["--interfaces", ports, "-o", draw(OUTPUTS)]
         return Input((*words, "--wait", str(draw(TEXTS))))
     if draw(st.booleans()):
         suites = st.sampled_from(("translation", "nat", "relay"))
@@ -173,24 +173,24 @@ def rehearsals(draw: Any) -> Input:
 
 
 @st.composite
-def edited(draw: Any, name: str, text: bytes) -> bytes | str:
-    """Draw an edited file of a run; a journal's lines keep their checksums."""
+def edited_files(draw: Any, name: str, text: bytes) -> bytes | str:
+    """Draw an edited_files file of a run; a journal's lines keep their checksums."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return draw(st.sampled_from((PIPE, ZERO, FOLDER)))
     if kind < 3 or not name.endswith((".json", ".jsonl")):
-        return draw(octets(text))
+        return draw(mutated_octets(text))
     if name.endswith(".jsonl"):
-        return draw(_journal(text))
-    value = draw(changed((json.loads(text or b"{}"),), 2))
+        return draw(edited_journals(text))
+    value = draw(mutated_values((json.loads(text or b"{}"),), 2))
     return json.dumps(value).encode(errors="surrogatepass")
 
 
 @st.composite
-def _journal(draw: Any, text: bytes) -> bytes:
+def edited_journals(draw: Any, text: bytes) -> bytes:
     lines = text.splitlines()
     for _ in range(draw(st.integers(1, 2))):
         at = draw(st.integers(0, len(lines) - 1))
         entry = json.loads(lines[at].split(b" ", 1)[1])
-        lines[at] = _line(draw(changed((entry,), 2)))
+        lines[at] = _format_journal_line(draw(mutated_values((entry,), 2)))
     return b"\n".join(lines) + b"\n"
