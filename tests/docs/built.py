@@ -9,9 +9,7 @@ from v6t.core.config.explain import list_settings
 from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.tests.bench import bench_search
-from v6t.tests.drivers.duts import faults
-from v6t.tests.drivers.duts import pages as device_pages
-from v6t.tools import accuracy_page, audits, matrix_page, reference_pages
+from v6t.tools import accuracy_page, audits, device_pages, matrix_page, reference_pages
 
 from . import clauses
 
@@ -35,7 +33,7 @@ def build_pages() -> dict[str, str]:
     reference = {f"reference/{name}": text for name, text in reference_pages.pages().items()}
     return {
         "compliance.md": clauses.render_page(),
-        "duts/faults.md": faults.render_table(),
+        "duts/faults.md": device_pages.render_fault_matrix(),
         **reference,
     }
 

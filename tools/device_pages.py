@@ -1,4 +1,4 @@
-"""Generated parts of the drivers' pages."""
+"""Generated parts of the drivers' pages, and the page of the fault matrix."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.drivers.duts.session.plan_steps import format_plan
+from v6t.tests.drivers.duts import faults
+from v6t.tests.drivers.duts.cases import CASES, plan_case, without_base_steps
 from v6t.tools.matrix_page import list_part_families
-
-from .cases import CASES, plan_case, without_base_steps
 
 # Case whose plan is shown on the page of a driver with several cases.
 SHOWN_CASE = {
@@ -25,6 +25,13 @@ SHOWN_CASE = {
     "jool": "jool-nat64-4.1.9",
     "vpp": "vpp-mape-26.06",
     "openbsd-pf": "openbsd-pf-nat64-purge",
+}
+FAULT_OUTCOMES = {
+    faults.UNTOUCHED: "nothing was changed",
+    faults.RESTORED: "v6t undid all changes, over a new connection if necessary",
+    faults.REPORTED: "the device is still configured; the message names the command that undoes it, and "
+    "that command works",
+    faults.IGNORED: "v6t continues, because the output does not matter here",
 }
 # Maximum number of lines of a text that is not shortened.
 MAX_LINES = 25
@@ -58,7 +65,8 @@ def render_device(name: str) -> str:
 def _list_technologies(name: str) -> list[str]:
     driver_type = load_driver_type(name)
     rows = [
-        f"| `{technology}` | `{parameter}` | {_format_code(format_yaml(own.value))} | {_format_cell(own.reason)} |"
+        f"| `{technology}` | `{parameter}` | {_format_code(format_yaml(own.value))} "
+        f"| {_format_cell(own.reason)} |"
         for technology in list_technologies(name)
         for parameter, own in driver_type({}).get_parameter_overrides(technology).items()
     ]
@@ -151,3 +159,26 @@ def _format_code(text: str) -> str:
 
 def _format_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def render_fault_matrix() -> str:
+    """Render the matrix as a Markdown page for the documentation."""
+    lines = [
+        "# Fault matrix",
+        "",
+        "The state of the device after a fault, by the phase of the fault. Tests against a real sshd",
+        "(`tests/drivers/duts/test_faults.py`, `test_logins.py`) try all cells of *connect* and *commit*,",
+        "and half of the others. This page is generated from the expected outcomes.",
+        "",
+        "| fault | " + " | ".join(faults.PHASES) + " |",
+        "|---|" + "---|" * len(faults.PHASES),
+    ]
+    for fault, outcomes in faults.OUTCOMES.items():
+        lines.append(f"| {fault} | " + " | ".join(outcomes[p] for p in faults.PHASES) + " |")
+    lines += ["", *(f"- **{word}**: {text}" for word, text in FAULT_OUTCOMES.items()), ""]
+    lines += [
+        "In later phases, *refused*, *authentication failure* and *changed host key* mean that the",
+        "connection breaks there and the next one fails in this way.",
+        "",
+    ]
+    return "\n".join(lines)
