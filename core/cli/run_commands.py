@@ -124,6 +124,7 @@ def run_command(
         return replace(result, finish=partial(click.echo, planned_audit)) if audit else result
     from v6t.core.cli.run_console import RunOutput, execute_and_report
     from v6t.core.runs.rundir import choose_default_path
+    from v6t.core.runs.runner import execute
 
     setup.tester.prepare()
     if audit:
@@ -132,7 +133,8 @@ def run_command(
         _audit_device(with_rollback_command(setup, device_arguments), refuse=audit == "refuse")
     path = output or choose_default_path(setup.settings)
     run_output = RunOutput(report, live, min_fps, baseline)
-    data = execute_and_report(setup, path, run_output, watch_device=bottleneck)
+    measure = partial(execute, setup, path)
+    data = execute_and_report(setup, path, run_output, measure, watch_device=bottleneck)
     return _make_checked_result(path, data, run_output)
 
 

@@ -6,6 +6,7 @@ import logging
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,65 +44,28 @@ class RunOutput:
         words += [] if self.baseline is None else ["--baseline", str(self.baseline[0])]
         return shlex.join(words)
 
-    def store_rate_limit(self, run_dir: RunDir, data: RunData) -> RunData:
+    def store_rate_limit(self, path: Path, data: RunData) -> RunData:
         """Add the rate below which JUnit results fail to the results of a run, and return its data."""
         from v6t.core.runs.results import write_results
 
         data = replace(data, results={**data.results, "fail_below_fps": self.min_fps})
-        write_results(run_dir, data.results)
+        write_results(path, data.results)
         return data
 
 
 def execute_and_report(
-    setup: RunSetup, path: Path, output: RunOutput, *, watch_device: bool = False
+    setup: RunSetup,
+    path: Path,
+    output: RunOutput,
+    measure: Callable[[Listener, RunPlan], RunData],
+    *,
+    watch_device: bool = False,
 ) -> RunData:
-    """Execute a run in a new directory, look for the bottleneck if requested, and write the report."""
-    from v6t.core.runs.runner import execute
-
-    def measure(events: Listener, run_plan: RunPlan) -> RunData:
-        """Execute the run, and add the rate limit and the bottleneck to its data if requested."""
-        data = execute(setup, path, events, run_plan)
-        if output.min_fps is not None:
-            with RunDir(path, new=False) as run_dir:
-                data = output.store_rate_limit(run_dir, data)
-        return _add_bottleneck(path, events, run_plan, data) if watch_device else data
-
-    return _run_and_report(setup, path, measure, output)
-
-
-def continue_run(path: Path, output: RunOutput) -> RunData:
-    """Resume a run, write the report and return its data; a complete run is not measured."""
-    from v6t.core.runs.results import make_stored_data, read_run
-    from v6t.core.runs.runner import measure_rest
-
-    def measure(events: Listener, run_plan: RunPlan) -> RunData:
-        """Measure the rest of the run, and add the rate limit to its data if requested."""
-        data = measure_rest(run_dir, files, events, run_plan)
-        return data if output.min_fps is None else output.store_rate_limit(run_dir, data)
-
-    with RunDir(path, new=False) as run_dir:
-        files = read_run(path)
-        if files.is_complete:
-            log.print_notice("this run was complete already; nothing was measured")
-            data = make_stored_data(files)
-            if output.min_fps is not None:
-                data = output.store_rate_limit(run_dir, data)
-                if output.report:
-                    write_report(path, data)
-            return data
-        setup = make_setup(files.settings)
-        setup.tester.prepare()
-        return _run_and_report(setup, path, measure, output)
-
-
-def _run_and_report(
-    setup: RunSetup, path: Path, measure: Callable[[Listener, RunPlan], RunData], output: RunOutput
-) -> RunData:
-    """Call ``measure`` for a run, show its progress, write its report and return its data."""
+    """Call ``measure`` for a run, look for the bottleneck if requested, and write the report."""
     from v6t.core.cli.progress import open_view, show_progress
     from v6t.core.runs.plan import plan
 
-    planned = plan(setup)  # traffic that cannot be compiled is rejected before a directory is made
+    run_plan = plan(setup)  # traffic that cannot be compiled is rejected before a directory is made
     resume_command = output.format_resume_command(path)
     has_begun = (path / "config.json").exists
     collector = RunDataCollector()
@@ -112,7 +76,11 @@ def _run_and_report(
     try:
         with show_progress(collector, open_view(output.live, path)) as events:
             with handle_signals(make_messages):
-                data = measure(events, planned)
+                data = measure(events, run_plan)
+                if output.min_fps is not None:
+                    data = output.store_rate_limit(path, data)
+                if watch_device:
+                    data = _add_bottleneck(path, events, run_plan, data)
             if output.report:
                 events.on_message("writing the report")
                 write_report(path, data)
@@ -125,6 +93,27 @@ def _run_and_report(
             write_report(path, collector.find(""))
         raise
     return data
+
+
+def continue_run(path: Path, output: RunOutput) -> RunData:
+    """Resume a run, write the report and return its data; a complete run is not measured."""
+    from v6t.core.runs.results import make_stored_data, read_run
+    from v6t.core.runs.runner import measure_rest
+
+    with RunDir(path, new=False) as run_dir:
+        files = read_run(path)
+        if not files.is_complete:
+            setup = make_setup(files.settings)
+            setup.tester.prepare()
+            measure = partial(measure_rest, run_dir, files)
+            return execute_and_report(setup, path, output, measure)
+        log.print_notice("this run was complete already; nothing was measured")
+        data = make_stored_data(files)
+        if output.min_fps is not None:
+            data = output.store_rate_limit(path, data)
+            if output.report:
+                write_report(path, data)
+        return data
 
 
 def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunData) -> RunData:

@@ -74,7 +74,7 @@ def watch_device(
         entries += _examine_point(run_plan, record, duration_s, run_dir.path)
     run_dir.write_json(BOTTLENECK, entries)
     results = {**results, "bottleneck": entries}
-    write_results(run_dir, results)
+    write_results(run_dir.path, results)
     return results
 
 

@@ -14,7 +14,7 @@ from v6t.analysis.csv_rows import format_csv, list_figure_rows, list_trial_rows
 from v6t.analysis.record import CsvRow, Record
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
-from v6t.base.files import acquire_lock
+from v6t.base.files import acquire_lock, write_atomically
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.point import Measurement
@@ -83,9 +83,10 @@ def read_results(directory: Path) -> dict[str, Any]:
     return content
 
 
-def write_results(directory: RunDir, content: Mapping[str, Any]) -> None:
+def write_results(directory: Path, content: Mapping[str, Any]) -> None:
     """Replace ``results.json``."""
-    directory.write_json(RESULTS, make_results_document(content))
+    text = format_json(make_results_document(content))
+    write_atomically(directory / RESULTS, text, durable=True)
 
 
 def make_results_document(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +162,7 @@ class ResultWriter:
             amount, before = _rank_completeness(self.content), _rank_completeness(self.stored)
             if amount < before or (amount == before and not has_new_trials):
                 return
-        write_results(self._directory, self.content)
+        write_results(self._directory.path, self.content)
         trials = self._journal.list_trials()
         for trial in trials[self._tabulated_trials :]:
             self._tables[TRIALS].extend(list_trial_rows(trial.request, trial.result))

@@ -26,7 +26,6 @@ from v6t.benchmarks.point import Measurement, Point
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
-from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import COUNTERS_KEY
 from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import read_journal
@@ -70,7 +69,7 @@ def execute(
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.base.errors`; finished trials stay on disk.
     """
-    check_capabilities(setup, lambda: make_tester(setup))
+    check_capabilities(setup)
     run_plan = run_plan or plan(setup)
     with RunDir(path, new=True) as run_dir:
         document = make_manifest(setup.settings, setup.technology, simulated=setup.tester.simulates)
