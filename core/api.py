@@ -21,7 +21,6 @@ from v6t.core.campaigns.campaign import load_campaign
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.reporting.write import FigureSelection, write_run_report
 from v6t.core.runs import rundir, runner
-from v6t.core.runs.bench import drop_unsupported_benchmarks
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import load_run
 
@@ -235,7 +234,6 @@ def run(
         seed=seed,
         label=label,
     )
-    setup = drop_unsupported_benchmarks(setup)
     path = path or rundir.choose_default_path(setup.settings)
     setup.tester.prepare()
     return Run(path, runner.execute(setup, path, listener or Listener()))

@@ -113,7 +113,7 @@ def add_programs_to_path(environment: Mapping[str, str]) -> Iterator[None]:
 @contextlib.contextmanager
 def use_virtual_machines() -> Iterator[None]:
     """Run kernel modules and OpenBSD in virtual machines, and other devices in namespaces."""
-    from v6t.core.runs import bench
+    from v6t.core.config import run_setup
     from v6t.tests.jool.vm import SharedMachine
     from v6t.tests.standins import find_shared_machine
 
@@ -135,13 +135,13 @@ def use_virtual_machines() -> Iterator[None]:
             machines[name] = make()
         return machines[name].make_device(run.driver, run.intent, record_dir=record_dir)
 
-    make_namespace_device = bench.build_lab_device
-    bench.build_lab_device = make_device
+    make_namespace_device = run_setup.build_lab_device
+    run_setup.build_lab_device = make_device
     atexit.register(stop_machine)
     try:
         yield
     finally:
-        bench.build_lab_device = make_namespace_device
+        run_setup.build_lab_device = make_namespace_device
         stop_machine()
         atexit.unregister(stop_machine)
 

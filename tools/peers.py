@@ -23,11 +23,11 @@ from tempfile import TemporaryDirectory
 
 from v6t.base.errors import TesterError
 from v6t.core.config.resolve import resolve_setup
-from v6t.core.config.run_setup import RunSetup
+from v6t.core.config.run_setup import RunSetup, build_lab_device
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
-from v6t.core.runs.bench import Bench, build_lab_device, compile_directions
+from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.lab.workers import Worker

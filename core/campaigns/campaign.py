@@ -27,7 +27,6 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.config.settings import Settings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
-from v6t.core.runs.bench import drop_unsupported_benchmarks
 from v6t.core.runs.events import Listener, format_duration
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
@@ -197,7 +196,7 @@ def _resolve_run(
     # a tester that is not a section is an error of the resolution
     if tester is not None and isinstance(settings, dict) and settings.get("kind") != tester:
         testbed.data["tester"] = {"kind": tester}
-    setup = drop_unsupported_benchmarks(resolve_setup(planned_run.run, testbed, **options))
+    setup = resolve_setup(planned_run.run, testbed, **options)
     run_plan = plan(setup, stream_cache)
     return CompiledRun(
         name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),

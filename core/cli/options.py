@@ -408,12 +408,7 @@ def resolve_run(arguments: dict[str, Any]) -> RunSetup:
     if arguments.pop("adaptive"):
         arguments["procedure"] = {"adaptive": {}, **arguments["procedure"]}
     flags = arguments.pop("settings")
-    setup = resolve_setup(run_file, testbed, setting_flags=flags, **arguments)
-    if setup.optional_benchmarks:
-        from v6t.core.runs.bench import drop_unsupported_benchmarks
-
-        return drop_unsupported_benchmarks(setup)
-    return setup
+    return resolve_setup(run_file, testbed, setting_flags=flags, **arguments)
 
 
 def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | None]:

@@ -114,12 +114,11 @@ def run_command(
     if dry_run:
         from v6t.core.cli.plan_view import make_plan_result
         from v6t.core.config.checks import check_capabilities
-        from v6t.core.runs.bench import make_tester
         from v6t.core.runs.rundir import check_directory_free
 
         if output is not None:
             check_directory_free(output)
-        check_capabilities(setup, lambda: make_tester(setup))
+        check_capabilities(setup)
         result = make_plan_result(setup, is_verbose())
         return replace(result, finish=partial(click.echo, planned_audit)) if audit else result
     from v6t.core.cli.run_console import RunOutput, execute_and_report

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import EnvironmentLacking, UsageError
@@ -11,13 +10,13 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import make_phase_one_settings
+from v6t.core.config.run_setup import RunSetup, make_tester
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr
 from v6t.profiles.model import Role
 from v6t.trials.trial import CAPABILITIES, Capability
 
 if TYPE_CHECKING:
-    from v6t.core.config.run_setup import RunSetup
     from v6t.core.modifiers.base import Modifier
     from v6t.drivers.tester import Tester
 
@@ -100,7 +99,7 @@ def check_modifier(setup: RunSetup, modifier: Modifier) -> None:
     modifier.check_plan(setup.example_plan)
 
 
-def check_capabilities(setup: RunSetup, make_tester: Callable[[], Tester]) -> None:
+def check_capabilities(setup: RunSetup, tester: Tester | None = None) -> None:
     """Reject benchmarks that this tester or installation cannot measure.
 
     Raises:
@@ -116,7 +115,7 @@ def check_capabilities(setup: RunSetup, make_tester: Callable[[], Tester]) -> No
             raise EnvironmentLacking(*missing, code="unsupported-by-tester")
     if not run.connects and not any(b.list_capabilities(setup) for b in setup.benchmarks):
         return
-    able = make_tester().capabilities
+    able = (tester or make_tester(setup)).capabilities
     if run.connects and "connections" not in able:
         raise EnvironmentLacking(
             f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",

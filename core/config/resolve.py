@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,9 +13,20 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
 from v6t.benchmarks.settings import list_flags
-from v6t.core.config.checks import check_benchmark_settings, check_modifier, check_ttl
+from v6t.core.config.checks import (
+    check_benchmark_settings,
+    check_modifier,
+    check_tester_capabilities,
+    check_ttl,
+)
 from v6t.core.config.plugins import load_technology_type, resolve_alias
-from v6t.core.config.run_setup import RunSetup, make_device_view, make_technology, validate_params
+from v6t.core.config.run_setup import (
+    RunSetup,
+    make_device_view,
+    make_technology,
+    make_tester,
+    validate_params,
+)
 from v6t.core.config.settings import (
     RFC_SIZES,
     DutSettings,
@@ -155,9 +165,8 @@ def resolve_setup(
         driver,
         tester,
         resolution_warnings=(*left_out, *_list_unused_option_warnings(bed.dut, dut_settings)),
-        optional_benchmarks=frozenset(benchmarks) - {*named},
     )
-    setup = drop_rejected_benchmarks(setup, partial(_check_support, setup))
+    setup = _drop_unsupported_benchmarks(setup, {*benchmarks} - {*named})
     with locate_errors(run_source, "params"):
         check_ttl(setup)
     with locate_errors(run_source, "modifier"):
@@ -175,20 +184,19 @@ def _check_support(setup: RunSetup, benchmark: Benchmark[Any, Any]) -> None:
     if setup.settings.connects:
         settings = setup.settings.model_copy(update={"benchmarks": (benchmark.name,)})
         setup.tester.check_connections(*replace(setup, settings=settings).connection_needs)
+    check_tester_capabilities(setup, benchmark, make_tester(setup).capabilities)
 
 
 # Codes of errors for which ``--measure all`` leaves out a benchmark.
 _UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
 
 
-def drop_rejected_benchmarks(
-    setup: RunSetup, check: Callable[[Benchmark[Any, Any]], object]
-) -> RunSetup:
-    """Drop benchmarks of ``--measure all`` that ``check`` finds unsupported; add warnings."""
+def _drop_unsupported_benchmarks(setup: RunSetup, optional: Collection[str]) -> RunSetup:
+    """Drop those ``optional`` benchmarks that device or tester cannot measure; add warnings."""
     names, warnings = list(setup.settings.benchmarks), list(setup.resolution_warnings)
-    for name in sorted(setup.optional_benchmarks.intersection(names)):
+    for name in sorted(optional):
         try:
-            check(registry.load(name))
+            _check_support(setup, registry.load(name))
         except (EnvironmentLacking, UsageError) as exc:
             if exc.code in _UNSUPPORTED_CODES and len(names) > 1:
                 names.remove(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.benchmarks import registry
@@ -17,17 +18,18 @@ from v6t.drivers.testers import load_kind
 from v6t.intent.device import DeviceRequirements
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.base import Links, PluginParams, Technology
+from v6t.trials.trial import TIMING_CAPABILITIES, Capability
 
 if TYPE_CHECKING:
     from v6t.benchmarks.base import Benchmark
     from v6t.core.modifiers.base import Modifier
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.plan import Plan
-    from v6t.drivers.tester import Oracle
+    from v6t.drivers.lab.setup import LabDevice
+    from v6t.drivers.tester import Oracle, Tester
     from v6t.drivers.tester_kind import TesterKind
     from v6t.plugins.base import DeviceIntent
     from v6t.profiles.model import Traffic
-    from v6t.trials.trial import Capability
 
 SHARED_CORES_CAPACITY = 0.5  # usable share of the capacity if tester and device share cores
 
@@ -43,7 +45,6 @@ class RunSetup:
     tester: TesterKind  # kind of the tester, with its options
     rollback_command: str = ""  # empty: `v6t dut rollback` with the run directory
     resolution_warnings: tuple[str, ...] = ()  # about settings that resolution has changed
-    optional_benchmarks: frozenset[str] = frozenset()  # left out if the tester lacks something
 
     @cached_property
     def benchmarks(self) -> tuple[Benchmark[Any, Any], ...]:
@@ -151,6 +152,36 @@ def make_setup(settings: Settings) -> RunSetup:
     device = make_device_view(technology, settings.params, driver.device_params)
     tester = load_kind(settings.tester.kind, settings.tester.options)
     return RunSetup(settings, technology, device, driver, tester)
+
+
+def build_lab_device(setup: RunSetup, record_dir: Path | None = None) -> LabDevice:
+    """Return the lab device of a run, which writes its undo record to ``record_dir``."""
+    from v6t.drivers.duts.devices import make_lab_device
+
+    return make_lab_device(setup.driver, setup.device_view, setup.intent, record_dir)
+
+
+def make_tester(
+    setup: RunSetup, *, loopback: bool = False, record_dir: Path | None = None
+) -> Tester:
+    """Return the tester of a run, not yet open.
+
+    Args:
+        loopback: leave the device out.
+        record_dir: local directory for the device's undo record.
+
+    Raises:
+        EnvironmentLacking: this machine cannot run the tester.
+    """
+    links, intent = setup.technology.links, setup.technology.make_dut_intent()
+    loopback = loopback or setup.driver.is_cable
+    return setup.tester.make(
+        links if loopback else intent.emulated_links,
+        build_lab_device(setup, record_dir) if setup.tester.in_lab and not loopback else None,
+        loopback=loopback,
+        delays=any(TIMING_CAPABILITIES & b.list_capabilities(setup) for b in setup.benchmarks),
+        seed=setup.settings.seed,
+    )
 
 
 def load_technology(settings: Settings) -> Technology:

@@ -6,13 +6,11 @@ import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from v6t.base.errors import DutError
-from v6t.benchmarks import registry
-from v6t.core.config.checks import check_capabilities, check_tester_capabilities
-from v6t.core.config.resolve import drop_rejected_benchmarks
-from v6t.core.config.run_setup import RunSetup
+from v6t.core.config.checks import check_capabilities
+from v6t.core.config.run_setup import RunSetup, make_tester
 from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.drivers.device import DeviceSession, HookState, StateDevice
 from v6t.drivers.duts.plan import ACTIONS
@@ -24,31 +22,11 @@ from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.profiles.streams import StreamSet
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import TIMING_CAPABILITIES, Trial, name_change_hook
-
-if TYPE_CHECKING:
-    from v6t.drivers.lab.setup import LabDevice
+from v6t.trials.trial import Trial, name_change_hook
 
 EventAction = Callable[[], object]  # prepares or executes a device event
 # First stream identifier of each direction; identifiers are unique over both directions.
 FIRST_STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
-
-
-def drop_unsupported_benchmarks(setup: RunSetup) -> RunSetup:
-    """Return the run without optional benchmarks that the tester lacks, with a warning for each."""
-    if not setup.optional_benchmarks:
-        return setup
-    able = make_tester(setup).capabilities
-    return drop_rejected_benchmarks(
-        setup, lambda benchmark: check_tester_capabilities(setup, benchmark, able)
-    )
-
-
-def build_lab_device(setup: RunSetup, record_dir: Path | None = None) -> LabDevice:
-    """Return the lab device of a run, which writes its undo record to ``record_dir``."""
-    from v6t.drivers.duts.devices import make_lab_device
-
-    return make_lab_device(setup.driver, setup.device_view, setup.intent, record_dir)
 
 
 def make_state_device(
@@ -63,30 +41,6 @@ def make_state_device(
     return HookState(
         partial(run_hook, "flush", hooks["flush"]),
         None if count is None else partial(run_hook, "count-states", count),
-    )
-
-
-def make_tester(
-    setup: RunSetup, *, loopback: bool = False, record_dir: Path | None = None
-) -> Tester:
-    """Return the tester of a run, not yet open.
-
-    Args:
-        loopback: leave the device out.
-        record_dir: local directory for the device's undo record.
-
-    Raises:
-        EnvironmentLacking: this machine cannot run the tester.
-    """
-    links, intent = setup.technology.links, setup.technology.make_dut_intent()
-    loopback = loopback or setup.driver.is_cable
-    benchmarks = map(registry.load, setup.settings.benchmarks)
-    return setup.tester.make(
-        links if loopback else intent.emulated_links,
-        build_lab_device(setup, record_dir) if setup.tester.in_lab and not loopback else None,
-        loopback=loopback,
-        delays=any(TIMING_CAPABILITIES & b.list_capabilities(setup) for b in benchmarks),
-        seed=setup.settings.seed,
     )
 
 
@@ -160,7 +114,7 @@ class Bench:
             if self.virtual_time_s:  # only testers that can wait report a virtual time
                 cast(StatefulTester, tester).wait(self.virtual_time_s)
             if self._checks_capabilities:
-                check_capabilities(self._setup, lambda: tester)
+                check_capabilities(self._setup, tester)
         return self._tester
 
     def prepare(self) -> Tester:

@@ -150,13 +150,12 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
     """Check the device of a testbed, which is locked but not changed, and yield the findings."""
     from v6t.core.config.checks import check_capabilities
     from v6t.core.config.resolve import find_driver_name, resolve_setup
-    from v6t.core.runs.bench import make_tester
     from v6t.drivers.duts.devices import make_lab_device
 
     try:
         plugin_name = plugin or find_technology(find_driver_name(testbed))
         setup = resolve_setup(None, testbed, plugin=plugin_name)
-        check_capabilities(setup, lambda: make_tester(setup))
+        check_capabilities(setup)
     except UsageError as exc:
         yield _make_error_finding(exc, plugin)
         return

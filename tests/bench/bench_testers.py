@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.config.resolve import resolve_setup
-from v6t.core.config.run_setup import RunSetup
-from v6t.core.runs.bench import build_lab_device, compile_directions, make_tester
+from v6t.core.config.run_setup import RunSetup, build_lab_device, make_tester
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import Bed
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial

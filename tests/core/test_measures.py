@@ -20,7 +20,6 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import bench
 from v6t.core.runs import device as device_module
-from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import load_run, read_results
@@ -234,7 +233,7 @@ def test_run_resumes_in_any_benchmark(tmp_path, plugin, benchmarks, crash_at, de
 def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
     setup = make_setup(resolve_run("latency"))
-    check_capabilities(setup, lambda: make_tester(setup))
+    check_capabilities(setup)
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         measure_run(resolve_run("pdv"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -253,13 +252,13 @@ def test_tester_without_an_ability_is_rejected(plugin, benchmark, ability):
     setup = make_setup(simulate(benchmark, plugin=plugin))
     tester = SimpleNamespace(capabilities=frozenset(CAPABILITIES) - {ability})
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        check_capabilities(setup, lambda: tester)
+        check_capabilities(setup, tester)
 
 
 def test_flows_that_start_together_need_no_ability(monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset())
     setup = make_setup(resolve_run("flows", plugin="siit", flows={"starts": ["together"]}))
-    check_capabilities(setup, lambda: make_tester(setup))
+    check_capabilities(setup)
 
 
 def test_classes_that_have_the_number_of_flows_each_are_named():
@@ -281,7 +280,7 @@ def test_missing_library_is_reported(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
     setup = make_setup(resolve_run("throughput", search="mlrsearch"))
     with expect_error("missing-package"):
-        check_capabilities(setup, lambda: make_tester(setup))
+        check_capabilities(setup)
 
 
 def test_bursts_below_media_rate_are_not_measured(tmp_path):

@@ -11,7 +11,6 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.reporting.compare import compare_runs
-from v6t.core.runs.bench import make_tester
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_records, read_results
 from v6t.procedures.search import mlr
@@ -158,7 +157,7 @@ def test_library_of_other_version_is_rejected(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9")
     setup = make_setup(resolve_run("mlrsearch"))
     with expect_error("unsupported-by-tester", mentions="1.2.1", kind=EnvironmentLacking):
-        check_capabilities(setup, lambda: make_tester(setup))
+        check_capabilities(setup)
 
 
 def test_the_throughput_with_this_search_reports_its_goal(tmp_path):

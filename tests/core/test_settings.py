@@ -2,7 +2,6 @@
 
 import json
 import os
-from functools import partial
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
@@ -12,7 +11,6 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.yaml_file import parse_assignments
-from v6t.core.runs.bench import make_tester
 from v6t.tests.core.support import SIM, make_run, v6t
 from v6t.tests.expect import expect_error, expect_refusal
 
@@ -70,14 +68,14 @@ def test_all_skips_benchmarks_without_library(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
     run = resolve_run(benchmarks=("all",))
     assert "mlrsearch" not in run.settings.benchmarks
-    check_capabilities(run, lambda: make_tester(run))
+    check_capabilities(run)
     done = v6t(*SIM, "--measure", "all", "--dry-run")
     assert done.status == 0, done.err
     assert "'all': mlrsearch" in done.out
     for named in (("mlrsearch",), ("all", "mlrsearch")):
         run = resolve_run(benchmarks=named)
         with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-            check_capabilities(run, partial(make_tester, run))
+            check_capabilities(run)
 
 
 def test_nested_flag_options_keep_other_options(tmp_path):

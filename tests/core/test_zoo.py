@@ -5,7 +5,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from v6t.core.runs import bench
+from v6t.core.config import run_setup
 from v6t.drivers.duts.registry import list_driver_names
 from v6t.tests import standins, zoo
 from v6t.tests.expect import expect_error
@@ -113,10 +113,10 @@ def test_only_one_machine_runs_at_a_time(monkeypatch):
         run = SimpleNamespace(
             driver=SimpleNamespace(name=driver), intent=SimpleNamespace(technology="nat64")
         )
-        return bench.build_lab_device(run)
+        return run_setup.build_lab_device(run)
 
     monkeypatch.setattr(standins, "find_shared_machine", find)
-    monkeypatch.setattr(bench, "build_lab_device", lambda *run: "namespace")
+    monkeypatch.setattr(run_setup, "build_lab_device", lambda *run: "namespace")
     with zoo.use_virtual_machines():
         for name in ("jool", "openbsd-pf", "openbsd-pf"):
             assert build(name) == (name, name, "nat64")

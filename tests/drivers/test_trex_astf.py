@@ -8,7 +8,6 @@ from unittest.mock import Mock, call
 import pytest
 from v6t.core.config.checks import check_benchmark_settings, check_capabilities
 from v6t.core.config.resolve import resolve_setup
-from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.client.astf import MAX_START_S, AstfWorker
@@ -207,7 +206,7 @@ def test_started_server_supports_tcp_with_a_warning():
 
     setup = resolve("1000")
     check_benchmark_settings(setup)
-    check_capabilities(setup, lambda: make_tester(setup))
+    check_capabilities(setup)
     (warning,) = setup.tester.check_tcp_connections(setup.technology, 1000, Tcp(), 1.0)
     assert "SYN" in warning
     with expect_error("too-many-for-trex"):

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Generic, TypeVar
 
-from v6t.core.runs import bench
+from v6t.core.config import run_setup
 from v6t.drivers.duts.lab import namespaces
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.lab.ssh import LabTransport
@@ -240,4 +240,4 @@ def replace_lab_device(machine: SharedMachine[Any], monkeypatch) -> None:
     def make_device(run, record_dir=None):
         return machine.make_device(run.driver, run.intent, record_dir=record_dir)
 
-    monkeypatch.setattr(bench, "build_lab_device", make_device)
+    monkeypatch.setattr(run_setup, "build_lab_device", make_device)
