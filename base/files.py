@@ -28,25 +28,24 @@ JOURNAL_OCTETS = 512 << 20  # limit for trials with their histograms
 LOCK_NAME = ".lock"  # the lock file in a locked directory
 
 
-def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
+def read_octets(path: Path, limit: int = TABLE_OCTETS, *, subject: str = "") -> bytes:
     """Read a regular file of at most ``limit`` octets.
 
     Raises:
-        OSError: it cannot be opened or read, or is a directory.
-        UsageError: it is not a regular file, or is larger.
+        UsageError: it cannot be read; the error describes it as ``subject``, by default its path.
     """
     try:
         mode = os.stat(path).st_mode  # opening some devices has effects
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            problem = f"{path} is a pipe, socket or device, not a regular file"
+            hint = "save its content to a file and name that file"
+            raise UsageError(problem, hint, code="not-a-regular-file")
+        with path.open("rb") as file:
+            octets = file.read(limit + 1)
+    except OSError as exc:
+        raise explain_read_error(subject or path, exc) from exc
     except ValueError as exc:  # an octet 0 in the name
         raise UsageError(f"{str(path)!r} is not a valid file name", code="not-a-file-name") from exc
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(21, "Is a directory", str(path))
-    if not stat.S_ISREG(mode):
-        problem = f"{path} is a pipe, socket or device, not a regular file"
-        hint = "save its content to a file and name that file"
-        raise UsageError(problem, hint, code="not-a-regular-file")
-    with path.open("rb") as file:
-        octets = file.read(limit + 1)
     if len(octets) > limit:
         size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB"
         problem = f"{path} is larger than the limit of {size}"
@@ -55,19 +54,8 @@ def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
 
 
 def read_text(path: Path, limit: int = TABLE_OCTETS, *, subject: str = "") -> str:
-    """Read a UTF-8 file without its byte order mark; see :func:`read_octets`.
-
-    Raises:
-        UsageError: it cannot be read; the error describes it as ``subject``, by default its path.
-    """
-    try:
-        return _decode(path, read_octets(path, limit))
-    except OSError as exc:
-        raise explain_read_error(subject or path, exc) from exc
-
-
-def _decode(path: Path, octets: bytes) -> str:
-    """Return the text of a UTF-8 file."""
+    """Read a UTF-8 file without its byte order mark; see :func:`read_octets`."""
+    octets = read_octets(path, limit, subject=subject)
     try:
         return octets.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
@@ -75,9 +63,9 @@ def _decode(path: Path, octets: bytes) -> str:
         raise UsageError(problem, "save the file as UTF-8", code="not-text") from exc
 
 
-def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
+def read_json(path: Path) -> Any:
     """Read a JSON file; see :func:`read_octets`."""
-    text = _decode(path, read_octets(path, limit))
+    text = read_text(path)
     try:
         return parse_json(text)
     except ValueError as exc:
@@ -112,6 +100,9 @@ def explain_read_error(subject: Path | str, error: OSError) -> UsageError:
     if isinstance(error, IsADirectoryError):
         problem = f"{subject} is a directory"
         return UsageError(problem, "name a file in it", code="not-a-regular-file")
+    if isinstance(error, NotADirectoryError):
+        problem = f"{os.path.dirname(error.filename)} is not a directory"
+        return UsageError(problem, code="not-a-directory")
     hint = "check the permissions of the file" if isinstance(error, PermissionError) else ""
     return UsageError(f"cannot read {subject}: {error.strerror}", hint, code="file-unreadable")
 

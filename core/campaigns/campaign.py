@@ -261,11 +261,13 @@ def load_campaign(directory: Path) -> CampaignPlan:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
         problem = f"{directory / PLAN} is damaged: {where}: {exc.errors()[0]['msg']}"
         raise UsageError(problem, code="damaged-file") from exc
-    except (FileNotFoundError, NotADirectoryError) as exc:
+    except UsageError as exc:
+        if exc.code not in ("file-not-found", "not-a-directory"):
+            raise
         problem = f"{directory} does not contain a campaign"
         hint = "give the directory of an earlier `v6t campaign`"
         raise UsageError(problem, hint, code="no-such-run") from exc
-    except (OSError, ValueError, AttributeError, TypeError) as exc:
+    except (ValueError, AttributeError, TypeError) as exc:
         raise UsageError(f"cannot read {directory / PLAN}: {exc}", code="file-unreadable") from exc
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import UsageError
-from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parse_json, read_octets
+from v6t.base.files import JOURNAL_OCTETS, parse_json, read_octets
 from v6t.core.runs.rundir import JOURNAL, OTHER_VERSION_HINT, RESULTS
 from v6t.trials.codec import TRIAL_DEFAULTS, decode, encode
 from v6t.trials.result import Measure, TrialResult
@@ -43,10 +43,10 @@ class Journal:
         self._size = 0
         try:
             data = read_octets(path, JOURNAL_OCTETS)
-        except FileNotFoundError:
+        except UsageError as exc:
+            if exc.code != "file-not-found":
+                raise
             data = b""
-        except OSError as exc:
-            raise explain_read_error(path, exc) from exc
         for line, entry, result in _parse_lines(path, data, run):
             self.run = entry.get("run", "") if self.run is None else self.run
             self._keep_trial(entry["trial"], result, len(line) + 1)

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from v6t.base.errors import UsageError
 from v6t.base.files import (
     LOCK_NAME,
     acquire_lock,
-    explain_read_error,
     parse_json,
     read_json,
     read_octets,
@@ -193,21 +192,18 @@ def read_optional_json(path: Path) -> Any:
     """Read a JSON file; None if it does not exist."""
     try:
         return read_json(path)
-    except FileNotFoundError:
+    except UsageError as exc:
+        if exc.code != "file-not-found":
+            raise
         return None
-    except NotADirectoryError as exc:
-        raise UsageError(f"{path.parent} is not a directory", code="not-a-directory") from exc
-    except OSError as exc:
-        raise explain_read_error(path, exc) from exc
 
 
 def read_json_object(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in a file; None if the file is unreadable or has other content."""
-    try:
+    with suppress(UsageError):
         content = read_json(path)
-    except (OSError, UsageError):
-        return None
-    return content if isinstance(content, dict) else None
+        return content if isinstance(content, dict) else None
+    return None
 
 
 def read_config(path: Path, manifest: Any = None) -> Settings:
@@ -220,11 +216,9 @@ def read_config(path: Path, manifest: Any = None) -> Settings:
     if path.is_dir():
         path /= CONFIG
     digest = manifest.get(CONFIG_DIGEST) if isinstance(manifest, dict) else None
+    octets = read_octets(path)
     try:
-        octets = read_octets(path)
         config = parse_json(octets)
-    except OSError as exc:
-        raise explain_read_error(path, exc) from exc
     except ValueError as exc:
         raise UsageError(f"{path} is not valid JSON: {exc}", code="invalid-json") from exc
     if digest not in (None, compute_digest(octets)):

@@ -21,9 +21,9 @@ def read_files(monkeypatch):
     """Count how often each file of a run is read."""
     counts, read = Counter(), files.read_octets
 
-    def count(path, *limit):
+    def count(path, *limit, **subject):
         counts[path.name] += path.exists()
-        return read(path, *limit)
+        return read(path, *limit, **subject)
 
     for module in (files, journal, rundir):
         monkeypatch.setattr(module, "read_octets", count)

@@ -151,7 +151,7 @@ class StoredRows:
         self.tester: Mapping[str, Any] = {}  # the tester's description
         try:
             stored = read_json(path)
-        except (OSError, UsageError):
+        except UsageError:
             return
         if isinstance(stored, dict) and stored.get("key") == self._key:
             self.rows, self.tester = stored["rows"], stored["tester"]

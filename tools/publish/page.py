@@ -102,7 +102,7 @@ def _list_unknown_files(directory: Path) -> list[str]:
     }
     try:
         index = read_json(directory / INDEX)
-    except (FileNotFoundError, UsageError):
+    except UsageError:
         index = None
     if isinstance(index, dict) and index.get("schema") == SCHEMA:
         published = index.get("files")
