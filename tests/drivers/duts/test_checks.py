@@ -428,15 +428,6 @@ num  target     prot opt source               destination
 """
 
 
-def test_each_iptables_step_reads_the_rule_of_its_protocol_only():
-    steps = [s for s in plan_case("iptables-nat44")[2].steps if "-j SNAT" in s.command]
-    rules = [step.command.removeprefix("iptables -w -t nat ") for step in steps]
-    assert len(rules) == 3
-    for step, rule in zip(steps, rules, strict=True):
-        result = run_shell(f"iptables() {{ cat; }}; {step.read}", "\n".join(rules))
-        assert result.stdout.strip() == rule
-
-
 def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
     driver, facts, _ = plan_case("iptables-nat44")
     change = driver.find_live_change(CASE_BY_NAME["iptables-nat44"].intent, facts)
