@@ -27,50 +27,44 @@ class Row:
     command: str  # runs the test
 
 
-_TRANSLATORS = {
-    "siit": "siit",
-    "clat": "clat",
-    "nat64": "nat64",
-    "464xlat": "ipv4aas, 464xlat: CLAT and PLAT, two machines",
-}
-_MAPT = {
-    "mapt-br": "mapt-br",
-    "mapt-ce": "mapt-ce",
-    "map-t": "ipv4aas, map-t: CE and BR, two machines",
-}
-_TUNNELS = {
-    "mape-ce": "mape-ce",
-    "lwb4": "lwb4",
-    "lwb4-trex": "lwb4, by TRex",
-    "ds-lite": "ipv4aas, ds-lite: as its B4",
-    "ds-lite softwire": "ipv4aas, ds-lite: as its AFTR's end of the tunnel",
-    "lw4o6": "ipv4aas, lw4o6: as its lwB4",
-    "map-e": "ipv4aas, map-e: as its CE",
-}
-_TUNNEL_SITES = {
-    "ds-lite, VPP": "ipv4aas, ds-lite: as its B4, VPP as AFTR, two machines",
-    "lw4o6, VPP": "ipv4aas, lw4o6: as its lwB4, VPP as lwAFTR, three machines",
-    "lw4o6, Snabb": "ipv4aas, lw4o6: as its lwB4, Snabb as lwAFTR, three machines",
-    "map-e, VPP": "ipv4aas, map-e: as its CE, VPP as BR, three machines",
-}
-_NICS = {"vmxnet3": "ipv4-router, TRex on vmxnet3", "e1000": "ipv4-router, TRex on e1000"}
-_PF = {name: name for name in ("nat44", "nat64", "ipv4-router", "ipv6-router")}
-_NAT46 = {name: name for name in ("siit", "clat", "mapt-ce")}
-# Start of the name in the record, device, command that runs the tests, and technologies.
+_TRANSLATORS = ("siit", "clat", "nat64", "464xlat=ipv4aas, 464xlat: CLAT and PLAT, two machines")
+_MAPT = ("mapt-br", "mapt-ce", "map-t=ipv4aas, map-t: CE and BR, two machines")
+_TUNNELS = (
+    "mape-ce",
+    "lwb4",
+    "lwb4-trex=lwb4, by TRex",
+    "ds-lite=ipv4aas, ds-lite: as its B4",
+    "ds-lite softwire=ipv4aas, ds-lite: as its AFTR's end of the tunnel",
+    "lw4o6=ipv4aas, lw4o6: as its lwB4",
+    "map-e=ipv4aas, map-e: as its CE",
+)
+_TUNNEL_SITES = (
+    "ds-lite, VPP=ipv4aas, ds-lite: as its B4, VPP as AFTR, two machines",
+    "lw4o6, VPP=ipv4aas, lw4o6: as its lwB4, VPP as lwAFTR, three machines",
+    "lw4o6, Snabb=ipv4aas, lw4o6: as its lwB4, Snabb as lwAFTR, three machines",
+    "map-e, VPP=ipv4aas, map-e: as its CE, VPP as BR, three machines",
+)
+_NICS = ("vmxnet3=ipv4-router, TRex on vmxnet3", "e1000=ipv4-router, TRex on e1000")
+# Start of the name in the record, device, command, and technologies, some with another text.
 _GROUPS = (
     ("jool-debian", "Jool, Debian's release", "make test-jool", _TRANSLATORS),
     ("jool-newest-4.1", "Jool, a newer 4.1", "make test-jool", _TRANSLATORS),
     ("jool-mapt", "Jool with MAP-T", "make test-jool", _MAPT),
-    ("nat46", "nat46", "make test-nat46", _NAT46),
+    ("nat46", "nat46", "make test-nat46", ("siit", "clat", "mapt-ce")),
     ("ip6-tunnel", "Linux ip6_tunnel", "make test-tunnel-vm", _TUNNELS),
     ("ip6-tunnel", "Linux ip6_tunnel", "make sites", _TUNNEL_SITES),
     ("linux-router", "Linux, router between NICs", "make test-trex-vm", _NICS),
-    ("openbsd-pf", "OpenBSD PF", "make test-openbsd", _PF),
+    (
+        "openbsd-pf",
+        "OpenBSD PF",
+        "make test-openbsd",
+        ("nat44", "nat64", "ipv4-router", "ipv6-router"),
+    ),
 )
 ROWS = tuple(
-    Row(f"{name} {technology}", device, words, command)
+    Row(f"{name} {technology}", device, words or technology, command)
     for name, device, command, technologies in _GROUPS
-    for technology, words in technologies.items()
+    for technology, _, words in (one.partition("=") for one in technologies)
 )
 
 

@@ -208,32 +208,23 @@ RESET = Fault(
 ALL = (*FAULTS, RESET)
 
 
-class ReplaceableDevice(LabDevice):
+class ReplaceableDevice:
     """Lab device that can be replaced by another one."""
 
     def __init__(self, device):
         self._device = device
 
-    def start_in_namespace(self, pid):
-        self._pid = pid
-        self._device.start_in_namespace(pid)
+    def __getattr__(self, name):
+        return getattr(self._device, name)
+
+    def start(self, lab):
+        self._pid = lab.device.pid
+        self._device.start(lab)
 
     def replace(self, device):
         self._device.close()
         self._device = device
         device.start_in_namespace(self._pid)
-
-    def check(self):
-        self._device.check()
-
-    def report(self):
-        return self._device.report()
-
-    def describe(self):
-        return {"kind": "planted"}
-
-    def close(self):
-        self._device.close()
 
 
 class FaultBench:

@@ -24,9 +24,7 @@ from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.sim.device import SimOptions, SimTable
 from v6t.drivers.tester import PhaseCounts
 from v6t.intent.device import DeviceRequirements
-from v6t.packets import header_policy as headerpolicy
 from v6t.packets import trailer
-from v6t.packets.walker import locate_headers
 from v6t.plugins.nat44 import Nat44
 from v6t.plugins.nat64 import Nat64
 from v6t.profiles.expand import Expander
@@ -177,12 +175,6 @@ def test_frames_by_number_equal_consecutive_frames(numbers):
         assert bytes(frame) == source.frames(number, 1).tobytes()
 
 
-def test_the_initiator_begins_again_after_the_last_connection():
-    stream = find_stream(Nat44())
-    plain = Expander(stream).frames(0, 7)
-    assert (replay.Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
-
-
 def fill_table(table, streams):
     """Fill the table like a device that keeps ports and has one public address."""
     frames = Expander(find_foreground(streams["forward"])).frames(0, COUNT)
@@ -206,7 +198,7 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
     assert connection_oracle.unwrap_plugin(ProfiledOracle(plugin, HeaderProfile())) is plugin
     assert isinstance(inner, connection_oracle.ConnectionOracle)
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, order))
-    numbers = np.arange(4000, 4050)
+    numbers = np.arange(3990, 4040)  # both sides begin again at 4000
     sources = {
         "forward": (
             replay.Cycle(Expander(find_foreground(streams["forward"])), COUNT),
@@ -218,7 +210,7 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
         ),
     }
     for way, (source, which) in sources.items():
-        frames = source.frames(4000, 50)
+        frames = source.frames(3990, 50)
         stream_id = find_foreground(streams[way]).stream_id
         trailer.stamp(frames, source.checksum, seq=numbers, stream_id=stream_id, nonce=1, time_ns=0)
         expected = plugin.expect_for_connections(way, frames, opening[which], table.rows[which])
@@ -581,41 +573,6 @@ def test_simulated_connections_expire_oldest_first():
     for clock, alive in ((20.4, 49), (20.6, 0)):
         table.clock_s = clock
         assert table.count_alive() == alive
-
-
-def is_tolerated(plugin, profile, expected, received):
-    """Check which frames a device with a header profile may send instead of the expected ones."""
-    policy = ProfiledOracle(plugin, HeaderProfile(**profile)).header_policy
-    tolerated = headerpolicy.tolerate(policy, expected, expected, received)
-    return (tolerated.allowed & (tolerated.frames == expected).all(axis=1)).tolist()
-
-
-@pytest.mark.parametrize("way", ["forward", "reverse"])
-@pytest.mark.parametrize("zero", ["never", "ipv6", "always", "absent"])
-def test_zero_checksum_is_accepted_for_computed_zero_or_if_absent(way, zero):
-    """Zero is accepted for 0xFFFF only, so a device that computes no checksum is detected."""
-    expected = Expander(find_stream(Nat64(), way)).frames(0, 2)
-    layout = locate_headers(expected[0])
-    at = layout.checksum
-    # with this payload the sum is 0, so the checksum is 0xFFFF (RFC 768)
-    expected[0, at : at + 4] = 0
-    rest = int(layout.sum_transport(expected[:1])[0] % 0xFFFF)
-    expected[0, at + 2 : at + 4] = list((0xFFFF - rest).to_bytes(2, "big"))
-    expected[0, at : at + 2] = 0xFF
-    assert verify(expected[:1]).all()
-    received = expected.copy()
-    received[:, at : at + 2] = 0
-    absent = zero == "absent"
-    profile = {"absent_checksum": True} if absent else {"zero_checksum": zero}
-    excused = zero in ("always", "absent", f"ipv{layout.version}")
-    assert is_tolerated(Nat64(), profile, expected, received) == [excused, absent]
-    unknown = expected.copy()
-    unknown[:, at] ^= 1  # a reference without a valid checksum
-    assert is_tolerated(Nat64(), profile, unknown, received) == [False, False]
-    received[0, -1] ^= 1
-    received[1, at + 1] = 1
-    assert is_tolerated(Nat64(), profile, expected, received) == [False, False]
-    assert is_tolerated(Nat64(), profile, expected, expected) == [True, True]
 
 
 def test_phase_1_uses_one_stream():

@@ -20,11 +20,13 @@ from v6t.packets.header_policy import (
     classify_change,
     tolerate,
 )
+from v6t.packets.walker import locate_headers
 from v6t.plugins.base import Expected
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
+from v6t.tests.packets.oracle import verify
 
 pytestmark = pytest.mark.slow
 
@@ -332,35 +334,59 @@ def test_all_other_octets_must_match(name, direction, mends, octet):
         assert list_free_octets(name, direction, octet, mask, mends=mends) == expected
 
 
+TO_IPV6 = [
+    way for way in FREE if way[0] == "ipv6-router" or (way[0] in TRANSLATORS and is_made_ipv6(*way))
+]
+TO_IPV4 = [way for way in FREE if way not in (*PUT_IN, *TO_IPV6)]
 # Changes of several bits; test_all_other_octets_must_match inverts single ones.
-HOPS = {"hop limit not decremented": add_hops(1), "hop limit decremented twice": add_hops(-1)}
-TO_IPV4 = {
-    **HOPS,
-    "no UDP checksum": write_octets(26, 0, 0),
-    "DF inverted": lambda header: header.write(6, header.frame[header.at + 6] ^ 0x40),
+WRONG = {
+    "hop limit not decremented": (TO_IPV4 + TO_IPV6, add_hops(1)),
+    "hop limit decremented twice": (TO_IPV4 + TO_IPV6, add_hops(-1)),
+    "no UDP checksum over IPv4": (TO_IPV4, write_octets(26, 0, 0)),
+    "no UDP checksum over IPv6": (TO_IPV6, write_octets(46, 0, 0)),
+    "DF inverted": (TO_IPV4, lambda h: h.write(6, h.frame[h.at + 6] ^ 0x40)),
+    "outer hop limit 0": (PUT_IN, write_octets(7, 0)),
+    "inner TTL not decremented": (PUT_IN, add_inner_hops(1)),
+    "inner TTL decremented twice": (PUT_IN, add_inner_hops(-1)),
 }
-TO_IPV6 = {**HOPS, "no UDP checksum": write_octets(46, 0, 0)}
-INTO_A_TUNNEL = {
-    "hop limit 0": write_octets(7, 0),
-    "inner TTL not decremented": add_inner_hops(1),
-    "inner TTL decremented twice": add_inner_hops(-1),
-}
-
-
-def list_wrong_fields(name, direction):
-    if (name, direction) in PUT_IN:
-        return INTO_A_TUNNEL
-    to_ipv6 = name == "ipv6-router" or (name in TRANSLATORS and is_made_ipv6(name, direction))
-    return TO_IPV6 if to_ipv6 else TO_IPV4
 
 
 @pytest.mark.parametrize("octet", [0, 0xB9])
-@pytest.mark.parametrize(
-    ("name", "direction", "field"),
-    [(*way, field) for way in FREE for field in list_wrong_fields(*way)],
-)
-def test_wrong_field_is_found(name, direction, field, octet):
-    assert not is_accepted(name, direction, octet, None, list_wrong_fields(name, direction)[field])
+@pytest.mark.parametrize("field", WRONG)
+def test_wrong_field_is_found(field, octet):
+    ways, change = WRONG[field]
+    accepted = [way for way in ways if is_accepted(*way, octet, None, change)]
+    assert ways and not accepted
+
+
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize("zero", ["never", "ipv6", "always", "absent"])
+def test_zero_checksum_is_accepted_for_computed_zero_or_if_absent(way, zero):
+    """Zero is accepted for 0xFFFF only, so a device that computes no checksum is detected."""
+    expected = Expander(make_stream("nat64", way, 0)).frames(0, 2)
+    layout = locate_headers(expected[0])
+    at = layout.checksum
+    # with this payload the sum is 0, so the checksum is 0xFFFF (RFC 768)
+    expected[0, at : at + 4] = 0
+    rest = int(layout.sum_transport(expected[:1])[0] % 0xFFFF)
+    expected[0, at + 2 : at + 4] = list((0xFFFF - rest).to_bytes(2, "big"))
+    expected[0, at : at + 2] = 0xFF
+    assert verify(expected[:1]).all()
+    received = expected.copy()
+    received[:, at : at + 2] = 0
+    absent = zero == "absent"
+    profile = {"absent_checksum": True} if absent else {"zero_checksum": zero}
+    oracle = make_profiled_oracle("nat64", profile)
+    excused = {0} if zero in ("always", "absent", f"ipv{layout.version}") else set()
+    accepted = list_accepted_rows(oracle, expected, expected, received)
+    assert accepted == excused | ({1} if absent else set())
+    unknown = expected.copy()
+    unknown[:, at] ^= 1  # a reference without a valid checksum
+    assert not list_accepted_rows(oracle, unknown, unknown, received)
+    received[0, -1] ^= 1
+    received[1, at + 1] = 1
+    assert not list_accepted_rows(oracle, expected, expected, received)
+    assert list_accepted_rows(oracle, expected, expected, expected) == {0, 1}
 
 
 EITHER_DF = {"df": "set", "dont_fragment": "either"}

@@ -9,7 +9,7 @@ import pytest
 from v6t.trials.verdict import assess_trial
 
 from .lab_testers import REAL, measure_passed, open_tester, write_testbed
-from .test_trex_control_frames import OWN
+from .test_trex_counting import OWN
 
 pytestmark = pytest.mark.parametrize("kind", REAL)
 RESOLVED = "dut: {driver: linux-router, options: {neighbours: resolved}}\n"

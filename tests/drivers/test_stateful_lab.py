@@ -3,11 +3,14 @@
 import re
 import subprocess
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 
 import pytest
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.oracle.two_phase import TwoPhaseTester
+from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.trex import connections as trex_connections
 from v6t.drivers.trex.astf import SYN_RETRANSMISSIONS
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
@@ -184,6 +187,23 @@ def test_capacity_of_limited_table_is_found_exactly(nat44):
         )  # fmt: skip
         result = measure_capacity(spec, nat44.bench.measure)
         assert (result.capacity, result.first_failed) == (501, 502)
+
+
+@pytest.mark.parametrize("kind", [TREX])
+def test_connections_are_divided_among_two_servers(kind):
+    with StatefulLab(kind) as lab, StatefulLab(kind) as other:
+        members = {"a": lab.bench.open(), "b": other.bench.open()}
+        several, both = SeveralTesters("trex", members, max_skew_share=0.5), copy(lab)
+        setup = make_tester_setup(kind, "nat44")
+        several.load(compile_streams(setup, lab.sizes), setup.technology)
+        both.bench = TwoPhaseTester(several, None)
+        opened = both.establish(replace(ESTABLISH, rate_cps=250.0))
+        assert opened.sent == opened.learned == opened.validated == COUNT
+        assert [b.device_state().count_sessions() for b in members.values()] == [500, 500]
+        use = replace(USE, rate_cps=250.0)
+        for counted in both.use(use, duration_s=2.0).directions.values():
+            assert counted.checked == counted.matched > 50
+            assert counted.count_frames("received") == 4000
 
 
 @pytest.fixture(scope="module", params=REAL)

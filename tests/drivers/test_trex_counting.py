@@ -1,23 +1,34 @@
-"""Recorded counters and captures of TRex (v3.08): results, delays, losses, two rates and faults of the tester."""
+"""Recorded counters and captures of TRex (v3.08): results, delays, losses, two rates, filters and faults of the tester."""
 
 import copy
 import json
+import shutil
 import struct
+import subprocess
 from dataclasses import asdict, replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scapy.contrib import lldp
+from scapy.contrib.ospf import OSPF_Hdr, OSPF_Hello
+from scapy.layers import inet6
+from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.l2 import ARP, LLC, STP, Dot1Q, Dot3, Ether
+from scapy.layers.rip import RIP
+from scapy.layers.vrrp import VRRPv3
+from scapy.utils import rdpcap, wrpcap
 from v6t.base.errors import BeyondTester
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import capture, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
-from v6t.drivers.trex.capture import CaptureReader
+from v6t.drivers.trex.capture import CaptureReader, make_control_filter
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, with_cache, with_stamps
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
-from v6t.packets.walker import locate_headers
+from v6t.packets.walker import find_problems, locate_headers
 from v6t.profiles import entropy
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.instructions import declare_range
@@ -28,7 +39,8 @@ from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import StreamSet, start_at_frame
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.tests.plugins.foreign import OverTcp
+from v6t.tests.plugins.foreign import ALL, Echo, Gre, OverTcp
+from v6t.tests.profiles.test_protocols import streams as compile_foreign
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import DelayRequest, DeviceEvent, FlowStarts, Segment, Trial
 
@@ -424,15 +436,6 @@ def test_the_cache_is_an_option_of_the_program():
     assert with_cache(STREAMS["forward"], 0) is STREAMS["forward"]
 
 
-@pytest.mark.parametrize(
-    ("frames", "masks"),
-    [(1, []), (400, [1]), (5000, [15]), (10**6, [255, 15]), (6 * 10**8, [255, 255, 31])],
-)
-def test_sampling_filter_masks_lowest_bits_of_number(frames, masks):
-    terms = [f"ether[len - {12 - n}] & {mask} = 0" for n, mask in enumerate(masks)]
-    assert capture.make_sample_filter(frames, 200).split(" and ")[2:] == terms
-
-
 @pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6])
 def test_consecutive_frames_are_captured_in_complete_runs(frames):
     load = OfferedLoad(ONE_STREAM, [Burst(0, 1.0, frames, 0.0, 0)], 0, (1,))
@@ -774,3 +777,116 @@ def test_flows_that_cannot_begin_in_turn_are_refused():
     many = replace(streams, streams=streams.streams[:1] * 9)
     with expect_error("too-many-for-trex", mentions="8 traffic classes"):
         trex_bursts.make_sequential_flows(many, trial, FlowStarts(5, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("frames", "masks"),
+    [(1, []), (400, [1]), (5000, [15]), (10**6, [255, 15]), (6 * 10**8, [255, 255, 31])],
+)
+@pytest.mark.parametrize(
+    ("distance", "head", "octets"),
+    [
+        (0, "ether[len - 16] = 171 and ether[len - 13] & 128 = 0", (12, 11, 10)),
+        (
+            12,
+            "ether[len - 16] = 171 and ether[len - 13] & 128 != 0 and ether[len - 15] = 0",
+            (9, 10, 11),
+        ),
+    ],
+)
+def test_sampling_filter_masks_lowest_bits_of_number(distance, head, octets, frames, masks):
+    terms = [f"ether[len - {at}] & {mask} = 0" for at, mask in zip(octets, masks, strict=False)]
+    assert capture.make_sample_filter(frames, 200, distance) == " and ".join([head, *terms])
+
+
+MAC, TESTER = "02:00:00:00:00:11", "02:00:00:00:00:01"
+IGMP = IP(dst="224.0.0.22", proto=2) / bytes.fromhex("1600f9fdef000002")
+OWN = {
+    "ARP request": Ether(src=MAC, dst="ff:ff:ff:ff:ff:ff") / ARP(pdst="192.0.2.2"),
+    "ARP probe of one host": Ether(src=MAC, dst=TESTER) / ARP(pdst="192.0.2.2"),
+    "ND solicitation": Ether(src=MAC, dst="33:33:ff:00:00:02") / inet6.IPv6() / inet6.ICMPv6ND_NS(),
+    "ND probe of one host": Ether(src=MAC, dst=TESTER) / inet6.IPv6() / inet6.ICMPv6ND_NS(),
+    "ND advertisement": Ether(src=MAC, dst=TESTER) / inet6.IPv6() / inet6.ICMPv6ND_NA(),
+    "RA": Ether(src=MAC, dst="33:33:00:00:00:01") / inet6.IPv6(dst="ff02::1") / inet6.ICMPv6ND_RA(),
+    "MLD": Ether(src=MAC, dst="33:33:00:00:00:16") / inet6.IPv6(dst="ff02::16")
+    / inet6.IPv6ExtHdrHopByHop(options=[inet6.RouterAlert()]) / inet6.ICMPv6MLReport2(),
+    "IGMP": Ether(src=MAC, dst="01:00:5e:00:00:16") / IGMP,
+    "LLDP": Ether(src=MAC, dst="01:80:c2:00:00:0e", type=0x88CC)
+    / lldp.LLDPDUChassisID(subtype=4, id=MAC) / lldp.LLDPDUPortID(subtype=7, id="1")
+    / lldp.LLDPDUTimeToLive(ttl=120) / lldp.LLDPDUEndOfLLDPDU(),
+    "spanning tree": Dot3(src=MAC, dst="01:80:c2:00:00:00") / LLC() / STP(),
+    "OSPF": Ether(src=MAC, dst="01:00:5e:00:00:05") / IP(dst="224.0.0.5") / OSPF_Hdr() / OSPF_Hello(),
+    "VRRP": Ether(src="00:00:5e:00:01:01", dst="01:00:5e:00:00:12") / IP(dst="224.0.0.18") / VRRPv3(),
+    "RIP": Ether(src=MAC, dst="01:00:5e:00:00:09") / IP(dst="224.0.0.9")
+    / UDP(sport=520, dport=520) / RIP(),
+    "ICMP error": Ether(src=MAC, dst=TESTER) / IP() / ICMP(type=3),
+    "ARP in a VLAN": Ether(src=MAC, dst=TESTER) / Dot1Q(vlan=7) / ARP(),
+    "IGMP in a VLAN": Ether(src=MAC, dst="01:00:5e:00:00:16") / Dot1Q(vlan=7) / IGMP,
+}  # fmt: skip
+
+
+@pytest.fixture
+def count_matching(tmp_path):
+    """Provide a function that counts the frames that pass libpcap's filter of control frames."""
+
+    def count(frames):
+        path, pattern = tmp_path / "frames.pcap", make_control_filter(STREAMS.values())
+        wrpcap(str(path), [Ether(bytes(frame)) for frame in frames])
+        command = ["tcpdump", "-n", "-r", "-", "-w", "-", "-U", pattern]
+        with path.open("rb") as file:
+            result = subprocess.run(command, stdin=file, capture_output=True, check=True)
+        return len(rdpcap(BytesIO(result.stdout)))
+
+    return count
+
+
+needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="needs tcpdump")
+
+
+@needs_tcpdump
+@pytest.mark.parametrize("name", OWN)
+def test_control_frames_of_devices_match_filter(name, count_matching):
+    assert count_matching([OWN[name]]) == 1
+
+
+@needs_tcpdump
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_test_frames_do_not_match_control_filter(direction, count_matching):
+    streams = STREAMS[direction].streams
+    assert count_matching([row for s in streams for row in Expander(s).frames(0, 50)]) == 0
+
+
+def test_captured_stamps_are_counted():
+    raw, load = copy.deepcopy(RECORDED["answer"]), SENT["forward"]
+    assert counting.count_captured_stamps(parse_trial(raw), [load]) == {}
+    raw["captures"] = [
+        {"kind": kind, "class": number, "port": port, "matched": matched}
+        for kind, number, port, matched in (
+            ("marked", counting.STAMPS_CLASS, 1, 500),
+            ("marked", counting.STAMPS_CLASS, 0, 7),
+            ("marked", 0, 1, 11),
+            ("control", 0, 1, 13),
+        )
+    ]
+    for bursts, received in ((load.bursts, 2000), (load.bursts[:1], 1800)):
+        counts = counting.count_captured_stamps(parse_trial(raw), [replace(load, bursts=bursts)])
+        assert counts == {"received": received, "captured": 500}
+
+
+@pytest.mark.parametrize("plugin", [p for p in ALL if p is not Echo])
+def test_stamped_streams_have_trex_fix_their_checksum(plugin):
+    for stream in with_stamps(compile_foreign(plugin)).streams:
+        program = [i["type"] for i in stream.program]
+        assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
+        assert program.count("fix_checksum_hw") <= 1
+        assert not find_problems(Expander(stream).frames(0, 1)[0].tobytes())
+
+
+def test_stamp_under_a_checksum_beyond_trex_is_rejected():
+    with expect_error("beyond-trex", mentions="fg"):
+        with_stamps(compile_foreign(Echo))
+
+
+def test_echoes_are_control_frames_unless_they_are_test_frames():
+    assert "icmp or icmp6" in make_control_filter([compile_foreign(Gre)])
+    assert "icmp[0] != 8" in make_control_filter([compile_foreign(Gre), compile_foreign(Echo)])

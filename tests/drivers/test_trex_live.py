@@ -1,7 +1,8 @@
-"""One real TRex server, named by TREX_DIR, in the lab, at low rates."""
+"""One or two real TRex servers, named by TREX_DIR, in the lab, at low rates."""
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,15 +16,19 @@ from pathlib import Path
 import pytest
 from v6t.base.errors import TesterError
 from v6t.core.runs.bench import make_tester
+from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
 from v6t.profiles import entropy
+from v6t.tests.core.support import v6t_process
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import DelayRequest, DeviceEvent, FlowStarts, Segment
 from v6t.trials.verdict import assess_trial
 
-from . import faketrex
+from . import faketrex, matrix
+from .duts.field import wait_until
 from .lab_testers import TRIES, load, make_tester_setup, measure_passed, open_tester
+from .run_facts import Run, assert_timed
 
 pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
@@ -199,6 +204,23 @@ def measure_sent(tester, trial):
     return result
 
 
+def test_frames_and_delays_of_two_servers_are_merged(router):
+    setup, tester = make_tester_setup("trex", "ipv4-router"), router()[0]
+    with open_tester("trex", "ipv4-router", 84) as (other, _):
+        both = SeveralTesters("trex", {"a": tester, "b": other}, max_skew_share=0.2)
+        trial = replace(load(both, setup, 84), rate_fps=4000.0, duration_s=2.0)
+        for delays in (None, DelayRequest(tags=100)):
+            result = measure_passed(both, trial, delays=delays)
+            for counted in result.directions.values():
+                assert counted.count_frames("sent") == counted.count_frames("received") == 8000
+                assert counted.checked == counted.matched > 100
+                assert delays is None or counted.delays["fg"].frames == 100
+            servers = result.tester["servers"].items()
+            assert [(name, *figures["lost"].values()) for name, figures in servers] == [
+                ("a", 0, 0), ("b", 0, 0),
+            ]  # fmt: skip
+
+
 @pytest.fixture
 def cores(tmp_path, monkeypatch):
     """Provide a tester whose cores are connected by memif, and a slow trial."""
@@ -244,3 +266,51 @@ def test_every_core_sends_its_share_and_one_stamps_frames(cores, monkeypatch):
             assert delays.maximum_ns < 5e9
             assert counted.timed_of == "load"
             assert counted.timed_share == pytest.approx(share, rel=0.02)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tuning.md"
+VPP = matrix.find_program("vpp")
+LACKING = matrix.find_missing("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
+
+
+def write_from_page(name, where):
+    """Write a file from the manual page with its directory moved."""
+    (text,) = re.findall(rf"```\w+\n# {name}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    path = where / name
+    path.write_text(text.replace("/var/lib/vpp", str(where)))
+    return path
+
+
+@pytest.fixture
+def vpp(tmp_path):
+    write_from_page("memif.vpp", tmp_path)
+    program = [VPP, "-c", str(write_from_page("vpp.conf", tmp_path))]
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(program, stdout=log, stderr=log) as vpp,
+    ):
+        try:
+            wait_until((tmp_path / "memif.sock").exists, f"VPP; see {log.name}", 30)
+            yield tmp_path
+        finally:
+            vpp.terminate()
+
+
+@pytest.mark.vpp
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
+@pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
+def test_the_example_of_the_page(vpp, plugin):
+    bed, run_file = write_from_page("memif.yaml", vpp), vpp / "run.yaml"
+    text = bed.read_text().replace("{start", f"{{vppctl: {VPP}ctl, start")
+    bed.write_text(f"{text}line_rate: 30M\n")
+    run_file.write_text(matrix.format_run_file(matrix.Row("vpp", plugin, "over memif")))
+    result = v6t_process("run", run_file, "--testbed", bed, "-o", vpp / "run")
+    assert result.status == 0, result.err[-4000:] + result.out
+    run = Run(vpp / "run")
+    run.describe_fact("measured")
+    records = {(point["benchmark"], point["direction"]): point for point in run.points}
+    for mode in matrix.MODES:
+        assert ("throughput", mode) in records
+        for benchmark in ("latency", "pdv"):
+            assert_timed(records[benchmark, mode])
+    assert run.compared_frames > 500

@@ -1,6 +1,5 @@
 """Streams without stamps on TRex: marks, lists, counts and limits."""
 
-import re
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -64,15 +63,6 @@ def test_mark_identifies_stream_and_number_at_any_length(size):
     trex_streams.write_numbers(rebuilt, numbers, own.checksum)
     trailer.stamp(rebuilt, own.checksum, seq=marks.seq, stream_id=stream_id, nonce=0, time_ns=0)
     assert (rebuilt == frames).all()
-
-
-@pytest.mark.parametrize(("frames", "samples"), [(100, 200), (1000, 10), (70_000, 3), (1 << 25, 1)])
-def test_samples_are_evenly_spread(frames, samples):
-    pattern = capture.make_sample_filter(frames, samples, 12)
-    terms = re.findall(r"ether\[len - (\d+)\] & (\d+) = 0", pattern)
-    mask = sum(int(m) << 8 * (int(at) - 9) for at, m in terms)
-    assert mask & (mask + 1) == 0
-    assert min(frames, samples) <= len(range(0, frames, mask + 1)) <= 2 * samples
 
 
 def test_truncated_and_foreign_frames_are_not_read():
