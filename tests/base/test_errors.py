@@ -61,7 +61,7 @@ def constructions():
             yield path, node
 
 
-def test_every_error_has_a_known_code_and_every_code_is_used():
+def test_errors_have_documented_codes_and_codes_are_used():
     used = set(COMPUTED_CODES)
     for path, node in constructions():
         values = [k.value for k in node.keywords if k.arg == "code"]
@@ -73,7 +73,7 @@ def test_every_error_has_a_known_code_and_every_code_is_used():
     assert used == set(ERROR_CODES)
 
 
-def test_error_without_a_code_cannot_be_made():
+def test_error_without_code_is_rejected():
     with pytest.raises(TypeError):
         UsageError("message")
 
@@ -122,7 +122,7 @@ def test_rejected_model_has_code_path_and_hint(values, code, path, hint):
     assert problem.reason or problem.unknown
 
 
-def test_contradiction_of_two_settings_has_both_paths():
+def test_contradicting_settings_have_both_paths():
     with pytest.raises(UsageError) as caught:
         parse_options(TrexOptions, "trex", "tester", {"cache": 5, "rows": 5, "counting": "ports"})
     assert (caught.value.code, caught.value.path) == ("conflict", ("cache",))
@@ -137,7 +137,7 @@ def test_contradiction_of_two_settings_has_both_paths():
         (["run", "--plugin", "mapee"], "unknown-name"),
     ],
 )
-def test_command_prints_the_code(arguments, code, tmp_path, monkeypatch):
+def test_command_prints_error_code(arguments, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = v6t(*arguments)
     assert (done.status, done.code) == (2, code)

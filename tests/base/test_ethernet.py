@@ -26,7 +26,7 @@ def test_worked_example_of_rfc8219(vector):
     assert rate == vector["fps"]
 
 
-def test_there_are_vectors():
+def test_vectors_exist():
     assert len(PAIRS) >= 10
     assert RATES
 
@@ -57,23 +57,23 @@ def test_a24_rates_of_media(line, size, overhead, fps):
         ("1e+10", 1e10),
     ],
 )
-def test_line_rates_users_write(text, bps):
+def test_line_rate_is_parsed(text, bps):
     assert parse_line_rate(text) == bps
 
 
 @pytest.mark.parametrize("text", ["", "ten", "10X", "-1G", "0", "10kpps", "1 2", "1/3", "nan"])
-def test_nonsense_is_no_line_rate(text):
+def test_malformed_line_rate_is_rejected(text):
     with expect_error("not-a-number"):
         parse_line_rate(text)
 
 
 @pytest.mark.parametrize("text", ["10GB/s", "10GB", "10KB", "10GBps", "1 Gbyte/s", "10B"])
-def test_line_rate_in_bytes_is_refused(text):
+def test_line_rate_in_bytes_is_rejected(text):
     with expect_error("not-a-number"):
         parse_line_rate(text)
 
 
 @pytest.mark.parametrize(("rate", "size", "overhead"), [(0, 64, 0), (1e9, 63, 0), (1e9, 64, -1)])
-def test_impossible_frames_and_lines(rate, size, overhead):
+def test_impossible_frame_or_line_rate_is_rejected(rate, size, overhead):
     with pytest.raises(UsageError):
         max_frame_rate_fps(rate, size, overhead)

@@ -81,7 +81,7 @@ def test_lock_is_exclusive_within_a_process_and_reusable(tmp_path):
     acquire_lock(tmp_path).release()
 
 
-def test_lock_of_a_live_process_is_refused_and_of_a_killed_one_is_free(tmp_path):
+def test_lock_of_live_process_is_refused_and_of_killed_one_is_free(tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )

@@ -36,17 +36,17 @@ WORDS = {
 }
 
 
-def test_words_are_those_of_the_class_that_has_the_field():
+def test_description_is_that_of_the_last_definition():
     assert describe_fields(Below) == WORDS
     assert describe_fields(Above)["changed"] == "in the parent"
 
 
-def test_the_schema_has_them():
+def test_schema_has_descriptions():
     schema = Below.model_json_schema()["properties"]
     descriptions = {name: known.get("description", "") for name, known in schema.items()}
     assert descriptions == {"another" if k == "other" else k: v for k, v in WORDS.items()}
 
 
-def test_a_model_that_was_made_at_run_time_has_those_above_it():
+def test_created_model_inherits_descriptions():
     made = create_model("Made", __base__=Above, more=(int, Field(5, description="more")))
     assert describe_fields(made) == {**describe_fields(Above), "more": "more"}

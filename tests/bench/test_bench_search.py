@@ -13,7 +13,7 @@ def lines():
     return list(bench_search.compare())
 
 
-def test_no_search_reports_unproven_rate(lines):
+def test_search_reports_no_unproven_rate(lines):
     assert [line for line in lines if line.unproven] == []
 
 

@@ -1,4 +1,4 @@
-"""Parts and pages of the manual that `make docs` builds from the code, the clauses and recorded results."""
+"""Build the parts and pages of the manual that `make docs` generates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build_pages() -> dict[str, str]:
 
 
 def fill(text: str) -> str:
-    """Return a committed page with its marks replaced by what they name."""
+    """Return a committed page with its marks replaced by the parts that they name."""
     return MARK.sub(lambda mark: build_part(mark[1]), text)
 
 
@@ -52,13 +52,13 @@ def build_part(name: str) -> str:
     if name.startswith(DEVICE):
         return device_pages.render_device(name.removeprefix(DEVICE))
     if name.startswith(TECHNOLOGY):
-        return "\n".join(parameter_table(name.removeprefix(TECHNOLOGY)))
+        return "\n".join(render_parameters(name.removeprefix(TECHNOLOGY)))
     return PARTS[name]()
 
 
-def parameter_table(name: str) -> Iterator[str]:
+def render_parameters(name: str) -> Iterator[str]:
     """Yield the rows of a technology's parameters; for a nested one, its default."""
-    yield "| parameter | default | what it is |"
+    yield "| parameter | default | meaning |"
     yield "|---|---|---|"
     rows = list_settings(load_technology_type(name).params_model)
     for row in rows:

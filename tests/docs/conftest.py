@@ -1,4 +1,4 @@
-"""Runs of every benchmark, whose files and tables the documentation explains."""
+"""Runs of every benchmark, to compare their files and tables with the documentation."""
 
 import pytest
 from v6t.core.config.resolve import resolve

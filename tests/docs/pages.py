@@ -1,9 +1,9 @@
-"""Pages of the documentation: their fenced blocks, and how the commands in them are run.
+"""Read the fenced blocks of the documentation and execute their commands.
 
-A ``console`` block is executed: each line after ``$`` is a command, the lines below it are what it
-prints (errors too, where it fails). ``...`` stands for any text; a line of its own, for any lines.
-Without lines below it, a command must succeed. Blocks that cannot be executed say why in a comment
-before them, and which test or target runs such a command: ``<!-- not executed: REASON -->``.
+A line after ``$`` of a ``console`` block is a command; the lines below are its expected output, with errors.
+``...`` stands for any text, or for any lines if it is the whole line. A command without output must succeed.
+A comment before any other block states the reason, and the test or target that runs such a command:
+``<!-- not executed: REASON -->``.
 """
 
 from __future__ import annotations
@@ -30,23 +30,27 @@ _REASON = re.compile(r"<!-- not executed: ((?:(?!-->).)+) -->\n\Z", re.DOTALL)
 class Block:
     """A fenced block."""
 
-    page: Path  # its file
-    line: int  # where it begins
-    language: str  # the word after the fence
-    text: str  # its lines
-    reason: str = ""  # why it is not executed; empty if it is
+    page: Path
+    line: int  # number of the first line
+    language: str  # word after the fence
+    text: str
+    reason: str = ""  # reason why it is not executed; empty if it is
 
     @property
     def place(self) -> str:
-        return f"{self.page.relative_to(CHECKOUT)}:{self.line}"
+        return f"{format_path(self.page)}:{self.line}"
 
 
 @dataclass
 class Command:
-    """A command of a console block, and what it is said to print."""
+    """Command of a console block and its expected output."""
 
     words: str
     output: list[str] = field(default_factory=list)
+
+
+def format_path(page: Path) -> str:
+    return str(page.relative_to(CHECKOUT))
 
 
 def pages() -> list[Path]:
@@ -80,7 +84,7 @@ def commands(block: Block) -> list[Command]:
 
 
 def execute(command: Command) -> tuple[int, str]:
-    """Exit status and output; what it says of its progress is left out unless it fails."""
+    """Return exit status and output; progress messages are included for failed commands only."""
     program, *arguments = shlex.split(command.words)
     if program == "v6t":
         done = v6t(*arguments)
@@ -112,8 +116,8 @@ def parse(arguments: list[str]) -> None:
     group.parse_args(context, arguments)
 
 
-def agrees(shown: list[str], printed: str) -> bool:
-    """Check whether the output is the one shown, except for trailing spaces."""
+def matches_output(shown: list[str], printed: str) -> bool:
+    """Check whether the output matches the shown lines, except for trailing spaces."""
     pattern = "".join(
         r"(?:.*\n)*?" if line.strip() == "..." else _line(line) + r"[ ]*\n" for line in shown
     )

@@ -8,7 +8,7 @@ from v6t.tests.audit import faults, nat_faults
 from v6t.tools import audits
 
 
-def test_page_has_one_name_for_each_deviation() -> None:
+def test_page_names_each_deviation_once() -> None:
     sets = {tuple(audits.list_deviations(audit)) for audit in audits.load_audits().values()}
     named = sum(line.count(", ") + line.count("; ") + 1 for lines in sets for line in lines)
     verdicts = {
@@ -22,11 +22,11 @@ def test_audits_page_is_short() -> None:
     assert len(audits.PAGE.read_text().split()) <= 2500
 
 
-def test_every_row_was_recorded() -> None:
+def test_rows_are_recorded() -> None:
     assert {row.name for row in audits.ROWS} == set(audits.load_audits())
 
 
-def test_the_page_counts_the_planted_faults() -> None:
+def test_page_states_number_of_planted_faults() -> None:
     tables = faults.TRANSLATION, faults.RELAY, faults.TUNNEL, faults.MAPT, faults.RULES
     planted = sum(map(len, (*tables, nat_faults.FAULTS)))
     match = re.search(

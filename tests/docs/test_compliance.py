@@ -1,4 +1,4 @@
-"""The clauses: none is missing, what they name is there, and the page says what they say."""
+"""The clauses are complete, name existing objects and tests, and are all on the page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def title(part: Part) -> str:
 
 
 @cache
-def functions() -> frozenset[str]:
+def list_test_names() -> frozenset[str]:
     """Return the names of all tests."""
     test_names: set[str] = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
@@ -53,8 +53,8 @@ def functions() -> frozenset[str]:
 
 
 @cache
-def texts() -> dict[str, str]:
-    """Return all files that may cite an RFC or a requirement."""
+def read_texts() -> dict[str, str]:
+    """Return the text of all files that may cite an RFC or a requirement, by path."""
     paths = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
     for room in (*ROOMS, "docs", "tests"):
         known = {".py", ".md", ".json", ".yaml"}
@@ -64,44 +64,44 @@ def texts() -> dict[str, str]:
     }
 
 
-def cited() -> dict[tuple[str, str], str]:
+def find_cited_sections() -> dict[tuple[str, str], str]:
     """Return every cited section of an RFC, with a file that cites it."""
     return {
         (rfc, number): path
-        for path, text in texts().items()
+        for path, text in read_texts().items()
         for rfc, numbers in CITED.findall(WRAPPED.sub(" ", text))
         for number in NUMBER.findall(numbers)
     }
 
 
-# ------------------------------------------------------------------ nothing is missing
+# ------------------------------------------------------------------ completeness
 
 
 @pytest.mark.parametrize("part", [p for p in PARTS if p.words], ids=title)
-def test_every_key_word_of_a_section_has_a_row(part: Part) -> None:
-    held: dict[str, Counter[str]] = {}
+def test_key_words_of_section_have_rows(part: Part) -> None:
+    counted: dict[str, Counter[str]] = {}
     for row in part.rows:
-        held.setdefault(row.name, Counter()).update(row.words)
-    for section in {*part.words, *held}:
-        assert held.get(section, Counter()) == Counter(part.words.get(section, {})), section
+        counted.setdefault(row.name, Counter()).update(row.words)
+    for section in {*part.words, *counted}:
+        assert counted.get(section, Counter()) == Counter(part.words.get(section, {})), section
 
 
-@pytest.mark.skipif(not TEXTS, reason="V6T_RFC_TEXTS names no directory with rfcNNNN.txt")
+@pytest.mark.skipif(not TEXTS, reason="set V6T_RFC_TEXTS to a directory with rfcNNNN.txt")
 @pytest.mark.parametrize("number", clauses.RFCS)
-def test_the_counts_are_those_of_the_text(number: str) -> None:
+def test_key_word_counts_equal_rfc_text(number: str) -> None:
     small = number in ("2544", "3511")
     counted: dict[str, Counter[str]] = {}
     text_file = Path(str(TEXTS)) / f"rfc{number}.txt"
     if not text_file.exists():
-        pytest.skip(f"{TEXTS} holds no text of RFC {number}")
-    for section, text in sections_of(text_file):
+        pytest.skip(f"{TEXTS} does not contain RFC {number}")
+    for section, text in split_sections(text_file):
         counted[section] = counted.get(section, Counter()) + clauses.count_words(text, small=small)
     part = clauses.rfc(number)
     for section in {*part.words, *(r.name for r in part.rows)}:
         assert counted[section] == Counter(part.words.get(section, {})), section
 
 
-def sections_of(path: Path) -> list[tuple[str, str]]:
+def split_sections(path: Path) -> list[tuple[str, str]]:
     """Return number and text of each section, without page headers and footers."""
     heading = re.compile(r"(?:Appendix )?([A-Z](?=\b)|[A-Z]\.\d[\d.]*|\d+(?:\.\d+)*)[.:]? {1,3}\S")
     sections: list[list[str]] = []
@@ -127,27 +127,27 @@ def test_every_requirement_has_a_row() -> None:
     assert set(clauses.read("acceptance")) == {f"A{number}" for number in range(1, 31)}
 
 
-def test_every_identifier_in_code_and_pages_is_defined() -> None:
+def test_identifiers_in_code_and_pages_are_defined() -> None:
     identifier = re.compile(rf"\b(?:{'|'.join(GROUPS)})-\d\d\b")
-    used = {name: path for path, text in texts().items() for name in identifier.findall(text)}
+    used = {name: path for path, text in read_texts().items() for name in identifier.findall(text)}
     in_brackets = re.compile(r"\((?:see )?([A-Z][A-Z0-9]{1,4}-\d\d)\b")
-    for path, text in texts().items():
+    for path, text in read_texts().items():
         if path.endswith(".py"):
             used |= dict.fromkeys(in_brackets.findall(text), path)
     defined = clauses.read("requirements")
     assert {name: path for name, path in used.items() if name not in defined} == {}
 
 
-def test_each_requirement_is_defined_once() -> None:
+def test_requirement_is_defined_once() -> None:
     lines = (clauses.CLAUSES / "requirements.yaml").read_text(encoding="utf-8").splitlines()
     names = [line for line in lines if line.endswith(":") and not line.startswith((" ", "#"))]
     assert len(names) == len(set(names)) == len(clauses.read("requirements"))
 
 
-# ------------------------------------------------------------------ what a row says
+# ------------------------------------------------------------------ rows
 
 
-def test_a_row_is_one_sentence_and_a_verdict_with_its_reasons() -> None:
+def test_row_has_sentence_and_verdict_with_evidence() -> None:
     for row in rows():
         place = f"{row.name}: {row.asks}"
         assert row.asks.endswith("."), place
@@ -161,7 +161,7 @@ def test_a_row_is_one_sentence_and_a_verdict_with_its_reasons() -> None:
             assert not row.where, place
 
 
-def test_what_deviates_has_a_place_or_leads_to_rows_that_do() -> None:
+def test_deviation_has_place_or_refers_to_rows() -> None:
     for part in PARTS:
         for row in part.rows:
             if row.verdict == DEVIATES and not row.where and not re.fullmatch(r"A\d+", row.name):
@@ -169,7 +169,7 @@ def test_what_deviates_has_a_place_or_leads_to_rows_that_do() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=title)
-def test_the_places_a_row_names_exist(part: Part) -> None:
+def test_places_of_row_exist(part: Part) -> None:
     for place in {place for row in part.rows for place in row.where}:
         path, _, name = place.partition(":")
         assert (ROOT / path).is_file(), place
@@ -178,8 +178,8 @@ def test_the_places_a_row_names_exist(part: Part) -> None:
             assert not name or name in vars(module), place
 
 
-def test_the_tests_a_row_names_exist() -> None:
-    known = functions()
+def test_tests_of_row_exist() -> None:
+    known = list_test_names()
     for row in rows():
         for name in row.tests:
             start = name.removesuffix("*")
@@ -190,25 +190,25 @@ def test_the_tests_a_row_names_exist() -> None:
 # ------------------------------------------------------------------ sections
 
 
-def test_every_section_that_is_cited_exists() -> None:
+def test_cited_sections_exist() -> None:
     known = clauses.sections("read", "unread")
     wrong = {
         f"RFC {rfc} section {number}": where
-        for (rfc, number), where in cited().items()
+        for (rfc, number), where in find_cited_sections().items()
         if number not in known.get(rfc, ())
     }
     assert wrong == {}
 
 
-def test_sections_of_the_clauses_are_in_texts_that_were_read() -> None:
+def test_clauses_belong_to_sections_of_read_read_texts() -> None:
     known = clauses.sections("read")
     for number in clauses.RFCS:
         part = clauses.rfc(number)
         assert {*part.words, *(r.name for r in part.rows)} <= set(known[number])
 
 
-def test_no_section_of_an_unread_text_is_listed_in_vain() -> None:
-    used = set(cited())
+def test_listed_sections_of_unread_texts_are_find_cited_sections() -> None:
+    used = set(find_cited_sections())
     for rfc, numbers in clauses.sections("unread").items():
         assert [n for n in numbers if (rfc, n) not in used] == [], rfc
 

@@ -20,7 +20,7 @@ FREE = {
     "example",
     "mismatch",
 }
-"""Objects whose names are those of settings, or of the tester or device."""
+"""Objects whose keys are settings, or depend on the tester or device."""
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +29,13 @@ def known():
 
 
 @pytest.mark.slow
-def test_the_rehearsals_measure_every_benchmark(runs):
+def test_rehearsals_measure_every_benchmark(runs):
     results = [json.loads(path.read_text())["results"] for path in runs.glob("*/results.json")]
     assert {record["benchmark"] for records in results for record in records} >= {*list_names()}
 
 
 @pytest.mark.slow
-def test_every_column_is_in_the_dictionary(runs, known):
+def test_written_columns_are_in_dictionary(runs, known):
     written = {
         (path.name, column)
         for path in runs.glob("*/*.csv")
@@ -46,7 +46,7 @@ def test_every_column_is_in_the_dictionary(runs, known):
 
 
 @pytest.mark.slow
-def test_every_field_of_the_journal_is_in_the_dictionary(runs, known):
+def test_journal_fields_are_in_dictionary(runs, known):
     paths = [name for file, name in known if file == "journal.jsonl"]
     missing = set()
     for journal in runs.glob("*/journal.jsonl"):
@@ -72,7 +72,7 @@ def _matches(path, known):
 
 
 @pytest.mark.slow
-def test_every_field_of_the_results_is_in_the_dictionary(runs, known):
+def test_result_fields_are_in_dictionary(runs, known):
     schema = make_results_schema()
     missing = set()
     for path in runs.glob("*/results.json"):
@@ -112,7 +112,7 @@ def _unknown(value, schema, file, definitions, known):
                     yield from _unknown(inner, part, file, definitions, known)
 
 
-def test_every_field_has_a_meaning_and_a_row_on_the_page():
+def test_fields_have_description_and_row_on_page():
     page = pages()["data-dictionary.md"]
     for field in list_fields():
         assert field.text.strip(), field

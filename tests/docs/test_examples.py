@@ -13,7 +13,17 @@ from v6t.core.config.yaml_file import EXAMPLES_DIR
 from v6t.tests.core.support import v6t
 from v6t.tests.packaging.support import ROOMS
 
-from .pages import CHECKOUT, DOCS, agrees, blocks, commands, execute, pages, parse
+from .pages import (
+    CHECKOUT,
+    DOCS,
+    blocks,
+    commands,
+    execute,
+    format_path,
+    matches_output,
+    pages,
+    parse,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -25,11 +35,7 @@ COMMAND = re.compile(r"^    (v6t (?:.*\\\n)*.*)$", re.MULTILINE)
 INDENTED = [page for page in pages() if COMMAND.search(page.read_text(encoding="utf-8"))]
 
 
-def place(path):
-    return str(path.relative_to(CHECKOUT))
-
-
-def test_every_block_is_of_a_kind_that_is_checked():
+def test_blocks_have_a_checked_language():
     for block in (b for page in pages() for b in blocks(page)):
         assert block.language in LANGUAGES, block.place
         if block.language == "console":
@@ -39,16 +45,16 @@ def test_every_block_is_of_a_kind_that_is_checked():
             assert block.reason or tested, f"{block.place}: not executed"
 
 
-@pytest.mark.parametrize("page", EXECUTED, ids=place)
-def test_examples(page, tmp_path, monkeypatch):
-    """One after the other, in one directory: what one writes the next may read."""
+@pytest.mark.parametrize("page", EXECUTED, ids=format_path)
+def test_example_commands_print_the_shown_output(page, tmp_path, monkeypatch):
+    """Execute the commands in order in one directory, since some read the files of earlier ones."""
     monkeypatch.chdir(tmp_path)
     if page.name == "campaigns.md":
         monkeypatch.setenv("V6T_REPORT", "1")  # its directory is listed with the campaign's report
         monkeypatch.setattr(report, "MAX_FIGURES", 0)  # of its runs
     for block in EXAMPLES[page]:
         if block.language == "yaml":
-            file, text = checked(block)
+            file, text = parse_file(block)
             (tmp_path / file).write_text(text, encoding="utf-8")
         for command in commands(block) if block.language == "console" else ():
             status, printed = execute(command)
@@ -56,21 +62,21 @@ def test_examples(page, tmp_path, monkeypatch):
             if not any(line.startswith(("v6t: ", "MISSING")) for line in command.output):
                 assert status in (0, 7), f"{where}\n{printed}"  # 7: a result is worse
             if command.output:
-                assert agrees(command.output, printed), f"{where}\n{printed}"
+                assert matches_output(command.output, printed), f"{where}\n{printed}"
 
 
-def checked(block):
-    """Name and text of a file; its first line says which one it is."""
+def parse_file(block):
+    """Return name and text of a file, whose first line is its name."""
     match = re.match(r"# (\S+\.yaml)\b", block.text)
     assert match, f"{block.place}: missing file name"
     return match[1], block.text
 
 
-@pytest.mark.parametrize("page", WITH_FILES, ids=place)
-def test_files_are_accepted(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", WITH_FILES, ids=format_path)
+def test_example_files_are_accepted(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in (b for b in EXAMPLES[page] if b.language == "yaml"):
-        name, text = checked(block)
+        name, text = parse_file(block)
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
         if "campaign" in name:
@@ -82,9 +88,9 @@ def test_files_are_accepted(page, tmp_path, monkeypatch):
             resolve(None, path, plugin=plugin[1] if plugin else "mape-br")
 
 
-@pytest.mark.parametrize("page", INDENTED, ids=place)
-def test_indented_commands(page, tmp_path, monkeypatch):
-    """Runs are planned, other commands are executed."""
+@pytest.mark.parametrize("page", INDENTED, ids=format_path)
+def test_indented_commands_succeed(page, tmp_path, monkeypatch):
+    """Plan runs and execute other commands."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "testbed.yaml").write_text("line_rate: 10G\n")
     (tmp_path / "table.txt").write_text(softwires(1000))
@@ -95,8 +101,8 @@ def test_indented_commands(page, tmp_path, monkeypatch):
         assert done.status == 0, f"{example}\n{done.err}"
 
 
-def test_commands_that_are_not_executed_can_be_parsed():
-    """The reason names the test or target that runs them."""
+def test_commands_that_are_not_executed_are_valid():
+    """The reason of the block names the test or target that runs the command."""
     for block in (b for page in pages() for b in blocks(page)):
         if not block.reason or block.language != "console":
             continue
@@ -121,7 +127,7 @@ SHOWN = {
     ),
     DOCS / "trex.md": ("selftest", "--plugin", "mape-br", "--tester", "sim", "--mode", "forward"),
 }
-"""Simulated commands that print what a page shows of the first command that is not executed."""
+"""Simulated commands whose output resembles that of a page's first command that is not executed."""
 
 
 def mask(text: str) -> set[str]:
@@ -130,7 +136,7 @@ def mask(text: str) -> set[str]:
     return {" ".join(line.split()) for line in lines}
 
 
-@pytest.mark.parametrize("page", SHOWN, ids=place)
+@pytest.mark.parametrize("page", SHOWN, ids=format_path)
 def test_shown_output_has_the_structure_of_a_simulated_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = v6t(*SHOWN[page])
@@ -149,21 +155,23 @@ def test_shown_output_has_the_structure_of_a_simulated_run(page, tmp_path, monke
     assert shown - printed - invalid == set()
 
 
-def test_the_example_run_file_is_what_init_writes(tmp_path, monkeypatch):
+def test_init_writes_example_run_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert v6t("init").status == 0
     assert (tmp_path / "run.yaml").read_text() == (EXAMPLES_DIR / "run.yaml").read_text()
     assert v6t("run", "run.yaml", "--testbed", "testbed.yaml", "--dry-run").status == 0
 
 
-def test_no_page_has_a_path_of_one_machine_or_claims_compliance():
+def test_pages_have_no_private_paths_and_claim_no_compliance():
     words = re.compile(r"/(?:home|work|srv|root|tmp)/\w|RFC-compliant|compliant with RFC 8219")
-    matches = {place(page): words.findall(page.read_text(encoding="utf-8")) for page in pages()}
+    matches = {
+        format_path(page): words.findall(page.read_text(encoding="utf-8")) for page in pages()
+    }
     assert {page: texts for page, texts in matches.items() if texts} == {}
 
 
-def test_every_message_that_troubleshooting_quotes_is_in_the_code():
-    """Its pieces, that is: what stands between them depends."""
+def test_messages_quoted_by_troubleshooting_are_in_code():
+    """The text between the quoted pieces may vary."""
     files = [f for room in ROOMS for f in sorted((CHECKOUT / room).rglob("*.py"))]
     source = "\n".join(f.read_text(encoding="utf-8") for f in [*files, CHECKOUT / "Makefile"])
     source = re.sub(r'"\s*\n\s*(?:\+ )?f?"', "", source)  # sentences over several lines
@@ -174,4 +182,4 @@ def test_every_message_that_troubleshooting_quotes_is_in_the_code():
     assert len(quoted) > 20
     for message in quoted:
         for piece in message.split("..."):
-            assert piece.strip() in source, f"'{message}' is said nowhere: {piece!r}"
+            assert piece.strip() in source, f"'{message}': {piece!r} is not in the code"

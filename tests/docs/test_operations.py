@@ -1,4 +1,4 @@
-"""The checklist of docs/operations.md names tests that exist, and counts right."""
+"""The checklist of docs/operations.md names existing tests and has correct counts."""
 
 import re
 
@@ -20,17 +20,17 @@ def tasks(heading):
     return [line for line in section.splitlines() if re.match(r"\| [A-Z]\w*\d:", line)]
 
 
-def test_every_task_of_the_paper_is_there_and_counted():
+def test_tasks_of_paper_are_listed_and_counted():
     for heading in ("Configuration", "Troubleshooting"):
         rows = tasks(heading)
         assert len(rows) == 10
-        done, of = re.search(rf"## {heading}: (\d+) of (\d+)", PAGE).groups()
-        assert int(of) == len(rows)
+        done, total = re.search(rf"## {heading}: (\d+) of (\d+)", PAGE).groups()
+        assert int(total) == len(rows)
         assert int(done) == sum("not done" not in row for row in rows)
 
 
 @pytest.mark.parametrize("row", tasks("Configuration") + tasks("Troubleshooting"))
-def test_every_task_names_tests_that_exist(row):
+def test_tests_of_task_exist(row):
     named = re.findall(r"`([^`]+)`", row.rsplit("|", 2)[1])
     assert named
     for words in named:
@@ -40,7 +40,7 @@ def test_every_task_names_tests_that_exist(row):
             assert any(re.fullmatch(words.replace("*", r"\w+"), t) for t in TESTS), words
 
 
-def test_the_page_about_threads_names_the_sizes_and_the_priority_that_are_chosen():
+def test_tuning_page_states_ring_sizes_and_niceness():
     page = (DOCS / "guides/tuning.md").read_text(encoding="utf-8")
     assert f"has {placement.RING_FRAMES:,} frames" in page
     assert f"{placement.MAX_RING_FRAMES:,} frames and {placement.RING_OCTETS >> 20} MiB" in page

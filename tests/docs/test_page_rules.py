@@ -1,4 +1,4 @@
-"""What every page of a kind has, and what belongs to certain pages only."""
+"""Contents that pages of one kind must have, or that other pages must not have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from v6t.core.config.plugins import list_names
 from v6t.tests.core.support import v6t
 
 from .built import build_pages
-from .pages import CHECKOUT, DOCS, blocks, commands
+from .pages import CHECKOUT, DOCS, blocks, commands, format_path
 
 if not DOCS.exists():
     pytest.skip("the documentation is not installed", allow_module_level=True)
@@ -26,9 +26,9 @@ MAX_WORDS = {DOCS / "trex.md": 1200} | {
 """Words outside code blocks."""
 MAX_MANUAL_WORDS = 60_000
 RESULTS = {"status.md", "matrix.md", "accuracy.md", "audit-results.md", "results/index.md"}
-"""Pages about what was measured; no other page has a date of a measurement."""
+"""Pages with dates of measurements."""
 QUOTED_DATES = {"comparison.md", "operations.md"}
-"""Pages with dates of publications and of an example of a log."""
+"""Pages with dates of publications and in an example of a log."""
 DATE = re.compile(
     r"\b20\d\d-\d\d-\d\d\b|\b(?:January|February|March|April|June|July|August|September|October|November"
     r"|December) 20\d\d\b|\bnot (?:yet )?tried\b"
@@ -39,60 +39,58 @@ IDENTIFIER = re.compile(
 ADDRESS = re.compile(
     r"(?<![\w:.])((?:[\da-f:]*::[\da-f:]*|(?:[\da-f]+:){7}[\da-f]+|\d+(?:\.\d+){3})(?:/\d+)?)(?![\w:.])"
 )
-"""An address or prefix; not IPv6 with an IPv4 address in it."""
+"""An address or prefix, except IPv6 addresses that end in IPv4 notation."""
 PLANNED = {"ipv4-router": "linux-router", "ipv6-router": "linux-router", "siit": "tayga"}
 """Drivers whose plans have the addresses of technologies that need no driver."""
 
 
-def place(path: Path) -> str:
-    return str(path.relative_to(CHECKOUT))
-
-
-def drawing(page: Path) -> str:
+def find_drawing(page: Path) -> str:
     """Return the first drawing of a page: a fenced or indented block with the tester's ports."""
     match = re.search(
         r"^```text\n(.*?)^```|^((?: {4}[^\n]*\n)+)", page.read_text(), re.MULTILINE | re.DOTALL
     )
-    assert match, f"{place(page)} has no drawing"
+    assert match, f"{format_path(page)} has no drawing"
     return match[1] or match[2]
 
 
-def networks(text: str) -> set[IPv4Network | IPv6Network]:
+def parse_networks(text: str) -> set[IPv4Network | IPv6Network]:
     return {ip_network(found, strict=False) for found in ADDRESS.findall(text)}
 
 
 def find_unknown(page: Path, printed: str) -> list[str]:
-    """Return the addresses of the page's drawing that the output of a command does not have."""
-    known = {network for network in networks(printed) if network.prefixlen >= 16}
+    """Return the addresses of the page's drawing that are not in the output of a command."""
+    known = {network for network in parse_networks(printed) if network.prefixlen >= 16}
     return [
         str(shown)
-        for shown in networks(drawing(page))
+        for shown in parse_networks(find_drawing(page))
         if not any(k.version == shown.version and k.overlaps(shown) for k in known)
     ]
 
 
-def test_page_of_a_technology_or_device_begins_with_a_drawing():
+def test_page_of_technology_or_device_has_drawing():
     for page in (*TECHNOLOGIES, *DEVICES):
-        text = drawing(page)
-        assert "tester left" in text and "tester right" in text, place(page)
-        assert networks(text), place(page)
+        text = find_drawing(page)
+        assert "tester left" in text and "tester right" in text, format_path(page)
+        assert parse_networks(text), format_path(page)
 
 
-def test_page_of_a_technology_has_commands():
+def test_page_of_technology_has_commands():
     command = re.compile(r"^    v6t run ", re.MULTILINE)
-    assert [place(page) for page in TECHNOLOGIES if not command.search(page.read_text())] == []
+    assert [
+        format_path(page) for page in TECHNOLOGIES if not command.search(page.read_text())
+    ] == []
 
 
-@pytest.mark.parametrize("page", TECHNOLOGIES, ids=place)
-def test_drawing_of_a_technology_has_its_addresses(page):
+@pytest.mark.parametrize("page", TECHNOLOGIES, ids=format_path)
+def test_drawing_of_technology_has_its_addresses(page):
     name = page.stem
     dut = ["--driver", PLANNED[name]] if name in PLANNED else []
     printed = v6t("plugins", name).out + v6t("dut", "plan", "--plugin", name, *dut).out
     assert find_unknown(page, printed) == []
 
 
-@pytest.mark.parametrize("page", DEVICES, ids=place)
-def test_drawing_of_a_device_has_the_addresses_of_its_plan(page):
+@pytest.mark.parametrize("page", DEVICES, ids=format_path)
+def test_drawing_of_device_has_addresses_of_its_plan(page):
     words = next(
         c for b in blocks(page) if b.language == "console" for c in commands(b)
     ).words.split()
@@ -105,7 +103,7 @@ def test_drawing_of_a_device_has_the_addresses_of_its_plan(page):
 
 def test_pages_of_devices_are_short():
     words = {p: len(re.sub(r"(?ms)^```.*?^```", "", p.read_text()).split()) for p in MAX_WORDS}
-    assert [place(page) for page, count in words.items() if count > MAX_WORDS[page]] == []
+    assert [format_path(page) for page, count in words.items() if count > MAX_WORDS[page]] == []
 
 
 def test_manual_is_short():
@@ -113,16 +111,16 @@ def test_manual_is_short():
     assert sum(len(page.read_text().split()) for page in pages) <= MAX_MANUAL_WORDS
 
 
-def test_page_of_a_device_has_a_plan_that_is_executed():
+def test_page_of_device_has_executed_plan():
     for page in DEVICES:
         shown = [b for b in blocks(page) if b.language == "console" and not b.reason]
         words = [c.words for b in shown for c in commands(b)]
-        assert any(text.startswith("v6t dut plan") for text in words), place(page)
+        assert any(text.startswith("v6t dut plan") for text in words), format_path(page)
 
 
-def test_dates_of_measurements_are_on_pages_of_results_only():
+def test_measurement_dates_are_on_result_pages_only():
     matches = [
-        f"{place(page)}: {date}"
+        f"{format_path(page)}: {date}"
         for page in sorted(DOCS.rglob("*.md"))
         if page.relative_to(DOCS).as_posix() not in RESULTS | QUOTED_DATES
         for date in DATE.findall(page.read_text())
@@ -130,8 +128,8 @@ def test_dates_of_measurements_are_on_pages_of_results_only():
     assert matches == []
 
 
-def test_identifiers_of_requirements_are_on_the_compliance_page_only():
-    texts = {place(page): page.read_text() for page in DOCS.rglob("*.md")}
+def test_requirement_identifiers_are_on_compliance_page_only():
+    texts = {format_path(page): page.read_text() for page in DOCS.rglob("*.md")}
     texts |= {uri: text for uri, text in build_pages().items() if uri != "compliance.md"}
     matches = {uri: IDENTIFIER.findall(text) for uri, text in texts.items()}
     assert {uri: names for uri, names in matches.items() if names} == {}

@@ -1,4 +1,4 @@
-"""Pictures of the documentation: there, small, drawn as a browser draws them, and none missing."""
+"""Pictures of the documentation exist, are small and have an alternative text."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -13,22 +13,21 @@ FOUND = [
     for page in pages()
     for words, target in _PICTURE.findall(page.read_text(encoding="utf-8"))
 ]
-MOST = 150_000
-"""Octets of a picture."""
+MAX_OCTETS = 150_000
 
 
-def test_the_first_pages_show_a_report():
+def test_first_pages_show_report():
     shown = {(page.values[0].name, page.values[2].name) for page in FOUND}
     assert {("README.md", "first-report.png"), ("index.md", "first-report.png")} <= shown
     assert ("architecture.md", "architecture.svg") in shown
 
 
 @pytest.mark.parametrize(("page", "words", "picture"), FOUND)
-def test_a_picture_is_there_and_small_and_has_words(page, words, picture):
+def test_picture_exists_is_small_and_has_alternative_text(page, words, picture):
     del page
     assert len(words) > 10
     data = picture.read_bytes()
-    assert len(data) < MOST
+    assert len(data) < MAX_OCTETS
     if picture.suffix == ".svg":
         assert ET.fromstring(data).tag.endswith("svg")  # noqa: S314  (a file of this checkout)
         assert b"http" not in data.replace(b"http://www.w3.org/2000/svg", b"")

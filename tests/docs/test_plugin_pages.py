@@ -11,7 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "plugins"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_page_of_a_technology_names_rfcs_command_and_parameters(name):
+def test_page_of_technology_names_rfcs_command_and_parameters(name):
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     kind = load_technology_type(name)
     assert page.startswith(f"# {name}: ")

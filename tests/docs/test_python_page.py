@@ -1,4 +1,4 @@
-"""The page on results in Python, executed."""
+"""Execute the code of the page on results in Python."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ experiments: [{name: a, matrix: {frame_sizes: [[84], [512]]}}]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def directory(tmp_path_factory):
     return tmp_path_factory.mktemp("page")
 
 
@@ -38,18 +38,18 @@ def printed():
 
 
 @pytest.fixture(scope="module")
-def names(place, printed):
-    """Return the names that exist after the code of the page has run."""
+def names(directory, printed):
+    """Return the variables after the code of the page has run."""
     namespace = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(place)
+        patch.chdir(directory)
         for code in read_code():
             exec(compile(code, PAGE, "exec"), namespace)  # noqa: S102
         namespace["run"].data  # noqa: B018  (read before the directory is left)
         return namespace
 
 
-def test_page_measures_and_reads(names):
+def test_page_code_measures_and_reads_results(names):
     run = names["run"]
     assert run.status == "complete" and run.throughput_summary
     rows = run.table("throughput")
@@ -74,19 +74,19 @@ def test_unknown_table_names_those_that_exist(names):
     assert "throughput" in str(caught.value.hint)
 
 
-def test_latex_tables_have_as_many_cells_as_columns(names, place):
-    text = (place / "my-run" / "tables.tex").read_text()
+def test_latex_tables_have_as_many_cells_as_columns(names, directory):
+    text = (directory / "my-run" / "tables.tex").read_text()
     for columns, body in re.findall(r"\\begin{tabular}{(\w+)}(.*?)\\end{tabular}", text, re.S):
         rows = [line for line in body.splitlines() if "&" in line]
         assert rows and all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
     assert "SIMULATED" in text and r"\toprule" in text
 
 
-def test_paper_with_the_tables_and_figures_compiles(names, place):
-    figures = (place / "my-run" / "figures.tex").read_text()
+def test_paper_with_the_tables_and_figures_compiles(names, directory):
+    figures = (directory / "my-run" / "figures.tex").read_text()
     included = re.findall(r"\\includegraphics\[[^]]*\]{(figures/[\w-]+\.pdf)}", figures)
     assert included and len(included) == figures.count(r"\caption{")
-    assert all((place / "my-run" / name).read_bytes()[:5] == b"%PDF-" for name in included)
+    assert all((directory / "my-run" / name).read_bytes()[:5] == b"%PDF-" for name in included)
     assert r"\usepackage{graphicx}" in figures and "SIMULATED" in figures
     if not shutil.which("pdflatex"):
         pytest.skip("needs the package texlive-latex-recommended")
@@ -94,9 +94,9 @@ def test_paper_with_the_tables_and_figures_compiles(names, place):
         r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
         r"\input{tables}\input{figures}\end{document}"
     )
-    (place / "my-run" / "paper.tex").write_text(document)
+    (directory / "my-run" / "paper.tex").write_text(document)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(command, cwd=place / "my-run", check=False, capture_output=True)
+    done = subprocess.run(command, cwd=directory / "my-run", check=False, capture_output=True)
     assert done.returncode == 0, done.stdout[-2000:]
 
 
@@ -118,14 +118,14 @@ def test_campaign_adds_the_run_to_its_rows(tmp_path):
     assert [row["run"] for row in campaign.table("throughput")] == [first]
 
 
-def test_report_with_unknown_format_is_refused(names, place):
+def test_report_with_unknown_format_is_refused(names, directory):
     with expect_error("unknown-name"):
-        v6t.load(place / "my-run").report("nonsense")
+        v6t.load(directory / "my-run").report("nonsense")
 
 
-def test_report_with_unknown_choice_of_figures_is_refused(names, place):
+def test_report_with_unknown_choice_of_figures_is_refused(names, directory):
     with expect_error("unknown-name"):
-        v6t.load(place / "my-run").report("tex", figures="png")
+        v6t.load(directory / "my-run").report("tex", figures="png")
 
 
 def test_single_values_need_no_list(tmp_path):

@@ -41,11 +41,11 @@ def test_reference_has_every_setting(reference):
     assert names - shown == set()
 
 
-def test_every_setting_has_a_description():
+def test_settings_have_descriptions():
     assert [row.name for row in list_all_settings() if not row.text.strip()] == []
 
 
-def test_every_key_of_the_results_has_a_description(reference):
+def test_result_keys_have_descriptions(reference):
     lines = reference["results.md"].splitlines()
     assert [line for line in lines if line.startswith("| `") and "|  |" in line[-6:]] == []
 
@@ -83,21 +83,21 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning_and_holds_every_page(site, generated):
+def test_site_builds_without_warning_and_has_every_page(site, generated):
     committed = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     for page in {*committed, *(uri for uri in generated if uri.endswith(".md"))}:
         assert (site / page).with_suffix(".html").is_file(), page
 
 
 @pytest.mark.slow
-def test_the_site_fetches_nothing_from_elsewhere(site):
+def test_site_fetches_nothing_from_other_hosts(site):
     for page in site.rglob("*.html"):
         text = page.read_text()
         for mark in ('src="http', "url(http", 'rel="stylesheet" href="http'):
             assert mark not in text, f"{page.name}: {mark}"
 
 
-def test_every_page_is_in_the_navigation(site, generated):
+def test_pages_are_in_navigation(site, generated):
     front = (site / "index.html").read_text()
     committed = [page.relative_to(DOCS) for page in DOCS.rglob("*.md")]
     for page in [*committed, *(Path(uri) for uri in generated if uri.endswith(".md"))]:
@@ -108,7 +108,7 @@ def test_every_page_is_in_the_navigation(site, generated):
 
 
 @pytest.mark.slow
-def test_search_works_in_a_browser_that_reads_the_site_from_disk(site, tmp_path):
+def test_search_works_in_browser_for_site_on_disk(site, tmp_path):
     browser = shutil.which("chromium")
     if not browser:
         pytest.skip("needs chromium: apt-get install chromium")

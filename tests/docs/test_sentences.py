@@ -51,7 +51,7 @@ def split_sentences(text: str) -> Iterator[str]:
         yield from _END.split(_CODE.sub("`code`", _LINK.sub(r"\1", paragraph)))
 
 
-def test_sentences_of_the_manual_are_short() -> None:
+def test_manual_sentences_are_short() -> None:
     matches = [
         f"{page.relative_to(CHECKOUT)}: {sentence}"
         for page in list_pages()

@@ -1,4 +1,4 @@
-"""The tutorials show the packages in ``tests``; ``tests/packaging`` installs and runs those."""
+"""The tutorials show the example packages in ``tests``, which ``tests/packaging`` installs and runs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EXAMPLES = {
     "benchmark": ("v6t_mrr.py",),
     "tester": ("v6t_impaired.py",),
 }
-"""Modules that a tutorial shows one below the other; they are in ``tests/example_NAME``."""
+"""Modules that a tutorial shows, in order; they are in ``tests/example_NAME``."""
 
 
-def code(tutorial: str) -> str:
+def join_code(tutorial: str) -> str:
     shown = [
         b.text
         for b in blocks(DOCS / "tutorials" / f"{tutorial}.md")
@@ -25,19 +25,19 @@ def code(tutorial: str) -> str:
     return "\n".join(shown)
 
 
-def lines(text: str) -> list[str]:
+def strip_lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
 @pytest.mark.parametrize("tutorial", EXAMPLES)
-def test_the_tutorial_shows_the_whole_modules_and_nothing_else(tutorial):
+def test_tutorial_shows_complete_modules_only(tutorial):
     folder = TESTS / f"example_{tutorial}"
     modules = [(folder / name).read_text(encoding="utf-8") for name in EXAMPLES[tutorial]]
-    assert lines(code(tutorial)) == lines("\n".join(modules))
+    assert strip_lines(join_code(tutorial)) == strip_lines("\n".join(modules))
 
 
 @pytest.mark.parametrize("tutorial", EXAMPLES)
-def test_the_tutorial_shows_the_package(tutorial):
+def test_tutorial_shows_package_file(tutorial):
     (shown,) = [b for b in blocks(DOCS / "tutorials" / f"{tutorial}.md") if b.language == "toml"]
     project = TESTS / f"example_{tutorial}" / "pyproject.toml"
     assert shown.text == project.read_text(encoding="utf-8")

@@ -57,7 +57,7 @@ QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward", "--testbed", "
 """As short as a run can be: whether frames are right, not how many."""
 
 
-def test_the_tutorials_plugin_is_a_working_plugin(v6t):
+def test_tutorial_plugin_compiles_and_measures(v6t):
     assert v6t("plugins", "my-nptv6").startswith("my-nptv6: NPTv6: a site's IPv6 prefix")
     assert "IPv6.src" in v6t("compile", "--plugin", "my-nptv6", "--format", "text")
     v6t("compile", "--plugin", "my-nptv6", "--format", "pcap", "--count", "100", "-o", "nptv6.pcap")
@@ -68,7 +68,7 @@ def test_the_tutorials_plugin_is_a_working_plugin(v6t):
 
 @lab
 @pytest.mark.lab
-def test_the_tutorials_plugin_judges_real_frames(v6t):
+def test_tutorial_plugin_judges_real_frames(v6t):
     v6t("run", "--plugin", "my-nptv6", *QUICK, "-o", "out")
     (record,) = json.loads(Path("out/results.json").read_text())["results"]
     assert record["matched"] == 1.0
@@ -103,7 +103,7 @@ def test_sixrd_is_measured_in_three_modes_with_negative_traffic(v6t):
     assert "UDP over IPv6 over IPv4" in page
 
 
-def test_tutorial_drivers_plan_and_refuse(v6t):
+def test_tutorial_drivers_plan_and_reject(v6t):
     plan = v6t("dut", "plan", "--driver", "my-tayga", "--plugin", "siit")
     assert "map 198.18.0.0/24 2001:2::/120" in plan
     masquerade = ("--plugin", "nat66", "--set-dut", "masquerade=true")
@@ -145,7 +145,7 @@ def test_tutorial_tayga_is_measured(v6t):
 MRR = ("--plugin", "siit", "--measure", "throughput,mrr", "--tester", "sim", "--frame-size", "84")
 
 
-def test_the_tutorials_benchmark_is_a_working_benchmark(v6t, extended):
+def test_tutorial_benchmark_measures_and_reports(v6t, extended):
     """Plan, measure, write, show, explain and compare a benchmark unknown to v6t."""
     planned = json.loads(v6t("run", *MRR, "--preset", "rfc", "--dry-run", "--json"))
     (point, *_) = [p for p in planned["points"] if p["benchmark"] == "mrr"]
@@ -181,7 +181,7 @@ def measured(extended, tmp_path_factory):
     return home / "out"
 
 
-def test_a_run_with_the_tutorials_benchmark_is_resumed(v6t, measured):
+def test_run_with_tutorial_benchmark_is_resumed(v6t, measured):
     shutil.copytree(measured, "out")
     whole = Path("out/results.json").read_bytes()
     journal = Path("out/journal.jsonl")
@@ -191,7 +191,7 @@ def test_a_run_with_the_tutorials_benchmark_is_resumed(v6t, measured):
     assert Path("out/results.json").read_bytes() == whole
 
 
-def test_a_run_is_read_after_its_benchmark_is_gone(v6t, measured):
+def test_run_of_uninstalled_benchmark_is_readable(v6t, measured):
     shutil.copytree(measured, "out")
     without = Path(sys.executable).parent
     v6t("report", "out", bin_=without)
@@ -212,7 +212,7 @@ def make_results_schema(bin_: Path, name: str) -> object:
     return json.loads(shown)
 
 
-def test_the_tutorials_tester_is_a_working_tester(v6t):
+def test_tutorial_tester_measures_lossy_line(v6t):
     found = []
     for lossy in ((), ("--set-tester", "one_in=50000")):
         run = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--reps", "1")
@@ -234,13 +234,13 @@ def test_the_tutorials_tester_is_a_working_tester(v6t):
     assert "tester.options.one_in" in v6t("explain", "one_in")
 
 
-def test_each_comes_from_its_own_distribution(extended, tmp_path):
+def test_plugins_list_their_distributions(extended, tmp_path):
     rows = json.loads(run(extended / "python", *MAIN, "plugins", "--json", **elsewhere(tmp_path)))
     assert {r["distribution"] for r in rows} == {"v6t", "v6t-nptv6", "v6t-sixrd"}
 
 
 @pytest.mark.parametrize("name", ["my-nptv6", "sixrd-br"])
-def test_they_conform_where_they_are_installed(name, extended, tmp_path):
+def test_installed_plugin_conforms(name, extended, tmp_path):
     command = (extended / "python", *MAIN, "plugins", "--check", name)
     output = run(*command, **elsewhere(tmp_path))
     assert f"{name} conforms: " in output

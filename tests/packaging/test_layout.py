@@ -24,7 +24,7 @@ def package_of(folder):
     return ".".join(["v6t", *folder.parts])
 
 
-def test_every_folder_with_code_is_a_listed_package():
+def test_folders_with_code_are_listed_packages():
     packages = listed(setup()["options"]["packages"])
     assert len(set(packages)) == len(packages)
     expected = {"v6t", *(package_of(folder) for folder in folders())}
@@ -33,7 +33,7 @@ def test_every_folder_with_code_is_a_listed_package():
         assert (CHECKOUT / folder / "__init__.py").is_file(), f"{folder} is no package"
 
 
-def test_every_listed_package_is_mapped_to_its_folder():
+def test_listed_packages_are_mapped_to_their_folders():
     """Rooms are mapped; a package below one is looked for below the room's folder."""
     options = setup()["options"]
     mapped = dict(line.split(" = ") for line in listed(options["package_dir"]))
@@ -47,17 +47,17 @@ def test_every_listed_package_is_mapped_to_its_folder():
         assert (CHECKOUT / place / "__init__.py").is_file()
 
 
-def test_import_contracts_are_about_the_whole_package():
+def test_import_contracts_cover_whole_package():
     assert setup()["importlinter"]["root_package"] == "v6t"
 
 
-def test_every_room_says_that_it_is_typed():
+def test_packages_are_marked_as_typed():
     """PEP 561: the marker of a package counts for all below it."""
     assert [room for room in ROOMS if not (CHECKOUT / room / "py.typed").is_file()] == []
 
 
 @pytest.mark.parametrize("group", ["console_scripts", "v6t.plugins"])
-def test_entry_points_lead_somewhere(group):
+def test_entry_points_can_be_loaded(group):
     lines = listed(setup()["options.entry_points"][group])
     assert lines
     for line in lines:
@@ -66,7 +66,7 @@ def test_entry_points_lead_somewhere(group):
         assert getattr(importlib.import_module(module), attribute), name
 
 
-def test_the_installed_entry_points_are_those_of_the_checkout():
+def test_installed_entry_points_equal_those_of_checkout():
     expected = sorted(listed(setup()["options.entry_points"]["v6t.plugins"]))
     installed = {
         f"{e.name} = {e.value}"
@@ -91,7 +91,7 @@ def names_of(requirements):
 
 
 @pytest.mark.slow
-def test_everything_imported_is_required_and_everything_required_imported():
+def test_requirements_equal_imports():
     required = names_of(setup()["options"]["install_requires"])
     extras = setup()["options.extras_require"]
     optional = {n for extra in extras if extra != "dev" for n in names_of(extras[extra])}
@@ -105,14 +105,14 @@ def test_everything_imported_is_required_and_everything_required_imported():
     assert actual - optional == required
 
 
-def test_the_oldest_python_is_the_one_that_is_checked():
+def test_ruff_targets_oldest_python():
     oldest = setup()["options"]["python_requires"].removeprefix(">=")
     ruff = (CHECKOUT / "ruff.toml").read_text()
     assert f'target-version = "py{oldest.replace(".", "")}"' in ruff
 
 
 @pytest.mark.slow
-def test_no_module_uses_syntax_newer_than_the_oldest_python():
+def test_modules_have_syntax_of_oldest_python():
     oldest = setup()["options"]["python_requires"].removeprefix(">=")
     version = tuple(int(n) for n in oldest.split("."))
     for path in modules():

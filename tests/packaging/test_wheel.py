@@ -12,7 +12,7 @@ from .support import ROOMS, elsewhere, listed, modules, run, setup
 pytestmark = pytest.mark.slow
 
 
-def test_the_wheel_holds_every_module(wheel):
+def test_wheel_contains_every_module(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in modules():
         assert f"v6t/{path.as_posix()}" in names
@@ -20,7 +20,7 @@ def test_the_wheel_holds_every_module(wheel):
         assert f"v6t/{room}/py.typed" in names
 
 
-def test_the_wheel_holds_nothing_else(wheel):
+def test_wheel_contains_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {"v6t/__init__.py", "v6t/py.typed"} <= set(names)
     for name in names:
@@ -30,7 +30,7 @@ def test_the_wheel_holds_nothing_else(wheel):
             assert rest.partition("/")[0] in (*ROOMS, "__init__.py", "py.typed"), name
 
 
-def test_the_sdist_holds_what_a_builder_needs(built):
+def test_sdist_contains_build_files_and_modules(built):
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -38,7 +38,7 @@ def test_the_sdist_holds_what_a_builder_needs(built):
     assert {path.as_posix() for path in modules()} <= names
 
 
-def test_metadata(wheel):
+def test_wheel_metadata_equals_setup(wheel):
     archive = zipfile.ZipFile(wheel)
     (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
     metadata = Parser().parsestr(archive.read(name).decode())
@@ -53,7 +53,7 @@ def test_metadata(wheel):
     assert "GENERAL PUBLIC LICENSE" in archive.read(licence).decode()
 
 
-def test_the_installed_command_measures_in_an_empty_directory(installed, tmp_path):
+def test_installed_command_measures_in_empty_directory(installed, tmp_path):
     rest = elsewhere(tmp_path)
     where = run(installed / "python", "-c", "import v6t.core as c; print(c.__file__)", **rest)
     assert where.startswith(str(installed.parent))
