@@ -51,6 +51,7 @@ _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 # directory for PDF files of figures; None: none are written
 _PDF_DIRECTORY: ContextVar[Path | None] = ContextVar("_PDF_DIRECTORY", default=None)
 LOG_SCALE_RATIO = 20.0  # axes are logarithmic above this ratio of largest to smallest value
+_OPEN_BAR = "no upper bar: P99 undefined"
 MAX_UPRIGHT_LABELS = 6  # an axis with more labels tilts them
 
 
@@ -181,10 +182,15 @@ class Curve:
 def make_summary_curve(
     number: int, label: str, points: Sequence[tuple[float, MedianSummary]]
 ) -> Curve:
-    """Make the curve of defined medians with bars from P1 to P99, in the style of this number."""
+    """Make the curve of defined medians with bars from P1 to P99, in the style of this number.
+
+    A bar whose P99 is undefined ends at the median, and the label says so.
+    """
     known = [(x, s.median, s.p1, s.p99) for x, s in points if s.median is not None]
     low = [max(0.0, median - (p1 or 0.0)) for _, median, p1, _ in known]
-    high = [max(0.0, (p99 or 0.0) - median) for _, median, _, p99 in known]
+    high = [0.0 if p99 is None else max(0.0, p99 - median) for _, median, _, p99 in known]
+    if any(p99 is None for *_, p99 in known):
+        label += f", {_OPEN_BAR}"
     medians = [median for _, median, _, _ in known]
     return Curve(label, [x for x, *_ in known], medians, [low, high], style_line(number))
 
@@ -272,7 +278,8 @@ def draw_points(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
         for place, value in zip(curve.x, curve.y, strict=True):
             axes.annotate(abbreviate(value), (value, place), xytext=(0, 6), textcoords="offset points",
                         ha="center", fontsize=8)  # fmt: skip
-        axes.set_yticks(range(len(rows)), [label for label, _ in rows])
+        labels = [label if r.p99 is not None else f"{label}, {_OPEN_BAR}" for label, r in rows]
+        axes.set_yticks(range(len(rows)), labels)
         axes.invert_yaxis()
         axes.margins(y=0.6 / max(1, len(rows)))
         scale = (

@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures.plots import make_summary_curve
 from v6t.analysis.presentation import LOWER_BOUND, Percentiles, Quantity
 from v6t.analysis.record import FPS
 from v6t.analysis.rundata import strip_number
@@ -659,6 +660,21 @@ def test_delay_table_contains_percentiles_and_the_tester_alone():
         "once": ("7", "7", "-"),
     }
     assert table.notes == (UNDEFINED_NOTE, LOOPBACK_NOTE)
+
+
+@pytest.mark.parametrize("p99", [900.0, None])
+def test_undefined_percentile_is_marked_in_the_figure(p99):
+    records = {"a": make_record({"unit": "ms", "figures": [headline("PDV", 7.0, 6.0, p99)]}, "pdv")}
+    (drawing,) = (b for b in make_blocks(records, "pdv") if isinstance(b, Drawing))
+    assert ("P99 undefined" in drawing.svg) == (p99 is None)
+
+
+def test_undefined_percentile_is_marked_in_the_legend():
+    points = [(1.0, Percentiles(7.0, 6.0, None)), (2.0, Percentiles(7.0, 6.0, 9.0))]
+    curve = make_summary_curve(0, "a", points)
+    assert "P99 undefined" in curve.label
+    assert curve.bars == [[1.0, 1.0], [0.0, 2.0]]
+    assert make_summary_curve(0, "a", points[1:]).label == "a"
 
 
 def test_rate_of_zero_is_not_drawn():

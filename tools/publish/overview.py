@@ -7,8 +7,6 @@ Rows are named by technology and device. For the report to the user who runs the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
 
 from v6t.analysis.blocks import (
     Block,
@@ -21,7 +19,7 @@ from v6t.analysis.blocks import (
     ReportSection,
 )
 from v6t.analysis.figures.plots import draw_points
-from v6t.analysis.presentation import LOWER_BOUND, Presentations
+from v6t.analysis.presentation import LOWER_BOUND, Percentiles, Presentations
 from v6t.analysis.rundata import CampaignRun
 from v6t.analysis.sheet import (
     UNDEFINED,
@@ -71,15 +69,6 @@ DIFFERENCES_INTRODUCTION = (
 )
 AXIS_LABELS = {"frames per second": "frames per second per direction"}
 """Labels of units whose name alone is ambiguous."""
-
-
-@dataclass(frozen=True)
-class _Spread:
-    """Values of a record that a figure draws."""
-
-    median: float
-    p1: float
-    p99: float
 
 
 def build_overview(
@@ -199,7 +188,7 @@ def present_benchmark(
         values = list(_list_drawn_values(in_unit, unit))
         if len(names) == 1 and values:
             caption = _format_caption(title, in_unit, unit)
-            figure = draw_points(cast("Any", values), label, f"{drawing_id}-{number}")
+            figure = draw_points(values, label, f"{drawing_id}-{number}")
             yield Drawing(figure, caption, caption)
         yield _make_table(title, unit, in_unit, names)
 
@@ -216,7 +205,7 @@ def _format_caption(title: str, rows: Sequence[ResultRow], unit: str) -> str:
     return "; ".join(parts) + "."
 
 
-def _list_drawn_values(rows: Sequence[ResultRow], unit: str) -> Iterator[tuple[str, _Spread]]:
+def _list_drawn_values(rows: Sequence[ResultRow], unit: str) -> Iterator[tuple[str, Percentiles]]:
     """Yield a label and the values for each row that can be drawn."""
     has_sizes = len({row.sizes for row in rows}) > 1
     has_directions = len({row.direction for row in rows}) > 1
@@ -227,10 +216,7 @@ def _list_drawn_values(rows: Sequence[ResultRow], unit: str) -> Iterator[tuple[s
             label = [f"{row.technology}: {row.marked_device}"]
             label += [f"{row.sizes} octets"] * has_sizes + [row.direction] * has_directions
             label += [LOWER_BOUND] * (figure["figure"] == LOWER_BOUND)
-            p1, p99 = (
-                figure["median"] if figure[key] is None else figure[key] for key in ("p1", "p99")
-            )
-            spread = _Spread(figure["median"], p1, p99)
+            spread = Percentiles(figure["median"], figure["p1"], figure["p99"])
             yield mark_limited(", ".join(label), figure["limited"]), spread
 
 
