@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -212,7 +212,7 @@ class AuditProgress:
         finding = AuditFinding(**values, tries=tries, frames=frames)
         self.findings.append(finding)
         if time.monotonic() > self.saved_at + SAVE_INTERVAL_S:
-            self.save(self)
+            self.save(replace(self, stopped="in progress, or v6t was killed"))
             self.saved_at = time.monotonic()
         return finding
 

@@ -144,14 +144,15 @@ def test_request_without_variants_opens_the_device_once():
 
 def test_findings_are_saved_and_counted_while_the_audit_runs(monkeypatch):
     monkeypatch.setattr(auditor, "SAVE_INTERVAL_S", 0.0)
-    saved: list[int] = []
+    saved: list[tuple[int, bool]] = []
     seen: list[tuple[int, int]] = []
     progress = AuditProgress(
-        save=lambda progress: saved.append(len(progress.findings)),
+        save=lambda progress: saved.append((len(progress.findings), progress.stopped != "")),
         tested=lambda number, planned, name: seen.append((number, planned)),
     )
     audit(Device(Siit()), clauses=["5.1-df"], variants=False, progress=progress)
-    assert saved == [1, 2, 3, 4]
+    assert saved == [(number, True) for number in (1, 2, 3, 4)]
+    assert progress.stopped == ""
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
