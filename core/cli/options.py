@@ -387,7 +387,7 @@ def resolve_run(arguments: dict[str, Any]) -> RunSetup:
     """Return the setup described by the values of :func:`run_options`.
 
     A technology, or the directory of a run to repeat, can be named in place of a run file; an existing
-    file or directory takes precedence.
+    file, or directory of a run, takes precedence.
 
     Raises:
         UsageError: the options or the files are wrong.
@@ -430,17 +430,17 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
 
         run_file, own_testbed = read_run_files(path)
         return run_file, files or own_testbed
-    if path.is_dir():
-        from v6t.core.runs.rundir import make_no_run_error
-
-        raise make_no_run_error(path)
-    if not path.exists():
+    if path.is_dir() or not path.exists():
         from v6t.core.config.plugins import is_technology
 
         if is_technology(str(path)):
             arguments["plugin"] = choose_technology(str(path), arguments["plugin"])
             arguments["run_file"] = None
             return None, files
+    if path.is_dir():
+        from v6t.core.runs.rundir import make_no_run_error
+
+        raise make_no_run_error(path)
     try:
         return YamlFile(path), files
     except UsageError as error:

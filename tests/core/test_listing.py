@@ -107,6 +107,10 @@ def test_technology_is_named_without_an_option_unless_a_file_has_its_name(tmp_pa
     assert v6t("run", "MAP-E", *options).out.startswith("mape-br on reference, sim tester")
     (tmp_path / "mape-br").write_text("plugin: siit\n")
     assert v6t("run", "mape-br", *options).out.startswith("siit on")
+    for name in ("siit", "other"):  # directories without a run
+        (tmp_path / name).mkdir()
+    assert v6t("run", "siit", *options).out.startswith("siit on")
+    expect_refusal(v6t("run", "other", *options), "no-such-run")
 
 
 def resolve_flags(words):
