@@ -176,11 +176,11 @@ def _suggest_further_runs(
         )
     if reasons:
         yield Paragraph(f"To decide: {' and '.join(reasons)}{':' if directories else '.'}")
-        again = [path.with_name(f"{path.name}-again") for path in directories]
-        for path, output in zip(directories, again, strict=True):
+        again = {path: path.with_name(f"{path.name}-again") for path in directories}
+        for path, output in again.items():
             yield CodeListing(shlex.join(["v6t", "run", str(path), *options, "-o", str(output)]))
         if directories:
-            yield CodeListing(shlex.join(["v6t", "compare", *map(str, again)]))
+            yield CodeListing(shlex.join(["v6t", "compare", *(str(again[p]) for p in directories)]))
 
 
 def _make_repetition_options(benchmarks: Collection[str], repetitions: int) -> list[str]:

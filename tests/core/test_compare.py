@@ -90,6 +90,7 @@ def test_few_repetitions_propose_more(tmp_path):
     assert re.search(r"^1 \w+ against a: 1 ", stdout, re.MULTILINE)
     assert f"  v6t run {a} --reps 4 -o {a}-again\n" in stdout
     assert stdout.endswith(f"  v6t compare {a}-again {b}-again\n")
+    assert v6t("compare", a, a).out.count(f"-o {a}-again\n") == 1
 
 
 def test_runs_limited_by_the_tester_propose_a_faster_tester(tmp_path):
