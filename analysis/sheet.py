@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any, Generic, TypeVar
 
 from v6t.analysis.record import Record
-from v6t.base.ethernet import max_frame_rate_fps
+from v6t.base.ethernet import compute_max_frame_rate_fps
 
 T = TypeVar("T")
 UNDEFINED, ABSENT = "undefined", "-"
@@ -50,9 +50,9 @@ class Table:
 
     def narrow(self) -> Table:
         """Return the table without the columns that narrow media omit."""
-        return self.without([i for i, column in enumerate(self.columns) if column.wide])
+        return self.drop_columns([i for i, column in enumerate(self.columns) if column.wide])
 
-    def without(self, indices: Sequence[int]) -> Table:
+    def drop_columns(self, indices: Sequence[int]) -> Table:
         """Return the table without the columns of these indices."""
         kept = [i for i in range(len(self.columns)) if i not in indices]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
@@ -112,7 +112,7 @@ def _is_one_size(label: str) -> bool:
 def compute_medium_fps(record: Record, line_rate_bps: float) -> float:
     """Return the frame rate of the medium for the larger one of both frames [fps]."""
     sizes = record.frame_sizes
-    return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
+    return float(compute_max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
 
 
 def format_number(value: float | None, form: str, absent: str = UNDEFINED) -> str:

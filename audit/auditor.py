@@ -19,8 +19,8 @@ from v6t.audit.clause import (
     ProbeUnable,
     Suite,
     Turn,
-    opposite,
-    subject_of,
+    flip_side,
+    make_subject,
 )
 from v6t.audit.packets import NOTHING, Wire
 from v6t.audit.record import AuditFinding, AuditFrame
@@ -57,7 +57,7 @@ class AuditedDevice(Protocol):
         """Configure the device, and restore it at the end; raise UsageError or DutError if that fails."""
 
     def with_params(self, params: Mapping[str, Any]) -> Self:
-        """Return the device in a further configuration, or raise UsageError."""
+        """Return the device with other parameters, or raise UsageError."""
 
 
 Device = TypeVar("Device", bound=AuditedDevice)
@@ -66,7 +66,7 @@ Plan: TypeAlias = dict[str, list[Clause]]
 
 @dataclass(frozen=True)
 class AuditRequest:
-    """What the user asks for."""
+    """Options of an audit that the user chooses."""
 
     clauses: Sequence[str] = ()  # parts of names of clauses; none: all
     variants: bool = True  # also test further configurations
@@ -84,7 +84,7 @@ class Selection(NamedTuple):
 
 
 class ClauseOutcome(NamedTuple):
-    """A clause's judgement, with the frames sent and heard in each exchange of its last try."""
+    """The judgement on a clause, with the frames of each exchange in its last try."""
 
     clause: Clause
     judgement: Judgement
@@ -99,9 +99,9 @@ def load_suites(wanted: Sequence[str] = ()) -> list[Suite]:
 
 def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str = "") -> Selection:
     """Return the clauses of the suites that apply, or raise UsageError with ``advice`` as its hint."""
-    subject = subject_of(technology)
-    by_suite = {suite: list(suite.clauses(subject)) for suite in suites}
-    unmet = list(filter(None, (suite.requirement(subject) for suite in suites)))
+    subject = make_subject(technology)
+    by_suite = {suite: list(suite.list_clauses(subject)) for suite in suites}
+    unmet = list(filter(None, (suite.find_requirement(subject) for suite in suites)))
     clauses = list(chain.from_iterable(by_suite.values()))
     if not clauses:
         problem = f"no clauses exist for {technology.name} ({', '.join(s.name for s in suites)})"
@@ -118,7 +118,9 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
 def find_technologies(kinds: Mapping[str, type[Technology]], suites: Sequence[Suite]) -> list[str]:
     """Return the names of the technologies for which the suites have clauses."""
     plugins = {n: k(k.params_model(**k().suggest_audit_params())) for n, k in kinds.items()}
-    return [n for n, p in plugins.items() if any(tuple(s.clauses(subject_of(p))) for s in suites)]
+    return [
+        n for n, p in plugins.items() if any(tuple(s.list_clauses(make_subject(p))) for s in suites)
+    ]
 
 
 def choose_clauses(
@@ -138,8 +140,8 @@ def choose_clauses(
     return better, select_clauses(suites, better.technology)
 
 
-def core_clauses(technology: Technology) -> list[Clause]:
-    """Return the few clauses that a run checks before its first trial, or raise UsageError."""
+def list_core_clauses(technology: Technology) -> list[Clause]:
+    """Return the clauses that a run checks before its first trial, or raise UsageError."""
     selection = select_clauses(load_suites(), technology, _WITHOUT_AUDIT)
     ends = tuple(end for suite in selection.suites for end in suite.core)
     clauses = [clause for clause in selection.clauses if clause.name.endswith(ends)]
@@ -156,7 +158,7 @@ def find_uncovered_rfcs(technology: Technology, selection: Selection) -> list[st
 
 
 def plan_audit(technology: Technology, selection: Selection, request: AuditRequest) -> Plan:
-    """Return the clauses by configuration, plain ones first; the empty name is the audit's own.
+    """Return the clauses by variant, plain ones first; the empty name is the audit's own configuration.
 
     Raises:
         UsageError: the request selects no clause.
@@ -166,10 +168,12 @@ def plan_audit(technology: Technology, selection: Selection, request: AuditReque
     for variant, params in technology.list_audit_variants().items() if request.variants else ():
         try:
             changed = technology.params_model(**{**user_params, **params})
-            subject = subject_of(type(technology)(changed, technology.links))
+            subject = make_subject(type(technology)(changed, technology.links))
         except (ValueError, UsageError):  # they contradict the user's
-            subject = subject_of(technology)
-        by_variant[variant] = [c for s in selection.suites for c in s.clauses(subject, variant)]
+            subject = make_subject(technology)
+        by_variant[variant] = [
+            c for s in selection.suites for c in s.list_clauses(subject, variant)
+        ]
     plan = {}
     for variant, clauses in by_variant.items():
         named = [c for c in clauses if any(part in c.name for part in request.clauses or [""])]
@@ -183,7 +187,7 @@ def plan_audit(technology: Technology, selection: Selection, request: AuditReque
 
 @dataclass
 class AuditProgress:
-    """Findings so far, and the frames of the capture."""
+    """Findings of an unfinished audit, and the frames of the capture."""
 
     planned: int = 0  # clauses of the audit
     # called before each clause with its number, the number of all and its name
@@ -231,7 +235,7 @@ def run_audit(
             before = len(progress.findings)
             try:
                 configured = device.with_params(variants[variant]) if variant else device
-                _test(configured, clauses, variant, request, progress)
+                _test_clauses(configured, clauses, variant, request, progress)
             except (UsageError, DutError) as exc:
                 if not variant or hides_interrupt(exc):
                     raise
@@ -251,21 +255,21 @@ def run_audit(
     return None
 
 
-def check_core(device: AuditedDevice, clauses: Sequence[Clause]) -> list[AuditFinding]:
-    """Test a few clauses and return those from which the device deviates."""
+def audit_core_clauses(device: AuditedDevice, clauses: Sequence[Clause]) -> list[AuditFinding]:
+    """Test the core clauses and return those from which the device deviates."""
     progress = AuditProgress(planned=len(clauses))
-    _test(device, clauses, "", AuditRequest(), progress)
+    _test_clauses(device, clauses, "", AuditRequest(), progress)
     return [finding for finding in progress.findings if finding.fails]
 
 
-def _test(
+def _test_clauses(
     device: AuditedDevice,
     clauses: Sequence[Clause],
     variant: str,
     request: AuditRequest,
     progress: AuditProgress,
 ) -> None:
-    """Test clauses in one configuration; stop if no plain packet passes in the audit's own one."""
+    """Test the clauses of one variant; stop if no plain packet passes in the audit's own configuration."""
     wire, views = Wire(device.technology.links), device.technology.list_audit_views()
     nats = [view for view in views if isinstance(view, Nat)]
     has_session_limit = any(nat.session_limit for nat in nats)
@@ -282,7 +286,7 @@ def _test(
             finding = progress.add(outcome, variant, wire)
             if finding.verdict in ("deviates", "not testable"):
                 _LOG.info("%s: %s: %s", clause.name, finding.verdict, finding.got)
-            passes = any(s and wire.octets(opposite(s[0].side), h) for s, h in outcome.turns)
+            passes = any(s and wire.octets(flip_side(s[0].side), h) for s, h in outcome.turns)
             blocked += clause.plain and not passes
             if not variant and number == plain == blocked:
                 progress.stopped = "no plain packet passes the device"
@@ -296,7 +300,7 @@ def _test(
 
 
 def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> ClauseOutcome:
-    """Try a clause until it conforms, a few times at most: frames may be lost, and errors rate limited."""
+    """Test a clause, again if it deviates: frames may be lost, and ICMP errors rate limited."""
     outcome = _try_once(clause, probe, request.wait_s, request.quiet_s)
     tries = TRIES if clause.lasts_s <= RETRIED_UP_TO_S else 1
     while outcome.judgement.verdict != "conforms" and outcome.tries < tries:

@@ -24,8 +24,8 @@ View = TypeVar("View", bound="AuditView")
 T = TypeVar("T")
 
 
-def opposite(side: SideName) -> SideName:
-    """Return the other link."""
+def flip_side(side: SideName) -> SideName:
+    """Return the opposite side of the device."""
     return "right" if side == "left" else "left"
 
 
@@ -41,7 +41,7 @@ Turn: TypeAlias = tuple[Sequence[Frame], Sequence[Frame]]  # sent and heard
 
 
 class Send(NamedTuple):
-    """Frames to send in this order, and how long to listen for the device's frames."""
+    """Frames to send in order, and the time to wait for the device's frames."""
 
     frames: Sequence[Frame]
     before: Literal["", "flush", "reset"] = ""  # empty its connections, or configure it again
@@ -50,7 +50,7 @@ class Send(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """The verdict on a clause, what the device had to send, and what it sent."""
+    """The verdict on a clause, with the expected and the actual frames of the device."""
 
     verdict: Verdict
     expected: str
@@ -94,8 +94,8 @@ class Subject:
         return next((v for v in self.views if isinstance(v, view)), None)
 
 
-def subject_of(technology: Technology) -> Subject:
-    """Return what suites know of a technology."""
+def make_subject(technology: Technology) -> Subject:
+    """Return the subject of an audit of this technology."""
     from v6t.audit.packets import Wire
 
     intent = technology.make_dut_intent()
@@ -110,11 +110,11 @@ class Suite(ABC):
     core: ClassVar[tuple[str, ...]] = ()  # ends of names of clauses that a run checks first
 
     @abstractmethod
-    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+    def list_clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         """Return the clauses for a device in the audit's own configuration or a variant's; perhaps none."""
 
-    def requirement(self, subject: Subject) -> Requirement:
-        """Return what the parameters lack for the suite."""
+    def find_requirement(self, subject: Subject) -> Requirement:
+        """Return the requirement of the suite that the parameters do not meet, or None."""
         return None
 
 
@@ -126,7 +126,7 @@ class Probe(Protocol):
     """A configured device with a prober at both links."""
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> Sequence[Frame]:
-        """Send frames; return those of the device; see :meth:`v6t.drivers.prober.Prober.exchange`."""
+        """Send frames and return the device's; see :meth:`v6t.drivers.prober.Prober.exchange`."""
 
     def pause(self, seconds: float) -> None: ...
 

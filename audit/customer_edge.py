@@ -12,11 +12,10 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.ip_packet import PROTOCOLS, IPPacket, inner_packet
-from v6t.audit.ip_packet import port as port_of
+from v6t.audit.ip_packet import PROTOCOLS, IPPacket, find_inner_packet, get_port
 from v6t.audit.packets import DATA, PORT, SERVER_PORT, header, transport
 from v6t.audit.rfc7915 import TranslatorHosts
-from v6t.audit.row import LinkHosts, Row, row_clauses
+from v6t.audit.row import LinkHosts, Row, make_row_clauses
 from v6t.plugins.audit_views import CustomerEdge, SideName
 from v6t.plugins.ports import PortSet
 
@@ -28,22 +27,22 @@ SECTIONS = {"MAP-E": ("RFC 7597", "8.1", "8"), "lw4o6": ("RFC 7596", "5.2", "5.2
 
 
 class CustomerEdgeSuite(Suite):
-    """For the customer's side of MAP-E and lightweight 4over6."""
+    """Clauses for customer edges of MAP-E and lightweight 4over6."""
 
     name = "customer-edge"
     core = ("down-udp", "up-udp", "other-relay", "foreign-address")
 
-    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+    def list_clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(CustomerEdge)
         if view is None or view.relay is None or variant:
             return ()
         port = view.ports.middle_port if view.ports.psid_len else PORT
-        return row_clauses(EdgeHosts(view, port), subject.wire, _edge_rows)
+        return make_row_clauses(EdgeHosts(view, port), subject.wire, _make_edge_rows)
 
 
 @dataclass(frozen=True)
 class EdgeHosts(LinkHosts):
-    """The server, which sends ``down`` the relay's tunnel, and the customer's host, which sends ``up``."""
+    """The server, whose packets go ``down`` the tunnel, and the customer's host, whose packets go ``up``."""
 
     view: CustomerEdge
     port: int
@@ -68,18 +67,18 @@ class EdgeHosts(LinkHosts):
 
 
 # fmt: off
-def _edge_rows(h: EdgeHosts) -> Iterator[Row]:
+def _make_edge_rows(h: EdgeHosts) -> Iterator[Row]:
     v, port, (rfc, receiving, sending) = h.view, h.port, SECTIONS[h.view.kind]
     down, up = partial(Row, rfc, receiving), partial(Row, rfc, sending, side="right")
-    edges, foreign = edge_ports(v.ports), neighbor_ports(v.ports)
+    edges, foreign = find_edge_ports(v.ports), find_neighbor_ports(v.ports)
     for name in PROTOCOLS:
         yield down(f"down-{name}", f"{name.upper()} from the relay for the customer is decapsulated",
                    h.down(port, name), h.to_host(port, name), plain=name == "udp")
         yield up(f"up-{name}", f"{name.upper()} of the customer is sent to the relay in a tunnel",
                  h.up(port, name), h.to_relay(port, name), plain=name == "udp")
-    yield down("edges-down", f"packets for the ports {list_ports(edges)} of the customer are forwarded",
+    yield down("edges-down", f"packets for the ports {format_ports(edges)} of the customer are forwarded",
                list(map(h.down, edges)), list(map(h.to_host, edges)))
-    yield up("edges-up", f"packets from the ports {list_ports(edges)} of the customer are forwarded",
+    yield up("edges-up", f"packets from the ports {format_ports(edges)} of the customer are forwarded",
              list(map(h.up, edges)), list(map(h.to_relay, edges)))
     yield down("other-relay", "a tunnel packet that does not come from the relay is dropped",
                h.down(port, relay=STRANGER6))
@@ -92,47 +91,47 @@ def _edge_rows(h: EdgeHosts) -> Iterator[Row]:
     for name in PROTOCOLS if foreign else ():
         yield up(f"own-{name}", f"{name.upper()} that a host sends from {NUMBERS[name]} {foreign[0]} leaves "
                  "with one of the customer's, if at all",
-                 h.up(foreign[0], name), partial(_have_own_port, v.ports))
+                 h.up(foreign[0], name), partial(_check_source_ports, v.ports))
 
 
-def port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
+def make_port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
     """Return the clauses about the port set of a MAP-T CE and about ports of other CEs."""
-    edges, foreign, v = edge_ports(ports), neighbor_ports(ports), h.view
+    edges, foreign, v = find_edge_ports(ports), find_neighbor_ports(ports), h.view
     if not foreign:
         return
     up = partial(Row, "RFC 7599", "8.2", side=v.ipv6_side)
-    yield up("edges", f"packets for the ports {list_ports(edges)} of the CE are forwarded",
+    yield up("edges", f"packets for the ports {format_ports(edges)} of the CE are forwarded",
              [h.ip6() / transport("udp", v.port, port) for port in edges],
              [h.at4() / UDP(dport=port) for port in edges])
     for name, some in {"udp": foreign, "tcp": foreign[:1], "icmp": foreign[:1]}.items():
-        yield up(f"foreign-{name}", f"{name.upper()} for {NUMBERS[name]} {list_ports(some)}, "
+        yield up(f"foreign-{name}", f"{name.upper()} for {NUMBERS[name]} {format_ports(some)}, "
                  "which the CE does not have, is silently dropped",
                  [h.ip6() / transport(name, port if name == "icmp" else v.port, port, 6) for port in some],
                  silent=True)
     yield Row("RFC 7599", "8.1", "own-port",
               f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, "
               "if at all",
-              h.ip4() / UDP(sport=foreign[0], dport=h.port4) / Raw(DATA), partial(_have_own_port, ports),
+              h.ip4() / UDP(sport=foreign[0], dport=h.port4) / Raw(DATA), partial(_check_source_ports, ports),
               side=v.ipv4_side)
 # fmt: on
 
 
-def edge_ports(ports: PortSet) -> list[int]:
-    """Return the first and last port of the first and of the last range; never 0."""
+def find_edge_ports(ports: PortSet) -> list[int]:
+    """Return the ends of the first and the last port range, without port 0."""
     return sorted({port for ends in (ports.ranges[0], ports.ranges[-1]) for port in ends if port})
 
 
-def neighbor_ports(ports: PortSet) -> list[int]:
+def find_neighbor_ports(ports: PortSet) -> list[int]:
     """Return the ports next to the first and last range that are not in the set."""
     edges = (*ports.ranges[0], *ports.ranges[-1])
     return sorted({p for e in edges for p in (e - 1, e + 1) if 0 < p < 65536 and p not in ports})
 
 
-def list_ports(ports: list[int]) -> str:
-    """Return ports for a title."""
+def format_ports(ports: list[int]) -> str:
+    """Format ports for the title of a clause."""
     return ", ".join(map(str, ports))
 
 
-def _have_own_port(ports: PortSet, far: list[IPPacket]) -> str:
-    sources = [port_of(inner_packet(packet) or packet, is_source=True) for packet in far]
+def _check_source_ports(ports: PortSet, far: list[IPPacket]) -> str:
+    sources = [get_port(find_inner_packet(packet) or packet, is_source=True) for packet in far]
     return next((f"from port {port}" for port in sources if port not in ports), "")

@@ -10,35 +10,38 @@ from typing import Any
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, PadN
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import SIDES, Clause, Subject, Suite, opposite
+from v6t.audit.clause import SIDES, Clause, Subject, Suite, flip_side
 from v6t.audit.packet_device.maps import translate_prefix
 from v6t.audit.packets import DATA, PORT, SERVER_PORT, TTL, Wire, data, datagram, header, icmp, ip
-from v6t.audit.row import LinkHosts, Row, row_clauses
+from v6t.audit.row import LinkHosts, Row, make_row_clauses
 from v6t.plugins.audit_views import PrefixTranslator, Router, SideName
 
 
 class RouterSuite(Suite):
-    """For routers that neither translate nor encapsulate."""
+    """Clauses for routers that neither translate nor encapsulate."""
 
     name = "router"
     core = ("udp-left", "udp-right", "ttl-left", "hop-limit-left")
 
-    def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
+    def list_clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         view, wire = subject.find(Router), subject.wire
         for side in SIDES if view and not variant else ():
-            source, target = getattr(view, side), getattr(view, opposite(side))
+            source, target = getattr(view, side), getattr(view, flip_side(side))
             udp = partial(datagram, (source, PORT), (target, SERVER_PORT))
-            rows = partial(_router_rows, side, udp), partial(_limit_rows, wire, side, side, udp)
-            yield from row_clauses(LinkHosts(**{side: udp()}), wire, *rows)
+            rows = (
+                partial(_make_router_rows, side, udp),
+                partial(_make_limit_rows, wire, side, side, udp),
+            )
+            yield from make_row_clauses(LinkHosts(**{side: udp()}), wire, *rows)
 
 
 class PrefixSuite(Suite):
-    """For NPTv6 translators."""
+    """Clauses for NPTv6 translators."""
 
     name = "prefix"
     core = ("outbound", "inbound", "checksum-neutral")
 
-    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+    def list_clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(PrefixTranslator)
         if view is None or variant:
             return ()
@@ -46,9 +49,9 @@ class PrefixSuite(Suite):
         outside = translate_prefix(view.host, view.internal, view.external), PORT
         out, into = partial(datagram, inside, server), partial(datagram, server, outside)
         ends = ("left", "out", out), ("right", "in", into)
-        limits = (partial(_limit_rows, subject.wire, *end) for end in ends)
+        limits = (partial(_make_limit_rows, subject.wire, *end) for end in ends)
         hosts = LinkHosts(left=out(), right=into())
-        return row_clauses(hosts, subject.wire, partial(_prefix_rows, view), *limits)
+        return make_row_clauses(hosts, subject.wire, partial(_make_prefix_rows, view), *limits)
 
 
 # fmt: off
@@ -58,10 +61,10 @@ def _row(four: bool, side: SideName, name: str, rfc4: str, rfc6: str, label: str
     return Row(f"RFC {rfc}", section, f"{label}-{name}", *rest, side=side, **fields)
 
 
-def _limit_rows(wire: Wire, side: SideName, name: str, udp: partial[Packet],
+def _make_limit_rows(wire: Wire, side: SideName, name: str, udp: partial[Packet],
                 _: LinkHosts) -> Iterator[Row]:
     """Return the clauses about hop limits and about packets that do not fit the next link."""
-    source, near, far = udp.args[0][0], wire.mtu(side), wire.mtu(opposite(side))
+    source, near, far = udp.args[0][0], wire.mtu(side), wire.mtu(flip_side(side))
     four, template = source.version == 4, partial(ip, source.version)
     row, sender = partial(_row, four, side, name), template(dst=str(source))
     ttl, hop, octets = ("TTL", "ttl", 28) if four else ("hop limit", "hop-limit", 48)
@@ -78,7 +81,7 @@ def _limit_rows(wire: Wire, side: SideName, name: str, udp: partial[Packet],
                   sender / (icmp(4, 3, code=4, nexthopmtu=far) if four else icmp(6, 2, mtu=far)), error=True)
 
 
-def _router_rows(side: SideName, udp: partial[Packet], _: LinkHosts) -> Iterator[Row]:
+def _make_router_rows(side: SideName, udp: partial[Packet], _: LinkHosts) -> Iterator[Row]:
     (source, _port), (target, _server_port) = udp.args
     four, ends = source.version == 4, {"src": str(source), "dst": str(target)}
     row, to = partial(_row, four, side, side), partial(header, source, target)
@@ -121,7 +124,7 @@ def _router_rows(side: SideName, udp: partial[Packet], _: LinkHosts) -> Iterator
                       udp(src=address), level="SHOULD" if four else "MUST")
 
 
-def _prefix_rows(v: PrefixTranslator, h: LinkHosts) -> Iterator[Row]:
+def _make_prefix_rows(v: PrefixTranslator, h: LinkHosts) -> Iterator[Row]:
     out, into = (partial(Row, "RFC 6296", side=side) for side in ("left", "right"))
     map_host = partial(translate_prefix, old=v.internal, new=v.external)
     host, external, server = str(v.host), str(map_host(v.host)), str(v.server)

@@ -39,8 +39,8 @@ class IcmpError(NamedTuple):
         return struct.pack("!BBxxI", *self)
 
 
-def too_big(version: int, mtu: int) -> IcmpError:
-    """Return the error about a packet that exceeds an MTU."""
+def make_too_big_error(version: int, mtu: int) -> IcmpError:
+    """Return the ICMP error for a packet that exceeds an MTU."""
     return IcmpError(3, 4, mtu) if version == 4 else IcmpError(2, 0, mtu)
 
 
@@ -55,7 +55,7 @@ class Endpoint(NamedTuple):
 
 
 class Drop(Exception):
-    """A device discards a packet, and may send an error about it, or about another packet."""
+    """Exception for a discarded packet, with the ICMP error that the device sends, if any."""
 
     def __init__(self, error: IcmpError | None = None, about: IPPacket | None = None) -> None:
         super().__init__(error)
@@ -148,7 +148,7 @@ class IPPacket:
 
     @property
     def transport_checksum(self) -> int:
-        """Checksum of a whole transport: 0 if the octets contain the right one."""
+        """Checksum over the complete transport data; 0 if the packet's own checksum is valid."""
         pseudo = self.pseudo_header and struct.pack("!II", len(self.octets), self.proto)
         return checksum(self.pseudo_header + pseudo + self.octets)
 
@@ -158,23 +158,25 @@ class IPPacket:
         return packet
 
     def put_checksum(self, at: int, value: int) -> None:
-        """Write a checksum, which of UDP is never zero."""
+        """Write the checksum in place; for UDP, 0 becomes 0xFFFF."""
         word = (value or 0xFFFF if self.proto == UDP17 else value).to_bytes(2, "big")
         self.octets = self.octets[:at] + word + self.octets[at + 2 :]
 
     def with_message(self, octets: bytes) -> IPPacket:
         return replace(self, proto=ICMP[self.version], missing=0).with_checksum(octets, 2)
 
-    def quoted_packet(self) -> IPPacket:
+    def read_quoted_packet(self) -> IPPacket:
         return read_header(self.octets[8:])
 
     def read_endpoint(self, *, is_source: bool = True) -> Endpoint:
-        """Return source or destination with its port, which is 0 if the packet has none."""
-        return Endpoint(self.src if is_source else self.dst, port(self, is_source=is_source) or 0)
+        """Return the source or destination endpoint; its port is 0 if the packet has no ports."""
+        return Endpoint(
+            self.src if is_source else self.dst, get_port(self, is_source=is_source) or 0
+        )
 
 
 def read_header(octets: bytes) -> IPPacket:
-    """Read a packet that may be cut short, or raise Drop; an incomplete extension header is its transport."""
+    """Parse a possibly truncated packet, or raise Drop; an incomplete extension header is the transport."""
     version = octets[0] >> 4 if octets else 0
     size = 40 if version == 6 else 4 * (octets[0] & 15) if version == 4 else 0
     if size < 20 or len(octets) < size:
@@ -203,20 +205,20 @@ def read_header(octets: bytes) -> IPPacket:
 
 
 def find_packet(octets: bytes) -> IPPacket | None:
-    """Return the packet at the start of octets, perhaps cut short, or None."""
+    """Return the possibly truncated packet at the start of octets, or None."""
     try:
         return read_header(octets)
     except Drop:
         return None
 
 
-def inner_packet(packet: IPPacket) -> IPPacket | None:
-    """Return the packet in a tunnel packet, or None."""
+def find_inner_packet(packet: IPPacket) -> IPPacket | None:
+    """Return the inner packet of a tunnel packet, or None."""
     return find_packet(packet.octets) if packet.proto in (IPIP, IPV6_IN_IP) else None
 
 
 def read_packet(octets: bytes) -> IPPacket:
-    """Read a packet without its padding; raise Drop if a device must not forward it."""
+    """Parse a packet without its padding; raise Drop if a device must not forward it."""
     packet = read_header(octets)
     if packet.missing < 0:
         packet = read_header(octets[: packet.missing])
@@ -239,7 +241,7 @@ def check_source_route(packet: IPPacket) -> None:
         start += len(extension)
 
 
-def port(packet: IPPacket, *, is_source: bool = False) -> int | None:
+def get_port(packet: IPPacket, *, is_source: bool = False) -> int | None:
     """Return the source or destination port of a packet; None if it has none.
 
     An echo message has its identifier, and an ICMP error the port of the packet that it quotes.
@@ -250,10 +252,10 @@ def port(packet: IPPacket, *, is_source: bool = False) -> int | None:
     if packet.is_echo and len(octets) >= 8:
         return int.from_bytes(octets[4:6], "big")
     quoted = find_packet(octets[8:]) if packet.is_error else None
-    return port(quoted, is_source=not is_source) if quoted and not quoted.is_error else None
+    return get_port(quoted, is_source=not is_source) if quoted and not quoted.is_error else None
 
 
-def checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:
+def find_checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:
     """Describe the first wrong checksum; ``quoted``: also in the packet that an ICMP error quotes."""
     if packet.damaged:
         return "the IPv4 header checksum is wrong"
@@ -266,7 +268,7 @@ def checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:
         if packet.transport_checksum:
             return "the transport checksum is wrong"
     inner = find_packet(packet.octets[8:]) if quoted else None
-    wrong = checksum_error(inner) if inner else "none" if quoted else ""
+    wrong = find_checksum_error(inner) if inner else "none" if quoted else ""
     return wrong and f"quoted packet: {wrong}"
 
 
@@ -288,7 +290,7 @@ def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:
 
 
 def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: bool) -> IPPacket:
-    """Return a packet, perhaps cut short, with another address and port or echo identifier."""
+    """Return a possibly truncated packet with its address and its port or echo identifier replaced."""
     number = end[1].to_bytes(2, "big")
     at = 4 if packet.is_icmp else 0 if is_source else 2
     old = packet.octets[at : at + 2]
@@ -318,7 +320,7 @@ def join_fragments(fragments: Iterable[IPPacket]) -> bytes:
 
 
 class Reassembly:
-    """Fragments of packets that are incomplete; none expires."""
+    """Reassembly of fragmented packets; incomplete packets never expire."""
 
     def __init__(self) -> None:
         self.fragments: dict[tuple[object, ...], list[IPPacket]] = {}

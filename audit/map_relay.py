@@ -12,11 +12,17 @@ from scapy.layers.inet import ICMP, IP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 from v6t.audit.clause import Clause, Level, Requirement, Subject, Suite
-from v6t.audit.customer_edge import STRANGER6, STRANGERS4, edge_ports, list_ports, neighbor_ports
-from v6t.audit.ip_packet import PROTOCOLS, IPPacket, inner_packet, join_fragments
+from v6t.audit.customer_edge import (
+    STRANGER6,
+    STRANGERS4,
+    find_edge_ports,
+    find_neighbor_ports,
+    format_ports,
+)
+from v6t.audit.ip_packet import PROTOCOLS, IPPacket, find_inner_packet, join_fragments
 from v6t.audit.packets import SERVER_PORT, data, datagram, header, icmp6, split, transport
-from v6t.audit.row import LinkHosts, Row, row_clauses
-from v6t.audit.translation import prefix_requirement
+from v6t.audit.row import LinkHosts, Row, make_row_clauses
+from v6t.audit.translation import find_prefix_requirement
 from v6t.plugins import audit_views as views
 from v6t.plugins.audit_views import Customer, SharedAddressRelay, SideName
 from v6t.plugins.translation import embed_ipv4
@@ -39,32 +45,38 @@ FRAGMENT_LEVELS: dict[str, Level] = {"MAP-E": "MUST", "MAP-T": "SHOULD", "lw4o6"
 
 
 class RelaySuite(Suite):
-    """For the relays of technologies in which customers share addresses."""
+    """Clauses for relays whose customers share IPv4 addresses."""
 
     name = "relay"
     core = ("up-udp", "down-udp", "edges-up", "edges-down", "port-udp", "ipv6-stranger")
 
-    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+    def list_clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(SharedAddressRelay)
-        if view is None or self.requirement(subject):
+        if view is None or self.find_requirement(subject):
             return ()
         offsets = enumerate(views.PSID_OFFSETS)
         sources = {
-            "": (_plain_rows, _source_rows, _edge_rows, _delivery_rows, _last_rows),
-            views.NESTED_RULE: (_nested_rows,) if len(view.rules) > 1 else (),
-            views.CE_PREFIXES: (_prefix_rows,),
-            **{variant: (partial(_edge_rows, suffix=f"-a{n}"),) for n, variant in offsets},
+            "": (
+                _make_plain_rows,
+                _make_source_rows,
+                _make_edge_rows,
+                _make_delivery_rows,
+                _make_last_rows,
+            ),
+            views.NESTED_RULE: (_make_nested_rows,) if len(view.rules) > 1 else (),
+            views.CE_PREFIXES: (_make_prefix_rows,),
+            **{variant: (partial(_make_edge_rows, suffix=f"-a{n}"),) for n, variant in offsets},
         }
-        return row_clauses(RelayHosts(view), subject.wire, *sources.get(variant, ()))
+        return make_row_clauses(RelayHosts(view), subject.wire, *sources.get(variant, ()))
 
-    def requirement(self, subject: Subject) -> Requirement:
+    def find_requirement(self, subject: Subject) -> Requirement:
         view = subject.find(SharedAddressRelay)
-        return prefix_requirement(view.dmr, [view.server]) if view else None
+        return find_prefix_requirement(view.dmr, [view.server]) if view else None
 
 
 @dataclass(frozen=True)
 class RelayHosts(LinkHosts):
-    """Customers of a relay, who send ``up``, and a server, which sends ``down``."""
+    """Customers of a relay, whose packets go ``up``, and a server, whose packets go ``down``."""
 
     view: SharedAddressRelay
 
@@ -97,7 +109,7 @@ class RelayHosts(LinkHosts):
 
 
 # fmt: off
-def _plain_rows(h: RelayHosts) -> Iterator[Row]:
+def _make_plain_rows(h: RelayHosts) -> Iterator[Row]:
     v, me = h.view, h.view.customer
     for name in PROTOCOLS:
         yield h.row("sources", f"up-{name}",
@@ -112,7 +124,7 @@ def _plain_rows(h: RelayHosts) -> Iterator[Row]:
                     plain=name == "udp")
 
 
-def _source_rows(h: RelayHosts) -> Iterator[Row]:
+def _make_source_rows(h: RelayHosts) -> Iterator[Row]:
     v, me, sibling, other = h.view, h.view.customer, h.view.sibling, h.view.other
 
     def drop(label: str, words: str, port: int = me.port, protocol: str = "udp", level: Level = "MUST",
@@ -155,25 +167,25 @@ def _source_rows(h: RelayHosts) -> Iterator[Row]:
                     "SHOULD" if v.kind == "MAP-T" else "MAY", error=True)
 
 
-def _edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
-    v, me, ports = h.view, h.view.customer, edge_ports(h.view.customer.ports)
+def _make_edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
+    v, me, ports = h.view, h.view.customer, find_edge_ports(h.view.customer.ports)
     yield h.row("ports", f"edges-up{suffix}",
-                f"packets from the ports {list_ports(ports)} of a customer are forwarded",
+                f"packets from the ports {format_ports(ports)} of a customer are forwarded",
                 [h.up(me, port) for port in ports], [h.to_server(me.ipv4)] * len(ports))
     yield h.row("ports", f"edges-down{suffix}",
-                f"packets for the ports {list_ports(ports)} reach their customer",
+                f"packets for the ports {format_ports(ports)} reach their customer",
                 [h.down(me.ipv4, port) for port in ports], [h.to_customer(me.ipv6)] * len(ports),
                 side="right")
-    beside = neighbor_ports(me.ports) if me.ports.psid_len else []
+    beside = find_neighbor_ports(me.ports) if me.ports.psid_len else []
     owners = list(filter(None, (v.find_customer(me.ipv4, p) for p in beside)))
     if beside:
         yield h.row("ports", f"beside-down{suffix}",
-                    f"packets for the ports {list_ports(beside)} reach those who own them, or nobody",
+                    f"packets for the ports {format_ports(beside)} reach those who own them, or nobody",
                     [h.down(me.ipv4, port) for port in beside], list(map(h.to_customer, owners)),
                     side="right")
 
 
-def _delivery_rows(h: RelayHosts) -> Iterator[Row]:
+def _make_delivery_rows(h: RelayHosts) -> Iterator[Row]:
     v, me = h.view, h.view.customer
     whole = datagram((v.server, SERVER_PORT), (me.ipv4, me.port), data(600))
     for label, words, order in (("in-order", "in order", 1), ("out-of-order", "the last first", -1)):
@@ -200,7 +212,7 @@ def _delivery_rows(h: RelayHosts) -> Iterator[Row]:
                     "MUST" if v.kind == "lw4o6" else "MAY", near=True)
 
 
-def _last_rows(h: RelayHosts) -> Iterator[Row]:
+def _make_last_rows(h: RelayHosts) -> Iterator[Row]:
     v = h.view
     if not v.rules or not v.rules[0].ea_len:
         return
@@ -215,7 +227,7 @@ def _last_rows(h: RelayHosts) -> Iterator[Row]:
                 h.down(ipv4, ce.port), h.to_customer(ce.ipv6), side="right")
 
 
-def _nested_rows(h: RelayHosts) -> Iterator[Row]:
+def _make_nested_rows(h: RelayHosts) -> Iterator[Row]:
     v, (outer, inner) = h.view, h.view.rules[:2]
     ipv4, title = inner.ipv4_prefix.network_address + 3, "of overlapping rules the longest prefix tells: "
     mine, wrong = (Customer(r.map_address(ipv4, 1), ipv4, r.make_port_set(1)) for r in (inner, outer))
@@ -236,7 +248,7 @@ def _nested_rows(h: RelayHosts) -> Iterator[Row]:
                 h.up(mine, foreign))
 
 
-def _prefix_rows(h: RelayHosts) -> Iterator[Row]:
+def _make_prefix_rows(h: RelayHosts) -> Iterator[Row]:
     v, me, rule, port = h.view, h.view.customer, h.view.rules[0], 40000
     hosts = me.ipv4, me.ipv4 + 3
     # MAP-T writes the host's whole address into the identifier (RFC 7599, erratum 5225)
@@ -268,13 +280,15 @@ def _join(prefix: IPv6Address, identifier: IPv6Address) -> IPv6Address:
 def _check_fragments(h: RelayHosts, far: list[IPPacket]) -> str:
     if any(packet.dst != h.view.customer.ipv6 for packet in far):
         return "a fragment for another customer"
-    joined = join_fragments(filter(None, map(inner_packet, far)) if h.view.encapsulates else far)
+    joined = join_fragments(
+        filter(None, map(find_inner_packet, far)) if h.view.encapsulates else far
+    )
     return "" if joined[8:] == data(600) else f"{len(joined)} octets of 608"
 
 
 def _check_prefix(h: RelayHosts, far: list[IPPacket]) -> str:
     """Check the CE's prefix only: RFC 7599 and its erratum disagree about the identifier."""
     mine = int(h.view.customer.ipv6) >> 64
-    reached = [packet for packet in far if not h.view.encapsulates or inner_packet(packet)]
+    reached = [packet for packet in far if not h.view.encapsulates or find_inner_packet(packet)]
     prefixes = [int(packet.dst) >> 64 for packet in reached]
     return "" if prefixes == [mine] * 2 else f"{len(prefixes)} packets, or to others"

@@ -12,7 +12,7 @@ from v6t.audit import nat_mapping
 from v6t.audit.clause import Clause, Judgement, Requirement, Send, Subject, Suite, Talk
 from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatSession, Result, Row, require, row
 from v6t.audit.packets import DATA
-from v6t.audit.translation import prefix_requirement
+from v6t.audit.translation import find_prefix_requirement
 from v6t.plugins import audit_views as views
 from v6t.plugins.audit_views import PORT_LIMIT, SHORT_TIMEOUT_S, Nat
 
@@ -53,17 +53,17 @@ def _check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
     stranger = NatSession(h, "tcp", 0, s.port, server, s.public)
     listen_s = 0.0 if opens_later else UNSOLICITED_S - 0.1
     yield from stranger.answer("S", pause_s=RATE_LIMIT_PAUSE_S, listen_s=listen_s)
-    if h.departures() or not opens_later:
-        return not h.departures()
+    if h.list_departures() or not opens_later:
+        return not h.list_departures()
     known = NatSession(h, "tcp", 0, s.port, server)
     is_open = yield from known.send()
-    if not is_open or any(p.is_error for p in h.departures()):
+    if not is_open or any(p.is_error for p in h.list_departures()):
         return False
     return (yield from known.play("<SA A>")) and "the connection is not opened"
 
 
 def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSession], int, bool]]:
-    """Request too many mappings; return those made, the number of others, whether an error told one."""
+    """Exhaust the mappings; return those made, the number refused, and whether an ICMP error reported it."""
     mapped, refused, is_notified = [], 0, False
     while refused < EXCESS_MAPPINGS and len(mapped) + refused < room + EXCESS_MAPPINGS:
         s = NatSession(h, "udp", host)
@@ -71,7 +71,7 @@ def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSes
             mapped.append(s)
             continue
         refused += 1
-        is_notified |= any(p.message in UNREACHABLE for p in h.errors_at(host))
+        is_notified |= any(p.message in UNREACHABLE for p in h.list_errors(host))
     require(mapped, "no valid packet comes out, so no mapping can be observed")
     return mapped, refused, is_notified
 
@@ -123,7 +123,7 @@ def _check_reset(h: NatHosts) -> Talk[Result]:
     if not (yield from after.answer()):
         return False
     yield from before.answer()
-    is_alive = [host for host, _ in h.arrivals()] == [0]
+    is_alive = [host for host, _ in h.list_arrivals()] == [0]
     state = "still reaches its host" if is_alive else "is gone"
     words = f"{before.public} before, {after.public} afterwards; the old one {state}"
     return before.public != after.public or not is_alive, words
@@ -136,7 +136,7 @@ def _check_flush(h: NatHosts, protocol: str) -> Talk[Result]:
     yield Send((), before="flush")
     yield from NatSession(h, "udp").open()
     yield from s.repeat()
-    if h.arrivals():
+    if h.list_arrivals():
         return False
     if (yield from NatSession(h, "udp").send()):
         return ""
@@ -266,24 +266,24 @@ BY_VARIANT: dict[str, tuple[Row, ...]] = {
 
 
 class NatSuite(Suite):
-    """For NATs with two hosts and two servers."""
+    """Clauses for NATs with two hosts and two servers."""
 
     name = "nat"
     core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
 
-    def requirement(self, subject: Subject) -> Requirement:
+    def find_requirement(self, subject: Subject) -> Requirement:
         view = subject.find(Nat)
         if view and min(len(view.hosts), len(view.servers)) < 2:
             fix = "set initiator_count and responder_count to 2 or more, and enumerate_ips to 3"
             return "the suite needs two Initiators and two Responders", fix
-        return prefix_requirement(view.prefix, view.servers) if view else None
+        return find_prefix_requirement(view.prefix, view.servers) if view else None
 
-    def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
+    def list_clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         view = subject.find(Nat)
-        if view is None or self.requirement(subject):
+        if view is None or self.find_requirement(subject):
             return
         low, high = view.public_ports
-        can_hairpin = prefix_requirement(view.prefix, view.pool) is None
+        can_hairpin = find_prefix_requirement(view.prefix, view.pool) is None
         can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
         impossible = {"hairpin": not can_hairpin, "port-preserved": not can_preserve}
         h = NatHosts(view, subject.wire)

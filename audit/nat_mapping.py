@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from v6t.audit.clause import Talk
-from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, join_fragments
+from v6t.audit.ip_packet import Endpoint, IPPacket, find_checksum_error, find_packet, join_fragments
 from v6t.audit.nat_session import NatHosts, NatSession, Result, build_error, require, row
 from v6t.audit.packets import data, split
 
@@ -49,7 +49,7 @@ def _check_overloading(h: NatHosts, protocol: str, server: int) -> Talk[Result]:
 
 
 def _check_filtering(h: NatHosts, protocol: str, server: int) -> Talk[Result]:
-    """Send a datagram or SYN from a port of a server that the host has not addressed."""
+    """Send a datagram or SYN from a server port that the host has not contacted."""
     s = yield from NatSession(h, protocol).establish()
     stranger = NatSession(h, protocol, 0, s.port, h.server(server, STRANGER_PORT), s.public)
     return (yield from stranger.answer("S"))
@@ -90,25 +90,25 @@ def _send_hairpin(h: NatHosts, protocol: str) -> Talk[tuple[NatSession, NatSessi
 
 def _check_hairpinning(h: NatHosts, protocol: str, is_about_source: bool) -> Talk[Result]:
     one, two = yield from _send_hairpin(h, protocol)
-    arrived = two.arrivals("S")
+    arrived = two.list_arrivals("S")
     if not is_about_source:
         return bool(arrived)
     require(arrived, "no hairpinning")
     source = arrived[0].read_endpoint()
-    expected = h.known_address(one.public.address), one.public.port
+    expected = h.get_known_address(one.public.address), one.public.port
     return source == expected, f"the source is {source}"
 
 
 def _check_error(h: NatHosts, ends_session: bool, protocol: str, *error: int) -> Talk[Result]:
-    """Send a server's ICMP error about a host's packet; judge the error, or use the session afterwards."""
+    """Send a server's ICMP error about a host's packet; judge the error, or the session after it."""
     s = yield from NatSession(h, protocol).establish()
     yield from h.send("right", s.error(*error, QUOTED_MTU if error == (3, 4) else 0))
     return (yield from s.use()) if ends_session else _judge_error(s)
 
 
 def _judge_error(s: NatSession) -> Result:
-    own_end = Endpoint(s.h.own_address(s.host), s.port)
-    return _judge_quote(s.h.errors_at(s.host), own_end, is_source=True)
+    own_end = Endpoint(s.h.get_own_address(s.host), s.port)
+    return _judge_quote(s.h.list_errors(s.host), own_end, is_source=True)
 
 
 def _judge_quote(errors: Sequence[IPPacket], end: Endpoint, *, is_source: bool) -> Result:
@@ -119,13 +119,13 @@ def _judge_quote(errors: Sequence[IPPacket], end: Endpoint, *, is_source: bool) 
     quoted = about and about.read_endpoint(is_source=is_source)
     if quoted != end:
         return f"a packet {'from' if is_source else 'to'} {quoted} is quoted"
-    return checksum_error(errors[0])
+    return find_checksum_error(errors[0])
 
 
 def _check_unmapped_error(h: NatHosts) -> Talk[Result]:
     s = NatSession(h, "udp", public=Endpoint(h.view.pool[0], 61112))
     yield from h.send("right", s.error(3, 3))
-    has_passed, words = bool(h.arrivals()), h.describe()
+    has_passed, words = bool(h.list_arrivals()), h.describe()
     if not has_passed:
         yield from NatSession(h, "udp").open()
     return not has_passed, words
@@ -138,16 +138,16 @@ def _check_error_checksum(h: NatHosts) -> Talk[Result]:
     octets = bytearray(bytes(error))
     octets[len(error) - len(error.payload) + 2] ^= 0x5A
     yield from h.send("right", bytes(octets))
-    if h.arrivals():
+    if h.list_arrivals():
         return False
     words = h.describe()
     yield from h.send("right", error)
-    require(h.arrivals(), "an error with a correct checksum does not pass either")
+    require(h.list_arrivals(), "an error with a correct checksum does not pass either")
     return True, words
 
 
 def _send_port_unreachable(h: NatHosts, host: int, arrived: IPPacket) -> Talk[None]:
-    ends = h.own_address(host), arrived.src
+    ends = h.get_own_address(host), arrived.src
     yield from h.send_up(host, build_error(*ends, bytes(arrived)[:1280], 3, 3))
 
 
@@ -156,8 +156,8 @@ def _check_error_out(h: NatHosts) -> Talk[Result]:
     yield from s.open()
     has_arrived = yield from s.answer()
     require(has_arrived, "the answer does not reach the host")
-    yield from _send_port_unreachable(h, 0, s.arrivals()[0])
-    errors = [p for p in h.departures() if p.is_error]
+    yield from _send_port_unreachable(h, 0, s.list_arrivals()[0])
+    errors = [p for p in h.list_departures() if p.is_error]
     if errors and errors[0].src not in h.view.pool:
         return f"the source is {errors[0].src}"
     return _judge_quote(errors, s.public, is_source=False)
@@ -165,15 +165,15 @@ def _check_error_out(h: NatHosts) -> Talk[Result]:
 
 def _check_hairpinned_error(h: NatHosts) -> Talk[Result]:
     one, two = yield from _send_hairpin(h, "udp")
-    require(two.arrivals(), "no hairpinning")
-    yield from _send_port_unreachable(h, 1, two.arrivals()[0])
+    require(two.list_arrivals(), "no hairpinning")
+    yield from _send_port_unreachable(h, 1, two.list_arrivals()[0])
     return _judge_error(one)
 
 
 def _check_ttl_expiry(h: NatHosts) -> Talk[Result]:
     yield from h.send_up(0, NatSession(h, "udp").build(ttl=1))
-    kinds = [packet.message for host, packet in h.arrivals() if host == 0]
-    return kinds in ([(11, 0)], [(3, 0)]) and not h.departures("udp")
+    kinds = [packet.message for host, packet in h.list_arrivals() if host == 0]
+    return kinds in ([(11, 0)], [(3, 0)]) and not h.list_departures("udp")
 
 
 def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
@@ -184,7 +184,9 @@ def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
     packet.payload.payload.load = data(700)
     pieces = split(packet, FRAGMENT_AT, s.port)[::step]
     yield from h.send_up(0, *pieces) if is_outbound else h.send("right", *pieces)
-    arrived = h.departures("udp") if is_outbound else [packet for _, packet in h.arrivals()]
+    arrived = (
+        h.list_departures("udp") if is_outbound else [packet for _, packet in h.list_arrivals()]
+    )
     sources = {packet.src for packet in arrived}
     is_public = not is_outbound or (len(sources) == 1 and sources <= set(h.view.pool))
     return is_public and join_fragments(arrived)[8:] == data(700)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from scapy.layers.inet import ICMP, TCP
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps, Talk
-from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, port
+from v6t.audit.ip_packet import Endpoint, IPPacket, find_checksum_error, find_packet, get_port
 from v6t.audit.packets import DATA, TTL, Wire, header, icmp6, transport
 from v6t.plugins.audit_views import Address, Nat, SideName
 from v6t.plugins.translation import embed_ipv4
@@ -33,7 +33,7 @@ describes a deviation; empty text is none."""
 
 
 class NotTestable(Exception):
-    """A scenario cannot be carried out with a device."""
+    """Exception for a scenario that cannot be carried out with this device."""
 
 
 def require(condition: object, problem: str) -> None:
@@ -55,12 +55,12 @@ class NatHosts:
     def server(self, number: int, port: int = SERVER_PORT) -> Endpoint:
         return Endpoint(self.view.servers[number], port)
 
-    def own_address(self, host: int) -> Address:
-        """Return a host's address as the host itself writes it, also inside the tunnel of a B4."""
+    def get_own_address(self, host: int) -> Address:
+        """Return the source address of a host's packets; behind a B4, the inner one."""
         return self.view.customer or self.view.hosts[host]
 
-    def known_address(self, address: Address) -> Address:
-        """Return the address by which hosts address a server or a public address."""
+    def get_known_address(self, address: Address) -> Address:
+        """Return the address under which inside hosts reach a server or a public address."""
         return address if self.view.prefix is None else embed_ipv4(self.view.prefix, address)  # type: ignore[arg-type]
 
     def send_up(self, host: int, *packets: Packet, **options: Any) -> Talk[None]:
@@ -72,8 +72,8 @@ class NatHosts:
     def send(self, side: SideName, *packets: Any, **options: Any) -> Talk[None]:
         self.heard = yield Send([self.wire.frame(side, packet) for packet in packets], **options)
 
-    def arrivals(self) -> list[tuple[int, IPPacket]]:
-        """Return the packets that reached hosts, out of their tunnels, with the hosts' numbers."""
+    def list_arrivals(self) -> list[tuple[int, IPPacket]]:
+        """Return each packet that reached a host, decapsulated, with the host's number."""
         arrivals = []
         for packet in self.wire.packets("left", self.heard):
             inner = packet if self.view.aftr is None else find_packet(packet.octets)
@@ -81,10 +81,10 @@ class NatHosts:
                 arrivals.append((self.view.hosts.index(packet.dst), inner))
         return arrivals
 
-    def errors_at(self, host: int) -> list[IPPacket]:
-        return [packet for at, packet in self.arrivals() if at == host and packet.is_error]
+    def list_errors(self, host: int) -> list[IPPacket]:
+        return [packet for at, packet in self.list_arrivals() if at == host and packet.is_error]
 
-    def departures(self, protocol: str = "") -> list[IPPacket]:
+    def list_departures(self, protocol: str = "") -> list[IPPacket]:
         packets = self.wire.packets("right", self.heard)
         return [packet for packet in packets if protocol in ("", packet.protocol)]
 
@@ -118,8 +118,8 @@ class NatSession:
     ) -> Packet:
         source, target = self.server, self.public
         if not is_answer:
-            source = Endpoint(self.h.own_address(self.host), self.port)
-            target = Endpoint(self.h.known_address(self.server.address), self.server.port)
+            source = Endpoint(self.h.get_own_address(self.host), self.port)
+            target = Endpoint(self.h.get_known_address(self.server.address), self.server.port)
         packet = _build_packet(self.protocol, source, target, is_reply=is_answer, ttl=ttl)
         if self.protocol == "tcp":
             tcp, numbers = packet[TCP], self.numbers
@@ -130,14 +130,14 @@ class NatSession:
         return packet
 
     def prepare(self, flags: str = "", data: bytes = b"") -> NatSession:
-        """Make the server's next packet, for :meth:`repeat`."""
+        """Build the server's next packet, which :meth:`repeat` sends."""
         self.pending = self.build(flags, data, is_answer=True), flags, data
         return self
 
     def send(self, flags: str = "S", data: bytes = b"", **options: Any) -> Talk[bool]:
-        """Send the host's next packet; return whether it arrived. The first one tells `public`."""
+        """Send the host's next packet; return whether it arrived. The first one sets `public`."""
         yield from self.h.send_up(self.host, self.build(flags, data), **options)
-        for packet in self.h.departures(self.protocol):
+        for packet in self.h.list_departures(self.protocol):
             is_new = self.public == UNMAPPED and packet.dst == self.server.address
             source = packet.read_endpoint()
             if self.is_valid(packet, flags, data) and (is_new or source == self.public):
@@ -146,22 +146,22 @@ class NatSession:
         return False
 
     def repeat(self, **options: Any) -> Talk[bool]:
-        """Send the server's prepared packet, once more perhaps; return whether it arrived."""
+        """Send the server's prepared packet, possibly again; return whether it arrived."""
         packet, flags, data = self.pending
         yield from self.h.send("right", packet, **options)
-        return bool(self.arrivals(flags, data))
+        return bool(self.list_arrivals(flags, data))
 
     def answer(self, flags: str = "", data: bytes = b"", **options: Any) -> Talk[bool]:
         return (yield from self.prepare(flags, data).repeat(**options))
 
-    def arrivals(self, flags: str = "", data: bytes = b"") -> list[IPPacket]:
+    def list_arrivals(self, flags: str = "", data: bytes = b"") -> list[IPPacket]:
         end = self.host, self.port, self.protocol
-        packets = [p for at, p in self.h.arrivals() if (at, port(p), p.protocol) == end]
+        packets = [p for at, p in self.h.list_arrivals() if (at, get_port(p), p.protocol) == end]
         return [p for p in packets if not p.is_error and self.is_valid(p, flags, data)]
 
     def is_valid(self, packet: IPPacket, flags: str, data: bytes) -> bool:
-        if checksum_error(packet) or self.protocol != "tcp":
-            return not checksum_error(packet)
+        if find_checksum_error(packet) or self.protocol != "tcp":
+            return not find_checksum_error(packet)
         tcp = TCP(packet.octets)
         return tcp.flags == flags and packet.octets[4 * tcp.dataofs :] == data
 
@@ -180,7 +180,7 @@ class NatSession:
         require(not missing, f"no session can be opened: {missing} does not arrive")
 
     def play(self, script: str) -> Talk[str]:
-        """Send packets until one does not arrive; return its step, or nothing.
+        """Send the packets of a script until one does not arrive; return that step, or an empty string.
 
         ``FA>`` is the host's FIN, ``<PA+`` the server's data, ``<RA?`` a segment that need not arrive,
         ``<R*`` one whose number is far outside the host's window, ``~>`` a packet after a pause.
@@ -197,7 +197,7 @@ class NatSession:
         return ""
 
     def use(self) -> Talk[bool]:
-        """Send an answer, for TCP data both ways: the host's data alone could open a new session."""
+        """Check that a session still works; TCP data goes both ways, since a host's may open another."""
         return not (yield from self.play("<PA+ PA+>" if self.protocol == "tcp" else "<"))
 
     def error(self, *values: int) -> Packet:
@@ -210,7 +210,7 @@ class NatSession:
 
 
 def row(*values: Any, **options: Any) -> Row:
-    """Return a scenario, which makes its clause for a NAT.
+    """Return a function that makes the clause of a scenario for a NAT.
 
     Values are number of the RFC, section, label and level; title; what correct devices send; a function that
     exchanges packets, and its arguments after the hosts. ``nat64`` is number, section and level of NAT64.
@@ -230,7 +230,7 @@ def _make_clause(values: Any, h: NatHosts, nat64: str = "", **options: Any) -> C
 
 
 def _carry_out(h: NatHosts, expected: str, exchange: Exchange, *args: Any) -> Steps:
-    """Carry out an exchange, with an empty table if it has no room for all mappings."""
+    """Run a scenario; flush the NAT table first if it cannot hold all mappings of the audit."""
     if h.view.mapping_capacity < MAPPINGS_PER_AUDIT:
         yield Send((), before="flush")
     try:
@@ -252,7 +252,7 @@ def _build_packet(protocol: str, *ends: Endpoint, is_reply: bool = False, **fiel
 
 
 def build_error(source: Address, target: Address, quoted: bytes, *error_values: int) -> Packet:
-    """Return an ICMP error with type, code and perhaps MTU, or the ICMPv6 error with its meaning."""
+    """Return an ICMP error from type, code and optional MTU, or the equivalent ICMPv6 error."""
     kind, code, mtu = (*error_values, 0)[:3]
     if source.version == 4:
         error = ICMP(type=kind, code=code, **({"nexthopmtu": mtu} if mtu else {}))

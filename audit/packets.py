@@ -43,7 +43,7 @@ class Wire:
         return Frame(side, (head + ETHERTYPE[octets[0] >> 4] + octets).ljust(60, b"\0"))
 
     def octets(self, side: SideName, frames: Iterable[Frame]) -> list[bytes]:
-        """Return the IP packets that the device sent on a link, without its messages to neighbors."""
+        """Return the IP packets that the device sent on a link, except neighbor discovery."""
         packets = map(trim, self._bodies(f for f in frames if f.side == side))
         return [octets for octets in packets if octets and not _is_neighborly(read_header(octets))]
 
@@ -75,7 +75,7 @@ class Wire:
 
 
 def data(length: int) -> bytes:
-    """Return payload in which no two neighboring words are equal."""
+    """Return a payload whose adjacent 16-bit words differ."""
     words = b"".join(number.to_bytes(2, "big") for number in range((length + 1) // 2))
     return (DATA + words)[:length]
 
@@ -97,7 +97,7 @@ def header(source: object, destination: object, **fields: Any) -> Packet:
 def transport(
     protocol: str, source: int, target: int, version: int = 4, *, is_reply: bool | None = None
 ) -> Packet:
-    """Return a datagram, a SYN or an echo, a reply by default if it comes from the server's port."""
+    """Return a UDP datagram, SYN or ICMP echo; by default, an echo from the server's port is a reply."""
     if protocol == "tcp":
         return TCP(sport=source, dport=target, seq=0x01020304)
     if protocol == "udp":
@@ -116,7 +116,7 @@ def datagram(source: End, target: End, payload: bytes = DATA, **fields: Any) -> 
 
 
 def split(packet: Packet, size: int, identification: int) -> list[Packet]:
-    """Return fragments of a packet, each but the last with ``size`` octets of data."""
+    """Fragment a packet; every fragment but the last has ``size`` octets of data."""
     if packet.version == 4:
         packet.id = identification
         return fragment(packet, size)
@@ -126,12 +126,12 @@ def split(packet: Packet, size: int, identification: int) -> list[Packet]:
 
 
 def icmp6(kind: int, **fields: Any) -> Packet:
-    """Return the ICMPv6 message of a type; it is a template, too."""
+    """Return an ICMPv6 message of a type, for sending or as a template."""
     return icmp6typescls[kind](**fields)
 
 
 def icmp(version: int, kind: int, **fields: Any) -> Packet:
-    """Return the ICMP message of a type, for either IP version."""
+    """Return an ICMP or ICMPv6 message of a type."""
     return ICMP(type=kind, **fields) if version == 4 else icmp6(kind, **fields)
 
 
@@ -173,7 +173,7 @@ def _is_neighborly(packet: IPPacket) -> bool:
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition that a field of a template must fulfil."""
+    """A condition on a field of a template."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -183,7 +183,7 @@ class Predicate:
 
 
 def allow(template: Packet, **fields: Predicate | tuple[Any, ...]) -> Packet:
-    """Return a template with fields that fulfil a condition, or have one of several values."""
+    """Return a template whose fields accept several values or must satisfy a condition."""
     changed = template.copy()
     changed.fields.update(fields)
     return changed

@@ -39,7 +39,7 @@ _SECTIONS = {
 
 
 class AuditFrame(RecordModel):
-    """A frame that the tester sent, or the device; ``number`` is that in the capture, from 1."""
+    """A frame that the tester or the device sent; ``number`` is its number in the capture, from 1."""
 
     side: str
     sent: bool  # by the tester rather than by the device
@@ -105,8 +105,8 @@ class AuditRecord(RecordModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
-def audit_from(values: Any, place: str) -> AuditRecord:
-    """Return the record that a file holds; raise UsageError if it holds no audit of this version."""
+def read_audit(values: Any, place: str) -> AuditRecord:
+    """Parse a stored audit record; raise UsageError if it is not an audit of this version."""
     try:
         return AuditRecord.model_validate(values)
     except ValidationError as exc:
@@ -115,8 +115,8 @@ def audit_from(values: Any, place: str) -> AuditRecord:
         raise UsageError(problem, "repeat it with `v6t audit`", code="invalid-audit") from exc
 
 
-def audit_document(audit: AuditRecord, *, every: bool = True) -> ReportDocument:
-    """Return the report of an audit; ``every``: with the clauses to which the device conforms."""
+def make_audit_document(audit: AuditRecord, *, every: bool = True) -> ReportDocument:
+    """Return the report of an audit; ``every`` includes the clauses to which the device conforms."""
     facts = {
         "Technology": audit.plugin,
         "Device": f"{audit.device} (driver {audit.driver})",
@@ -125,17 +125,17 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> ReportDocument:
         "v6t": f"{audit.version}, commit {audit.source_commit or 'unknown'}",
     }
     summary: list[Block] = [
-        Paragraph(summary_sentence(audit), "bad" if audit.fails else "good"),
+        Paragraph(summarize_audit(audit), "bad" if audit.fails else "good"),
         FactTable(list(facts.items())),
         count_clauses(audit),
     ]
     sections = [ReportSection("Summary", "summary", summary)]
     for verdict, (title, words) in _SECTIONS.items():
         if findings := audit.select(verdict):
-            blocks = [_table(words, findings), *map(_frames, findings)]
+            blocks = [_make_table(words, findings), *map(_make_frame_listing, findings)]
             sections.append(ReportSection(title, title.lower().replace(" ", "-"), blocks))
     if every:
-        blocks = [_table("All clauses tested", audit.findings)]
+        blocks = [_make_table("All clauses tested", audit.findings)]
         sections.append(ReportSection("All clauses", "clauses", blocks))
     title = f"Audit: {audit.plugin} by {audit.device}"
     return ReportDocument(title, f"v6t {audit.version}, {audit.made}", sections)
@@ -151,8 +151,8 @@ def count_clauses(audit: AuditRecord) -> Table:
     )
 
 
-def summary_sentence(audit: AuditRecord) -> str:
-    """Return the result in one sentence."""
+def summarize_audit(audit: AuditRecord) -> str:
+    """Summarize the audit in one sentence."""
     failed, counts = audit.select("deviates"), audit.counts()
     count = len(audit.findings) - counts["not testable"]
     tested = f"{count} of {pluralize(audit.planned, 'clause')} tested"
@@ -166,7 +166,7 @@ def summary_sentence(audit: AuditRecord) -> str:
     return f"The device {deviations if failed else 'deviates from no MUST or SHOULD'}. {tested}."
 
 
-def _table(title: str, findings: Sequence[AuditFinding]) -> Block:
+def _make_table(title: str, findings: Sequence[AuditFinding]) -> Block:
     rows = [
         [f.full_title, f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
         for f in findings
@@ -174,7 +174,7 @@ def _table(title: str, findings: Sequence[AuditFinding]) -> Block:
     return replace(make_text_table(title, _HEADS, rows), cards=True)
 
 
-def _frames(finding: AuditFinding) -> Block:
+def _make_frame_listing(finding: AuditFinding) -> Block:
     numbers = [frame.number for frame in finding.frames]
     where = f"frames {numbers[0]} to {numbers[-1]} of frames.pcap" if numbers else "no frames"
     tries = f"tried {finding.tries} times" if finding.tries > 1 else "tried once"

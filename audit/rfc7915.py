@@ -12,7 +12,7 @@ from scapy.layers import inet6
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_Router_Alert, IPOption_RR
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.ip_packet import IPPacket, checksum_error
+from v6t.audit.ip_packet import IPPacket, find_checksum_error
 from v6t.audit.packets import DATA, INNER_TTL, TTL, Predicate, Wire, allow, data, icmp6, transport
 from v6t.audit.row import LinkHosts, Opening, Row, find_public_end
 from v6t.plugins.audit_views import SideName, Translator
@@ -28,7 +28,7 @@ NUMBERS = {"dccp": (33, "DCCP"), "esp": (50, "ESP"), "unknown": (253, "an unknow
 
 @dataclass(frozen=True)
 class TranslatorHosts(LinkHosts):
-    """One host beyond each link of a translator.
+    """The hosts of a translator audit, one on each link, and the packets they send and receive.
 
     ``ip4`` and ``udp4`` are headers of the IPv4 host, ``at4`` is a template of what reaches it, ``quoted4``
     a header of the other host as IPv4 errors quote it. The names with 6 are those of IPv6.
@@ -70,7 +70,7 @@ class TranslatorHosts(LinkHosts):
         return UDP(sport=self.view.port, dport=self.view.server_port)
 
     def fits(self, octets: int, added: int = 20) -> bool:
-        """Return whether both links carry an IPv4 packet and the IPv6 packet, which is longer."""
+        """Return whether an IPv4 packet and its longer IPv6 translation fit the links."""
         return octets <= self.mtu4 and octets + added <= self.mtu6
 
     def ip4(self, **fields: Any) -> IP:
@@ -97,8 +97,8 @@ class TranslatorHosts(LinkHosts):
 
 
 # fmt: off
-def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
-    """Return the clauses of section 4 but those about ICMP."""
+def make_ipv4_rows(h: TranslatorHosts) -> Iterator[Row]:
+    """Yield the rows of RFC 7915, section 4, except ICMP."""
     v, ip, at, udp, plain = h.view, h.ip4, h.at6, h.udp4, h.ip4() / h.udp4 / Raw(DATA)
     down = partial(Row, "RFC 7915", side=v.ipv4_side)
     yield down("4.1", "udp", "an IPv4 packet becomes an IPv6 packet between the mapped addresses, "
@@ -123,10 +123,10 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     for name, words, option in (
         ("router-alert", "Router Alert", IPOption_Router_Alert()),
         ("record-route", "Record Route", IPOption_RR(length=7, pointer=4, routers=["0.0.0.0"])),
-        ("used-source-route", "a source route that is used up", _source_route(8))):
+        ("used-source-route", "a source route that is used up", _make_source_route(8))):
         yield down("4.1", f"option-{name}", f"an IPv4 option ({words}) is ignored, the packet translated",
                    ip(options=[option]) / udp / DATA, at() / UDP() / Raw(DATA))
-    routed = ip(options=[_source_route(4)]) / udp / DATA
+    routed = ip(options=[_make_source_route(4)]) / udp / DATA
     yield down("4.1", "source-route", "a packet with an unexpired source route is discarded", routed)
     yield down("4.1", "source-route-error", "its sender is told that the source route failed",
                routed, IP() / ICMP(type=3, code=5), "SHOULD", error=True)
@@ -135,10 +135,10 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                flow="tcp")
     unsummed = ip() / UDP(sport=v.server_port, dport=h.port4, chksum=0)
     yield down("4.5", "udp-no-checksum", "UDP without checksum is dropped, or gets a right one",
-               unsummed / DATA, lambda far: next(filter(None, map(checksum_error, far)), ""))
+               unsummed / DATA, lambda far: next(filter(None, map(find_checksum_error, far)), ""))
     yield down("4.5", "udp-checksum-made", "UDP without checksum gets one and is forwarded",
                unsummed / DATA, at() / UDP(), "MAY")
-    to_zero = _udp_data_that_sums_to_zero(at(), UDP(sport=v.server_port, dport=v.port))
+    to_zero = _find_zero_sum_data(at(), UDP(sport=v.server_port, dport=v.port))
     yield down("4.5", "udp-checksum-ffff", "a UDP checksum that is computed as zero is sent as 0xffff",
                ip() / udp / to_zero, at() / UDP(chksum=0xFFFF))
     if not v.uses_ports:
@@ -148,7 +148,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                        ip(proto=number) / payload, at(nh=number) / payload if number != 33 else at(nh=number))
         yield down("4.2", "igmp", "IGMP is silently dropped",
                    ip(proto=2) / Raw(bytes.fromhex("160008f9e0000105")), level="SHOULD", silent=True)
-    yield from rows_without_df(h)
+    yield from make_rows_without_df(h)
     fits = v.lowest_ipv6_mtu < LARGE + 20 and h.fits(LARGE)
     if h.mtu4 + 20 > h.mtu6:
         yield down("4.1", "df-too-big",
@@ -180,8 +180,8 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                    "SHOULD")
 
 
-def rows_without_df(h: TranslatorHosts, suffix: str = "") -> Iterator[Row]:
-    """Return the clauses about ``lowest-ipv6-mtu``: it is 1280, or what the user chose."""
+def make_rows_without_df(h: TranslatorHosts, suffix: str = "") -> Iterator[Row]:
+    """Yield the rows about ``lowest-ipv6-mtu``, which is 1280 unless configured."""
     lowest, payload = h.view.lowest_ipv6_mtu, data(LARGE - 28)
     down = partial(Row, "RFC 7915", side=h.view.ipv4_side)
     if h.fits(lowest - 20):
@@ -194,8 +194,8 @@ def rows_without_df(h: TranslatorHosts, suffix: str = "") -> Iterator[Row]:
                    h.ip4() / h.udp4 / payload, partial(_check_fragments, h, payload, True), "SHOULD")
 
 
-def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
-    """Return the clauses of section 5 but those about ICMPv6."""
+def make_ipv6_rows(h: TranslatorHosts) -> Iterator[Row]:
+    """Yield the rows of RFC 7915, section 5, except ICMPv6."""
     v, ip, at, udp, plain = h.view, h.ip6, h.at4, h.udp6, h.plain6()
     up, sender = partial(Row, "RFC 7915", side=v.ipv6_side), IPv6(dst=str(v.ipv6_host))
     yield up("5.1", "udp", "an IPv6 packet becomes an IPv4 packet between the mapped addresses, "
@@ -212,7 +212,7 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
                  f"an IPv4 packet of {octets} octets is sent {'with' if df else 'without'} DF",
                  ip() / udp / data(octets - 28), at(flags="DF" if df else 0) / UDP())
     yield up("5.5", "tcp", "a TCP segment's checksum is updated", h.plain6("tcp"), at() / TCP(), flow="tcp")
-    to_zero = _udp_data_that_sums_to_zero(h.quoted4(), UDP(sport=h.port4, dport=v.server_port))
+    to_zero = _find_zero_sum_data(h.quoted4(), UDP(sport=h.port4, dport=v.server_port))
     yield up("5.5", "udp-checksum-ffff",
              "a UDP checksum that is computed as zero is sent as 0xffff: zero means none",
              ip() / udp / to_zero, at() / UDP(chksum=0xFFFF))
@@ -266,24 +266,24 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
 # fmt: on
 
 
-def _source_route(pointer: int) -> IPOption:
-    """Return a loose source route; of scapy's own option, it changes the UDP checksum."""
+def _make_source_route(pointer: int) -> IPOption:
+    """Return a loose source route option; scapy's own option class would change the UDP checksum."""
     return IPOption(copy_flag=1, optclass=0, option=3, value=bytes([pointer, 192, 0, 2, 33]))
 
 
-def _udp_data_that_sums_to_zero(ip: Packet, udp: UDP) -> bytes:
-    """Return UDP data with which the checksum is computed as zero, and 0xffff is sent."""
+def _find_zero_sum_data(ip: Packet, udp: UDP) -> bytes:
+    """Return UDP data whose checksum is computed as 0, which is sent as 0xffff."""
     octets, at = bytes(ip / udp / Raw(b"v6\0\0")), len(ip) + 6
     return b"v6" + octets[at : at + 2]
 
 
 def _fragment_data(octets: bytes, start: int) -> Packet:
-    """Return a template of the data of a fragment of UDP, whose checksum is in the first one."""
+    """Return a template for the data of a UDP fragment; the first one holds the checksum."""
     return Raw(octets) if start else UDP() / Raw(octets[8:])
 
 
 def _check_fragments(h: TranslatorHosts, payload: bytes, has_end: bool, far: list[IPPacket]) -> str:
-    """Check fragments of UDP that make up a payload, up to its end or all with the M flag set."""
+    """Check that UDP fragments form a payload; with ``has_end``, the last one has no M flag."""
     ordered, joined = sorted(far, key=lambda p: p.offset), b""
     ends = h.view.mapped_ipv6, h.view.ipv6_host
     for p in ordered:
@@ -300,4 +300,4 @@ def _check_fragments(h: TranslatorHosts, payload: bytes, has_end: bool, far: lis
         joined += p.octets
     if joined[8:] != payload:
         return f"fragments that do not make up the data, {len(joined)} octets" if far else "nothing"
-    return checksum_error(IPPacket(*ends, 17, joined)) if has_end else ""
+    return find_checksum_error(IPPacket(*ends, 17, joined)) if has_end else ""

@@ -33,8 +33,8 @@ DROPPED6 = {(1, 7): "an unknown code of destination unreachable", (4, 2): "an un
             (50, 0): "an unknown error type"}
 
 
-def error_rows(row: partial[Row], error: Callable[[Packet], Packet], ip: Packet) -> Iterator[Row]:
-    """Return the clauses of errors that both versions have; translated ones match the header ``ip``."""
+def make_error_rows(row: partial[Row], error: Callable[[Packet], Packet], ip: Packet) -> Iterator[Row]:
+    """Yield the rows of ICMP errors common to both versions; translations must match the header ``ip``."""
     version, version2 = 10 - ip.version, ip.version
     name, unreachable, exceeded, problem = KINDS[version]
     name2, unreachable2, exceeded2, problem2 = KINDS[version2]
@@ -57,8 +57,8 @@ def error_rows(row: partial[Row], error: Callable[[Packet], Packet], ip: Packet)
                   error(old(problem, code=0, ptr=at)), silent=True)
 
 
-def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
-    """Return the clauses of sections 4.2 to 4.4."""
+def make_ipv4_rows(h: TranslatorHosts) -> Iterator[Row]:
+    """Yield the ICMP rows of RFC 7915, sections 4.2 to 4.4."""
     v, ip, six = h.view, h.ip4, h.at6()
     down, into = (partial(Row, "RFC 7915", section, side=v.ipv4_side) for section in ("4.2", "4.3"))
     ports, ports6 = {"sport": h.port4, "dport": v.server_port}, {"sport": v.port, "dport": v.server_port}
@@ -76,7 +76,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                    ip() / query / Raw(bytes(20 - len(query))), silent=True)
     if v.uses_ports and not v.stateful:
         return  # RFC 7599, section 9: errors are mapped without a port, so they belong to no CE
-    yield from error_rows(down, lambda message: ip() / message / about, six)
+    yield from make_error_rows(down, lambda message: ip() / message / about, six)
     yield down("protocol-unreachable",
                "ICMP protocol unreachable becomes ICMPv6 parameter problem at the next header",
                error(3, 2), six / icmp6(4, code=1, ptr=6))
@@ -113,8 +113,8 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                error(3, 1, h.quoted4(ttl=61) / ICMP(type=3, code=3) / ip() / h.udp4 / DATA))
 
 
-def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
-    """Return the clauses of sections 5.2 to 5.4."""
+def make_ipv6_rows(h: TranslatorHosts) -> Iterator[Row]:
+    """Yield the ICMPv6 rows of RFC 7915, sections 5.2 to 5.4."""
     v, ip, four = h.view, h.ip6, h.at4()
     up, into = (partial(Row, "RFC 7915", section, side=v.ipv6_side) for section in ("5.2", "5.3"))
     ports = {"sport": v.server_port, "dport": v.port}
@@ -134,7 +134,7 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
                  silent=not v.uses_ports)  # they have no port, so RFC 7599, section 8.3 applies, too
     if v.stateful:
         return  # errors need a session opened from outside, or are about one: see RFC 6146
-    yield from error_rows(up, error, four)
+    yield from make_error_rows(up, error, four)
     for mtu in (1400, 1280, 9000):
         mtu4 = min(mtu - 20, h.mtu4, h.mtu6 - 20)
         title = f"ICMPv6 packet too big with MTU {mtu} becomes fragmentation needed with MTU {mtu4}"

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from scapy.packet import Packet
 from v6t.audit import packets
-from v6t.audit.clause import Clause, Judgement, Level, Send, Steps, Talk, Verdict, opposite
-from v6t.audit.ip_packet import IPPacket, checksum_error, inner_packet, read_header
+from v6t.audit.clause import Clause, Judgement, Level, Send, Steps, Talk, Verdict, flip_side
+from v6t.audit.ip_packet import IPPacket, find_checksum_error, find_inner_packet, read_header
 from v6t.audit.packets import NOTHING, Wire, summary
 from v6t.plugins.audit_views import SideName
 
@@ -21,7 +21,7 @@ Source: TypeAlias = Callable[[Any], Iterable["Row"]]
 
 @dataclass(frozen=True)
 class Row:
-    """A clause (see there) that sends packets and expects an answer."""
+    """A clause that sends packets and expects an answer; see :class:`Clause`."""
 
     rfc: str
     section: str
@@ -54,7 +54,7 @@ class Row:
 
 
 class LinkHosts:
-    """The hosts at both links of a device, each with its simplest packet."""
+    """The hosts on both links of a device, each with a plain packet to send."""
 
     def __init__(self, **plain_packets: Packet) -> None:
         self.plain_packets = plain_packets
@@ -63,20 +63,20 @@ class LinkHosts:
         return self.plain_packets[side]
 
     def open_session(self, row: Row, wire: Wire) -> Opening | None:
-        """Return steps that open the session of a row, and return the hosts as the device then shows them."""
+        """Return steps that open the session of a row and return the hosts as translated by the device."""
         return None
 
 
 def find_public_end(wire: Wire, side: SideName, packet: Packet, protocol: str) -> Talk[Any]:
-    """Send a packet to a NAT; return the IPv4 address and port with which it leaves, or None."""
+    """Send a packet through a NAT; return its public IPv4 address and port, or None."""
     frames = yield Send([wire.frame(side, packet)])
-    far = wire.packets(opposite(side), frames)
+    far = wire.packets(flip_side(side), frames)
     sources = [p.read_endpoint() for p in far if p.protocol == protocol]
     return next((end for end in sources if end.address.version == 4 and end.port), None)
 
 
-def row_clauses(hosts: LinkHosts, wire: Wire, *sources: Source) -> Iterator[Clause]:
-    """Return the clauses of the rows of sources, which are called again once a session changes the hosts."""
+def make_row_clauses(hosts: LinkHosts, wire: Wire, *sources: Source) -> Iterator[Clause]:
+    """Yield the clauses of all rows; row sources are called again if a session changes the hosts."""
     for source in sources:
         list_rows = lru_cache(maxsize=2)(lambda hosts, source=source: tuple(source(hosts)))
         for row in list_rows(hosts):
@@ -86,7 +86,7 @@ def row_clauses(hosts: LinkHosts, wire: Wire, *sources: Source) -> Iterator[Clau
 
 
 def _exchange(source: Source, hosts: LinkHosts, wire: Wire, row: Row) -> Steps:
-    """Send a row's packets and judge the answer; if silence decides, prove it with a plain packet."""
+    """Send a row's packets and judge the answer; if nothing arrives, verify the path with a plain packet."""
     expected, opening = row.describe_answer(), hosts.open_session(row, wire)
     opened = hosts if opening is None else (yield from opening)
     if opened is None:
@@ -98,7 +98,7 @@ def _exchange(source: Source, hosts: LinkHosts, wire: Wire, row: Row) -> Steps:
     sent = [row.packet] if isinstance(row.packet, Packet) else row.packet
     frames = yield Send([wire.frame(row.side, packet) for packet in sent])
     back, malformed = wire.octets(row.side, frames), wire.describe_bad_lengths(frames)
-    far = back if row.near else wire.octets(opposite(row.side), frames)
+    far = back if row.near else wire.octets(flip_side(row.side), frames)
     wrong, seen = _find_problem(row, far, back), wire.describe(frames)
     if malformed and row.answer is None:
         wrong = f"the packet passed: {malformed}"
@@ -109,13 +109,13 @@ def _exchange(source: Source, hosts: LinkHosts, wire: Wire, row: Row) -> Steps:
     if row.plain or far or malformed or bool(wrong) == (row.answer is None):
         return Judgement(verdict, expected, seen)
     after = yield Send([wire.frame(row.side, opened.plain(row.side))])
-    if wire.octets(opposite(row.side), after):
+    if wire.octets(flip_side(row.side), after):
         return Judgement(verdict, expected, seen)
     return Judgement("not testable", expected, f"{seen}, but a plain packet does not pass")
 
 
 def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
-    """Describe the first fault of the answer, which is in ``far`` unless it is an ICMP error."""
+    """Describe the first fault of the answer: packets on the ``far`` link, or an ICMP error sent ``back``."""
     if callable(row.answer):
         return row.answer(list(map(read_header, far)))
     templates = row.templates
@@ -139,8 +139,8 @@ def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
         template = templates.pop(problems.index(""))
         if "dst" in template.fields and not row.error:
             packet = read_header(octets)
-            inner = inner_packet(packet)
-            wrong = checksum_error(packet, quoted=row.quoted)
-            if wrong := wrong or (checksum_error(inner) if inner else ""):
+            inner = find_inner_packet(packet)
+            wrong = find_checksum_error(packet, quoted=row.quoted)
+            if wrong := wrong or (find_checksum_error(inner) if inner else ""):
                 return wrong
     return ""

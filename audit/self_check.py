@@ -24,7 +24,7 @@ NEIGHBORHOOD = 8  # values are drawn this close to their defaults: others are mo
 
 
 class DeviceProbe:
-    """Hands frames to a device in this process; time passes only in pauses."""
+    """Probe for a device in this process, whose time passes only in pauses."""
 
     def __init__(self, device: Any) -> None:
         self.device = device
@@ -47,7 +47,7 @@ class DeviceProbe:
 
 
 class InProcessDevice:
-    """The packet-level model of a technology as the device of an audit."""
+    """Audited device that is the packet-level model of a technology."""
 
     def __init__(self, technology: Technology) -> None:
         self.technology = technology
@@ -62,7 +62,7 @@ class InProcessDevice:
 
 
 def find_accusations(technology: Technology) -> list[str]:
-    """Audit the model in all configurations; describe each deviation, or raise UsageError."""
+    """Audit the model in all variants; return a description of each deviation, or raise UsageError."""
     user_params = technology.params.model_dump(exclude_unset=True)
     device, selection = choose_clauses(InProcessDevice(technology), (), user_params)
     progress = AuditProgress()
@@ -71,13 +71,13 @@ def find_accusations(technology: Technology) -> list[str]:
 
 
 def set_mtus(links: Links, left: int, right: int) -> Links:
-    """Return links that carry IP packets of other lengths."""
+    """Return the links with other MTUs."""
     near = links.left.model_copy(update={"mtu": left})
     return Links(near, links.right.model_copy(update={"mtu": right}))
 
 
 def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
-    """Audit the model with defaults, then with drawn parameters; return findings and what was audited."""
+    """Audit the model with default and random parameters; return the deviations and what was audited."""
     try:
         from hypothesis import Phase, given, settings
         from hypothesis import strategies as st
@@ -111,13 +111,13 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
 
 
 def draw_params(kind: type[Technology]) -> SearchStrategy[dict[str, Any]]:
-    """Return a strategy of parameters: one to three of a technology's, each valid with the defaults."""
+    """Return a Hypothesis strategy that draws one to three non-default parameters of a technology."""
     from hypothesis import strategies as st
 
     drawn: dict[str, list[Any]] = {}
     for name, field in kind.params_model.model_fields.items():
         default = field.get_default(call_default_factory=True)
-        for value in _values_near(default, field.annotation):
+        for value in _list_candidates(default, field.annotation):
             with suppress(UsageError, ValueError):
                 kind.params_model(**{name: value})
                 drawn.setdefault(name, []).append(value)
@@ -128,8 +128,8 @@ def draw_params(kind: type[Technology]) -> SearchStrategy[dict[str, Any]]:
     return names.flatmap(lambda some: st.fixed_dictionaries({n: strategies[n] for n in some}))
 
 
-def _values_near(default: Any, annotation: Any) -> Sequence[Any]:
-    """Return candidates for a parameter; none if only its default is known to be valid."""
+def _list_candidates(default: Any, annotation: Any) -> Sequence[Any]:
+    """Return candidate values for a parameter; none if only its default is known to be valid."""
     if isinstance(default, bool):
         return [False, True]
     if isinstance(default, int):

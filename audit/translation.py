@@ -12,10 +12,10 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit import rfc7915, rfc7915_icmp
 from v6t.audit.clause import Clause, Requirement, Subject, Suite
-from v6t.audit.customer_edge import port_rows
+from v6t.audit.customer_edge import make_port_rows
 from v6t.audit.packets import DATA, PORT, SERVER_PORT, data, header, icmp6
 from v6t.audit.rfc7915 import TranslatorHosts
-from v6t.audit.row import Row, row_clauses
+from v6t.audit.row import Row, make_row_clauses
 from v6t.plugins import audit_views as views
 from v6t.plugins.audit_views import MAPPED_HOST, Address, CustomerEdge, Translator
 from v6t.plugins.translation import WELL_KNOWN, embed_ipv4, may_embed
@@ -27,46 +27,48 @@ _MAPPED_TO = {
 
 
 class TranslationSuite(Suite):
-    """For technologies that translate between IPv6 on one link and IPv4 on the other."""
+    """Clauses for translators between IPv6 on one link and IPv4 on the other."""
 
     name = "translation"
     core = ("5.1-udp", "5.1-ttl", "5.1-df-46", "4.1-udp", "4.1-hop-limit", "4.5-udp-checksum-ffff")
 
-    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+    def list_clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view, wire = subject.find(Translator), subject.wire
-        if view is None or (variant != views.WELL_KNOWN_PREFIX and self.requirement(subject)):
+        if view is None or (variant != views.WELL_KNOWN_PREFIX and self.find_requirement(subject)):
             return ()
         mtus = wire.mtu(view.ipv6_side), wire.mtu(view.ipv4_side)
         h = TranslatorHosts(view, *mtus, view.mapped_ipv4[0], view.port)
         edge, sources = subject.find(CustomerEdge), []
         if not variant:
-            sources = [rfc7915.rows_from_ipv6, rfc7915.rows_from_ipv4]
-            sources += [rfc7915_icmp.rows_from_ipv4, rfc7915_icmp.rows_from_ipv6]
-            sources += [partial(port_rows, ports=edge.ports)] if edge else []
+            sources = [rfc7915.make_ipv6_rows, rfc7915.make_ipv4_rows]
+            sources += [rfc7915_icmp.make_ipv4_rows, rfc7915_icmp.make_ipv6_rows]
+            sources += [partial(make_port_rows, ports=edge.ports)] if edge else []
         elif variant == views.RAISED_MTU:
             h = replace(h, view=replace(view, lowest_ipv6_mtu=1400))
-            sources = [partial(rfc7915.rows_without_df, suffix="-1400")]
+            sources = [partial(rfc7915.make_rows_without_df, suffix="-1400")]
         elif variant == views.WELL_KNOWN_PREFIX:
             local = next(a for a in subject.neighbors[view.ipv4_side] if isinstance(a, IPv4Address))
-            sources = [partial(_well_known_rows, local=local)]
+            sources = [partial(_make_well_known_rows, local=local)]
         elif variant == views.PREFIX_AND_MAPPINGS and view.table and view.table.prefix:
-            sources = [partial(_hairpin_rows, prefix=view.table.prefix)]
+            sources = [partial(_make_hairpin_rows, prefix=view.table.prefix)]
         elif variant in _MAPPED_TO:
             mapped = replace(view, ipv6_host=_MAPPED_TO[variant], mapped_ipv4=(MAPPED_HOST,))
             h = replace(h, view=mapped, six4=MAPPED_HOST)
-            sources = [partial(_table_rows, longest=variant == views.OVERLAPPING_MAPPINGS)]
+            sources = [partial(_make_table_rows, longest=variant == views.OVERLAPPING_MAPPINGS)]
         elif variant in views.PREFIX_VARIANTS:
-            sources = [partial(_prefix_rows, length=views.PREFIX_VARIANTS[variant])]
-        return row_clauses(h, wire, *sources)
+            sources = [partial(_make_prefix_rows, length=views.PREFIX_VARIANTS[variant])]
+        return make_row_clauses(h, wire, *sources)
 
-    def requirement(self, subject: Subject) -> Requirement:
+    def find_requirement(self, subject: Subject) -> Requirement:
         v = subject.find(Translator)
         hosts = ((v.ipv6_host, v.mapped_ipv4[0]), (v.mapped_ipv6, v.ipv4_host)) if v else ()
-        return prefix_requirement(WELL_KNOWN, (four for six, four in hosts if six in WELL_KNOWN))
+        return find_prefix_requirement(
+            WELL_KNOWN, (four for six, four in hosts if six in WELL_KNOWN)
+        )
 
 
 # fmt: off
-def _prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
+def _make_prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "2.2", plain=True)
     yield row(f"up-{length}", f"an IPv4 address is found behind a prefix of /{length}",
               h.plain(v.ipv6_side), h.at4() / UDP(), side=v.ipv6_side)
@@ -75,7 +77,7 @@ def _prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
               h.plain(v.ipv4_side), h.at6() / UDP(), side=v.ipv4_side)
 
 
-def _well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
+def _make_well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "3.1")
     address = v.ipv4_host if v.ipv4_host.is_global else v.mapped_ipv4[0]
     yield row("global", f"{address}, which is global, may stand behind the prefix",
@@ -88,7 +90,7 @@ def _well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
                   h.ip4(src=str(local)) / h.udp4 / Raw(DATA), side=v.ipv4_side)
 
 
-def _table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
+def _make_table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
     v, row, name = h.view, partial(Row, "RFC 7757", plain=True), "longest" if longest else "padded"
     yield row("3.3.1", name, f"{MAPPED_HOST} becomes {v.ipv6_host}: "
               + ("the longest IPv4 prefix tells" if longest else "zeros follow the suffix"),
@@ -99,7 +101,7 @@ def _table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
               h.ip6(src=str(source)) / h.udp6 / Raw(DATA), h.at4() / UDP(), side=v.ipv6_side)
 
 
-def _hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
+def _make_hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
     near = partial(Row, "RFC 7757", "4.2", level="SHOULD", side=h.view.ipv6_side, near=True)
     one, two = h.view.ipv6_host, h.view.ipv6_host + 1
     name1, name2 = (str(embed_ipv4(prefix, h.view.mapped_ipv4[0] + n)) for n in (0, 1))
@@ -116,8 +118,10 @@ def _hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
 # fmt: on
 
 
-def prefix_requirement(prefix: IPv6Network | None, addresses: Iterable[Address]) -> Requirement:
-    """Return why clauses cannot be tested behind the well-known prefix."""
+def find_prefix_requirement(
+    prefix: IPv6Network | None, addresses: Iterable[Address]
+) -> Requirement:
+    """Return why clauses cannot be tested with the well-known prefix, or None."""
     fix = f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses"
     reason = "correct devices drop what the well-known prefix makes of it (RFC 6052, section 3.1)"
     for address in addresses:

@@ -11,9 +11,9 @@ from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import HBHOptUnknown, IPv6, IPv6ExtHdrDestOpt
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.ip_packet import IPPacket, inner_packet, join_fragments, read_header
+from v6t.audit.ip_packet import IPPacket, find_inner_packet, join_fragments, read_header
 from v6t.audit.packets import DATA, TTL, Predicate, Wire, allow, data, datagram, header, ip, split
-from v6t.audit.row import LinkHosts, Opening, Row, find_public_end, row_clauses
+from v6t.audit.row import LinkHosts, Opening, Row, find_public_end, make_row_clauses
 from v6t.plugins.audit_views import Address, Nat, SideName, TunnelEnd
 
 CODEPOINTS = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
@@ -23,26 +23,32 @@ EF = Predicate("0xb8 but for ECN", lambda octet: octet & 0xFC == 0xB8)
 
 
 class TunnelSuite(Suite):
-    """For devices in which tunnels end."""
+    """Clauses for tunnel endpoints."""
 
     name = "tunnel"
     core = ("decapsulated", "encapsulated", "ttl-into", "dscp-into")
 
-    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+    def list_clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(TunnelEnd)
         if view is None or variant:
             return ()
         mtus = subject.wire.mtu(view.side), subject.wire.mtu(view.far_side)
         h = TunnelHosts(view, *mtus, view.outer or view.inner, subject.find(Nat) is not None)
         if view.inner[0].version == 6:
-            return row_clauses(h, subject.wire, _six_in_four_rows, _ecn_rows)
-        sources = _out_rows, _into_rows, _ecn_rows, _size_rows, _malformed_rows
-        return row_clauses(h, subject.wire, *sources)
+            return make_row_clauses(h, subject.wire, _make_six_in_four_rows, _make_ecn_rows)
+        sources = (
+            _make_out_rows,
+            _make_into_rows,
+            _make_ecn_rows,
+            _make_size_rows,
+            _make_malformed_rows,
+        )
+        return make_row_clauses(h, subject.wire, *sources)
 
 
 @dataclass(frozen=True)
 class TunnelHosts(LinkHosts):
-    """Both hosts of a tunnel: ``up`` is ``outer / inner``, ``down`` a packet for the host in the tunnel."""
+    """The hosts of a tunnel: packets go ``up`` encapsulated, and plain ``down`` into the tunnel."""
 
     view: TunnelEnd
     mtu: int  # of the tunnel's link
@@ -80,7 +86,7 @@ class TunnelHosts(LinkHosts):
 
 
 # fmt: off
-def _out_rows(h: TunnelHosts) -> Iterator[Row]:
+def _make_out_rows(h: TunnelHosts) -> Iterator[Row]:
     out, whole = partial(Row, "RFC 2473", "3.3", side=h.view.side), h.to_host() / Raw(DATA)
     # RFC 8200, sections 4 and 4.2: a destination processes options, and skips those of type 4
     limit = IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=4, optlen=1, optdata=b"\4")])
@@ -95,7 +101,7 @@ def _out_rows(h: TunnelHosts) -> Iterator[Row]:
     yield out("df-out", "DF of the inner packet stays", h.up(h.inner(flags="DF")), IP(flags="DF"))
 
 
-def _into_rows(h: TunnelHosts) -> Iterator[Row]:
+def _make_into_rows(h: TunnelHosts) -> Iterator[Row]:
     into, tunnel = partial(Row, "RFC 2473", side=h.view.far_side), h.to_remote()
     yield into("3.1", "encapsulated", "a packet for a customer is put into the customer's tunnel",
                h.down(), tunnel / IP(dst=str(h.view.inner[0])) / UDP() / Raw(DATA), plain=True)
@@ -116,7 +122,7 @@ def _into_rows(h: TunnelHosts) -> Iterator[Row]:
                   side=h.view.side)
 
 
-def _ecn_rows(h: TunnelHosts) -> Iterator[Row]:
+def _make_ecn_rows(h: TunnelHosts) -> Iterator[Row]:
     def ecn(template: Packet, *codepoints: int) -> Packet:
         words = " or ".join(map(CODEPOINTS.__getitem__, codepoints))
         condition = Predicate(words, lambda octet: octet & 3 in codepoints)
@@ -137,7 +143,7 @@ def _ecn_rows(h: TunnelHosts) -> Iterator[Row]:
                   side=h.view.far_side)
 
 
-def _size_rows(h: TunnelHosts) -> Iterator[Row]:
+def _make_size_rows(h: TunnelHosts) -> Iterator[Row]:
     largest, payload = data(min(h.mtu, h.far_mtu) - 28), data(600)
     if h.far_mtu > h.mtu - 40:
         yield Row("RFC 2473", "7.2", "df-too-big",
@@ -156,7 +162,7 @@ def _size_rows(h: TunnelHosts) -> Iterator[Row]:
                   parts[::order], IP() / UDP() / Raw(payload), side=h.view.side)
 
 
-def _malformed_rows(h: TunnelHosts) -> Iterator[Row]:
+def _make_malformed_rows(h: TunnelHosts) -> Iterator[Row]:
     drop = partial(Row, "RFC 2473", "3.3", side=h.view.side)
     native = IPv6(src=str(h.view.remote), dst="2001:db8:7::2") / UDP(sport=1, dport=2) / DATA
     yield drop("wrong-version", "IPv6 behind the next header of IPv4 is dropped", h.outer(nh=4) / native)
@@ -173,7 +179,7 @@ def _malformed_rows(h: TunnelHosts) -> Iterator[Row]:
                    h.outer() / header(h.view.inner[0], h.view.host[0]) / h.inner(), level="MAY")
 
 
-def _six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
+def _make_six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     out, into = (partial(Row, "RFC 4213", side=side) for side in (h.view.side, h.view.far_side))
     tunnel = h.to_remote(proto=41)
     yield out("3.6", "decapsulated", "the packet in a tunnel leaves it unchanged in data",
@@ -203,10 +209,10 @@ def _check_fragments(h: TunnelHosts, payload: bytes, far: list[IPPacket]) -> str
         return "a packet that is longer than the link's MTU"
     if parts := [packet for packet in far if packet.is_fragment]:
         whole = {"octets": join_fragments(parts), "id": None, "offset": 0, "more": False}
-        inner = inner_packet(read_header(bytes(replace(parts[0], **whole))))
+        inner = find_inner_packet(read_header(bytes(replace(parts[0], **whole))))
         is_complete = inner is not None and not inner.missing and inner.octets[8:] == payload
         return "" if is_complete else "the fragments do not make up the packet"
-    inners = list(filter(None, map(inner_packet, far)))
+    inners = list(filter(None, map(find_inner_packet, far)))
     if join_fragments(inners)[8:] == payload:
         return f"IPv4 was fragmented before encapsulation, in {len(inners)} pieces"
     return "nothing that makes up the packet"

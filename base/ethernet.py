@@ -20,7 +20,7 @@ _LINE_RATE = re.compile(
 _OCTET_RATE = re.compile(_NUMBER + r"(?:B|[bB][yY][tT][eE][sS]?)(?:ps|PS|/s|/S)?")
 
 
-def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 0) -> int:
+def compute_max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 0) -> int:
     """Return the whole frames per second that a line carries (RFC 8219, appendix A).
 
     Args:
@@ -42,7 +42,7 @@ def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 
     return int(Fraction(line_rate_bps) // (8 * (Fraction(frame_size) + overhead + GAP_OCTETS)))
 
 
-def frame_rate_fps(rate_bps: float, octets: float) -> float:
+def compute_frame_rate_fps(rate_bps: float, octets: float) -> float:
     """Return the frames per second of a rate that counts preamble and gap."""
     return rate_bps / (8 * (octets + GAP_OCTETS))
 

@@ -19,7 +19,7 @@ from v6t.analysis.record import (
     find_counting_method,
 )
 from v6t.base.errors import UsageError
-from v6t.base.ethernet import max_frame_rate_fps
+from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.point import Measurement, NotMeasured, Point, RunContext, TechnologyClass
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
@@ -247,7 +247,7 @@ def list_media_rates(context: RunContext) -> Iterator[tuple[str, float, int]]:
     """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
     for size in context.settings.frame_sizes:
         sizes = context.technology.make_sizes(size)
-        media_fps = max_frame_rate_fps(context.settings.line_rate_bps, sizes.longest)
+        media_fps = compute_max_frame_rate_fps(context.settings.line_rate_bps, sizes.longest)
         yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
 
 

@@ -22,7 +22,7 @@ from v6t.analysis.sheet import (
     format_three_digits,
 )
 from v6t.base.errors import UsageError
-from v6t.base.ethernet import frame_rate_fps
+from v6t.base.ethernet import compute_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import (
@@ -224,7 +224,7 @@ class DelaySettings(StrictModel):
         """Return the configured rate for a larger frame of ``octets``, or None if none is set."""
         if self.rate_bps is None:
             return self.rate_fps
-        return frame_rate_fps(self.rate_bps, octets)
+        return compute_frame_rate_fps(self.rate_bps, octets)
 
 
 class LatencySettings(DelaySettings):

@@ -20,7 +20,7 @@ from v6t.analysis.sheet import (
     make_table,
 )
 from v6t.base.errors import UsageError
-from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
+from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, compute_max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common, connections
 from v6t.benchmarks.base import Phase
@@ -210,7 +210,7 @@ def find_syn_sizes(plugin: MeasuredTechnology) -> FramePair:
 
 def find_media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
     """Return the connections per second whose opening and objects the medium carries."""
-    opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_PER_OPENING
+    opened = compute_max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_PER_OPENING
     each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
     octets = sum(each + len(part) for part in split_into_segments(build_response(object_octets)))
     return max(1, min(opened, int(line_rate_bps / (8 * octets))))

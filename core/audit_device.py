@@ -18,7 +18,7 @@ from v6t.drivers.duts.devices import make_audited_device, make_session
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.packet_model import PacketModelDevice
 from v6t.drivers.lab.prober import ProberRole
-from v6t.drivers.lab.setup import Bed, frame_octets
+from v6t.drivers.lab.setup import Bed, compute_frame_octets
 from v6t.drivers.lab.workers import Worker
 from v6t.drivers.prober import FrameOnSide, Prober
 from v6t.intent.device import Links, make_host_arguments
@@ -221,8 +221,8 @@ class SocketProber:
             "prober",
             ProberRole,
             namespace=namespace,
-            interfaces={side: names[links.port_of(side)] for side in ("left", "right")},
-            frame_octets=frame_octets(links),
+            interfaces={side: names[links.get_port(side)] for side in ("left", "right")},
+            frame_octets=compute_frame_octets(links),
             hosts={
                 "left": make_host_arguments(links.left),
                 "right": make_host_arguments(links.right),

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from v6t.analysis.report.render import to_html, to_markdown
-from v6t.audit.record import SCHEMA, AuditRecord, audit_document, to_junit
+from v6t.audit.record import SCHEMA, AuditRecord, make_audit_document, to_junit
 from v6t.base.errors import UsageError
 from v6t.base.files import report_write_errors, write_atomically
-from v6t.core.runs.manifest import find_commit, utc_now
+from v6t.core.runs.manifest import find_commit, format_utc_now
 from v6t.core.runs.rundir import AUDIT, describe_content
 from v6t.profiles.exports import write_pcap
 
@@ -62,7 +62,7 @@ def make_record(
         schema=SCHEMA,
         version=version("v6t"),
         source_commit=find_commit(),
-        made=utc_now(),
+        made=format_utc_now(),
         plugin=setup.settings.plugin,
         params=json.loads(setup.technology.params.model_dump_json()),
         driver=setup.driver.name,
@@ -91,7 +91,7 @@ def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None
     Raises:
         UsageError: a file cannot be written.
     """
-    report = audit_document(record)
+    report = make_audit_document(record)
     texts = {"html": to_html(report), "md": to_markdown(report), "junit": to_junit(record)}
     with report_write_errors(out):
         write_record(record, out)

@@ -127,14 +127,14 @@ class Links:
     swapped: bool = False
     """Whether the left link ends at the tester's right port, and the right one at its left."""
 
-    def port_of(self, side: Port) -> Port:
+    def get_port(self, side: Port) -> Port:
         """Return the tester's port at which the link on a side of the technology ends."""
         opposite: Port = "right" if side == "left" else "left"
         return opposite if self.swapped else side
 
-    def link_at(self, port: Port) -> Link:
+    def get_link(self, port: Port) -> Link:
         """Return the link that ends at a port of the tester."""
-        return self.left if self.port_of("left") == port else self.right
+        return self.left if self.get_port("left") == port else self.right
 
     @property
     def background_vlans(self) -> tuple[BackgroundVlan, BackgroundVlan] | None:
@@ -247,7 +247,7 @@ class DeviceIntent:
             self, mode="json", serialize_as_any=True
         )
 
-    def configuration_as(self, kind: type[ConfigT]) -> ConfigT:
+    def get_configuration(self, kind: type[ConfigT]) -> ConfigT:
         """Return the configuration as a model of one kind.
 
         Raises:

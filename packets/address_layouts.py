@@ -48,7 +48,7 @@ class CeLayouts(NamedTuple):
     ea: BitLayout
 
 
-def ce_layouts(rule: MappingRule) -> CeLayouts:
+def make_ce_layouts(rule: MappingRule) -> CeLayouts:
     """Return how EA bits hold IPv4 suffix and PSID (RFC 7597, section 5.2)."""
     r, k, embedded = rule.ipv4_prefix.prefixlen, rule.psid_len, _count_suffix_bits(rule)
     hosts = 32 - r - embedded
@@ -63,19 +63,19 @@ def ce_layouts(rule: MappingRule) -> CeLayouts:
     )
 
 
-def end_user_prefix_layout(rule: MappingRule) -> BitLayout:
+def make_end_user_prefix_layout(rule: MappingRule) -> BitLayout:
     """Return how ``ea`` follows the rule IPv6 prefix (RFC 7597, section 5.2)."""
     copy = BitCopy(EA, rule.ipv6_prefix.prefixlen, rule.ea_len)
     return BitLayout(128, {EA: rule.ea_len}, (copy,), int(rule.ipv6_prefix.network_address))
 
 
-def map_address_layout(rule: MappingRule, *, embeds_host: bool = False) -> BitLayout:
+def make_map_address_layout(rule: MappingRule, *, embeds_host: bool = False) -> BitLayout:
     """Return how a MAP address holds ``ipv4`` and ``psid`` (RFC 7597, section 6).
 
     With ``embeds_host`` the identifier of a CE with a prefix holds the host's complete address: MAP-T
     (erratum 5225 of RFC 7599), not MAP-E.
     """
-    prefix = end_user_prefix_layout(rule).compose(ea=ce_layouts(rule).ea)
+    prefix = make_end_user_prefix_layout(rule).compose(ea=make_ce_layouts(rule).ea)
     shown = 32 if embeds_host else rule.ipv4_prefix.prefixlen + _count_suffix_bits(rule)
     end, k = 120 if rule.iid_format == "draft" else 128, rule.psid_len
     identifier = (BitCopy(IPV4, end - 48, shown), BitCopy(PSID, end - k, k))
@@ -84,11 +84,11 @@ def map_address_layout(rule: MappingRule, *, embeds_host: bool = False) -> BitLa
 
 def map_address(rule: MappingRule, ipv4: IPv4Address, psid: int) -> IPv6Address:
     """Compute the MAP address of a CE (RFC 7597, section 6)."""
-    return IPv6Address(map_address_layout(rule).encode(ipv4=int(ipv4), psid=psid))
+    return IPv6Address(make_map_address_layout(rule).encode(ipv4=int(ipv4), psid=psid))
 
 
 @lru_cache(maxsize=64)
-def port_layout(psid_offset: int, psid_len: int) -> BitLayout:
+def make_port_layout(psid_offset: int, psid_len: int) -> BitLayout:
     """Return how a port holds ``psid`` (RFC 7597, section 5.1); ``index`` is ``A`` and then ``j``."""
     a, k = psid_offset, psid_len
     m = 16 - a - k
@@ -138,7 +138,7 @@ class GeneratedSoftwires:
 
 
 @lru_cache(maxsize=64)
-def embedded_address_layout(prefix: IPv6Network) -> BitLayout:
+def make_embedded_address_layout(prefix: IPv6Network) -> BitLayout:
     """Return how an address holds ``ipv4`` behind a prefix (RFC 6052, section 2.2)."""
     length = prefix.prefixlen
     before = min(32, max(0, _U_OCTET - length))
@@ -147,7 +147,7 @@ def embedded_address_layout(prefix: IPv6Network) -> BitLayout:
     return BitLayout(128, {IPV4: 32}, copies, int(prefix.network_address))
 
 
-def eam_layout(ipv4_prefix: IPv4Network, ipv6_prefix: IPv6Network) -> BitLayout:
+def make_eam_layout(ipv4_prefix: IPv4Network, ipv6_prefix: IPv6Network) -> BitLayout:
     """Return how an address of an explicit mapping holds ``ipv4`` (RFC 7757, section 3.3)."""
     suffix = 32 - ipv4_prefix.prefixlen
     copy = BitCopy(IPV4, ipv6_prefix.prefixlen, suffix, ipv4_prefix.prefixlen)

@@ -15,7 +15,7 @@ from v6t.packets.direction import Direction
 from v6t.plugins import ports
 from v6t.plugins.audit_views import SharedAddressRelay, TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
-from v6t.plugins.params import Mixture, address, device, negative_share, tester
+from v6t.plugins.params import Mixture, address, device_address, negative_share, tester_address
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
 from v6t.plugins.traffic import combine, derive_negative, make_ethernet, make_ipv4, make_ipv6
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
@@ -28,10 +28,10 @@ class RelayParams(Mixture):
     """Parameters of a relay; subclasses add ``customer_prefixes`` and ``left_addresses``."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
-    tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
-    tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
-    dut_right_ipv4: IPv4Interface = device("203.0.113.1/24", "right")
-    dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
+    tester_left_ipv6: IPv6Address = tester_address("2001:db8:6::2", "left")
+    tester_right_ipv6: IPv6Address = tester_address("2001:db8:7::2", "right")
+    dut_right_ipv4: IPv4Interface = device_address("203.0.113.1/24", "right")
+    dut_right_ipv6: IPv6Interface = device_address("2001:db8:7::1/64", "right")
     fw_sport: Policy = customer_policy("forward source")
     fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
     rv_sport: SourcePorts = Field(SourcePorts(), description="reverse source ports")

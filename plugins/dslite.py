@@ -29,7 +29,7 @@ from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
 from v6t.plugins.four_tuples import TupleField, describe_addresses
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
-from v6t.plugins.params import RightIpv4Link, address, tester
+from v6t.plugins.params import RightIpv4Link, address, tester_address
 from v6t.plugins.ports import Ports
 from v6t.plugins.reference_device import Checks, Outcome, ReferenceDevice, route_all
 from v6t.plugins.traffic import make_ipv4, make_ipv6
@@ -192,7 +192,7 @@ class DsLiteParams(RightIpv4Link, stateful.Pool4Params):
     initiator_ipv4: IPv4Address = address("192.168.1.2", "the customer's address behind each B4")
     b4_ipv6: IPv6Address = address("2001:db8:b4::1:0", "first address of the B4s")
     aftr_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the AFTR's address on the left link")
-    tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
+    tester_left_ipv6: IPv6Address = tester_address("2001:db8:6::2", "left")
     internal_ipv4: IPv4Address = address("10.0.0.0", "address of the first B4 for a NAT44")
 
     @property

@@ -26,9 +26,9 @@ from v6t.plugins.params import (
     RightIpv4Link,
     address,
     describe_link,
-    device,
+    device_address,
     negative_share,
-    tester,
+    tester_address,
 )
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
 from v6t.plugins.reference_device import Checks
@@ -61,10 +61,10 @@ class CustomerParams(RightIpv4Link, Mixture):
     """Parameters of a customer device."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
-    dut_left_ipv6: IPv6Interface = device("2001:db8:6::9/64", "left")
-    tester_left_ipv6: IPv6Address = tester("2001:db8:6::1", "left")
-    dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
-    tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
+    dut_left_ipv6: IPv6Interface = device_address("2001:db8:6::9/64", "left")
+    tester_left_ipv6: IPv6Address = tester_address("2001:db8:6::1", "left")
+    dut_right_ipv6: IPv6Interface = device_address("2001:db8:7::1/64", "right")
+    tester_right_ipv6: IPv6Address = tester_address("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")
     fw_dport: Policy = customer_policy("forward destination")
     rv_sport: Policy = customer_policy("reverse source")

@@ -98,16 +98,16 @@ class MapRule:
 
     @cached_property
     def ce_layouts(self) -> CeLayouts:
-        return address_layouts.ce_layouts(self)
+        return address_layouts.make_ce_layouts(self)
 
     @cached_property
     def address_layout(self) -> BitLayout:
-        return address_layouts.map_address_layout(self)
+        return address_layouts.make_map_address_layout(self)
 
     @cached_property
     def host_address_layout(self) -> BitLayout:
         """Layout of MAP-T addresses, which hold a host's complete IPv4 address."""
-        return address_layouts.map_address_layout(self, embeds_host=True)
+        return address_layouts.make_map_address_layout(self, embeds_host=True)
 
     def make_port_set(self, psid: int) -> PortSet:
         return PortSet(self.psid_offset, self.psid_len, psid)
@@ -135,7 +135,9 @@ class MapRule:
 
     def compute_end_user_prefix(self, ipv4: IPv4Address, psid: int) -> IPv6Network:
         """Compute the prefix delegated to the CE, with length ``n + o``."""
-        value = address_layouts.end_user_prefix_layout(self).encode(ea=self.encode_ea(ipv4, psid))
+        value = address_layouts.make_end_user_prefix_layout(self).encode(
+            ea=self.encode_ea(ipv4, psid)
+        )
         return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
 
     def map_address(self, ipv4: IPv4Address, psid: int, embeds_host: bool = False) -> IPv6Address:

@@ -23,7 +23,7 @@ from v6t.plugins.customers import CustomerTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
 from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
-from v6t.plugins.params import device
+from v6t.plugins.params import device_address
 from v6t.plugins.prefixes import parse_ipv6_network
 from v6t.plugins.reference_device import DROP_ALL, Checks, Outcome
 from v6t.plugins.translation import check_rfc6052_prefix, embed_ipv4
@@ -175,7 +175,7 @@ class MapTParams(DmrParams, MapParams):
 
     display_name: ClassVar[str] = "MAP-T"
 
-    dut_left_ipv6: IPv6Interface = device("2001:db8:6::1/64", "left")
+    dut_left_ipv6: IPv6Interface = device_address("2001:db8:6::1/64", "left")
 
     @property
     def left_addresses(self) -> list[str]:

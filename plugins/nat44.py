@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Interface
 
 from v6t.intent.families import Nat44Config, Nat66Config
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
-from v6t.plugins.params import Ipv4Links, Ipv6Links, address, device, tester
+from v6t.plugins.params import Ipv4Links, Ipv6Links, address, device_address, tester_address
 from v6t.plugins.stateful import Napt, Pool4Params, Pool6Params
 
 
@@ -40,8 +40,8 @@ class Nat66Params(Pool6Params):
     """Parameters of ``nat66``."""
 
     initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
-    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
-    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+    dut_left_ipv6: IPv6Interface = device_address("2001:2:0:f000::1/64", "left")
+    tester_left_ipv6: IPv6Address = tester_address("2001:2:0:f000::2", "left")
 
 
 class Nat66(Napt):

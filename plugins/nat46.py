@@ -15,7 +15,7 @@ from v6t.packets.direction import Direction
 from v6t.plugins import base
 from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, Links, Part
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
-from v6t.plugins.params import address, describe_link, device, tester
+from v6t.plugins.params import address, describe_link, device_address, tester_address
 from v6t.plugins.stateful import Endpoints, Pool6Params, StatefulTechnology, translate_version
 from v6t.plugins.translation import Mapping, Mappings, MappingsArray, embed_network, parse_prefix96
 from v6t.profiles.model import FramePair
@@ -33,8 +33,8 @@ class Nat46Params(Pool6Params):
     clients_prefix: str = Field(
         "2001:db8:46::/96", description="prefix of the clients within the device, a /96"
     )
-    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
-    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
+    dut_left_ipv4: IPv4Interface = device_address("192.168.18.1/30", "left")
+    tester_left_ipv4: IPv4Address = tester_address("192.168.18.2", "left")
 
     @property
     def responder(self) -> IPv6Address:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import Nat64Config
-from v6t.packets.address_layouts import embedded_address_layout
+from v6t.packets.address_layouts import make_embedded_address_layout
 from v6t.packets.arrays import U8
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
@@ -64,7 +64,7 @@ class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
 
     @property
     def server_layout(self) -> BitLayout:
-        return embedded_address_layout(self.server_prefix)
+        return make_embedded_address_layout(self.server_prefix)
 
     @model_validator(mode="after")
     def _check_prefix(self) -> Nat64Params:

@@ -30,13 +30,13 @@ def address(default: str, description: str) -> Any:
     return Field(value, description=description)
 
 
-def device(default: str, side: SideName) -> Any:
+def device_address(default: str, side: SideName) -> Any:
     """Declare the device's address on a link."""
     version = ip_interface(default).version
     return address(default, f"the device's IPv{version} address on the {side}")
 
 
-def tester(default: str, side: SideName) -> Any:
+def tester_address(default: str, side: SideName) -> Any:
     """Declare the tester's address on a link, which is the next hop to the test hosts behind it."""
     version = ip_address(default).version
     return address(default, f"tester's IPv{version} address on the {side} link")
@@ -92,24 +92,24 @@ class Mixture(PluginParams):
 class RightIpv4Link(PluginParams):
     """IPv4 addresses of the right link."""
 
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
+    dut_right_ipv4: IPv4Interface = device_address("192.168.19.1/30", "right")
+    tester_right_ipv4: IPv4Address = tester_address("192.168.19.2", "right")
 
 
 class Ipv4Links(RightIpv4Link):
     """IPv4 addresses of both links."""
 
-    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
-    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
+    dut_left_ipv4: IPv4Interface = device_address("192.168.18.1/30", "left")
+    tester_left_ipv4: IPv4Address = tester_address("192.168.18.2", "left")
 
 
 class Ipv6Links(PluginParams):
     """IPv6 addresses of both links."""
 
-    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
-    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
+    dut_left_ipv6: IPv6Interface = device_address("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device_address("2001:2:0:f001::1/64", "right")
+    tester_left_ipv6: IPv6Address = tester_address("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = tester_address("2001:2:0:f001::2", "right")
 
 
 class LinkParams(Ipv6Links, Mixture):

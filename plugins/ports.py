@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.packets.address_layouts import port_layout
+from v6t.packets.address_layouts import make_port_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.plugins.base import PluginParams
 from v6t.profiles.model import Expression, Kind, Layer, Variable
@@ -126,7 +126,7 @@ class PortSharing:
 
     @cached_property
     def layout(self) -> BitLayout:
-        return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
+        return make_port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
         """Return the PSID of each port, and whether the port belongs to a port set."""

@@ -31,7 +31,7 @@ from v6t.plugins import audit_views as views
 from v6t.plugins import four_tuples, reference_device
 from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.four_tuples import FourTuples, TupleField
-from v6t.plugins.params import Mixture, address, describe_link, device, tester
+from v6t.plugins.params import Mixture, address, describe_link, device_address, tester_address
 from v6t.plugins.ports import Ports
 from v6t.plugins.prefixes import refuse_unforwardable
 from v6t.plugins.traffic import combine, make_ethernet, make_ipv4, make_ipv6
@@ -419,8 +419,8 @@ class Pool6Params(PoolParams):
 
     pool_first: IPv6Address = address("2001:2:0:2::1", "first public address of the device")
     responder_ipv6: IPv6Address = address("2001:2:0:1::2", "first address of the Responder")
-    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
+    dut_right_ipv6: IPv6Interface = device_address("2001:2:0:f001::1/64", "right")
+    tester_right_ipv6: IPv6Address = tester_address("2001:2:0:f001::2", "right")
 
     @model_validator(mode="after")
     def _check_mixture(self) -> Pool6Params:

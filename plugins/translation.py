@@ -19,7 +19,7 @@ from v6t.base.errors import UsageError
 from v6t.base.files import read_text
 from v6t.packets import headers
 from v6t.packets.address_layouts import IPV4 as ADDRESS
-from v6t.packets.address_layouts import eam_layout, embedded_address_layout
+from v6t.packets.address_layouts import make_eam_layout, make_embedded_address_layout
 from v6t.packets.arrays import U8, U64, Mask
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
@@ -102,7 +102,7 @@ class Mapping:
 
     @cached_property
     def layout(self) -> BitLayout:
-        return eam_layout(self.ipv4, self.ipv6)
+        return make_eam_layout(self.ipv4, self.ipv6)
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
         return IPv6Address(self.layout.encode(ipv4=int(ipv4)))
@@ -119,7 +119,7 @@ class Rfc6052Mapping(Mapping):
 
     @cached_property
     def layout(self) -> BitLayout:
-        return embedded_address_layout(self.ipv6)
+        return make_embedded_address_layout(self.ipv6)
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,9 @@ class Rfc6052Array:
     """Address mapping by one RFC 6052 prefix, for address arrays."""
 
     def __init__(self, prefix: IPv6Network) -> None:
-        self._places = embedded_address_layout(check_rfc6052_prefix(prefix)).locate_octets(ADDRESS)
+        self._places = make_embedded_address_layout(check_rfc6052_prefix(prefix)).locate_octets(
+            ADDRESS
+        )
         self._octets = prefix.prefixlen // 8
         self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
 

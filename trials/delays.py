@@ -69,16 +69,18 @@ class Distribution:
             The value [ns]; infinity if the rank is that of a lost frame or no frame has a value.
         """
         total = self.frames + (self.lost if include_lost else 0)
-        return self.value_at_rank_ns(find_nearest_rank(percent, total))
+        return self.get_value_at_rank_ns(find_nearest_rank(percent, total))
 
     def median_ns(self, *, include_lost: bool = True) -> float:
         """Return the middle value, or the mean of the two middle values of an even number."""
         total = self.frames + (self.lost if include_lost else 0)
         if total % 2:
-            return self.value_at_rank_ns((total + 1) // 2)
-        return (self.value_at_rank_ns(total // 2) + self.value_at_rank_ns(total // 2 + 1)) / 2
+            return self.get_value_at_rank_ns((total + 1) // 2)
+        return (
+            self.get_value_at_rank_ns(total // 2) + self.get_value_at_rank_ns(total // 2 + 1)
+        ) / 2
 
-    def value_at_rank_ns(self, rank: int) -> float:
+    def get_value_at_rank_ns(self, rank: int) -> float:
         """Return the value of a rank, from 1; infinity beyond the measured values."""
         if rank >= 1:
             for value, count in zip(self.values_ns, self.counts, strict=True):

@@ -16,7 +16,7 @@ from v6t.analysis.sheet import (
     mark_limited,
     pluralize,
 )
-from v6t.base.ethernet import GAP_OCTETS, max_frame_rate_fps
+from v6t.base.ethernet import GAP_OCTETS, compute_max_frame_rate_fps
 
 
 def name_device(data: RunData) -> str:
@@ -76,7 +76,9 @@ def _get_octets(data: RunData, record: RateRecord) -> Sequence[float]:
 
 
 def _compute_line_share(data: RunData, record: RateRecord) -> float:
-    medium = max_frame_rate_fps(data.config["line_rate_bps"], max(_get_octets(data, record)))
+    medium = compute_max_frame_rate_fps(
+        data.config["line_rate_bps"], max(_get_octets(data, record))
+    )
     return float(record.median) / medium if medium else 0.0
 
 

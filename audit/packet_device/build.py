@@ -29,7 +29,7 @@ DEVICES: tuple[tuple[type, str, type[PacketDevice]], ...] = (
 
 
 def build_device(technology: Technology) -> PacketDevice:
-    """Return a device that behaves as the RFCs require, of the first view that defines one."""
+    """Return the packet-level model of a correct device, for the technology's first view that has one."""
     for view in technology.list_audit_views():
         for kind, attribute, device in DEVICES:
             if isinstance(view, kind) and getattr(view, attribute):

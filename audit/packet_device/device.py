@@ -23,7 +23,7 @@ Sent: TypeAlias = tuple[SideName, IPPacket]
 
 
 class PacketDevice:
-    """A device with two links that handles one frame at a time; by itself a router."""
+    """A device with two links that handles one frame at a time; this base class is a router."""
 
     def __init__(self, intent: DeviceIntent, view: Any = None) -> None:
         self.links, self.view, self.mtu = intent.links, view, Wire(intent.links).mtu
@@ -41,7 +41,7 @@ class PacketDevice:
     def receive(
         self, side: SideName, frame: bytes, now_s: float = 0.0
     ) -> list[tuple[SideName, bytes]]:
-        """Return the frames, without FCS, that the device sends because of one that arrived at a time."""
+        """Return the frames (without FCS) that the device sends in response to a received frame."""
         self.now_s = now_s
         head = make_link_headers(getattr(self.links, side)).ingress
         start = len(head) + 2
@@ -70,23 +70,23 @@ class PacketDevice:
             return self.send_error(side, drop.about or packet, drop.error) if drop.error else []
 
     def fit(self, side: SideName, packet: IPPacket) -> list[Sent]:
-        """Return a packet or its fragments, as a link carries them, or raise Drop with an error."""
+        """Return a packet or its fragments, as the link requires, or raise Drop with an ICMP error."""
         mtu = self.mtu(side)
         if len(packet) > mtu and (packet.df or packet.version == 6):
-            raise Drop(ip.too_big(packet.version, mtu))
+            raise Drop(ip.make_too_big_error(packet.version, mtu))
         return [(side, piece) for piece in ip.fragment(packet, mtu)]
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        """Return the packets that leave because of one that arrived, or raise Drop."""
+        """Return the packets that the device sends in response to a received packet, or raise Drop."""
         return self.route(side, packet)
 
     def send_error(self, side: SideName, about: IPPacket, error: IcmpError) -> list[Sent]:
         source = self.addresses.get((side, about.version))
         can_answer = source is not None and about.is_answerable
-        return [(side, error_packet(source, about, error))] if can_answer else []
+        return [(side, build_error_packet(source, about, error))] if can_answer else []
 
     def route(self, side: SideName, packet: IPPacket) -> list[Sent]:
-        """Forward a packet by the longest route to its destination, but not back to its link."""
+        """Forward a packet by the longest matching route, but not back to the link it came from."""
         matches = [(net.prefixlen, out) for net, out in self.routes if packet.dst in net]
         _, out = max(matches, default=(0, side))
         return [] if out == side else [(out, self.decrement(packet))]
@@ -97,7 +97,7 @@ class PacketDevice:
         return replace(packet, ttl=packet.ttl - 1)
 
 
-def error_packet(source: Address, about: IPPacket, error: IcmpError) -> IPPacket:
-    """Return an ICMP error from an address of the device to the source of a packet."""
+def build_error_packet(source: Address, about: IPPacket, error: IcmpError) -> IPPacket:
+    """Return the device's ICMP error to the source of a packet."""
     packet = IPPacket(source, about.src, ip.ICMP[about.version], ttl=HOP_LIMIT)
     return packet.with_message(bytes(error) + bytes(about)[: QUOTED_OCTETS[about.version]])

@@ -18,23 +18,23 @@ T = TypeVar("T")
 Network = IPv4Network | IPv6Network
 
 
-def bits_of(address: Address) -> str:
+def to_bits(address: Address) -> str:
     """Return an address as a string of 32 or 128 bits."""
     return f"{int(address):0{address.max_prefixlen}b}"
 
 
-def prefix_bits(network: Network) -> str:
+def to_prefix_bits(network: Network) -> str:
     """Return the bits of a prefix."""
-    return bits_of(network.network_address)[: network.prefixlen]
+    return to_bits(network.network_address)[: network.prefixlen]
 
 
-def ipv6_from(bits: str) -> IPv6Address:
-    """Return the IPv6 address that begins with some bits; zeros follow."""
+def parse_ipv6_bits(bits: str) -> IPv6Address:
+    """Parse the leading bits of an IPv6 address; the others are zero."""
     return IPv6Address(int(bits.ljust(128, "0"), 2))
 
 
-def ipv4_from(bits: str) -> IPv4Address:
-    """Return the IPv4 address that begins with some bits; zeros follow."""
+def parse_ipv4_bits(bits: str) -> IPv4Address:
+    """Parse the leading bits of an IPv4 address; the others are zero."""
     return IPv4Address(int(bits[:32].ljust(32, "0"), 2))
 
 
@@ -45,14 +45,14 @@ def find_longest(address: Address, candidates: Iterable[tuple[Network, T]]) -> T
 
 
 class TableMap:
-    """The longest explicit mapping (RFC 7757), else the RFC 6052 prefix, bits 64 to 71 zero."""
+    """Address map by the longest explicit mapping (RFC 7757), else by the RFC 6052 prefix."""
 
     def __init__(self, table: AddressTable) -> None:
         self.eams, self.prefix = table.eams, table.prefix
 
     @classmethod
     def map_host(cls, ipv4: Address, ipv6: Address, prefix: IPv6Network) -> TableMap:
-        """Return the map of one host, and of all others behind a prefix."""
+        """Return a map with one explicit mapping and a prefix for all other hosts."""
         return cls(AddressTable(((IPv4Network(ipv4), IPv6Network(ipv6)),), prefix))
 
     def find_explicit(self, address: Address) -> tuple[IPv4Network, IPv6Network] | None:
@@ -60,24 +60,24 @@ class TableMap:
 
     def to_ipv6(self, ipv4: Address) -> IPv6Address | None:
         if eam := self.find_explicit(ipv4):
-            return ipv6_from(prefix_bits(eam[1]) + bits_of(ipv4)[eam[0].prefixlen :])
-        bits = prefix_bits(self.prefix) + bits_of(ipv4) if self.prefix else ""
+            return parse_ipv6_bits(to_prefix_bits(eam[1]) + to_bits(ipv4)[eam[0].prefixlen :])
+        bits = to_prefix_bits(self.prefix) + to_bits(ipv4) if self.prefix else ""
         bits = bits[:64] + "0" * 8 + bits[64:] if len(bits) < 128 else bits
-        return ipv6_from(bits) if self.prefix else None
+        return parse_ipv6_bits(bits) if self.prefix else None
 
     def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
-        bits = bits_of(ipv6)
+        bits = to_bits(ipv6)
         if eam := self.find_explicit(ipv6):
-            return ipv4_from(prefix_bits(eam[0]) + bits[eam[1].prefixlen :])
+            return parse_ipv4_bits(to_prefix_bits(eam[0]) + bits[eam[1].prefixlen :])
         if self.prefix is None or ipv6 not in self.prefix:
             return None
         length = self.prefix.prefixlen
-        return ipv4_from(bits[length:64] + bits[72:] if length < 96 else bits[length:])
+        return parse_ipv4_bits(bits[length:64] + bits[72:] if length < 96 else bits[length:])
 
 
 def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:
-    """Return an address behind another prefix with the same one's complement sum (RFC 6296, section 3.5)."""
-    bits = prefix_bits(new) + bits_of(address)[new.prefixlen :]
+    """Translate an address to another prefix, checksum-neutrally (RFC 6296, section 3.5)."""
+    bits = to_prefix_bits(new) + to_bits(address)[new.prefixlen :]
     before = struct.unpack("!8H", address.packed)
     after = [int(bits[at : at + 16], 2) for at in range(0, 128, 16)]
     is_short = max(old.prefixlen, new.prefixlen) <= 48
@@ -89,7 +89,7 @@ def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IP
 
 
 def find_psid(port: int, offset: int, length: int) -> str | None:
-    """Return the PSID bits of a port (RFC 7597, section 5.1), or None for a port of no CE."""
+    """Return the PSID bits of a port (RFC 7597, section 5.1), or None if no CE has the port."""
     bits = f"{port:016b}"
     if length and offset and "1" not in bits[:offset]:
         return None
@@ -106,18 +106,18 @@ def has_port(share: PortSet | Softwire, port: int | None) -> bool:
 
 @dataclass(frozen=True)
 class MapDomain:
-    """One MAP rule as bits; ``embeds_host``: identifiers have whole addresses (RFC 7599, erratum 5225)."""
+    """A MAP rule; with ``embeds_host``, identifiers hold complete addresses (RFC 7599, erratum 5225)."""
 
     rule: MapRule
     embeds_host: bool = False
 
     def has_ce(self, psid: str) -> bool:
-        """Return whether a CE has a PSID: a rule without EA bits has one CE."""
+        """Return whether a CE with this PSID exists: a rule without EA bits has a single CE."""
         rule = self.rule
         return rule.psid is None or bool(rule.ea_len) or not psid or int(psid, 2) == rule.psid
 
-    def psid_of(self, port: int | None) -> str | None:
-        """Return the PSID of a CE's port; without a port, of a whole address."""
+    def compute_psid(self, port: int | None) -> str | None:
+        """Return the PSID of a CE's port; without a port, that of a CE with a complete address."""
         if port is None:
             return None if self.rule.psid_len else ""
         psid = find_psid(port, self.rule.psid_offset, self.rule.psid_len)
@@ -125,19 +125,19 @@ class MapDomain:
 
     def address(self, ipv4: Address, psid: str) -> IPv6Address:
         """Return the MAP address of a host (RFC 7597, section 6)."""
-        rule, bits = self.rule, bits_of(ipv4)
+        rule, bits = self.rule, to_bits(ipv4)
         ea = (bits[rule.ipv4_prefix.prefixlen :] + psid)[: rule.ea_len]
         length = rule.ipv4_prefix.prefixlen + rule.ea_len
         if length < 32 and not self.embeds_host:
             bits = bits[:length].ljust(32, "0")
         lead = "0" * (8 if rule.iid_format == "draft" else 16)
-        end_user_prefix = prefix_bits(rule.ipv6_prefix) + ea
-        return ipv6_from(end_user_prefix.ljust(64, "0") + lead + bits + psid.zfill(16))
+        end_user_prefix = to_prefix_bits(rule.ipv6_prefix) + ea
+        return parse_ipv6_bits(end_user_prefix.ljust(64, "0") + lead + bits + psid.zfill(16))
 
     def read(self, ipv6: Address) -> tuple[IPv4Address, str] | None:
-        """Return IPv4 address and PSID in a MAP address, or None if the address contradicts itself."""
-        bits = bits_of(ipv6)[72 if self.rule.iid_format == "draft" else 80 :]
-        ipv4, psid = ipv4_from(bits), bits[32:48][16 - self.rule.psid_len :]
+        """Return the IPv4 address and the PSID in a MAP address, or None if the address is inconsistent."""
+        bits = to_bits(ipv6)[72 if self.rule.iid_format == "draft" else 80 :]
+        ipv4, psid = parse_ipv4_bits(bits), bits[32:48][16 - self.rule.psid_len :]
         is_right = ipv4 in self.rule.ipv4_prefix and self.address(ipv4, psid) == ipv6
         return (ipv4, psid) if is_right and self.has_ce(psid) else None
 
@@ -149,28 +149,28 @@ class AddressSharing:
         self.relay, self.softwires = view.relay, view.list_softwires
         self.domains = [MapDomain(rule, embeds_host=not view.encapsulates) for rule in view.rules]
 
-    def domains_for(self, ipv4: Address) -> list[MapDomain]:
+    def find_domains(self, ipv4: Address) -> list[MapDomain]:
         prefixes = [d.rule.ipv4_prefix for d in self.domains]
         longest = find_longest(ipv4, zip(prefixes, prefixes, strict=True))
         return [d for d in self.domains if d.rule.ipv4_prefix == longest]
 
-    def rows_for(self, ipv4: Address) -> Sequence[Softwire]:
+    def find_rows(self, ipv4: Address) -> Sequence[Softwire]:
         return self.softwires(ipv4) if self.softwires else ()  # type: ignore[arg-type]
 
     def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
-        """Return a customer and its relay; without a port, only a customer with a whole address."""
-        for row in self.rows_for(ipv4):
+        """Return a customer and its relay; without a port, only a customer with a complete address."""
+        for row in self.find_rows(ipv4):
             if has_port(row, port):
                 return row.b4, row.aftr
-        for domain in self.domains_for(ipv4):
-            psid = domain.psid_of(port)
+        for domain in self.find_domains(ipv4):
+            psid = domain.compute_psid(port)
             if psid is not None:
                 return domain.address(ipv4, psid), self.relay
         return None
 
     def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
-        """Return whether a customer, by default any, has ports of an address."""
-        domains, rows = self.domains_for(ipv4), self.rows_for(ipv4)
+        """Return whether a customer, or any customer, has ports of an address."""
+        domains, rows = self.find_domains(ipv4), self.find_rows(ipv4)
         if customer is None:
             return bool(domains or rows)
         shares = [(d.read(customer), d) for d in domains]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from scapy.layers.inet import TCP
 from v6t.audit import ip_packet as ip
 from v6t.audit.ip_packet import Drop, Endpoint, IcmpError, IPPacket
-from v6t.audit.packet_device.device import PacketDevice, Sent, error_packet
+from v6t.audit.packet_device.device import PacketDevice, Sent, build_error_packet
 from v6t.audit.packet_device.maps import TableMap
 from v6t.audit.packet_device.relays import TunnelingDevice
 from v6t.audit.packet_device.translator import TranslatingDevice
@@ -28,7 +28,7 @@ Translated: TypeAlias = tuple[SideName, IPPacket, Address | None]  # with its ho
 
 
 class SessionKey(NamedTuple):
-    """A host with an inside endpoint, perhaps one that other hosts have too, and its server."""
+    """Key of a session: host, inside endpoint (which several hosts may use) and server."""
 
     protocol: int
     host: Address
@@ -52,7 +52,7 @@ class NatMapping:
 
 
 class MappingDevice(PacketDevice):
-    """A device that translates packets of IPv4 or IPv6 by mappings (RFC 4787, 5382, 5508, 6146)."""
+    """Base of NATs, which translate packets by mappings (RFC 4787, 5382, 5508, 6146)."""
 
     def __init__(self, intent: DeviceIntent, view: Nat) -> None:
         super().__init__(intent, view)
@@ -84,46 +84,46 @@ class MappingDevice(PacketDevice):
         number = self.choose_port(session, address) if has_room else None
         if number is None:
             return self.handle_exhaustion(session)
-        lifetime_s = self.initial_lifetime_s(session.protocol)
+        lifetime_s = self.get_initial_lifetime_s(session.protocol)
         public = Endpoint(address, number)
         mapping = NatMapping(*session[:3], public, lifetime_s, used_s=self.now_s)
         self.mappings.append(mapping)
         return mapping
 
     def handle_exhaustion(self, session: SessionKey) -> NatMapping:
-        """Refuse a mapping and report it to the host (RFC 6888, REQ-11; RFC 5508, REQ-8)."""
+        """Refuse a new mapping and notify the host (RFC 6888, REQ-11; RFC 5508, REQ-8)."""
         raise Drop(HOST_UNREACHABLE[session.inside.address.version])
 
-    def host_number(self, host: Address) -> int:
+    def get_host_number(self, host: Address) -> int:
         if host not in self.hosts:
             self.hosts.append(host)
         return self.hosts.index(host)
 
     def choose_address(self, host: Address) -> Address:
         """Return a public address: one for all mappings of a host (RFC 4787, REQ-2)."""
-        return self.pool[self.host_number(host) % len(self.pool)]
+        return self.pool[self.get_host_number(host) % len(self.pool)]
 
-    def port_range(self, host: Address) -> tuple[int, int]:
+    def get_port_range(self, host: Address) -> tuple[int, int]:
         low, high = self.view.public_ports
         if not self.view.port_block:
             return low, high
-        low += self.view.port_block * (self.host_number(host) // len(self.pool))
+        low += self.view.port_block * (self.get_host_number(host) // len(self.pool))
         return low, low + self.view.port_block - 1
 
-    def used_ports(self, session: SessionKey, address: Address) -> set[int]:
+    def find_used_ports(self, session: SessionKey, address: Address) -> set[int]:
         key = (session.protocol, address)
         return {m.public.port for m in self.mappings if (m.protocol, m.public.address) == key}
 
     def choose_port(self, session: SessionKey, address: Address) -> int | None:
-        """Return the inside port if it is free, else one of its parity, else any; None if full."""
-        inside, (low, high) = session.inside.port, self.port_range(session.host)
-        used = self.used_ports(session, address)
+        """Return the inside port, else one of its parity, else any other; None if no port is free."""
+        inside, (low, high) = session.inside.port, self.get_port_range(session.host)
+        used = self.find_used_ports(session, address)
         preserved = [inside] if low <= inside <= high else []
         same_parity = range(low + (inside - low) % 2, high + 1, 2)
         candidates = chain(preserved, same_parity, range(low, high + 1))
         return next((number for number in candidates if number not in used), None)
 
-    def initial_lifetime_s(self, proto: int) -> float:
+    def get_initial_lifetime_s(self, proto: int) -> float:
         other_s = {ip.UDP17: self.view.udp_timeout_s or UDP_S, ip.TCP6: self.view.tcp_transitory_s}
         return float(other_s.get(proto, self.view.icmp_timeout_s))
 
@@ -146,22 +146,22 @@ class MappingDevice(PacketDevice):
         elif len(mapping.syn_sides) == 2 and (flags.S or mapping.lifetime_s == RESET_S):
             mapping.lifetime_s = self.view.tcp_established_s
 
-    def send_out(self, packet: IPPacket, host: Address | None = None) -> list[Translated]:
-        """Translate a packet of a host, by default of its source, whose hop limit is decremented."""
+    def translate_outbound(self, packet: IPPacket, host: Address | None = None) -> list[Translated]:
+        """Translate a packet from inside, already decremented; ``host`` is its source by default."""
         host = host or packet.src
         if packet.is_error:
-            return self.send_error_out(packet, host)
+            return self.translate_outbound_error(packet, host)
         session = read_session(packet, host, is_outbound=True)
         mapping = self.find_inside(session) or self.create(session)
         mapping.servers.add(session.server)
         self.use(mapping, packet, "left")
         translated = ip.replace_endpoint(packet, mapping.public, is_source=True)
         is_hairpin = packet.dst in self.pool  # RFC 4787, REQ-9
-        return self.send_in(translated) if is_hairpin else [("right", translated, None)]
+        return self.translate_inbound(translated) if is_hairpin else [("right", translated, None)]
 
-    def send_error_out(self, packet: IPPacket, host: Address) -> list[Translated]:
+    def translate_outbound_error(self, packet: IPPacket, host: Address) -> list[Translated]:
         """Translate a host's ICMP error with the packet that it quotes (RFC 5508, REQ-5, REQ-7)."""
-        quoted = packet.quoted_packet()
+        quoted = packet.read_quoted_packet()
         mapping = self.find_inside(read_session(quoted, host, is_outbound=False))
         if mapping is None:
             raise Drop
@@ -169,23 +169,23 @@ class MappingDevice(PacketDevice):
         changed = replace(packet, src=mapping.public.address)
         changed = changed.with_message(packet.octets[:8] + bytes(about))
         is_hairpin = packet.dst in self.pool
-        return self.send_error_in(changed) if is_hairpin else [("right", changed, None)]
+        return self.translate_inbound_error(changed) if is_hairpin else [("right", changed, None)]
 
-    def send_in(self, packet: IPPacket) -> list[Translated]:
-        """Translate a packet from outside, or a hairpinned one; filtering is endpoint-independent."""
+    def translate_inbound(self, packet: IPPacket) -> list[Translated]:
+        """Translate a packet from outside or a hairpinned packet, with endpoint-independent filtering."""
         if packet.is_error:
-            return self.send_error_in(packet)
-        mapping = self.find_public(transport_of(packet), endpoint(packet, is_source=False))
+            return self.translate_inbound_error(packet)
+        mapping = self.find_public(require_transport(packet), endpoint(packet, is_source=False))
         self.use(mapping, packet, "right")
         translated = ip.replace_endpoint(packet, mapping.inside, is_source=False)
         return [("left", translated, mapping.host)]
 
-    def send_error_in(self, packet: IPPacket) -> list[Translated]:
+    def translate_inbound_error(self, packet: IPPacket) -> list[Translated]:
         """Translate a valid ICMP error with the packet that it quotes (RFC 5508, REQ-3, REQ-4)."""
         if packet.transport_checksum:
             raise Drop
-        quoted = packet.quoted_packet()
-        mapping = self.find_public(transport_of(quoted), endpoint(quoted, is_source=True))
+        quoted = packet.read_quoted_packet()
+        mapping = self.find_public(require_transport(quoted), endpoint(quoted, is_source=True))
         about = ip.replace_endpoint(quoted, mapping.inside, is_source=True)
         changed = replace(packet, dst=mapping.inside.address)
         message = packet.octets[:8] + bytes(about)
@@ -201,19 +201,19 @@ class MappingDevice(PacketDevice):
 def read_session(packet: IPPacket, host: Address, *, is_outbound: bool) -> SessionKey:
     """Return the session of a host's packet, or of a packet to a host."""
     ends = endpoint(packet, is_source=is_outbound), endpoint(packet, is_source=not is_outbound)
-    return SessionKey(transport_of(packet), host, *ends)
+    return SessionKey(require_transport(packet), host, *ends)
 
 
-def transport_of(packet: IPPacket) -> int:
-    """Return the protocol of a packet that a NAT translates, or raise Drop; ICMPv6 counts as ICMP."""
+def require_transport(packet: IPPacket) -> int:
+    """Return the transport of a packet, or raise Drop if NATs do not translate it; ICMPv6 counts as ICMP."""
     if packet.proto not in ip.PORT_PROTOCOLS and not packet.is_echo:
         raise Drop
     return ip.ICMP4 if packet.is_echo else packet.proto
 
 
 def endpoint(packet: IPPacket, *, is_source: bool) -> Endpoint:
-    """Return the source or destination of a packet that has ports, or raise Drop."""
-    number = ip.port(packet, is_source=is_source)
+    """Return the source or destination endpoint of a packet; raise Drop if it has no ports."""
+    number = ip.get_port(packet, is_source=is_source)
     if number is None:
         raise Drop
     return Endpoint(packet.src if is_source else packet.dst, number)
@@ -226,7 +226,9 @@ class NatDevice(MappingDevice):
         if packet.version != self.pool[0].version:
             return self.route(side, packet)
         aged = self.decrement(self.reassembly.add(packet))
-        return self.emit_all((self.send_out if side == "left" else self.send_in)(aged))
+        return self.emit_all(
+            (self.translate_outbound if side == "left" else self.translate_inbound)(aged)
+        )
 
 
 class Nat64Device(MappingDevice, TranslatingDevice):
@@ -235,7 +237,7 @@ class Nat64Device(MappingDevice, TranslatingDevice):
     def is_ipv4_destination(self, destination: Address) -> bool:
         return destination in self.view.prefix
 
-    def map_for(self, packet: IPPacket) -> TableMap:
+    def find_map(self, packet: IPPacket) -> TableMap:
         if packet.src in self.view.prefix:  # RFC 6146, section 3.5
             raise Drop
         return TableMap.map_host(INSIDE_IPV4, packet.src, self.view.prefix)
@@ -245,10 +247,10 @@ class Nat64Device(MappingDevice, TranslatingDevice):
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> list[Sent]:
         try:
-            return self.emit_all(self.send_out(packet, arrived.src))
+            return self.emit_all(self.translate_outbound(packet, arrived.src))
         except Drop as drop:
             error = drop.error
-            raise Drop(self.error_to_ipv6(error, packet) if error else None) from None
+            raise Drop(self.translate_error_to_ipv6(error, packet) if error else None) from None
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         if host is None:
@@ -256,7 +258,7 @@ class Nat64Device(MappingDevice, TranslatingDevice):
         return self.emit_ipv6(packet, TableMap.map_host(INSIDE_IPV4, host, self.view.prefix))
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
-        return self.emit_all(self.send_in(packet))
+        return self.emit_all(self.translate_inbound(packet))
 
 
 class AftrDevice(MappingDevice, TunnelingDevice):
@@ -269,15 +271,15 @@ class AftrDevice(MappingDevice, TunnelingDevice):
         self.relays = (self.view.aftr,)
 
     def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
-        """Translate a whole inner packet with the outer DSCP; errors about it go into the tunnel."""
+        """Translate a decapsulated packet with the outer DSCP; send ICMP errors back into the tunnel."""
         inner = self.reassembly.add(self.decapsulate(packet), packet.src)
         try:
             aged = self.decrement(self.mark(packet, inner))
-            return self.emit_all(self.send_out(aged, packet.src))
+            return self.emit_all(self.translate_outbound(aged, packet.src))
         except Drop as drop:
             if drop.error is None or not inner.is_answerable:
                 raise Drop from None
-            error = error_packet(self.addresses["right", 4], inner, drop.error)
+            error = build_error_packet(self.addresses["right", 4], inner, drop.error)
             return self.emit("left", error, packet.src)
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
@@ -286,4 +288,4 @@ class AftrDevice(MappingDevice, TunnelingDevice):
         return self.encapsulate(packet, self.view.aftr, host)
 
     def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
-        return self.emit_all(self.send_in(self.reassembly.add(self.decrement(packet))))
+        return self.emit_all(self.translate_inbound(self.reassembly.add(self.decrement(packet))))

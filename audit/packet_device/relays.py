@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from v6t.audit import ip_packet as ip
-from v6t.audit.clause import opposite
+from v6t.audit.clause import flip_side
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
 from v6t.audit.packet_device.maps import AddressSharing, MapDomain, TableMap, has_port
@@ -23,7 +23,7 @@ WRONG_SOURCE = IcmpError(1, 5)  # ICMPv6: the source address failed the ingress 
 
 
 class TunnelingDevice(PacketDevice, ABC):
-    """Tunnels on one link, packets of the other IP version on both; plain IPv4 never comes from it."""
+    """Base of devices with tunnels on one link, whose inner packets are plain on the other link."""
 
     tunnel_side: SideName = "left"
     inner_version = 4
@@ -45,11 +45,11 @@ class TunnelingDevice(PacketDevice, ABC):
         """Send a packet from the other link into a tunnel."""
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
-        """Drop a packet if its customer must not send it through its tunnel."""
+        """Drop a tunnel packet whose inner addresses do not match its outer source."""
 
     def forward_inner(self, inner: IPPacket) -> Iterable[Sent]:
         try:
-            return self.fit(opposite(self.tunnel_side), inner)
+            return self.fit(flip_side(self.tunnel_side), inner)
         except Drop:
             raise Drop from None
 
@@ -63,7 +63,7 @@ class TunnelingDevice(PacketDevice, ABC):
         return self.forward_inner(self.decrement(marked))
 
     def mark(self, outer: IPPacket, inner: IPPacket) -> IPPacket:
-        """Return a packet out of a tunnel with its DSCP and ECN (RFC 6040, figure 4), or raise Drop."""
+        """Return a decapsulated packet with its DSCP and ECN (RFC 6040, figure 4), or raise Drop."""
         dscp = (outer if self.copies_dscp else inner).tos & 0xFC
         ecn, mark = inner.tos & 3, outer.tos & 3
         if (ecn, mark) == (NOT_ECT, CONGESTION):
@@ -73,7 +73,7 @@ class TunnelingDevice(PacketDevice, ABC):
         return replace(inner, tos=dscp | ecn)
 
     def decapsulate(self, packet: IPPacket) -> IPPacket:
-        """Return the packet in a tunnel packet; tunnel options are skipped."""
+        """Return the inner packet of a tunnel packet, skipping tunnel options."""
         ip.check_source_route(packet)
         inner = ip.read_packet(packet.octets)
         proto = ip.IPIP if self.inner_version == 4 else ip.IPV6_IN_IP
@@ -86,7 +86,7 @@ class TunnelingDevice(PacketDevice, ABC):
         is_ipv4, mtu = packet.version == 4, self.mtu(self.tunnel_side)
         proto, room = (ip.IPIP, mtu - 40) if is_ipv4 else (ip.IPV6_IN_IP, mtu - 20)
         if len(packet) > room and (packet.df or not is_ipv4):
-            raise Drop(ip.too_big(packet.version, room))
+            raise Drop(ip.make_too_big_error(packet.version, room))
         outer = IPPacket(src, dst, proto, bytes(packet), packet.tos, HOP_LIMIT)
         return [(self.tunnel_side, piece) for piece in ip.fragment(outer, mtu, packet.id or 0)]
 
@@ -100,7 +100,7 @@ class TunnelRelay(TunnelingDevice):
         self.reports_sources = self.copies_dscp = view.kind == "lw4o6"  # RFC 7596, section 6.2
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
-        ends = self.sharing.find(inner.src, ip.port(inner, is_source=True))
+        ends = self.sharing.find(inner.src, ip.get_port(inner, is_source=True))
         is_own = ends == (outer.src, outer.dst)
         if inner.offset:  # a later fragment has no port
             is_own = self.sharing.has_share(inner.src, outer.src)
@@ -116,7 +116,7 @@ class TunnelRelay(TunnelingDevice):
         return self.forward_to_customer(whole, IcmpError(3, 1))
 
     def forward_to_customer(self, packet: IPPacket, error: IcmpError | None) -> Iterable[Sent]:
-        ends = self.sharing.find(packet.dst, ip.port(packet))
+        ends = self.sharing.find(packet.dst, ip.get_port(packet))
         if ends is None:
             raise Drop(error, packet)
         return self.encapsulate(packet, ends[1], ends[0])
@@ -133,19 +133,19 @@ class TunnelCustomerEdge(TunnelingDevice):
         return ipv4 in self.view.ipv4 and has_port(self.view.ports, number)
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
-        is_own = self.is_own(inner.dst, ip.port(inner))
+        is_own = self.is_own(inner.dst, ip.get_port(inner))
         if outer.src != self.view.relay or not is_own:
             raise Drop
 
     def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(packet)
-        if not self.is_own(whole.src, ip.port(whole, is_source=True)):
+        if not self.is_own(whole.src, ip.get_port(whole, is_source=True)):
             raise Drop
         return self.encapsulate(self.decrement(whole), self.view.ipv6, self.view.relay)
 
 
 class SixInFourDevice(TunnelingDevice):
-    """An end of tunnels of IPv6 in IPv4 (RFC 4213, section 3.6); 6rd finds other ends by inner addresses."""
+    """An end of IPv6-in-IPv4 tunnels (RFC 4213, section 3.6); 6rd finds remote ends by inner address."""
 
     inner_version = 6
 
@@ -170,7 +170,7 @@ class SixInFourDevice(TunnelingDevice):
 
 
 class MapTRelayDevice(TranslatingDevice):
-    """A MAP-T border relay: the CE that owns the port, everybody else behind the DMR."""
+    """A MAP-T border relay: maps CEs by address and port, and all other hosts by the DMR."""
 
     def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
         super().__init__(intent, view)
@@ -179,20 +179,20 @@ class MapTRelayDevice(TranslatingDevice):
     def is_ipv4_destination(self, destination: Address) -> bool:
         return destination in self.view.dmr
 
-    def map_for(self, packet: IPPacket) -> TableMap:
+    def find_map(self, packet: IPPacket) -> TableMap:
         if packet.version == 6:
             ce = self.sharing.find_customer(packet.src)
-            port = ip.port(packet, is_source=True)
-            if ce is None or ce[0].psid_of(port) != ce[2]:  # RFC 7599, section 8.1
+            port = ip.get_port(packet, is_source=True)
+            if ce is None or ce[0].compute_psid(port) != ce[2]:  # RFC 7599, section 8.1
                 raise Drop(WRONG_SOURCE)
             return TableMap.map_host(ce[1], packet.src, self.view.dmr)
-        ends = self.sharing.find(packet.dst, ip.port(packet))
+        ends = self.sharing.find(packet.dst, ip.get_port(packet))
         if ends is None:
             raise Drop(IcmpError(3, 13))
         return TableMap.map_host(packet.dst, ends[0], self.view.dmr)
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
-        """Wait for packets whose ports count: fragments have none (RFC 7599, section 10.2)."""
+        """Reassemble packets whose ports are needed, since fragments have none (RFC 7599, section 10.2)."""
         ce = self.sharing.find_customer(packet.src) if packet.version == 6 else None
         needs_port = packet.version == 4 or (ce is not None and ce[0].rule.psid_len > 0)
         return self.reassembly.add(packet) if needs_port else packet
@@ -221,10 +221,10 @@ class MapTCustomerEdge(TranslatingDevice):
         is_own = ce and ce[0] in self.view.ipv4 and int(ce[1] or "0", 2) == self.view.psid
         return ce[0] if ce and is_own else None
 
-    def map_for(self, packet: IPPacket) -> TableMap:
+    def find_map(self, packet: IPPacket) -> TableMap:
         edge, length = self.view, self.domain.rule.psid_len
         from_ipv4 = packet.version == 4
-        if not has_port(edge.ports, ip.port(packet, is_source=from_ipv4)):
+        if not has_port(edge.ports, ip.get_port(packet, is_source=from_ipv4)):
             raise Drop
         host = packet.src if from_ipv4 else self.find_host(packet.dst)
         if host is None or host not in edge.ipv4:

@@ -10,7 +10,7 @@ from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.audit import ip_packet as ip
-from v6t.audit.clause import opposite
+from v6t.audit.clause import flip_side
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent
 from v6t.audit.packet_device.maps import TableMap, translate_prefix
@@ -60,11 +60,14 @@ class TranslatingDevice(PacketDevice, ABC):
     def __init__(self, intent: DeviceIntent, view: Any) -> None:
         super().__init__(intent, view)
         self.ipv6_side: SideName = getattr(view, "ipv6_side", "left")
-        self.ipv4_side, self.lowest_ipv6_mtu = opposite(self.ipv6_side), view.lowest_ipv6_mtu
+        self.ipv4_side, self.lowest_ipv6_mtu = (
+            flip_side(self.ipv6_side),
+            view.lowest_ipv6_mtu,
+        )
         self.ipv6_mtu, self.ipv4_mtu = self.mtu(self.ipv6_side), self.mtu(self.ipv4_side)
 
     @abstractmethod
-    def map_for(self, packet: IPPacket) -> TableMap:
+    def find_map(self, packet: IPPacket) -> TableMap:
         """Return the address map for a packet, or raise Drop."""
 
     @abstractmethod
@@ -85,10 +88,10 @@ class TranslatingDevice(PacketDevice, ABC):
         return self.forward_ipv6(whole) if from_ipv6 else self.forward_ipv4(whole)
 
     def forward_ipv6(self, packet: IPPacket) -> Iterable[Sent]:
-        return self.emit_ipv4(packet, self.to_ipv4(packet, self.map_for(packet)))
+        return self.emit_ipv4(packet, self.to_ipv4(packet, self.find_map(packet)))
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
-        return self.emit_ipv6(packet, self.map_for(packet))
+        return self.emit_ipv6(packet, self.find_map(packet))
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
         return [(self.ipv4_side, packet)]
@@ -107,7 +110,7 @@ class TranslatingDevice(PacketDevice, ABC):
             raise Drop
         translated = self.translate(packet, addresses)
         if packet.df and len(translated) > self.ipv6_mtu:
-            raise Drop(ip.too_big(4, self.ipv6_mtu - 20))
+            raise Drop(ip.make_too_big_error(4, self.ipv6_mtu - 20))
         limit = self.ipv6_mtu if packet.df else min(self.lowest_ipv6_mtu, self.ipv6_mtu)
         return ip.fragment(translated, limit, packet.id or 0)
 
@@ -115,13 +118,13 @@ class TranslatingDevice(PacketDevice, ABC):
         """Return the IPv4 packet for an IPv6 packet (RFC 7915, section 5)."""
         translated = self.translate(self.decrement(packet), addresses)
         if len(translated) > self.ipv4_mtu:
-            raise Drop(ip.too_big(6, self.ipv4_mtu + 20))
+            raise Drop(ip.make_too_big_error(6, self.ipv4_mtu + 20))
         return translated
 
     def translate(
         self, packet: IPPacket, addresses: TableMap, *, is_quoted: bool = False
     ) -> IPPacket:
-        """Return a packet in the other IP version, its hop limit unchanged; a quoted one may be cut short."""
+        """Return a packet in the other IP version, hop limit unchanged; quoted ones may be truncated."""
         from_ipv4, is_fragment = packet.version == 4, packet.is_fragment
         refused = (*self.forbidden_in_fragments, ip.ICMP6) if is_fragment else INCOMPLETE
         if not from_ipv4 and packet.proto in refused:
@@ -141,7 +144,7 @@ class TranslatingDevice(PacketDevice, ABC):
         return changed
 
     def map_address(self, address: Address, addresses: TableMap) -> Address:
-        """Return a host's other address; the well-known prefix has global ones (RFC 6052, section 3.1)."""
+        """Translate an address; the well-known prefix holds only global ones (RFC 6052, section 3.1)."""
         mapped = (addresses.to_ipv6 if address.version == 4 else addresses.to_ipv4)(address)
         if mapped is not None:
             ipv4, ipv6 = sorted((address, mapped), key=lambda a: a.version)
@@ -152,7 +155,7 @@ class TranslatingDevice(PacketDevice, ABC):
     def translate_icmp(
         self, packet: IPPacket, changed: IPPacket, addresses: TableMap, *, is_quoted: bool
     ) -> IPPacket:
-        """Return a translated packet with its ICMP message (RFC 7915, sections 4.2 and 5.2)."""
+        """Translate the ICMP message of a translated packet (RFC 7915, sections 4.2 and 5.2)."""
         from_ipv4, octets = packet.version == 4, packet.octets
         types = self.echo_to_ipv6 if from_ipv4 else self.echo_to_ipv4
         changed.proto = ip.ICMP6 if from_ipv4 else ip.ICMP4
@@ -163,14 +166,19 @@ class TranslatingDevice(PacketDevice, ABC):
             return replace(changed, octets=octets) if is_quoted else changed.with_message(octets)
         if is_quoted or not packet.is_error:  # Errors about errors are not translated.
             raise Drop
-        quoted, error = packet.quoted_packet(), IcmpError(*struct.unpack_from("!BBxxI", octets))
+        quoted, error = (
+            packet.read_quoted_packet(),
+            IcmpError(*struct.unpack_from("!BBxxI", octets)),
+        )
         if quoted.version != packet.version:
             raise Drop
-        header = (self.error_to_ipv6 if from_ipv4 else self.error_to_ipv4)(error, quoted)
+        header = (self.translate_error_to_ipv6 if from_ipv4 else self.translate_error_to_ipv4)(
+            error, quoted
+        )
         about = self.translate(quoted, addresses, is_quoted=True)
         return changed.with_message(bytes(header) + bytes(about))
 
-    def error_to_ipv6(self, error: IcmpError, quoted: IPPacket) -> IcmpError:
+    def translate_error_to_ipv6(self, error: IcmpError, quoted: IPPacket) -> IcmpError:
         """Return the header of the ICMPv6 error for an ICMP error (RFC 7915, section 4.2)."""
         kind, code, word = error
         if (kind, code) == (3, 4):
@@ -184,7 +192,7 @@ class TranslatingDevice(PacketDevice, ABC):
             raise Drop
         return TO_ICMPV6[kind, code]
 
-    def error_to_ipv4(self, error: IcmpError, quoted: IPPacket) -> IcmpError:
+    def translate_error_to_ipv4(self, error: IcmpError, quoted: IPPacket) -> IcmpError:
         """Return the header of the ICMP error for an ICMPv6 error (RFC 7915, section 5.2)."""
         kind, code, word = error
         if kind == 2:
@@ -198,25 +206,25 @@ class TranslatingDevice(PacketDevice, ABC):
 
 
 class StatelessTranslatingDevice(TranslatingDevice):
-    """SIIT or CLAT with an address table; hosts with explicit mappings reach each other."""
+    """A SIIT or CLAT with an address table and hairpinning between explicitly mapped hosts."""
 
     def __init__(self, intent: DeviceIntent, view: Any) -> None:
         super().__init__(intent, view)
         self.table = TableMap(view.table)
 
-    def map_for(self, packet: IPPacket) -> TableMap:
+    def find_map(self, packet: IPPacket) -> TableMap:
         return self.table
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return self.table.to_ipv4(destination) is not None
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
-        """Hairpin intrinsically (RFC 7757, section 4.2): the prefix hides the sender, one hop counts.
+        """Send packets for mapped hosts back, as intrinsic hairpinning requires (RFC 7757, section 4.2).
 
         That needs a destination behind the prefix; of an error, the source that it quotes.
         """
         table, prefix = self.table, self.table.prefix
-        address = arrived.quoted_packet().src if arrived.is_error else arrived.dst
+        address = arrived.read_quoted_packet().src if arrived.is_error else arrived.dst
         is_behind = prefix and address in prefix and not table.find_explicit(address)
         host = table.to_ipv6(packet.dst)
         if not is_behind or not host or not table.find_explicit(packet.dst):
@@ -226,7 +234,7 @@ class StatelessTranslatingDevice(TranslatingDevice):
 
 
 class PrefixDevice(PacketDevice):
-    """NPTv6: hosts on the left link have an internal prefix, and an external one on the right."""
+    """An NPTv6 translator between an internal prefix on the left and an external prefix on the right."""
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         internal, external = self.view.internal, self.view.external
@@ -240,7 +248,7 @@ class PrefixDevice(PacketDevice):
         self, packet: IPPacket, old: IPv6Network, new: IPv6Network, *, end: str
     ) -> IPPacket:
         if packet.is_error:
-            quoted, other = packet.quoted_packet(), "dst" if end == "src" else "src"
+            quoted, other = packet.read_quoted_packet(), "dst" if end == "src" else "src"
             if getattr(quoted, other) in old:
                 quoted = self.translate(quoted, old, new, end=other)
             packet = replace(packet, octets=packet.octets[:8] + bytes(quoted))

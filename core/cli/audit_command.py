@@ -190,16 +190,16 @@ def _list_clauses(
 
 def _print_record(record: AuditRecord, out: Path, show_all: bool) -> None:
     """Print the record as a summary, or with every clause."""
-    from v6t.audit.record import audit_document, count_clauses, summary_sentence
+    from v6t.audit.record import count_clauses, make_audit_document, summarize_audit
 
     if show_all:
-        print_document(audit_document(record))
+        print_document(make_audit_document(record))
     else:
         suites = ", ".join(record.suites)
         print_text(f"{record.plugin} by {record.device}, suites {suites}, {record.seconds:.0f} s")
         print_table(count_clauses(record))
         _print_deviations(record)
-    print_text(f"\n{summary_sentence(record)}", indent=0)
+    print_text(f"\n{summarize_audit(record)}", indent=0)
     print_text(f"Report: {out / 'audit.html'}")
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
+from v6t.base.ethernet import compute_max_frame_rate_fps, parse_line_rate
 from v6t.core.cli.options import CommandGroup, F, json_option
 from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.log import print_notice
-from v6t.packets.address_layouts import EA, IidFormat, end_user_prefix_layout
+from v6t.packets.address_layouts import EA, IidFormat, make_end_user_prefix_layout
 from v6t.plugins import translation
 from v6t.plugins.map_rules import MapRule, parse_rule
 from v6t.plugins.prefixes import parse_address, parse_ipv6_network
@@ -183,7 +183,7 @@ def _find_ce(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
         message = f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}"
         raise UsageError(message, code="outside-prefix")
     if rule.ea_len:
-        return rule.decode_ea(end_user_prefix_layout(rule).decode(int(ipv6))[EA])
+        return rule.decode_ea(make_end_user_prefix_layout(rule).decode(int(ipv6))[EA])
     ce = rule.decode_address(ipv6)
     if ce is None:
         raise UsageError(f"{ipv6} is not a MAP address of this rule", code="outside-prefix")
@@ -293,7 +293,7 @@ def rate_command(line_rate: str, frame_size: int, overhead: int) -> CommandResul
             "line_rate_bps": round(rate_bps),
             "frame_size": frame_size,
             "overhead": overhead,
-            "max_fps": max_frame_rate_fps(rate_bps, frame_size, overhead),
+            "max_fps": compute_max_frame_rate_fps(rate_bps, frame_size, overhead),
             "convention": "per_direction",
         }
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
-from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
+from v6t.base.ethernet import compute_frame_rate_fps, compute_max_frame_rate_fps
 from v6t.base.files import report_write_errors, write_atomically
 from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.cli import options
@@ -174,7 +174,9 @@ def _parse_rate(text: str, frame_octets: float, line_rate_bps: float) -> float:
     """
     try:
         if is_bit_rate(text):
-            rate_fps = frame_rate_fps(float(convert_quantity("rate_bps", text)), frame_octets)
+            rate_fps = compute_frame_rate_fps(
+                float(convert_quantity("rate_bps", text)), frame_octets
+            )
         else:
             rate_fps = float(convert_quantity("rate_fps", text))
     except ValueError:
@@ -182,7 +184,7 @@ def _parse_rate(text: str, frame_octets: float, line_rate_bps: float) -> float:
     if not math.isfinite(rate_fps):
         hint = "write for example 10000, 10k, 1Gbps"
         raise UsageError(f"'{text}' is not a rate", hint, code="not-a-number")
-    media_fps = max_frame_rate_fps(line_rate_bps, frame_octets)
+    media_fps = compute_max_frame_rate_fps(line_rate_bps, frame_octets)
     if rate_fps > media_fps:
         raise UsageError(
             f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "

@@ -382,14 +382,14 @@ def make_comparison_result(
 
 def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> AuditComparison:
     """Compare audits of one technology clause by clause."""
-    from v6t.audit.record import AuditComparison, audit_from
+    from v6t.audit.record import AuditComparison, read_audit
     from v6t.base.files import read_json
     from v6t.core.runs.rundir import AUDIT
 
     if len(directories) < 2:
         message = "a comparison needs two audits"
         raise UsageError(message, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
-    audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
+    audits = [read_audit(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
     for path, audit in zip(directories[1:], audits[1:], strict=True):
         if audit.plugin != audits[0].plugin and not allow_differences:
             raise UsageError(

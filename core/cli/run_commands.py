@@ -180,7 +180,7 @@ def _describe_audit(setup: RunSetup, policy: str) -> str:
     Raises:
         UsageError: the device cannot be audited.
     """
-    from v6t.audit.auditor import core_clauses
+    from v6t.audit.auditor import list_core_clauses
 
     if setup.tester.simulates:
         raise UsageError(
@@ -190,7 +190,7 @@ def _describe_audit(setup: RunSetup, policy: str) -> str:
         )
     if setup.driver.is_cable:
         raise UsageError("an audit needs a device", "leave out --audit", code="missing-device")
-    number = len(core_clauses(setup.technology))
+    number = len(list_core_clauses(setup.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"
     effect = "ends the run" if policy == "refuse" else "is printed"
     return (
@@ -205,12 +205,12 @@ def _audit_device(setup: RunSetup, *, refuse: bool) -> None:
     Raises:
         TranslationError: the device deviates from a MUST or SHOULD, and ``refuse`` is true.
     """
-    from v6t.audit.auditor import check_core, core_clauses
+    from v6t.audit.auditor import audit_core_clauses, list_core_clauses
     from v6t.core.audit_device import RunDevice
     from v6t.core.cli.stopping import handle_device_signals
 
     with handle_device_signals(setup):
-        findings = check_core(RunDevice(setup), core_clauses(setup.technology))
+        findings = audit_core_clauses(RunDevice(setup), list_core_clauses(setup.technology))
     failures = [f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in findings]
     if failures and refuse:
         raise TranslationError(

@@ -204,7 +204,7 @@ def fit_table(
             indices = [i for i, c in enumerate(table.columns) if {*words} & {*c.name.split()}]
             if not indices:
                 break
-            table = table.without(indices[-len(words) :])
+            table = table.drop_columns(indices[-len(words) :])
     return table if sum(_measure_columns(table, 0)) <= width else None
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import EnvironmentLacking, UsageError
-from v6t.base.ethernet import max_frame_rate_fps
+from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import make_phase_one_settings
@@ -214,7 +214,7 @@ def _check_timeout(setup: RunSetup) -> None:
         return
     c = run.procedure.connections
     sizes = plugin.make_sizes(run.frame_sizes[0])
-    medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
+    medium = compute_max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
     first = make_phase_one_settings(run.procedure).make_connections(c.count, rate_cps)
     needed_s = first.phase_one_s + first.wait_s + first.gap_s

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from v6t.base.errors import EnvironmentLacking, UsageError
-from v6t.base.ethernet import max_frame_rate_fps
+from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
 from v6t.benchmarks.settings import list_flags
@@ -342,7 +342,7 @@ def _check_line_rate(
     """Reject a line rate too low for one frame per second."""
     rate_bps = testbed.line_rate_bps
     for size in sizes:
-        if max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:
+        if compute_max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:
             with locate_errors(source, "line_rate"):
                 raise UsageError(
                     f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",

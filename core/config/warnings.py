@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.ethernet import max_frame_rate_fps
+from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Benchmark, Phase
 from v6t.benchmarks.settings import SEARCH_SETTINGS
@@ -162,7 +162,7 @@ def _list_rate_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about benchmarks that the tester cannot measure up to the line rate."""
     run, benchmarks = setup.settings, registry.select_benchmarks(setup)
     longest = (setup.technology.make_sizes(size).longest for size in run.frame_sizes)
-    media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
+    media_fps = max(compute_max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
         needs = benchmark.list_capabilities(setup)
         max_fps = min(setup.tester.compute_max_rate_fps(needs, mode) for mode in run.modes)

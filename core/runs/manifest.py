@@ -29,7 +29,7 @@ def make_manifest(run: Settings, plugin: Technology, *, simulated: bool) -> dict
     return {
         "schema": "v6t-manifest/1",
         "run": os.urandom(8).hex(),  # every line of the journal is marked with it
-        "created": utc_now(),
+        "created": format_utc_now(),
         "seed": run.seed,
         "packages": {name: version(name) for name in LISTED_PACKAGES},
         "source_commit": find_commit(),
@@ -94,7 +94,7 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def utc_now() -> str:
+def format_utc_now() -> str:
     """Return the current time in UTC as ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 

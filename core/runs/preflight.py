@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import DutError, TesterError, TranslationError
-from v6t.base.ethernet import max_frame_rate_fps
+from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.benchmarks.resolution import make_selftest_queries
 from v6t.procedures.preflight import PREFLIGHT_FPS, TranslationCheckFailure, check_translation
 from v6t.procedures.stateful.phases import ConnectionPreparer, PhaseOneError
@@ -34,7 +34,7 @@ def run_preflight(
     The rates are at most half of the medium's, and at most those that the run gives.
     """
     run, plugin = setup.settings, setup.technology
-    half_fps = max_frame_rate_fps(run.line_rate_bps, sizes.longest) / 2
+    half_fps = compute_max_frame_rate_fps(run.line_rate_bps, sizes.longest) / 2
     given = run.procedure.connections
     max_cps = given.rate_cps or given.upper_cps or half_fps
     return check_translation(

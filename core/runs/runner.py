@@ -29,7 +29,7 @@ from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.device import COUNTERS_KEY
 from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import read_journal
-from v6t.core.runs.manifest import make_manifest, utc_now
+from v6t.core.runs.manifest import format_utc_now, make_manifest
 from v6t.core.runs.plan import RunPlan, plan, plan_first_stage, plan_stage
 from v6t.core.runs.preflight import report_phase_one_failure, run_preflight
 from v6t.core.runs.results import (
@@ -338,7 +338,7 @@ class Runner:
             content[FAILED_CHECK] = self._executor.failed_check
         if tester:
             content["tester"] = tester
-            content["finished"] = [*content.get("finished", ()), utc_now()]
+            content["finished"] = [*content.get("finished", ()), format_utc_now()]
         text = format_json(content)
         self._run_dir.write_text(MANIFEST, text)
         self._files = replace(self._files, manifest=json.loads(text))  # as another run reads it

@@ -16,14 +16,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from v6t.base.ethernet import max_frame_rate_fps
+from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.base.files import locate_cache, write_atomically
 from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.config.settings import Settings
 from v6t.core.log import LineWriter
 from v6t.core.runs.bench import Bench, compile_streams
-from v6t.core.runs.manifest import describe_machine, utc_now
+from v6t.core.runs.manifest import describe_machine, format_utc_now
 from v6t.core.runs.preflight import with_loopback_setup
 from v6t.core.runs.rundir import RunDir, read_json_object, read_optional_json, report_damage
 from v6t.drivers.device import ignore_message
@@ -78,7 +78,7 @@ def make_capacity_spec(
         ipv4_frame_size=sizes.ipv4,
         mix=sizes.mix,
         mode=mode,
-        media_fps=max_frame_rate_fps(run.line_rate_bps, sizes.longest),
+        media_fps=compute_max_frame_rate_fps(run.line_rate_bps, sizes.longest),
         duration_s=min(5.0 if careful else 0.3, p.trial_duration_s),
         refinements=4 if careful else 2,
         residual_wait_s=min(0.2, p.residual_wait_s),
@@ -179,7 +179,7 @@ class SelfTest:
         if not capacity.rate_fps or self.setup.tester.simulates:
             return
         rules = None if self.spec.rules is None else asdict(self.spec.rules)
-        entry = {"fps": capacity.rate_fps, "when": utc_now(), "rules": rules}
+        entry = {"fps": capacity.rate_fps, "when": format_utc_now(), "rules": rules}
         known = {**_read_cache(), self.key: entry}
         with contextlib.suppress(OSError):
             locate_cache().mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from v6t.drivers.duts.reference import ReferenceDriver
 from v6t.drivers.duts.session.session import make_device_session
 from v6t.drivers.duts.session.transaction import build_rollback_command
 from v6t.drivers.lab.packet_model import PacketModelDevice
-from v6t.drivers.lab.setup import ReferenceLabDevice, frame_octets
+from v6t.drivers.lab.setup import ReferenceLabDevice, compute_frame_octets
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.packet_model import PacketModel
@@ -98,7 +98,9 @@ def make_lab_device(
     """Return the device under test of the lab, between the two cables to the tester."""
     if isinstance(driver, ReferenceDriver):
         links, faults = technology.links, driver.options.faults
-        return ReferenceLabDevice(technology, frame_octets(links), faults, swapped=links.swapped)
+        return ReferenceLabDevice(
+            technology, compute_frame_octets(links), faults, swapped=links.swapped
+        )
     if not driver.is_chain:
         return (driver.lab_device_type or LabDut)(driver, intent, record_dir)  # type: ignore[no-any-return]
     references = {part.name: part for part in technology.parts}
@@ -110,7 +112,7 @@ def make_lab_device(
             part_dir = None if record_dir is None else record_dir / part.name
             lab_part: LabDevice = LabDut(part.driver, part.intent, part_dir, part.name)
         else:
-            reference, octets = references[part.name], frame_octets(part.intent.links)
+            reference, octets = references[part.name], compute_frame_octets(part.intent.links)
             swapped = reference.mirrored != intent.links.swapped
             lab_part = ReferenceLabDevice(reference.reference, octets, swapped=swapped)
         lab_parts.append((part, lab_part))
@@ -130,4 +132,4 @@ def make_audited_device(
     if not isinstance(driver, ReferenceDriver):
         return make_lab_device(driver, technology, intent)
     links, model = technology.links, build_model(technology)
-    return PacketModelDevice(model, frame_octets(links), swapped=links.swapped)
+    return PacketModelDevice(model, compute_frame_octets(links), swapped=links.swapped)

@@ -311,7 +311,7 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
     for port_side in ("left", "right"):
         name = getattr(options, port_side)
         expected_mac = getattr(intent.links, port_side).dut_mac.lower()
-        side = intent.links.port_of(port_side)  # side in the testbed file
+        side = intent.links.get_port(port_side)  # side in the testbed file
         subject = f"the {side} interface {name}"
         if name in protected:
             problem = f"{subject} must not be changed: {protected[name]}"

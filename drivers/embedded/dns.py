@@ -275,7 +275,7 @@ class DnsTrials:
     ) -> None:
         self.zone = zone
         self._used = 0
-        left, right = links.link_at(LEFT), links.link_at(RIGHT)
+        left, right = links.get_link(LEFT), links.get_link(RIGHT)
         behind = DnsLayout(zone.server.version, right.vlan)
         before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.egress, zone.server) if loopback else (zone.client, zone.resolver)

@@ -556,7 +556,7 @@ class TcpServer(ServerPort, TcpEnd):
         self._states.opened[which[fresh]] = times[fresh]
         server[which[fresh]] |= OPEN
         ending = mine & (server[which] & ENDING != 0) & (read.flags & FIN == 0)
-        ending &= read.acknowledgement == self._next_sequence(which) + np.uint32(1)
+        ending &= read.acknowledgement == self._compute_next_sequences(which) + np.uint32(1)
         server[which[ending]] |= ENDED
 
     def _answer_requests(
@@ -580,9 +580,11 @@ class TcpServer(ServerPort, TcpEnd):
         chosen = which[mine]
         self._states.server[chosen] |= ENDING
         end = read.sequence[mine] + read.data_octets[mine].astype(np.uint32) + np.uint32(1)
-        self._emit(chosen, FIN | ACK, self._next_sequence(chosen), end, read.timestamp[mine])
+        self._emit(
+            chosen, FIN | ACK, self._compute_next_sequences(chosen), end, read.timestamp[mine]
+        )
 
-    def _next_sequence(self, which: Connections) -> NDArray[np.uint32]:
+    def _compute_next_sequences(self, which: Connections) -> NDArray[np.uint32]:
         """Return the next sequence number that the server sends in each connection."""
         answered = (self._states.server[which] & ASKED != 0) * np.uint32(len(self._answer))
         number: NDArray[np.uint32] = self._compute_server_isns(which) + np.uint32(1) + answered

@@ -18,7 +18,7 @@ from v6t.drivers.embedded.sender import LEAD_S, Sender
 from v6t.drivers.embedded.tcp import TcpWorkers
 from v6t.drivers.embedded.timing import Pace, TimedTrial
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.drivers.lab.setup import Bed, BedTester, LabDevice, frame_octets
+from v6t.drivers.lab.setup import Bed, BedTester, LabDevice, compute_frame_octets
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import ConnectionTable, TableLocation, find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
@@ -48,7 +48,7 @@ class EmbeddedTester(BedTester):
 
     def __init__(self, links: Links, device: LabDevice | None) -> None:
         self._links = links
-        sides = links.port_of("left"), links.port_of("right")
+        sides = links.get_port("left"), links.get_port("right")
         self._ports: dict[Direction, tuple[str, str]] = {"forward": sides, "reverse": sides[::-1]}
         """Sending and receiving interface of each direction."""
         self._bed = Bed(links, device)
@@ -68,7 +68,7 @@ class EmbeddedTester(BedTester):
         if not streams and oracle.zone is not None:
             if self._dns is None or self._dns.zone != oracle.zone:
                 self._close_exchanges()
-                place = self._worker_arguments()
+                place = self._make_worker_arguments()
                 self._dns = DnsTrials(self._links, oracle.zone, place, loopback=self._loopback)
             return
         self._start_workers()
@@ -77,17 +77,17 @@ class EmbeddedTester(BedTester):
             outer, inner = self._connections.oracles or (None, None)
             known = ReceiverConnections(outer, inner)
         for direction, stream_set in streams.items():
-            if stream_set.longest_packet > frame_octets(self._links):
+            if stream_set.longest_packet > compute_frame_octets(self._links):
                 text = f"a {direction} frame is longer than the lab's links carry"
                 raise TesterError(text, code="frame-too-long")
             judges = {"oracle": None if self._loopback else oracle, "connections": known}
-            self._sender(direction).tell("load", streams=stream_set)
-            self._receiver(direction).tell(
+            self._get_sender(direction).tell("load", streams=stream_set)
+            self._get_receiver(direction).tell(
                 "load", streams=stream_set, direction=direction, **judges
             )
         for direction in streams:
-            self._sender(direction).answer()
-            self._receiver(direction).answer()
+            self._get_sender(direction).answer()
+            self._get_receiver(direction).answer()
         if self._tcp is not None:
             self._tcp.load(streams)
 
@@ -130,7 +130,7 @@ class EmbeddedTester(BedTester):
         return phase
 
     def describe(self) -> dict[str, Any]:
-        links = {s: self._links.link_at(s) for s in (LEFT, RIGHT)}
+        links = {s: self._links.get_link(s) for s in (LEFT, RIGHT)}
         return {
             "kind": self.name,
             "engine": "AF_PACKET TPACKET_V2 rings on veth pairs in network namespaces",
@@ -158,8 +158,8 @@ class EmbeddedTester(BedTester):
             return
         try:
             for side in (LEFT, RIGHT):
-                place: dict[str, Any] = {"interface": side, **self._worker_arguments()}
-                hosts = make_host_arguments(self._links.link_at(side))
+                place: dict[str, Any] = {"interface": side, **self._make_worker_arguments()}
+                hosts = make_host_arguments(self._links.get_link(side))
                 sender, receiver = f"{side} sender", f"{side} receiver"
                 self._workers[sender] = Worker(sender, Sender, **place)
                 self._workers[receiver] = Worker(receiver, Receiver, hosts=hosts, **place)
@@ -169,21 +169,21 @@ class EmbeddedTester(BedTester):
             self.close()
             raise
 
-    def _worker_arguments(self) -> dict[str, Any]:
+    def _make_worker_arguments(self) -> dict[str, Any]:
         if self._bed.lab is None:
             raise TesterError("the lab is not open", code="lab-failed")
         pid = self._bed.lab.tester.pid
-        return {"namespace": pid, "frame_octets": frame_octets(self._links)}
+        return {"namespace": pid, "frame_octets": compute_frame_octets(self._links)}
 
-    def _sender(self, direction: Direction) -> Worker:
+    def _get_sender(self, direction: Direction) -> Worker:
         return self._workers[f"{self._ports[direction][0]} sender"]
 
-    def _receiver(self, direction: Direction) -> Worker:
+    def _get_receiver(self, direction: Direction) -> Worker:
         return self._workers[f"{self._ports[direction][1]} receiver"]
 
     def _open_tcp(self) -> TcpWorkers:
         if self._tcp is None:
-            self._tcp = TcpWorkers(self._worker_arguments(), loopback=self._loopback)
+            self._tcp = TcpWorkers(self._make_worker_arguments(), loopback=self._loopback)
             self._tcp.load(self._streams)
         return self._tcp
 
@@ -239,14 +239,14 @@ class EmbeddedTester(BedTester):
         """
         self._nonce = (self._nonce + 1) % 256
         for direction in directions:
-            self._sender(direction).ask("connect", table=None if learn else table, alone=alone)
+            self._get_sender(direction).ask("connect", table=None if learn else table, alone=alone)
             streams = self._streams[direction].streams
             chosen = [find_foreground(self._streams[direction])] if alone else streams
             shares = count_frames([s.weight for s in chosen], trial.frames)
             frames = dict.fromkeys((s.name for s in streams), 0)
             frames |= {s.name: count for s, count in zip(chosen, shares, strict=True)}
             weights = tuple(s.weight if frames[s.name] else 0 for s in streams)
-            self._receiver(direction).ask(
+            self._get_receiver(direction).ask(
                 "arm",
                 required=frames,
                 nonce=self._nonce,
@@ -260,15 +260,15 @@ class EmbeddedTester(BedTester):
         for direction in directions:
             timed = trial.delays is not None or trial.frame_timeout_s is not None
             order = {"start": start, "nonce": self._nonce, "timed": timed}
-            self._sender(direction).tell("send", pace=Pace.from_trial(trial), **order)
+            self._get_sender(direction).tell("send", pace=Pace.from_trial(trial), **order)
         deadline = trial.total_duration_s * 2 + DEADLINE_S
-        sent = {d: self._sender(d).answer(deadline) for d in directions}
+        sent = {d: self._get_sender(d).answer(deadline) for d in directions}
         time.sleep(trial.residual_wait_s)
         if learn:
             deadline += trial.frames / LEARNING_FPS
         for direction in directions:
-            self._receiver(direction).tell("report")
-        reports = {d: self._receiver(d).answer(deadline) for d in directions}
+            self._get_receiver(direction).tell("report")
+        reports = {d: self._get_receiver(d).answer(deadline) for d in directions}
         self._bed.check()
         health: dict[str, Any] = {
             d: {"lateness_s": round(sent[d]["lateness_s"], 6), **reports[d]["health"]}

@@ -108,8 +108,8 @@ class Lab:
     ) -> None:
         self._holders: list[Worker] = []
         try:
-            self.tester = self._namespace("tester namespace")
-            self.devices = [self._namespace("device namespace", pid) for pid in device_pids]
+            self.tester = self._start_namespace("tester namespace")
+            self.devices = [self._start_namespace("device namespace", pid) for pid in device_pids]
             self.device = self.devices[0] if self.devices else None
             left, right = (self.tester, LEFT), (self.tester, RIGHT)
             cables = [(left, right, max(mtu_left, mtu_right))]
@@ -149,7 +149,7 @@ class Lab:
                 return steered, why
         return steered, ""
 
-    def _namespace(self, role: str, pid: int | None = None) -> Worker:
+    def _start_namespace(self, role: str, pid: int | None = None) -> Worker:
         """Start a worker in a new namespace, or in that of a process."""
         holder = Worker(role, Holder, target=pid)
         self._holders.append(holder)

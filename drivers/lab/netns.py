@@ -14,7 +14,7 @@ MS_PRIVATE_REC = 0x00044000  # MS_PRIVATE | MS_REC of mount(2)
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 
 
-def _libc() -> ctypes.CDLL:
+def _load_libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
@@ -27,14 +27,14 @@ def _check(status: int, what: str) -> None:
 
 def unshare(flags: int) -> None:
     """Leave the namespaces named by ``flags`` for new ones, or raise OSError."""
-    _check(_libc().unshare(flags), "unshare")
+    _check(_load_libc().unshare(flags), "unshare")
 
 
 def enter(pid: int) -> None:
     """Move this process into the network namespace of another, or raise OSError."""
     handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
-        _check(_libc().setns(handle, CLONE_NEWNET), "setns")
+        _check(_load_libc().setns(handle, CLONE_NEWNET), "setns")
     finally:
         os.close(handle)
 
@@ -47,7 +47,7 @@ def enter_command(pid: int | None) -> list[str]:
 def mount(source: str, target: str, kind: str | None, flags: int = 0) -> None:
     """Mount a filesystem; without a kind, change the flags of an existing mount."""
     what = None if kind is None else kind.encode()
-    status = _libc().mount(source.encode(), target.encode(), what, ctypes.c_ulong(flags), None)
+    status = _load_libc().mount(source.encode(), target.encode(), what, ctypes.c_ulong(flags), None)
     _check(status, f"mounting {kind or target}")
 
 
@@ -60,7 +60,7 @@ def show_in_sys() -> None:
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends, however it ends."""
-    _check(_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    _check(_load_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
     if os.getppid() != parent:  # it ended before the bond was made
         os._exit(1)
 
@@ -68,7 +68,7 @@ def die_with_parent(parent: int) -> None:
 def set_process_title(title: str) -> None:
     """Change the name of this process in lists of processes."""
     words = title.encode()
-    _libc().prctl(_PR_SET_NAME, words[:15], 0, 0, 0)
+    _load_libc().prctl(_PR_SET_NAME, words[:15], 0, 0, 0)
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     start, end = int(fields[45]), int(fields[46])  # of its arguments in memory, proc(5)
     if end - start > len(words):

@@ -129,7 +129,7 @@ class ReferenceLabDevice(WorkerDevice):
         return {"kind": "reference", "what": what, "shares_oracle": True}
 
 
-def frame_octets(links: Links) -> int:
+def compute_frame_octets(links: Links) -> int:
     """Return the longest frame the lab's links carry, without FCS, with a VLAN tag."""
     return max(links.left.mtu, links.right.mtu) + 18
 
@@ -146,8 +146,8 @@ class Bed:
         device = self.device
         try:
             lab = self.lab = Lab(
-                self._links.link_at(LEFT).mtu,
-                self._links.link_at(RIGHT).mtu,
+                self._links.get_link(LEFT).mtu,
+                self._links.get_link(RIGHT).mtu,
                 device_pids=() if device is None else device.get_namespace_pids(),
                 mtus_between=() if device is None else device.mtus_between,
             )

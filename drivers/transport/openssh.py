@@ -159,7 +159,7 @@ class SshTransport:
 
     def _connect(self, client: SshClient) -> None:
         """Start the connection that all commands share."""
-        password = self._password()
+        password = self._get_password()
         socket = client.directory / "mux"
         words = client.make_command_prefix(
             *("-N", "-o", "ControlMaster=yes", "-o", f"ControlPath={socket}"),
@@ -240,7 +240,7 @@ class SshTransport:
         asked = {LOGIN_PASSWORD: self._secret} if self._secret else {}
         return {**asked, **{name: os.environ[name] for name in names if name in os.environ}}
 
-    def _password(self) -> str | None:
+    def _get_password(self) -> str | None:
         """Return the password; ask for it once: a later connection has no terminal."""
         from_environment = os.environ.get(LOGIN_PASSWORD)
         if from_environment or not self._options.ask_password:

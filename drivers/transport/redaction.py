@@ -50,7 +50,7 @@ _secrets: set[str] = set()
 
 
 @cache
-def _settings() -> tuple[re.Pattern[str], ...]:
+def _compile_patterns() -> tuple[re.Pattern[str], ...]:
     """Return patterns of a keyword and the secret after it, compiled at the first use."""
     return tuple(re.compile(rf"{name}{_FORM}{_VALUE}", re.IGNORECASE) for name in _NAMES)
 
@@ -71,7 +71,7 @@ def register_secret(value: str) -> None:
         _secrets.add(value)
 
 
-def names_environment(text: str) -> bool:
+def has_environment_reference(text: str) -> bool:
     """Return whether a text contains a reference ``{env:NAME}`` to an environment variable."""
     return _ENVIRONMENT.search(text) is not None
 
@@ -102,7 +102,7 @@ def register_secrets(options: Mapping[str, Any]) -> None:
     for name, text in _list_texts(options, ""):
         if asks_secret(name):
             register_secret(text)
-        for pattern in _settings():
+        for pattern in _compile_patterns():
             for setting in pattern.finditer(text):
                 for value in (setting["value"].strip("\"'"), setting["value"].strip("\"';,")):
                     register_secret(value)
@@ -121,7 +121,7 @@ def redact_values(text: str) -> str:
 def redact(text: str) -> str:
     """Replace registered secrets, and values that follow a keyword such as ``password``."""
     text = _PRIVATE_KEY.sub(rf"\1\n{HIDDEN}\n\2", redact_values(text))
-    for pattern in _settings():
+    for pattern in _compile_patterns():
         text = pattern.sub(_hide_value, text)
     return text
 

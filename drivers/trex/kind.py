@@ -86,7 +86,7 @@ class Trex(TesterKind):
         for own in self._servers.values():
             pairs = [(f"pairs[{number}].", pair) for number, pair in enumerate(own.pairs)]
             for (where, pair), name in itertools.product([("", own), *pairs], ("left", "right")):
-                side, link = getattr(pair, name), links.link_at(name)
+                side, link = getattr(pair, name), links.get_link(name)
                 if side is None or side.vlan is None:
                     continue
                 if link.vlan is None or link.background is not None:

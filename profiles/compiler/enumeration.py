@@ -223,7 +223,7 @@ def _plan_counters(first: int, end: int) -> list[tuple[int, list[int]]]:
         counters, top = [], end - 1
         while top >= short:
             low = top
-            while low > short and _max_stride_bits(8, [low - 1, top]) >= top - 1 - slack:
+            while low > short and _compute_max_stride_bits(8, [low - 1, top]) >= top - 1 - slack:
                 low -= 1
             stretch = list(range(low, top + 1))
             counters += [bits for bits in (stretch[0::2], stretch[1::2]) if bits]
@@ -233,7 +233,7 @@ def _plan_counters(first: int, end: int) -> list[tuple[int, list[int]]]:
     return [*((4, [t]) for t in range(first, short)), *((8, bits) for bits in counters)]
 
 
-def _max_stride_bits(octets: int, digits: Sequence[int]) -> int:
+def _compute_max_stride_bits(octets: int, digits: Sequence[int]) -> int:
     """Return the width, in bits, of the largest stride that TRex can multiply without overflow."""
     if octets == 4:
         return 31 - digits[-1]
@@ -246,7 +246,7 @@ def _choose_stride(octets: int, digits: Sequence[int], rng: np.random.Generator)
     TRex reads a counter of 8 octets from bit 32 on.
     """
     raised = max(0, 32 - digits[0]) if octets == 8 else 0
-    bits = max(1, min(_max_stride_bits(octets, digits), digits[-1] + 1))
+    bits = max(1, min(_compute_max_stride_bits(octets, digits), digits[-1] + 1))
     drawn = rng.integers(1 << bits - 1, 1 << bits, size=_STRIDE_CANDIDATES)
 
     def measure_evenness(stride: int) -> float:

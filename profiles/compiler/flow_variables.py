@@ -117,9 +117,9 @@ class FrameVariable:
                 f"TRex cannot carry a constant through variable '{self.model.name}' ({purpose})"
             )
             raise make_limit_error(problem, "copy it without a constant, or narrow it")
-        return min(usable, key=self._cost_ns)
+        return min(usable, key=self._estimate_cost_ns)
 
-    def _cost_ns(self, cuts: Sequence[int]) -> float:
+    def _estimate_cost_ns(self, cuts: Sequence[int]) -> float:
         """Estimate the time per frame of all writes if the variable is cut at these bits."""
         pieces, writes = list(pairwise([0, *sorted(cuts), self.model.width])), 0
         for copy, (start, end) in product(self.copies, pieces):

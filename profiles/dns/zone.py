@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.address_layouts import embedded_address_layout
+from v6t.packets.address_layouts import make_embedded_address_layout
 from v6t.packets.headers import to_octets
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Zone:
 
     def list_expected_records(self, addresses: U32, share: float) -> U8:
         """Return the AAAA records ``(n, 16)`` that a client must receive (RFC 6147, section 5.1)."""
-        layout = embedded_address_layout(self.prefix)
+        layout = make_embedded_address_layout(self.prefix)
         records = layout.encode_octets(ipv4=addresses.astype(np.uint64))
         own = self.has_native_record(addresses, share)
         if own.any():

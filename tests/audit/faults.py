@@ -262,7 +262,7 @@ def read_change(kind, *arguments):
         case "drop6", (at, octet):
             return drop6(lambda p: p[at] == octet)
         case "six" | "four", (start, answer):
-            method = {"six": "error_to_ipv6", "four": "error_to_ipv4"}[kind]
+            method = {"six": "translate_error_to_ipv6", "four": "translate_error_to_ipv4"}[kind]
             return instead(method, *start, answer=answer and tuple(answer))
         case "value", (values,):
             return value(**values)
@@ -324,15 +324,15 @@ TRANSLATION = [
     Fault("ICMPv6 echo with a wrong checksum", "4.2-echo-request", to6(plus(42, 1), lambda p: p[6] == ICMPV6 and p[40] == 128)),
     Fault("ICMP echo with a wrong checksum", "5.2-echo-request", to4(plus(22, 1), lambda p: p[9] == ICMP and p[20] == 8)),
     Fault("pointer not translated", "4.2-pointer-12",
-          told("error_to_ipv6", lambda k, c, r, t: (4, 0, r >> 24) if t and t[:2] == (4, 0) else t)),
+          told("translate_error_to_ipv6", lambda k, c, r, t: (4, 0, r >> 24) if t and t[:2] == (4, 0) else t)),
     Fault("pointers that IPv6 has not forwarded", "4.2-no-pointer-4",
-          told("error_to_ipv6", lambda k, c, r, t: (4, 0, 0) if k == 12 and t is None else t)),
-    Fault("MTU to IPv4 not lowered by 20", "5.2-too-big-1400", told("error_to_ipv4", lambda k, c, r, t: (3, 4, min(r, 1480)) if k == 2 else t)),
-    Fault("MTU to IPv4 not limited", "5.2-too-big-9000", told("error_to_ipv4", lambda k, c, r, t: (3, 4, r - 20) if k == 2 else t)),
+          told("translate_error_to_ipv6", lambda k, c, r, t: (4, 0, 0) if k == 12 and t is None else t)),
+    Fault("MTU to IPv4 not lowered by 20", "5.2-too-big-1400", told("translate_error_to_ipv4", lambda k, c, r, t: (3, 4, min(r, 1480)) if k == 2 else t)),
+    Fault("MTU to IPv4 not limited", "5.2-too-big-9000", told("translate_error_to_ipv4", lambda k, c, r, t: (3, 4, r - 20) if k == 2 else t)),
     Fault("pointer to IPv4 not translated", "5.2-pointer-24",
-          told("error_to_ipv4", lambda k, c, r, t: (12, 0, r << 24) if (k, c) == (4, 0) and t else t)),
+          told("translate_error_to_ipv4", lambda k, c, r, t: (12, 0, r << 24) if (k, c) == (4, 0) and t else t)),
     Fault("pointers that IPv4 has not forwarded", "5.2-no-pointer-2",
-          told("error_to_ipv4", lambda k, c, r, t: (12, 0, 0) if (k, c) == (4, 0) and t is None else t)),
+          told("translate_error_to_ipv4", lambda k, c, r, t: (12, 0, 0) if (k, c) == (4, 0) and t is None else t)),
     Fault("unknown messages told", "5.2-single-hop-200", on("translate_icmp", report_unknown)),
     # packets that errors quote
     Fault("short inner TCP dropped", "4.3-inner-tcp-short", drop4(lambda p: error4(p) and len(p) < 60)),
@@ -353,7 +353,7 @@ MAPT = [
     Fault("wrong sources not told", "source-told", untold(6)),
     Fault("source port not checked", "source-port-udp",
           on("sharing.find_customer", lambda _, find, source: (ce := find(source)) and (
-              SimpleNamespace(rule=ce[0].rule, psid_of=lambda _: ce[2]), *ce[1:]))),
+              SimpleNamespace(rule=ce[0].rule, compute_psid=lambda _: ce[2]), *ce[1:]))),
     Fault("later fragments dropped", "fragments-in-order", drop4(lambda p: p[6] & 0x1F | p[7] > 0)),
     Fault("ICMP echo from IPv4 dropped", "down-icmp", drop4(lambda p: p[9] == ICMP)),
     Fault("last port of a range dropped", "edges-up", drop6(lambda p: p[6] == UDP and p[41] & 0x1F == 0x1F)),
@@ -437,7 +437,7 @@ RELAY = [
     Fault("port ranges end early", "edges-down", owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0x1F else r)),
     Fault("port ranges begin late", "edges-up", owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0 else r)),
     Fault("all ports are the first customer's", "beside-down",
-          owner(lambda r, s, a, p: r and (s.domains[0].address(a, "00001") if s.domains else s.rows_for(a)[1].b4, r[1]))),
+          owner(lambda r, s, a, p: r and (s.domains[0].address(a, "00001") if s.domains else s.find_rows(a)[1].b4, r[1]))),
     Fault("ICMP queries dropped", "down-icmp", drop4(lambda p: p[9] == ICMP and p[20] in (0, 8))),
     Fault("ICMP errors dropped", "icmp-error-3-4", drop4(lambda p: p[9] == ICMP and p[20] == 3)),
     Fault("fragments dropped", "fragments-in-order", drop4(lambda p: p[6] & 0x3F | p[7] > 0)),

@@ -1,7 +1,7 @@
 """Technologies in the configurations of an audit, and clauses on devices in this process."""
 
 from v6t.audit.auditor import AuditRequest, carry_out
-from v6t.audit.clause import subject_of
+from v6t.audit.clause import make_subject
 from v6t.audit.self_check import DeviceProbe
 
 
@@ -21,4 +21,4 @@ def configurations(technology):
     preferred = dict(technology.suggest_audit_params())
     for variant, params in {"": {}, **technology.list_audit_variants()}.items():
         changed = with_params(technology, **{**preferred, **params})
-        yield variant, changed, subject_of(changed)
+        yield variant, changed, make_subject(changed)

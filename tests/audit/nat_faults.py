@@ -17,7 +17,7 @@ from v6t.audit.ip_packet import (
     IPPacket,
     replace_endpoint,
 )
-from v6t.audit.packet_device.nat import RESET_S, endpoint, transport_of
+from v6t.audit.packet_device.nat import RESET_S, endpoint, require_transport
 
 FAULTS = {}
 PREFIXES = {UDP17: "", TCP6: "tcp ", ICMP4: "query "}
@@ -49,7 +49,7 @@ def plant_flows(name, *clauses, **changes):
 
 def protocol_of(argument):
     if isinstance(argument, IPPacket):
-        return transport_of(argument.quoted_packet() if argument.is_error else argument)
+        return require_transport(argument.read_quoted_packet() if argument.is_error else argument)
     return argument if isinstance(argument, int) else argument.protocol
 
 
@@ -94,32 +94,32 @@ plant_flows("by destination", "-REQ-1-endpoint-independent", "tcp-endpoint-indep
 plant_flows("contended by destination", "-REQ-1-endpoint-independent-contended",
             "tcp-endpoint-independent-contended", find_inside=find_contended)
 plant_flows("overloads", "-REQ-3-overloading", "tcp-overloading", "query-overloading",
-            used_ports=lambda d, _, session, __: {m.public.port for m in d.mappings if m.host == session.host})
+            find_used_ports=lambda d, _, session, __: {m.public.port for m in d.mappings if m.host == session.host})
 plant_flows("overloads by server", "rfc7857-3-overloading-by-server", "tcp-overloading-by-server",
-            used_ports=lambda d, _, session, __: {
+            find_used_ports=lambda d, _, session, __: {
                 m.public.port for m in d.mappings if m.host == session.host or has_server(m, session.server)},
             find_public=lambda d, correct, proto, public: [
                 correct(proto, public), *(m for m in d.mappings if (m.protocol, m.public) == (proto, public))][-1])
 plant("parity lost", "parity", choose_port=choose_for_port(1))
 plant("port not preserved", "port-preserved", choose_port=choose_for_port(2))
-plant("out of range", "port-range", port_range=lambda *_: (512, 1023))
+plant("out of range", "port-range", get_port_range=lambda *_: (512, 1023))
 plant("unpaired", "pooling", choose_address=lambda d, *_: d.pool[len(d.mappings) % len(d.pool)])
-plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", send_out=break_checksum)
+plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", translate_outbound=break_checksum)
 
 
 # filtering and hairpinning
 
 
 def filter_servers(accepts, otherwise = drop):
-    """Return a `send_in` for which a condition decides who reaches a mapping from outside."""
+    """Return a `translate_inbound` for which a condition decides who reaches a mapping from outside."""
 
-    def send_in(device, correct, packet):
+    def translate_inbound(device, correct, packet):
         if packet.is_error or packet.src in device.pool:
             return correct(packet)
-        mapping = device.find_public(transport_of(packet), endpoint(packet, is_source=False))
+        mapping = device.find_public(require_transport(packet), endpoint(packet, is_source=False))
         return correct(packet) if accepts(mapping, packet) else otherwise(device, packet)
 
-    return send_in
+    return translate_inbound
 
 
 def knows_server(mapping, packet):
@@ -134,13 +134,13 @@ def keep_source(_, correct, packet, host = None):
 
 
 plant_flows("strict filter", "-REQ-8-filtering-address", "tcp-filtering-address",
-            send_in=filter_servers(lambda m, packet: endpoint(packet, is_source=True) in m.servers))
-plant_flows("address filter", "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint", send_in=filter_servers(knows_server))
+            translate_inbound=filter_servers(lambda m, packet: endpoint(packet, is_source=True) in m.servers))
+plant_flows("address filter", "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint", translate_inbound=filter_servers(knows_server))
 plant_flows("no hairpin", "-REQ-9-hairpinning", "tcp-hairpinning",
-            send_in=lambda d, correct, packet: drop() if packet.src in d.pool else correct(packet))
-plant_flows("inside source", "-REQ-9a-hairpinning-source", "tcp-hairpinning-source", send_out=keep_source)
+            translate_inbound=lambda d, correct, packet: drop() if packet.src in d.pool else correct(packet))
+plant_flows("inside source", "-REQ-9a-hairpinning-source", "tcp-hairpinning-source", translate_outbound=keep_source)
 plant("hairpinned errors dropped", "hairpinned-error",
-      send_error_out=lambda d, correct, packet, host: drop() if packet.dst in d.pool else correct(packet, host))
+      translate_outbound_error=lambda d, correct, packet, host: drop() if packet.dst in d.pool else correct(packet, host))
 
 
 # ICMP errors, fragments and protocols
@@ -174,15 +174,15 @@ def forward_to_first(device, correct, packet):
         return [("left", replace(packet, dst=host), host)]
 
 
-plant_flows("errors dropped", "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-11-0", send_error_in=drop)
-plant_flows("quoted packet kept", "-REQ-4-error-3-3", "tcp-error-3-3", "query-error-3-1", send_error_in=keep_quoted)
+plant_flows("errors dropped", "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-11-0", translate_inbound_error=drop)
+plant_flows("quoted packet kept", "-REQ-4-error-3-3", "tcp-error-3-3", "query-error-3-1", translate_inbound_error=keep_quoted)
 plant_flows("errors end mappings", "error-keeps-mapping", "tcp-error-keeps-11-0", "query-error-keeps",
-            send_error_in=end_mappings)
-plant("unknown errors forwarded", "error-unmapped", send_error_in=forward_to_first)
+            translate_inbound_error=end_mappings)
+plant("unknown errors forwarded", "error-unmapped", translate_inbound_error=forward_to_first)
 plant("no checksum check", "error-checksum",
-      send_error_in=lambda _, correct, packet: correct(packet.with_message(packet.octets)))
-plant("errors from inside dropped", "error-from-inside", send_error_out=drop)
-plant("quoted destination kept", "error-from-inside", send_error_out=keep_quoted)
+      translate_inbound_error=lambda _, correct, packet: correct(packet.with_message(packet.octets)))
+plant("errors from inside dropped", "error-from-inside", translate_outbound_error=drop)
+plant("quoted destination kept", "error-from-inside", translate_outbound_error=keep_quoted)
 plant("TTL 1 forwarded", "time-exceeded",
       decrement=lambda _, correct, packet: correct(replace(packet, ttl=max(packet.ttl, 9))))
 plant("no time exceeded", "time-exceeded", send_error=lambda *_: [])
@@ -239,13 +239,13 @@ plant("tcp RST in dropped", "tcp-reset-in", TCP6, use=drop_resets("right"))
 plant("tcp RST out dropped", "tcp-reset-out", TCP6, use=drop_resets("left"))
 plant("tcp FIN forgets", "tcp-half-closed", TCP6, use=use_then(forget, "F"))
 plant("tcp no simultaneous open", "tcp-simultaneous-open", TCP6,
-      send_in=filter_servers(lambda m, packet: m.syn_sides != {"left"} or flags_of(packet) != "S"))
+      translate_inbound=filter_servers(lambda m, packet: m.syn_sides != {"left"} or flags_of(packet) != "S"))
 plant("tcp RST forgets", "tcp-after-reset", TCP6, use=use_then(forget_reset(accepted=True), "R"))
 plant("tcp stray RST forgets", "tcp-stray-reset", TCP6, use=use_then(forget_reset(accepted=False), "R"))
-plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, send_in=filter_servers(
+plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, translate_inbound=filter_servers(
     knows_server, lambda _, packet: [("right", replace(packet, src=packet.dst, dst=packet.src), None)]))
 plant("tcp remembers strangers", "tcp-unsolicited-then-asked", TCP6,
-      send_in=filter_servers(knows_server, remember), send_out=lambda d, correct, packet, host=None: (
+      translate_inbound=filter_servers(knows_server, remember), translate_outbound=lambda d, correct, packet, host=None: (
           drop() if endpoint(packet, is_source=False) == getattr(d, "stranger", None) else correct(packet, host)))
 
 
@@ -264,7 +264,7 @@ def grow(device, correct, session):
     return mapping
 
 
-plant("no limit", "block-limit", port_range=lambda device, *_: device.view.public_ports)
+plant("no limit", "block-limit", get_port_range=lambda device, *_: device.view.public_ports)
 plant("not told", "block-told", handle_exhaustion=drop)
 plant("told wrongly", "full-told", handle_exhaustion=partial(drop, error=IcmpError(3, 3)))
 plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)
@@ -272,7 +272,7 @@ plant("table grows", "table-limit", create=grow)
 plant("table not told", "table-told", handle_exhaustion=drop)
 plant("table makes room", "table-keeps", handle_exhaustion=replace_oldest)
 plant("scattered", "block-contiguous", choose_port=lambda device, *_: 1024 + 64 * len(device.mappings))
-plant("one block", "block-others", host_number=lambda *_: 0)
+plant("one block", "block-others", get_host_number=lambda *_: 0)
 
 
 def die_of_unknown_reply(device, correct, packet):
@@ -285,7 +285,7 @@ def die_of_unknown_reply(device, correct, packet):
 
 def keep_mappings(device, _):
     """Keep the mappings, and forget which ports they have."""
-    device.used_ports = lambda *_: set()
+    device.find_used_ports = lambda *_: set()
 
 
 def refresh_except(side):
@@ -295,17 +295,17 @@ def refresh_except(side):
 for proto, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
     plant(f"flush keeps {word}", f"flush-{word}", flush=lambda d, _, proto=proto: setattr(
         d, "mappings", [m for m in d.mappings if m.protocol == proto]))
-plant("ends by an unknown reply", "flush-icmp", send_in=die_of_unknown_reply,
+plant("ends by an unknown reply", "flush-icmp", translate_inbound=die_of_unknown_reply,
       create=lambda t, correct, session: drop() if getattr(t, "is_dead", False) else correct(session))
 plant("given away by restart", "configured-again", reset=keep_mappings)
-plant("timer halved", "timer-lasts", UDP17, initial_lifetime_s=lambda _, correct, proto: correct(proto) / 2)
-plant("timer ignored", "timer-ends", UDP17, initial_lifetime_s=lambda *_: 300)
+plant("timer halved", "timer-lasts", UDP17, get_initial_lifetime_s=lambda _, correct, proto: correct(proto) / 2)
+plant("timer ignored", "timer-ends", UDP17, get_initial_lifetime_s=lambda *_: 300)
 plant("no refresh out", "timer-refresh-out", use=refresh_except("left"))
 plant("no refresh in", "timer-refresh-in", use=refresh_except("right"))
-plant("udp short", "timer-udp", UDP17, initial_lifetime_s=lambda *_: 60)
+plant("udp short", "timer-udp", UDP17, get_initial_lifetime_s=lambda *_: 60)
 plant("answered short", "timer-udp-answered", UDP17, use=use_then(shorten(100), only="right"))
-plant("query short", "timer-query", ICMP4, initial_lifetime_s=lambda *_: 30)
-plant("syn short", "timer-tcp-transitory", TCP6, initial_lifetime_s=lambda *_: 60)
+plant("query short", "timer-query", ICMP4, get_initial_lifetime_s=lambda *_: 30)
+plant("syn short", "timer-tcp-transitory", TCP6, get_initial_lifetime_s=lambda *_: 60)
 plant("closing short", "timer-tcp-closing", TCP6, use=use_then(shorten(60), "F"))
 plant("connection short", "timer-tcp-established", TCP6, use=use_then(shorten(3600)))
 # fmt: on

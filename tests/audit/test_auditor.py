@@ -7,11 +7,11 @@ from v6t.audit.auditor import (
     AuditProgress,
     AuditRequest,
     ClauseOutcome,
+    audit_core_clauses,
     carry_out,
-    check_core,
     choose_clauses,
-    core_clauses,
     find_uncovered_rfcs,
+    list_core_clauses,
     run_audit,
 )
 from v6t.audit.clause import Clause, Frame, Judgement, ProbeUnable, Send
@@ -171,8 +171,8 @@ def test_clat_has_a_prefix_for_benchmark_addresses():
 
 
 def test_core_of_silent_device_alone_deviates():
-    assert check_core(Device(Siit()), core_clauses(Siit())) == []
-    result = check_core(Device(Siit(), Silent()), core_clauses(Siit()))
+    assert audit_core_clauses(Device(Siit()), list_core_clauses(Siit())) == []
+    result = audit_core_clauses(Device(Siit(), Silent()), list_core_clauses(Siit()))
     assert {f.clause for f in result} == {"rfc7915-5.1-udp", "rfc7915-4.1-udp"}
 
 

@@ -2,7 +2,7 @@ import pytest
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Raw
-from v6t.audit.ip_packet import checksum_error, read_header
+from v6t.audit.ip_packet import find_checksum_error, read_header
 from v6t.audit.packets import allow, difference, dissect, trim
 
 
@@ -41,7 +41,7 @@ def test_difference_names_the_field(template, packet, text):
     (QUOTING, True, "quoted"),
 ])  # fmt: skip
 def test_checksum_error_names_the_checksum(packet, quoted, text):
-    error = checksum_error(read_header(bytes(packet)), quoted=quoted)
+    error = find_checksum_error(read_header(bytes(packet)), quoted=quoted)
     assert text in error
     assert bool(text) is bool(error)
 

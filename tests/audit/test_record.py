@@ -3,7 +3,13 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from v6t.analysis.report.render import to_html
-from v6t.audit.record import AuditComparison, audit_document, audit_from, summary_sentence, to_junit
+from v6t.audit.record import (
+    AuditComparison,
+    make_audit_document,
+    read_audit,
+    summarize_audit,
+    to_junit,
+)
 from v6t.base.errors import UsageError
 
 
@@ -24,7 +30,7 @@ def audit(*findings, **more):
         **{"suites": ["translation"], "seconds": 1.0, "findings": list(findings)},
         **{"planned": 5, "stopped": "", **more},
     }
-    return audit_from(values, "here")
+    return read_audit(values, "here")
 
 
 @pytest.mark.parametrize(("level", "verdict", "fails"), [
@@ -42,14 +48,14 @@ def test_deviation_fails_the_audit(level, verdict, fails):
 
 def test_summary_counts_tested_clauses():
     record = audit(finding("a", "MUST", "not testable"), stopped="interrupted")
-    assert "0 of 5 clauses tested, 1 not testable" in summary_sentence(record)
-    assert summary_sentence(record).startswith("Stopped: ")
-    assert "interrupted" in summary_sentence(record)
+    assert "0 of 5 clauses tested, 1 not testable" in summarize_audit(record)
+    assert summarize_audit(record).startswith("Stopped: ")
+    assert "interrupted" in summarize_audit(record)
 
 
 def test_report_escapes_what_the_device_sent_and_shows_frames():
     record = audit(finding("a", "MUST", "deviates"), finding("b", "MUST", "conforms"))
-    page = to_html(audit_document(record))
+    page = to_html(make_audit_document(record))
     assert "00 ff 41" in page
     assert "TTL &lt;58&gt;" in page
     assert "frames 1 to 1 of frames.pcap" in page
@@ -57,13 +63,13 @@ def test_report_escapes_what_the_device_sent_and_shows_frames():
 
 def test_stored_record_is_read_again():
     record = audit(finding("a", "MUST", "deviates"))
-    assert audit_from(json.loads(json.dumps(record.to_json())), "there") == record
+    assert read_audit(json.loads(json.dumps(record.to_json())), "there") == record
 
 
 @pytest.mark.parametrize("values", [{"schema": "other"}, {"schema": "v6t-audit/2", "made": []}, 1])
 def test_invalid_record_is_rejected(values):
     with pytest.raises(UsageError) as raised:
-        audit_from(values, "there")
+        read_audit(values, "there")
     assert raised.value.code == "invalid-audit"
 
 

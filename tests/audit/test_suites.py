@@ -5,9 +5,9 @@ from functools import cache, partial
 
 import pytest
 from v6t.audit.auditor import load_suites
-from v6t.audit.clause import subject_of
+from v6t.audit.clause import make_subject
 from v6t.audit.customer_edge import CustomerEdgeSuite
-from v6t.audit.ip_packet import Drop, IPPacket, fragment, too_big
+from v6t.audit.ip_packet import Drop, IPPacket, fragment, make_too_big_error
 from v6t.audit.map_relay import RelaySuite
 from v6t.audit.nat import NatSuite
 from v6t.audit.packet_device.build import build_device
@@ -62,7 +62,7 @@ COUNTS = {
 def test_correct_device_in_all_configurations_conforms(suite, kind):
     tested = 0
     for variant, configured, subject in configurations(kind()):
-        result = outcomes(build_device(configured), list(suite.clauses(subject, variant)))
+        result = outcomes(build_device(configured), list(suite.list_clauses(subject, variant)))
         assert [o for o in result if o.judgement.verdict != "conforms"] == [], variant
         tested += len(result)
     assert tested == COUNTS[suite][kind]
@@ -70,7 +70,7 @@ def test_correct_device_in_all_configurations_conforms(suite, kind):
 
 @cache
 def clauses_of(suite, kind):
-    return list(suite.clauses(subject_of(kind())))
+    return list(suite.list_clauses(make_subject(kind())))
 
 
 @pytest.mark.parametrize(("suite", "kind", "fault"), PLANTED, ids=lambda x: x.name)
@@ -82,7 +82,7 @@ def test_planted_fault_is_found(suite, kind, fault):
 
 @cache
 def nat_clauses():
-    return [(t, list(NAT.clauses(s, variant))) for variant, t, s in configurations(Nat44())]
+    return [(t, list(NAT.list_clauses(s, variant))) for variant, t, s in configurations(Nat44())]
 
 
 @pytest.mark.parametrize("fault", nat_faults.FAULTS)
@@ -95,15 +95,15 @@ def test_planted_fault_of_nat_is_found(fault):
 
 
 def test_nat66_must_do_little():
-    clauses = [c for v, _, s in configurations(Nat66()) for c in NAT.clauses(s, v)]
+    clauses = [c for v, _, s in configurations(Nat66()) for c in NAT.list_clauses(s, v)]
     required = [c.label for c in clauses if c.level != "MAY"]
     assert required == ["mapped", "query", "tcp-exchange"]
 
 
 def test_wrong_prefix_length_is_found():
-    subject = subject_of(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/56")))
+    subject = make_subject(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/56")))
     device = build_device(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/64")))
-    clauses = list(TRANSLATION.clauses(subject, "prefix of /56"))
+    clauses = list(TRANSLATION.list_clauses(subject, "prefix of /56"))
     assert deviations(device, clauses) == ["up-56", "down-56"]
 
 
@@ -116,8 +116,8 @@ def test_wrong_address_table_is_found(variant, wrong):
     servers = {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1::/120"}
     table = [{"ipv4": "198.18.0.0/24", "ipv6": wrong}, servers]
     device = build_device(with_params(Siit(), **{**params, "eam": table}))
-    subject = subject_of(with_params(Siit(), **params))
-    assert len(deviations(device, TRANSLATION.clauses(subject, variant))) == 2
+    subject = make_subject(with_params(Siit(), **params))
+    assert len(deviations(device, TRANSLATION.list_clauses(subject, variant))) == 2
 
 
 def test_ce_that_ignores_its_port_set_is_found(monkeypatch):
@@ -125,7 +125,7 @@ def test_ce_that_ignores_its_port_set_is_found(monkeypatch):
     technology = with_params(MapTCe(), ea_len=13)
     device = build_device(technology)
     assert isinstance(device, MapTCustomerEdge)
-    result = deviations(device, TRANSLATION.clauses(subject_of(technology)))
+    result = deviations(device, TRANSLATION.list_clauses(make_subject(technology)))
     assert sorted(result) == ["foreign-icmp", "foreign-tcp", "foreign-udp", "own-port"]
 
 
@@ -146,7 +146,7 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
     }
     monkeypatch.setattr(StatelessTranslatingDevice, "emit_ipv4", wrong[fault])
     technology = with_params(Siit(), **Siit().list_audit_variants()[PREFIX_AND_MAPPINGS])
-    clauses = list(TRANSLATION.clauses(subject_of(technology), PREFIX_AND_MAPPINGS))
+    clauses = list(TRANSLATION.list_clauses(make_subject(technology), PREFIX_AND_MAPPINGS))
     expected = HAIRPINS[2:] if fault == "errors" else HAIRPINS
     assert deviations(build_device(technology), clauses) == expected
 
@@ -154,7 +154,7 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
 def deviate_with_tunnel(technology, encapsulate, monkeypatch):
     correct = TunnelingDevice.encapsulate
     monkeypatch.setattr(TunnelingDevice, "encapsulate", lambda *args: encapsulate(correct, *args))
-    result = outcomes(build_device(technology), TUNNEL.clauses(subject_of(technology)))
+    result = outcomes(build_device(technology), TUNNEL.list_clauses(make_subject(technology)))
     return {o.clause.label: o.clause.level for o in result if o.judgement.verdict != "conforms"}
 
 
@@ -179,7 +179,7 @@ def test_tunnel_with_encapsulation_limit_conforms(monkeypatch):
     def encapsulate(_, device, packet, src, dst):
         limit, mtu = bytes.fromhex("0400040104010100"), device.mtu("left")
         if packet.df and len(packet) > mtu - 48:
-            raise Drop(too_big(4, mtu - 48))
+            raise Drop(make_too_big_error(4, mtu - 48))
         outer = IPPacket(src, dst, 60, limit + bytes(packet), packet.tos)
         return [("left", piece) for piece in fragment(outer, mtu)]
 
@@ -194,8 +194,8 @@ def test_lwaftr_that_keeps_inner_dscp_deviates():
 
 def all_clauses(kind, *mtus):
     technology = kind(None, set_mtus(kind().links, *mtus))
-    subject = subject_of(technology)
-    return technology, [c for suite in load_suites() for c in suite.clauses(subject)]
+    subject = make_subject(technology)
+    return technology, [c for suite in load_suites() for c in suite.list_clauses(subject)]
 
 
 @pytest.mark.parametrize("mtus", [(1280, 1280), (1280, 1500), (1500, 1280), (9000, 1500)])
@@ -235,9 +235,9 @@ def test_dead_device_conforms_to_nothing():
 
 
 def test_well_known_prefix_with_private_hosts_is_refused():
-    subject = subject_of(with_params(Clat(), plat_prefix="64:ff9b::/96"))
-    assert list(TRANSLATION.clauses(subject)) == []
-    assert TRANSLATION.requirement(subject) is not None
+    subject = make_subject(with_params(Clat(), plat_prefix="64:ff9b::/96"))
+    assert list(TRANSLATION.list_clauses(subject)) == []
+    assert TRANSLATION.find_requirement(subject) is not None
 
 
 @pytest.mark.parametrize("wrong", faults.RULES, ids=lambda row: row[0])
@@ -247,7 +247,7 @@ def test_relay_with_wrong_rules_is_found(wrong):
     device = build_device(faults.with_wrong_rules(technology, params))
     if not params:
         faults.on("sharing.find", faults.confuse_neighbors)(device)
-    result = outcomes(device, list(RELAY.clauses(subject_of(technology), variant)))
+    result = outcomes(device, list(RELAY.list_clauses(make_subject(technology), variant)))
     assert [o.judgement.verdict for o in result if o.clause.label == clause] == ["deviates"]
 
 
@@ -262,7 +262,7 @@ def test_relay_with_wrong_rules_is_found(wrong):
 )
 def test_customer_edge_without_checks_is_found(technology, method, clauses, monkeypatch):
     monkeypatch.setattr(TunnelCustomerEdge, method, lambda self, *args: True)
-    result = outcomes(build_device(technology), EDGE.clauses(subject_of(technology)))
+    result = outcomes(build_device(technology), EDGE.list_clauses(make_subject(technology)))
     assert clauses <= {o.clause.label for o in result if o.judgement.verdict == "deviates"}
 
 
@@ -270,4 +270,4 @@ def test_customer_edge_without_checks_is_found(technology, method, clauses, monk
 def test_suites_without_view_have_no_clauses(technology):
     other = (TUNNEL, NAT) if technology.name == "siit" else (TRANSLATION,)
     suites = (RELAY, EDGE, *other)
-    assert [c for suite in suites for c in suite.clauses(subject_of(technology))] == []
+    assert [c for suite in suites for c in suite.list_clauses(make_subject(technology))] == []

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
+from v6t.base.ethernet import compute_max_frame_rate_fps, parse_line_rate
 from v6t.tests.expect import expect_error
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "siit.json").read_text())["vectors"]
@@ -16,13 +16,13 @@ def test_published_maximum_rates(vector):
     assert vector["ipv6_frame"] - vector["ipv4_frame"] == vector["overhead"]
     for line, fps in vector["max_fps"].items():
         rate = parse_line_rate(line)
-        assert max_frame_rate_fps(rate, vector["ipv6_frame"]) == fps
-        assert max_frame_rate_fps(rate, vector["ipv4_frame"], vector["overhead"]) == fps
+        assert compute_max_frame_rate_fps(rate, vector["ipv6_frame"]) == fps
+        assert compute_max_frame_rate_fps(rate, vector["ipv4_frame"], vector["overhead"]) == fps
 
 
 @pytest.mark.parametrize("vector", RATES, ids=lambda v: v["id"])
 def test_worked_example_of_rfc8219(vector):
-    rate = max_frame_rate_fps(vector["line_rate_bps"], vector["frame"], vector["overhead"])
+    rate = compute_max_frame_rate_fps(vector["line_rate_bps"], vector["frame"], vector["overhead"])
     assert rate == vector["fps"]
 
 
@@ -36,7 +36,7 @@ def test_vectors_exist():
     [("10G", 104, 0, 10_080_645), ("25G", 1518, 0, 2_031_859), ("10M", 64, 20, 12_019)],
 )
 def test_a24_rates_of_media(line, size, overhead, fps):
-    assert max_frame_rate_fps(parse_line_rate(line), size, overhead) == fps
+    assert compute_max_frame_rate_fps(parse_line_rate(line), size, overhead) == fps
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_line_rate_in_bytes_is_rejected(text):
 @pytest.mark.parametrize(("rate", "size", "overhead"), [(0, 64, 0), (1e9, 63, 0), (1e9, 64, -1)])
 def test_impossible_frame_or_line_rate_is_rejected(rate, size, overhead):
     with pytest.raises(UsageError):
-        max_frame_rate_fps(rate, size, overhead)
+        compute_max_frame_rate_fps(rate, size, overhead)

@@ -44,10 +44,10 @@ for ours, theirs in (("one", "left"), ("two", "right")):
 from v6t.audit.packet_device.build import build_device
 from v6t.core.cli import main
 from v6t.drivers.lab.packet_model import PacketModelDut
-from v6t.drivers.lab.setup import frame_octets
+from v6t.drivers.lab.setup import compute_frame_octets
 from v6t.plugins.siit import Siit
 
-dut = PacketModelDut("left", "right", frame_octets(Siit().links), build_device(Siit()))
+dut = PacketModelDut("left", "right", compute_frame_octets(Siit().links), build_device(Siit()))
 _, control = Pipe()
 threading.Thread(target=dut.idle, args=(control,), daemon=True).start()
 main.main(["audit", "--plugin", "siit", "--interfaces", "one,two", "--no-variants", *sys.argv[1:]])
@@ -58,7 +58,7 @@ from v6t.audit.clause import Clause, Suite
 class Mine(Suite):
     name = "mine"
 
-    def clauses(self, subject, variant=""):
+    def list_clauses(self, subject, variant=""):
         return [Clause("RFC 1", "1", "mine", "MAY", "it does", lambda: iter(()))]
 """
 
@@ -248,7 +248,9 @@ def test_audit_of_packet_level_nat_in_the_lab(tmp_path):
 ])  # fmt: skip
 def test_run_with_audit_prints_result(monkeypatch, caplog, findings, shown):
     caplog.set_level("DEBUG", logger="v6t")
-    monkeypatch.setattr("v6t.audit.auditor.check_core", lambda *_: audit(*findings).findings)
+    monkeypatch.setattr(
+        "v6t.audit.auditor.audit_core_clauses", lambda *_: audit(*findings).findings
+    )
     _audit_device(resolve_setup(plugin="siit"), refuse=False)
     assert shown in caplog.text
 

@@ -48,7 +48,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run, setup):
     links = setup.technology.links
     assert (links.left.dut_mac, links.left.vlan) == ("02:00:00:00:0b:01", None)
     assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
-    assert (links.link_at("left"), links.link_at("right")) == (links.right, links.left)
+    assert (links.get_link("left"), links.get_link("right")) == (links.right, links.left)
     assert run.links.left.vlan == 7  # the files keep the tester's words
     streams = compile_directions(setup.technology, setup.technology.make_frame_pair(64), 1)
     first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
@@ -90,7 +90,7 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
 
 def test_emulated_hosts_follow_the_initiator(setup):
     intent = setup.technology.make_dut_intent()
-    hosts = intent.emulated_links.link_at("right").hosts
+    hosts = intent.emulated_links.get_link("right").hosts
     assert set(hosts) == set(map(str, intent.left.neighbors))
 
 

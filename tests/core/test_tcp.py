@@ -4,7 +4,7 @@ import json
 from unittest.mock import Mock
 
 import pytest
-from v6t.base.ethernet import max_frame_rate_fps
+from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.benchmarks import connections
 from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, find_media_cps, find_syn_sizes
 from v6t.core.config.resolve import resolve_setup
@@ -144,7 +144,7 @@ def test_tcp_point_has_size_of_a_syn(plugin, octets):
     setup = resolve_setup(plugin=plugin, tester="sim", benchmarks=("tcp-rate",))
     sizes = find_syn_sizes(setup.technology)
     assert (sizes.ipv6, sizes.ipv4) == octets
-    assert find_media_cps(1e9, sizes, 1) == max_frame_rate_fps(1e9, octets[0]) // 2
+    assert find_media_cps(1e9, sizes, 1) == compute_max_frame_rate_fps(1e9, octets[0]) // 2
     # an object of three segments has their headers three times
     large = 1e9 / find_media_cps(1e9, sizes, 3000) / 8
     assert 3000 + 3 * octets[0] < large < 3200 + 3 * (octets[0] + 20)

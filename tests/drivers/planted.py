@@ -20,7 +20,7 @@ import numpy as np
 from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
-from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, frame_octets
+from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, compute_frame_octets
 from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.lab_testers import make_tester_setup
@@ -236,7 +236,9 @@ class FaultBench:
         self._technologies = {name: make_tester_setup(kind, name).technology for name in names}
         setup = make_tester_setup(kind)
         self._links = setup.technology.links
-        self._place = ReplaceableDevice(make_known_device()(None, frame_octets(self._links)))
+        self._place = ReplaceableDevice(
+            make_known_device()(None, compute_frame_octets(self._links))
+        )
         self.tester = setup.tester.make(
             self._links, self._place, loopback=False, delays=True, seed=1
         )
@@ -249,7 +251,7 @@ class FaultBench:
         """Measure a trial of a device with this fault."""
         make_device = fault.device or make_known_device()
         technology = self._technologies[fault.technology]
-        self._place.replace(make_device(technology, frame_octets(self._links)))
+        self._place.replace(make_device(technology, compute_frame_octets(self._links)))
         sizes = self._load(fault.technology)
         for again in range(MAX_TRIES):
             # a fault affects one in a number of frames, independent of time

@@ -361,7 +361,7 @@ def test_lab_is_closed_after_a_failed_rollback(monkeypatch, caplog):
 
 @pytest.fixture
 def tester(monkeypatch):
-    monkeypatch.setattr(EmbeddedTester, "_worker_arguments", lambda _: {})
+    monkeypatch.setattr(EmbeddedTester, "_make_worker_arguments", lambda _: {})
     return EmbeddedTester(Links(), None)
 
 

@@ -9,7 +9,7 @@ from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded.receiver import ReceiverConnections
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.lab.reference_device import Faults
-from v6t.drivers.lab.setup import ReferenceLabDevice, frame_octets
+from v6t.drivers.lab.setup import ReferenceLabDevice, compute_frame_octets
 from v6t.drivers.oracle import connection_oracle, state_table
 from v6t.drivers.oracle.replay import ConnectionOrder, Replay
 from v6t.packets import trailer
@@ -86,7 +86,7 @@ def test_translated_connections_are_learned_and_replayed(kind, table):
 
 @contextmanager
 def open_bench(plugin, faults=None):
-    device = ReferenceLabDevice(plugin, frame_octets(plugin.links), faults)
+    device = ReferenceLabDevice(plugin, compute_frame_octets(plugin.links), faults)
     with closing(EmbeddedTester(plugin.links, device)) as tester:
         tester.open()
         tester.load(compile_streams(plugin), plugin)

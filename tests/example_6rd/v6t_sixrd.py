@@ -17,9 +17,9 @@ from v6t.plugins.params import (
     LinkParams,
     address,
     describe_link,
-    device,
+    device_address,
     negative_share,
-    tester,
+    tester_address,
 )
 from v6t.plugins.reference_device import DROP_ALL, Outcome
 from v6t.plugins.traffic import (
@@ -61,8 +61,8 @@ class SixrdParams(LinkParams):
         16, ge=1, le=32, description="CEs vary in so many low bits of their IPv4 address"
     )
     br_ipv4: IPv4Address = address("192.88.99.129", "the relay's IPv4 address for 6rd")
-    dut_left_ipv4: IPv4Interface = device("198.51.100.1/24", "left")
-    tester_left_ipv4: IPv4Address = tester("198.51.100.2", "left")
+    dut_left_ipv4: IPv4Interface = device_address("198.51.100.1/24", "left")
+    tester_left_ipv4: IPv4Address = tester_address("198.51.100.2", "left")
     server: IPv6Address = address("2001:2:0:f001::9", "the IPv6 host beyond the relay")
     negative_percent: int = negative_share(
         "share of forward frames whose IPv6 source is not the CE's (RFC 5969 section 12) [%]"

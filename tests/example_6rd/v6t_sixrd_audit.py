@@ -12,7 +12,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.packets import header
-from v6t.audit.row import LinkHosts, Row, row_clauses
+from v6t.audit.row import LinkHosts, Row, make_row_clauses
 from v6t.plugins.audit_views import SideName, TunnelEnd
 
 
@@ -21,7 +21,7 @@ class SixrdSuite(Suite):
 
     name = "sixrd"
 
-    def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
+    def list_clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         tunnel = subject.find(TunnelEnd)
         if (
             tunnel
@@ -29,7 +29,7 @@ class SixrdSuite(Suite):
             and isinstance(tunnel.local, IPv4Address)
             and not variant
         ):
-            yield from row_clauses(SixrdHosts(tunnel), subject.wire, rows)
+            yield from make_row_clauses(SixrdHosts(tunnel), subject.wire, rows)
 
 
 @dataclass(frozen=True)

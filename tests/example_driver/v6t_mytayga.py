@@ -43,7 +43,7 @@ class MyTayga(TunTranslator):
     def check_device(self, intent: Intent, facts: Facts) -> None:
         """Refuse mappings that TAYGA does not start with."""
         super().check_device(intent, facts)
-        siit = intent.configuration_as(SiitConfig)
+        siit = intent.get_configuration(SiitConfig)
         for ipv4, ipv6 in siit.eam:
             if ipv4.prefixlen + 96 != ipv6.prefixlen:
                 raise UsageError(
@@ -61,7 +61,7 @@ class MyTayga(TunTranslator):
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the text of ``tayga.conf``."""
-        siit = intent.configuration_as(SiitConfig)
+        siit = intent.get_configuration(SiitConfig)
         own4, own6 = self.choose_translator_addresses(intent)
         lines = [f"tun-device {TUN_NAME}", f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
         if siit.prefix:

@@ -220,7 +220,7 @@ def audit_models(technology: str) -> Parts:
     for variant, configured, subject in configurations(kind()):
         if variant:
             chosen = auditor.load_suites(())
-            clauses = [c for suite in chosen for c in suite.clauses(subject, variant)]
+            clauses = [c for suite in chosen for c in suite.list_clauses(subject, variant)]
             result = outcomes(build_device(configured), clauses)
             parts.setdefault("variants", []).extend(_verdicts(result))
             continue
@@ -230,7 +230,7 @@ def audit_models(technology: str) -> Parts:
             return {"exit status": [str(exc.exit_code)]}
         parts["clauses"] = [f"{c.rfc} {c.section} {c.level} {c.name}" for c in selection.clauses]
         parts["suites"] = [suite.name for suite in selection.suites]
-        parts["core"] = [str(len(auditor.core_clauses(configured)))]
+        parts["core"] = [str(len(auditor.list_core_clauses(configured)))]
         devices = {"model": build_device(configured), "silent": Silent(), "cable": Cable()}
         for name, device in devices.items():
             parts[name] = list(_verdicts(outcomes(device, selection.clauses)))

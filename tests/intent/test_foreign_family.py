@@ -34,7 +34,7 @@ def driver(sixrd):
         test_status = "never"
 
         def plan_configuration(self, intent, facts):
-            relay = intent.configuration_as(sixrd.SixrdRelayConfig)
+            relay = intent.get_configuration(sixrd.SixrdRelayConfig)
             tunnel = f"ip tunnel add v6t-6rd mode sit local {relay.br_ipv4}"
             prefix = f"ip tunnel 6rd dev v6t-6rd 6rd-prefix {relay.prefix}"
             steps = [Step(tunnel, "the relay"), Step(prefix, "the 6rd prefix")]

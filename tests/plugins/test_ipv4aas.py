@@ -5,7 +5,7 @@ from ipaddress import IPv4Address
 import numpy as np
 import pytest
 from v6t.audit.packet_device.nat import NatDevice
-from v6t.base.ethernet import max_frame_rate_fps
+from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.oracle.state_table import count_inside_endpoints
 from v6t.plugins.audit_views import Nat
@@ -122,7 +122,7 @@ def test_frame_size_is_that_of_the_middle_link(variant):
         (only,) = plugin.build_traffic(direction, sizes).classes
         assert only.frame_size == 64
     # DD-02: the medium carries what the middle link carries
-    assert max_frame_rate_fps(10e9, sizes.ipv6) == 10e9 / 8 // (sizes.ipv6 + 20)
+    assert compute_max_frame_rate_fps(10e9, sizes.ipv6) == 10e9 / 8 // (sizes.ipv6 + 20)
 
 
 def test_map_t_ce_of_the_paper_has_its_ports():

@@ -53,10 +53,10 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
 
     def forward_ipv4(self, packet):
         for _, translated in super().forward_ipv4(packet):
-            yield from ((side, p) for side, p, _ in self.send_out(translated))
+            yield from ((side, p) for side, p, _ in self.translate_outbound(translated))
 
     def forward_ipv6(self, packet):
-        for _, translated, _ in self.send_in(packet):
+        for _, translated, _ in self.translate_inbound(packet):
             yield from super().forward_ipv6(translated)
 
 

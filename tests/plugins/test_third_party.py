@@ -13,7 +13,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from v6t.audit.auditor import load_suites, select_clauses
-from v6t.audit.clause import subject_of
+from v6t.audit.clause import make_subject
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.relays import SixInFourDevice
 from v6t.core.config import plugins
@@ -85,7 +85,7 @@ def test_plugin_conforms_and_is_audited_by_the_clauses_of_its_view(name, rfcs):
     result = outcomes(build_device(technology), clauses_of(technology))
     assert {o.clause.rfc for o in result} >= rfcs
     assert {o.judgement.verdict for o in result} == {"conforms"}
-    assert len(subject_of(technology).views) == 1
+    assert len(make_subject(technology).views) == 1
 
 
 def outside(src, dst, hlim=64):

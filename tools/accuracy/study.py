@@ -21,10 +21,10 @@ from v6t.base.files import read_json
 from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.run_setup import validate_params
 from v6t.core.runs.bench import compile_directions
-from v6t.core.runs.manifest import describe_machine, find_commit, utc_now
+from v6t.core.runs.manifest import describe_machine, find_commit, format_utc_now
 from v6t.core.runs.tester_capacity import collect_tester_facts
 from v6t.drivers import clock
-from v6t.drivers.lab.setup import frame_octets
+from v6t.drivers.lab.setup import compute_frame_octets
 from v6t.drivers.tester import OracleDecorator, Tester
 from v6t.packets.reference import Expected
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
@@ -114,7 +114,7 @@ def run_study(setup: RunSetup, out: Path, report_progress: Callable[[str], None]
     finally:
         bench.close()
     record = AccuracyRecord(
-        made=utc_now(),
+        made=format_utc_now(),
         version=version("v6t"),
         source_commit=find_commit(),
         tester=stored.tester,
@@ -188,7 +188,7 @@ class Bench:
         """Prepare without opening anything."""
         self._setup = setup
         links = setup.technology.links
-        self._device = KnownDevice(frame_octets(links))
+        self._device = KnownDevice(compute_frame_octets(links))
         technology_type = load_technology_type(TECHNOLOGY)
         self._technology = technology_type(validate_params(technology_type, {}), links)
         self._sizes: FramePair = self._technology.make_frame_pair(FRAME_SIZE)

@@ -13,7 +13,7 @@ from v6t.drivers.duts.management_path import iter_networks
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.device import Network
 from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
-from v6t.packets.address_layouts import embedded_address_layout, map_address
+from v6t.packets.address_layouts import make_embedded_address_layout, map_address
 
 WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
 EXAMPLE_PREFIX = "2001:db8:64::/96"  # a network-specific prefix, for hints
@@ -45,7 +45,7 @@ def get_siit_config(intent: Intent) -> SiitConfig:
     if isinstance(edge, Nat64Config):
         return SiitConfig(prefix=edge.prefix)
     if not isinstance(edge, MapTCeConfig):
-        return intent.configuration_as(SiitConfig)
+        return intent.get_configuration(SiitConfig)
     address = map_address(edge.rule, edge.ipv4.network_address, edge.psid)
     return SiitConfig(
         eam=((edge.ipv4, IPv6Network(address)),),
@@ -100,7 +100,7 @@ def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     # bits 64 to 71 contain no part of the IPv4 address
     skipped = 8 if prefix.prefixlen <= 64 < net.prefixlen else 0
     length = min(max(net.prefixlen - skipped - prefix.prefixlen, 0), 32)
-    ipv4 = embedded_address_layout(prefix).decode(int(net.network_address))["ipv4"]
+    ipv4 = make_embedded_address_layout(prefix).decode(int(net.network_address))["ipv4"]
     return IPv4Network((ipv4, length), strict=False)
 
 

@@ -84,7 +84,7 @@ class Dns64Server(LinuxDriver):
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        prefix = intent.configuration_as(Dns64Config).prefix
+        prefix = intent.get_configuration(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
             supported = " or ".join(f"/{length}" for length in self.prefix_lengths)
             problem = f"{self.name} supports a prefix of {supported} only, not {prefix}"
@@ -104,7 +104,7 @@ class Dns64Server(LinuxDriver):
         }
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        dns64, directory = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
+        dns64, directory = intent.get_configuration(Dns64Config), f"{self.options.state_dir}/dns"
         file, pid = f"{directory}/{self.config_file_name}", f"{directory}/{self.name}.pid"
         log, run = f"{directory}/{self.name}.log", self.fill_in(self.start_command, directory)
         text = self.fill_in(self.configuration, directory, dns64)

@@ -33,7 +33,7 @@ from v6t.drivers.duts.plan import (
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
-from v6t.packets.address_layouts import PSID, port_layout
+from v6t.packets.address_layouts import PSID, make_port_layout
 
 KERNEL_MODULE = "ip6_tunnel"
 TUNNEL_NAME = "v6t-tunnel"
@@ -177,7 +177,7 @@ def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
     if not lwb4.psid_len:
         return rules
-    layout = port_layout(lwb4.psid_offset, lwb4.psid_len)
+    layout = make_port_layout(lwb4.psid_offset, lwb4.psid_len)
     mask, psid = layout.make_mask(PSID), layout.encode(psid=lwb4.psid, index=0)
     masked = f" & {mask}" if mask < 0xFFFF else ""  # nft lists no mask of all bits
     for way, end in ways:

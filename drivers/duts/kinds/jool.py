@@ -188,7 +188,7 @@ class Jool(LinuxDriver):
 
     def _check_udp_timeout(self, intent: Intent) -> None:
         """Raise UsageError unless the UDP timeout is at least the minimum of all Jool versions (global.c)."""
-        told_s = intent.configuration_as(Nat64Config).udp_timeout_s
+        told_s = intent.get_configuration(Nat64Config).udp_timeout_s
         given_s = told_s or self.options.timeout_s
         if 0 < given_s < MIN_UDP_TIMEOUT_S:
             name = "udp_timeout_s" if told_s else "timeout_s"
@@ -270,7 +270,7 @@ class Jool(LinuxDriver):
                 _make_global_step("bmr", _format_rule(edge.rule)),
             ]
         else:
-            relay = intent.configuration_as(MapTRelayConfig)
+            relay = intent.get_configuration(MapTRelayConfig)
             rules, dmr, role = relay.rules, relay.dmr, "BR"
             role_steps = [
                 Step(

@@ -20,7 +20,7 @@ OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that a tunnel adds
 
 def iter_softwires(intent: Intent) -> Iterator[SoftwireRow]:
     """Yield the rows of an lwAFTR's binding table, each with the lwAFTR's address."""
-    configuration = intent.configuration_as(families.LwAftrConfig)
+    configuration = intent.get_configuration(families.LwAftrConfig)
     table, br = configuration.table, configuration.br_address
     if not isinstance(table, families.GeneratedTable):
         for _, row in read_softwires(Path(table.file)):
@@ -67,7 +67,7 @@ def get_tunnel_end(intent: Intent) -> DeviceTunnelEnd:
             raise make_unsupported_error(problem, hint)
         local, remote, side = configuration.aftr, configuration.first_b4, "left"
     else:
-        lwb4 = intent.configuration_as(families.LwB4Config)
+        lwb4 = intent.get_configuration(families.LwB4Config)
         local, remote, side = lwb4.tunnel_local, lwb4.tunnel_remote, lwb4.ipv6_side
     present = any(interface.ip == local for interface in getattr(intent, side).addresses)
     mtu = getattr(intent.links, side).mtu - OUTER_HEADER_OCTETS

@@ -263,7 +263,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         candidates = [f"{first}/{length}" for first in addresses.POOL_CANDIDATES if length >= 24]
         addresses.choose_free_address("dynamic_pool", str(pool), candidates, taken)
         check_dynamic_pool(pool, facts.version)
-        clients = intent.configuration_as(Nat64Config).clients
+        clients = intent.get_configuration(Nat64Config).clients
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
             problem = f"{clients} clients do not fit TAYGA's dynamic pool {pool}: one address each"
@@ -273,7 +273,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     def find_translated_networks(self, intent: Intent) -> list[Any]:
         # conntrack restores the clients' IPv4 addresses before packets are filtered
-        return [self.options.dynamic_pool, intent.configuration_as(Nat64Config).prefix]
+        return [self.options.dynamic_pool, intent.get_configuration(Nat64Config).prefix]
 
     @property
     def ipv4_candidates(self) -> Sequence[str]:
@@ -282,7 +282,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
         return self.format_configuration(
             intent,
-            f"prefix {intent.configuration_as(Nat64Config).prefix}",
+            f"prefix {intent.get_configuration(Nat64Config).prefix}",
             f"dynamic-pool {self.options.dynamic_pool}",
             f"data-dir {self.options.state_dir}",
         )

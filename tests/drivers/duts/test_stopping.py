@@ -131,11 +131,11 @@ def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_pat
     (places["run"] / "config.json").write_text(json.dumps(settings.to_json()))
     audited = []
 
-    def check_core(device, _clauses):
+    def audit_core_clauses(device, _clauses):
         audited.append(device.setup)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("v6t.audit.auditor.check_core", check_core)
+    monkeypatch.setattr("v6t.audit.auditor.audit_core_clauses", audit_core_clauses)
     assert v6t("run", *(word.format(**places) for word in words), "--audit", "warn").status == 130
     command = shlex.split(audited[0].rollback_command)
     assert command == ["v6t", "dut", "rollback", *(word.format(**places) for word in expected)]

@@ -70,7 +70,7 @@ class ConntrackOptions(LinuxOptions):
 
     def get_udp_timeout_s(self, intent: Intent) -> int:
         """Return the UDP timeout to configure [s]; 0 keeps the kernel's default."""
-        wanted_s = intent.configuration_as(NatConfig).udp_timeout_s
+        wanted_s = intent.get_configuration(NatConfig).udp_timeout_s
         return wanted_s or (UDP_S if self.rfc_timers else self.timeout_s)
 
 
@@ -86,7 +86,7 @@ def get_required_sessions(configured_sessions: int, intent: Intent) -> int:
 
 def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
     """Return the steps that set timeouts, enlarge the table and log new connections."""
-    timeout_s = intent.configuration_as(NatConfig).udp_timeout_s
+    timeout_s = intent.get_configuration(NatConfig).udp_timeout_s
     lives_s = options.get_udp_timeout_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
     if lives_s:

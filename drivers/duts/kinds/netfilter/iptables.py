@@ -87,7 +87,7 @@ class Ip6tablesNpt(LinuxDriver):
     notes = ("packets with a source outside the inside prefix are forwarded unchanged",)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        npt = intent.configuration_as(NptConfig)
+        npt = intent.get_configuration(NptConfig)
         inside, outside = str(npt.internal), str(npt.external)
         port = self.get_ports(intent)["right"]
         rules = [

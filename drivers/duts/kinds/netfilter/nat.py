@@ -54,7 +54,7 @@ def format_address_range(first: str, last: str) -> str:
 
 def get_pool(intent: Intent, *, supported_settings: Sequence[str] = ()) -> NatPool:
     """Return the NAT pool of an intent; raise UsageError if a setting is not supported."""
-    settings = intent.configuration_as(NatConfig)
+    settings = intent.get_configuration(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in supported_settings:
             problem = f"this device cannot configure {name}"
@@ -71,7 +71,7 @@ def get_pool(intent: Intent, *, supported_settings: Sequence[str] = ()) -> NatPo
 
 def divide_pool(pool: NatPool, intent: Intent) -> list[NatPool]:
     """Return a pool with a block of ports for each client, or the undivided pool without blocks."""
-    size = intent.configuration_as(NatConfig).port_block
+    size = intent.get_configuration(NatConfig).port_block
     if not size:
         return [pool]
     clients = [host for net in pool.client_networks for host in ip_network(net)]

@@ -17,7 +17,11 @@ from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.kinds.command import CheckOptions, HeaderProfileOptions, validate_pattern
 from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.readings import LossReason
-from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
+from v6t.drivers.transport.redaction import (
+    SHORTEST_SECRET,
+    expects_secret,
+    has_environment_reference,
+)
 from v6t.drivers.transport.ssh_options import SshOptions
 
 PROMPT_PATTERN = (
@@ -88,7 +92,7 @@ class CliOptions(StrictModel):
         for pattern, answer in answers.items():
             check_one_line(answer)
             secret = expects_secret(pattern) and len(answer) >= SHORTEST_SECRET
-            if secret and not names_environment(answer):
+            if secret and not has_environment_reference(answer):
                 problem = f"the answer to '{pattern}' looks like a secret: write it as {{env:NAME}}"
                 raise InvalidValue(problem, code="secret-in-file")
         return answers

@@ -291,7 +291,7 @@ class MapT(MapDomainFunction):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.relay = self.intent.configuration_as(MapTRelayConfig)
+        self.relay = self.intent.get_configuration(MapTRelayConfig)
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
@@ -334,7 +334,7 @@ class MapE(MapDomainFunction):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.relay = self.intent.configuration_as(MapERelayConfig)
+        self.relay = self.intent.get_configuration(MapERelayConfig)
         self.rules, self.source = self.relay.rules, self.relay.br_address
 
     def list_softwires(self) -> list[SoftwireRow]:

@@ -147,7 +147,7 @@ class VppNat44(VppNat):
         ]
 
     def get_capacity(self) -> int:
-        limit = self.intent.configuration_as(NatConfig).session_limit
+        limit = self.intent.get_configuration(NatConfig).session_limit
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
 
@@ -229,7 +229,7 @@ class EndpointIndependentNat44(VppNat44):
     DEFAULT_MAX_USERS = 1024  # VPP's default maximum number of clients
 
     def make_enable_step(self, capacity: int) -> Step:
-        nets = self.intent.configuration_as(Nat44Config).inside4
+        nets = self.intent.get_configuration(Nat44Config).inside4
         users = max(self.DEFAULT_MAX_USERS, sum(net.num_addresses for net in nets))
         why = f"endpoint-independent NAT44 with room for {capacity} sessions per worker"
         return self.make_enable_command_step(f" sessions {capacity} users {users}", why)
@@ -275,7 +275,7 @@ class VppNat64(VppNat):
 
     def choose_bucket_count(self) -> int:
         """Return the number of hash buckets for the session limit or the required sessions."""
-        if limit := self.intent.configuration_as(NatConfig).session_limit:
+        if limit := self.intent.get_configuration(NatConfig).session_limit:
             buckets, rest = divmod(limit, SESSIONS_PER_BUCKET)
             if rest:
                 problem = f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}"
@@ -291,7 +291,7 @@ class VppNat64(VppNat):
 
     def make_steps(self, version: str) -> list[Step]:
         cli, buckets = self.cli, self.choose_bucket_count()
-        prefix = self.intent.configuration_as(Nat64Config).prefix
+        prefix = self.intent.get_configuration(Nat64Config).prefix
         arguments = ""
         if buckets != MIN_NAT64_BUCKETS:
             memory = max(256 << 20, 2048 * buckets)
@@ -341,7 +341,7 @@ class Npt66(VppFunction):
             raise UsageError(problem, hint, code="unsupported-by-version")
 
     def make_steps(self, version: str) -> list[Step]:
-        npt = self.intent.configuration_as(NptConfig)
+        npt = self.intent.get_configuration(NptConfig)
         pair = f"internal {npt.internal} external {npt.external}"
         binding = f"set npt66 binding interface {self.ports['right']} {pair}"
         listed = f"internal: {npt.internal} external: {npt.external}"
@@ -385,7 +385,7 @@ class DsLite(VppNat):
 
     @property
     def aftr_config(self) -> DsLiteAftrConfig:
-        return self.intent.configuration_as(DsLiteAftrConfig)
+        return self.intent.get_configuration(DsLiteAftrConfig)
 
     def check_supported(self, version: str) -> None:
         if not self.options.starts_vpp:
