@@ -120,7 +120,7 @@ def _make_combination(
     every = [find_result(a.trial.key) for a in result.attempts]
     reasons = [d.answers.reasons for t in every for d in t.directions.values() if d.answers]
     hit = any(r.search.hit_upper_bound for r in result.repetitions)
-    by_tester = hit and spec.upper_bound_reason == "tester"
+    by_tester = spec.upper_bound_reason == "tester"
     last = counted[-1].delay_us if counted else None
     return ResolutionCombination(
         repetitions=len(rates),
@@ -129,11 +129,12 @@ def _make_combination(
         own_aaaa_percent=own_aaaa,
         refused=(
             f"refused: the device answers at least {selftest.covered_qps:,.0f} queries/s, and the "
-            f"tester's self-test covers no more (RFC 8219 section 9.2.1)"
+            f"self-test, bounded by the {'tester' if by_tester else 'line rate'}, covers no more "
+            "(RFC 8219 section 9.2.1)"
         )
-        if by_tester
+        if hit
         else None,
-        tester_limited=by_tester
+        tester_limited=(hit and by_tester)
         or any(is_bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
         tester_ceiling=selftest.capacity_qps,
         upper_bound=spec.upper_bound_fps,
@@ -281,13 +282,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             pause_s=max(settings.timeout_s, p.pause_s),
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )
-        return specify_search(
+        spec = specify_search(
             point,
             conditions,
             ResolutionSpec,
             upper_fps=upper,
             resolution_fps=settings.resolution_qps or p.resolution_ratio * upper,
         )
+        return replace(spec, upper_bound_reason=point.limit_reason)  # of the self-test
 
     columns = (
         Column("cached\n%", lambda line: str(line.value.cached_percent)),

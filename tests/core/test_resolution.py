@@ -70,6 +70,16 @@ def test_rates_that_the_self_test_does_not_cover_are_refused(tmp_path):
     assert record["selftest"]["timeout_s"] == 0.25
 
 
+def test_self_test_bounded_by_the_line_does_not_blame_the_tester(tmp_path):
+    (tmp_path / "slow.yaml").write_text("line_rate: 10M\n")
+    done = v6t(*SIM, "--testbed", tmp_path / "slow.yaml", "-o", tmp_path / "out")
+    record = read_record(tmp_path / "out")
+    (result, *_) = record["combinations"]
+    assert (result["upper_bound_reason"], result["upper_bound_hit"]) == ("media", True)
+    assert not result["tester_limited"]
+    assert "line rate" in record["not_measured"] and "refused" in " ".join(done.out.split())
+
+
 def test_a_self_test_covers_twice_the_rate_and_a_share_more():
     assert compute_covered_qps(22_000, 0.1) == pytest.approx(10_000)
     assert 2 * (compute_covered_qps(22_000, 0.1) + 0.1) <= 22_000  # the text's sum, too
