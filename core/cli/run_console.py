@@ -131,8 +131,9 @@ def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunDa
     except V6tError as exc:
         if hides_interrupt(exc) or any(path.glob(f"**/{LOCAL_RECORD}")):  # changes may be left
             raise
-        hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
-        _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
+        again = f"; v6t dut bottleneck {shlex.quote(str(path))} tries again"
+        hint = "" if exc.code == "no-such-run" else again  # it would fail again
+        _LOG.warning("the device could not be watched: %s%s", exc.message, hint)
         return data
     return replace(data, results=results)
 

@@ -58,6 +58,8 @@ def check_has_driver(setup: RunSetup) -> None:
     if not setup.has_driver:
         problem = "no device driver is configured that can watch the device"
         hint = "measure a device with a driver: `v6t run --dut NAME --bottleneck`"
+        if setup.tester.simulates:
+            problem, hint = "the simulated device cannot be watched", "use another tester"
         raise UsageError(problem, hint, code="missing-driver")
 
 
@@ -83,8 +85,8 @@ def _list_throughput_records(results: Mapping[str, Any]) -> list[dict[str, Any]]
     entries = results.get("results", [])
     records = [r for r in entries if r.get("benchmark") == THROUGHPUT and r.get("median")]
     if not records:
-        problem = "this run does not contain a throughput"
-        raise UsageError(problem, "a finished `v6t run` is needed", code="no-such-run")
+        problem = "this run does not contain a throughput above 0"
+        raise UsageError(problem, "give a finished run that has one", code="no-such-run")
     return records
 
 

@@ -26,9 +26,11 @@ from v6t.analysis.report.setup import fold_configuration, split_command
 from v6t.analysis.report.trust import assess_validity
 from v6t.analysis.sheet import make_text_table
 from v6t.benchmarks.registry import load_presentations, make_results_schema
+from v6t.core.cli.run_console import _add_bottleneck
 from v6t.core.config import plugins
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.reporting import write
+from v6t.core.runs.events import Listener
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run, read_results
 from v6t.tests.core.support import (
@@ -418,6 +420,13 @@ def test_bottleneck_is_reported(run):
         "104/64", "bidirectional", "123,456", "154,320", "6", "core 3 had no time left",
     ]  # fmt: skip
     assert "core 3: 0 %" in page.text
+
+
+def test_device_of_a_run_without_throughput_is_not_watched_again(tmp_path, caplog):
+    path = make_run(tmp_path / "run", "latency", procedure={"latency": {"rate_fps": 1000}})
+    data = load_run(path)
+    assert _add_bottleneck(path, Listener(), None, data) == data
+    assert "throughput" in caplog.text and "v6t dut bottleneck" not in caplog.text
 
 
 def test_summary_cards_are_those_of_the_smallest_frames(tmp_path):
