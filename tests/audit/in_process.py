@@ -1,12 +1,12 @@
-"""Technologies in the configurations of an audit, and clauses on devices in this process."""
+"""Execute audit clauses on packet-level devices, in the configurations of an audit."""
 
 from v6t.audit.auditor import AuditRequest, carry_out
 from v6t.audit.clause import make_subject
 from v6t.audit.self_check import DeviceProbe
 
 
-def outcomes(device, clauses):
-    """Execute clauses with one device, one after the other."""
+def execute_clauses(device, clauses):
+    """Execute clauses with one device and return their outcomes."""
     probe = DeviceProbe(device)
     return [carry_out(clause, probe, AuditRequest()) for clause in clauses]
 
@@ -16,8 +16,8 @@ def with_params(technology, **params):
     return type(technology)(technology.params_model(**params))
 
 
-def configurations(technology):
-    """Return a technology as audits prefer it, then in its variants; names of variants come first."""
+def list_configurations(technology):
+    """Yield the name, technology and subject of the preferred configuration and of each variant."""
     preferred = dict(technology.suggest_audit_params())
     for variant, params in {"": {}, **technology.list_audit_variants()}.items():
         changed = with_params(technology, **{**preferred, **params})

@@ -1,6 +1,6 @@
-"""Planted faults of a NAT44: each breaks one clause, whose name ends as given.
+"""Planted faults of a NAT44, each with the end of the name of the clause that it breaks.
 
-A fault changes methods: a function of the device, of the correct method and of its arguments.
+A fault replaces methods; each replacement takes the device, the correct method and its arguments.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ PREFIXES = {UDP17: "", TCP6: "tcp ", ICMP4: "query "}
 
 
 def plant(name, clause, only=None, **changes):
-    """Add a fault; `only` is the protocol of the packets, sessions and mappings with it."""
+    """Add a fault, which affects one protocol only if `only` is set."""
     overrides = {method: partial(override, change, only) for method, change in changes.items()}
     FAULTS[name] = clause, overrides
 
@@ -42,7 +42,7 @@ def with_fault(device, changes):
 
 
 def plant_flows(name, *clauses, **changes):
-    """Add a fault of UDP, TCP and ICMP queries for each clause that is given."""
+    """Add a fault of UDP, TCP and ICMP queries, as far as there are clauses."""
     for only, clause in zip(PREFIXES, clauses, strict=False):
         plant(PREFIXES[only] + name, clause, only, **changes)
 
@@ -77,7 +77,7 @@ def has_server(mapping, server):
 
 
 def choose_for_port(step):
-    """Choose as if the inside port were another one."""
+    """Choose the public port for another inside port."""
     return lambda _, correct, session, address: correct(session._replace(
         inside=session.inside._replace(port=session.inside.port + step)), address)
 
@@ -111,7 +111,7 @@ plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", translate_outbound
 
 
 def filter_servers(accepts, otherwise = drop):
-    """Return a `translate_inbound` for which a condition decides who reaches a mapping from outside."""
+    """Return a `translate_inbound` that accepts packets from outside under a condition."""
 
     def translate_inbound(device, correct, packet):
         if packet.is_error or packet.src in device.pool:
@@ -242,9 +242,9 @@ plant("tcp no simultaneous open", "tcp-simultaneous-open", TCP6,
       translate_inbound=filter_servers(lambda m, packet: m.syn_sides != {"left"} or flags_of(packet) != "S"))
 plant("tcp RST forgets", "tcp-after-reset", TCP6, use=use_then(forget_reset(accepted=True), "R"))
 plant("tcp stray RST forgets", "tcp-stray-reset", TCP6, use=use_then(forget_reset(accepted=False), "R"))
-plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, translate_inbound=filter_servers(
+plant("tcp answers unknown servers", "tcp-unsolicited-silent", TCP6, translate_inbound=filter_servers(
     knows_server, lambda _, packet: [("right", replace(packet, src=packet.dst, dst=packet.src), None)]))
-plant("tcp remembers strangers", "tcp-unsolicited-then-asked", TCP6,
+plant("tcp remembers unknown servers", "tcp-unsolicited-then-asked", TCP6,
       translate_inbound=filter_servers(knows_server, remember), translate_outbound=lambda d, correct, packet, host=None: (
           drop() if endpoint(packet, is_source=False) == getattr(d, "stranger", None) else correct(packet, host)))
 
@@ -265,12 +265,12 @@ def grow(device, correct, session):
 
 
 plant("no limit", "block-limit", get_port_range=lambda device, *_: device.view.public_ports)
-plant("not told", "block-told", handle_exhaustion=drop)
-plant("told wrongly", "full-told", handle_exhaustion=partial(drop, error=IcmpError(3, 3)))
+plant("exhaustion not reported", "block-told", handle_exhaustion=drop)
+plant("exhaustion reported wrongly", "full-told", handle_exhaustion=partial(drop, error=IcmpError(3, 3)))
 plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)
 plant("table grows", "table-limit", create=grow)
-plant("table not told", "table-told", handle_exhaustion=drop)
-plant("table makes room", "table-keeps", handle_exhaustion=replace_oldest)
+plant("full table not reported", "table-told", handle_exhaustion=drop)
+plant("full table replaces entries", "table-keeps", handle_exhaustion=replace_oldest)
 plant("scattered", "block-contiguous", choose_port=lambda device, *_: 1024 + 64 * len(device.mappings))
 plant("one block", "block-others", get_host_number=lambda *_: 0)
 
@@ -284,7 +284,7 @@ def die_of_unknown_reply(device, correct, packet):
 
 
 def keep_mappings(device, _):
-    """Keep the mappings, and forget which ports they have."""
+    """Keep the mappings, but treat their ports as unused."""
     device.find_used_ports = lambda *_: set()
 
 
@@ -295,9 +295,9 @@ def refresh_except(side):
 for proto, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
     plant(f"flush keeps {word}", f"flush-{word}", flush=lambda d, _, proto=proto: setattr(
         d, "mappings", [m for m in d.mappings if m.protocol == proto]))
-plant("ends by an unknown reply", "flush-icmp", translate_inbound=die_of_unknown_reply,
+plant("mapping ends after unknown reply", "flush-icmp", translate_inbound=die_of_unknown_reply,
       create=lambda t, correct, session: drop() if getattr(t, "is_dead", False) else correct(session))
-plant("given away by restart", "configured-again", reset=keep_mappings)
+plant("ports reused after restart", "configured-again", reset=keep_mappings)
 plant("timer halved", "timer-lasts", UDP17, get_initial_lifetime_s=lambda _, correct, proto: correct(proto) / 2)
 plant("timer ignored", "timer-ends", UDP17, get_initial_lifetime_s=lambda *_: 300)
 plant("no refresh out", "timer-refresh-out", use=refresh_except("left"))

@@ -29,7 +29,7 @@ from v6t.plugins.nptv6 import Nptv6
 from v6t.plugins.router import Ipv4Router, Ipv6Router
 from v6t.plugins.siit import Clat, Siit, SiitParams
 from v6t.tests.audit import faults, nat_faults
-from v6t.tests.audit.in_process import configurations, outcomes, with_params
+from v6t.tests.audit.in_process import execute_clauses, list_configurations, with_params
 
 TRANSLATION, RELAY, TUNNEL = TranslationSuite(), RelaySuite(), TunnelSuite()
 EDGE, NAT = CustomerEdgeSuite(), NatSuite()
@@ -44,7 +44,7 @@ PLANTED = [
 
 
 def deviations(device, clauses):
-    result = outcomes(device, list(clauses))
+    result = execute_clauses(device, list(clauses))
     return [o.clause.label for o in result if o.judgement.verdict == "deviates"]
 
 
@@ -61,8 +61,10 @@ COUNTS = {
 @pytest.mark.parametrize(("suite", "kind"), [(s, k) for s, kinds in COUNTS.items() for k in kinds])
 def test_correct_device_in_all_configurations_conforms(suite, kind):
     tested = 0
-    for variant, configured, subject in configurations(kind()):
-        result = outcomes(build_device(configured), list(suite.list_clauses(subject, variant)))
+    for variant, configured, subject in list_configurations(kind()):
+        result = execute_clauses(
+            build_device(configured), list(suite.list_clauses(subject, variant))
+        )
         assert [o for o in result if o.judgement.verdict != "conforms"] == [], variant
         tested += len(result)
     assert tested == COUNTS[suite][kind]
@@ -76,13 +78,15 @@ def clauses_of(suite, kind):
 @pytest.mark.parametrize(("suite", "kind", "fault"), PLANTED, ids=lambda x: x.name)
 def test_planted_fault_is_found(suite, kind, fault):
     clauses = [c for c in clauses_of(suite, kind) if fault.clause in c.name]
-    result = outcomes(fault.change(build_device(kind())), clauses)
+    result = execute_clauses(fault.change(build_device(kind())), clauses)
     assert {o.judgement.verdict for o in result} & {"deviates", "information"}
 
 
 @cache
 def nat_clauses():
-    return [(t, list(NAT.list_clauses(s, variant))) for variant, t, s in configurations(Nat44())]
+    return [
+        (t, list(NAT.list_clauses(s, variant))) for variant, t, s in list_configurations(Nat44())
+    ]
 
 
 @pytest.mark.parametrize("fault", nat_faults.FAULTS)
@@ -90,12 +94,12 @@ def test_planted_fault_of_nat_is_found(fault):
     suffix, changes = nat_faults.FAULTS[fault]
     named = ((t, c) for t, clauses in nat_clauses() for c in clauses if c.name.endswith(suffix))
     technology, clause = next(named)
-    [outcome] = outcomes(nat_faults.with_fault(build_device(technology), changes), [clause])
+    [outcome] = execute_clauses(nat_faults.with_fault(build_device(technology), changes), [clause])
     assert outcome.judgement.verdict in ("deviates", "information")
 
 
 def test_nat66_must_do_little():
-    clauses = [c for v, _, s in configurations(Nat66()) for c in NAT.list_clauses(s, v)]
+    clauses = [c for v, _, s in list_configurations(Nat66()) for c in NAT.list_clauses(s, v)]
     required = [c.label for c in clauses if c.level != "MAY"]
     assert required == ["mapped", "query", "tcp-exchange"]
 
@@ -133,16 +137,16 @@ def test_ce_that_ignores_its_port_set_is_found(monkeypatch):
 def test_wrong_hairpin_is_found(fault, monkeypatch):
     correct = StatelessTranslatingDevice.emit_ipv4
 
-    def by_the_mapping(self, arrived, packet):
+    def use_mapping(self, arrived, packet):
         return [(self.ipv6_side, p) for p in self.to_ipv6(packet, self.table)]
 
-    def without_errors(self, arrived, packet):
+    def drop_errors(self, arrived, packet):
         return [] if arrived.proto == 58 else correct(self, arrived, packet)
 
     wrong = {
         "none": TranslatingDevice.emit_ipv4,
-        "by the mapping": by_the_mapping,
-        "errors": without_errors,
+        "by the mapping": use_mapping,
+        "errors": drop_errors,
     }
     monkeypatch.setattr(StatelessTranslatingDevice, "emit_ipv4", wrong[fault])
     technology = with_params(Siit(), **Siit().list_audit_variants()[PREFIX_AND_MAPPINGS])
@@ -154,7 +158,9 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
 def deviate_with_tunnel(technology, encapsulate, monkeypatch):
     correct = TunnelingDevice.encapsulate
     monkeypatch.setattr(TunnelingDevice, "encapsulate", lambda *args: encapsulate(correct, *args))
-    result = outcomes(build_device(technology), TUNNEL.list_clauses(make_subject(technology)))
+    result = execute_clauses(
+        build_device(technology), TUNNEL.list_clauses(make_subject(technology))
+    )
     return {o.clause.label: o.clause.level for o in result if o.judgement.verdict != "conforms"}
 
 
@@ -225,9 +231,9 @@ def test_dead_device_conforms_to_nothing():
         return device
 
     for technology, clauses in nat_clauses():
-        result = outcomes(kill(build_device(technology)), clauses)
+        result = execute_clauses(kill(build_device(technology)), clauses)
         assert "conforms" not in {o.judgement.verdict for o in result}
-    result = outcomes(kill(build_device(Siit())), clauses_of(TRANSLATION, Siit))
+    result = execute_clauses(kill(build_device(Siit())), clauses_of(TRANSLATION, Siit))
     verdicts = {o.clause.name: o.judgement.verdict for o in result}
     assert verdicts["rfc7915-5.1-udp"] == verdicts["rfc7915-4.1-udp"] == "deviates"
     assert verdicts["rfc7915-4.2-igmp"] == verdicts["rfc7915-5.1-tos"] == "not testable"
@@ -246,8 +252,8 @@ def test_relay_with_wrong_rules_is_found(wrong):
     technology = with_params(MapEBorderRelay(), **MapEBorderRelay().list_audit_variants()[variant])
     device = build_device(faults.with_wrong_rules(technology, params))
     if not params:
-        faults.on("sharing.find", faults.confuse_neighbors)(device)
-    result = outcomes(device, list(RELAY.list_clauses(make_subject(technology), variant)))
+        faults.replace_method("sharing.find", faults.confuse_neighbors)(device)
+    result = execute_clauses(device, list(RELAY.list_clauses(make_subject(technology), variant)))
     assert [o.judgement.verdict for o in result if o.clause.label == clause] == ["deviates"]
 
 
@@ -262,7 +268,7 @@ def test_relay_with_wrong_rules_is_found(wrong):
 )
 def test_customer_edge_without_checks_is_found(technology, method, clauses, monkeypatch):
     monkeypatch.setattr(TunnelCustomerEdge, method, lambda self, *args: True)
-    result = outcomes(build_device(technology), EDGE.list_clauses(make_subject(technology)))
+    result = execute_clauses(build_device(technology), EDGE.list_clauses(make_subject(technology)))
     assert clauses <= {o.clause.label for o in result if o.judgement.verdict == "deviates"}
 
 

@@ -22,7 +22,7 @@ from v6t.packets import header_policy as headerpolicy
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Technology
 from v6t.plugins.conformance import Case as FrameCase
-from v6t.tests.audit.in_process import configurations, outcomes
+from v6t.tests.audit.in_process import execute_clauses, list_configurations
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts.cases import CASES
 from v6t.tests.drivers.duts.cases import Case as RecordedPlan
@@ -217,11 +217,11 @@ def audit_models(technology: str) -> Parts:
     """Audit a correct device, a device that drops everything and a cable, in this process."""
     kind = load_technology_type(technology)
     parts: Parts = {}
-    for variant, configured, subject in configurations(kind()):
+    for variant, configured, subject in list_configurations(kind()):
         if variant:
             chosen = auditor.load_suites(())
             clauses = [c for suite in chosen for c in suite.list_clauses(subject, variant)]
-            result = outcomes(build_device(configured), clauses)
+            result = execute_clauses(build_device(configured), clauses)
             parts.setdefault("variants", []).extend(_verdicts(result))
             continue
         try:
@@ -233,7 +233,7 @@ def audit_models(technology: str) -> Parts:
         parts["core"] = [str(len(auditor.list_core_clauses(configured)))]
         devices = {"model": build_device(configured), "silent": Silent(), "cable": Cable()}
         for name, device in devices.items():
-            parts[name] = list(_verdicts(outcomes(device, selection.clauses)))
+            parts[name] = list(_verdicts(execute_clauses(device, selection.clauses)))
     return parts
 
 

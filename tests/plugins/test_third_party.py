@@ -18,7 +18,7 @@ from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.relays import SixInFourDevice
 from v6t.core.config import plugins
 from v6t.plugins.conformance import assert_conforms
-from v6t.tests.audit.in_process import outcomes
+from v6t.tests.audit.in_process import execute_clauses
 from v6t.tests.core.support import v6t
 from v6t.tests.packaging.support import lay_out
 
@@ -82,7 +82,7 @@ def test_tutorial_plugin_is_short_and_imports_names_that_the_tutorial_explains()
 def test_plugin_conforms_and_is_audited_by_the_clauses_of_its_view(name, rfcs):
     assert_conforms(plugins.load_technology_type(name))
     technology = plugins.load_technology_type(name)()
-    result = outcomes(build_device(technology), clauses_of(technology))
+    result = execute_clauses(build_device(technology), clauses_of(technology))
     assert {o.clause.rfc for o in result} >= rfcs
     assert {o.judgement.verdict for o in result} == {"conforms"}
     assert len(make_subject(technology).views) == 1
@@ -132,5 +132,5 @@ def test_packet_that_is_no_customers_is_dropped_by_6rd(sixrd, packet, why):
 ])  # fmt: skip
 def test_planted_fault_of_6rd_relay_is_found(sixrd, method, wrong, clauses, monkeypatch):
     monkeypatch.setattr(SixInFourDevice, method, wrong)
-    result = outcomes(build_device(sixrd), clauses_of(sixrd))
+    result = execute_clauses(build_device(sixrd), clauses_of(sixrd))
     assert clauses <= {o.clause.label for o in result if o.judgement.verdict == "deviates"}
