@@ -19,8 +19,9 @@ from v6t.drivers.duts.plan import (
 )
 from v6t.drivers.duts.steps import make_daemon_step
 
+from . import intents
 from .cases import CASE_BY_NAME, plan_case
-from .support import read_captured, run_shell
+from .support import make_plan, read_captured, run_shell
 
 
 def find_check(case_name, command, done=""):
@@ -456,3 +457,41 @@ def test_missing_line_is_reported_with_the_most_similar_line():
     problem = expect_lines("-A CHAIN -p icmpv6 -j SNAT").find_problem(output)
     assert "'-A CHAIN -p ipv6-icmp -j SNAT'" in problem
     assert "DROP" not in problem
+
+
+NAT44_EI = """\
+NAT44 sessions:
+-------- thread 0 vpp_main: 0 sessions --------
+-------- thread 1 vpp_wk_0: 12 sessions --------
+  198.18.0.2: 12 dynamic translations, 0 static translations
+-------- thread 2 vpp_wk_1: 30 sessions --------
+"""
+EMPTY_NAT44_EI = "\n".join(NAT44_EI.splitlines()[:2])
+EI = {"nat44": "ei"}
+JOOL_SILENCE = ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n")
+
+
+@pytest.mark.parametrize(
+    ("driver", "intent", "options", "text", "problem"),
+    [  # a problem that contains these words, or none
+        ("vpp", intents.nat44(), {}, read_captured("vpp-show-nat44-summary.txt"), "7 sessions"),
+        ("vpp", intents.nat44(), EI, NAT44_EI, "42 sessions"),
+        ("vpp", intents.nat44(), EI, EMPTY_NAT44_EI, None),
+        ("vpp", intents.nat44(), EI, "", ""),
+        ("vpp", intents.nat64(), {}, read_captured("vpp-show-nat64-bib-all.txt"), "3 bindings"),
+        ("vpp", intents.nat64(), {}, "NAT64 BIB entries:\n", None),
+        ("vpp", intents.nat64(), {}, "", ""),
+        ("vpp", intents.dslite(), {}, "B4 2001:db8::1 1 sessions\n  in ...\n", "1 B4s"),
+        ("vpp", intents.dslite(), {}, "", None),
+        ("vpp", intents.dslite(), {}, "connect: No such file or directory", ""),
+        ("jool", intents.nat64(), {}, read_captured("jool-nat64-stats.txt"), "3 sessions"),
+        ("jool", intents.nat64(), {}, "JSTAT_SESSIONS,0\n", None),
+        # --all prints zeros, too, so missing output does not mean an empty table
+        *(("jool", intents.nat64(), {}, silence, "") for silence in JOOL_SILENCE),
+    ],
+)
+def test_flush_is_confirmed_by_an_empty_table_only(driver, intent, options, text, problem):
+    (flush,) = make_plan(driver, intent, **options).flush
+    actual = flush.check.find_problem(text)
+    assert (actual is None) == (problem is None)
+    assert (problem or "") in (actual or "")

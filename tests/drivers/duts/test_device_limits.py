@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.facts import Interface
+from v6t.drivers.duts.facts import Interface, parse_version
 from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED
 from v6t.drivers.duts.registry import make_driver
@@ -424,3 +424,43 @@ def test_ip6_tunnel_is_aftr_side_for_one_b4():
     assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in steps)
     with expect_error("unsupported-by-device", mentions="16"):
         make_plan("chain", DsLiteAftr().make_dut_intent(), parts=parts)
+
+
+def test_version_is_parsed():
+    facts = make_driver("vpp", {"start": False}).parse_facts(
+        {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
+    )
+    assert facts.version == "26.06-release"
+    assert parse_version(facts.version) == (26, 6)
+    assert parse_version("0.9.6-16-g8a028c7") == (0, 9, 6, 16)  # a commit, before its hash
+
+
+def test_vppctl_is_next_to_program():
+    given = {"program": "/opt/vpp/bin/vpp"}
+    assert make_driver("vpp", given).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
+    elsewhere = {"ssh": {"host": "dut"}}
+    assert make_driver("vpp", elsewhere).cli("show version") == "vppctl show version"
+    assert not make_driver("vpp", elsewhere).options.starts_vpp
+    assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.starts_vpp
+
+
+@pytest.mark.parametrize(
+    ("plugin", "intent", "expected"),
+    [("ed", intents.nat44(), False), ("ei", intents.nat44(), True), ("ei", NAT64, False)],
+)
+def test_only_nat44_ei_counts_endpoints(plugin, intent, expected):
+    driver = make_driver("vpp", {"nat44": plugin})
+    assert driver.has_endpoint_independent_mapping(intent) is expected
+
+
+def test_a_reboot_in_place_of_a_new_instance():
+    (flush,) = make_plan("jool", NAT64, flush="reboot", reboot_deadline_s=77).flush
+    assert flush.reboots
+    assert flush.deadline_s == 77
+
+
+def test_zero_checksum_is_accepted():
+    """Jool writes 0 towards IPv6 in one of 65,536 frames; other errors are not accepted."""
+    profile = make_driver("jool", {}).get_header_profile(intents.SIIT)
+    assert replace(profile, zero_checksum="never").equals_reference
+    assert not profile.equals_reference

@@ -266,3 +266,46 @@ def test_user_figure_names_set_loss_reason():
     reasons = [ring.find_loss_reason(figure) for figure in figures]
     assert reasons == [LossReason.QUEUE, LossReason.TABLE_FULL, None]
     assert [one.find_loss_reason(f) for f in one.parse("5")] == [LossReason.QUEUE]
+
+
+def test_runtime_of_two_threads_is_parsed():
+    runtime = read_captured("vpp-show-runtime.txt")
+    two = vpp_outputs.parse_runtime(f"Thread 0 vpp_main\n{runtime}Thread 1 vpp_wk_0\n{runtime}")
+    assert two["thread1.node.ip4-map.calls"] == two["thread1.node.ip4-map.vectors"] == 30
+
+
+def test_nat44_ei_table_is_the_sum_of_its_threads():
+    dumped = (
+        "[0 @ 0]: 0 packets /nat44-ei/total-sessions\n"
+        "[0 @ 1]: 12 packets /nat44-ei/total-sessions\n"
+        "[0 @ 2]: 30 packets /nat44-ei/total-sessions\n"
+    )
+    reading = get_readings("vpp", intents.nat44(), nat44="ei")["table"]
+    assert reading.parse(dumped) == {"used": 30, "limit": 64512}
+
+
+@pytest.mark.parametrize(
+    ("name", "siit", "nat64"),
+    [
+        ("JSTAT_UNKNOWN_ICMP6_TYPE", "dropped", "not translated"),
+        ("JSTAT_UNKNOWN_L4_PROTO", "not translated", "not translated"),
+        ("JSTAT64_6791_ENOENT", "dropped: no IPv4 address for the source", "dropped: no IPv4 address for"),
+        ("JSTAT_UNTRANSLATABLE_DST6", "dropped: an IPv6 address", "dropped: an IPv6 address"),
+        ("JSTAT_A_LATER_ONE", "dropped (", "dropped ("),
+    ],
+)  # fmt: skip
+def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
+    for intent, words in ((intents.SIIT, siit), (intents.nat64(), nat64)):
+        readings = get_readings("jool", intent)
+        (figure,) = readings["jool"].parse(f"{name},1\n")
+        assert figure.startswith(words)
+        assert figure.endswith(f"({name})")
+
+
+def test_zero_counters_are_requested():
+    """Without zeros, the first increase of a counter would be missed."""
+    for intent in (intents.SIIT, intents.nat64()):
+        readings = get_readings("jool", intent)
+        assert " stats display --all --csv" in readings["jool"].command
+        assert ("table" in readings) == (intent is not intents.SIIT)
+    assert " --all " in make_driver("jool", {}).get_session_reading(intent).command
