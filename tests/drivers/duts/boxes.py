@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-from v6t.drivers.duts.lab import ssh
-
 from . import fakebox, sshserver
-from .field import wait_until
 
 TELEMETRY = [
     {"command": "show load", "pattern": r"^CPU(?P<core>\d+) utilization: (?P<busy>\d+)%"},
@@ -106,15 +102,8 @@ class BoxServer(sshserver.Server):
     def __init__(self, dialect: str, purpose: str = "box") -> None:
         super().__init__(f"{purpose}-{dialect}")
         self.dialect = dialect
-        self.stop_listening()
-        program = f"{sys.executable} {Path(fakebox.__file__)} {dialect}"
-        self.shell("cat >>/run/v6t-lab/sshd_config", f"ForceCommand {program}\n")
+        self.configure_sshd(f"$ a ForceCommand {sys.executable} {fakebox.__file__} {dialect}")
         self.shell("mkdir -p /run/fakebox")
-        self.listen()
-
-    def listen(self) -> None:
-        self.shell(f"{ssh.SSHD_PROGRAM} -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log")
-        wait_until(self._is_listening, "sshd")
 
     def put(self, name: str, text: str) -> None:
         """Write a fault file of the fake device; an empty text removes the fault."""

@@ -21,21 +21,7 @@ from v6t.tests.core.support import start_v6t
 from . import intents, sshserver
 from .support import run_shell, run_v6t
 
-DEVICE, CLIENT, GATEWAY, PORT = "10.8.8.2", "10.9.9.2", "10.8.8.1", 2222
-LINK_LOCAL = "fe80::8%to-device"
-SSHD = """\
-Port 2222
-AddressFamily any
-HostKey /run/v6t-lab/hostkey
-PidFile /run/sshd-field.pid
-AuthorizedKeysFile /run/v6t-lab/authorized_keys
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin prohibit-password
-UsePAM no
-PrintMotd no
-SetEnv SHLVL=9
-"""
+DEVICE, LINK_LOCAL = "10.8.8.2", "fe80::8%to-device"
 STATE = (
     "ip -o link | sed 's/^[0-9]*: //; s/ qdisc .*//'; "
     "ip -o addr | sed 's/ tentative//; s/^[0-9]*: //; s/valid_lft.*//'; "
@@ -96,11 +82,10 @@ class Field:
             "printf 'nameserver 10.7.7.53\\n' >/run/resolv; mount --bind /run/resolv /etc/resolv.conf"
         )
         self.device.connect_sides(intents.LINKS)
-        self.configure_sshd(SSHD)
+        self.device.configure_sshd("s/^ListenAddress .*/AddressFamily any/")
         kind, key = (self.device.directory / "hostkey.pub").read_text().split()[:2]
-        names = (DEVICE, LINK_LOCAL)
-        lines = [f"[{name}]:{PORT} {kind} {key}\n" for name in names]
-        (self.directory / "known").write_text("".join(lines))
+        with (self.device.directory / "known_hosts").open("a") as known_hosts:
+            known_hosts.writelines(f"{name} {kind} {key}\n" for name in (DEVICE, LINK_LOCAL))
         settled = self.state()
         for _ in range(100):
             time.sleep(0.1)
@@ -109,21 +94,9 @@ class Field:
                 return
         raise AssertionError("the links do not come up")
 
-    def configure_sshd(self, text: str) -> None:
-        """Restart the device's sshd with another configuration."""
-        self.device.shell("cat >/run/sshd-field", text)
-        self.device.shell(
-            "[ ! -e /run/sshd-field.pid ] || kill $(cat /run/sshd-field.pid); "
-            "while [ -e /run/sshd-field.pid ]; do sleep 0.1; done; "
-            "/usr/sbin/sshd -f /run/sshd-field -E /run/sshd-field.log; "
-            "while ! [ -e /run/sshd-field.pid ]; do sleep 0.1; done"
-        )
-
     def make_login_options(self, **changes: Any) -> dict[str, Any]:
         """Return the operator's SSH options for the device."""
-        known = str(self.directory / "known")
-        login = {"host": DEVICE, "port": PORT, "known_hosts": known, **changes}
-        return self.device.make_login_options(**login)
+        return self.device.make_login_options(**{"host": DEVICE, **changes})
 
     def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: Any) -> Path:
         """Write the testbed file of the operator."""
@@ -150,7 +123,7 @@ class Field:
         """Restore the route and wait until connections succeed: logins do not retry."""
         self.router.run("ip link set ops up")
         self.operator.run(
-            f"for try in $(seq 50); do timeout 1 bash -c '</dev/tcp/{DEVICE}/{PORT}' && exit; done; false"
+            f"for try in $(seq 50); do timeout 1 bash -c '</dev/tcp/{DEVICE}/22' && exit; done; false"
         )
 
     def state(self) -> list[str]:

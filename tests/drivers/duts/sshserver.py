@@ -88,7 +88,14 @@ class Server(ssh.LabSshServer):
                    "[ -e /run/sshd.pid ] || break; sleep 0.1; done")  # fmt: skip
 
     def listen(self) -> None:
-        self._start_sshd()
+        self.shell(f"{ssh.SSHD_PROGRAM} -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log; "
+                   "until [ -e /run/sshd.pid ]; do sleep 0.1; done")  # fmt: skip
+
+    def configure_sshd(self, edit: str) -> None:
+        """Restart sshd after a sed command has edited its configuration."""
+        self.stop_listening()
+        self.shell(f"sed -i '{edit}' /run/v6t-lab/sshd_config")
+        self.listen()
 
     def drop(self) -> None:
         """Kill all sessions, like a broken cable or a crash."""

@@ -160,7 +160,7 @@ def inject(site, fault, session):
     if fault == "the session is killed":
         site.device.drop()
     elif fault == "sshd is killed":
-        site.device.shell(f"kill $(cat /run/sshd-field.pid); {sshserver.KILL_SESSIONS}")
+        site.device.shell(f"kill $(cat /run/sshd.pid); {sshserver.KILL_SESSIONS}")
     elif fault == "the route is cut":
         site.cut_route()
     elif fault == "the disk is full":
@@ -191,7 +191,7 @@ def repair(site, fault):
     elif fault == "the route is cut":
         site.restore_route()
     elif fault == "sshd is killed":
-        site.configure_sshd(field.SSHD)
+        site.device.listen()
 
 
 def make_matrix_driver(name, options):
