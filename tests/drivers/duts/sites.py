@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from v6t.core.config.resolve import resolve_setup
@@ -72,6 +72,11 @@ for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
   [ $each = $p ] || kill -9 $each 2>/dev/null
 done; true
 """
+# Adds an unconnected cable with the MAC address that a driver expects.
+CABLE = (
+    "ip link add {side} address {mac} type veth peer name {side}-cable; "
+    "ip link set {side} up; ip link set {side}-cable up"
+)
 
 
 def find_missing_for_vm() -> str:
@@ -266,34 +271,14 @@ class RunningSite:
             for name in self.site.placed
         }
 
-    def connect_cables(self) -> None:
-        """Add unconnected cables with the MAC addresses that the drivers expect."""
-        cable = (
-            "ip link add {side} address {mac} type veth peer name {side}-cable; "
-            "ip link set {side} up; ip link set {side}-cable up"
-        )
-        self._run_for_sides(cable, virtual=False)
-
-    def set_mac_addresses(self) -> None:
-        """Set the MAC addresses of virtual machines' interfaces."""
-        self._run_for_sides("ip link set dev {side} address {mac}", virtual=True)
-
-    def _run_for_sides(self, command: str, *, virtual: bool) -> None:
+    def run_for_sides(self, command: str, *, virtual: bool) -> None:
         """Run a command for each interface of the parts that are, or are not, in virtual machines."""
-        for name, macs in self._get_macs().items():
-            if bool(self.site.placed[name].virtual) is virtual:
-                for side, mac in macs.items():
-                    self.inside(name)(command.format(side=side, mac=mac))
-
-    def _get_macs(self) -> dict[str, dict[str, str]]:
-        """Return the MAC addresses of each part's interfaces, by side."""
         setup = resolve_setup(self.run, self.testbed)
-        assert isinstance(setup.driver, ChainDriver)
-        return {
-            part.name: {s: getattr(part.intent.links, s).dut_mac for s in ("left", "right")}
-            for part in setup.driver.get_parts(setup.intent)
-            if part.name in self.site.placed
-        }
+        for part in cast(ChainDriver, setup.driver).get_parts(setup.intent):
+            place = self.site.placed.get(part.name)
+            for side in ("left", "right") if place and bool(place.virtual) is virtual else ():
+                mac = getattr(part.intent.links, side).dut_mac
+                self.inside(part.name)(command.format(side=side, mac=mac))
 
 
 @contextmanager
@@ -319,7 +304,7 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
         procedure = {"connections": CONNECTIONS}
         run.write_text(json.dumps({"plugin": "ipv4aas", "params": params, "procedure": procedure}))
         running = RunningSite(site, servers, path, run)
-        running.set_mac_addresses()
+        running.run_for_sides("ip link set dev {side} address {mac}", virtual=True)
         yield running
     finally:
         for server in servers.values():

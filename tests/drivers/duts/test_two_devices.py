@@ -43,7 +43,7 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
 @most_sites
 def test_committed_configuration_stays_until_rollback(standing):
     """An unreachable machine does not prevent the rollback of the others."""
-    standing.connect_cables()
+    standing.run_for_sides(sites.CABLE, virtual=False)
     before = standing.read_states()
     run_v6t("dut", "commit", *standing.flags)
     first = standing.read_states()
