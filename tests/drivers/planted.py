@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -22,6 +23,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, compute_frame_octets
 from v6t.drivers.tester import OracleDecorator
+from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.lab_testers import make_tester_setup
 from v6t.tools.accuracy.impairments import Impairments
@@ -306,20 +308,14 @@ def list_senders(tester):
 
 
 def wait_for_frames(pid, side="left"):
-    """Wait until the device receives frames on one side."""
-    before = count_received(pid, side)
-    until = time.monotonic() + 30
-    while count_received(pid, side) < before + 50 and time.monotonic() < until:
-        time.sleep(0.02)
+    """Wait until a process's network namespace receives frames on one side."""
 
+    def count_received():
+        text = Path(f"/proc/{pid}/net/dev").read_text()
+        return int(re.search(rf"{side}: *\d+ +(\d+)", text)[1])
 
-def count_received(pid, side):
-    """Count the frames received by an interface in a process's network namespace."""
-    for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines():
-        name, _, rest = line.partition(":")
-        if name.strip() == side:
-            return int(rest.split()[1])
-    raise LookupError(side)
+    before = count_received()
+    wait_until(lambda: count_received() >= before + 50, "frames", 30)
 
 
 def expect_found(tester, fault, measure):

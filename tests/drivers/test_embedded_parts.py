@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -16,12 +17,13 @@ from v6t.drivers.embedded import port, receiver, sender, tcp_ends
 from v6t.drivers.embedded import tester as tester_module
 from v6t.drivers.embedded.dns import QueryNames
 from v6t.drivers.embedded.port import ClientPort
-from v6t.drivers.embedded.receiver import Receiver
+from v6t.drivers.embedded.receiver import Receiver, ReceiverConnections
 from v6t.drivers.embedded.sender import BATCH, MAX_BURST_S, TIMED_BATCH, Sender
 from v6t.drivers.embedded.tcp_ends import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.embedded.timing import Pace, TimedTrial
 from v6t.drivers.lab import setup
+from v6t.drivers.oracle.connection_oracle import ConnectionTable
 from v6t.intent.device import Links
 from v6t.packets import trailer
 from v6t.profiles.expand import Expander
@@ -30,6 +32,7 @@ from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.trials.connections import Connections, Tcp
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 
 from .lab_testers import compile_plugin
@@ -300,6 +303,12 @@ def test_late_duplicate_of_a_received_frame_is_surplus():
     assert (counts["received"], counts["late"], counts["surplus"]) == (6, 2, 6 + 8)
 
 
+def fake_ring(monkeypatch, take):
+    """Let receivers read frames and their times from a function."""
+    ring = SimpleNamespace(interface="none", drops=lambda: 0, release=lambda: None, take=take)
+    monkeypatch.setattr(port, "RxRing", lambda *_: ring)
+
+
 @pytest.fixture
 def two_lengths(monkeypatch):
     """Provide a receiver that read a frame each 0.1 ms, alternately of two streams, in two readings."""
@@ -314,10 +323,7 @@ def two_lengths(monkeypatch):
             trailer.stamp(frames, expander.checksum, **marks, time_ns=times)
             groups.append((frames, times))
         readings.append(groups)
-    ring = SimpleNamespace(
-        interface="none", drops=lambda: 0, release=lambda: None, take=lambda: next(taken, [])
-    )
-    monkeypatch.setattr(port, "RxRing", lambda *_: ring)
+    fake_ring(monkeypatch, lambda: next(taken, []))
     monkeypatch.setattr(receiver, "MAX_DELAYS", 12)
     own, taken = Receiver("none", 124), iter([])
     own.load(streams, None, "forward")
@@ -382,3 +388,66 @@ def test_device_is_checked_after_requests_over_tcp(tester):
     trial = Trial("tcp-rate", "k", 128, 108, "forward", 100.0, 1.0)
     tester.validate(trial, Connections(10, 100.0, tcp=Tcp()))
     tester._bed.check.assert_called_once()
+
+
+FRAMES = 100
+PLUGIN, STREAMS = compile_plugin("nat44", 84)
+PHASE_ONE = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
+
+
+def make_phase_one_frames(numbers, nonce, port=None):
+    """Return phase 1 frames with these sequence numbers."""
+    (stream,) = STREAMS["forward"].streams
+    rows = np.concatenate([Expander(stream).frames(n, 1) for n in numbers])
+    trailer.stamp(
+        rows, stream.checksum, seq=np.array(numbers), stream_id=stream.stream_id,
+        nonce=nonce, time_ns=0,
+    )  # fmt: skip
+    if port is not None:
+        rows[:, 34:36] = port
+    return rows
+
+
+@pytest.fixture
+def learn(monkeypatch):
+    """Provide a function that receives frames in phase 1 of trial 5; returns report and rows."""
+    readings = []
+    fake_ring(monkeypatch, lambda: readings.pop() if readings else [])
+    with closing(ConnectionTable()) as table:
+
+        def learn(*frames):
+            known, receiver = ReceiverConnections(), Receiver("none", 2000)
+            receiver.load(STREAMS["forward"], None, "forward", known)
+            location, timed = table.make(FRAMES), TimedTrial(PHASE_ONE, (1,))
+            receiver.arm(required={"fg": FRAMES}, nonce=5, timed=timed, table=location, learn=True)
+            readings.append([(group, np.zeros(len(group), np.int64)) for group in frames])
+            return receiver.report(), known._table.rows.copy()
+
+        yield learn
+
+
+def test_leftovers_in_phase_one_are_neither_counted_nor_learned(learn):
+    frames = make_phase_one_frames(range(FRAMES), 5)
+    _, expected = learn(frames)
+    report, rows = learn(make_phase_one_frames(range(60, FRAMES), 4, port=0x99), frames.copy())
+    counted = report["classes"]["fg"]
+    assert (counted["received"], counted["surplus"]) == (FRAMES, 0)
+    assert report["health"]["stale"] == 40
+    assert (rows == expected).all()
+
+
+def test_frames_with_impossible_numbers_are_not_stale(learn):
+    report, _ = learn(make_phase_one_frames([FRAMES, FRAMES + 1], 5))
+    assert (report["health"]["stale"], report["health"]["misnumbered"]) == (0, 2)
+
+
+@pytest.mark.parametrize(("stale", "count"), [(0, 0), (40, 1)])
+def test_phase_with_leftovers_is_invalid(monkeypatch, stale, count):
+    classes = {"fg": ClassCount("foreground", FRAMES, FRAMES, FRAMES)}
+    counted = DirectionResult(classes, 0.1)
+    for direction, phase in (("forward", "phase 1"), ("reverse", "the validation")):
+        result = TrialResult({direction: counted}, tester={direction: {"stale": stale}})
+        tester = EmbeddedTester(PLUGIN.links, None)
+        monkeypatch.setattr(tester, "_exchange", lambda *_, result=result, **__: (result, 0.0, {}))
+        faults = tester._run_phase(PHASE_ONE, direction, None).faults
+        assert faults == (f"{stale} frames of an earlier trial arrived in {phase}",) * count

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import base64
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from v6t.drivers.embedded.receiver import Receiver
-from v6t.drivers.embedded.receiver import ReceiverConnections as Known
-from v6t.drivers.embedded.tester import EmbeddedTester
-from v6t.drivers.embedded.timing import TimedTrial
-from v6t.drivers.oracle.connection_oracle import ConnectionTable
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import capture, connections
@@ -375,67 +369,3 @@ def test_worker_writes_the_nonce_of_the_trial_into_marked_frames(nonce, octet):
         stream = worker.make_stream(0, {**burst, "gap_us": 0.0, "nonce": nonce}, 0)
         packet = base64.b64decode(stream["packet"]["binary"])
         assert (packet[NONCE], sum(packet)) == (octet, octet)
-
-
-FRAMES = 100
-TRIAL = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
-
-
-def make_phase_one_frames(numbers, nonce, port=None):
-    """Return phase 1 frames with these sequence numbers."""
-    (stream,) = STREAMS["forward"].streams
-    rows = np.concatenate([Expander(stream).frames(n, 1) for n in numbers])
-    trailer.stamp(
-        rows, stream.checksum, seq=np.array(numbers), stream_id=stream.stream_id,
-        nonce=nonce, time_ns=0,
-    )  # fmt: skip
-    if port is not None:
-        rows[:, 34:36] = port
-    return rows
-
-
-@pytest.fixture
-def learn(monkeypatch):
-    """Provide a function that receives frames in phase 1 of trial 5; returns report and rows."""
-    readings = []
-    ring = SimpleNamespace(interface="none", drops=lambda: 0, release=lambda: None)
-    ring.take = lambda: readings.pop() if readings else []
-    monkeypatch.setattr("v6t.drivers.embedded.port.RxRing", lambda interface, octets: ring)
-    with closing(ConnectionTable()) as table:
-
-        def learn(*frames):
-            known, receiver = Known(), Receiver("none", 2000)
-            receiver.load(STREAMS["forward"], None, "forward", known)
-            location, timed = table.make(FRAMES), TimedTrial(TRIAL, (1,))
-            receiver.arm(required={"fg": FRAMES}, nonce=5, timed=timed, table=location, learn=True)
-            readings.append([(group, np.zeros(len(group), np.int64)) for group in frames])
-            return receiver.report(), known._table.rows.copy()
-
-        yield learn
-
-
-def test_leftovers_in_phase_one_are_neither_counted_nor_learned(learn):
-    frames = make_phase_one_frames(range(FRAMES), 5)
-    _, expected = learn(frames)
-    report, rows = learn(make_phase_one_frames(range(60, FRAMES), 4, port=0x99), frames.copy())
-    counted = report["classes"]["fg"]
-    assert (counted["received"], counted["surplus"]) == (FRAMES, 0)
-    assert report["health"]["stale"] == 40
-    assert (rows == expected).all()
-
-
-def test_frames_with_impossible_numbers_are_not_stale(learn):
-    report, _ = learn(make_phase_one_frames([FRAMES, FRAMES + 1], 5))
-    assert (report["health"]["stale"], report["health"]["misnumbered"]) == (0, 2)
-
-
-@pytest.mark.parametrize(("stale", "count"), [(0, 0), (40, 1)])
-def test_phase_with_leftovers_is_invalid(monkeypatch, stale, count):
-    classes = {"fg": ClassCount("foreground", FRAMES, FRAMES, FRAMES)}
-    counted = DirectionResult(classes, 0.1)
-    for direction, phase in (("forward", "phase 1"), ("reverse", "the validation")):
-        result = TrialResult({direction: counted}, tester={direction: {"stale": stale}})
-        tester = EmbeddedTester(PLUGIN.links, None)
-        monkeypatch.setattr(tester, "_exchange", lambda *_, result=result, **__: (result, 0.0, {}))
-        faults = tester._run_phase(TRIAL, direction, None).faults
-        assert faults == (f"{stale} frames of an earlier trial arrived in {phase}",) * count
