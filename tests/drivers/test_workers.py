@@ -27,18 +27,20 @@ def start(request, monkeypatch):
     """Start holders by either mechanism, despite pytest's threads."""
     monkeypatch.setattr(workers, "_has_one_thread", lambda: request.param == "fork")
     with ExitStack() as stack:
-        yield lambda target=None: stack.enter_context(
-            closing(Worker("holder", Holder, target=target))
-        )
+
+        def start_holder(target=None):
+            worker = stack.enter_context(closing(Worker("holder", Holder, target=target)))
+            worker.answer()
+            return worker
+
+        yield start_holder
 
 
 def test_worker_gets_present_environment_and_directory(start, tmp_path, monkeypatch):
     first = start()
-    first.answer()
     monkeypatch.setenv("V6T_SAID_LATER", "heard")
     monkeypatch.chdir(tmp_path)
     second = start()
-    second.answer()
     answer = second.ask("run", command=["sh", "-c", "echo $V6T_SAID_LATER; pwd"])
     assert answer == (0, f"heard\n{tmp_path}\n")
     assert first.ask("run", command=["sh", "-c", "echo $V6T_SAID_LATER"]) == (0, "\n")
@@ -49,12 +51,12 @@ def test_worker_gets_present_environment_and_directory(start, tmp_path, monkeypa
 
 def test_worker_that_cannot_start_is_reported(start):
     with expect_error("worker-failed"):
-        start(1 << 30).answer()
+        start(1 << 30)
 
 
 def test_worker_leaves_no_file_behind(start, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    start().answer()
+    start()
     assert not list(tmp_path.iterdir())
 
 
@@ -66,7 +68,6 @@ def test_request_that_cannot_be_pickled_blames_the_extension(start):
 @pytest.mark.parametrize("end", [Worker.close, lambda worker: os.kill(worker.pid, signal.SIGTERM)])
 def test_ended_worker_is_reported(start, end):
     worker = start()
-    worker.answer()
     end(worker)
     with expect_error("worker-failed", kind=TesterError):
         worker.ask("run", command=["true"])
@@ -75,13 +76,11 @@ def test_ended_worker_is_reported(start, end):
 @pytest.mark.parametrize("start", ["forkserver"], indirect=True)
 def test_fork_server_that_died_is_replaced(start):
     worker = start()
-    worker.answer()
     os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
     assert worker._pipe.poll(30)
     with expect_error("worker-failed"):
         worker.ask("run", command=["true"])
     later = start()
-    later.answer()
     assert later.ask("run", command=["true"]) == (0, "")
 
 
@@ -91,7 +90,6 @@ def test_worker_inherits_neither_files_nor_handlers(start):
     try:
         with tempfile.TemporaryFile() as file:
             worker = start()
-            worker.answer()
             process = Path(f"/proc/{worker.pid}")
             files = {os.readlink(link) for link in (process / "fd").iterdir()}
             assert os.readlink(f"/proc/self/fd/{file.fileno()}") not in files
