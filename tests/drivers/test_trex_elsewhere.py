@@ -110,8 +110,13 @@ def test_remote_trex_measures_trials_on_two_pairs_of_ports(host):
     assert "v6t-" not in server.shell("ls /tmp | grep v6t-.*pcap || true")
 
 
-def connect_hosts(server, device):
-    """Connect cables between two hosts, with automatic link-local addresses."""
+@pytest.fixture
+def both(host, tmp_path):
+    """Provide TRex's host and the device's, and their names in a testbed file; they are connected."""
+    server, remote = host
+    device = sshserver.Server("audited")
+    config = Path(remote.options.config)
+    config.write_text(config.read_text() + format_ssh_host("audited", device, tmp_path))
     links = resolve_setup(plugin="nat44").technology.links
     for port, side in (("l0", "left"), ("r0", "right")):
         link = getattr(links, side)
@@ -122,16 +127,6 @@ def connect_hosts(server, device):
         )
         prepare(server, port)
         prepare(device, side)
-
-
-@pytest.fixture
-def both(host, tmp_path):
-    """Provide TRex's host and the device's, connected, and their names in a testbed file."""
-    server, remote = host
-    device = sshserver.Server("audited")
-    config = Path(remote.options.config)
-    config.write_text(config.read_text() + format_ssh_host("audited", device, tmp_path))
-    connect_hosts(server, device)
     trex = {
         "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host, "ssh_config": str(config),
         "start": "always", "interfaces": ["l0", "r0"],
