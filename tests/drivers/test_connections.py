@@ -175,6 +175,12 @@ def test_frames_by_number_equal_consecutive_frames(numbers):
         assert bytes(frame) == source.frames(number, 1).tobytes()
 
 
+def test_the_initiator_begins_again_after_the_last_connection():
+    stream = find_stream(Nat44())
+    plain = Expander(stream).frames(0, 7)
+    assert (replay.Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
+
+
 def fill_table(table, streams):
     """Fill the table like a device that keeps ports and has one public address."""
     frames = Expander(find_foreground(streams["forward"])).frames(0, COUNT)
@@ -198,7 +204,7 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
     assert connection_oracle.unwrap_plugin(ProfiledOracle(plugin, HeaderProfile())) is plugin
     assert isinstance(inner, connection_oracle.ConnectionOracle)
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, order))
-    numbers = np.arange(3990, 4040)  # both sides begin again at 4000
+    numbers = np.arange(4000, 4050)
     sources = {
         "forward": (
             replay.Cycle(Expander(find_foreground(streams["forward"])), COUNT),
@@ -210,7 +216,7 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
         ),
     }
     for way, (source, which) in sources.items():
-        frames = source.frames(3990, 50)
+        frames = source.frames(4000, 50)
         stream_id = find_foreground(streams[way]).stream_id
         trailer.stamp(frames, source.checksum, seq=numbers, stream_id=stream_id, nonce=1, time_ns=0)
         expected = plugin.expect_for_connections(way, frames, opening[which], table.rows[which])
