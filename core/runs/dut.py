@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.errors import DutError, UsageError
+from v6t.base.errors import DutError, UsageError, hides_interrupt
 from v6t.base.files import acquire_lock
 from v6t.base.log_levels import NOTICE
 from v6t.core.config.plugins import list_names
@@ -38,6 +38,17 @@ def open_session(
     with closing(_make_session(setup, record_dir)) as session:
         session.open(lock=lock)
         yield session
+
+
+@contextmanager
+def _explain_interrupt(text: str) -> Iterator[None]:
+    """Print the text if the context is interrupted."""
+    try:
+        yield
+    except BaseException as exc:
+        if hides_interrupt(exc):
+            _LOG.log(NOTICE, "%s", text)
+        raise
 
 
 def compare(setup: RunSetup) -> tuple[str, list[StepComparison]]:
@@ -106,7 +117,8 @@ def confirm(setup: RunSetup) -> str:
     Raises:
         DutError: the device is not configured, or the timer has rolled back.
     """
-    with open_session(setup) as device:
+    text = "the rollback timer may still run; `v6t dut status` shows it"
+    with _explain_interrupt(text), open_session(setup) as device:
         status = device.status()
         if status["configured"] is None:
             raise DutError(f"{device.name} is not configured by v6t", code="not-configured")
@@ -177,7 +189,8 @@ def read_status(setup: RunSetup, record_dir: Path | None = None) -> dict[str, An
 
 def flush(setup: RunSetup) -> str:
     """Empty the connection table of the device and return a message."""
-    with open_session(setup) as device:
+    text = "the device may keep sessions; `v6t dut status` shows its state"
+    with _explain_interrupt(text), open_session(setup) as device:
         confirmed = []
         for part, session in device.get_sessions():
             status = session.status()
@@ -228,12 +241,9 @@ def rollback(
         _LOG.log(NOTICE, "the lab device %s does not stand any more; nothing is left of it", name)
     with closing(_make_session(setup, record_dir, partial=True)) as device:
         if not setup.driver.is_chain:  # each part is connected to by its own rollback
-            try:
+            text = f"{device.name}: stopped before the rollback; `{setup.rollback_command}` does it"
+            with _explain_interrupt(text):
                 device.open()
-            except KeyboardInterrupt:
-                text = "%s: stopped before the rollback; `%s` does it"
-                _LOG.log(NOTICE, text, device.name, setup.rollback_command)
-                raise
         done = device.rollback(forget=forget, by_script=by_script)
     for lab in labs:  # a lab that is in use, or not as it was, stays
         lab.stop()

@@ -178,7 +178,13 @@ def test_reason_why_a_directory_cannot_be_locked_is_shown(open_device, monkeypat
         open_device()
 
 
-def test_rollback_interrupted_before_login_names_its_command(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("action", "command"),
+    [(dut.rollback, "`this`"), (dut.confirm, "`v6t dut status`"), (dut.flush, "`v6t dut status`")],
+)
+def test_command_interrupted_before_login_names_the_next_one(
+    action, command, tmp_path, monkeypatch
+):
     device = make_file_session(tmp_path)
     device.open = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
@@ -186,5 +192,5 @@ def test_rollback_interrupted_before_login_names_its_command(tmp_path, monkeypat
     setup = SimpleNamespace(rollback_command="this", driver=device.driver, intent=device.intent)
     messages = []
     with copy_records(lambda text: None, messages.append):
-        assert is_stopped(lambda: dut.rollback(setup))
-    assert "`this`" in messages[-1]
+        assert is_stopped(lambda: action(setup))
+    assert command in messages[-1]
