@@ -27,7 +27,7 @@ def compare(first, second, loads=("", ""), limited=(False, False), **options):
 
 @pytest.mark.parametrize("more_is_better", [True, False])
 @pytest.mark.parametrize("factor", [0.5, 2.0])
-def test_more_is_an_improvement_where_more_is_better(more_is_better, factor):
+def test_improvement_follows_more_is_better(more_is_better, factor):
     result = compare(HUNDREDS, [factor * v for v in HUNDREDS], more_is_better=more_is_better)
     assert result.verdict == ("more" if factor > 1 else "less")
     assert result.improved is ((factor > 1) == more_is_better)
@@ -39,7 +39,7 @@ def test_more_is_an_improvement_where_more_is_better(more_is_better, factor):
     (0.5, (False, True), None), (0.5, (True, False), False),
     (2.0, (True, False), None), (2.0, (False, True), True),
 ])  # fmt: skip
-def test_a_limited_run_is_not_the_worse_one(factor, limited, improved):
+def test_limited_run_is_not_worse(factor, limited, improved):
     """The device of the limited run may be as fast as that of the other."""
     result = compare(HUNDREDS, [factor * v for v in HUNDREDS], limited=limited)
     assert result.improved is improved
@@ -78,14 +78,14 @@ def test_flows_with_other_durations_are_unlike():
     assert [d.what for d in compare_records(*records)] == ["duration s"]
 
 
-def test_shares_are_compared_by_their_difference():
+def test_shares_are_compared_by_difference():
     first = [10.0 + n / 10 for n in range(8)]
     result = compare(first, [v + 5 for v in first], is_share=True)
     assert result.words.startswith("+5 fps (")
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_no_difference_states_the_largest_possible_one(lower):
+def test_no_difference_states_largest_possible_difference(lower):
     first, second = [100.0] * 4 + [101.0] * 4, [90.0] * 3 + [100.5] * 5
     result = compare(first, second) if lower else compare(second, first)
     assert result.verdict == "no difference"
@@ -95,7 +95,7 @@ def test_no_difference_states_the_largest_possible_one(lower):
     assert f"none above {max(least, most):.1%}" in result.words
 
 
-def test_summary_states_the_largest_possible_difference():
+def test_summary_states_largest_possible_difference():
     same = compare(HUNDREDS, HUNDREDS)
     most = max(same.effect.high - 1, 1 - same.effect.low)
     summary = summarize_comparison(RunComparison(("one", "other"), (same,), (), {}))
@@ -135,7 +135,7 @@ def draw_values(rng, count, middle):
 
 
 @pytest.mark.parametrize("counts", [(4, 4), (6, 6), (20, 20), (20, 6)])
-def test_interval_contains_the_true_factor_as_often_as_stated(counts):
+def test_interval_contains_true_factor_at_stated_confidence(counts):
     rng = random.Random(8)
     held = 0
     for _ in range(400):
@@ -166,18 +166,18 @@ def test_few_repetitions_give_little_coverage():
         (estimate_shift, (0.0, 50.0), ((60.0, 10.0),), (50.0, -10.0, 60.0)),
     ],
 )
-def test_the_resolution_widens_the_interval(estimate, middles, resolutions, interval):
+def test_resolution_widens_interval(estimate, middles, resolutions, interval):
     result = estimate(*([middle] * 6 for middle in middles), *resolutions)
     assert (result.estimate, result.low, result.high) == interval
 
 
-def test_without_positive_values_there_is_no_factor_but_a_difference():
+def test_values_without_positive_center_have_difference_instead_of_factor():
     assert estimate_factor([0.0, 1.0], [1.0, 1.0]) is None
     assert estimate_shift([0.0, 1.0], [2.0, 3.0]).estimate == 2.0
     assert estimate_shift([], [1.0]) is None
 
 
-def test_the_interval_of_a_difference_leaves_out_both_ends():
+def test_difference_interval_excludes_extremes():
     """20 against 20: as many differences are outside above as below, and more than the extreme ones."""
     rng = random.Random(9)
     first = [rng.gauss(100, 1) for _ in range(20)]
@@ -186,7 +186,7 @@ def test_the_interval_of_a_difference_leaves_out_both_ends():
     assert result.high < 5 + max(first) - min(first)
 
 
-def test_of_very_many_repetitions_the_first_take_part():
+def test_comparison_of_many_repetitions_uses_the_first():
     first, second = [100.0] * MAX_REPETITIONS, [100.0] * 5
     result = estimate_factor([*first, *[1e9] * MAX_REPETITIONS], second)
     assert result.estimate == 1.0

@@ -41,7 +41,7 @@ def list_fields():
     ]
 
 
-def test_every_field_has_a_description_with_its_unit():
+def test_fields_have_description_with_unit():
     for place, key, text in list_fields():
         assert text, place
         for ending, unit in UNITS.items():
@@ -49,7 +49,7 @@ def test_every_field_has_a_description_with_its_unit():
                 assert unit in text, place
 
 
-def test_every_rate_is_per_direction_or_a_sum():
+def test_rates_are_per_direction_or_sums():
     """Stated by the field, or by the record's convention."""
     for place, key, text in list_fields():
         if key.endswith("_fps") or "frames per second" in text:
@@ -57,7 +57,7 @@ def test_every_rate_is_per_direction_or_a_sum():
             assert stated or "unit" in key, place
 
 
-def test_nothing_in_analysis_asks_for_a_benchmark_by_name():
+def test_analysis_names_no_benchmark():
     benchmarks, named = set(list_names()), []
     for path in ANALYSIS.rglob("*.py"):
         if path.parent.name in ("records", "presentations"):
@@ -69,7 +69,7 @@ def test_nothing_in_analysis_asks_for_a_benchmark_by_name():
     assert named == []
 
 
-class OfMine(Presentation[RateRecord]):
+class CustomBenchmark(Presentation[RateRecord]):
     """A benchmark that defines nothing but the type of its records."""
 
     name = "of-mine"
@@ -77,7 +77,7 @@ class OfMine(Presentation[RateRecord]):
     record = RateRecord
 
 
-PRESENTATIONS = Presentations([OfMine()])
+PRESENTATIONS = Presentations([CustomBenchmark()])
 RATES = {
     **HEAD,
     **{"unit": "frames per second", "rates": [1, 2.5, 3.0]},

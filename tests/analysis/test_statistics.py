@@ -14,7 +14,7 @@ from v6t.analysis.statistics import (
 from v6t.tests.core.support import measure_run, read_comparable, simulate, v6t
 
 
-def test_p99_of_many_is_not_the_largest():
+def test_p99_of_many_values_is_not_the_maximum():
     summary = summarize([float(n) for n in range(1, 201)])
     assert (summary["p1"], summary["p99"], summary["min"], summary["max"]) == (2, 198, 1, 200)
 
@@ -46,7 +46,7 @@ def test_two_modes_are_noted():
 
 
 @pytest.mark.parametrize("values", [[100.0, 101, 99, 100, 102, 98], [1.0] * 6, [100.0] * 19 + [50]])
-def test_one_mode_is_not_two(values):
+def test_single_mode_is_not_noted(values):
     assert find_two_modes(values) is None
 
 
@@ -58,13 +58,13 @@ def test_outliers_are_noted():
     assert find_outliers([100.0] * 10 + [90.0]) == [90.0]
 
 
-def test_a_wide_spread_is_told():
+def test_wide_spread_is_noted():
     assert "20.0 %" in describe_repetitions([90.0, 95, 100, 100, 105, 110])[0]
     assert describe_repetitions([99.0, 100, 101, 100, 99, 101]) == []
 
 
 @pytest.mark.parametrize(("extremes", "dispersed"), [(1, False), (3, True)])
-def test_dispersion_is_noted_by_p99_and_not_by_the_largest(extremes, dispersed):
+def test_dispersion_is_noted_by_p99_instead_of_maximum(extremes, dispersed):
     notes = describe_repetitions([100.0] * (200 - extremes) + [150.0] * extremes)
     assert any("dispersion" in note for note in notes) is dispersed
 
@@ -75,7 +75,7 @@ def test_undefined_repetitions_are_counted(values, share):
     assert note.startswith(share)
 
 
-def test_the_formula_of_ipv6net():
+def test_mean_follows_ipv6net_formula():
     means = compute_means([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
     assert means["mean"] == 5.0
     assert means["margin_99"] == pytest.approx(2.575 * 2.13809 / 8**0.5, rel=1e-5)

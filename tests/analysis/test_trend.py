@@ -41,14 +41,14 @@ def is_located(values, place, tolerance):
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [0.05, -0.05])
 @pytest.mark.parametrize(("noise", "share"), [(0.005, 0.99), (0.01, 0.99), (0.02, 0.65)])
-def test_a_change_of_5_percent_is_found(noise, share, change):
+def test_change_of_5_percent_is_found(noise, share, change):
     located = sum(is_located(*draw_series(n, change, noise), 2) for n in range(SERIES))
     assert located >= share * SERIES
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.005, 0.01, 0.02])
-def test_none_is_found_where_nothing_changed(noise):
+def test_unchanged_series_has_no_change(noise):
     for seed in range(1000, 1000 + SERIES):
         assert not find_changes(draw_series(seed, 0.0, noise)[0], True)
 
@@ -64,7 +64,7 @@ def test_change_has_place_direction_and_size():
 
 
 @pytest.mark.parametrize(("before", "after", "percent"), [(0.0, 5.0, None), (5.0, 0.0, -100.0)])
-def test_loss_that_begins_or_ends_is_a_change(before, after, percent):
+def test_start_or_end_of_loss_is_a_change(before, after, percent):
     (change,) = find_changes(values_of(*[before] * 10, *[after] * 10), more_is_better=False)
     assert (change.percent, change.better) == (percent, after < before)
 
@@ -80,7 +80,7 @@ def test_change_to_limited_runs_is_not_for_the_worse(limited_fps, better):
     assert Trend((), "time", (series,), ()).worse is (better is False)
 
 
-def test_two_changes_are_two():
+def test_two_changes_are_found():
     steps = [100.0] * 12 + [110.0] * 12 + [95.0] * 12
     values = values_of(*[rate + n % 4 / 10 for n, rate in enumerate(steps)])
     assert [c.place for c in find_changes(values, True)] == [12, 24]
@@ -96,7 +96,7 @@ def test_series_without_a_change_has_none(rates):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_fall_after_identical_results(seed):
+def test_fall_after_identical_results_is_found(seed):
     """Those before it are all at the tester's limit, say; those after it vary."""
     rng = random.Random(seed)
     rates = [*[100.0] * 16, *(rng.gauss(70, 1) for _ in range(14))]
@@ -121,12 +121,12 @@ def test_fall_is_located_after_a_few_runs(runs, after, fall):
     assert count_located_falls(runs, after, fall) >= 9
 
 
-def test_what_chance_could_do_waits_for_more_runs():
+def test_change_explained_by_chance_waits_for_more_runs():
     """One in 4,060 orders of 30 runs ends with the three lowest."""
     assert count_located_falls(30, 3, 0.3) == 0
 
 
-def test_chance_of_a_change_is_bounded():
+def test_false_alarm_probability_is_bounded():
     (clear,) = find_changes(values_of(*[100.0 + n % 3 for n in range(15)], *[80.0] * 15), True)
     assert clear.chance == MAX_CHANCE
     few = values_of(*[100.0 + n % 3 / 10 for n in range(26)], *[80.0] * 4)
@@ -206,5 +206,5 @@ def test_first_line_mentions_changes_that_the_resolution_hides():
         ([100.0] * 9 + [105.0] * 9, "+5.0 % from r9"),
     ],
 )
-def test_words(rates, words):
+def test_first_line_describes_the_change(rates, words):
     assert series_of(*rates).words.startswith(words)

@@ -33,11 +33,11 @@ def make_params(ports, left_hosts, right_hosts):
         (make_params(FIXED, {"last": "::9", **RANDOM}, RANDOM), "random IP fixed port"),
     ],
 )
-def test_variation_is_described_where_both_sides_are_alike(params, words):
+def test_equal_variation_of_both_sides_is_described(params, words):
     assert describe_variation(params) == words
 
 
-def test_tuples_of_connections_are_described():
+def test_connection_tuples_are_described():
     ports = {
         "initiator_ports": {"min": 1024, "max": 41023},
         "responder_ports": {"min": 1, "max": 100},
@@ -50,7 +50,7 @@ def test_tuples_of_connections_are_described():
     assert describe_tuples({**ports, **hosts, "enumerate_ports": 0}) == ""
 
 
-def test_hosts_where_both_sides_have_as_many():
+def test_equal_numbers_of_hosts_are_described():
     two = {"min": 2, "max": 65534}
     assert count_hosts({"left_hosts": two, "right_hosts": two}) == 65533
     assert count_hosts({"left_hosts": two, "right_hosts": {"min": 0, "max": 9}}) is None

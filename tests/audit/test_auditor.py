@@ -135,7 +135,7 @@ def test_unsupported_variant_is_not_testable():
     assert verdicts["rfc7915-4-no-df-fits-1400"] == "not testable"
 
 
-def test_request_without_variants_opens_the_device_once():
+def test_audit_without_variants_opens_device_once():
     device = Device(Siit())
     progress, _ = audit(device, variants=False, clauses=["5.1-"])
     assert len(device.opened) == 1
@@ -170,7 +170,7 @@ def test_clat_has_a_prefix_for_benchmark_addresses():
     assert len(selection.clauses) > 140
 
 
-def test_core_of_silent_device_alone_deviates():
+def test_only_core_clauses_of_silent_device_deviate():
     assert audit_core_clauses(Device(Siit()), list_core_clauses(Siit())) == []
     result = audit_core_clauses(Device(Siit(), Silent()), list_core_clauses(Siit()))
     assert {f.clause for f in result} == {"rfc7915-5.1-udp", "rfc7915-4.1-udp"}
@@ -243,7 +243,7 @@ def test_clause_that_lasts_long_is_tried_once():
     assert outcome.tries == 1
 
 
-def test_may_that_is_not_followed_is_information():
+def test_unfollowed_may_is_information():
     outcome = carry_out(clause_with(["deviates"] * 3, "MAY"), Recorder(), AuditRequest())
     assert outcome.judgement.verdict == "information"
 
@@ -268,7 +268,7 @@ def test_probe_that_cannot_flush_makes_clause_untestable():
     assert (outcome.judgement.verdict, outcome.judgement.got) == ("not testable", "no way")
 
 
-def test_device_lost_within_a_variant_keeps_the_findings_before():
+def test_device_lost_during_variant_keeps_earlier_findings():
     class LostInVariant(Device):
         def with_params(self, params):
             changed = super().with_params(params)

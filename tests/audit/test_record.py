@@ -61,7 +61,7 @@ def test_report_escapes_what_the_device_sent_and_shows_frames():
     assert "frames 1 to 1 of frames.pcap" in page
 
 
-def test_stored_record_is_read_again():
+def test_stored_record_equals_original():
     record = audit(finding("a", "MUST", "deviates"))
     assert read_audit(json.loads(json.dumps(record.to_json())), "there") == record
 

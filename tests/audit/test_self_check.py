@@ -40,7 +40,7 @@ def test_drawn_parameters_differ_from_defaults():
     assert find(strategy, lambda params: params.get("lowest_ipv6_mtu", 1280) > 1280)
 
 
-def test_accused_device_is_not_conformant(monkeypatch):
+def test_accused_device_does_not_conform(monkeypatch):
     monkeypatch.setattr(
         self_check, "find_accusations", lambda technology: ["rfc1-1-wrong: it fails"]
     )

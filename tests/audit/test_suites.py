@@ -98,7 +98,7 @@ def test_planted_fault_of_nat_is_found(fault):
     assert outcome.judgement.verdict in ("deviates", "information")
 
 
-def test_nat66_must_do_little():
+def test_nat66_has_three_required_clauses():
     clauses = [c for v, _, s in list_configurations(Nat66()) for c in NAT.list_clauses(s, v)]
     required = [c.label for c in clauses if c.level != "MAY"]
     assert required == ["mapped", "query", "tcp-exchange"]
@@ -225,7 +225,7 @@ def test_packet_larger_than_next_link_is_found(kind, clause, monkeypatch):
     assert deviations(build_device(technology), clauses) == [clause]
 
 
-def test_dead_device_conforms_to_nothing():
+def test_dead_device_conforms_to_no_clause():
     def kill(device):
         device.receive = lambda *_: []
         return device

@@ -48,7 +48,7 @@ def columns(value, width):
 
 
 @given(layouts())
-def test_layout_drawn_gives_the_same_bits_for_integers_arrays_and_bindings(drawn):
+def test_layout_gives_same_bits_for_integers_arrays_and_bindings(drawn):
     layout, values = drawn
     field = layout.encode(**values)
     assert field == write_expression(layout, **values)

@@ -58,7 +58,7 @@ def test_layout_is_that_of_trexs_latency_header():
     assert frames[1, -12:-8].tobytes() == b"\xff" * 4
 
 
-def test_rows_have_trailers_of_their_own():
+def test_rows_have_separate_trailers():
     frames, checksum = frames_of(FOUR_IN_SIX, 104, 5)
     ids, nonces = np.array([0, 1, 64, 126, 127]), np.array([0, 1, 2, 254, 255], dtype=np.uint8)
     trailer.stamp(frames, checksum, seq=np.arange(5), stream_id=ids, nonce=nonces, time_ns=9)
@@ -68,7 +68,7 @@ def test_rows_have_trailers_of_their_own():
     assert verify(frames).all()
 
 
-def test_checksums_stay_valid_whatever_the_sum():
+def test_checksums_stay_valid_for_any_sum():
     for size in (84, 85):
         frames, checksum = frames_of(OVER_SIX, size, 1 << 16)
         trailer.stamp(frames, checksum, seq=np.arange(1 << 16), stream_id=0, nonce=0, time_ns=0)

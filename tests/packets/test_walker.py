@@ -60,7 +60,7 @@ def array(*packets):
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_walk_finds_all_headers_where_scapy_put_them(name):
+def test_walk_finds_headers_at_offsets_of_scapy(name):
     packet, names = STACKS[name]
     headers = walk(bytes(packet / DATA))
     assert " ".join(h.name for h in headers) == names
@@ -194,7 +194,7 @@ def test_write_checksum_padding_behind_a_datagram_is_not_summed():
     assert frames[0].tobytes() == frame
 
 
-def test_write_checksum_rows_far_apart_leaves_other_octets_alone():
+def test_write_checksum_of_strided_rows_changes_no_other_octets():
     ring = np.zeros((5, 256), np.uint8)
     frames = ring[:, 10:60]
     frames[:] = array(ETHER / FOUR / PORTS / Raw(b"12345678"))

@@ -67,7 +67,7 @@ def rows(frames):
 
 
 @pytest.mark.parametrize("variant", ["ds-lite", "lw4o6", "map-e", "map-t"])
-def test_parts_in_a_row_equal_the_two_devices(variant):
+def test_parts_in_series_equal_two_devices(variant):
     plugin, _ = make_dual(variant)
     p = plugin.params
     (nat,) = [part for part in plugin.parts if part.stateful]
@@ -93,7 +93,7 @@ def test_parts_in_a_row_equal_the_two_devices(variant):
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_dslite_parts_in_a_row_equal_the_aftr(several):
+def test_dslite_parts_in_series_equal_aftr(several):
     plugin, _ = make_aftr(**({} if several else ONE_SOFTWIRE))
     end, nat = plugin.parts
     device = nat_part(nat, plugin.params.pool_first, 1, plugin.params.pool_ports)
@@ -133,7 +133,7 @@ def test_map_t_ce_of_the_paper_has_its_ports():
 
 
 @pytest.mark.parametrize(("count", "warned"), [(7000, False), (7372, False), (7373, True)])
-def test_port_set_with_little_headroom_is_warned_of(count, warned):
+def test_port_set_with_little_headroom_has_warning(count, warned):
     ports = {"min": 1024, "max": 1023 + count}
     plugin, _ = make_dual("map-t", initiator_ports=ports)
     assert any("8192" in line for line in plugin.warnings) == warned

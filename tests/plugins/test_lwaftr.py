@@ -94,7 +94,7 @@ def test_directions_have_the_same_softwires(table_file):
     assert len(seen["forward"]) == 100
 
 
-def test_million_softwires_come_once_each():
+def test_million_softwires_are_used_once_each():
     count = 1_000_000
     plugin = make("lwaftr", softwires=count)
     (stream,) = compiled(plugin, "forward")

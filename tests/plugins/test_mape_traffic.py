@@ -52,7 +52,7 @@ def ports_in_set(port, rule):
 
 @both_directions
 @pytest.mark.parametrize("ces", [1, 2, 1000, 8192])
-def test_simulated_ces_come_once_per_cycle(ces, direction):
+def test_simulated_ces_are_used_once_per_cycle(ces, direction):
     plugin = relay(**FIGURE_8, ces=ces)
     frames = stream_frames(plugin, direction, 2 * ces + 3)["fg"]
     ea = ea_values(frames, plugin, direction)

@@ -42,7 +42,7 @@ def assert_even(counted, values):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", [*SHARED, *SINGLE, *PAIRS])
-def test_a_million_frames_are_what_they_should_be(name, direction):
+def test_million_frames_are_valid_and_evenly_distributed(name, direction):
     plugin = make(name, **load_technology_type(name).varying_params)
     device = packet_device(plugin)
     (stream,) = compiled(plugin, direction)

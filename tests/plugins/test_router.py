@@ -56,7 +56,7 @@ def test_hexadecimal_limits_and_counters():
     assert frames[:, 53].tolist() == [16, 17, 18, 19, 16, 17]
 
 
-def test_fixed_ports_are_rfc_2544s():
+def test_fixed_ports_equal_rfc_2544():
     fixed = {"policy": "fixed"}
     port_9 = {"policy": "fixed", "min": 9}
     plugin = make("ipv4-router", fw_sport=fixed, fw_dport=fixed, rv_sport=fixed, rv_dport=port_9)

@@ -123,7 +123,7 @@ def test_packet_translated_back_is_the_same(ipv4, prefix):
 
 @FAST
 @given(packets(), st.integers(1, 65535))
-def test_wrong_checksum_stays_wrong(ipv4, error):
+def test_invalid_checksum_stays_invalid(ipv4, error):
     """RFC 7915: checksums are updated, so a damaged packet does not become a good one."""
     ipv4 = ipv4.copy()
     array = Rfc6052Array(IPv6Network("2001:db8::/96"))
@@ -167,7 +167,7 @@ def hosts(plugin, direction, first, octets_):
     return addresses(frames, first, octets_)
 
 
-def test_every_host_of_a_range_is_met():
+def test_every_host_of_range_is_used():
     plugin = make(
         "siit",
         ipv6_hosts={"first": "198.18.0.2", "last": "198.18.0.101"},
@@ -183,7 +183,7 @@ def test_every_host_of_a_range_is_met():
 
 
 @pytest.mark.parametrize("length", translation.PREFIX_LENGTHS)
-def test_every_host_behind_a_prefix_is_met(length):
+def test_every_host_behind_prefix_is_used(length):
     prefix = IPv6Network((0x20010DB8 << 96, length))
     plugin = make(
         "siit", eam=(), prefix=str(prefix), bg_ipv4_side="2001:2:0:8000::2",

@@ -150,7 +150,7 @@ def test_listed_size_leaves_at_the_size_of_the_other_side(case):
 
 
 @pytest.mark.parametrize("name", ["wkp", "well-known", str(WELL_KNOWN)])
-def test_nat64_prefix_by_its_name_is_the_well_known_one(name):
+def test_nat64_prefix_name_is_well_known_prefix(name):
     assert Nat64Params(prefix=name).server_prefix == WELL_KNOWN
 
 

@@ -119,7 +119,7 @@ def test_packets_leave_6rd_as_rfc_5969_requires(sixrd):
     (tunnelled(CE, outside(HOST, SERVER, hlim=1)), "TTL or hop limit"),
     (IP(src=CE, dst="192.88.99.130") / outside(HOST, SERVER), "no packet that this device"),
 ])  # fmt: skip
-def test_packet_that_is_no_customers_is_dropped_by_6rd(sixrd, packet, why):
+def test_packet_without_customer_is_dropped_by_6rd(sixrd, packet, why):
     answer = expect(sixrd, "forward", packet)
     assert answer.length.tolist() == [0]
     assert why in sixrd.drops.describe(answer.reason[0])

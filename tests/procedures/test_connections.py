@@ -71,7 +71,7 @@ def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
 
 
 @pytest.mark.parametrize("limit", [1_234.0, 56_789.0, 555_555.0, 2e6])
-def test_connection_rate_is_the_devices(limit):
+def test_connection_rate_equals_device_limit(limit):
     tester = stateful(insertion_cps=limit)
     outcome = rate_of(tester)
     assert rate_spec(10_000).steps == 11
@@ -84,7 +84,7 @@ def test_connection_rate_is_the_devices(limit):
         assert trial.rate_fps == asked.rate_cps
 
 
-def test_no_share_of_connections_may_be_missing():
+def test_loss_tolerance_does_not_apply_to_connections():
     """The tolerance of phase 2 has no meaning for connections (ST-06)."""
     spec = rate_spec(1_000_000, conditions=at(loss_tolerance=0.5))
     (found,) = measure_connection_rate(spec, stateful(insertion_cps=400_000.0)).repetitions
@@ -94,7 +94,7 @@ def test_no_share_of_connections_may_be_missing():
     assert found.rate_cps == 0.0
 
 
-def test_teardown_after_a_lossy_phase_one_is_retaken():
+def test_teardown_after_lossy_phase_one_is_repeated():
     spec = TeardownSpec(at(), 1000, 10_000.0, "given", repetitions=1, retakes=2)
     device = {"teardown_cps": 1000.0, "phase_one_loss": 1}
     outcome = measure_teardown(spec, stateful(**device, phase_one_loss_trials=2))
@@ -104,7 +104,7 @@ def test_teardown_after_a_lossy_phase_one_is_retaken():
         measure_teardown(spec, stateful(**device, phase_one_loss_trials=3))
 
 
-def test_teardown_that_the_tester_disturbed_gives_no_rate():
+def test_teardown_disturbed_by_tester_has_no_rate():
     device = stateful(teardown_cps=1000.0)
     spec = TeardownSpec(at(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1, retakes=2)
     with pytest.raises(PhaseOneError, match="3 times: late") as caught:
@@ -166,7 +166,7 @@ def test_the_binary_search_of_a_capacity_goes_by_gamma(changes, capacity, failed
 @pytest.mark.parametrize(("first", "device", "capacity"), [
     (1000, 10**9, 20_000), (1000, 25_000, 20_000), (64_000, 10**9, 20_000), (1000, 19_000, 19_000),
 ])  # fmt: skip
-def test_number_of_connections_that_the_tester_fails_is_no_capacity(first, device, capacity):
+def test_tester_failure_limits_no_capacity(first, device, capacity):
     def falter(trial):
         result = by_number(lambda n: UPPER_CPS if n <= device else 0.0)(trial)
         return replace(result, faults=("late",) if trial.connections.count > 20_000 else ())
@@ -195,7 +195,7 @@ def test_rates_on_the_way_to_a_capacity_are_bounded_by_the_last_one():
 @pytest.mark.parametrize(
     ("tester_fps", "most", "capacity"), [(50_000.0, 300_000, 70_001), (1.0, 2000, 0)]
 )
-def test_capacity_with_a_slow_tester_is_the_tables(tester_fps, most, capacity):
+def test_slow_tester_does_not_change_table_capacity(tester_fps, most, capacity):
     result = capacity_of(stateful(table_entries=70_001, tester_fps=tester_fps), most=most)
     assert result.capacity == capacity
     assert result.rate_cps <= 50_000
@@ -214,7 +214,7 @@ def test_impossible_capacity_search_is_refused(changes):
         capacity_of(stateful(), **changes)
 
 
-def test_second_attempt_lowers_no_rate_of_others():
+def test_second_attempt_does_not_lower_other_rates():
     tester = stateful(table_entries=5000)
     offered = []
 
@@ -235,7 +235,7 @@ def test_second_attempt_lowers_no_rate_of_others():
     assert min(rate for _, rate in offered) == UPPER_CPS / 2
 
 
-def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
+def test_a20_repetitions_of_phase_two_are_bounded():
     asked = Connections(1000, 10_000.0)
     tester = stateful(phase_one_loss=1, phase_one_loss_trials=2)
     prepared = ConnectionPreparer(tester, asked)
@@ -257,7 +257,7 @@ def resetting(direction, connections, **device):
 
 
 @pytest.mark.parametrize(("keeps", "survived"), [(True, [True] * 3), (False, [False] * 3)])
-def test_connections_survive_a_reset_of_a_device_that_keeps_them(keeps, survived):
+def test_reset_of_device_that_keeps_connections_is_survived(keeps, survived):
     reused = replace(CONNECTIONS, reuse=True)
     result, record, trials = resetting("reverse", reused, reset_keeps=keeps)
     lost_s = [outages["reverse"].by_loss_s for outages in result.repetitions]
@@ -269,7 +269,7 @@ def test_connections_survive_a_reset_of_a_device_that_keeps_them(keeps, survived
     assert not any(t.connections.reuse for t in trials)
 
 
-def test_frames_from_inside_make_the_connections_again():
+def test_frames_from_inside_reestablish_connections():
     result, record, _ = resetting("forward", CONNECTIONS)
     lost_s = [outages["forward"].by_loss_s for outages in result.repetitions]
     assert lost_s == [pytest.approx(2.0)] * 3
@@ -307,7 +307,7 @@ def test_verdict_on_connections_names_tester_or_device(given, valid, words):
     assert (verdict.passed, verdict.valid) == (False, valid)
 
 
-def test_end_of_a_connection_that_the_tester_did_not_send_is_its_fault():
+def test_unsent_end_of_connection_is_tester_fault():
     tester = sim(tcp_aging_s=3)
     asked = Connections(100, 1000.0, alpha=1.0, purpose="establish", tcp=Tcp(aging_s=60.0))
     trial = at().make_trial("tcp-rate", 1000.0, 0.1, mode="forward", connections=asked)

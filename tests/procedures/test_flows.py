@@ -9,7 +9,7 @@ from v6t.trials.codec import encode
 from v6t.trials.trial import FlowStarts, Trial
 
 
-def test_one_flow_is_the_base_of_all():
+def test_single_flow_is_the_reference():
     points = list(list_flow_points((100, 10, 10), ("together", "successive")))
     successive = [FlowPoint(n, "successive") for n in (10, 100)]
     assert points == [*(FlowPoint(n, "together") for n in (1, 10, 100)), *successive]
@@ -31,7 +31,7 @@ def test_trials_last_until_all_flows_have_run_in_full():
     assert all(t.key.startswith("successive11-throughput/104/forward/r01/") for t in trials)
 
 
-def test_flows_that_begin_together_need_nothing_of_a_tester():
+def test_simultaneous_flows_need_no_capability():
     trials = trials_of(specify_flow_search(searching(), FlowPoint(11, "together"), 2.0))
     assert all(t.required_capabilities == set() for t in trials)
     assert "starts" not in encode(trials[0])
@@ -54,7 +54,7 @@ def test_frames_before_a_flow_begins_are_not_required(flows):
     assert counted.received == counted.sent == counted.required
 
 
-def test_every_class_has_its_flows():
+def test_flows_are_counted_for_each_class():
     classes = classes_of(FlowStarts(2, 4.0), FOREGROUND, BACKGROUND)
     assert {c.required for c in classes.values()} == {40_000}
 

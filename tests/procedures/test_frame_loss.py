@@ -32,7 +32,7 @@ def test_a12_stops_after_the_second_lossless_trial_or_at_the_bottom(limit_fps, r
     assert measure(point(), limited(limit_fps))[2] == pytest.approx(rates)
 
 
-def test_a12_two_lossless_trials_must_follow_each_other():
+def test_a12_lossless_trials_must_be_consecutive():
     def lossless_at_some(trial):
         whole = round(trial.rate_fps) in (1000, 800, 500, 400)
         return one_way({"fg": (trial.frames, trial.frames - (not whole))}, trial.duration_s)
@@ -40,7 +40,7 @@ def test_a12_two_lossless_trials_must_follow_each_other():
     assert len(measure(point(), lossless_at_some)[2]) == 7
 
 
-def test_finer_steps_are_encouraged_and_coarser_ones_refused():
+def test_finer_steps_are_accepted_and_coarser_ones_rejected():
     assert len(measure(point(step=0.02), limited(555.0))[2]) == 25
     for wrong in ({"step": 0.11}, {"rates_fps": (100.0, 0.0)}):
         with pytest.raises(ValueError, match="step|positive"):
@@ -55,7 +55,7 @@ def test_listed_rates_are_all_measured():
     assert [r["trials"] for r in record.to_json()["rates"]] == [3, 3, 3]
 
 
-def test_a13_each_direction_and_the_sum():
+def test_a13_record_has_each_direction_and_their_sum():
     ways = {
         way: DirectionResult({"fg": count(1000, received)}, 60.0)
         for way, received in (("forward", 990), ("reverse", 1000))
@@ -87,7 +87,7 @@ def test_overload_is_divided_between_foreground_and_background(foreground, backg
     assert fairness is None or by_class.rows[0][-1] == f"{fairness:.4f}"
 
 
-def test_one_kind_of_frames_is_not_divided():
+def test_overload_of_single_class_is_not_divided():
     _, record, _ = measure(point(**ONE_RATE), sim(capacity_fps=500.0))
     assert (record.rates[0].by_role, record.rates[0].fairness) == ({}, None)
     assert len(list(FrameLoss().make_tables([record]))) == 1
@@ -113,7 +113,7 @@ def test_rate_that_the_tester_cannot_send_is_invalid():
 
 
 @pytest.mark.parametrize(("timeout_s", "loss"), [(None, 0.0), (0.1, 0.0), (0.01, 10.0)])
-def test_a_deadline_for_frames_is_another_benchmark(timeout_s, loss):
+def test_frame_timeout_selects_separate_benchmark(timeout_s, loss):
     tester = sim(capacity_fps=1e9, tail_share=0.1, tail_us=50_000.0)
     spec = point(conditions=at(frame_timeout_s=timeout_s), **ONE_RATE)
     entry = measure(spec, tester)[1].to_json()
@@ -132,7 +132,7 @@ def test_a_deadline_for_frames_is_another_benchmark(timeout_s, loss):
     ("forward", AdaptiveLimits(most=15, width=0.001), {"capacity_fps": 4e5, "capacity_noise": 0.05}, 15, 15),
     ("forward", AdaptiveLimits(most=50, width=0.03), {"capacity_fps": 4e5, "capacity_noise": 0.03}, 7, 49),
 ])  # fmt: skip
-def test_adaptive_repetition_stops_when_the_medians_are_known(mode, adaptive, device, fewest, most):
+def test_adaptive_repetition_stops_at_known_medians(mode, adaptive, device, fewest, most):
     spec = point(mode, maximum_fps=1e6, adaptive=adaptive)
     result, record, _ = measure(spec, sim(**device))
     assert fewest <= max(o.repetition for o in result.offered) <= most
@@ -140,7 +140,7 @@ def test_adaptive_repetition_stops_when_the_medians_are_known(mode, adaptive, de
     assert ("n=6" in entry["title"]) is (adaptive.fewest == entry["repetitions"])
 
 
-def test_adaptive_repetition_goes_on_until_enough_trials_of_each_rate_are_valid():
+def test_adaptive_repetition_continues_until_each_rate_has_enough_valid_trials():
     def falter(trial):
         faults = ("late",) if trial.rate_fps == 1000.0 and "/r01/" in trial.key else ()
         return replace(limited(500.0)(trial), faults=faults)
@@ -152,7 +152,7 @@ def test_adaptive_repetition_goes_on_until_enough_trials_of_each_rate_are_valid(
     assert [trials.format_cell(row) for row in FrameLoss().list_rows([record])] == ["6", "7"]
 
 
-def test_adaptive_repetition_where_little_passes_goes_on():
+def test_adaptive_repetition_continues_if_few_frames_pass():
     trials = iter(range(100))
     spec = FrameLossSpec(at(), 1000.0, "given", 1.0, 1, **ONE_RATE,
                          adaptive=AdaptiveLimits(fewest=6, most=20, width=0.01))  # fmt: skip

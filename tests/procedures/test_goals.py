@@ -34,12 +34,12 @@ GOALS = {name: goal(*numbers) for name, (*numbers, _code) in RFC9971["goals"].it
 U, L, N = "upper", "lower", "undecided"
 
 
-def test_goals_of_the_rfc_have_their_codes():
+def test_rfc_goals_have_their_codes():
     assert [g.code for g in GOALS.values()] == [code for *_, code in RFC9971["goals"].values()]
 
 
 @pytest.mark.parametrize("point", RFC9971["points"].values(), ids=RFC9971["points"])
-def test_the_rfcs_example_search(point):
+def test_rfc_example_search_has_its_results(point):
     groups, classes, *ratios = point
     measured = trials(*groups)
     for of, expected, low, high in zip(GOALS.values(), classes, *ratios, strict=True):
@@ -113,14 +113,14 @@ MEASURED = st.lists(st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), 
 @example(of=goal(1, 10, 0, 10), measured=trials((9, 1, 0), (1, 1, 1)))
 @example(of=goal(1, 10, 0, 10), measured=trials((8, 1, 0), (2, 1, 1)))
 @example(of=goal(60, 60, 0, 0), measured=[])
-def test_classification_is_the_rfcs(of, measured):
+def test_classification_follows_rfc(of, measured):
     assert classify_load(of, measured) == oracle_class(of, measured)
 
 
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(of=goals(), measured=MEASURED.filter(bool))
-def test_the_conditional_throughput_is_the_rfcs(of, measured):
+def test_conditional_throughput_follows_rfc(of, measured):
     assert compute_conditional_throughput(of, LOAD, measured) == oracle_conditional(of, measured)
 
 

@@ -57,7 +57,7 @@ DEVICES = [
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 9999), device=st.sampled_from(DEVICES))
-def test_bounds_are_the_librarys(seed, device):
+def test_bounds_equal_those_of_library(seed, device):
     ours = search(sim(seed, **{"capacity_fps": LIMIT, **device}).measure, *GOALS)
     loads = {attempt.trial.rate_fps for attempt in ours.attempts}
     theirs = librarys(ours, GOALS)
@@ -104,7 +104,7 @@ def librarys(repetition, goals):
 @pytest.mark.parametrize(
     ("limit", "choose", "bound"), [(LIMIT, max, 5_000_000.0), (0, min, 20_000.0)]
 )
-def test_nothing_is_offered_beyond_the_loads(limit, choose, bound):
+def test_no_load_outside_limits_is_offered(limit, choose, bound):
     tester = Recorded(limited(limit))
     search(tester, *GOALS, min_load_fps=20_000.0, max_load_fps=5_000_000.0)
     assert choose(t.rate_fps for t in tester.trials) == bound
@@ -112,7 +112,7 @@ def test_nothing_is_offered_beyond_the_loads(limit, choose, bound):
 
 
 @pytest.mark.parametrize(("limit", "bounds"), [(2e7, (1e7, None, 1e7)), (0, (None, 1000.0, None))])
-def test_results_beyond_the_loads_are_irregular(limit, bounds):
+def test_results_outside_load_limits_are_irregular(limit, bounds):
     results = search(limited(limit), *GOALS).results
     assert all(r.irregular for r in results)
     assert {(r.lower_fps, r.upper_fps, r.conditional_fps) for r in results} == {bounds}
@@ -137,7 +137,7 @@ def test_invalid_trial_fails_for_every_goal(what):
         assert result.irregular == ""
 
 
-def test_loss_is_that_of_both_directions_together():
+def test_loss_ratio_covers_both_directions():
     """RFC 9971 section 4.5.6: 0.8 % of one direction's frames are 0.4 % of all."""
 
     def received(way, trial):
@@ -173,7 +173,7 @@ def test_impossible_loads_are_refused(loads):
         run_search(lambda *_: TrialCounts(1, 0, True), [NDR], min_load_fps=least, max_load_fps=most)
 
 
-def test_version_of_the_library_is_the_rfcs():
+def test_library_version_is_that_of_rfc():
     import importlib.metadata
 
     assert importlib.metadata.version("MLRsearch") == SUPPORTED_VERSION == "1.2.1"

@@ -35,7 +35,7 @@ def record_of_bursts(result):
 
 
 @pytest.mark.parametrize("buffer", [1, 100, 4096, 1_000_000])
-def test_the_corrected_buffer_time_is_the_buffer(buffer):
+def test_corrected_buffer_time_equals_buffer(buffer):
     """A device of a buffer and a forwarding rate: the model of RFC 9004, section 3."""
     tester = sim(capacity_fps=4_000_000.0, buffer_frames=buffer)
     result = measure_back_to_back(bursts(repetitions=5), tester.measure)
@@ -51,20 +51,18 @@ def test_the_corrected_buffer_time_is_the_buffer(buffer):
     (100, 10.0, 10.0, 10.0, 0.0),
     (100, 1000.0, 1500.0, 0.1, 0.0),  # a throughput above the burst rate, as rounding may have it
 ])  # fmt: skip
-def test_buffer_time_follows_the_formula_of_rfc_9004(
-    frames, rate_fps, throughput_fps, implied_s, corrected_s
-):
+def test_buffer_time_follows_rfc_9004(frames, rate_fps, throughput_fps, implied_s, corrected_s):
     time = compute_buffer_time(frames, rate_fps, throughput_fps)
     assert time.implied_s == pytest.approx(implied_s, rel=1e-4)
     assert time.corrected_s == pytest.approx(corrected_s, rel=1e-4)
 
 
-def test_deviation_is_that_of_a_sample():
+def test_deviation_is_sample_deviation():
     assert compute_deviation([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(2.13809, abs=1e-3)
     assert compute_deviation([5]) is None
 
 
-def test_bursts_have_exactly_so_many_frames():
+def test_bursts_have_exact_numbers_of_frames():
     tester = Recorded(sim(**BUFFERED).measure)
     measure_back_to_back(bursts(), tester)
     lengths = [t.frames for t in tester.trials]
@@ -76,7 +74,7 @@ def test_bursts_have_exactly_so_many_frames():
     assert all(0 < frames <= longest for frames in lengths)
 
 
-def test_the_search_is_binary():
+def test_burst_search_is_binary():
     """RFC 9004, section 6.2 with one verification: every burst halves the remaining range."""
     spec = bursts()
     tester = Recorded(by_rule(lambda _, t: t.frames - (t.frames > 123_456)))
@@ -90,14 +88,14 @@ def test_the_search_is_binary():
     assert len(lengths) <= spec.steps + 1
 
 
-def test_long_bursts_are_waited_for_as_long():
+def test_wait_is_as_long_as_long_burst():
     tester = Recorded(WHOLE)
     measure_back_to_back(bursts(longest_s=30.0, resolution_frames=10**6), tester)
     assert max(t.duration_s for t in tester.trials) > 20
     assert all(t.residual_wait_s == max(t.duration_s, 2.0) for t in tester.trials)
 
 
-def test_a_burst_that_loses_is_offered_again():
+def test_burst_with_loss_is_repeated():
     seen = {}
 
     def unlucky_once(_, trial):
@@ -108,7 +106,7 @@ def test_a_burst_that_loses_is_offered_again():
     assert result.repetitions[0].frames == 5000
 
 
-def test_the_average_is_reported():
+def test_record_of_bursts_has_average_and_deviation():
     tester = sim(**BUFFERED, capacity_noise=0.05)
     result = measure_back_to_back(bursts(repetitions=10), tester.measure)
     values = [r.frames for r in result.repetitions]
@@ -120,7 +118,7 @@ def test_the_average_is_reported():
     json.dumps(entry, allow_nan=False)
 
 
-def test_a_device_at_line_rate_has_no_such_result():
+def test_device_at_line_rate_has_no_burst_result():
     tester = Recorded(limited(LINE))
     entry = record_of_bursts(measure_back_to_back(bursts(throughput_fps=LINE), tester))
     assert tester.trials == []
@@ -129,7 +127,7 @@ def test_a_device_at_line_rate_has_no_such_result():
 
 
 @pytest.mark.parametrize(("lost", "longest", "frames"), [(0, True, 10_000), (1, False, 0)])
-def test_a_buffer_larger_than_searched_is_said(lost, longest, frames):
+def test_buffer_above_longest_burst_is_flagged(lost, longest, frames):
     tester = by_rule(lambda _, t: t.frames - lost)
     (repetition,) = measure_back_to_back(bursts(longest_s=0.001), tester).repetitions
     assert (repetition.hit_longest, repetition.frames) == (longest, frames)
@@ -158,7 +156,7 @@ def test_loss_without_valid_verification_decides_nothing(step):
 
 
 @pytest.mark.parametrize(("shortest", "found"), [(1, 300), (256, 300), (301, None), (2000, None)])
-def test_no_burst_is_shorter_than_the_shortest_provable_one(shortest, found):
+def test_bursts_have_at_least_the_shortest_provable_length(shortest, found):
     tester = Recorded(by_rule(lambda _, t: min(t.frames, 300)))
     result = measure_back_to_back(bursts(shortest_frames=shortest), tester)
     assert min(t.frames for t in tester.trials) >= shortest
@@ -176,7 +174,7 @@ def recovery(**changes):
     return RecoverySpec(at("bidirectional"), **given)
 
 
-def test_the_overload_is_followed_by_half_of_it():
+def test_overload_is_followed_by_half_its_rate():
     """RFC 2544, section 26.5: a tenth above the throughput, and half of that afterwards."""
     tester = Recorded(sim(capacity_fps=1e6).measure)
     measure_recovery(recovery(repetitions=1), tester)
@@ -225,14 +223,14 @@ def reset(**changes):
     return ResetSpec(at(), **given)
 
 
-def test_a_device_that_does_not_come_back():
+def test_device_that_does_not_recover_has_infinite_outage():
     result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=1e6).measure)
     assert [outages["forward"].by_loss_s for outages in result.repetitions] == [math.inf] * 3
     entry = Reset().make_record(result, {}).to_json()
     assert entry["directions"]["forward"]["average"] is None
 
 
-def falters_in(*repetitions):
+def fail_in_repetitions(*repetitions):
     """Make a tester that is late in these repetitions of one trial."""
 
     def measure(trial):
@@ -243,8 +241,8 @@ def falters_in(*repetitions):
 
 
 @pytest.mark.parametrize(("invalid", "valid"), [((2,), 2), ((1, 2, 3), 0)])
-def test_repetitions_in_which_the_tester_faltered_do_not_count(invalid, valid):
-    tester = falters_in(*invalid)
+def test_repetitions_with_tester_faults_do_not_count(invalid, valid):
+    tester = fail_in_repetitions(*invalid)
     for record in (
         Reset().make_record(measure_reset(reset(), tester), {}),
         SystemRecovery().make_record(measure_recovery(recovery(), tester), {}),
@@ -253,13 +251,13 @@ def test_repetitions_in_which_the_tester_faltered_do_not_count(invalid, valid):
         assert record.measured is (valid > 0)
 
 
-def test_table_of_resets_shows_the_longest_silence():
+def test_reset_table_shows_longest_silence():
     result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=1.5).measure)
     (row,) = Reset().make_main_table([Reset().make_record(result, {})]).rows
     assert float(row[-2]) == pytest.approx(1.5, abs=0.01)
 
 
-def test_each_kind_of_reset_is_a_benchmark_of_its_own():
+def test_each_kind_of_reset_is_separate_benchmark():
     tester = Recorded(sim(capacity_fps=1e6, reset_s=1.0).measure)
     measure_reset(reset(hook="power-cycle", repetitions=1), tester)
     (trial,) = tester.trials

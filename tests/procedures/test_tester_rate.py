@@ -29,7 +29,7 @@ def looking(**changes):
 
 
 @pytest.mark.parametrize("tenths", [1, 2, 5])
-def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenths):
+def test_rate_of_short_trials_is_lowered_until_long_trial_passes(tenths):
     short = tester_rate.measure_tester_capacity(looking(rules=None), passing(100_000, 0)).rate_fps
     assert 75_000 <= short <= 100_000
     tester = passing(100_000, short * CONFIRMING_SHARE**tenths * 1.001)
@@ -39,19 +39,19 @@ def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenth
     assert whole == pytest.approx([short * CONFIRMING_SHARE**n for n in range(tenths + 1)])
 
 
-def test_no_trial_is_needed_to_carry_no_more_than_the_medium():
-    tester = Recorded(blurred)
+def test_tester_capacity_is_limited_by_medium_without_trial():
+    tester = Recorded(return_uncertain_counters)
     assert not tester_rate.can_carry_more(looking(), looking().media_fps, tester)
     assert tester.trials == []
 
 
-def blurred(trial):
+def return_uncertain_counters(trial):
     """Answer with counters whose readings lie so far apart that they prove nothing of a short trial."""
     return answer(trial, trial.frames - (trial.rate_fps > 50_000), sending_time_error_s=0.02)
 
 
-def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
-    notes, tester = [], Recorded(blurred)
+def test_rate_without_conclusive_short_trials_is_found_by_long_ones():
+    notes, tester = [], Recorded(return_uncertain_counters)
     spec = looking(rules=TrialRules(3.0, 0.1, 1.02), media_fps=1e6)
     result = tester_rate.measure_tester_capacity(spec, tester, 0, notes.append)
     assert 35_000 <= result.rate_fps <= 50_000
@@ -60,10 +60,12 @@ def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
     assert "3.1 s" in note
 
 
-def test_rate_that_no_trial_shows_is_zero():
+def test_rate_without_conclusive_trials_is_zero():
     notes = []
     spec = looking(rules=TrialRules(0.4, 0.1, 1.02))
-    result = tester_rate.measure_tester_capacity(spec, Recorded(blurred), 0, notes.append)
+    result = tester_rate.measure_tester_capacity(
+        spec, Recorded(return_uncertain_counters), 0, notes.append
+    )
     assert (result.rate_fps, notes) == (0, [])
     assert result.faults
     tester = Recorded(lambda trial: answer(trial, 0))
@@ -74,7 +76,7 @@ def test_rate_that_no_trial_shows_is_zero():
 @pytest.mark.parametrize(
     ("rules", "confirmation_s"), [(LONG, 62.0), (None, 0.0), (TrialRules(0.1, 5.0, 1.5), 0.0)]
 )
-def test_confirmation_takes_as_long_as_the_rules(rules, confirmation_s):
+def test_confirmation_lasts_as_long_as_rules_require(rules, confirmation_s):
     assert looking(rules=rules).confirmation_s == confirmation_s
 
 

@@ -58,7 +58,7 @@ DEVICES = st.one_of(
 @EVERY_SEARCH
 @settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), capacity=st.floats(2000.0, 12e6), device=DEVICES)
-def test_what_is_reported_has_passed_a_full_trial(search, seed, capacity, device):
+def test_reported_rate_has_passed_full_trial(search, seed, capacity, device):
     result, door = measure(searching(search=search), sim(seed, capacity_fps=capacity, **device))
     (repetition,) = result.repetitions
     passed = [
@@ -73,7 +73,7 @@ def test_what_is_reported_has_passed_a_full_trial(search, seed, capacity, device
 @EVERY_SEARCH
 @settings(max_examples=40)
 @given(capacity=st.floats(2000.0, 9.9e6), buffer=st.integers(0, 10_000))
-def test_rate_of_a_steady_device_is_found_within_the_resolution(search, capacity, buffer):
+def test_rate_of_steady_device_is_found_within_resolution(search, capacity, buffer):
     result, _ = measure(searching(search=search), sim(capacity_fps=capacity, buffer_frames=buffer))
     (repetition,) = result.repetitions
     truth = capacity + (buffer + 1) / 60  # what sixty seconds can hide
@@ -86,7 +86,7 @@ def test_rate_of_a_steady_device_is_found_within_the_resolution(search, capacity
 @EVERY_SEARCH
 @settings(max_examples=40)
 @given(capacity=st.floats(RESOLUTION / 50, 10 * RESOLUTION))
-def test_rate_far_below_the_resolution_is_found_more_exactly(search, capacity):
+def test_rate_far_below_resolution_is_found_more_exactly(search, capacity):
     result, _ = measure(searching(search=search), sim(capacity_fps=capacity))
     (repetition,) = result.repetitions
     failed = repetition.search.first_failed_fps
@@ -96,7 +96,7 @@ def test_rate_far_below_the_resolution_is_found_more_exactly(search, capacity):
 
 
 @pytest.mark.skipif("mlrsearch" not in SEARCHES, reason="MLRsearch is not installed")
-def test_short_trials_wait_as_long_as_the_rfc_asks():
+def test_short_trials_have_wait_of_rfc():
     _, door = measure(searching(at(pause_s=10.0), search="mlrsearch"), limited(LIMIT))
     assert {t.pause_s for t in door.trials if t.duration_s < 60.0} == {5.0}
     assert {t.pause_s for t in door.trials if t.duration_s >= 60.0} == {10.0}
@@ -125,7 +125,7 @@ def test_bounds_that_are_not_positive_are_refused(bounds):
 
 @pytest.mark.parametrize("share", [FINE_SHARE, ROUGH_SHARE])
 @pytest.mark.parametrize("limit", [0.0, 0.2, 2.0, 30.0, 63.0, 100.0, 999.0])
-def test_binary_search_takes_further_steps_only_where_the_device_is_slow(limit, share):
+def test_binary_search_refines_low_rates_only(limit, share):
     tried = []
 
     def attempt(rate, _name):
@@ -141,7 +141,7 @@ def test_binary_search_takes_further_steps_only_where_the_device_is_slow(limit, 
     assert low in [1024.0 * n / 16 for n in range(17)] or len(tried) > 5
 
 
-def test_a1_a_hard_limit_is_found_from_below():
+def test_a1_hard_limit_is_found_from_below():
     spec = searching()
     (repetition,) = measure(spec, limited(LIMIT))[0].repetitions
     assert LIMIT - spec.resolution_fps < repetition.rate_fps <= LIMIT
@@ -153,7 +153,7 @@ def test_a1_a_hard_limit_is_found_from_below():
     assert len(repetition.search.steps) == steps + 1  # and the upper bound itself
 
 
-def test_a2_a_device_that_carries_everything_is_not_the_limit():
+def test_a2_device_without_loss_is_not_the_limit():
     result, door = measure(searching(), by_rule(lambda _, t: t.frames))
     assert result.repetitions[0].rate_fps == 10_000_000.0
     assert result.repetitions[0].search.hit_upper_bound
@@ -167,13 +167,13 @@ def test_a2_a_device_that_carries_everything_is_not_the_limit():
     (sim(tester_fps=1e6, capacity_fps=1e12), 9_000_000.0, True),
     (sim(capacity_fps=1e6), 9_000_000.0, False),
 ])  # fmt: skip
-def test_a25_rate_that_the_tester_bounds_is_flagged(tester, capacity_fps, flagged):
+def test_a25_rate_limited_by_tester_is_flagged(tester, capacity_fps, flagged):
     result, door = measure(searching(), tester)
     assert record(result, door, capacity_fps=capacity_fps)["tester_limited"] is flagged
     assert tester_rate.compute_usable_rate(5_000_000.0, 0.1) == 4_500_000.0
 
 
-def test_confirmation_in_which_only_the_tester_failed_is_flagged():
+def test_confirmation_failed_by_tester_only_is_flagged():
     def falter(trial):
         faults = ("late",) if "/c00-1/" in trial.key else ()
         return replace(limited(LIMIT)(trial), faults=faults)
@@ -188,14 +188,14 @@ def test_confirmation_in_which_only_the_tester_failed_is_flagged():
     ("tester_fps", "low", "high"),
     [(1_000_000.0, 0.9e6, 1.02e6), (6_000.0, 5_000, 6_150), (10.0, -1, 0)],
 )
-def test_a25_the_capacity_is_what_the_tester_does_without_a_device(tester_fps, low, high):
+def test_a25_capacity_is_tester_rate_without_device(tester_fps, low, high):
     spec = tester_rate.SelfTestSpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
     capacity = tester_rate.measure_tester_capacity(spec, sim(tester_fps=tester_fps).measure)
     assert low < capacity.rate_fps <= high
     assert capacity.faults
 
 
-def test_under_sending_is_repeated_and_never_loss():
+def test_trial_with_missing_sent_frames_is_repeated_and_not_loss():
     (repetition,) = measure(searching(), sim(tester_fps=1e6, capacity_fps=1e12))[0].repetitions
     assert 999_000 < repetition.rate_fps <= 1_000_010
     invalid = [a for a in repetition.attempts if not a.verdict.valid]
@@ -204,14 +204,14 @@ def test_under_sending_is_repeated_and_never_loss():
     assert all(a.verdict.loss["forward"] == 0.0 for a in invalid)
 
 
-def test_a_confirmed_rate_has_passed_again():
+def test_confirmed_rate_has_passed_twice():
     spec = searching(confirmations=2)
     (repetition,) = measure(spec, sim(capacity_fps=LIMIT, bursts_per_s=1 / 600))[0].repetitions
     passed = [a for a in repetition.attempts if a.verdict.passed]
     assert sum(a.trial.rate_fps == repetition.rate_fps for a in passed) >= 3
 
 
-def test_search_whose_rates_are_all_refuted_descends_to_a_rate_that_passes_twice():
+def test_search_with_refuted_rates_descends_to_rate_that_passes_twice():
     def measure_worse(trial):  # what the search found does not last
         is_search = trial.key.split("/")[4].startswith("s")
         return limited(50_000.0 if is_search else 20_000.0)(trial)
@@ -223,7 +223,7 @@ def test_search_whose_rates_are_all_refuted_descends_to_a_rate_that_passes_twice
 
 
 @pytest.mark.parametrize(("duration_s", "further"), [(2.0, True), (40.0, True), (60.0, False)])
-def test_a_final_trial_is_as_long_as_asked(duration_s, further):
+def test_final_trial_has_configured_duration(duration_s, further):
     spec = searching(duration_s=duration_s, final_duration_s=60.0)
     (repetition,) = measure(spec, sim(capacity_fps=LIMIT, buffer_frames=2500))[0].repetitions
     last = repetition.attempts[-1]
@@ -234,7 +234,7 @@ def test_a_final_trial_is_as_long_as_asked(duration_s, further):
     assert LIMIT - 10_000 < repetition.rate_fps <= LIMIT + 42
 
 
-def test_descent_to_a_rate_that_a_long_trial_passes_has_keys_of_its_own():
+def test_descent_to_rate_of_long_trial_has_separate_keys():
     spec = searching(upper_bound_fps=64_000.0, duration_s=2.0, final_duration_s=60.0)
     result, door = measure(spec, limited(28_000, 33_000))
     (repetition,) = result.repetitions
@@ -249,7 +249,7 @@ def test_descent_to_a_rate_that_a_long_trial_passes_has_keys_of_its_own():
     assert repetition.compute_error_fps(spec.resolution_fps) == 1_000
 
 
-def test_progress_of_a_repeated_trial_has_its_verdict():
+def test_progress_of_repeated_trial_has_its_verdict():
     progress = []
     tries = iter([True, False])
 
@@ -265,7 +265,7 @@ def test_progress_of_a_repeated_trial_has_its_verdict():
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
-def test_a_rate_above_a_failed_one_is_noted(noise):
+def test_rate_above_failed_rate_is_noted(noise):
     spec = searching(repetitions=20, confirmations=3)
     result, door = measure(spec, sim(capacity_fps=LIMIT, capacity_noise=noise))
     noted = [r for r in result.repetitions if r.passed_above_failure]
@@ -277,7 +277,7 @@ def test_a_rate_above_a_failed_one_is_noted(noise):
 
 
 @pytest.mark.parametrize(("width_fps", "unresolved"), [(1000.0, 0), (5000.0, 1)])
-def test_search_that_gave_up_is_unresolved_in_the_record(width_fps, unresolved):
+def test_unfinished_search_is_unresolved_in_record(width_fps, unresolved):
     result, door = measure(searching(), sim(capacity_fps=LIMIT))
     (repetition,) = result.repetitions
     search = replace(repetition.search, first_failed_fps=repetition.rate_fps + width_fps)
@@ -285,7 +285,7 @@ def test_search_that_gave_up_is_unresolved_in_the_record(width_fps, unresolved):
     assert record(result, door)["unresolved"] == unresolved
 
 
-def test_a_deadline_for_frames_is_another_benchmark():
+def test_frame_timeout_selects_separate_benchmark():
     tester = {"capacity_fps": LIMIT, "tail_share": 0.05, "tail_us": 50_000.0}
     relaxed, door = measure(searching(at(frame_timeout_s=0.1)), sim(**tester))
     strict, _ = measure(searching(at(frame_timeout_s=0.01)), sim(**tester))
@@ -301,13 +301,13 @@ def test_a_deadline_for_frames_is_another_benchmark():
     ("adaptive", "noise", "repetitions"),
     [(AdaptiveLimits(), 0.0, 6), (AdaptiveLimits(most=15, width=0.001), 0.05, 15)],
 )
-def test_adaptive_repetition_stops_when_the_median_is_known(adaptive, noise, repetitions):
+def test_adaptive_repetition_stops_at_known_median(adaptive, noise, repetitions):
     spec = searching(adaptive=adaptive)
     result, _ = measure(spec, sim(capacity_fps=LIMIT, capacity_noise=noise))
     assert len(result.repetitions) == repetitions
 
 
-def test_adaptive_repetition_is_never_fewer_than_six():
+def test_adaptive_repetition_has_at_least_six_repetitions():
     with pytest.raises(ValueError, match="at least 6"):
         AdaptiveLimits(fewest=5)
     assert not AdaptiveLimits().can_stop([1.0] * 5)

@@ -73,7 +73,7 @@ def measured(result, loopback=None, **more):
     (summarize_ipdv, Distribution.from_values([2, -1, 0, 3]), {"min": -1, "med": 1.0, "max": 3}),
     (summarize_ipdv, Distribution.from_values([0], lost=3), {"med": 0}),
 ])  # fmt: skip
-def test_figures_of_delays_are_those_of_the_rfcs(figures, delays, expected):
+def test_delay_figures_follow_rfcs(figures, delays, expected):
     outcome = figures(delays)
     assert {name: outcome[name] for name in expected} == expected
 
@@ -102,13 +102,13 @@ def test_tags_do_not_beat_with_the_mixture(period):
     (0, 60.0, 120.0, False), (500, 120.0, 120.0, False), (500, -1.0, 120.0, False),
     (7000, 60.0, 120.0, False), (6000, 60.0, 120.0, True),
 ])  # fmt: skip
-def test_tags_that_do_not_fit(tags, first_s, duration_s, fits):
+def test_number_of_tags_is_limited_by_frames(tags, first_s, duration_s, fits):
     assert (find_tag_conflict(tags, first_s, duration_s, 100.0) is None) is fits
     with contextlib.nullcontext() if fits else pytest.raises(ValueError, match="tag|latency"):
         latency(tags=tags, first_tag_s=first_s, duration_s=duration_s, rate_fps=100.0)
 
 
-def test_the_simulated_devices_latency_is_found():
+def test_latency_of_simulated_device_is_found():
     tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0, tail_share=0.002, tail_us=5e3)
     result = measure_timing(latency(at("bidirectional")), tester.measure)
     assert len(result.repetitions) == 3
@@ -124,7 +124,7 @@ def test_the_simulated_devices_latency_is_found():
     ("pdv", 600_000, {"pdv": 99_900}),
     ("ipdv", 599_999, {"min": -99_000, "med": 0, "max": 99_000}),
 ])  # fmt: skip
-def test_the_simulated_devices_delay_variation_is_found(benchmark, frames, expected):
+def test_delay_variation_of_simulated_device_is_found(benchmark, frames, expected):
     tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0)
     result = measure_timing(every_frame(benchmark, repetitions=1), tester.measure)
     timed = result.repetitions[0].directions["forward"]
@@ -133,7 +133,7 @@ def test_the_simulated_devices_delay_variation_is_found(benchmark, frames, expec
         assert timed.figures[name] == pytest.approx(value, rel=0.03, abs=2000)
 
 
-def test_loss_is_counted_and_decides_ranks():
+def test_lost_frames_count_in_ranks():
     tester = sim(capacity_fps=99_000.0)  # one frame in a hundred is lost
     result = measure_timing(latency(), tester.measure)
     outcome = result.repetitions[0].directions["forward"]
@@ -146,7 +146,7 @@ def test_loss_is_counted_and_decides_ranks():
     assert "undefined" in worst["notes"][0]
 
 
-def test_foreground_and_background_are_told_apart():
+def test_foreground_and_background_have_separate_delays():
     tester = sim(streams=(FOREGROUND, BACKGROUND), capacity_fps=1e6)
     result = measure_timing(latency(), tester.measure)
     classes = result.repetitions[0].classes["forward"]
@@ -164,7 +164,7 @@ def test_frames_beyond_their_deadline_are_lost():
     (WHOLE, "brought no delays"),
     (with_delays(Distribution.from_values(range(10))), "tagged 10 frames, not 50000"),
 ])  # fmt: skip
-def test_missing_delays_are_the_testers_fault(door, says):
+def test_missing_delays_are_tester_fault(door, says):
     result = measure_timing(latency(repetitions=1), door)
     assert not result.repetitions[0].valid
     assert len(result.attempts) == 3
@@ -203,7 +203,7 @@ def test_sample_is_titled_with_its_share(spec, tester, share, title):
 
 
 @pytest.mark.parametrize("kind", ["embedded", "trex", "sim"])
-def test_a_delay_says_between_which_moments_it_was_taken(kind):
+def test_delay_record_states_measurement_points(kind):
     stamps = load_kind(kind, {}).stamps
     entry = record_of(every_frame("pdv"), with_delays(SAMPLE), stamps=stamps).to_json()
     assert entry["definition"].startswith("one way, from ")
@@ -246,7 +246,7 @@ def tries(recorded):
     return [(t.key.partition("forward/")[2], t.rate_fps) for t in recorded.trials]
 
 
-def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_says_so():
+def test_rate_without_timed_frames_is_lowered_and_recorded():
     tester = timing_up_to(60_000)
     result = measure_timing(latency(**FROM_THROUGHPUT, shares=(0.75, 0.5, 0.25)), tester)
     assert tries(tester) == [
@@ -261,7 +261,7 @@ def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_sa
     assert any("at 50%" in note for note in Latency().make_main_table([record]).notes)
 
 
-def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
+def test_rate_that_fails_in_most_repetitions_is_lowered_for_all():
     tester = timing_up_to(80_000, spares="/r01/")
     result = measure_timing(latency(**FROM_THROUGHPUT, shares=(0.75,)), tester)
     assert tries(tester) == [
@@ -276,7 +276,7 @@ def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
 
 
 @pytest.mark.parametrize(("limit_fps", "share"), [(1e9, 1), (80_000, 0.75)])
-def test_disturbed_trials_lower_no_rate_and_hide_no_limit(limit_fps, share):
+def test_disturbed_trials_neither_lower_rate_nor_hide_limit(limit_fps, share):
     tester = sim(capacity_fps=1e6)
 
     def measure(trial):

@@ -87,7 +87,7 @@ def test_random_bits_are_the_top_of_one_draw(width, maximum, shifts):
 
 
 @pytest.mark.parametrize("width", [1, 5, 8, 11, 13, 15, 16, 20, 23, 24, 30, 32, 40, 46, 48])
-def test_all_bits_of_a_random_variable_vary_evenly(width):
+def test_bits_of_random_variable_vary_evenly(width):
     values = np.array(column(compile_low(Variable("v", width)), width, 4000), dtype=np.uint64)
     for bit in range(width):
         ones = int(((values >> np.uint64(bit)) & np.uint64(1)).sum())
@@ -127,7 +127,7 @@ BIASES = [
 
 
 @pytest.mark.parametrize(("span", "dropped"), BIASES)
-def test_bias_is_what_counting_finds(span, dropped):
+def test_bias_equals_counted_bias(span, dropped):
     whole = span << dropped
     laps, rest = divmod(1 << 15, whole)  # each draw's high bits add 2^15 values in a row
     starts = (np.arange(1 << 15) << 16) % whole
@@ -163,7 +163,7 @@ LONG = [(20, 0, (1 << 20) - 1, 16), (21, 0, (1 << 21) - 1, 3)]
     ("width", "low", "high", "cores"),
     [*((*bounds, cores) for bounds in RANGES for cores in (1, 3, 16)), *LONG],
 )
-def test_every_value_comes_exactly_once(width, low, high, cores):
+def test_each_value_is_used_once(width, low, high, cores):
     stream = compile_low(Variable("v", width, Kind.PERMUTATION, low, high))
     count = high - low + 1
     parts = [
@@ -241,7 +241,7 @@ def test_uneven_bursts_over_cores_are_noted(frames, noted):
 
 @settings(max_examples=150)
 @given(st.sampled_from([Kind.INC, Kind.DEC]), st.sampled_from([8, 16, 32]), st.data())
-def test_counters_count_as_the_model_says(kind, width, data):
+def test_counters_follow_model(kind, width, data):
     top, cores = (1 << width) - 1, data.draw(st.integers(1, 16))
     low = data.draw(st.integers(0, top))
     high = data.draw(st.integers(low, min(top, low + 90)))

@@ -33,7 +33,7 @@ def questions():
     return made
 
 
-def test_questions_are_read_by_dnspython():
+def test_dnspython_parses_questions():
     for row, (octets, address) in enumerate(zip(questions(), ADDRESSES, strict=True)):
         read = dns.message.from_wire(octets.tobytes())
         (requested,) = read.question
@@ -55,7 +55,7 @@ def test_labels_are_decoded_and_others_rejected():
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("edns", [False, True])
 @pytest.mark.parametrize("kind", ["A", "AAAA", "HTTPS"])
-def test_authority_answers_as_its_zone_says(kind, edns, share):
+def test_authority_answers_from_its_zone(kind, edns, share):
     requested = [
         dns.message.make_query(name_of(a), kind, use_edns=0 if edns else -1, id=n)
         for n, a in enumerate(ADDRESSES)
@@ -107,7 +107,7 @@ def test_message_that_is_not_a_question_is_not_answered(octets):
 
 
 @pytest.mark.parametrize("length", translation.PREFIX_LENGTHS)
-def test_expected_records_are_those_of_rfc6052(length):
+def test_expected_records_follow_rfc6052(length):
     prefix = IPv6Network(f"2001:db8::/{length}")
     zone = Dns64(Dns64Params(prefix=str(prefix))).zone
     for address, record in zip(ADDRESSES, zone.list_expected_records(ADDRESSES, 0.0), strict=True):

@@ -52,7 +52,7 @@ def test_held_variables_are_constant_and_frames_still_forwarded(name, direction)
 
 
 @pytest.mark.parametrize("name", ONE_HOST)
-def test_the_addresses_of_one_customer_do_not_vary(name):
+def test_addresses_of_one_customer_are_constant(name):
     for direction in DIRECTIONS:
         assert find_variation(traffic_of(name, direction)[1]) == (True, False)
 
@@ -69,7 +69,7 @@ def test_limited_flows_take_turns(name, count):
         assert np.array_equal(frames[count:], frames[:-count])
 
 
-def test_background_is_limited_to_as_many_flows():
+def test_background_has_same_number_of_flows():
     plugin = make("mape-br", n=2, m=1)
     traffic = limit_flows(plugin.build_traffic("forward", plugin.make_frame_pair(128), 1), 8)
     for stream in compile_traffic(traffic).streams:

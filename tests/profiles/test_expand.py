@@ -41,7 +41,7 @@ def assert_same(stream, count, core=0, cores=1):
 @pytest.mark.parametrize("cores", [1, 2, 3, 4])
 @each_direction
 @each_mape
-def test_frames_are_those_of_the_scalar_machine(name, direction, cores):
+def test_frames_equal_scalar_machine(name, direction, cores):
     for stream in mape_set(name, direction, cores=cores).streams:
         for core in range(cores):
             assert_same(stream, 120 // cores, core, cores)
@@ -49,7 +49,7 @@ def test_frames_are_those_of_the_scalar_machine(name, direction, cores):
 
 @pytest.mark.parametrize("cores", [1, 3])
 @pytest.mark.parametrize("name", compiler_traffics())
-def test_frames_of_other_traffic_are_those_of_the_scalar_machine(name, cores):
+def test_frames_of_other_traffic_equal_scalar_machine(name, cores):
     for stream in compile_traffic(compiler_traffics()[name], cores=cores).streams:
         for core in range(cores):
             assert_same(stream, 100, core, cores)
@@ -67,7 +67,7 @@ def test_long_runs_cross_blocks_and_cycles(name, direction):
 )
 @each_direction
 @each_mape
-def test_checksums_are_scapys(name, direction, size, links):
+def test_checksums_equal_scapy(name, direction, size, links):
     for stream in mape_set(name, direction, size=size, links=links).streams:
         frames = Expander(stream).frames(0, 2000)
         assert links or verify(frames).all()
@@ -91,7 +91,7 @@ def test_udp_checksum_is_never_zero(layers):
 
 @each_direction
 @each_mape
-def test_any_cut_gives_the_same_frames(name, direction):
+def test_frames_do_not_depend_on_batches(name, direction):
     for stream in mape_set(name, direction).streams:
         for core, cores in ((0, 1), (1, 2)):
             expander = Expander(stream, core, cores)
@@ -189,7 +189,7 @@ DRAWS = VECTORS["draws"]
 
 
 @pytest.mark.parametrize(("seed", "core", "recorded"), DRAWS)
-def test_draws_are_trexs(seed, core, recorded):
+def test_random_numbers_equal_trex(seed, core, recorded):
     multipliers, increments = make_draw_tables(3, len(recorded))
     states = multipliers * np.uint32(seed_core(seed, core)) + increments
     short, high, low = (states >> 16 & 0x7FFF).astype(int)

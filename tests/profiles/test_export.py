@@ -29,7 +29,7 @@ def example(direction="forward"):
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_json_comes_back_as_it_was(direction):
+def test_json_round_trip_is_lossless(direction):
     streams = example(direction)
     assert from_stl_json(to_stl_json(streams)) == streams
 

@@ -116,7 +116,7 @@ def test_trex_loads_files_unchanged(name, kind, tmp_path):
 @needs_simulator
 @pytest.mark.parametrize("name", traffics())
 @pytest.mark.parametrize("cores", [1, 2, 3])
-def test_trex_sends_what_the_program_says(name, cores, tmp_path):
+def test_trex_sends_frames_of_program(name, cores, tmp_path):
     streams = compile_traffic(traffics()[name], frames=120 * cores, cores=cores)
     for core, sent in enumerate(simulate(streams, tmp_path, 120 * cores, cores)):
         assert sent == Machine(streams.streams[0], core, cores).take(120)

@@ -87,7 +87,7 @@ def test_pseudorandom_and_long_traffic_remains_a_program(made):
 @given(
     st.sampled_from(["inc", "dec"]), st.integers(1, 300), st.integers(1, 9), st.integers(0, 1000)
 )
-def test_period_is_that_of_the_frames(op, count, step, low):
+def test_period_equals_period_of_frames(op, count, step, low):
     stream = sets("ipv4-router", size=84)["forward"].streams[0]
     program = [ins.declare_range("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
     alone = stream.with_program(program)
@@ -105,7 +105,7 @@ ENUMERATING["rows"] = convert_to_rows(sets("mape-br", ces="5000")["forward"], 30
 
 @pytest.mark.parametrize("name", ENUMERATING)
 @given(first=st.integers(0, 1 << 20), count=st.integers(1, 300))
-def test_stream_that_starts_later_goes_on_from_there(name, first, count):
+def test_stream_with_later_start_continues_from_there(name, first, count):
     stream = ENUMERATING[name]
     later = Expander(start_at_frame(stream, first)).frames(0, count)
     assert np.array_equal(later, Expander(stream).frames(first, count))

@@ -60,7 +60,7 @@ def segments(name, count, flags=ACK, data=b"", *, is_reversed=False):
 
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize(("flags", "data"), [(SYN, b""), (PSH | ACK, REQUEST), (RST | ACK, b"")])
-def test_segments_are_those_of_scapy(name, flags, data):
+def test_segments_equal_scapy(name, flags, data):
     layout, rows = segments(name, 5, flags, data)
     which = np.arange(5)
     assert layout.recognizes(rows).all()
@@ -82,7 +82,7 @@ def test_segments_are_those_of_scapy(name, flags, data):
         assert rebuilt(row.tobytes()) == row.tobytes()
 
 
-def test_segment_that_is_damaged_or_a_fragment_is_not_ours():
+def test_damaged_or_fragmented_segment_is_ignored():
     layout, rows = segments("IPv4", 3)
     rows[1, layout.tcp + 4] ^= 1
     assert layout.read(rows).is_valid.tolist() == [True, False, True]

@@ -40,7 +40,7 @@ def rebuilt(packet):
     ("stack", "size"),
     [*((s, n) for s in STACKS for n in (128, 1518)), ("4in6", 104), ("ipv6", 84), ("ipv4", 64)],
 )
-def test_lengths_and_checksums_are_scapys(stack, size):
+def test_lengths_and_checksums_equal_scapy(stack, size):
     template = build_template(STACKS[stack], size)
     assert len(template.packet) == size - 4
     assert template.packet == rebuilt(template.packet)

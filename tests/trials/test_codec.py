@@ -52,7 +52,7 @@ PLAIN_RESULT = (
 )
 
 
-def test_trial_with_all_parts_is_written_as_before():
+def test_complete_trial_has_stored_format():
     trial = Trial(
         "x", "k", 104, 84.5, "forward", 1000.0, 60.0,
         delays=DelayRequest(500, 60.0), frame_timeout_s=0.1, second_segment=Segment(500.0, 4.0),
@@ -73,7 +73,7 @@ def test_plain_trial_is_written_without_optional_keys():
 
 
 @pytest.mark.parametrize("line", [RESULT, PLAIN_RESULT])
-def test_result_is_read_and_written_as_before(line):
+def test_result_round_trip_keeps_stored_format(line):
     assert json.dumps(encode(decode(TrialResult, json.loads(line)))) == line
 
 

@@ -33,7 +33,7 @@ def test_bucket_of_small_value_is_exact(value):
 
 
 @given(VALUES, st.sampled_from([0, 1, 50, 99, 99.9, 100]))
-def test_ranks_are_those_of_the_values(values, percent):
+def test_ranks_equal_those_of_values(values, percent):
     delays = Distribution.from_values(values)
     assert delays.frames == len(values)
     assert delays.percentile_ns(percent) == percentile(values, percent)
