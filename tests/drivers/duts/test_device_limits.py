@@ -112,14 +112,6 @@ TWO_RELAYS = """\
 """
 
 
-@pytest.fixture(scope="module")
-def two_relays(tmp_path_factory):
-    """Provide the intent of one IPv4 address that two lwAFTR addresses share."""
-    table = tmp_path_factory.mktemp("softwires") / "table"
-    table.write_text(TWO_RELAYS)
-    return make_intent("lwaftr", binding_table=str(table))
-
-
 RUNNING, EI = {"start": False}, {"nat44": "ei"}
 OLD_TAYGA = {"version": "0.9.2-8"}
 VPP_EI = {**RUNNING, **EI}
@@ -277,7 +269,10 @@ def test_unsuitable_device_is_refused(driver, intent, options, changes, code, wo
     assert [w for w in words if not re.search(rf"(?<!\w){re.escape(w)}(?!\w)", text)] == []
 
 
-def test_vpp_second_lwaftr_address_of_one_ipv4_address_is_refused(two_relays):
+def test_vpp_second_lwaftr_address_of_one_ipv4_address_is_refused(tmp_path):
+    """One IPv4 address has two softwires, to different lwAFTR addresses."""
+    (tmp_path / "table").write_text(TWO_RELAYS)
+    two_relays = make_intent("lwaftr", binding_table=str(tmp_path / "table"))
     with expect_error("unsupported-by-device", mentions="2001:db8:6::7") as info:
         make_plan("vpp", two_relays)
     assert "snabb-lwaftr" in info.value.hint

@@ -16,19 +16,18 @@ from v6t.tests.expect import expect_error
 from .support import ChangedTransport, make_file_session, make_file_step
 
 
-class InterruptingTransport(LocalTransport):
-    """Transport that raises KeyboardInterrupt once, after a number of commands (0: never)."""
+def interrupt_after(number):
+    """Return a transport that raises KeyboardInterrupt once, after a number of commands."""
+    transport, numbers = ChangedTransport(), count(1)
 
-    def __init__(self, after=0):
-        super().__init__("a machine")
-        self.left = after
-
-    def run(self, command, text="", deadline_s=None):
-        result = super().run(command, text, deadline_s)
-        self.left -= 1
-        if not self.left:
+    def run(*command):
+        result = LocalTransport("a machine").run(*command)
+        if next(numbers) == number:
             raise KeyboardInterrupt
         return result
+
+    transport.replacements[""] = run
+    return transport
 
 
 def list_files(place):
@@ -60,7 +59,7 @@ def test_interrupted_commit_is_rolled_back(tmp_path, is_commit_stopped):
     for after in count(1):
         place = tmp_path / str(after)
         place.mkdir()
-        if not is_commit_stopped(make_file_session(place, transport=InterruptingTransport(after))):
+        if not is_commit_stopped(make_file_session(place, transport=interrupt_after(after))):
             break
         assert list_files(place) == [], f"after {after} commands"
     assert after > 10
@@ -114,7 +113,7 @@ def test_interrupted_rollback_is_completed(tmp_path):
     for after in count(1):
         shutil.rmtree(place)
         shutil.copytree(configured, place, symlinks=True)
-        second = make_file_session(place, transport=InterruptingTransport(after))
+        second = make_file_session(place, transport=interrupt_after(after))
         second.open()
         stopped = is_stopped(second.rollback)
         second.close()

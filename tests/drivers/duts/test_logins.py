@@ -28,16 +28,6 @@ from .support import DUMMY, in_network_of, over_ssh, run_shell
 pytestmark = over_ssh
 
 SECRET = "correct horse"  # noqa: S105
-PASSWORDS = """\
-Port 2022
-ListenAddress 127.0.0.1
-HostKey /run/v6t-lab/hostkey
-PidFile /run/sshd-passwords.pid
-AuthorizedKeysFile none
-PasswordAuthentication yes
-PermitRootLogin yes
-UsePAM no
-"""
 
 
 def open_on_loopback(server, **options):
@@ -119,8 +109,10 @@ def passwords(server):
         pytest.skip("needs Debian package openssl")
     server.shell("cat >/run/shadow", f"root:{result.stdout.strip()}:19000:0:99999:7:::\n")
     server.shell("chmod 600 /run/shadow; mount --bind /run/shadow /etc/shadow")
-    server.shell("cat >/run/passwords_config", PASSWORDS)
-    server.shell("/usr/sbin/sshd -f /run/passwords_config -E /run/passwords.log")
+    options = "-o PidFile=none -o AuthorizedKeysFile=none -o PasswordAuthentication=yes -o PermitRootLogin=yes"
+    server.shell(
+        f"/usr/sbin/sshd -f /run/v6t-lab/sshd_config -p 2022 {options} -E /run/passwords.log"
+    )
     return server
 
 
