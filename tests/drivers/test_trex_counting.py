@@ -1,4 +1,4 @@
-"""Recorded counters and captures of TRex (v3.08): results, delays, losses, two rates, filters and faults of the tester."""
+"""Recorded counters and captures of TRex (v3.08): results, times, losses, two rates, filters and faults of the tester."""
 
 import copy
 import json
@@ -25,6 +25,8 @@ from v6t.drivers.trex import capture, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
 from v6t.drivers.trex.capture import CaptureReader, make_control_filter
+from v6t.drivers.trex.client.stats import CounterReading
+from v6t.drivers.trex.counting import measure_sending_time
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, with_cache, with_stamps
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
@@ -41,8 +43,9 @@ from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.foreign import ALL, Echo, Gre, OverTcp
 from v6t.tests.profiles.test_protocols import streams as compile_foreign
-from v6t.trials.result import ClassCount, DirectionResult
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import DelayRequest, DeviceEvent, FlowStarts, Segment, Trial
+from v6t.trials.verdict import assess_trial
 
 from .faketrex import parse_trial
 from .lab_testers import compile_plugin
@@ -883,3 +886,75 @@ def test_stamp_under_a_checksum_beyond_trex_is_rejected():
 def test_echoes_are_control_frames_unless_they_are_test_frames():
     assert "icmp or icmp6" in make_control_filter([compile_foreign(Gre)])
     assert "icmp[0] != 8" in make_control_filter([compile_foreign(Gre), compile_foreign(Echo)])
+
+
+WIDTH_S = 5e-5
+
+
+def measure(frames, begin_s, end_s, duration_s, *times):
+    """Measure the time of evenly sent frames, from readings of port 0 before the start and at these times."""
+
+    def count_sent(at):
+        share = (at - begin_s) / (end_s - begin_s)
+        return max(0, min(frames, int(frames * share) + (at > begin_s)))
+
+    readings = [CounterReading(at, {0: count_sent(at)}, at + WIDTH_S) for at in (-0.2, *times)]
+    return measure_sending_time(readings, 0, frames, duration_s)
+
+
+def judge_sending(sending, frames, duration_s, tolerance=1.00001):
+    count = ClassCount("foreground", frames, frames, frames)
+    trial = Trial("throughput", "k", 104, 64, "forward", frames / duration_s, duration_s)
+    counted = DirectionResult({"fg": count}, sending.time_s, sending_time_error_s=sending.error_s)
+    return assess_trial(trial, TrialResult({"forward": counted}), sending_time_tolerance=tolerance)
+
+
+@pytest.mark.parametrize(("late_s", "valid"), [(0.0, True), (0.0003, True), (0.0007, False)])
+def test_a_minute_is_right_within_ten_millionths(late_s, valid):
+    times = (0.0, 0.0004, 59.9999, 60.0002, 60.0004, 60.0008)
+    sending = measure(6_000_000, 0.0, 60.0 + late_s, 60.0, *times)
+    assert sending.time_s - sending.error_s <= 60.0 + late_s <= sending.max_s + 1e-9
+    assert judge_sending(sending, 6_000_000, 60.0).valid is valid
+
+
+@pytest.mark.parametrize(
+    ("frames", "duration_s", "end_s", "tolerance"),
+    [
+        (10**6, 60.0, 60.0206, 1.00001),
+        # a burst at 2 % of the line rate
+        (4096, 0.000406, 0.0203, 1.00001),
+        (4096, 0.000406, 0.0203, 3.0),
+    ],
+)
+def test_late_sending_within_20_ms_is_detected(frames, duration_s, end_s, tolerance):
+    times = (0.0, 0.0005, end_s - 0.0102, end_s + 0.0001)
+    sending = measure(frames, 0.0, end_s, duration_s, *times)
+    verdict = judge_sending(sending, frames, duration_s, tolerance)
+    assert not verdict.valid
+    assert f"sending took {end_s:.1f}" in verdict.reasons[0]
+
+
+def test_sending_time_between_rare_readings_is_not_proven():
+    """The frames may or may not have been sent in time."""
+    sending = measure(10**6, 0.0, 60.0, 60.0, 0.0, 30.0, 60.02)
+    assert sending.time_s - sending.error_s == pytest.approx(60.0)
+    verdict = judge_sending(sending, 10**6, 60.0)
+    assert not verdict.valid
+    assert "not proven" in verdict.reasons[0]
+    assert judge_sending(sending, 10**6, 60.0, 1.02).valid
+
+
+def test_wait_for_first_frame_is_not_sending_time():
+    assert measure(1000, 0.05, 1.05, 1.0, 0.0, 0.049, 0.051, 1.0, 1.0501).max_s < 1.005
+    assert measure(1000, 0.05, 1.05, 1.0, 1.0501).max_s > 1.25
+
+
+def test_early_start_counts_as_sending_time():
+    """TRex's scheduler may wake up before the start time."""
+    early = measure(1000, -0.02, 1.0, 1.0, -0.0205, -0.01, 1.0001)
+    assert early.max_s == pytest.approx(1.0217, abs=1e-3)
+    assert not judge_sending(early, 1000, 1.0, 1.01).valid
+
+
+def test_frames_that_never_left_have_no_time():
+    assert measure(1000, 0.0, 1.0, 1.0, 0.5) is None
