@@ -25,11 +25,14 @@ from v6t.drivers.sim.device import SimOptions, SimTable
 from v6t.drivers.tester import PhaseCounts
 from v6t.intent.device import DeviceRequirements
 from v6t.packets import trailer
+from v6t.packets.walker import find_problems
 from v6t.plugins.nat44 import Nat44
 from v6t.plugins.nat64 import Nat64
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
+from v6t.tests.plugins.foreign_stateful import ALL as FOREIGN
+from v6t.tests.plugins.foreign_stateful import QueryNat, TcpNat
 from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
@@ -258,6 +261,54 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
     assert report["inside_endpoints"] == state_table.count_inside_endpoints(stream, COUNT)
     known.arm(None, None, streams["forward"], learn=False)
     assert known.report() == {}
+
+
+# Source and destination in a frame of the plugin.
+PORTS = {TcpNat: (slice(34, 36), slice(36, 38)), QueryNat: (slice(38, 40), slice(38, 40))}
+
+
+def assert_valid(frames):
+    assert not [problem for frame in frames for problem in find_problems(frame.tobytes())]
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_translated_connections_are_learned_and_replayed(kind, memory):
+    plugin, table = kind(), memory(COUNT)
+    streams = compile_directions(plugin, plugin.make_frame_pair(128), 1)
+    first, answer = (find_foreground(streams[d]) for d in ("forward", "reverse"))
+    source, destination = PORTS[kind]
+    opening = Expander(first).frames(0, COUNT)
+    # a NAT with one port number per connection
+    translated = opening.copy()
+    translated[:, 26:30] = (198, 19, 0, 1)
+    numbers = np.arange(20_000, 20_000 + COUNT, dtype=">u2")
+    translated[:, source] = numbers.view(np.uint8).reshape(-1, 2)
+    outer, inner = connection_oracle.make_connection_oracle(
+        plugin, streams["forward"], streams["reverse"]
+    )
+    known = Known(outer, inner)
+    location = TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT))
+    known.arm(plugin, location, streams["forward"], learn=True)
+    known.learn(first, translated, np.arange(COUNT, dtype=np.uint32), np.ones(COUNT, dtype=bool))
+    report = known.report()
+    inside = len(np.unique(opening[:, source], axis=0))
+    assert report["duplicate_tuples"] == 0
+    assert (report["inside_endpoints"], report["outside_endpoints"]) == (inside, COUNT)
+    assert state_table.count_inside_endpoints(first, COUNT) == inside
+    back = Replay(answer, table, ConnectionOrder(COUNT).find_connections).frames(0, COUNT)
+    assert_valid(back)
+    assert (back[:, destination] == translated[:, source]).all()
+    assert (back[:, source] == translated[:, destination]).all()
+    assert (back[:, 26:30] == translated[:, 30:34]).all()
+    assert (back[:, 30:34] == translated[:, 26:30]).all()
+    trailer.stamp(
+        back, answer.checksum, seq=np.arange(COUNT), stream_id=answer.stream_id, nonce=1, time_ns=2
+    )
+    expected = outer.expect("reverse", back)
+    assert (expected.length == back.shape[1]).all()
+    assert (expected.frames[:, 30:34] == opening[:, 26:30]).all()
+    assert (expected.frames[:, destination] == opening[:, source]).all()
+    assert_valid(expected.frames)
 
 
 def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
