@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,8 +22,9 @@ from v6t.drivers.duts.session.telemetry import (
     is_polling,
     summarize_samples,
 )
-from v6t.drivers.transport.command_log import log_command
-from v6t.drivers.transport.process import build_clean_environment
+from v6t.drivers.transport.command_log import run_logged
+from v6t.drivers.transport.contract import Output
+from v6t.drivers.transport.process import run_program
 from v6t.trials.result import DeviceLoad, Measure, TrialResult
 from v6t.trials.trial import Trial
 
@@ -46,27 +46,20 @@ def run_hook(name: str, hook: Hook) -> str:
 
 def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
     """Run a hook's command once and return its output; raise DutError on failure or timeout."""
-    began = time.monotonic()
+    hook = f"hook {name}"
+
+    def run() -> Output:
+        program = shlex.split(command)
+        return Output.decode(hook, *run_program(program, "", timeout_s, hook, command))
+
     try:
-        done = subprocess.run(
-            shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=timeout_s, check=False, env=build_clean_environment(),
-            start_new_session=True,  # Ctrl-C must not end a power cycle halfway
-        )  # fmt: skip
+        done = run_logged(hook, command, "", run)
     except (OSError, ValueError) as exc:
-        raise DutError(f"the hook {name} cannot be run: {exc}", code="hook-failed") from exc
-    except subprocess.TimeoutExpired as exc:
-        raise DutError(f"the hook {name} took longer than {timeout_s:g} s", code="timeout") from exc
-    log_command(
-        f"hook {name}", command, "", f"exit status {done.returncode}",
-        time.monotonic() - began, done.stdout, done.stderr,
-    )  # fmt: skip
-    if done.returncode:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        output = f": {last[0]:.200}" if last else ""
-        problem = f"the hook {name} failed with status {done.returncode}{output}"
+        raise DutError(f"the {hook} cannot be run: {exc}", code="hook-failed") from exc
+    if done.status:
+        problem = f"the {hook} failed with status {done.status}: {done.cause}"
         raise DutError(problem, code="hook-failed")
-    return done.stdout
+    return done.out
 
 
 def measure_with_event(
