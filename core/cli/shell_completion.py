@@ -24,8 +24,7 @@ def complete_parameter(
         incomplete.rpartition(",") if name in LIST_PARAMETERS else ("", "", incomplete)
     )
     helps: dict[str, str] = {}
-    extensions = _find_extensions(name)
-    if extensions is not None:
+    if extensions := _find_extensions(name):
         rows = extensions.list_rows(foreign=True)
         helps = {row.name: f"BROKEN: {row.error}" for row in rows if row.error}
         names = [*(["auto"] if name == "tester" else []), *extensions.names()]
@@ -40,28 +39,22 @@ def complete_parameter(
 
 def _find_extensions(parameter: str) -> Extensions[Any] | None:
     """Return the extensions whose names a parameter takes, or None for other parameters."""
-    match parameter:
-        case "plugin":
-            from v6t.core.config.plugins import TECHNOLOGIES
+    if parameter == "suites":  # slow to import
+        from v6t.audit.auditor import SUITES
 
-            return TECHNOLOGIES
-        case "benchmarks":
-            from v6t.benchmarks.registry import BENCHMARKS
+        return SUITES
+    from v6t.benchmarks.registry import BENCHMARKS
+    from v6t.core.config.plugins import TECHNOLOGIES
+    from v6t.drivers.duts.registry import DRIVERS
+    from v6t.drivers.testers import TESTERS
 
-            return BENCHMARKS
-        case "suites":
-            from v6t.audit.auditor import SUITES
-
-            return SUITES
-        case "tester":
-            from v6t.drivers.testers import TESTERS
-
-            return TESTERS
-        case "dut":
-            from v6t.drivers.duts.registry import DRIVERS
-
-            return DRIVERS
-    return None
+    kinds: dict[str, Extensions[Any]] = {
+        "plugin": TECHNOLOGIES,
+        "benchmarks": BENCHMARKS,
+        "tester": TESTERS,
+        "dut": DRIVERS,
+    }
+    return kinds.get(parameter)
 
 
 def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
