@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -212,7 +211,6 @@ def run(
         UsageError: an argument is invalid.
         V6tError: the run failed; finished trials stay on disk.
     """
-    _check_texts(technology=technology, tester=tester, dut=dut, preset=preset)
     paths = {"run_file": run_file, "testbed": testbed, "output": output}
     run_path, testbed_path, path = (
         None if value is None else _to_path(name, value) for name, value in paths.items()
@@ -227,9 +225,9 @@ def run(
         dut=dut,
         dut_params=_format_values("dut_options", dut_options),
         preset=preset,
-        benchmarks=_to_tuple("measure", measure, str),
-        modes=_to_tuple("modes", modes, str),
-        frame_sizes=_to_tuple("frame_sizes", frame_sizes, Real),
+        benchmarks=_to_tuple(measure),
+        modes=_to_tuple(modes),
+        frame_sizes=_to_tuple(frame_sizes),
         procedure=_format_values("procedure", procedure),
         seed=seed,
         label=label,
@@ -239,13 +237,6 @@ def run(
     return Run(path, runner.execute(setup, path, listener or Listener()))
 
 
-def _check_texts(**arguments: Any) -> None:
-    """Reject arguments that are neither text nor None."""
-    for name, value in arguments.items():
-        if not isinstance(value, (str, type(None))):
-            raise UsageError(f"{name} must be text, not {value!r}", code="not-text")
-
-
 def _to_path(argument: str, value: Any) -> Path:
     """Return the path that an argument names."""
     if not isinstance(value, (str, PathLike)):
@@ -253,27 +244,18 @@ def _to_path(argument: str, value: Any) -> Path:
     return Path(value)
 
 
-def _to_tuple(argument: str, values: Any, kind: type) -> tuple[Any, ...]:
-    """Return texts, or values of another kind, as a tuple; a single one becomes its only item."""
-    if isinstance(values, (str, kind)):
-        return (values,)
-    if not isinstance(values, Iterable):
-        raise UsageError(f"{argument} must be a list, not {values!r}", code="not-a-list")
-    items = tuple(values)
-    for item in items:
-        if not isinstance(item, (str, kind)):
-            raise UsageError(f"{argument} contains {item!r}", code="invalid-value")
-    return items
+def _to_tuple(values: Any) -> tuple[Any, ...]:
+    """Return several values as a tuple; a single one becomes its only item."""
+    is_single = isinstance(values, str) or not isinstance(values, Iterable)
+    return (values,) if is_single else tuple(values)
 
 
 def _format_values(argument: str, values: Mapping[str, Any] | None) -> dict[str, str]:
     """Return values formatted as command line arguments."""
-    values = {} if values is None else values
-    if not isinstance(values, Mapping):
+    if not isinstance(values or {}, Mapping):
         problem = f"{argument} must be a dictionary, not {values!r}"
         raise UsageError(problem, 'for example {"name": value}', code="not-a-section")
-    _check_texts(**{f"name {name!r} in {argument}": name for name in values})
     return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in values.items()
+        str(name): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (values or {}).items()
     }

@@ -25,7 +25,6 @@ from v6t.core.config.run_setup import (
     make_device_view,
     make_technology,
     make_tester,
-    validate_params,
 )
 from v6t.core.config.settings import (
     RFC_SIZES,
@@ -78,13 +77,6 @@ _OPTION_SETTINGS = {
 
 SettingsFile = Path | YamlFile | None  # a settings file; None: not given
 F = TypeVar("F", RunFileSettings, Testbed)
-
-
-def resolve(
-    run_file: SettingsFile = None, testbed: SettingsFile = None, **options: Any
-) -> Settings:
-    """Return the settings of a run without technology, driver and tester; see :func:`resolve_setup`."""
-    return resolve_setup(run_file, testbed, **options).settings
 
 
 def resolve_setup(
@@ -268,6 +260,7 @@ def _choose_driver(
 ) -> tuple[DutSettings, Driver]:
     """Return the settings and the driver of the device; options of the command line win."""
     given = source.flag_values.get("dut", {})
+    validate(DutSettings, given, source, ("dut",))
     named = testbed.dut.driver or given.get("driver") or default
     with locate_errors(source, "dut", "driver"):
         known = (DEFAULT_DRIVER, *(n for n in driver_names() if n != DEFAULT_DRIVER))
@@ -304,7 +297,7 @@ def _merge_params(
     for benchmark in map(registry.load, benchmarks):
         values = {**benchmark.suggest_parameters(kind), **values}
     try:
-        return values, validate_params(kind, values, source)
+        return values, validate(kind.params_model, values, source, ("params",))
     except UsageError as exc:
         file = {} if source.document is None else source.document.data
         named = file.get("plugin")

@@ -187,17 +187,8 @@ def make_tester(
 def load_technology(settings: Settings) -> Technology:
     """Return the technology that the settings of a run name."""
     plugin = load_technology_type(settings.plugin)
-    return plugin(validate_params(plugin, settings.params), settings.technology_links)
-
-
-def validate_params(
-    kind: type[Technology],
-    values: Mapping[str, Any],
-    origin: Origin = None,
-    prefix: tuple[str, ...] = ("params",),
-) -> PluginParams:
-    """Return the parameters of a technology; ``prefix`` is the path to the values in their file."""
-    return validate(kind.params_model, values, origin, prefix)  # type: ignore[no-any-return]
+    params = validate(plugin.params_model, settings.params, None, ("params",))
+    return plugin(params, settings.technology_links)
 
 
 def make_technology(
@@ -224,5 +215,5 @@ def make_device_view(
     if not overrides:
         return technology
     kind, prefix = type(technology), ("dut", "options", "params")
-    params = validate_params(kind, {**values, **overrides}, origin, prefix)
+    params = validate(kind.params_model, {**values, **overrides}, origin, prefix)
     return make_technology(kind, params, technology.links, origin, prefix)

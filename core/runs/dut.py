@@ -256,8 +256,7 @@ def find_technology(driver: str) -> str | None:
 
     if driver not in drivers() or load_driver_type(driver).is_chain:
         return None
-    possible = list_technologies(driver) or list_names()
-    return next((name for name in possible if name in list_names()), None)
+    return next(iter(list_technologies(driver) or list_names()), None)
 
 
 def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:

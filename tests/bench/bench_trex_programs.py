@@ -16,7 +16,7 @@ from functools import partial
 
 from v6t.base.errors import TesterError
 from v6t.core.config.plugins import list_names
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex.attachment import Attachment
@@ -27,6 +27,7 @@ from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
 from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import StreamSet
+from v6t.tests.settings import resolve
 
 MEMIF = ("--vdev=net_memif0,id=0,role=server", "--vdev=net_memif1,id=0,role=client")
 OFFERED_FPS = 30e6

@@ -24,13 +24,13 @@ import pytest
 import yaml
 from v6t.benchmarks.registry import make_results_schema
 from v6t.core.cli import main
-from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.reporting import write
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
 from v6t.core.runs.runner import execute, resume
+from v6t.tests.settings import resolve
 
 COMMAND = [sys.executable, "-m", "v6t.core.cli.entry"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]

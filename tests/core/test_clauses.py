@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from v6t.analysis.report.compliance import list_rulings
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.resolve import resolve
 from v6t.core.runs.results import load_run
 from v6t.tests.core.support import measure_run
+from v6t.tests.settings import resolve
 from v6t.trials.codec import decode, encode
 from v6t.trials.result import TrialResult
 

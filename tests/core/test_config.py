@@ -7,7 +7,7 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import load_technology_type
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.settings import Settings, find_short_trials, make_preset_settings
 from v6t.core.config.warnings import list_result_warnings
@@ -18,6 +18,7 @@ from v6t.plugins.mape_br import MapEParams
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.tests.core.support import read_vectors
 from v6t.tests.expect import expect_error
+from v6t.tests.settings import resolve
 
 
 def resolve_texts(tmp_path, run=None, bed=None, **flags):

@@ -7,7 +7,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.events import Listener
 from v6t.core.runs.rundir import make_settings_files
@@ -17,6 +17,7 @@ from v6t.profiles.expand import expand_set
 from v6t.profiles.mixes import describe_sequence, normalize_mix
 from v6t.tests.core.support import measure_run, read_csv, simulate, v6t, write_report
 from v6t.tests.needs import needs_lab
+from v6t.tests.settings import resolve
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 

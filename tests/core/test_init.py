@@ -8,13 +8,13 @@ import shlex
 from pathlib import Path
 
 import pytest
-from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.yaml_file import EXAMPLES_DIR, YamlFile, write_examples
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
 from v6t.tests.core.support import tree, v6t
 from v6t.tests.expect import expect_error, expect_refusal
+from v6t.tests.settings import resolve
 
 RUN, TESTBED = ((EXAMPLES_DIR / name).read_text() for name in ("run.yaml", "testbed.yaml"))
 

@@ -5,7 +5,6 @@ import re
 from contextlib import closing
 
 import pytest
-from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_directions
@@ -19,6 +18,7 @@ from v6t.intent.device import Link, Links
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
+from v6t.tests.settings import resolve
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 

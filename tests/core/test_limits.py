@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.resolve import resolve
 from v6t.core.runs.preflight import with_preflight_setup
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import DeviceRequirements
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.tests.expect import expect_error
+from v6t.tests.settings import resolve
 from v6t.trials.trial import Trial
 
 TWO_CLIENTS = {

@@ -16,7 +16,7 @@ from v6t.analysis.published.library import collect_facts
 from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.modifiers.base import repeat_action
 from v6t.core.modifiers.rfc2544 import Management, Routing
@@ -43,6 +43,7 @@ from v6t.tests.drivers.duts.bench import open_bed
 from v6t.tests.drivers.duts.intents import ROUTER4
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
+from v6t.tests.settings import resolve
 from v6t.trials.codec import decode, encode
 from v6t.trials.result import ModifierCounts, TrialResult
 from v6t.trials.trial import Trial

@@ -13,10 +13,11 @@ import pytest
 from click.shell_completion import ShellComplete
 from v6t.core.cli.main import cli
 from v6t.core.config.plugins import list_names, load_technology_type
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.tests.core.support import SIM, v6t, write_report
 from v6t.tests.expect import expect_refusal
+from v6t.tests.settings import resolve
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import dut, tester_capacity
 from v6t.core.runs.bench import Bench
@@ -29,6 +29,7 @@ from v6t.tests.core.support import (
     v6t,
 )
 from v6t.tests.expect import expect_error
+from v6t.tests.settings import resolve
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial

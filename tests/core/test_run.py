@@ -6,7 +6,6 @@ import pytest
 from v6t.analysis.warnings import list_run_warnings
 from v6t.base.errors import BeyondTester
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.resolve import resolve
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import make_results_document, read_results
 from v6t.core.runs.rundir import RunDir
@@ -18,6 +17,7 @@ from v6t.tests.core.support import count_new_trials, measure_run, simulate, writ
 from v6t.tests.core.test_measures import by_benchmark
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
+from v6t.tests.settings import resolve
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import list_names, load_technology_type
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.packets.direction import DIRECTIONS
@@ -16,6 +16,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_refusal
+from v6t.tests.settings import resolve
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from v6t.base.files import locate_cache
-from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.settings import LinksSettings
 from v6t.core.runs import tester_capacity
@@ -25,6 +24,7 @@ from v6t.core.runs.tester_capacity import (
 from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate, measure_tester_capacity
 from v6t.tests.core.support import read_journal, simulate
 from v6t.tests.procedures.support import limited
+from v6t.tests.settings import resolve
 
 MEDIA = 10_000_000.0
 

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 from v6t.core.config.plugins import list_names
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import (
     list_result_warnings,
@@ -12,6 +12,7 @@ from v6t.core.config.warnings import (
     list_tester_warnings,
 )
 from v6t.tests.expect import expect_error
+from v6t.tests.settings import resolve
 
 OTHER_MAC, OWN_MAC = "3c:fd:fe:00:00:13", "3c:fd:fe:00:00:03"
 PORT = {"index": 1, "driver": "net_i40e", "hw_mac": OWN_MAC.upper()}

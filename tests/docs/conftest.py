@@ -1,8 +1,8 @@
 """Runs of every benchmark, to compare their files and tables with the documentation."""
 
 import pytest
-from v6t.core.config.resolve import resolve
 from v6t.tests.core.support import measure_run
+from v6t.tests.settings import resolve
 
 FRAMES = (
     *("throughput", "throughput-frame-timeout", "frame-loss", "frame-loss-frame-timeout"),

@@ -8,10 +8,10 @@ import shlex
 import pytest
 from v6t.analysis.report import run as report
 from v6t.core.campaigns.campaign import plan_campaign
-from v6t.core.config.resolve import resolve
 from v6t.core.config.yaml_file import EXAMPLES_DIR
 from v6t.tests.core.support import v6t
 from v6t.tests.packaging.support import ROOMS
+from v6t.tests.settings import resolve
 
 from .pages import (
     CHECKOUT,

@@ -140,11 +140,12 @@ def test_single_values_need_no_list(tmp_path):
     ("argument", "code"),
     [
         ({"params": ["psid_offset=4"]}, "not-a-section"),
-        ({"params": {5: 1}}, "not-text"),
-        ({"measure": None}, "not-a-list"),
-        ({"modes": [5]}, "invalid-value"),
-        ({"frame_sizes": [None]}, "invalid-value"),
+        ({"params": {5: 1}}, "unknown-setting"),
+        ({"measure": None}, "not-text"),
+        ({"modes": [5]}, "unknown-name"),
+        ({"frame_sizes": [None]}, "not-a-number"),
         ({"dut": 5}, "not-text"),
+        ({"dut_options": [5]}, "not-a-section"),
         ({"testbed": 5}, "not-text"),
     ],
 )

@@ -18,7 +18,6 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, compute_frame_octets
@@ -26,6 +25,7 @@ from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.lab_testers import make_tester_setup
+from v6t.tests.settings import resolve
 from v6t.tools.accuracy.impairments import Impairments
 from v6t.tools.accuracy.known_device import KnownDevice
 from v6t.tools.accuracy.study import UnchangedFrames

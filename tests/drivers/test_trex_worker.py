@@ -19,7 +19,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.base.errors import EnvironmentLacking, TesterError
-from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
@@ -41,6 +40,7 @@ from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
 from v6t.procedures.trial_runner import TrialRunner
 from v6t.tests.expect import expect_error
+from v6t.tests.settings import resolve
 from v6t.trials.conditions import Conditions
 from v6t.trials.trial import DelayRequest, DeviceEvent, Trial
 from v6t.trials.verdict import assess_trial

@@ -16,9 +16,9 @@ from v6t.base.errors import UsageError
 from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.config.explain import list_all_settings
 from v6t.core.config.plugins import list_names, load_technology_type
-from v6t.core.config.resolve import resolve
 from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import list_driver_names as drivers
+from v6t.tests.settings import resolve
 
 PIPE, ZERO, FOLDER = "a pipe", "/dev/zero", "a folder"
 """Kinds of special files."""

@@ -15,7 +15,8 @@ import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_technology_type
-from v6t.core.config.run_setup import make_technology, validate_params
+from v6t.core.config.run_setup import make_technology
+from v6t.core.config.yaml_file import validate
 from v6t.intent.device import BackgroundVlan, Links
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.prefixes import refuse_unforwardable
@@ -34,7 +35,7 @@ def make(case, links=None, **changed):
     """Make a technology from texts, as the command line does."""
     name, params = CASES.get(case, (case, {}))
     kind = load_technology_type(name)
-    given = validate_params(kind, {**params, **{k: str(v) for k, v in changed.items()}})
+    given = validate(kind.params_model, {**params, **{k: str(v) for k, v in changed.items()}})
     return make_technology(kind, given, links or Links())
 
 

@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pytest
 from v6t.core.config.plugins import load_technology_type
-from v6t.core.config.resolve import resolve
 from v6t.packets.arrays import sort_unique
 from v6t.plugins import four_tuples
 from v6t.plugins.nat44 import Nat44Params
@@ -15,6 +14,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
 from v6t.tests.expect import expect_error
+from v6t.tests.settings import resolve
 
 from .support import compiled, make, number
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.core.config.resolve import resolve
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.profiles.compiler import instructions as ins
@@ -13,6 +12,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.rows import convert_to_rows, cover_octets
 from v6t.profiles.streams import compute_period, start_at_frame
 from v6t.tests.expect import expect_error
+from v6t.tests.settings import resolve
 
 from .test_export_trex import traffics
 

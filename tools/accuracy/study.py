@@ -19,7 +19,6 @@ from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError, hides_interrupt
 from v6t.base.files import read_json
 from v6t.core.config.plugins import load_technology_type
-from v6t.core.config.run_setup import validate_params
 from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.manifest import describe_machine, find_commit, format_utc_now
 from v6t.core.runs.tester_capacity import collect_tester_facts
@@ -190,7 +189,7 @@ class Bench:
         links = setup.technology.links
         self._device = KnownDevice(compute_frame_octets(links))
         technology_type = load_technology_type(TECHNOLOGY)
-        self._technology = technology_type(validate_params(technology_type, {}), links)
+        self._technology = technology_type(links=links)
         self._sizes: FramePair = self._technology.make_frame_pair(FRAME_SIZE)
         self._tester: Tester | None = None
         self.tester_facts: Mapping[str, Any] = {}  # the tester's description, once it is open

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.base.errors import DutError
-from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs import dut
 from v6t.core.runs.bench import Bench
 from v6t.drivers.duts.chain.driver import ChainDriver
@@ -21,6 +21,7 @@ from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.test_stateful_lab import COUNT, USE, StatefulLab
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
+from v6t.tests.settings import resolve
 
 from . import intents
 from .support import needs_device

@@ -4,11 +4,11 @@ import json
 
 import pytest
 from v6t.base.files import hold_lock
-from v6t.core.config.resolve import resolve
 from v6t.core.runs.dut import LAB_DEVICE_GONE
 from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
+from v6t.tests.settings import resolve
 
 from . import intents
 from .field import STATE, wait_until

@@ -8,8 +8,8 @@ import shlex
 import pytest
 from v6t.core.cli import dut_command
 from v6t.core.cli.stopping import make_device_stop_messages, make_stop_messages
-from v6t.core.config.resolve import resolve
 from v6t.tests.core.support import v6t
+from v6t.tests.settings import resolve
 
 DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
 
