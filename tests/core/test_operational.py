@@ -143,7 +143,7 @@ def test_reconfiguration_2_backup_and_restore(here):
     restore = ("init", "--from-run", "backup.json", "--dir", "r")
     assert v6t(*restore).status == 0
     assert v6t("run", "r/run.yaml", "--testbed", "r/testbed.yaml", "-o", "two").status == 0
-    for name in ("config.json", "results.json", "trials.csv"):
+    for name in ("config.json", "results.csv", "medians.csv", "trials.csv"):
         assert (here / "one" / name).read_bytes() == (here / "two" / name).read_bytes()
     assert "r/run.yaml" in expect_refusal(v6t(*restore), "file-exists")
     expect_refusal(v6t("init", "--from-run", "r/run.yaml"), "invalid-json")
