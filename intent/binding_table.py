@@ -49,17 +49,13 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
                 plural = "s" * (len(words) != 1)
                 raise ValueError(f"{len(words)} column{plural} found, 5 or 6 wanted")
             ipv4, (psid, length, offset) = IPv4Address(words[0]), map(_parse_number, words[1:4])
-            row = SoftwireRow(ipv4, psid, length, offset, *map(_parse_ipv6, words[4:]))
+            addresses = (refuse_zone(IPv6Address(word)) for word in words[4:])
+            row = SoftwireRow(ipv4, psid, length, offset, *addresses)
         except ValueError as exc:
             raise UsageError(
                 f"{path}:{number}: {exc}", _ROW_HINT, code="invalid-table-row"
             ) from exc
         yield number, row
-
-
-def _parse_ipv6(text: str) -> IPv6Address:
-    """Parse an IPv6 address without a zone."""
-    return refuse_zone(IPv6Address(text))
 
 
 def _parse_number(text: str) -> int:

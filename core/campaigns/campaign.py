@@ -286,7 +286,8 @@ def extend_campaign(directory: Path, planned: CampaignPlan, campaign: CampaignPl
         problem = f"{directory} holds the campaign {planned.name}, not {campaign.name}"
         raise UsageError(problem, "give it another directory with -o", code="campaign-changed")
     known = {run.key: run for run in planned.runs}
-    runs, number = [], _find_highest_number(planned)
+    runs, starts = [], [run.directory.partition("-")[0] for run in planned.runs]
+    number = max((int(start) for start in starts if start.isdigit()), default=0)
     for run in campaign.runs:
         before = known.pop(run.key, None)
         if before is None:
@@ -303,12 +304,6 @@ def extend_campaign(directory: Path, planned: CampaignPlan, campaign: CampaignPl
     extended = replace(campaign, runs=(*runs, *known.values()), notes=notes)
     _write_plan(directory, extended)
     return extended
-
-
-def _find_highest_number(planned: CampaignPlan) -> int:
-    """Return the highest number of a run; ``--only`` leaves gaps in the numbers."""
-    starts = [run.directory.partition("-")[0] for run in planned.runs]
-    return max((int(start) for start in starts if start.isdigit()), default=0)
 
 
 def read_status(directory: Path, run: CampaignEntry) -> str:

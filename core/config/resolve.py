@@ -61,7 +61,6 @@ from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, load_kind
 from v6t.trials.trial import MODES
 
 if TYPE_CHECKING:
-    from v6t.benchmarks.base import Benchmark
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.tester_kind import TesterKind
     from v6t.plugins.base import PluginParams, Technology
@@ -170,15 +169,6 @@ def resolve_setup(
     return setup
 
 
-def _check_support(setup: RunSetup, benchmark: Benchmark[Any, Any]) -> None:
-    """Raise an error if device or tester cannot measure a benchmark."""
-    benchmark.check(setup)
-    if setup.settings.connects:
-        settings = setup.settings.model_copy(update={"benchmarks": (benchmark.name,)})
-        setup.tester.check_connections(*replace(setup, settings=settings).connection_needs)
-    check_tester_capabilities(setup, benchmark, make_tester(setup).capabilities)
-
-
 # Codes of errors for which ``--measure all`` leaves out a benchmark.
 _UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
 
@@ -187,8 +177,14 @@ def _drop_unsupported_benchmarks(setup: RunSetup, optional: Collection[str]) -> 
     """Drop those ``optional`` benchmarks that device or tester cannot measure; add warnings."""
     names, warnings = list(setup.settings.benchmarks), list(setup.resolution_warnings)
     for name in sorted(optional):
+        benchmark = registry.load(name)
         try:
-            _check_support(setup, registry.load(name))
+            benchmark.check(setup)
+            if setup.settings.connects:
+                settings = setup.settings.model_copy(update={"benchmarks": (name,)})
+                needs = replace(setup, settings=settings).connection_needs
+                setup.tester.check_connections(*needs)
+            check_tester_capabilities(setup, benchmark, make_tester(setup).capabilities)
         except (EnvironmentLacking, UsageError) as exc:
             if exc.code in _UNSUPPORTED_CODES and len(names) > 1:
                 names.remove(name)

@@ -94,7 +94,7 @@ class RunSetup:
         fills_table = run.connects and any(b.fills_table for b in self.benchmarks)
         requirements = replace(
             self.modifier.requirements if self.modifier else DeviceRequirements(),
-            live_change=self.has_live_change,
+            live_change=any(b.reconfigures for b in self.benchmarks),
             sessions=run.procedure.connections.count if fills_table else 0,
         )
         return replace(self.technology.make_dut_intent(), requirements=requirements)
@@ -105,11 +105,6 @@ class RunSetup:
         fillers = (b for b in self.benchmarks if b.fills_table)
         needs = frozenset(need for b in fillers for need in b.list_capabilities(self))
         return max((b.find_max_connections(self) for b in self.benchmarks), default=0), needs
-
-    @property
-    def has_live_change(self) -> bool:
-        """Whether a benchmark changes the device's configuration under traffic."""
-        return any(b.reconfigures for b in self.benchmarks)
 
     @cached_property
     def example_plan(self) -> Plan:

@@ -200,8 +200,13 @@ def parse_assignments(assignments: Mapping[str, Any]) -> dict[str, Any]:
     """Return assignments by name as nested settings; ``[`` and ``{`` in texts begin YAML values."""
     out: dict[str, Any] = {}
     for name, given in assignments.items():
-        is_yaml = isinstance(given, str) and given.startswith(("[", "{"))
-        value = _parse_value(name, given) if is_yaml else given
+        value = given
+        if isinstance(given, str) and given.startswith(("[", "{")):
+            try:
+                value = _parse_yaml(given, {})
+            except UsageError as exc:
+                problem = f"--set {name}: '{given:.80}' is not a valid value: {exc.message}"
+                raise UsageError(problem, code="invalid-yaml") from exc
         if (part := set_value(out, name, value)) is not None:
             problem = f"--set {name}: '{part}' is given as a whole already"
             raise UsageError(problem, code="duplicate")
@@ -218,15 +223,6 @@ def set_value(values: dict[str, Any], name: str, value: Any) -> str | None:
             return part
     section[last] = value
     return None
-
-
-def _parse_value(name: str, text: str) -> Any:
-    """Parse the YAML value of an assignment."""
-    try:
-        return _parse_yaml(text, {})
-    except UsageError as exc:
-        problem = f"--set {name}: '{text:.80}' is not a valid value: {exc.message}"
-        raise UsageError(problem, code="invalid-yaml") from exc
 
 
 def deep_merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ above, as far as medium and tester carry it, and the verdict is on that trial.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -125,10 +126,8 @@ def _examine_point(
         devices = bench.session.get_sessions()
         for name, device in devices:
             samples, results = _sample_trials(bench, device, trials)
-            if in_lab:
-                samples = {
-                    when: [*map(_drop_shared_reading, each)] for when, each in samples.items()
-                }
+            for sample in itertools.chain(*samples.values()) if in_lab else ():
+                sample.figures.pop(SHARED_CPU_READING, None)
             judged = choose_trial(trials, results, samples, run.procedure.sending_time_tolerance)
             unsustained = describe_unsustained_rate(first, results["found"], run.procedure)
             loaded = samples[judged.name]
@@ -163,12 +162,6 @@ def _examine_point(
             )
     summary = summarize_verdicts(verdicts)
     return [{**entry, "together": summary} for entry in entries] if summary else entries
-
-
-def _drop_shared_reading(sample: Sample) -> Sample:
-    """Return a sample without the CPU reading that includes an unknown share of the tester."""
-    figures = {n: f for n, f in sample.figures.items() if n != SHARED_CPU_READING}
-    return replace(sample, figures=figures)
 
 
 def choose_trial(

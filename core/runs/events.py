@@ -288,8 +288,8 @@ class LogFile(Listener):
     The first entry creates the file and sets ``begun``: a rejected run leaves its directory as is.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / LOG
+    def __init__(self, directory: Path | None) -> None:
+        self._path = Path(os.devnull) if directory is None else directory / LOG
         self.begun = False
 
     def on_message(self, text: str) -> None:
@@ -305,32 +305,29 @@ class LogFile(Listener):
     def on_step_end(self, progress: Progress) -> None:
         self.on_message(describe_step(progress))
 
-    @contextlib.contextmanager
-    def append_log(self, on_notice: Callable[[str], None] | None = None) -> Iterator[None]:
-        """Append log records, except notices if ``on_notice`` gets them, and the final error."""
-        with log.copy_records(self.on_message, on_notice):
-            try:
-                yield
-            except (V6tError, KeyboardInterrupt) as exc:
-                text = "interrupted"
-                if isinstance(exc, V6tError):
-                    text = f"error: {exc.message}" + (f" ({exc.hint})" if exc.hint else "")
-                if self.begun:
-                    self.on_message(text)
-                raise
-
 
 @contextlib.contextmanager
-def log_run(listener: Listener, directory: Path) -> Iterator[CompositeListener]:
-    """Yield the listener combined with the log file of a run, which also gets its final error."""
+def open_log(directory: Path | None, listener: Listener | None = None) -> Iterator[Listener]:
+    """Append log records and the final error to the log file in a directory, if there is one.
+
+    Args:
+        directory: directory of a run or an audit; None for no log file.
+        listener: also receives notices; they are then events, and not printed by the log.
+
+    Yields:
+        A listener that passes events to ``listener`` and to the log file.
+    """
     file = LogFile(directory)
-    events = CompositeListener(listener, file)
-    with file.append_log(events.on_message), attribute_errors():
-        yield events
-
-
-@contextlib.contextmanager
-def open_log(directory: Path | None) -> Iterator[None]:
-    """Context manager that also writes log messages to the log file in ``directory``, if given."""
-    with LogFile(directory).append_log() if directory is not None else contextlib.nullcontext():
-        yield
+    events = CompositeListener(listener or Listener(), file)
+    on_notice = None if listener is None else events.on_message
+    with log.copy_records(file.on_message, on_notice):
+        try:
+            with attribute_errors():
+                yield events
+        except (V6tError, KeyboardInterrupt) as exc:
+            text = "interrupted"
+            if isinstance(exc, V6tError):
+                text = f"error: {exc.message}" + (f" ({exc.hint})" if exc.hint else "")
+            if file.begun:
+                file.on_message(text)
+            raise

@@ -27,7 +27,7 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.device import COUNTERS_KEY
-from v6t.core.runs.events import Listener, log_run, make_headline
+from v6t.core.runs.events import Listener, make_headline, open_log
 from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import format_utc_now, make_manifest
 from v6t.core.runs.plan import RunPlan, plan, plan_first_stage, plan_stage
@@ -78,7 +78,7 @@ def execute(
         run_dir.write_json(MANIFEST, document)
         run_dir.write_text(CONFIG, config)
         try:
-            with log_run(events, path) as log:
+            with open_log(path, events) as log:
                 for warning in list_setting_warnings(setup):
                     log.on_message(f"note: {warning}")
                 journal = read_journal(path, {}, document)
@@ -101,7 +101,7 @@ def resume(path: Path, events: Listener, run_plan: RunPlan | None = None) -> Run
 
 def measure_rest(run_dir: RunDir, files: RunFiles, events: Listener, run_plan: RunPlan) -> RunData:
     """Resume an interrupted run whose files were read, and return its data."""
-    with log_run(events, run_dir.path) as log:
+    with open_log(run_dir.path, events) as log:
         return Runner(run_plan, run_dir, log, files).run()
 
 
