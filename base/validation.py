@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
 
-from v6t.base.errors import InvalidValue, V6tError
+from v6t.base.errors import InvalidValue, UsageError, V6tError
 from v6t.base.quantities import describe_quantity
 from v6t.base.text import did_you_mean, suggest_names
 
@@ -52,40 +52,41 @@ _BOUND_TEXTS = {
 }
 
 
-class SettingProblem(NamedTuple):
-    """The first problem in a user's settings."""
+def make_setting_error(
+    model: type[BaseModel],
+    exc: ValidationError,
+    above: Sequence[str | int] = (),
+    *,
+    unknown: str = "unknown setting '{}'",
+    known: str = "{}",
+    whole: str = "",
+) -> UsageError:
+    """Return the error for the first of the values that a model rejected.
 
-    path: Path  # keys and indices that lead to it, as the user wrote them
-    unknown: bool  # the setting does not exist, and ``reason`` is empty
-    reason: str  # the problem and the value: a sentence without its subject
-    hint: str  # what to do; may be empty
-    code: str  # the kind of error
-    related: tuple[Path, ...] = ()  # paths of further settings that contradict the first
-
-    def name_settings(self, *above: str) -> str:
-        """Return all paths with dots, each below the keys ``above``."""
-        paths = ((*above, *path) for path in (self.path, *self.related))
-        return " and ".join(".".join(map(str, path)) for path in paths)
-
-
-def describe_problem(model: type[BaseModel], exc: ValidationError) -> SettingProblem:
-    """Describe why a model rejected its values."""
+    Args:
+        above: keys above the values, which the message names.
+        unknown, known: how the message names a setting that does not exist, and one that does.
+        whole: name of the values as a whole; by default, that of the model.
+    """
     problems = exc.errors(include_url=False)
     # a misspelt name often leaves another one missing
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     path: Path = problem["loc"]
-    if problem["type"] == "extra_forbidden":
-        return SettingProblem(path, True, "", _suggest_setting(model, path), "unknown-setting")
     code, reason, hint = _explain(problem)
-    name = path[-1] if path else None
+    last = path[-1] if path else None
     # where a number is one of several types, the path ends with the type, and units are not allowed
     of_number = problem["type"] in ("int_parsing", "float_parsing")
-    if of_number and isinstance(name, str) and name not in ("int", "float"):
-        hint = describe_quantity(name, str(problem["input"]))
+    if of_number and isinstance(last, str) and last not in ("int", "float"):
+        hint = describe_quantity(last, str(problem["input"]))
     first, *others = getattr(problem.get("ctx", {}).get("error"), "settings", ()) or ((),)
     related = tuple((*path, other) for other in others)
     path = (*path, first) if first else path
-    return SettingProblem(path, False, reason + _show_value(problem), hint, code, related)
+    name = " and ".join(".".join(map(str, (*above, *each))) for each in (path, *related))
+    subject = known.format(name) if name else whole or model.__name__
+    message = f"{subject}: {reason}{_show_value(problem)}"
+    if problem["type"] == "extra_forbidden":
+        message, hint = unknown.format(name), _suggest_setting(model, path)
+    return UsageError(message, hint, path=path, related=related, code=code)
 
 
 def _explain(problem: ErrorDetails) -> tuple[str, str, str]:

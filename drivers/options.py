@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from v6t.base.errors import UsageError
-from v6t.base.validation import describe_problem
+from v6t.base.validation import make_setting_error
 
 Options = TypeVar("Options", bound=BaseModel)
 
@@ -17,12 +16,10 @@ def parse_options(model: type[Options], name: str, noun: str, given: Mapping[str
     try:
         return model.model_validate(dict(given))
     except ValidationError as exc:
-        wrong = describe_problem(model, exc)
-        if wrong.unknown:
-            text = f"the {name} {noun} has no option '{wrong.name_settings()}'"
-        else:
-            place = f"{name} option {wrong.name_settings()}" if wrong.path else f"{name} {noun}"
-            text = f"{place}: {wrong.reason}"
-        raise UsageError(
-            text, wrong.hint, path=wrong.path, related=wrong.related, code=wrong.code
+        raise make_setting_error(
+            model,
+            exc,
+            unknown=f"the {name} {noun} has no option '{{}}'",
+            known=f"{name} option {{}}",
+            whole=f"{name} {noun}",
         ) from exc

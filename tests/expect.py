@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 from v6t.base.error_codes import ERROR_CODES
 from v6t.base.errors import InvalidValue, V6tError
-from v6t.base.validation import describe_problem
+from v6t.base.validation import make_setting_error
 
 
 @contextlib.contextmanager
@@ -26,7 +26,7 @@ def expect_error(code, *, path=None, mentions="", kind=V6tError):
         yield error
     found = error.value
     is_rejection = isinstance(found, ValidationError)
-    own = describe_problem(BaseModel, found).code if is_rejection else found.code
+    own = make_setting_error(BaseModel, found).code if is_rejection else found.code
     assert own == code, f"{own}: {found!r}"
     if path is not None:
         assert found.path == tuple(path)

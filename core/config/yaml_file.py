@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import SETTINGS_OCTETS, read_text, report_write_errors
 from v6t.base.text import is_encodable, suggest_names
-from v6t.base.validation import describe_problem
+from v6t.base.validation import make_setting_error
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -290,16 +290,7 @@ def validate(
         try:
             return model.model_validate(data)
         except ValidationError as exc:
-            problem = describe_problem(model, exc)
-            name = problem.name_settings(*map(str, prefix))
-            text = (
-                f"unknown setting '{name}'"
-                if problem.unknown
-                else f"{name or model.__name__}: {problem.reason}"
-            )
-            raise UsageError(
-                text, problem.hint, path=problem.path, related=problem.related, code=problem.code
-            ) from exc
+            raise make_setting_error(model, exc, prefix) from exc
 
 
 @contextmanager
