@@ -295,7 +295,7 @@ class PdnsRecursor(Dns64Server):
         "rec_control --socket-dir={directory} --config-dir={directory} --config-name=v6t"
     )
     flush_verb, status_verb = "wipe-cache $", "ping"
-    expected_status = expect_text("pong")
+    expected_status = expect_lines("pong")
     config_file_name = "recursor-v6t.conf"
     prefix_lengths = (96,)
     configuration = """\

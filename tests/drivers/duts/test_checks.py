@@ -196,7 +196,7 @@ LINUX = [
      "version: BIND 9.18.49\nserver is up and running\n", "no server is up and running here\n"),
     ("unbound-dns64", " status", "reload",
      "version: 1.17.1\nuptime: 2 seconds\nunbound (pid 4711) is running...\n", "nothing is running\n"),
-    ("pdns-recursor-dns64", " ping", "wipe-cache", "pong\n", "no pong\n"),
+    ("pdns-recursor-dns64", " ping", "wipe-cache", "pong \npong taskThread\n", "no pong\n"),
     ("unbound-dns64", "ss -Hlun src '[2001:2:0:f000::1]:53'", "",
      *replace_words("unbound\nUNCONN 0      0      [2001:2:0:f000::1]:53              [::]:*\n", "]:53  ", "]:5353")),
 ]  # fmt: skip
