@@ -1,7 +1,7 @@
-# Hold the lock of a device while its owner is heard of.
+# Hold the lock of a device while its owner sends signs of life.
 : "${directory:?}" "${owner:?}" "${silence_s:?}"
 
-foreign_access() { # PATH: print why the path, or a directory above it, is not this user's alone
+foreign_access() { # PATH: print the reason if others can change the path or a directory above it
     path=$1
     user=$(id -u)
     while :; do
@@ -19,7 +19,7 @@ foreign_access() { # PATH: print why the path, or a directory above it, is not t
     done
 }
 
-check_directory() { # print "foreign WHY" and end unless the directory is this user's alone
+check_directory() { # print "foreign REASON" and exit if others can change the directory
     case $(ls -ldn "$directory") in
     d*) why=$(foreign_access "$directory") ;;
     *) why="$directory is not a directory" ;;
@@ -37,7 +37,7 @@ remove_lock() {
     owns_lock && rm -f "$directory/beat" "$directory/lock"
 }
 
-take_lock() { # print "busy PID OWNER" and end if a process of somebody else holds the lock
+take_lock() { # print "busy PID OWNER" and exit if a process of another owner holds the lock
     tries=0
     this=$(identify_process $$)
     until ln -s "$this $owner" "$directory/lock" 2>/dev/null; do
@@ -51,14 +51,14 @@ take_lock() { # print "busy PID OWNER" and end if a process of somebody else hol
         elif [ -n "$holder" ] && [ "${holder#* }" != "$owner" ]; then
             echo "busy $pid ${holder#* }"
             exit 0
-        else # an earlier connection of the same owner is about to notice its end
+        else # the process of an earlier connection of this owner will soon exit
             [ -z "$holder" ] || [ $tries -lt 20 ] || kill "$pid"
             sleep 0.1
         fi
     done
 }
 
-watch_owner() { # remove the lock and end its process after silence_s seconds without a beat
+watch_owner() { # remove the lock and end its process after silence_s seconds without a sign of life
     last='' idle=0
     while sleep 1 && owns_lock; do
         beat=$(cat "$directory/beat")

@@ -1,12 +1,12 @@
 # The state directory of v6t on a device: undo record and rollback timer; needs process.sh.
 : "${directory:?}"
 
-enter_directory() { # end without output if there is none, and with an error if it is not for this user
+enter_directory() { # exit without output if it does not exist, and with an error if it is not accessible
     [ -d "$directory" ] || exit 0
     cd "$directory" || exit 1
 }
 
-read_record() { # print "record" and the record, or "lost" ["script"] if only other files tell of changes
+read_record() { # print "record" and the record, or "lost" ["script"] if only other files show changes
     enter_directory
     if [ -s record.json ]; then
         echo record
@@ -22,7 +22,7 @@ list_parts() { # print the records of parts of a chain
     ls -d part-*/record.json 2>/dev/null || true
 }
 
-clear_progress() { # what an earlier run did and undid does not matter to this one
+clear_progress() { # discard the progress of an earlier run
     cd "$directory" && rm -f record.json progress undone
 }
 
@@ -30,7 +30,7 @@ note_verified() {
     (umask 077 && echo verified >>"$directory/progress")
 }
 
-write_file() { # NAME: store the standard input, and print it as it is stored
+write_file() { # NAME: store the standard input and print the stored file
     umask 077
     cd "$directory" && cat >"$1.part" && sync && mv "$1.part" "$1" && cat "$1"
 }
@@ -45,14 +45,14 @@ mark_for_undo() { # NUMBER...: have undo.sh repeat the undo of these steps, whos
     printf "again-%s\n" "$@" >>undone
 }
 
-remove_record() { # what tells that everything is undone goes last; print files of somebody else
+remove_record() { # delete the list of undone steps last; print remaining files of others
     cd "$directory" && rm -f record.json record.json.part && rm -f undo.sh undo.sh.part &&
         rm -f progress undone undoing doing token.part timer.part && rm -rf guard.[0-9]* || exit 1
     # shellcheck disable=SC2010
     ls -A | grep -vx -e lock -e beat -e 'part-.*' || true
 }
 
-remove_timer() { # renamed first, so that the timer writes nothing any more
+remove_timer() { # rename it first, so that the timer writes nothing more
     [ ! -e "$directory/guard" ] || {
         mv "$directory/guard" "$directory/guard.$$" && rm -rf "$directory/guard.$$"
     }
@@ -61,7 +61,7 @@ remove_timer() { # renamed first, so that the timer writes nothing any more
 
 start_timer() { # TOKEN; standard input: the program of the timer
     umask 077
-    # an earlier timer goes on until the new one is stored
+    # an earlier timer runs until the new one is stored
     if ! { echo "$1" >"$directory/token.part" && cat >"$directory/timer.part"; }; then
         rm -f "$directory/token.part" "$directory/timer.part"
         exit 1
@@ -79,7 +79,7 @@ start_timer() { # TOKEN; standard input: the program of the timer
     exit 1
 }
 
-read_state() { # print the lock, the seconds until the timer acts or what it has done, the steps begun and undone
+read_state() { # print the lock, the timer's remaining seconds or its result, and the steps begun and undone
     enter_directory
     echo "lock $(readlink lock)"
     [ ! -e progress ] || sed 's/^/begun /' progress

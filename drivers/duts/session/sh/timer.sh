@@ -1,4 +1,4 @@
-# Run undo.sh after a time of silence, or after a time whatever the owner does. Seconds are counted: setting the clock has no effect.
+# Run undo.sh after a time without signs of life, or after a fixed time. Steps of the clock have no effect.
 # Needs process.sh.
 : "${directory:?}" "${token:?}" "${limit_s:?}" "${holder:?}" "${counts:?}"
 
@@ -6,7 +6,7 @@ owns_timer() {
     [ "$(cat guard/token 2>/dev/null)" = "$token" ]
 }
 
-take_over() { # end the process that holds the lock, and hold the lock
+take_over() { # end the process that holds the lock, and take the lock
     if locked=$(readlink lock); then
         process=${locked%% *}
         ! is_running "$process" || { kill "${process%%:*}" && sleep 1; }

@@ -5,7 +5,7 @@ has() { # NAME of a function
     command -v "$1" >/dev/null
 }
 
-begin_undo() { # wait for what is at work on the device, in place of an undo that was begun before
+begin_undo() { # replace an earlier undo, and wait for a step in progress
     trap '' HUP PIPE
     PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C
     export PATH LC_ALL
@@ -29,7 +29,7 @@ begin_undo() { # wait for what is at work on the device, in place of an undo tha
     failed=0
 }
 
-end_undo() { # the file may be that of an undo which goes on in place of this one
+end_undo() { # the file may belong to an undo that has replaced this one
     [ "$(running_process undoing)" != $$ ] || rm -f undoing
 }
 
@@ -43,7 +43,7 @@ is_restored() { # NUMBER STATE BEFORE
 
 undo_step() { # NUMBER [STATE BEFORE]: call undo_NUMBER once; print "left NUMBER" if it fails
     is_pending "$1" || return 0
-    # an undo that succeeded before, but left another state, is repeated if that state is still there
+    # repeat an undo that succeeded but left another state, if that state still exists
     if grep -qx "again-$1" undone; then again=1; else again=0; fi
     if { has "is_gone_$1" && ("is_gone_$1"); } || { [ $again = 1 ] && is_restored "$1" "$2"; }; then
         status=0
@@ -51,7 +51,7 @@ undo_step() { # NUMBER [STATE BEFORE]: call undo_NUMBER once; print "left NUMBER
         ("undo_$1")
         status=$?
     fi
-    # the change may have vanished with something else: the state decides; a repeated undo may find nothing
+    # the state decides, since another undo may have removed the change; a repeated undo may find nothing
     if [ $status = 0 ] || [ $again = 1 ] || is_restored "$1" "$2"; then
         echo "$1" >>undone
     else
