@@ -14,7 +14,7 @@ from v6t.core.runs import bottleneck
 from v6t.core.runs.bench import Bench
 from v6t.tests.core.support import v6t, v6t_process
 
-from .support import in_lab, needs_device
+from .support import in_lab, needs_device, run_shell
 
 pytestmark = [*in_lab, pytest.mark.slow]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it is done in this process")
@@ -76,7 +76,6 @@ def limit_cpu(pid, share):
     """Limit a process to a share of one core by a cgroup."""
     old = CGROUPS / "cpu"
     place = (old if (old / "cgroup.procs").exists() else CGROUPS) / f"v6t-test-{os.getpid()}"
-    home = place.parent / find_cgroup(pid, "cpu" if place.parent == old else "").lstrip("/")
     try:
         place.mkdir()
         if place.parent == old:
@@ -91,35 +90,16 @@ def limit_cpu(pid, share):
     try:
         yield
     finally:
-        (home / "cgroup.procs").write_text(str(pid))
+        (place.parent / "cgroup.procs").write_text(str(pid))
         place.rmdir()
-
-
-def find_cgroup(pid, controller):
-    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-    groups = [line.split(":", 2) for line in lines]
-    return next((path for _, kinds, path in groups if controller in kinds.split(",")), "/")
-
-
-def find_host_pid(session, file):
-    """Return the host's PID of a process whose PID in the device is in a file."""
-    inner = session.transport.run(f"cat {file}").out.strip()
-    space = os.readlink(f"/proc/{session.transport.pid}/ns/pid")
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            numbers = next(line for line in status.open() if line.startswith("NSpid:")).split()
-            if numbers[-1] == inner and os.readlink(status.parent / "ns" / "pid") == space:
-                return int(status.parent.name)
-        except (OSError, StopIteration):
-            continue  # the process has ended
-    raise AssertionError(f"no process {inner}")
 
 
 @as_root
 @needs_device("tayga")
 def test_a_core_that_a_cgroup_limits(second_look):
     def plant(session):
-        return limit_cpu(find_host_pid(session, "/run/v6t/tayga.pid"), 0.02)
+        found = run_shell(f"pgrep --ns {session.transport.pid} --nslist pid -x tayga")
+        return limit_cpu(int(found.stdout), 0.02)
 
     watched, telemetry = second_look(plant, "siit", "bidirectional", "tayga", "5M")
     assert watched["limited_by"] == "cpu", watched
