@@ -5,9 +5,7 @@ The only route to the device is cut at critical moments; its state is read from 
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -20,7 +18,7 @@ from v6t.tests.needs import needs_lab
 
 from . import sshserver, support
 from .field import wait_until
-from .support import DUMMY, over_ssh
+from .support import DUMMY, over_ssh, run_shell
 
 pytestmark = over_ssh
 
@@ -73,16 +71,9 @@ def wait_for_mark(site):
     wait_until(site.device.path("/run/reached").exists, "the step that waits")
 
 
-def list_ssh_clients(site) -> list[str]:
+def list_ssh_clients(site):
     """Return the command lines of the operator's processes that mention ssh."""
-    operator = os.readlink(f"/proc/{site.operator.pid}/ns/net")
-    clients = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().decode(errors="replace")
-            if os.readlink(entry / "ns" / "net") == operator and "ssh" in words:
-                clients.append(words)
-    return clients
+    return run_shell(f"pgrep --ns {site.operator.pid} --nslist net -af ssh", check=False).stdout
 
 
 def without_record_files(site):
@@ -121,7 +112,7 @@ def test_killed_commit_is_undone_by_timer(device):
     wait_until(lambda: device.device.has_undone, "the timer")
     assert without_record_files(device) == device.before
     output = "".join(process.communicate(timeout=90))
-    wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
+    wait_until(lambda: list_ssh_clients(device) == "", "no ssh is left")
     assert process.returncode == -signal.SIGKILL, output
     assert "is configured" not in output
 
@@ -149,7 +140,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     assert not device.device.path("/run/too-late").exists()
     assert device.device.has_interface("v6tdummy")
     assert device.state() == state
-    wait_until(lambda: list_ssh_clients(device) == [], "no ssh is left")
+    wait_until(lambda: list_ssh_clients(device) == "", "no ssh is left")
 
 
 def test_first_signal_prints_rollback_and_effect_of_second(device):
