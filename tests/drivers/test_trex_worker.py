@@ -51,6 +51,7 @@ from .lab_testers import compile_plugin
 
 pytestmark = pytest.mark.slow
 PLUGIN, STREAMS = compile_plugin()
+TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0)
 
 
 @pytest.fixture
@@ -89,6 +90,19 @@ def opened(installation):
         yield tester
 
 
+@pytest.fixture
+def measure(installation, monkeypatch):
+    """Provide a function that measures a trial with a fake server of these settings."""
+
+    def measure_trial(trial=TRIAL, fake=None, **options):
+        for name, value in (fake or {}).items():
+            monkeypatch.setenv(f"FAKE_{name}", value)
+        with open_loaded(installation, **options) as tester:
+            return tester.measure(trial)
+
+    return measure_trial
+
+
 def record_requests(monkeypatch, tester):
     """Record the trials requested from the worker from now on."""
     requests, ask = [], tester.attachment.ask
@@ -99,9 +113,6 @@ def record_requests(monkeypatch, tester):
 
     monkeypatch.setattr(tester.attachment, "ask", record)
     return requests
-
-
-TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0)
 
 
 def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, monkeypatch):
@@ -370,10 +381,9 @@ def test_eight_port_pairs_share_the_captures_of_a_server(installation, monkeypat
 
 
 @pytest.mark.parametrize("counting", ["auto", "ports"])
-def test_pair_without_a_frame_is_left_out(installation, monkeypatch, counting):
-    monkeypatch.setenv("FAKE_PORTS", "4")
-    with open_loaded(installation, pairs=({"ports": (2, 3)},), counting=counting) as tester:
-        result = tester.measure(replace(TRIAL, mode="forward", duration_s=0.001))
+def test_pair_without_a_frame_is_left_out(measure, counting):
+    trial, pairs = replace(TRIAL, mode="forward", duration_s=0.001), ({"ports": (2, 3)},)
+    result = measure(trial, {"PORTS": "4"}, pairs=pairs, counting=counting)
     assert result.directions["forward"].count_frames("received") == 1
 
 
@@ -405,24 +415,15 @@ def test_frames_are_marked_if_threads_share_cpus(installation, monkeypatch, opti
                 assert ("marked" in {c["kind"] for c in request["captures"]}) is not has_stamps
 
 
-def test_control_frames_before_a_refused_start_are_no_fault(installation, monkeypatch):
-    monkeypatch.setenv("FAKE_LATE", "1")
-    monkeypatch.setenv("FAKE_RESTLESS", "1")
-    with open_loaded(installation, counting="ports") as tester:
-        result = tester.measure(TRIAL)
+def test_control_frames_before_a_refused_start_are_no_fault(measure):
+    result = measure(fake={"LATE": "1", "RESTLESS": "1"}, counting="ports")
     assert (result.faults, result.is_disturbed) == ((), False)
 
 
-@pytest.mark.parametrize("late", ["1", "3", "4"])
-def test_frames_before_common_start_are_not_counted(installation, monkeypatch, late):
+@pytest.mark.parametrize("late", ["1", "3"])
+def test_frames_before_common_start_are_not_counted(measure, late):
     """If one port starts too late, all ports are stopped and started again."""
-    monkeypatch.setenv("FAKE_LATE", late)
-    with open_loaded(installation) as tester:
-        if late == "4":
-            with expect_error("tester-fault"):
-                tester.measure(TRIAL)
-            return
-        result = tester.measure(TRIAL)
+    result = measure(fake={"LATE": late})
     assert [d.count_frames("sent") for d in result.directions.values()] == [500, 500]
     assert assess_trial(TRIAL, result, sending_time_tolerance=1.5).passed
 
@@ -441,41 +442,33 @@ def test_cpu_limit_is_100_percent_on_linux_interfaces(opened, installation):
         ("STOLEN", "tester-fault", "stolen"),
         ("DIE", "worker-failed", None),
         ("REMOVED", "tester-fault", "stolen"),  # a capture, by another user
+        ("LATE", "tester-fault", "start"),  # four times
     ],
 )
-def test_failure_during_trial_ends_it_with_a_cause(installation, monkeypatch, variable, code, kind):
-    monkeypatch.setenv(f"FAKE_{variable}", "1")
-    with open_loaded(installation, counting="ports") as tester, expect_error(code) as caught:
-        tester.measure(TRIAL)
+def test_failure_during_trial_ends_it_with_a_cause(measure, variable, code, kind):
+    with expect_error(code) as caught:
+        measure(fake={variable: "4"}, counting="ports")
     assert getattr(caught.value, "kind", None) == kind
 
 
-def test_captures_of_other_users_stay(installation, monkeypatch, tmp_path):
+def test_captures_of_other_users_stay(measure, tmp_path):
     """Those on the run's ports, 0 and 1, are of a client that died."""
-    monkeypatch.setenv("FAKE_STATE", str(tmp_path))
-    monkeypatch.setenv("FAKE_PORTS", "4")
-    monkeypatch.setenv("FAKE_CAPTURES", "2 0 3 1")
-    with open_loaded(installation, counting="ports") as tester:
-        tester.measure(replace(TRIAL, duration_s=0.05))
+    fake = {"STATE": str(tmp_path), "PORTS": "4", "CAPTURES": "2 0 3 1"}
+    measure(replace(TRIAL, duration_s=0.05), fake, counting="ports")
     assert (tmp_path / "captures").read_text().split() == ["2", "3"]
 
 
 @pytest.mark.parametrize("call", ["clear_stats", "get_stats"])
-def test_control_frame_next_to_a_counter_reading_is_not_a_test_frame(
-    installation, monkeypatch, call
-):
+def test_control_frame_next_to_a_counter_reading_is_not_a_test_frame(measure, call):
     """A frame of the device arrives just after port counters are cleared, or read."""
-    monkeypatch.setenv("FAKE_CONTROL_AFTER", call)
-    with open_loaded(installation, counting="ports") as tester:
-        forward = tester.measure(replace(TRIAL, duration_s=0.1)).directions["forward"]
+    result = measure(replace(TRIAL, duration_s=0.1), {"CONTROL_AFTER": call}, counting="ports")
+    forward = result.directions["forward"]
     assert (forward.count_frames("received"), forward.count_frames("surplus")) == (100, 0)
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_link_failure_of_each_port_disturbs_the_trial(installation, monkeypatch, mode):
-    monkeypatch.setenv("FAKE_LINK", "down")
-    with open_loaded(installation) as tester:
-        result = tester.measure(replace(TRIAL, mode=mode))
+def test_link_failure_of_each_port_disturbs_the_trial(measure, mode):
+    result = measure(replace(TRIAL, mode=mode), {"LINK": "down"})
     assert sum("went down" in fault for fault in result.faults) == 2
     assert result.is_disturbed
 
@@ -906,12 +899,12 @@ def test_trial_with_unreadable_queue_drops_is_repeated(tmp_path, monkeypatch, an
     results = []
     with open_loaded(faketrex.make_installation(tmp_path / "v3.08")) as tester:
 
-        def measure(trial):
+        def measure_and_keep(trial):
             results.append(tester.measure(trial))
             return results[-1]
 
         conditions = Conditions(104, 64, "bidirectional", 0.0, 0.0, sending_time_tolerance=9.0)
-        attempts = TrialRunner(conditions, "t", measure, None, 1, 1).run(TRIAL).attempts
+        attempts = TrialRunner(conditions, "t", measure_and_keep, None, 1, 1).run(TRIAL).attempts
     assert [len(result.faults) for result in results] == faults
     assert [result.is_disturbed for result in results] == [bool(number) for number in faults]
     assert [a.verdict.valid for a in attempts] == [not number for number in faults]
