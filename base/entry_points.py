@@ -86,10 +86,9 @@ class Extensions(Generic[T]):
         """Return name and class of each extension that can be used."""
         return [(row.name, row.kind) for row in self.list_rows() if row.kind is not None]
 
-    def _entries(self) -> list[InstalledEntry]:
+    def _entries(self) -> tuple[InstalledEntry, ...]:
         """Return the installed entry points of the group."""
-        entries = _find_installed(tuple(sys.path))
-        return [entry for entry in entries if entry.point.group == self.group]
+        return _find_in_group(tuple(sys.path), self.group)
 
     def _import(self, entry: InstalledEntry) -> type[T]:
         """Import the class of an entry point; refuse an incomplete one."""
@@ -190,3 +189,8 @@ def _find_installed(_path: tuple[str, ...]) -> tuple[InstalledEntry, ...]:
             owner = distribution.name
             entries |= {InstalledEntry(point, owner): None for point in distribution.entry_points}
     return tuple(entries)
+
+
+@lru_cache(maxsize=64)
+def _find_in_group(path: tuple[str, ...], group: str) -> tuple[InstalledEntry, ...]:
+    return tuple(entry for entry in _find_installed(path) if entry.point.group == group)
