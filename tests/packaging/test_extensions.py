@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 from v6t.drivers.lab.privilege import check_availability
+from v6t.tests.core.support import v6t as v6t_here
 
 from .support import CHECKOUT, SLOW_BED, SLOWLY, elsewhere, make_environment, pip_install, run
 
@@ -21,7 +22,6 @@ pytestmark = pytest.mark.slow
 POSSIBLE, WHY = check_availability()
 TESTS = CHECKOUT / "tests"
 lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
-MAIN = ("-m", "v6t.core.cli.entry")
 
 
 @pytest.fixture(scope="session")
@@ -36,21 +36,50 @@ def extended(installed, tmp_path_factory):
     return bin_
 
 
+COMMANDS = """
+import importlib, json, os, pkgutil, sys
+import matplotlib.figure, scapy.layers.inet, v6t
+from v6t.core.cli import entry
+for module in pkgutil.walk_packages(v6t.__path__, "v6t."):
+    importlib.import_module(module.name)
+for line in sys.stdin:
+    if not os.fork():
+        for descriptor in (1, 2):
+            os.dup2(os.open("output", os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        directory, *sys.argv = json.loads(line)
+        os.chdir(directory)
+        entry.main()
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+"""Runs each command in a fork of one process, because importing v6t takes most of a command's time."""
+
+
+@pytest.fixture(scope="session")
+def commands(extended, tmp_path_factory):
+    """Provide that process in the environment."""
+    home = tmp_path_factory.mktemp("commands")
+    rest = elsewhere(home)
+    rest["env"] |= {"V6T_REPORT": "0", "OPENBLAS_NUM_THREADS": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([extended / "python", "-c", COMMANDS], **pipes, **rest) as process:
+
+        def start(directory: Path, *arguments: str, status: int = 0) -> str:
+            (home / "output").write_text("")
+            print(json.dumps([str(directory), "v6t", *arguments]), file=process.stdin, flush=True)
+            found, output = int(process.stdout.readline()), (home / "output").read_text()
+            assert found == status, output
+            return output
+
+        yield start
+
+
 @pytest.fixture
-def v6t(extended, tmp_path, monkeypatch):
+def v6t(commands, tmp_path, monkeypatch):
     """Provide that environment's v6t in an empty current directory."""
     monkeypatch.chdir(tmp_path)
-    rest = elsewhere(tmp_path)
-    rest["env"]["V6T_REPORT"] = "0"  # one test asks for it
     Path("bed.yaml").write_text(SLOW_BED)
-
-    def start(*arguments: str, status: int = 0, bin_: Path = extended) -> str:
-        command = [bin_ / "python", *MAIN, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, **rest)
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    return start
+    return functools.partial(commands, tmp_path)
 
 
 QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward", "--testbed", "bed.yaml", *SLOWLY)
@@ -172,12 +201,10 @@ def test_tutorial_benchmark_measures_and_reports(v6t, extended):
 
 
 @pytest.fixture(scope="session")
-def measured(extended, tmp_path_factory):
+def measured(commands, tmp_path_factory):
     """Provide the results of a run with the tutorial's benchmark."""
     home = tmp_path_factory.mktemp("measured")
-    rest = elsewhere(home)
-    rest["env"]["V6T_REPORT"] = "0"
-    run(extended / "python", *MAIN, "run", *MRR, "-o", "out", **rest)
+    commands(home, "run", *MRR, "-o", "out")
     return home / "out"
 
 
@@ -191,14 +218,15 @@ def test_run_with_tutorial_benchmark_is_resumed(v6t, measured):
     assert Path("out/results.json").read_bytes() == whole
 
 
-def test_run_of_uninstalled_benchmark_is_readable(v6t, measured):
+def test_run_of_uninstalled_benchmark_is_readable(measured, tmp_path, monkeypatch):
+    """The environment of this process has no such benchmark."""
+    monkeypatch.chdir(tmp_path)
     shutil.copytree(measured, "out")
-    without = Path(sys.executable).parent
-    v6t("report", "out", bin_=without)
+    assert v6t_here("report", "out").status == 0
     assert "(MRR)" in Path("out/report.html").read_text()
-    assert "(MRR)" in v6t("resume", "out", bin_=without)
-    wrong = v6t("run", *MRR, bin_=without, status=2)
-    assert "[unknown-name]" in wrong
+    assert "(MRR)" in v6t_here("resume", "out").out
+    wrong = v6t_here("run", *MRR)
+    assert (wrong.status, wrong.code) == (2, "unknown-name")
 
 
 def make_results_schema(bin_: Path, name: str) -> object:
@@ -234,13 +262,11 @@ def test_tutorial_tester_measures_lossy_line(v6t):
     assert "tester.options.one_in" in v6t("explain", "one_in")
 
 
-def test_plugins_list_their_distributions(extended, tmp_path):
-    rows = json.loads(run(extended / "python", *MAIN, "plugins", "--json", **elsewhere(tmp_path)))
+def test_plugins_list_their_distributions(v6t):
+    rows = json.loads(v6t("plugins", "--json"))
     assert {r["distribution"] for r in rows} == {"v6t", "v6t-nptv6", "v6t-sixrd"}
 
 
 @pytest.mark.parametrize("name", ["my-nptv6", "sixrd-br"])
-def test_installed_plugin_conforms(name, extended, tmp_path):
-    command = (extended / "python", *MAIN, "plugins", "--check", name)
-    output = run(*command, **elsewhere(tmp_path))
-    assert f"{name} conforms: " in output
+def test_installed_plugin_conforms(name, v6t):
+    assert f"{name} conforms: " in v6t("plugins", "--check", name)
