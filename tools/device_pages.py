@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pydantic import BaseModel
 from v6t.core.config.compatibility import (
     accepts_any_technology,
     list_capabilities,
@@ -16,7 +17,7 @@ from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.drivers.duts.session.plan_steps import format_plan
 from v6t.tests.drivers.duts import faults
-from v6t.tests.drivers.duts.cases import CASES, plan_case, without_base_steps
+from v6t.tests.drivers.duts.cases import CASES, Case, plan_case, without_base_steps
 from v6t.tools.matrix_page import list_part_families
 
 # Case whose plan is shown on the page of a driver with several cases.
@@ -101,23 +102,23 @@ def _shorten_command(command: str) -> str:
     return words if len(words) <= 90 else f"{words[:86]} ..."
 
 
-def render_options(model: type[DutOptions]) -> str:
+def render_options(model: type[BaseModel]) -> str:
     """Return the options that all devices, or all Linux devices, have."""
     return "\n".join(_render_options(model, DutOptions if model is LinuxOptions else None))
 
 
-def _render_options(model: type[DutOptions], shared: type[DutOptions] | None) -> list[str]:
+def _render_options(model: type[BaseModel], shared: type[BaseModel] | None) -> list[str]:
     """Return a table of the options that a model has beyond those of a shared model."""
     known = set(shared.model_fields) - set(model.__annotations__) if shared else set()
     rows = [
         f"| `{row.name}` | {_format_code(row.default)} | {_format_cell(row.text)} |"
         for row in list_settings(model)
-        if re.match(r"[^.\[]*", row.name)[0] not in known
+        if re.split(r"[.\[]", row.name)[0] not in known
     ]
     return ["| option | default | what it is |", "|---|---|---|", *rows] if rows else []
 
 
-def find_case(name: str):
+def find_case(name: str) -> Case:
     """Return the case whose plan is shown for a driver."""
     shown = SHOWN_CASE.get(name)
     return next(c for c in CASES if c.driver == name and shown in (None, c.name))
