@@ -54,7 +54,7 @@ def host(tmp_path):
     (tmp_path / "tunnel").chmod(0o700)
     config.write_text(format_ssh_host("trexhost", server, tmp_path))
     yield server, SshClient(SshOptions(host="trexhost", config=str(config)))
-    sshserver.stop_server(server)
+    server.stop()
 
 
 def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
@@ -133,7 +133,7 @@ def both(host, tmp_path):
     }  # fmt: skip
     ssh = {"host": "audited", "config": str(config)}
     yield server, device, trex, {"left": "left", "right": "right", "ssh": ssh}
-    sshserver.stop_server(device)
+    device.stop()
 
 
 @pytest.mark.trex

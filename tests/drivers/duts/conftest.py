@@ -29,7 +29,7 @@ def server(request):
     _require_sshd()
     server = sshserver.Server(_get_module_name(request))
     yield server
-    sshserver.stop_server(server)
+    server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,7 @@ class Field:
     def close(self) -> None:
         self.router.close()
         self.operator.close()
-        sshserver.stop_server(self.device)
+        self.device.stop()
 
 
 def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:

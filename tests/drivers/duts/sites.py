@@ -308,8 +308,6 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
         yield running
     finally:
         for server in servers.values():
-            if server.find_pid():
-                sshserver.stop_server(server)
             server.stop()
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -129,16 +127,6 @@ class Server(ssh.LabSshServer):
 
     def processes(self) -> str:
         return self.shell("ps -eo args")
-
-
-def stop_server(server: Server) -> None:
-    pid = server.pid
-    server.stop()
-    for _ in range(50):
-        if not Path(f"/proc/{pid}").exists():
-            return
-        time.sleep(0.05)
-    os.kill(pid, signal.SIGKILL)
 
 
 def generate_key(path: Path) -> str:

@@ -13,7 +13,7 @@ from v6t.drivers.transport.redaction import HIDDEN
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 
-from . import intents, sshserver
+from . import intents
 from .boxes import DIALECTS, BoxServer
 from .field import wait_until
 from .support import SHORT_RUN, in_lab, over_ssh, run_shell, run_v6t, write_testbed
@@ -27,7 +27,7 @@ def server(request):
     server = BoxServer(request.param)
     server.connect_sides(intents.LINKS)
     yield server
-    sshserver.stop_server(server)
+    server.stop()
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def router():
     """Provide a fake router that v6t itself stops after its last command on it."""
     router = BoxServer("ios", "single-use")
     yield router
-    sshserver.stop_server(router)
+    router.stop()
 
 
 def test_secrets_stay_out_of_logs_records_and_the_screen(router, tmp_path, monkeypatch):
