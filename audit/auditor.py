@@ -94,7 +94,7 @@ class ClauseOutcome(NamedTuple):
 
 def load_suites(wanted: Sequence[str] = ()) -> list[Suite]:
     """Load suites by name, or all if no name is given."""
-    return [SUITES.load(name)() for name in (wanted or SUITES.names())]
+    return [SUITES.load(name)() for name in (wanted or SUITES.list_names())]
 
 
 def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str = "") -> Selection:

@@ -45,9 +45,9 @@ class Extensions(Generic[T]):
         self.group, self.noun, self._base = group, noun, base
         self._loaded: dict[tuple[str, ...], type[T]] = {}
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """Return all names without importing anything."""
-        return sorted({entry.point.name for entry in self._entries()})
+        return sorted({entry.point.name for entry in self._list_entries()})
 
     def load(self, name: str) -> type[T]:
         """Load the class of this name.
@@ -56,9 +56,9 @@ class Extensions(Generic[T]):
             UsageError: there is none, or there are two.
             ExtensionError: it cannot be imported, or is incomplete.
         """
-        entries = [entry for entry in self._entries() if entry.point.name == name]
+        entries = [entry for entry in self._list_entries() if entry.point.name == name]
         if not entries:
-            hint = suggest_names(name, self.names(), "installed")
+            hint = suggest_names(name, self.list_names(), "installed")
             raise UsageError(f"unknown {self.noun} '{name}'", hint, code="unknown-name")
         if len(entries) > 1:
             owners = " and ".join(entry.owner for entry in entries)
@@ -73,7 +73,7 @@ class Extensions(Generic[T]):
     def list_rows(self, *, foreign: bool = False) -> list[ExtensionRow[T]]:
         """Return all extensions, or those of other distributions only, by name."""
         rows = []
-        for point, owner in sorted(self._entries(), key=lambda entry: entry.point.name):
+        for point, owner in sorted(self._list_entries(), key=lambda entry: entry.point.name):
             if foreign and owner == OWN_PACKAGE:
                 continue
             try:
@@ -86,7 +86,7 @@ class Extensions(Generic[T]):
         """Return name and class of each extension that can be used."""
         return [(row.name, row.kind) for row in self.list_rows() if row.kind is not None]
 
-    def _entries(self) -> tuple[InstalledEntry, ...]:
+    def _list_entries(self) -> tuple[InstalledEntry, ...]:
         """Return the installed entry points of the group."""
         return _find_in_group(tuple(sys.path), self.group)
 
@@ -122,7 +122,7 @@ def _find_defect(kind: type, base: type) -> str:
 
 @contextmanager
 def attribute_errors() -> Iterator[None]:
-    """Name distribution, file and line of the extension whose code raised an error, or caused it."""
+    """Attribute errors in the context to the extension that raised or caused them."""
     try:
         yield
     except (ExtensionError, BrokenPipeError):
@@ -144,7 +144,7 @@ def attribute_errors() -> Iterator[None]:
 
 
 def describe_culprit(exc: BaseException) -> str | None:
-    """Return which extension's code raised an error, and where, or None if it was v6t's own."""
+    """Return the extension whose code raised an error, with file and line; None if it was v6t's own."""
     subject, place, _ = _find_culprit(exc)
     return f"{subject} failed: {type(exc).__name__}: {exc} ({place})" if subject else None
 

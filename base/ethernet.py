@@ -21,7 +21,7 @@ _OCTET_RATE = re.compile(_NUMBER + r"(?:B|[bB][yY][tT][eE][sS]?)(?:ps|PS|/s|/S)?
 
 
 def compute_max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 0) -> int:
-    """Return the whole frames per second that a line carries (RFC 8219, appendix A).
+    """Return the maximum frame rate of a link, rounded down (RFC 8219, appendix A).
 
     Args:
         line_rate_bps: bits per second of the medium.
@@ -43,7 +43,7 @@ def compute_max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead
 
 
 def compute_frame_rate_fps(rate_bps: float, octets: float) -> float:
-    """Return the frames per second of a rate that counts preamble and gap."""
+    """Return the frame rate of a bit rate that includes preamble and interframe gap."""
     return rate_bps / (8 * (octets + GAP_OCTETS))
 
 

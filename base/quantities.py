@@ -49,7 +49,7 @@ def convert_quantity(name: str, text: str) -> str:
 
 
 def describe_quantity(name: str, text: str) -> str:
-    """Return a hint at valid values of a setting for which a text was written; may be empty."""
+    """Return a hint about valid values of a setting that was given as text; may be empty."""
     ending = name.rpartition("_")[2]
     if ending in _UNITS:
         known = ", ".join(_list_time_units(name))

@@ -88,7 +88,7 @@ class StrictModel(DescribedModel):
 
 @cache
 def _inspect_field(model: type[BaseModel], name: str) -> tuple[set[Any], Any]:
-    """Return the types that a field takes, and its default unless that depends on other fields."""
+    """Return the types that a field accepts, and its default unless that depends on other fields."""
     field = model.model_fields[name]
     kinds = set(get_args(field.annotation)) or {field.annotation}
     if field.default_factory_takes_validated_data:

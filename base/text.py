@@ -32,13 +32,13 @@ def escape_line(text: str) -> str:
 
 
 def suggest_names(name: str, known: Iterable[str], label: str = "known") -> str:
-    """Return a hint at similar known names, or at all of them after a label."""
+    """Return a hint that lists similar known names, or else all of them after a label."""
     known = list(known)
     return did_you_mean(name, known) or f"{label}: {', '.join(known) or 'none'}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint at similar known names, or an empty string."""
+    """Return a hint that names similar known names, or an empty string."""
     similar = find_similar_names(name, known)
     return f"did you mean {' or '.join(map(repr, similar))}?" if similar else ""
 

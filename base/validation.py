@@ -125,7 +125,7 @@ def _show_value(problem: ErrorDetails) -> str:
 
 
 def _suggest_setting(model: type[BaseModel], path: Path) -> str:
-    """Return a hint at settings with names similar to an unknown one."""
+    """Return a hint that lists settings with names similar to an unknown one."""
     inner: Any = model
     for part in path[:-1]:
         if field := getattr(inner, "model_fields", {}).get(str(part)):

@@ -23,7 +23,7 @@ BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
     "v6t.benchmarks", "v6t.benchmarks.base:Benchmark", "benchmark"
 )
 
-list_names = BENCHMARKS.names
+list_names = BENCHMARKS.list_names
 
 
 def load(name: str) -> Benchmark[Any, Any]:

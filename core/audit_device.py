@@ -144,7 +144,7 @@ def _open_lab_device(setup: RunSetup, stack: ExitStack) -> ProbedDevice:
     links = setup.technology.make_dut_intent().emulated_links
     device = make_audited_device(setup.driver, setup.device_view, setup.intent, build_device)
     bed = stack.enter_context(closing(Bed(links, device)))
-    prober = setup.tester.prober(links, bed)
+    prober = setup.tester.make_prober(links, bed)
     if prober is None:
         prober = SocketProber(links, bed.open().tester.pid, (LEFT, RIGHT))
     stack.enter_context(closing(prober))
@@ -178,7 +178,7 @@ def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
     """Return a prober that uses two interfaces of this machine, or the tester's ports."""
     links = setup.technology.make_dut_intent().emulated_links
     if interfaces is None:
-        prober = setup.tester.prober(links, None)
+        prober = setup.tester.make_prober(links, None)
         if prober is None:
             raise UsageError(
                 f"single frames do not go through the {setup.tester.name} tester",

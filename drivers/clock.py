@@ -17,7 +17,7 @@ MAX_SLEW = 1e-3  # Share of the elapsed time
 in a hurry slew it by up to a twelfth."""
 
 
-def source() -> str | None:
+def read_source() -> str | None:
     """Return the kernel's clock source, or None if unknown."""
     try:
         return CLOCK_SOURCE.read_text(encoding="ascii").strip() or None

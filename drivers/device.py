@@ -42,7 +42,7 @@ class StateDevice(Protocol):
 
 
 class DeviceSession(StateDevice, ABC):
-    """A session with a device, or with several in a row. Opened once, closed always."""
+    """A session with a device or a chain of devices; it is opened once and always closed."""
 
     @property
     @abstractmethod
@@ -104,7 +104,7 @@ class DeviceSession(StateDevice, ABC):
         """Check that the device still has its configuration, or raise DutError."""
 
     @abstractmethod
-    def status(self) -> dict[str, Any]:
+    def read_status(self) -> dict[str, Any]:
         """Return the holder of the lock, the owner of the configuration and the rollback timer."""
 
     @abstractmethod

@@ -63,7 +63,7 @@ class Hosts:
             )  # fmt: skip
 
     def answer_all(self, frames: Iterable[Any]) -> Iterator[bytes]:
-        """Yield answers to the frames, arrays of octets, that are requests for one of the hosts."""
+        """Yield the answers to those frames that are requests for one of the hosts."""
         for frame in frames:
             answer = self.answer(frame.tobytes())
             if answer is not None:
@@ -174,9 +174,9 @@ def count_common_bits(one: bytes, other: bytes) -> int:
     return 8 * len(one) - differs.bit_length()
 
 
-def read_word(octets_: bytes, at: int) -> int:
-    """Read two octets as a number; 0 beyond the end of the frame."""
-    return int.from_bytes(octets_[at : at + 2], "big")
+def read_word(frame: bytes, offset: int) -> int:
+    """Return the 16-bit number at an offset; 0 beyond the end of the frame."""
+    return int.from_bytes(frame[offset : offset + 2], "big")
 
 
 def pack_address(address: str) -> bytes:

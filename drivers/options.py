@@ -11,10 +11,10 @@ from v6t.base.validation import make_setting_error
 Options = TypeVar("Options", bound=BaseModel)
 
 
-def parse_options(model: type[Options], name: str, noun: str, given: Mapping[str, Any]) -> Options:
+def parse_options(model: type[Options], name: str, noun: str, values: Mapping[str, Any]) -> Options:
     """Validate the options of a device or tester; raise UsageError that names the wrong one."""
     try:
-        return model.model_validate(dict(given))
+        return model.model_validate(dict(values))
     except ValidationError as exc:
         raise make_setting_error(
             model,

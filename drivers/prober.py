@@ -16,7 +16,7 @@ class Prober(Protocol):
     def exchange(
         self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
     ) -> list[FrameOnSide]:
-        """Send frames; return those that arrive afterwards, oldest first.
+        """Send frames and return those received afterwards, oldest first.
 
         Args:
             frames: frames to send, in this order.

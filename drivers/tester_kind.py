@@ -58,12 +58,12 @@ class TesterKind(ABC):
     """Names of options that do not change the tester's speed."""
     options: Any
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        self.options = self.read(given or {})
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        self.options = self.read(options or {})
 
-    def read(self, given: Mapping[str, Any]) -> Any:
+    def read(self, values: Mapping[str, Any]) -> Any:
         """Parse the options, or raise UsageError with the name of the wrong one."""
-        return parse_options(self.options_model, self.name, "tester", given)
+        return parse_options(self.options_model, self.name, "tester", values)
 
     @property
     def in_lab(self) -> bool:
@@ -109,7 +109,7 @@ class TesterKind(ABC):
             EnvironmentLacking: the tester is not available on this machine.
         """
 
-    def prober(self, links: Any, bed: Bed | None) -> Prober | None:
+    def make_prober(self, links: Any, bed: Bed | None) -> Prober | None:
         """Return a prober for the tester's ports, or None to use the lab's prober."""
         del links, bed
         return None
@@ -169,6 +169,6 @@ class TesterKind(ABC):
         del technology, max_connections, tcp, alpha
         yield from ()
 
-    def examine(self, *, named: bool) -> Iterator[Finding]:
-        """Yield findings for ``v6t doctor``; a tester that the user ``named`` must work here."""
+    def examine(self, *, required: bool) -> Iterator[Finding]:
+        """Yield findings for ``v6t doctor``; a tester that is ``required`` must work here."""
         yield from ()

@@ -49,7 +49,7 @@ class CeLayouts(NamedTuple):
 
 
 def make_ce_layouts(rule: MappingRule) -> CeLayouts:
-    """Return how EA bits hold IPv4 suffix and PSID (RFC 7597, section 5.2)."""
+    """Return the layouts of EA bits, IPv4 address and PSID of a CE (RFC 7597, section 5.2)."""
     r, k, embedded = rule.ipv4_prefix.prefixlen, rule.psid_len, _count_suffix_bits(rule)
     hosts = 32 - r - embedded
     base = int(rule.ipv4_prefix.network_address)
@@ -64,13 +64,13 @@ def make_ce_layouts(rule: MappingRule) -> CeLayouts:
 
 
 def make_end_user_prefix_layout(rule: MappingRule) -> BitLayout:
-    """Return how ``ea`` follows the rule IPv6 prefix (RFC 7597, section 5.2)."""
+    """Return the layout of an end-user prefix: rule IPv6 prefix and ``ea`` (RFC 7597, section 5.2)."""
     copy = BitCopy(EA, rule.ipv6_prefix.prefixlen, rule.ea_len)
     return BitLayout(128, {EA: rule.ea_len}, (copy,), int(rule.ipv6_prefix.network_address))
 
 
 def make_map_address_layout(rule: MappingRule, *, embeds_host: bool = False) -> BitLayout:
-    """Return how a MAP address holds ``ipv4`` and ``psid`` (RFC 7597, section 6).
+    """Return the layout of a MAP address with ``ipv4`` and ``psid`` (RFC 7597, section 6).
 
     With ``embeds_host`` the identifier of a CE with a prefix holds the host's complete address: MAP-T
     (erratum 5225 of RFC 7599), not MAP-E.
@@ -89,7 +89,7 @@ def map_address(rule: MappingRule, ipv4: IPv4Address, psid: int) -> IPv6Address:
 
 @lru_cache(maxsize=64)
 def make_port_layout(psid_offset: int, psid_len: int) -> BitLayout:
-    """Return how a port holds ``psid`` (RFC 7597, section 5.1); ``index`` is ``A`` and then ``j``."""
+    """Return the layout of a port with ``psid`` (RFC 7597, section 5.1); ``index`` is ``A`` and ``j``."""
     a, k = psid_offset, psid_len
     m = 16 - a - k
     copies = (BitCopy(INDEX, 0, a), BitCopy(PSID, a, k), BitCopy(INDEX, a + k, m, a))
@@ -139,7 +139,7 @@ class GeneratedSoftwires:
 
 @lru_cache(maxsize=64)
 def make_embedded_address_layout(prefix: IPv6Network) -> BitLayout:
-    """Return how an address holds ``ipv4`` behind a prefix (RFC 6052, section 2.2)."""
+    """Return the layout of an address with ``ipv4`` behind a prefix (RFC 6052, section 2.2)."""
     length = prefix.prefixlen
     before = min(32, max(0, _U_OCTET - length))
     after = 96 if length == 96 else max(length, _U_OCTET) + 8
@@ -148,7 +148,7 @@ def make_embedded_address_layout(prefix: IPv6Network) -> BitLayout:
 
 
 def make_eam_layout(ipv4_prefix: IPv4Network, ipv6_prefix: IPv6Network) -> BitLayout:
-    """Return how an address of an explicit mapping holds ``ipv4`` (RFC 7757, section 3.3)."""
+    """Return the layout of an explicitly mapped address with ``ipv4`` (RFC 7757, section 3.3)."""
     suffix = 32 - ipv4_prefix.prefixlen
     copy = BitCopy(IPV4, ipv6_prefix.prefixlen, suffix, ipv4_prefix.prefixlen)
     return BitLayout(128, {IPV4: 32}, (copy,), int(ipv6_prefix.network_address))

@@ -105,7 +105,7 @@ class BitLayout:
         return np.concatenate(octets, axis=1)[:, 8 * len(words) - self.width // 8 :]
 
     def locate_octets(self, variable: str) -> list[int]:
-        """Return the field's octets that hold those of a variable; all copies must be of whole octets."""
+        """Return the octets of the field that hold a variable; copies must be octet-aligned."""
         return [
             copy.source // 8 + octet
             for copy in self.invert(variable).copies

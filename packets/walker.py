@@ -149,8 +149,8 @@ class Network(NamedTuple):
         """Offset of the protocol or next header field."""
         return self.start + (9 if self.version == 4 else 6)
 
-    def address(self, *, source: bool) -> slice:
-        """Return the octets of the source or the destination address."""
+    def get_address(self, *, source: bool) -> slice:
+        """Return the slice of the source or the destination address."""
         offset, size = _ADDRESS_FIELDS[self.version]
         first = self.start + offset + (0 if source else size)
         return slice(first, first + size)
@@ -158,7 +158,7 @@ class Network(NamedTuple):
     @property
     def addresses(self) -> slice:
         """Octets of both addresses."""
-        return slice(self.address(source=True).start, self.address(source=False).stop)
+        return slice(self.get_address(source=True).start, self.get_address(source=False).stop)
 
 
 @dataclass(frozen=True)
@@ -180,12 +180,12 @@ class FrameLayout:
         """Version of the innermost IP header."""
         return self.networks[-1].version
 
-    def address(self, *, source: bool) -> slice:
-        """Return the octets of the innermost source or destination address."""
-        return self.networks[-1].address(source=source)
+    def get_address(self, *, source: bool) -> slice:
+        """Return the slice of the innermost source or destination address."""
+        return self.networks[-1].get_address(source=source)
 
-    def port(self, *, source: bool) -> slice:
-        """Return the octets of a port, or of the identifier of an ICMP query."""
+    def get_port(self, *, source: bool) -> slice:
+        """Return the slice of a port, or of the identifier of an ICMP query."""
         first = self.start + _PORT_OFFSETS[self.transport][0 if source else 1]
         return slice(first, first + 2)
 
@@ -201,8 +201,8 @@ class FrameLayout:
 
     def _find_columns(self, networks: Sequence[Network]) -> slice | list[int]:
         ends = (True, False)
-        places = [network.address(source=end) for end in ends for network in networks]
-        places += [self.port(source=end) for end in ends]
+        places = [network.get_address(source=end) for end in ends for network in networks]
+        places += [self.get_port(source=end) for end in ends]
         octets = [octet for place in places for octet in range(place.start, place.stop)]
         whole = range(octets[0], octets[0] + len(octets))
         return slice(whole.start, whole.stop) if octets == list(whole) else octets

@@ -85,7 +85,7 @@ class Case:
         return compile_traffic(self.traffic, first_stream_id=FIRST_STREAM_ID[self.direction])
 
     def _order_by_direction(self, left: _T, right: _T) -> tuple[_T, _T]:
-        """Return the value of the sending link, then the value of the receiving link."""
+        """Order the values of the left and right link: sending link first."""
         return (left, right) if self.direction == "forward" else (right, left)
 
     @property
@@ -108,7 +108,7 @@ class Case:
     @cached_property
     def frames(self) -> dict[int, U8]:
         """Frames without trailers by stream ID."""
-        return {s.stream_id: Expander(s).frames(0, FRAMES) for s in self.streams.streams}
+        return {s.stream_id: Expander(s).compute_frames(0, FRAMES) for s in self.streams.streams}
 
     def stamp_frames(self, stream: Stream) -> U8:
         """Return the frames of a stream with trailers."""
@@ -126,8 +126,8 @@ class Case:
         if self.direction == "reverse":
             frames = frames.copy()
             ends = locate_endpoints(frames[0])
-            frames[:, ends.port(source=True)] = learned[:, -2:]
-            frames[:, ends.port(source=False)] = learned[:, -4:-2]
+            frames[:, ends.get_port(source=True)] = learned[:, -2:]
+            frames[:, ends.get_port(source=False)] = learned[:, -4:-2]
             ends.write_checksum(frames)
         return plugin.expect_for_connections(self.direction, frames, initial, learned)
 
@@ -141,8 +141,8 @@ class Case:
         here, there = locate_endpoints(initial[0]), locate_endpoints(response[0])
         learned = np.empty((FRAMES, len(there.swapped_row)), dtype=np.uint8)
         learned[:] = response[:1, there.row][:, there.swapped_row]
-        if here.port(source=True) != here.port(source=False):
-            learned[:, -2:] = initial[:, here.port(source=False)]
+        if here.get_port(source=True) != here.get_port(source=False):
+            learned[:, -2:] = initial[:, here.get_port(source=False)]
         return initial, learned
 
 
@@ -333,7 +333,7 @@ def check_traffic(case: Case) -> Results:
     sent = zip(case.traffic.classes, case.streams.streams, exported, strict=True)
     for model, stream, read in sent:
         frames = case.stamp_frames(stream)
-        differ = (case.frames[stream.stream_id] != Expander(read).frames(0, FRAMES)).any()
+        differ = (case.frames[stream.stream_id] != Expander(read).compute_frames(0, FRAMES)).any()
         rows = _check_frames(case, stream, frames, set(case.received_sizes), 0)
         export = [("export", differ, "the exported stream has other frames")]
         for code, fault, text in chain(rows, _check_variables(model, frames), export):

@@ -77,11 +77,11 @@ class DmrTranslator(CustomerTechnology):
 
     @abstractmethod
     def check_sender(self, ce: MapSources, port: Any) -> Checks:
-        """Return drop reasons of IPv6 packets from the CEs and ports of their senders."""
+        """Return drop reasons of IPv6 packets, given the senders' CEs and ports."""
 
     @abstractmethod
     def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
-        """Return drop reasons of IPv4 packets from the CEs, addresses and ports of their receivers."""
+        """Return drop reasons of IPv4 packets, given the receivers' CEs, addresses and ports."""
 
     def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         if direction == "reverse":

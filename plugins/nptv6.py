@@ -72,7 +72,7 @@ class Nptv6Params(LinkParams):
         return (inside - outside) % 0xFFFF
 
     def translate_prefix(self, high: U64, *, inbound: bool = False) -> U64:
-        """Replace the internal prefix by the external one, or back, in upper halves of addresses."""
+        """Translate the prefix in the upper halves of addresses, outbound or ``inbound``."""
         old, new, adjustment = self.internal_prefix, self.external_prefix, self.adjustment
         if inbound:
             old, new, adjustment = new, old, -adjustment % 0xFFFF

@@ -25,7 +25,7 @@ from v6t.profiles.model import Layer
 
 
 def address(default: str, description: str) -> Any:
-    """Declare a parameter with an address, or with a prefix length an interface address."""
+    """Declare an address parameter, or an interface address if the default has a prefix length."""
     value = ip_interface(default) if "/" in default else ip_address(default)
     return Field(value, description=description)
 

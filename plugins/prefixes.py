@@ -80,7 +80,7 @@ def _parse_network(
 
 
 def parse_address(kind: type[Address], text: str, label: str) -> Address:
-    """Parse an IPv4 or IPv6 address, as ``kind`` says; errors name it ``label``."""
+    """Parse an address of type ``kind``; errors name it ``label``."""
     try:
         return refuse_zone(kind(text))
     except ValueError as exc:

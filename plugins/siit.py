@@ -256,7 +256,7 @@ class StatelessTranslator(StatelessTechnology):
     params: TranslatorParams
 
     def _order_by_link(self, six: _T, four: _T) -> tuple[_T, _T]:
-        """Return the values for the left and the right link."""
+        """Order the IPv6 and the IPv4 side's value by link: left first."""
         return (six, four) if self.ip_versions[0] == 6 else (four, six)
 
     def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:

@@ -591,7 +591,7 @@ def _locate_endpoints(packets: U8) -> FrameLayout:
 def read_source(packets: U8) -> Endpoints:
     """Return the source addresses and ports of IP packets."""
     layout = _locate_endpoints(packets)
-    return packets[:, layout.address(source=True)], packets[:, layout.port(source=True)]
+    return packets[:, layout.get_address(source=True)], packets[:, layout.get_port(source=True)]
 
 
 def read_learned_source(rows: U8) -> Endpoints:
@@ -612,7 +612,7 @@ def translate_version(
     address = np.ascontiguousarray(endpoint[0])
     out = build(packets, *((address, mapped) if source else (mapped, address)))
     layout = _locate_endpoints(out)
-    out[:, layout.port(source=source)] = endpoint[1]
+    out[:, layout.get_port(source=source)] = endpoint[1]
     layout.write_checksum(out)
     return out
 
@@ -621,7 +621,7 @@ def rewrite(packets: U8, endpoint: Endpoints, *, source: bool, hops: int = 1) ->
     """Return copies with ``endpoint`` as source or destination, smaller TTLs and valid checksums."""
     out = packets.copy()
     layout = _locate_endpoints(out)
-    out[:, layout.address(source=source)], out[:, layout.port(source=source)] = endpoint
+    out[:, layout.get_address(source=source)], out[:, layout.get_port(source=source)] = endpoint
     remaining = read_hops(out, layout.version)
     remaining -= np.uint8(hops)
     if layout.version == 4:

@@ -34,7 +34,7 @@ WELL_KNOWN = IPv6Network("64:ff9b::/96")  # the well-known prefix of RFC 6052
 
 
 def check_rfc6052_prefix(prefix: IPv6Network) -> IPv6Network:
-    """Return a prefix behind which an IPv4 address can be embedded (RFC 6052), or raise UsageError."""
+    """Check that a prefix can embed IPv4 addresses (RFC 6052), and return it, or raise UsageError."""
     if prefix.prefixlen not in PREFIX_LENGTHS:
         problem = f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}"
         hint = "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS))

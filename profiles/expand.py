@@ -36,7 +36,7 @@ _HIGH = "/high"  # suffix for the upper 32 bits of an 8-octet variable, for mask
 
 
 class Expander:
-    """Computes the frames of one stream on one core, ``length`` octets each without FCS."""
+    """Generator of the frames of one stream on one core, ``length`` octets each without FCS."""
 
     def __init__(self, stream: Stream, core: int = 0, cores: int = 1) -> None:
         """Prepare the computation for one of TRex's data path cores.
@@ -65,7 +65,7 @@ class Expander:
         self._words, fixes = _compile_words(stream.program, packet, variables)
         self._sums = [s for i in fixes for s in _compile_checksums(i, packet, self._words)]
 
-    def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
+    def compute_frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         """Compute ``count`` frames, ``(count, length)`` without FCS, into ``out`` if given."""
         if out is None:
             out = np.empty((count, self.length), dtype=np.uint8)
@@ -103,7 +103,7 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
         for stream in sort_unique(which):
             numbers = index[which == stream]
             low, high = int(numbers.min()), int(numbers.max())
-            batches[int(stream)] = (expanders[stream].frames(low, high - low + 1), low)
+            batches[int(stream)] = (expanders[stream].compute_frames(low, high - low + 1), low)
         for stream, number in zip(which.tolist(), index.tolist(), strict=True):
             frames, low = batches[stream]
             yield frames[number - low].tobytes()

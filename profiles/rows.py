@@ -36,7 +36,7 @@ def _list_rows(stream: Stream, rows: int) -> Stream:
     count = rows or compute_period(stream)
     if not stream.program or count is None or (not rows and count > MAX_EXACT_ROWS):
         return stream
-    frames = Expander(stream).frames(0, count)
+    frames = Expander(stream).compute_frames(0, count)
     try:
         listed, lists = list_frames(stream, frames, list_values, "use the plain program (rows: 0)")
     except UsageError:  # too many octets change

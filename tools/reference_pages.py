@@ -174,7 +174,7 @@ def _testbed_file() -> Iterator[str]:
     yield "The file for `v6t run --testbed testbed.yaml`: tester, device and links. `v6t init` writes an"
     yield "example; `v6t doctor --testbed FILE` checks that tester and device can be used.\n"
     yield from _table(list_settings(Testbed))
-    for tester in TESTERS.names():
+    for tester in TESTERS.list_names():
         kind = TESTERS.load(tester)
         yield f"## tester: {tester}\n"
         yield f"{kind.title[0].upper()}{kind.title[1:]}. {summarize_docstring(kind.options_model)}\n"

@@ -12,7 +12,7 @@ from v6t.trials.verdict import Verdict, assess_trial
 
 @dataclass(frozen=True)
 class Conditions:
-    """Attributes of :class:`~v6t.trials.trial.Trial` that every trial of one point has, and more."""
+    """Conditions common to all trials of a point, including :class:`~v6t.trials.trial.Trial` attributes."""
 
     ipv6_frame_size: float
     ipv4_frame_size: float

@@ -205,7 +205,7 @@ def tester_option(command: F) -> F:
     """Add the option for the name of a tester."""
     from v6t.drivers.testers import AUTOMATIC, TESTERS
 
-    return name_option("--tester", text=f"{AUTOMATIC}, {', '.join(TESTERS.names())}.")(command)
+    return name_option("--tester", text=f"{AUTOMATIC}, {', '.join(TESTERS.list_names())}.")(command)
 
 
 def run_options(command: F) -> F:
@@ -257,7 +257,7 @@ def run_options(command: F) -> F:
         click.option(
             "--modifier",
             metavar="NAME",
-            help=f"With the test traffic of all benchmarks: {', '.join(MODIFIERS.names())} "
+            help=f"With the test traffic of all benchmarks: {', '.join(MODIFIERS.list_names())} "
             "(RFC 2544 section 11).",
         ),
         seed_option,

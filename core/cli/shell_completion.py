@@ -27,7 +27,7 @@ def complete_parameter(
     if extensions := _find_extensions(name):
         rows = extensions.list_rows(foreign=True)
         helps = {row.name: f"BROKEN: {row.error}" for row in rows if row.error}
-        names = [*(["auto"] if name == "tester" else []), *extensions.names()]
+        names = [*(["auto"] if name == "tester" else []), *extensions.list_names()]
     else:
         names = list(_find_names(name, ctx))
     return [

@@ -127,10 +127,10 @@ def check_capabilities(setup: RunSetup, tester: Tester | None = None) -> None:
 
 
 def check_tester_capabilities(
-    setup: RunSetup, benchmark: Benchmark[Any, Any], able: frozenset[Capability]
+    setup: RunSetup, benchmark: Benchmark[Any, Any], available: frozenset[Capability]
 ) -> None:
-    """Reject a benchmark that needs more than the capabilities ``able`` of the tester."""
-    lacking = sorted(benchmark.list_capabilities(setup) - able)
+    """Reject a benchmark that needs more than the capabilities ``available`` of the tester."""
+    lacking = sorted(benchmark.list_capabilities(setup) - available)
     if lacking:
         raise EnvironmentLacking(
             f"the {setup.settings.tester.kind} tester cannot measure {benchmark.name}: it needs a "

@@ -34,7 +34,7 @@ ALIASES = {
     )
     for alias in aliases.split()
 }
-list_names = TECHNOLOGIES.names
+list_names = TECHNOLOGIES.list_names
 list_rows = TECHNOLOGIES.list_rows
 
 

@@ -244,7 +244,7 @@ def _read_settings(
 def _choose_tester(testbed: Testbed, source: SettingsSource) -> tuple[TesterSettings, TesterKind]:
     """Return the settings and the kind of the tester."""
     with locate_errors(source, "tester", "kind"):
-        name = check_name(testbed.tester.kind, (AUTOMATIC, *TESTERS.names()), "tester")
+        name = check_name(testbed.tester.kind, (AUTOMATIC, *TESTERS.list_names()), "tester")
     name = DEFAULT if name == AUTOMATIC else name
     options = testbed.tester.options
     with locate_errors(source, "tester", "options"):
@@ -274,11 +274,11 @@ def _choose_driver(
     return DutSettings(driver=name, options=options), driver
 
 
-def _list_unused_option_warnings(given: DutSettings, used: DutSettings) -> Iterator[str]:
+def _list_unused_option_warnings(configured: DutSettings, used: DutSettings) -> Iterator[str]:
     """Yield a warning if options of the testbed file are not used for another driver."""
-    unused = given.options.keys() - used.options.keys()
+    unused = configured.options.keys() - used.options.keys()
     if unused:
-        yield f"options {', '.join(sorted(unused))} of {given.driver} are not used for {used.driver}"
+        yield f"options {', '.join(sorted(unused))} of {configured.driver} are not used for {used.driver}"
 
 
 def _merge_params(

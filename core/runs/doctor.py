@@ -142,7 +142,7 @@ def _check_testers(required: TesterKind | None) -> Iterator[Diagnosis]:
         is_named = required is not None and row.name == required.name
         kind = required if is_named and required is not None else row.kind()
         needed = is_named or row.name == DEFAULT
-        for what, state, text in kind.examine(named=is_named):
+        for what, state, text in kind.examine(required=is_named):
             yield Diagnosis(what, "note" if state == "missing" and not needed else state, text)
 
 

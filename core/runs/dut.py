@@ -94,7 +94,7 @@ def commit(setup: RunSetup, revert_in: int | None = None, *, replace: bool = Tru
 def _check_replaceable(device: DeviceSession, setup: RunSetup) -> None:
     """Raise DutError if a confirmed configuration has another owner, driver or technology."""
     for part, session in device.get_sessions():
-        status = session.status()
+        status = session.read_status()
         configured = status["configured"]
         if not configured or configured["undone"] or not configured["finished"]:
             continue
@@ -119,7 +119,7 @@ def confirm(setup: RunSetup) -> str:
     """
     text = "the rollback timer may still run; `v6t dut status` shows it"
     with _explain_interrupt(text), open_session(setup) as device:
-        status = device.status()
+        status = device.read_status()
         if status["configured"] is None:
             raise DutError(f"{device.name} is not configured by v6t", code="not-configured")
         if status["timer"]:
@@ -182,7 +182,7 @@ def verify(setup: RunSetup) -> str:
 def read_status(setup: RunSetup, record_dir: Path | None = None) -> dict[str, Any]:
     """Return the lock, owner, rollback timer and counters of the device as JSON values."""
     with open_session(setup, record_dir, lock=False) as device:
-        status = device.status()
+        status = device.read_status()
         counters = device.read_counters()
         return {**status, "now": counters} if counters else status
 
@@ -193,7 +193,7 @@ def flush(setup: RunSetup) -> str:
     with _explain_interrupt(text), open_session(setup) as device:
         confirmed = []
         for part, session in device.get_sessions():
-            status = session.status()
+            status = session.read_status()
             if status["rollback_in_s"] is None:
                 confirmed.append(session)
             driver, technology = session.driver.name, session.intent.technology
@@ -206,7 +206,7 @@ def flush(setup: RunSetup) -> str:
         device.flush()
         for session in confirmed:
             # a flush by reboot configures the device again, with a timer
-            if session.status()["rollback_in_s"] is not None:
+            if session.read_status()["rollback_in_s"] is not None:
                 session.verify()
                 session.confirm()
         return f"{device.name} keeps no session"

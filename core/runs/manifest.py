@@ -89,7 +89,7 @@ def describe_machine() -> dict[str, Any]:
         "governor": _read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "smt": _read_system_file("/sys/devices/system/cpu/smt/active"),
         "isolated_cores": _read_system_file("/sys/devices/system/cpu/isolated"),
-        "clock_source": clock.source(),
+        "clock_source": clock.read_source(),
         "memory_kib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024,
     }
 

@@ -162,7 +162,7 @@ class Driver(ABC):
         """Raise UsageError if the intent is unsupported, DutError if the device's state prevents it."""
 
     def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        """Return replacements for those of a technology's defaults that the device does not support."""
+        """Return replacements for parameter defaults that the device does not support."""
         return {}
 
     def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange | None:

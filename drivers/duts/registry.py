@@ -16,7 +16,7 @@ DEFAULT_DRIVER = "reference"  # driver of a testbed file that does not name one
 DRIVERS: Extensions[Driver] = Extensions(
     ENTRY_POINT_GROUP, "v6t.drivers.duts.driver:Driver", "device driver"
 )
-list_driver_names = DRIVERS.names
+list_driver_names = DRIVERS.list_names
 load_driver_type = DRIVERS.load
 
 

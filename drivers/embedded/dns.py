@@ -69,7 +69,7 @@ class DnsAuthority(ServerPort):
         return {**asdict(self._authority.counts), **self._read_health(), "wait_s": self._wait_s}
 
     def _is_ours(self, frames: U8) -> Mask:
-        return self._layout.recognizes(frames)
+        return self._layout.select_frames(frames)
 
     def _handle_frames(self, frames: U8, times: I64) -> None:
         del times
@@ -181,10 +181,10 @@ class DnsClient(ClientPort):
         self._delays: list[NDArray[np.int64]] = []
 
     def _is_ours(self, frames: U8) -> Mask:
-        return self._layout.recognizes(frames)
+        return self._layout.select_frames(frames)
 
     def _send(self, wanted: int) -> None:
-        room = self._tx.room(wanted)
+        room = self._tx.get_free_slots(wanted)
         count, length = len(room), len(self._template)
         queries = np.arange(self._sent, self._sent + count)
         self._write(room[:, :length], queries)
@@ -227,18 +227,18 @@ class DnsClient(ClientPort):
                 )
         self._count(queries, times - self._times[queries], judged)
 
-    def _count(self, queries: I64, delays: I64, judged: messages.AnswerVerdicts) -> None:
+    def _count(self, queries: I64, delays: I64, verdicts: messages.AnswerVerdicts) -> None:
         first = np.zeros(len(queries), bool)
         first[np.unique(queries, return_index=True)[1]] = True
         first &= self._state[queries] == _OPEN
         self._surplus += int(np.count_nonzero(~first))
         self._answered_queries += int(np.count_nonzero(first))
         in_time = delays <= self._timeout_ns
-        good = first & judged.valid & in_time
+        good = first & verdicts.valid & in_time
         self._state[queries[first]] = _WRONG
         self._state[queries[good]] = _VALID
-        self._late += int(np.count_nonzero(first & judged.valid & ~in_time))
-        for row, reason in judged.reasons.items():
+        self._late += int(np.count_nonzero(first & verdicts.valid & ~in_time))
+        for row, reason in verdicts.reasons.items():
             self._reasons[reason] += int(first[row])
         self._delays.append(delays[good])
 

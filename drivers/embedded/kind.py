@@ -63,7 +63,7 @@ class Embedded(TesterKind):
                 f"this machine has {memory_octets / 2**30:.1f} GiB"
             )
 
-    def examine(self, *, named: bool) -> Iterator[Finding]:
+    def examine(self, *, required: bool) -> Iterator[Finding]:
         can, how = privilege.check_availability()
         if can:
             yield "embedded lab", "ok", f"network namespaces as {how}"

@@ -27,7 +27,7 @@ TICK_S = 0.0002  # Shortest sleep of a client [s]
 
 
 class HostPort(ABC):
-    """A port whose hosts answer neighbors; a worker's role.
+    """Worker role of a port whose emulated hosts answer neighbor requests.
 
     Args:
         interface: name within the worker's namespace.
@@ -53,13 +53,13 @@ class HostPort(ABC):
     def _reset_counters(self) -> None:
         """Reset the counters for a trial."""
         self._control = self._answered = 0
-        self._rx.drops()
+        self._rx.count_drops()
         self._dropped_before = _count_interface_drops(self._rx.interface)
 
     def _read_losses(self) -> dict[str, int]:
         """Count the frames that ring and interface dropped in the trial."""
         dropped = _count_interface_drops(self._rx.interface) - self._dropped_before
-        return {"ring_drops": self._rx.drops(), "interface_drops": dropped}
+        return {"ring_drops": self._rx.count_drops(), "interface_drops": dropped}
 
     def _drain(self) -> int:
         """Handle the frames in the ring; return their number."""
@@ -78,7 +78,7 @@ class HostPort(ABC):
 
     @abstractmethod
     def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
-        """Handle equally long frames that arrived at some times [ns]."""
+        """Handle received frames of equal length and their arrival times [ns]."""
 
     def _handle_control_frames(self, frames: U8) -> None:
         """Count frames that are not test frames, and answer requests for the hosts."""
@@ -109,10 +109,10 @@ class ExchangePort(HostPort):
 
     def _reset_counters(self) -> None:
         super()._reset_counters()
-        self._unsent_before = self._tx.unsent()
+        self._unsent_before = self._tx.count_unsent()
 
     def _read_health(self) -> dict[str, int]:
-        unsent = max(0, self._tx.unsent() - self._unsent_before)
+        unsent = max(0, self._tx.count_unsent() - self._unsent_before)
         return {**self._read_losses(), "unsent": unsent, "control": self._control}
 
     def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
@@ -124,11 +124,11 @@ class ExchangePort(HostPort):
 
     @abstractmethod
     def _is_ours(self, frames: U8) -> Mask:
-        """Select the frames of the exchange among equally long ones."""
+        """Return a mask of the frames, all of equal length, that belong to the exchange."""
 
     @abstractmethod
     def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
-        """Handle equally long frames of the exchange that arrived at some times [ns]."""
+        """Handle frames of the exchange, all of equal length, and their arrival times [ns]."""
 
 
 class ClientPort(ExchangePort):
@@ -142,10 +142,10 @@ class ClientPort(ExchangePort):
         """Send at most ``wanted`` further frames and count them in ``_sent``."""
 
     def _do_due_work(self) -> None:
-        """Do other work that is due while things are sent."""
+        """Do work that is due between the frames sent."""
 
     def _send_all(self, pace: Pace, start: float) -> float:
-        """Send everything from a start on [s, CLOCK_MONOTONIC]; return the longest stall [s]."""
+        """Send all frames, beginning at a time [s, CLOCK_MONOTONIC]; return the longest stall [s]."""
         schedule, self._sent_by = SendingSchedule(pace, start), start
         while self._sent < pace.frames and not schedule.is_overdue:
             due = schedule.count_due(self._sent)
@@ -176,7 +176,7 @@ class ServerPort(ExchangePort):
         serve_rings(pipe, [self._rx], self._drain_slowly, 200)
 
     def _drain_slowly(self) -> int:
-        """Drain, and wait after few frames so that more are handled at once."""
+        """Drain the ring, pausing after small batches so that the next ones are larger."""
         taken = self._drain()
         if 0 < taken < SMALL_BATCH:
             time.sleep(GATHERING_S)

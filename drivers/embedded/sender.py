@@ -35,7 +35,7 @@ MAX_BURST_S = 0.05  # Longest delay that is caught up: wake-ups on a busy machin
 
 
 class SendingSchedule:
-    """Sending of a trial's frames from a start on [s, CLOCK_MONOTONIC].
+    """Schedule for sending a trial's frames, beginning at a time [s, CLOCK_MONOTONIC].
 
     Frames that are due leave at once. After a stall these are the frames of ``MAX_BURST_S``: a longer burst
     would test the device at another rate. All later frames are postponed, which lengthens the sending.
@@ -53,7 +53,7 @@ class SendingSchedule:
         return time.monotonic() > self._give_up
 
     def count_due(self, sent: int) -> int:
-        """Return the number of frames that are due after those ``sent`` already."""
+        """Return the number of frames that are due but not yet sent."""
         now = time.monotonic()
         late_s = now - self._start - self._pace.compute_due_s(sent)
         self.lateness_s = max(self.lateness_s, late_s)
@@ -85,7 +85,7 @@ class Sender:
         self._sources = list(self._loaded)
 
     def connect(self, *, table: TableLocation | None, alone: bool = False) -> None:
-        """Set the frame sources of the next trial; ``alone`` sends nothing but the foreground."""
+        """Set the frame sources of the next trial; ``alone`` sends the foreground only."""
         chosen = [find_foreground(self._streams)] if alone else list_foregrounds(self._streams)
         self._sources = []
         for stream, source in self._loaded:
@@ -119,11 +119,11 @@ class Sender:
             if due <= 0:
                 schedule.sleep(done, SHORTEST_SLEEP_S, LONGEST_SLEEP_S)
                 continue
-            room = self._ring.room(min(due, most))
+            room = self._ring.get_free_slots(min(due, most))
             if len(weights) == 1:
-                lengths: int | NDArray[np.uint32] = self._fill_one(room, done, nonce)
+                lengths: int | NDArray[np.uint32] = self._fill_single_stream(room, done, nonce)
             else:
-                lengths = self._fill_mixed(room, weights, done, nonce)
+                lengths = self._fill_mixed_streams(room, weights, done, nonce)
             starts = pace.starts
             if starts is None or done / pace.segments[0][1] >= starts.last_start_s:
                 self._ring.commit(len(room), lengths)
@@ -139,7 +139,7 @@ class Sender:
         sending_time_s = time.monotonic() - start
         names = [stream.name for stream, _ in self._sources]
         sent = np.array(count_frames(weights, done)) - skipped
-        sent[0] -= self._ring.unsent() - before
+        sent[0] -= self._ring.count_unsent() - before
         required = np.array(count_frames(weights, frames)) - skipped
         return {
             "required": dict(zip(names, required.tolist(), strict=True)),
@@ -148,29 +148,29 @@ class Sender:
             "lateness_s": schedule.lateness_s,
         }
 
-    def _fill_one(self, room: U8, first: int, nonce: int) -> int:
-        """Write frames of the only stream into ring slots; return the length of a frame."""
+    def _fill_single_stream(self, slots: U8, first: int, nonce: int) -> int:
+        """Write frames of a single stream into ring slots; return the frame length."""
         stream, source = self._sources[0]
-        rows = room[:, : source.length]
-        source.frames(first, len(rows), rows)
+        rows = slots[:, : source.length]
+        source.compute_frames(first, len(rows), rows)
         numbers = np.arange(first, first + len(rows), dtype=np.uint32)
         _write_trailers(stream, source, rows, numbers, nonce)
         return source.length
 
-    def _fill_mixed(
-        self, room: U8, weights: list[int], first: int, nonce: int
+    def _fill_mixed_streams(
+        self, slots: U8, weights: list[int], first: int, nonce: int
     ) -> NDArray[np.uint32]:
         """Write frames of several streams, in order, into ring slots; return their lengths."""
-        which, index = list_classes_with_index(weights, first, len(room))
-        lengths = np.empty(len(room), dtype=np.uint32)
+        classes, index = list_classes_with_index(weights, first, len(slots))
+        lengths = np.empty(len(slots), dtype=np.uint32)
         for number, (stream, source) in enumerate(self._sources):
-            places = np.nonzero(which == number)[0]
+            places = np.nonzero(classes == number)[0]
             if not len(places):
                 continue
             # the frames of one stream within a batch are neighbours in that stream
-            rows = source.frames(int(index[places[0]]), len(places))
+            rows = source.compute_frames(int(index[places[0]]), len(places))
             _write_trailers(stream, source, rows, index[places].astype(np.uint32), nonce)
-            room[places, : source.length] = rows
+            slots[places, : source.length] = rows
             lengths[places] = source.length
         return lengths
 

@@ -91,7 +91,7 @@ class ConnectionStates:
         return cls(*arrays)
 
     def mark_established_connections(self, waited_s: float) -> None:
-        """Set ``ESTABLISHED`` at the client for connections that both ends opened in time [s]."""
+        """Set ``ESTABLISHED`` in the client's states of connections that both ends opened in time."""
         both = (self.client & self.server & OPEN) != 0
         both &= self.opened - self.begun <= 1e9 * waited_s
         self.client[both] |= ESTABLISHED
@@ -102,7 +102,7 @@ class ConnectionStates:
         return standing
 
     def count(self, *, retransmitted: int, wrong: int) -> TcpCounts:
-        """Count connections by outcome; numbers of retransmitted SYNs and wrong segments are given."""
+        """Count connections by outcome, given the numbers of retransmitted SYNs and wrong segments."""
 
         def number(rows: Mask) -> int:
             return int(np.count_nonzero(rows))
@@ -139,14 +139,14 @@ class ConnectionStates:
 
 
 class TcpEnd(ExchangePort):
-    """One end of all connections of a trial."""
+    """Base of workers at one end of a trial's TCP connections."""
 
     _layout: TcpLayout
     _states: ConnectionStates
     _count = 0
 
     def _is_ours(self, frames: U8) -> Mask:
-        return self._layout.recognizes(frames) if self._count else np.zeros(len(frames), bool)
+        return self._layout.select_frames(frames) if self._count else np.zeros(len(frames), bool)
 
     def _begin_trial(self, path: str, count: int, nonce: int, tcp: Tcp) -> None:
         """Prepare for a trial; its nonce is part of all timestamps and initial sequence numbers."""
@@ -161,14 +161,14 @@ class TcpEnd(ExchangePort):
         self._ends: U8 = np.zeros((count, self._layout.width), np.uint8)
         self._wrong: Counter[str] = Counter()
 
-    def _make_timestamps(self, which: Connections) -> Numbers:
-        return which.astype(np.uint32) | self._mark
+    def _make_timestamps(self, indices: Connections) -> Numbers:
+        return indices.astype(np.uint32) | self._mark
 
-    def _compute_client_isns(self, which: Connections) -> Numbers:
-        return compute_client_isns(which) + self._turn
+    def _compute_client_isns(self, indices: Connections) -> Numbers:
+        return compute_client_isns(indices) + self._turn
 
-    def _compute_server_isns(self, which: Connections) -> Numbers:
-        return compute_server_isns(which) + self._turn
+    def _compute_server_isns(self, indices: Connections) -> Numbers:
+        return compute_server_isns(indices) + self._turn
 
     def _decode_client_isns(self, first: Numbers) -> Connections:
         return decode_client_isns(first - self._turn).astype(np.int64)
@@ -178,11 +178,13 @@ class TcpEnd(ExchangePort):
 
     def _decode_timestamps(self, stamps: Numbers) -> tuple[Connections, Mask]:
         """Return the connection of each timestamp, and a mask of those that exist."""
-        which = (stamps & np.uint32(_NUMBER_MASK)).astype(np.int64)
-        return which, ((stamps & ~np.uint32(_NUMBER_MASK)) == self._mark) & (which < self._count)
+        indices = (stamps & np.uint32(_NUMBER_MASK)).astype(np.int64)
+        return indices, ((stamps & ~np.uint32(_NUMBER_MASK)) == self._mark) & (
+            indices < self._count
+        )
 
     def _select_valid(self, reason: str, rows: Mask, right: Mask) -> Mask:
-        """Return the rows that are right; count the other rows as wrong for a reason."""
+        """Return the valid rows; count the other rows as wrong, with a reason."""
         count = int(np.count_nonzero(rows & ~right))
         if count:
             self._wrong[reason] += count
@@ -203,7 +205,7 @@ class TcpEnd(ExchangePort):
 
     def _emit(
         self,
-        which: Connections,
+        indices: Connections,
         flags: int,
         numbers: Numbers,
         acknowledged: Numbers | int,
@@ -218,15 +220,15 @@ class TcpEnd(ExchangePort):
         """
         length = self._layout.count_frame_octets(flags, len(data))
         content = np.frombuffer(data, np.uint8) if data else None
-        stamps = self._make_timestamps(which)
-        left = np.empty(len(which), np.int64)
+        stamps = self._make_timestamps(indices)
+        left = np.empty(len(indices), np.int64)
         done = 0
-        while done < len(which):
-            room = self._tx.room(len(which) - done)
+        while done < len(indices):
+            room = self._tx.get_free_slots(len(indices) - done)
             part = slice(done, done + len(room))
             self._layout.write(
                 room[:, :length],
-                self._ends[which[part]],
+                self._ends[indices[part]],
                 flags,
                 numbers[part],
                 acknowledged if isinstance(acknowledged, int) else acknowledged[part],
@@ -245,11 +247,11 @@ class TcpEnd(ExchangePort):
         return {"wrong": dict(self._wrong), **self._read_health()}
 
 
-def select_first_of_each(which: Connections, rows: Mask) -> Mask:
+def select_first_of_each(indices: Connections, rows: Mask) -> Mask:
     """Return a mask of the first of the ``rows`` that belong to each connection."""
-    first = np.zeros(len(which), bool)
+    first = np.zeros(len(indices), bool)
     places = np.flatnonzero(rows)
-    first[places[np.unique(which[places], return_index=True)[1]]] = True
+    first[places[np.unique(indices[places], return_index=True)[1]]] = True
     return first
 
 
@@ -258,7 +260,7 @@ class TcpClient(ClientPort, TcpEnd):
 
     def load(self, *, stream: Stream) -> None:
         self._tuples = Expander(stream)
-        self._layout = TcpLayout(self._tuples.frames(0, 1)[0])
+        self._layout = TcpLayout(self._tuples.compute_frames(0, 1)[0])
 
     def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp) -> None:
         self._begin_trial(path, count, nonce, tcp)
@@ -272,7 +274,7 @@ class TcpClient(ClientPort, TcpEnd):
         self._order = itertools.count()
 
     def run(self, *, step: Step, pace: Pace, start: float, wait_s: float) -> dict[str, Any]:
-        """Run a step in each connection from ``start`` on [s, CLOCK_MONOTONIC]; wait for outcomes."""
+        """Run a step in each connection, beginning at ``start`` [s, CLOCK_MONOTONIC]; wait for outcomes."""
         states = self._states
         self._sent, self._step = 0, step
         chosen = states.client & SENT if step == "rst" else states.select_established()
@@ -307,84 +309,86 @@ class TcpClient(ClientPort, TcpEnd):
 
     def _send(self, wanted: int) -> None:
         first, states = self._sent, self._states
-        which = self._queue[first : first + wanted]
+        indices = self._queue[first : first + wanted]
         if self._step == "open":
-            tuples = self._tuples.frames(first, wanted)
-            self._ends[which] = self._layout.read_endpoints(tuples)
-            states.client[which] |= SENT
-            states.begun[which] = self._emit(which, SYN, self._compute_client_isns(which), 0, 0)
-            self._schedule(which, 0)
+            tuples = self._tuples.compute_frames(first, wanted)
+            self._ends[indices] = self._layout.read_endpoints(tuples)
+            states.client[indices] |= SENT
+            states.begun[indices] = self._emit(
+                indices, SYN, self._compute_client_isns(indices), 0, 0
+            )
+            self._schedule(indices, 0)
         elif self._step == "ask":
-            states.client[which] |= ASKED
-            self._since[which] = self._emit(
-                which, PSH | ACK, self._compute_client_isns(which) + np.uint32(1),
-                self._compute_server_isns(which) + np.uint32(1), self._make_timestamps(which), REQUEST,
+            states.client[indices] |= ASKED
+            self._since[indices] = self._emit(
+                indices, PSH | ACK, self._compute_client_isns(indices) + np.uint32(1),
+                self._compute_server_isns(indices) + np.uint32(1), self._make_timestamps(indices), REQUEST,
             )  # fmt: skip
         else:
-            states.client[which] |= ENDING
-            self._since[which] = self._reply(which, (RST if self._step == "rst" else FIN) | ACK)
+            states.client[indices] |= ENDING
+            self._since[indices] = self._reply(indices, (RST if self._step == "rst" else FIN) | ACK)
         self._sent += wanted
 
     def _do_due_work(self) -> None:
         self._retransmit()
 
-    def _schedule(self, which: Connections, tries: int) -> None:
+    def _schedule(self, indices: Connections, tries: int) -> None:
         """Schedule the next retransmission of SYNs; see :mod:`v6t.trials.connections`."""
         if tries < self._tcp.retransmissions:
             due = time.monotonic() + self._tcp.timeout_s * (1 << tries)
-            heapq.heappush(self._unanswered, (due, next(self._order), tries, which))
+            heapq.heappush(self._unanswered, (due, next(self._order), tries, indices))
 
     def _retransmit(self) -> None:
         while self._unanswered and self._unanswered[0][0] <= time.monotonic():
-            _, _, tries, which = heapq.heappop(self._unanswered)
-            which = which[self._states.client[which] & DECIDED == 0]
-            if len(which) and self._step == "open":
-                self._retransmitted += len(which)
-                self._emit(which, SYN, self._compute_client_isns(which), 0, 0)
-                self._schedule(which, tries + 1)
+            _, _, tries, indices = heapq.heappop(self._unanswered)
+            indices = indices[self._states.client[indices] & DECIDED == 0]
+            if len(indices) and self._step == "open":
+                self._retransmitted += len(indices)
+                self._emit(indices, SYN, self._compute_client_isns(indices), 0, 0)
+                self._schedule(indices, tries + 1)
 
-    def _reply(self, which: Connections, flags: int, beyond: int = 0) -> NDArray[np.int64]:
+    def _reply(self, indices: Connections, flags: int, beyond: int = 0) -> NDArray[np.int64]:
         """Send a segment without data in each connection; return when each left [ns].
 
         ``beyond`` more octets of the server are acknowledged: a FIN.
         """
-        state = self._states.client[which]
+        state = self._states.client[indices]
         sent = (state & ASKED != 0) * np.uint32(len(REQUEST))
         ended = (state & ENDING != 0) * np.uint32(0 if flags & (FIN | RST) else 1)
         received = (state & ANSWERED != 0) * np.uint32(len(self._answer))
         return self._emit(
-            which,
+            indices,
             flags,
-            self._compute_client_isns(which) + np.uint32(1) + sent + ended,
-            self._compute_server_isns(which) + np.uint32(1 + beyond) + received,
-            self._make_timestamps(which),
+            self._compute_client_isns(indices) + np.uint32(1) + sent + ended,
+            self._compute_server_isns(indices) + np.uint32(1 + beyond) + received,
+            self._make_timestamps(indices),
         )
 
     def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
         read = self._layout.read(frames)
-        which, known = self._decode_timestamps(read.echo)
+        indices, known = self._decode_timestamps(read.echo)
         known &= read.has_timestamp
         # a device that refuses in the server's place uses no timestamps
         bare = (read.flags & RST != 0) & ~read.has_timestamp
         if bare.any():
-            which[bare] = self._find_reset_connections(read, bare)
-            known |= bare & (which < self._count)
+            indices[bare] = self._find_reset_connections(read, bare)
+            known |= bare & (indices < self._count)
             read.is_valid[bare] |= self._layout.has_partial_checksum(frames[bare])
         known = self._select_valid(UNKNOWN, np.ones(len(known), bool), known)
-        which = np.where(known, which, 0)
+        indices = np.where(known, indices, 0)
         ends = self._layout.read_reversed_endpoints(frames)
-        known = self._select_valid(TUPLE, known, (ends == self._ends[which]).all(axis=1))
+        known = self._select_valid(TUPLE, known, (ends == self._ends[indices]).all(axis=1))
         known = self._select_valid(CHECKSUM, known, read.is_valid)
-        waited = times - self._states.begun[which] <= 1e9 * self._tcp.max_wait_s
-        self._handle_syn_acks(read, which, known & waited)
-        self._handle_resets(which[known & (read.flags & RST != 0)], REFUSED)
-        in_time = times - self._since[which] <= 1e9 * self._tcp.timeout_s
-        self._handle_data_and_fins(read, frames, which, known, in_time)
+        waited = times - self._states.begun[indices] <= 1e9 * self._tcp.max_wait_s
+        self._handle_syn_acks(read, indices, known & waited)
+        self._handle_resets(indices[known & (read.flags & RST != 0)], REFUSED)
+        in_time = times - self._since[indices] <= 1e9 * self._tcp.timeout_s
+        self._handle_data_and_fins(read, frames, indices, known, in_time)
 
     def _find_connections(
         self, candidates: list[Connections], ports: U8 | None = None
     ) -> Connections:
-        """Return each row's first candidate that was begun and has the ports, else the count."""
+        """Return each row's first candidate that was opened and has the ports, or the count for none."""
         connections = np.full(len(candidates[0]), self._count, np.int64)
         for tried in candidates:
             fits = (connections == self._count) & (tried < self._count)
@@ -395,7 +399,7 @@ class TcpClient(ClientPort, TcpEnd):
         return connections
 
     def _find_reset_connections(self, read: SegmentFields, bare: Mask) -> Connections:
-        """Find the connections of resets without timestamps (RFC 9293, section 3.5.2), or the count.
+        """Find the connections of resets without timestamps (RFC 9293, section 3.5.2); the count for none.
 
         What answers a segment without ACK acknowledges it; what answers another has the number that it
         acknowledged.
@@ -423,14 +427,14 @@ class TcpClient(ClientPort, TcpEnd):
         connections = self._find_connections(candidates, ports)
         return connections[connections < self._count]
 
-    def _handle_syn_acks(self, read: SegmentFields, which: Connections, known: Mask) -> None:
+    def _handle_syn_acks(self, read: SegmentFields, indices: Connections, known: Mask) -> None:
         """Open the connections of valid SYN-ACKs."""
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
-        right = read.acknowledgement == self._compute_client_isns(which) + np.uint32(1)
-        right &= read.sequence == self._compute_server_isns(which)
+        right = read.acknowledgement == self._compute_client_isns(indices) + np.uint32(1)
+        right &= read.sequence == self._compute_server_isns(indices)
         mine = self._select_valid(NUMBERS, mine, right)
         if mine.any():
-            chosen = which[mine]
+            chosen = indices[mine]
             self._states.client[chosen] |= OPEN
             self._reply(chosen, ACK)
 
@@ -446,29 +450,31 @@ class TcpClient(ClientPort, TcpEnd):
         client[later] |= RESET
 
     def _handle_data_and_fins(
-        self, read: SegmentFields, frames: U8, which: Connections, known: Mask, in_time: Mask
+        self, read: SegmentFields, frames: U8, indices: Connections, known: Mask, in_time: Mask
     ) -> None:
         data = known & in_time & (read.data_octets > 0) & (read.flags & (SYN | RST) == 0)
         if data.any():
-            self._handle_data(read, frames, which, data)
+            self._handle_data(read, frames, indices, data)
         # an end that nobody asked for is heard whenever it comes
-        asked_for = self._states.client[which] & ENDING != 0
+        asked_for = self._states.client[indices] & ENDING != 0
         ended = known & (in_time | ~asked_for) & (read.flags & FIN != 0)
         if ended.any():
-            chosen = which[ended]
+            chosen = indices[ended]
             self._states.client[chosen] |= ENDED
             self._reply(chosen, ACK, beyond=1)
 
-    def _handle_data(self, read: SegmentFields, frames: U8, which: Connections, mine: Mask) -> None:
+    def _handle_data(
+        self, read: SegmentFields, frames: U8, indices: Connections, mine: Mask
+    ) -> None:
         """Check segments with data, and record the received parts of objects."""
-        place = (read.sequence - self._compute_server_isns(which) - np.uint32(1)).astype(np.int64)
+        place = (read.sequence - self._compute_server_isns(indices) - np.uint32(1)).astype(np.int64)
         number = place // SEGMENT_OCTETS
         right = (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
         right = self._select_valid(NUMBERS, mine, right)
         for part, octets in enumerate(self._parts):
             rows = np.flatnonzero(right & (number == part))
             if len(rows):
-                chosen = which[self._select_data(read, frames, rows, octets)]
+                chosen = indices[self._select_data(read, frames, rows, octets)]
                 self._complete_part(chosen, part)
 
     def _complete_part(self, chosen: Connections, part: int) -> None:
@@ -507,66 +513,66 @@ class TcpServer(ServerPort, TcpEnd):
 
     def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
         read = self._layout.read(frames)
-        which, known = self._decode_timestamps(read.timestamp)
+        indices, known = self._decode_timestamps(read.timestamp)
         known = self._select_valid(UNKNOWN, np.ones(len(known), bool), known & read.has_timestamp)
-        which = np.where(known, which, 0)
+        indices = np.where(known, indices, 0)
         known = self._select_valid(CHECKSUM, known, read.is_valid)
-        known = self._accept(read, frames, which, known)
+        known = self._accept(read, frames, indices, known)
         ends = self._layout.read_reversed_endpoints(frames)
-        known = self._select_valid(TUPLE, known, (ends == self._ends[which]).all(axis=1))
-        right = read.sequence - self._compute_client_isns(which) <= np.uint32(len(REQUEST) + 2)
+        known = self._select_valid(TUPLE, known, (ends == self._ends[indices]).all(axis=1))
+        right = read.sequence - self._compute_client_isns(indices) <= np.uint32(len(REQUEST) + 2)
         known = self._select_valid(NUMBERS, known, right)
         reset = known & (read.flags & RST != 0)
         if reset.any():
-            self._states.server[which[reset]] |= ENDED
+            self._states.server[indices[reset]] |= ENDED
             known &= ~reset
-        self._handle_acknowledgements(read, which, known, times)
-        self._answer_requests(read, frames, which, known)
-        self._answer_fins(read, which, known & (read.flags & FIN != 0))
+        self._handle_acknowledgements(read, indices, known, times)
+        self._answer_requests(read, frames, indices, known)
+        self._answer_fins(read, indices, known & (read.flags & FIN != 0))
 
-    def _accept(self, read: SegmentFields, frames: U8, which: Connections, known: Mask) -> Mask:
+    def _accept(self, read: SegmentFields, frames: U8, indices: Connections, known: Mask) -> Mask:
         """Answer SYNs; return a mask of the other segments that belong to a connection."""
         server = self._states.server
         opening = known & (read.flags & (SYN | ACK) == SYN)
         right = self._select_valid(
-            NUMBERS, opening, read.sequence == self._compute_client_isns(which)
+            NUMBERS, opening, read.sequence == self._compute_client_isns(indices)
         )
-        fresh = select_first_of_each(which, right & (server[which] & SENT == 0))
+        fresh = select_first_of_each(indices, right & (server[indices] & SENT == 0))
         if fresh.any():
-            chosen, rows = which[fresh], frames[fresh]
+            chosen, rows = indices[fresh], frames[fresh]
             self._ends[chosen] = self._layout.read_reversed_endpoints(rows)
             self._table.learn(chosen, rows[:, self._layout.row])
             server[chosen] |= SENT
         if right.any():
-            chosen = which[right]
+            chosen = indices[right]
             self._emit(
                 chosen, SYN | ACK, self._compute_server_isns(chosen),
                 self._compute_client_isns(chosen) + np.uint32(1), read.timestamp[right],
             )  # fmt: skip
-        return self._select_valid(UNKNOWN, known & ~opening, server[which] & SENT != 0)
+        return self._select_valid(UNKNOWN, known & ~opening, server[indices] & SENT != 0)
 
     def _handle_acknowledgements(
-        self, read: SegmentFields, which: Connections, known: Mask, times: NDArray[np.int64]
+        self, read: SegmentFields, indices: Connections, known: Mask, times: NDArray[np.int64]
     ) -> None:
         """Record the connections that acknowledgements open or close."""
         server = self._states.server
         mine = known & (read.flags & ACK != 0)
-        opened = mine & (read.acknowledgement == self._compute_server_isns(which) + np.uint32(1))
-        fresh = select_first_of_each(which, opened & (server[which] & OPEN == 0))
-        self._states.opened[which[fresh]] = times[fresh]
-        server[which[fresh]] |= OPEN
-        ending = mine & (server[which] & ENDING != 0) & (read.flags & FIN == 0)
-        ending &= read.acknowledgement == self._compute_next_sequences(which) + np.uint32(1)
-        server[which[ending]] |= ENDED
+        opened = mine & (read.acknowledgement == self._compute_server_isns(indices) + np.uint32(1))
+        fresh = select_first_of_each(indices, opened & (server[indices] & OPEN == 0))
+        self._states.opened[indices[fresh]] = times[fresh]
+        server[indices[fresh]] |= OPEN
+        ending = mine & (server[indices] & ENDING != 0) & (read.flags & FIN == 0)
+        ending &= read.acknowledgement == self._compute_next_sequences(indices) + np.uint32(1)
+        server[indices[ending]] |= ENDED
 
     def _answer_requests(
-        self, read: SegmentFields, frames: U8, which: Connections, known: Mask
+        self, read: SegmentFields, frames: U8, indices: Connections, known: Mask
     ) -> None:
         rows = np.flatnonzero(known & (read.data_octets > 0))
         if not len(rows):
             return
         rows = self._select_data(read, frames, rows, REQUEST)
-        chosen = which[rows]
+        chosen = indices[rows]
         self._states.server[chosen] |= ASKED
         begun = self._compute_server_isns(chosen) + np.uint32(1)
         acknowledged = self._compute_client_isns(chosen) + np.uint32(1 + len(REQUEST))
@@ -574,18 +580,18 @@ class TcpServer(ServerPort, TcpEnd):
             place = np.uint32(number * SEGMENT_OCTETS)
             self._emit(chosen, PSH | ACK, begun + place, acknowledged, read.timestamp[rows], part)
 
-    def _answer_fins(self, read: SegmentFields, which: Connections, mine: Mask) -> None:
+    def _answer_fins(self, read: SegmentFields, indices: Connections, mine: Mask) -> None:
         if not mine.any():
             return
-        chosen = which[mine]
+        chosen = indices[mine]
         self._states.server[chosen] |= ENDING
         end = read.sequence[mine] + read.data_octets[mine].astype(np.uint32) + np.uint32(1)
         self._emit(
             chosen, FIN | ACK, self._compute_next_sequences(chosen), end, read.timestamp[mine]
         )
 
-    def _compute_next_sequences(self, which: Connections) -> NDArray[np.uint32]:
-        """Return the next sequence number that the server sends in each connection."""
-        answered = (self._states.server[which] & ASKED != 0) * np.uint32(len(self._answer))
-        number: NDArray[np.uint32] = self._compute_server_isns(which) + np.uint32(1) + answered
+    def _compute_next_sequences(self, indices: Connections) -> NDArray[np.uint32]:
+        """Return the server's next sequence number in each connection."""
+        answered = (self._states.server[indices] & ASKED != 0) * np.uint32(len(self._answer))
+        number: NDArray[np.uint32] = self._compute_server_isns(indices) + np.uint32(1) + answered
         return number

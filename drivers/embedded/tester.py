@@ -81,8 +81,8 @@ class EmbeddedTester(BedTester):
                 text = f"a {direction} frame is longer than the lab's links carry"
                 raise TesterError(text, code="frame-too-long")
             judges = {"oracle": None if self._loopback else oracle, "connections": known}
-            self._get_sender(direction).tell("load", streams=stream_set)
-            self._get_receiver(direction).tell(
+            self._get_sender(direction).submit("load", streams=stream_set)
+            self._get_receiver(direction).submit(
                 "load", streams=stream_set, direction=direction, **judges
             )
         for direction in streams:
@@ -136,7 +136,7 @@ class EmbeddedTester(BedTester):
             "engine": "AF_PACKET TPACKET_V2 rings on veth pairs in network namespaces",
             "kernel": platform.release(),
             "cores": len(os.sched_getaffinity(0)),
-            "clock_source": clock.source(),
+            "clock_source": clock.read_source(),
             "loopback": self._loopback,
             "answers_on": [s for s, a in links.items() if a.answers and make_host_arguments(a)],
             "learning_on": [
@@ -260,14 +260,14 @@ class EmbeddedTester(BedTester):
         for direction in directions:
             timed = trial.delays is not None or trial.frame_timeout_s is not None
             order = {"start": start, "nonce": self._nonce, "timed": timed}
-            self._get_sender(direction).tell("send", pace=Pace.from_trial(trial), **order)
+            self._get_sender(direction).submit("send", pace=Pace.from_trial(trial), **order)
         deadline = trial.total_duration_s * 2 + DEADLINE_S
         sent = {d: self._get_sender(d).answer(deadline) for d in directions}
         time.sleep(trial.residual_wait_s)
         if learn:
             deadline += trial.frames / LEARNING_FPS
         for direction in directions:
-            self._get_receiver(direction).tell("report")
+            self._get_receiver(direction).submit("report")
         reports = {d: self._get_receiver(d).answer(deadline) for d in directions}
         self._bed.check()
         health: dict[str, Any] = {

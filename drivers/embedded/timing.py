@@ -24,7 +24,7 @@ MAX_WAITING = 1 << 20  # Delays that are collected before they are put into buck
 def select_started(
     starts: FlowStarts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
-    """Return a mask of frames whose flow has begun, by place in the load and index in the class."""
+    """Return a mask of the frames whose flow has begun, from their places in load and class."""
     return places / rate_fps >= (index % starts.flows) * starts.interval_s
 
 
@@ -58,7 +58,7 @@ class Pace:
         return done
 
     def compute_due_s(self, numbers: Any) -> Any:
-        """Return the time after the start at which a frame is due, or each of an array [s]."""
+        """Return the due time of a frame, or of each frame in an array, after the start [s]."""
         count, rate = self.segments[0]
         due = numbers / rate
         if len(self.segments) > 1:

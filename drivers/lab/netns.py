@@ -19,7 +19,7 @@ def _load_libc() -> ctypes.CDLL:
 
 
 def _check(status: int, what: str) -> None:
-    """Raise OSError if a call failed."""
+    """Raise OSError if a system call failed."""
     if status:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -40,7 +40,7 @@ def enter(pid: int) -> None:
 
 
 def enter_command(pid: int | None) -> list[str]:
-    """Return the words before a command that run it in a process's network namespace, if any."""
+    """Return the command prefix that enters a process's network namespace; empty without one."""
     return [] if pid is None else ["nsenter", "-t", str(pid), "-n", "--"]
 
 

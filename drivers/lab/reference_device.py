@@ -46,7 +46,7 @@ class ReferenceDut:
         return {
             direction: {
                 **{name: self._counts[direction][name] for name in ("forwarded", "dropped")},
-                "ring_drops": ring.drops(),
+                "ring_drops": ring.count_drops(),
             }
             for direction, ring in self._rx.items()
         }

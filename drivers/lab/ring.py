@@ -95,11 +95,11 @@ class RxRing(_Ring):
         groups = []
         for kind in kinds[:1] if is_uniform else sort_unique(kinds):
             chosen = slice(None) if is_uniform else kinds == kind
-            frames = self._frames(rows[chosen], int(kind) // 2, bool(kind % 2))
+            frames = self._read_frames(rows[chosen], int(kind) // 2, bool(kind % 2))
             groups.append((frames, times[chosen]))
         return groups
 
-    def _frames(self, rows: U8, length: int, tagged: bool) -> U8:
+    def _read_frames(self, rows: U8, length: int, tagged: bool) -> U8:
         """Return the frames in slots, with the VLAN tag that the kernel took out."""
         length = min(length, self.slot - _RX_OFFSET)
         frames = rows[:, _RX_OFFSET : _RX_OFFSET + length]
@@ -125,8 +125,8 @@ class RxRing(_Ring):
         """Send a frame from the interface without a ring."""
         self.socket.send(frame)
 
-    def drops(self) -> int:
-        """Count frames that the kernel dropped because the ring was full, since the last call."""
+    def count_drops(self) -> int:
+        """Count frames dropped since the last call because the ring was full."""
         statistics = self.socket.getsockopt(_SOL_PACKET, _STATISTICS, 8)
         return int(struct.unpack("II", statistics)[1])
 
@@ -140,12 +140,12 @@ class TxRing(_Ring):
         self.socket.bind((interface, 0))
         self.refused = 0
 
-    def room(self, wanted: int) -> U8:
-        """Return the frame space ``(n, octets)`` of at most ``wanted`` consecutive free slots.
+    def get_free_slots(self, limit: int) -> U8:
+        """Return the frame space ``(n, octets)`` of at most ``limit`` consecutive free slots.
 
         Write frames into it and call :meth:`commit`. Waits while the ring is full.
         """
-        end = min(self._head + wanted, self.slots)
+        end = min(self._head + limit, self.slots)
         while True:
             status = self._status[self._head : end]
             wrong = status == _WRONG_FORMAT
@@ -159,7 +159,7 @@ class TxRing(_Ring):
             self._start_sending()
 
     def commit(self, count: int, lengths: int | NDArray[np.integer]) -> None:
-        """Send the first ``count`` slots that :meth:`room` gave; returns when they have left."""
+        """Send the first ``count`` slots that :meth:`get_free_slots` gave; returns when they have left."""
         chosen = slice(self._head, self._head + count)
         self._header[chosen, 1] = lengths
         self._status[chosen] = _SEND_REQUEST
@@ -170,13 +170,13 @@ class TxRing(_Ring):
         """Send equally long frames ``(n, length)``."""
         done = 0
         while done < len(frames):
-            room = self.room(len(frames) - done)
+            room = self.get_free_slots(len(frames) - done)
             count = len(room)
             room[:, : frames.shape[1]] = frames[done : done + count]
             self.commit(count, frames.shape[1])
             done += count
 
-    def unsent(self) -> int:
+    def count_unsent(self) -> int:
         """Count committed frames that have not left, and those that the kernel refused."""
         waiting = (self._status == _SEND_REQUEST) | (self._status == _SENDING)
         wrong = self._status == _WRONG_FORMAT

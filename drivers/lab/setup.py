@@ -130,7 +130,7 @@ class ReferenceLabDevice(WorkerDevice):
 
 
 def compute_frame_octets(links: Links) -> int:
-    """Return the longest frame the lab's links carry, without FCS, with a VLAN tag."""
+    """Return the size of the longest frame on the lab's links, with a VLAN tag and without FCS."""
     return max(links.left.mtu, links.right.mtu) + 18
 
 
@@ -172,7 +172,7 @@ class Bed:
     def device_session(self) -> DeviceSession | None:
         return None if self.device is None else self.device.session
 
-    def namespaces(self) -> dict[str, int]:
+    def list_namespaces(self) -> dict[str, int]:
         """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
         if self.lab is None:
             return {}
@@ -204,9 +204,9 @@ class BedTester:
     def device_state(self) -> StateDevice | None:
         return self.device_session()
 
-    def namespaces(self) -> dict[str, int]:
+    def list_namespaces(self) -> dict[str, int]:
         """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
-        return {} if self._bed is None else self._bed.namespaces()
+        return {} if self._bed is None else self._bed.list_namespaces()
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)

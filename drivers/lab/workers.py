@@ -64,11 +64,11 @@ class Worker:
             TesterError: the worker failed, died or did not answer in time.
             ExtensionError: it failed in an extension's code.
         """
-        self.tell(request, **arguments)
+        self.submit(request, **arguments)
         return self.answer(deadline_s)
 
-    def tell(self, request: str, /, **arguments: Any) -> None:
-        """Send a request; fetch its answer later with :meth:`answer`."""
+    def submit(self, request: str, /, **arguments: Any) -> None:
+        """Send a request without waiting; :meth:`answer` returns its answer later."""
         self._send((request, arguments))
 
     def answer(self, deadline_s: float = DEADLINE_S) -> Any:

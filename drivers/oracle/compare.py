@@ -119,7 +119,7 @@ def describe_missing_frame(
 ) -> Mapping[str, str]:
     """Describe a lost frame and its reference translation."""
     expander = source or Expander(stream)
-    sent = expander.frames(number, 1)
+    sent = expander.compute_frames(number, 1)
     seq = np.array([number])
     trailer.stamp(sent, expander.checksum, seq=seq, stream_id=stream.stream_id, nonce=0, time_ns=0)
     expected, lengths = _translate(sent, direction, oracle)

@@ -24,8 +24,8 @@ class FrameSource(Protocol):
     layout: FrameLayout
     checksum: Checksum | None
 
-    def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        """See :meth:`v6t.profiles.expand.Expander.frames`."""
+    def compute_frames(self, first: int, count: int, out: U8 | None = None) -> U8:
+        """See :meth:`v6t.profiles.expand.Expander.compute_frames`."""
 
 
 MAX_GAP_FRAMES = 128  # Largest gap between wanted frames that are made in one run
@@ -42,7 +42,7 @@ def make_frames(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
         for first in range(begin, end, MAX_RUN_FRAMES):
             run = wanted[first : min(first + MAX_RUN_FRAMES, end)]
             low, high = int(run[0]), int(run[-1])
-            out[first : first + len(run)] = source.frames(low, high - low + 1)[run - low]
+            out[first : first + len(run)] = source.compute_frames(low, high - low + 1)[run - low]
     return out[places.reshape(-1)]
 
 
@@ -75,13 +75,13 @@ class Cycle:
         self._source, self._count = source, count
         self.length, self.layout, self.checksum = source.length, source.layout, source.checksum
 
-    def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
+    def compute_frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         out = np.empty((count, self.length), dtype=np.uint8) if out is None else out
         done = 0
         while done < count:
             at = (first + done) % self._count
             size = min(count - done, self._count - at)
-            self._source.frames(at, size, out[done : done + size])
+            self._source.compute_frames(at, size, out[done : done + size])
             done += size
         return out
 
@@ -114,7 +114,7 @@ class Replay:
                 rest += (~own[covered] & np.uint32(0xFFFF)).sum(dtype=np.uint32)
                 self._sums.append((at, covered, np.uint32(rest)))
 
-    def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
+    def compute_frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         out = np.empty((count, self.length), dtype=np.uint8) if out is None else out
         which = self._find_connections(np.arange(first, first + count, dtype=np.int64))
         rows = self._table.rows[which]

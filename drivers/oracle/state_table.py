@@ -131,9 +131,9 @@ def count_inside_endpoints(stream: Stream, count: int) -> int | None:
     if count > _MAX_COUNTED_CONNECTIONS:
         return None
     expander = Expander(stream)
-    where = locate_endpoints(expander.frames(0, 1)[0]).tunnel_row
+    where = locate_endpoints(expander.compute_frames(0, 1)[0]).tunnel_row
     marks = [
-        hash_endpoints(expander.frames(first, min(_FRAMES, count - first))[:, where])
+        hash_endpoints(expander.compute_frames(first, min(_FRAMES, count - first))[:, where])
         for first in range(0, count, _FRAMES)
     ]
     return len(sort_unique(np.concatenate(marks)))

@@ -78,7 +78,7 @@ def _divide_flows(stream: Stream, part: int, parts: int) -> Stream:
         divided = _divide_draws(stream, part, parts)
     elif parts <= period <= MAX_EXACT_ROWS:
         first = period * part // parts
-        frames = Expander(stream).frames(first, divide(period, part, parts))
+        frames = Expander(stream).compute_frames(first, divide(period, part, parts))
         return list_frames(stream, frames, list_values, "use fewer flows or one server")[0]
     elif period % parts == 0:
         divided = _interleave(stream, part, parts)

@@ -196,7 +196,7 @@ def compute_spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
     load: Counter[int] = Counter()
     for stream in streams.streams:
         expander = Expander(stream)
-        for frame in expander.frames(0, HASHED_FRAMES):
+        for frame in expander.compute_frames(0, HASHED_FRAMES):
             load[_find_core(frame.tobytes(), expander.layout, cores, fields)] += stream.weight
     return sum(load.values()) / max(load.values())
 

@@ -107,7 +107,7 @@ class HeldCommand:
         self._is_disconnected = is_disconnected
         self._buffer = b""
 
-    def line(self, deadline_s: float) -> str:
+    def read_line(self, deadline_s: float) -> str:
         """Return the next line of output; raise ConnectionLost or DeadlinePassed."""
         out = self._process.stdout
         end = time.monotonic() + deadline_s

@@ -199,5 +199,5 @@ class NamespaceTransport(LocalTransport):
 
 
 def enter(pid: int) -> list[str]:
-    """Return the words before a command that run it in the namespaces of a process."""
+    """Return the command prefix that enters the namespaces of a process."""
     return ["nsenter", "-t", str(pid), "-n", "-m", "-p", "--"]

@@ -59,7 +59,7 @@ class SshOptions(StrictModel):
 
     @property
     def machine(self) -> tuple[str, int | None, str]:
-        """Key that is equal for two ways to one machine, if they are written alike."""
+        """Key that identifies the machine; equal options give equal keys."""
         return (self.host or self.lab, self.port, self.jump)
 
     @property

@@ -199,7 +199,7 @@ class Attachment:
 
     def find_namespace_pid(self) -> int | None:
         """Return a process in the lab's namespace of client and server, or None without a lab."""
-        return None if self._bed is None else self._bed.namespaces().get("tester")
+        return None if self._bed is None else self._bed.list_namespaces().get("tester")
 
     def _start_worker(self) -> None:
         options, deadline_s = self._options, self._options.start_deadline_s

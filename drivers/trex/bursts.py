@@ -351,5 +351,5 @@ def _find_first_turn(
 
 def _make_constant(stream: Stream, flow: int) -> Stream:
     """Make the stream that repeats the first frame of a flow."""
-    packet = Expander(stream).frames(flow, 1)[0].tobytes()
+    packet = Expander(stream).compute_frames(flow, 1)[0].tobytes()
     return stream.with_packet(packet).with_program([], name=f"{stream.name}.{flow}")

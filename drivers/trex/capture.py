@@ -263,7 +263,7 @@ class StampColumns(NamedTuple):
 
 
 class CaptureReader:
-    """Reads captured test frames of one direction.
+    """Reader of the captured test frames of one direction.
 
     Args:
         batches: frames to add at once.

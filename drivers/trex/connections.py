@@ -142,7 +142,7 @@ class Block(SentStream):
     def render(self) -> Stream:
         """Return the stream with its lists of values, packed for the worker."""
         source = self.make_source()
-        frames = source.frames(0, len(self.connections))
+        frames = source.compute_frames(0, len(self.connections))
         if self.checksum is not None:  # TRex computes these
             ipv4 = [ip.start + 10 for ip in source.layout.networks[-1:] if ip.version == 4]
             for at in [self.checksum.field, *ipv4]:
@@ -165,7 +165,7 @@ def make_blocks(
     *,
     marks: bool = True,
 ) -> tuple[Block, ...]:
-    """Deal the connections of a foreground out to blocks, in an order.
+    """Distribute the connections of a foreground stream over blocks, in an order.
 
     Args:
         order: connections in the order in which frames use them.

@@ -59,9 +59,9 @@ class Trex(TesterKind):
         {"force", "restart", "sample", "python", "fence", "start_deadline_s"}
     )
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__(given)
-        self._servers: Mapping[str, TrexOptions] = self.options.chosen
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(options)
+        self._servers: Mapping[str, TrexOptions] = self.options.selected_servers
         self._first: TrexOptions = next(iter(self._servers.values()))
 
     @property
@@ -124,7 +124,7 @@ class Trex(TesterKind):
             return next(iter(members.values()))
         return SeveralTesters(self.name, members, self.options.max_skew)
 
-    def prober(self, links: Any, bed: Bed | None) -> Prober:
+    def make_prober(self, links: Any, bed: Bed | None) -> Prober:
         from v6t.drivers.trex.tester import TrexProber
 
         return TrexProber(self._first.orient_ports(links), links, bed)
@@ -191,12 +191,12 @@ class Trex(TesterKind):
         astf.check_connections(technology, max_connections, tcp, alpha)
         yield astf.METHOD_WARNING
 
-    def examine(self, *, named: bool) -> Iterator[Finding]:
+    def examine(self, *, required: bool) -> Iterator[Finding]:
         from v6t.drivers.trex.doctor import examine
 
         for name, own in self._servers.items():
             where = f", server {name}" if len(self._servers) > 1 else ""
-            for subject, state, text in examine(own, must_start=named):
+            for subject, state, text in examine(own, must_start=required):
                 yield f"{subject}{where}", state, text
 
 

@@ -381,17 +381,17 @@ class ServersOptions(TrexOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _share_options(cls, given: Any) -> Any:
+    def _share_options(cls, values: Any) -> Any:
         """Copy the options outside of ``servers`` to each server."""
-        servers = given.get("servers") if isinstance(given, Mapping) else None
+        servers = values.get("servers") if isinstance(values, Mapping) else None
         if not isinstance(servers, (list, tuple)):
-            return given
-        shared = {key: value for key, value in given.items() if key not in _COMMON_OPTIONS}
+            return values
+        shared = {key: value for key, value in values.items() if key not in _COMMON_OPTIONS}
         laid = [
             {"name": str(n), **shared, **one} if isinstance(one, Mapping) else one
             for n, one in enumerate(servers, 1)
         ]
-        return {**given, "servers": laid}
+        return {**values, "servers": laid}
 
     @model_validator(mode="after")
     def _check_servers(self) -> ServersOptions:
@@ -415,8 +415,8 @@ class ServersOptions(TrexOptions):
         return self
 
     @property
-    def chosen(self) -> Mapping[str, TrexOptions]:
-        """Options of the used servers by name."""
+    def selected_servers(self) -> Mapping[str, TrexOptions]:
+        """Options of the servers in use, by name."""
         servers = {one.name: one for one in self.servers if self.only in ("", one.name)}
         return servers or {"1": self}
 

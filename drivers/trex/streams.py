@@ -184,8 +184,8 @@ def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
 class MarkedCycle(Cycle):
     """Cycle of marked frames, whose numbers continue from one pass to the next."""
 
-    def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        out = super().frames(first, count, out)
+    def compute_frames(self, first: int, count: int, out: U8 | None = None) -> U8:
+        out = super().compute_frames(first, count, out)
         write_numbers(out, np.arange(first, first + count), self.checksum)
         return out
 

@@ -113,7 +113,7 @@ def _plan_complements(
     covered = [w for w in writes if _find_span(transport, w, whole=False)]
     complements: dict[str, FlowVariable] = {}
     for name in dict.fromkeys(w.flow_var for w in covered):
-        inverse = by_name[name].complement(f"{name}.not")
+        inverse = by_name[name].make_complement(f"{name}.not")
         if inverse is None:
             return None
         complements[name] = inverse

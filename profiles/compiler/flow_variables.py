@@ -55,7 +55,7 @@ class FlowVariable:
             return declare_list(self.name, size, self.values)
         return declare_range(self.name, size, self.op, self.minimum, self.maximum, self.step)
 
-    def complement(self, name: str) -> FlowVariable | None:
+    def make_complement(self, name: str) -> FlowVariable | None:
         """Return a flow variable with all bits inverted, or None if TRex has none."""
         ones = (1 << max(place + width for _, place, width in self.supplied_bits)) - 1
         if len(self.values):

@@ -37,8 +37,8 @@ class DnsLayout:
     def dns_offset(self) -> int:
         return self.udp_offset + 8
 
-    def recognizes(self, frames: U8) -> Mask:
-        """Mark frames with a UDP datagram that can hold a DNS header, to any address."""
+    def select_frames(self, frames: U8) -> Mask:
+        """Return a mask of frames with a UDP datagram long enough for a DNS header."""
         if frames.shape[1] < self.dns_offset + 12:
             return np.zeros(len(frames), bool)
         tag = self.ip_offset - VLAN.itemsize

@@ -91,8 +91,8 @@ class TcpLayout:
         self._reversed_columns = np.concatenate([destinations, sources, np.roll(ports, 2)])
         self.width = len(columns)
 
-    def recognizes(self, frames: U8) -> Mask:
-        """Mark frames with TCP after these headers, unfragmented and without IP options."""
+    def select_frames(self, frames: U8) -> Mask:
+        """Return a mask of unfragmented TCP frames with these headers and without IP options."""
         if frames.shape[1] < self.tcp + 20:
             return np.zeros(len(frames), bool)
         outer = self.networks[0].start
@@ -159,7 +159,7 @@ class TcpLayout:
         replace(self._layout, limit=whole).write_checksum(rows)
 
     def read(self, frames: U8) -> SegmentFields:
-        """Read the TCP fields of equally long frames that :meth:`recognizes` selects."""
+        """Read the TCP fields of equally long frames that :meth:`select_frames` selects."""
         count, longest = frames.shape
         version, at = self.networks[-1]
         length = view(frames, IP[version], at)["len" if version == 4 else "plen"]

@@ -515,7 +515,7 @@ def test_every_section_of_rfc_8219_has_its_experiment():
     sizes = by_name["7.1-7.5-performance"]["frame_sizes"]
     assert sizes == [84, 128, 256, 512, 768, 1024, 1280, 1518]
     modifiers = [r.config["modifier"] for r in runs if r.experiment == "6-modifiers"]
-    assert sorted(modifiers) == sorted(MODIFIERS.names())
+    assert sorted(modifiers) == sorted(MODIFIERS.list_names())
     starts = {name: by_name[name]["procedure"]["flows"] for name in SECTIONS if name[:2] == "10"}
     assert [flows["starts"] for flows in starts.values()] == [["together"], ["successive"]]
     assert starts["10.2.2-one-by-one"]["quarters"]

@@ -51,7 +51,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run, setup):
     assert (links.get_link("left"), links.get_link("right")) == (links.right, links.left)
     assert run.links.left.vlan == 7  # the files keep the tester's words
     streams = compile_directions(setup.technology, setup.technology.make_frame_pair(64), 1)
-    first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
+    first = Expander(streams["forward"].streams[0]).compute_frames(0, 1)[0, :12].tobytes()
     assert first == bytes.fromhex("020000000b01020000000b02")
 
 

@@ -50,7 +50,7 @@ def expand(setup, direction, count):
     plugin = setup.technology
     sizes = plugin.make_sizes(setup.settings.frame_sizes[0])
     (stream,) = compile_traffic(plugin.build_sized_traffic(direction, sizes, 1)).streams
-    frames = Expander(stream).frames(0, count)
+    frames = Expander(stream).compute_frames(0, count)
     layout = locate_headers(frames[0])
     assert layout.transport == "UDP"
     offset, size = (8, 16) if layout.networks[0].version == 6 else (12, 4)

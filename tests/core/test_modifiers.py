@@ -82,10 +82,10 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
         classes = list_classes(weights, 0, 2000)
         places = [place for place, number in enumerate(classes) if number == len(others)]
         assert {after - before for before, after in pairwise(places)} <= {99, 100, 101}
-        (frame,) = Expander(last).frames(0, 1)
+        (frame,) = Expander(last).compute_frames(0, 1)
         assert bytes(frame[:6]) == b"\xff" * 6
         assert bytes(frame[12 + tag : 14 + tag]) == b"\x88\xb5"
-        assert frame.shape == Expander(others[0]).frames(0, 1)[0].shape
+        assert frame.shape == Expander(others[0]).compute_frames(0, 1)[0].shape
         assert not setup.technology.expect(direction, frame[None, :]).length.any()
 
 

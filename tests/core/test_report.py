@@ -463,7 +463,7 @@ def short_run(tmp_path):
 
 
 def test_run_of_a_removed_plugin_has_a_report(short_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
+    monkeypatch.setattr(plugins.TECHNOLOGIES, "_list_entries", dict)
     (path,) = write.write_run_report(short_run, tmp_path, ["html"], figures="none")
     assert "mape-br" in path.read_text()
 
@@ -498,7 +498,7 @@ def test_figure_of_old_run_uses_plugin(short_run, monkeypatch):
     assert manifest.pop("setup")["ip_versions"] == [6, 4]
     (short_run / "manifest.json").write_text(json.dumps(manifest))
     assert "(CEs): IPv6, 104" in draw_setup(short_run)
-    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
+    monkeypatch.setattr(plugins.TECHNOLOGIES, "_list_entries", dict)
     assert "Test setup: sim tester" in draw_setup(short_run)
 
 
@@ -605,7 +605,7 @@ def is_without_ipv6(name):
 
 
 def test_reports_without_ipv6_never_mention_it(tmp_path):
-    names = list(filter(is_without_ipv6, plugins.TECHNOLOGIES.names()))
+    names = list(filter(is_without_ipv6, plugins.TECHNOLOGIES.list_names()))
     assert {"nat44", "ipv4-router"} <= set(names)
     for name in names:
         path = make_run(tmp_path / name, plugin=name, procedure={"repetitions": 2})

@@ -103,7 +103,7 @@ def test_frames_with_an_accepted_ttl_are_expected_to_arrive(plugin, driver):
         roles = {each.name: each.role for each in traffic.classes}
         for stream in compile_traffic(traffic).streams:
             if roles[stream.name] is Role.FOREGROUND:
-                frames = Expander(stream).frames(0, 4)
+                frames = Expander(stream).compute_frames(0, 4)
                 assert (setup.oracle.expect(direction, frames).length > 0).all()
 
 

@@ -74,7 +74,7 @@ def test_alias_of_a_technology_is_explained(alias, name):
 
 @pytest.mark.parametrize("extensions", [DRIVERS, TESTERS], ids=["device drivers", "testers"])
 def test_every_driver_and_tester_is_explained(extensions):
-    assert unexplained(extensions.names()) == set()
+    assert unexplained(extensions.list_names()) == set()
 
 
 def test_states_and_verdicts_are_explained():

@@ -284,7 +284,7 @@ class FaultBench:
         pids = list_senders(self.tester)
 
         def stop():
-            wait_for_frames(self.tester.namespaces()["device"])
+            wait_for_frames(self.tester.list_namespaces()["device"])
             time.sleep(trial.duration_s / 2)
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)

@@ -65,7 +65,7 @@ def test_held_command_is_logged_when_it_starts_and_its_lines_at_level_debug(capl
     with caplog.at_level(logging.DEBUG, LOGGER):
         held = LocalTransport("a machine").hold("cat")
         held.send("hello\n")
-        held.line(5.0)
+        held.read_line(5.0)
         held.release()
     levels = [record.levelno for record in caplog.records]
     assert levels == [logging.INFO, logging.DEBUG, logging.DEBUG]

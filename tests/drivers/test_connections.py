@@ -116,7 +116,7 @@ def test_the_largest_table_is_256_million_connections(memory):
     assert (table.rows[state_table.MAX_CONNECTIONS - 1] == row[0]).all()
     stream = find_stream(Nat44(), "reverse")
     source = Replay(stream, table, ConnectionOrder(state_table.MAX_CONNECTIONS).find_connections)
-    frame = source.frames(state_table.MAX_CONNECTIONS - 1, 1)
+    frame = source.compute_frames(state_table.MAX_CONNECTIONS - 1, 1)
     assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
 
 
@@ -136,13 +136,15 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     rows[0, :] = 0xFF  # sums that fold
     table.learn(np.arange(COUNT), rows)
     stream = find_stream(plugin, "reverse")
-    frames = Replay(stream, table, ConnectionOrder(COUNT).find_connections).frames(0, COUNT + 5)
+    frames = Replay(stream, table, ConnectionOrder(COUNT).find_connections).compute_frames(
+        0, COUNT + 5
+    )
     swapped = [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]  # source and destination
     assert (frames[:COUNT, 26:38] == rows[:, swapped]).all()
     assert (frames[COUNT:] == frames[:5]).all()
     assert verify(frames).all()
     out = np.empty((5, frames.shape[1]), dtype=np.uint8)
-    Replay(stream, table, ConnectionOrder(COUNT).find_connections).frames(3, 5, out)
+    Replay(stream, table, ConnectionOrder(COUNT).find_connections).compute_frames(3, 5, out)
     assert (out == frames[3:8]).all()
 
 
@@ -175,18 +177,20 @@ def test_frames_by_number_equal_consecutive_frames(numbers):
     made = replay.make_frames(source, np.array(numbers, dtype=np.int64))
     assert made.shape == (len(numbers), source.length)
     for frame, number in zip(made, numbers, strict=True):
-        assert bytes(frame) == source.frames(number, 1).tobytes()
+        assert bytes(frame) == source.compute_frames(number, 1).tobytes()
 
 
 def test_the_initiator_begins_again_after_the_last_connection():
     stream = find_stream(Nat44())
-    plain = Expander(stream).frames(0, 7)
-    assert (replay.Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
+    plain = Expander(stream).compute_frames(0, 7)
+    assert (
+        replay.Cycle(Expander(stream), 7).compute_frames(5, 16) == plain[np.arange(5, 21) % 7]
+    ).all()
 
 
 def fill_table(table, streams):
     """Fill the table like a device that keeps ports and has one public address."""
-    frames = Expander(find_foreground(streams["forward"])).frames(0, COUNT)
+    frames = Expander(find_foreground(streams["forward"])).compute_frames(0, COUNT)
     ports = 34 if frames[0, 12] == 8 else 54
     rows = np.empty((COUNT, 12), dtype=np.uint8)
     rows[:, :8] = [198, 19, 0, 1, 198, 19, 0, 2]
@@ -219,7 +223,7 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
         ),
     }
     for way, (source, which) in sources.items():
-        frames = source.frames(4000, 50)
+        frames = source.compute_frames(4000, 50)
         stream_id = find_foreground(streams[way]).stream_id
         trailer.stamp(frames, source.checksum, seq=numbers, stream_id=stream_id, nonce=1, time_ns=0)
         expected = plugin.expect_for_connections(way, frames, opening[which], table.rows[which])
@@ -249,7 +253,7 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
     stream = find_foreground(streams["forward"])
     at = TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT))
     known.arm(None, at, streams["forward"], learn=True)
-    frames = Expander(find_stream(Nat44())).frames(0, 4)
+    frames = Expander(find_stream(Nat44())).compute_frames(0, 4)
     numbers = np.array([9, 8, 7, 6], dtype=np.uint32)
     known.learn(stream, frames, numbers, np.array([True, True, False, False]))
     known.learn(find_foreground(streams["reverse"]), frames, numbers, np.ones(4, dtype=bool))
@@ -277,7 +281,7 @@ def test_translated_connections_are_learned_and_replayed(kind, memory):
     streams = compile_directions(plugin, plugin.make_frame_pair(128), 1)
     first, answer = (find_foreground(streams[d]) for d in ("forward", "reverse"))
     source, destination = PORTS[kind]
-    opening = Expander(first).frames(0, COUNT)
+    opening = Expander(first).compute_frames(0, COUNT)
     # a NAT with one port number per connection
     translated = opening.copy()
     translated[:, 26:30] = (198, 19, 0, 1)
@@ -295,7 +299,7 @@ def test_translated_connections_are_learned_and_replayed(kind, memory):
     assert report["duplicate_tuples"] == 0
     assert (report["inside_endpoints"], report["outside_endpoints"]) == (inside, COUNT)
     assert state_table.count_inside_endpoints(first, COUNT) == inside
-    back = Replay(answer, table, ConnectionOrder(COUNT).find_connections).frames(0, COUNT)
+    back = Replay(answer, table, ConnectionOrder(COUNT).find_connections).compute_frames(0, COUNT)
     assert_valid(back)
     assert (back[:, destination] == translated[:, source]).all()
     assert (back[:, source] == translated[:, destination]).all()
@@ -313,7 +317,7 @@ def test_translated_connections_are_learned_and_replayed(kind, memory):
 
 def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
     stream = find_stream(Nat44())
-    frames = Expander(stream).frames(0, COUNT)
+    frames = Expander(stream).compute_frames(0, COUNT)
     ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
     assert state_table.count_inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
     monkeypatch.setattr(state_table, "_MAX_COUNTED_CONNECTIONS", COUNT - 1)

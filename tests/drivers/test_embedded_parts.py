@@ -217,15 +217,15 @@ class Ring:
         self.room_of = lambda count: np.zeros((count, octets), dtype=np.uint8)
         self.batches, self.left_ns = [], []
 
-    def room(self, most):
-        self._room = self.room_of(most)
+    def get_free_slots(self, limit):
+        self._room = self.room_of(limit)
         return self._room
 
     def commit(self, count, _lengths):
         self.left_ns.append(time.time_ns())
         self.batches.append(self._room[:count].copy())
 
-    def unsent(self):
+    def count_unsent(self):
         return 0
 
 
@@ -305,7 +305,7 @@ def test_late_duplicate_of_a_received_frame_is_surplus():
 
 def fake_ring(monkeypatch, take):
     """Let receivers read frames and their times from a function."""
-    ring = SimpleNamespace(interface="none", drops=lambda: 0, release=lambda: None, take=take)
+    ring = SimpleNamespace(interface="none", count_drops=lambda: 0, release=lambda: None, take=take)
     monkeypatch.setattr(port, "RxRing", lambda *_: ring)
 
 
@@ -318,7 +318,7 @@ def two_lengths(monkeypatch):
         groups = []
         for number, stream in enumerate(streams.streams):
             expander, seq = Expander(stream), np.arange(first, first + 10)
-            frames, times = expander.frames(first, 10).copy(), (2 * seq + number) * 100_000
+            frames, times = expander.compute_frames(first, 10).copy(), (2 * seq + number) * 100_000
             marks = {"seq": seq.astype(np.uint32), "stream_id": stream.stream_id, "nonce": 7}
             trailer.stamp(frames, expander.checksum, **marks, time_ns=times)
             groups.append((frames, times))
@@ -398,7 +398,7 @@ PHASE_ONE = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
 def make_phase_one_frames(numbers, nonce, port=None):
     """Return phase 1 frames with these sequence numbers."""
     (stream,) = STREAMS["forward"].streams
-    rows = np.concatenate([Expander(stream).frames(n, 1) for n in numbers])
+    rows = np.concatenate([Expander(stream).compute_frames(n, 1) for n in numbers])
     trailer.stamp(
         rows, stream.checksum, seq=np.array(numbers), stream_id=stream.stream_id,
         nonce=nonce, time_ns=0,

@@ -62,7 +62,7 @@ class StatefulTranslation:
         self._plugin = plugin
         self.header_policy = plugin.header_policy
         first = compile_traffic(plugin.build_traffic("forward", get_sizes(plugin)))
-        self._initial = Expander(first.streams[0]).frames(0, 1)
+        self._initial = Expander(first.streams[0]).compute_frames(0, 1)
         self._learned = np.zeros((1, 12 if plugin.responder_version == 4 else 36), np.uint8)
         public = plugin.params.public_pool
         address = public.first.packed
@@ -150,7 +150,7 @@ def make_stream(name, direction, octet, inner=None):
 
 def make_sent_frames(stream, count=3):
     expander = Expander(stream)
-    frames = expander.frames(0, count)
+    frames = expander.compute_frames(0, count)
     trailer.stamp(
         frames, expander.checksum, seq=np.arange(count), stream_id=stream.stream_id, nonce=7,
         time_ns=5,
@@ -363,7 +363,7 @@ def test_wrong_field_is_found(field, octet):
 @pytest.mark.parametrize("zero", ["never", "ipv6", "always", "absent"])
 def test_zero_checksum_is_accepted_for_computed_zero_or_if_absent(way, zero):
     """Zero is accepted for 0xFFFF only, so a device that computes no checksum is detected."""
-    expected = Expander(make_stream("nat64", way, 0)).frames(0, 2)
+    expected = Expander(make_stream("nat64", way, 0)).compute_frames(0, 2)
     layout = locate_headers(expected[0])
     at = layout.checksum
     # with this payload the sum is 0, so the checksum is 0xFFFF (RFC 768)

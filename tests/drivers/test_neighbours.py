@@ -292,7 +292,7 @@ def test_ports_are_sides(monkeypatch):
         for p, at_s, octets in frames
     ]
     monkeypatch.setattr(trex_tester, "Attachment", Mock(return_value=server))
-    prober = Trex({"ports": [3, 1]}).prober(Siit().links, None)
+    prober = Trex({"ports": [3, 1]}).make_prober(Siit().links, None)
     server.open.assert_called_once()
     heard = prober.exchange([("left", b"a"), ("right", b"b")], 0.4, 0.06)
     assert heard == [("right", b"out"), ("left", b"back")]

@@ -36,7 +36,7 @@ def test_a_table_that_is_reset_during_a_trial(kind):
         tester = lab.bench.open()
 
         def reset():
-            planted.wait_for_frames(tester.namespaces()["device"], "right")
+            planted.wait_for_frames(tester.list_namespaces()["device"], "right")
             time.sleep(0.3)
             tester.device_state().flush()
 

@@ -32,7 +32,7 @@ CONNECTIONS = Connections(count=1001, rate_cps=1000.0, alpha=1.0)
 
 def list_flows(stream, count):
     expander = Expander(stream)
-    frames = expander.frames(0, count)
+    frames = expander.compute_frames(0, count)
     rows = frames[:, locate_endpoints(frames[0]).tunnel_row]
     return {row.tobytes() for row in np.ascontiguousarray(rows)}
 
@@ -90,21 +90,21 @@ def test_large_enumeration_is_interleaved(step, values):
     bits, *program = stream.program
     bits = {**bits, "step": step, "value_list": bits["value_list"][:values]}
     streams = StreamSet("forward", (stream.with_program([bits, *program]),))
-    whole = Expander(streams.streams[0]).frames(0, 4000)
+    whole = Expander(streams.streams[0]).compute_frames(0, 4000)
     for part in range(4):
         share = division.divide_streams(streams, part, 4).streams[0]
-        assert (Expander(share).frames(0, 1000) == whole[part::4]).all()
+        assert (Expander(share).compute_frames(0, 1000) == whole[part::4]).all()
 
 
 def test_connections_of_servers_equal_those_of_one():
     streams = compile_plugin("nat44", 512)[1]["forward"]
     frames = [
-        Expander(division.divide_enumeration(streams, 1001, part, 3).streams[0]).frames(
+        Expander(division.divide_enumeration(streams, 1001, part, 3).streams[0]).compute_frames(
             0, division.divide_connections(CONNECTIONS, part, 3).count
         )
         for part in range(3)
     ]
-    whole = Expander(streams.streams[0]).frames(0, 1001)
+    whole = Expander(streams.streams[0]).compute_frames(0, 1001)
     assert (np.concatenate(frames) == whole).all()
 
 

@@ -94,7 +94,7 @@ class StatefulLab:
         return result.connections
 
     def run_in_device(self, command):
-        pid = self.bench.open().namespaces()["device"]
+        pid = self.bench.open().list_namespaces()["device"]
         subprocess.run(["nsenter", "-t", str(pid), "-n", "sh", "-ec", command], check=True)
 
     @contextmanager
@@ -341,7 +341,7 @@ def test_deleted_connection_is_missing_in_the_validation(kind, monkeypatch):
     with StatefulLab(kind) as lab:
         tester, trial = lab.bench.prepare(), lab.trial(ESTABLISH, duration_s=ESTABLISH.phase_one_s)
         tester.establish(trial, ESTABLISH)
-        pid = tester.namespaces()["device"]
+        pid = tester.list_namespaces()["device"]
 
         def run_conntrack(*words):
             command = ["nsenter", "-t", str(pid), "-n", "conntrack", *words]

@@ -131,7 +131,7 @@ def test_loopback_returns_negative_traffic():
     streams = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(128)))
     frames, seq = [], np.arange(20, dtype=np.uint32) - np.uint32(2)
     for number, stream in enumerate(streams.streams, 40):
-        rows = Expander(stream).frames(0, 20)
+        rows = Expander(stream).compute_frames(0, 20)
         trailer.stamp(rows, stream.checksum, seq=seq, stream_id=number, nonce=0, time_ns=0)
         frames += [(0.0, row.tobytes()) for row in rows]
     looped = OfferedLoad(streams, [], 0, (1,))
@@ -237,10 +237,10 @@ def test_marked_fields_are_restored_in_every_frame(plugin, direction, rows):
     plain = compile_plugin(plugin)[1][direction]
     ready = with_stamps(convert_to_rows(plain, rows))
     for before, after in zip(plain.streams, ready.streams, strict=True):
-        frames = Expander(before).frames(0, 400)
-        assert np.array_equal(Expander(after).frames(0, 400), frames)
-        assert np.array_equal(Expander(with_trex_mark(after)).frames(0, 400), frames)
-        assert not np.array_equal(Expander(with_trex_mark(before)).frames(0, 400), frames)
+        frames = Expander(before).compute_frames(0, 400)
+        assert np.array_equal(Expander(after).compute_frames(0, 400), frames)
+        assert np.array_equal(Expander(with_trex_mark(after)).compute_frames(0, 400), frames)
+        assert not np.array_equal(Expander(with_trex_mark(before)).compute_frames(0, 400), frames)
         assert verify(frames).all()
         kinds = [i["type"] for i in after.trex["vm"]["instructions"]]
         assert kinds.count("fix_checksum_hw") == 1
@@ -252,14 +252,14 @@ def test_full_program_keeps_marks(direction):
     full = [declare_range(f"v{k}", 8, "inc", 0, 9) for k in range(8)]
     for stream in compile_plugin()[1][direction].streams:
         (stamped,) = with_stamps(StreamSet(direction, (stream.with_program(full),))).streams
-        frames = Expander(stamped).frames(0, 3)
+        frames = Expander(stamped).compute_frames(0, 3)
         l3 = locate_headers(frames[0]).networks[0].start
         if frames[0, l3] >> 4 == 6:
             assert frames[0, l3 : l3 + 4].tobytes().hex() == "6010ffff"
         else:
             assert frames[0, l3 + 1] & 1
             assert frames[0, l3 + 4 : l3 + 6].tobytes().hex() == "ffff"
-        assert np.array_equal(Expander(with_trex_mark(stamped)).frames(0, 3), frames)
+        assert np.array_equal(Expander(with_trex_mark(stamped)).compute_frames(0, 3), frames)
         assert verify(frames).all()
 
 
@@ -338,8 +338,8 @@ def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(needs):
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
     streams = compile_plugin("nat44", 84)[1]["forward"]
     second = select_part(streams, make_trial(1000.0, 1.0), 1, 2, core=1)
-    frames = second.streams[0].source().frames(0, 500)
-    assert (frames == Expander(streams.streams[0]).frames(500, 500)).all()
+    frames = second.streams[0].source().compute_frames(0, 500)
+    assert (frames == Expander(streams.streams[0]).compute_frames(500, 500)).all()
 
 
 def test_port_counters_and_delays_of_tagged_frames(raw):
@@ -611,8 +611,8 @@ def test_second_rate_continues_numbers_of_first():
     numbers = {s.stream_id for s in streams}
     assert len(numbers) == 4 and max(numbers) < trex_bursts.GROUPS_PER_DIRECTION
     for stream, burst, second in zip(STAMPED.streams, load.bursts, streams[2:], strict=False):
-        expected = Expander(start_at_frame(stream, burst.frames)).frames(0, 20)
-        assert (Expander(second).frames(0, 20) == expected).all()
+        expected = Expander(start_at_frame(stream, burst.frames)).compute_frames(0, 20)
+        assert (Expander(second).compute_frames(0, 20) == expected).all()
 
 
 def make_frames(numbers, stream_id, began_s, pps):
@@ -752,12 +752,12 @@ def test_flows_are_distinguished_by_class_and_number():
     assert len(load.stamped_bursts) == 2
     for burst in load.marked_bursts:
         stream = load.find_stream(burst)
-        frames = Expander(stream).frames(0, 3)
+        frames = Expander(stream).compute_frames(0, 3)
         assert (trailer.read(frames).stream_id == stream.stream_id).all()
         flow = (stream.stream_id - trex_streams.MARK_IDS) % trex_streams.MARKS_PER_CLASS
         own = streams.streams[trex_streams.find_class_number(stream)]
-        plain = stream.source().frames(0, 1)
-        assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
+        plain = stream.source().compute_frames(0, 1)
+        assert (plain[0, :-16] == Expander(own).compute_frames(flow, 1)[0, :-16]).all()
     assert {capture.make_class_filter(n) for n in load.marked_classes} == {
         f"ether[len - 16] = 171 and ether[len - 15] = 0 and ether[len - 13] & 240 = {high}"
         for high in (128, 144)
@@ -849,7 +849,7 @@ def test_control_frames_of_devices_match_filter(name, count_matching):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_test_frames_do_not_match_control_filter(direction, count_matching):
     streams = STREAMS[direction].streams
-    assert count_matching([row for s in streams for row in Expander(s).frames(0, 50)]) == 0
+    assert count_matching([row for s in streams for row in Expander(s).compute_frames(0, 50)]) == 0
 
 
 def test_captured_stamps_are_counted():
@@ -875,7 +875,7 @@ def test_stamped_streams_have_trex_fix_their_checksum(plugin):
         program = [i["type"] for i in stream.program]
         assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
         assert program.count("fix_checksum_hw") <= 1
-        assert not find_problems(Expander(stream).frames(0, 1)[0].tobytes())
+        assert not find_problems(Expander(stream).compute_frames(0, 1)[0].tobytes())
 
 
 def test_stamp_under_a_checksum_beyond_trex_is_rejected():

@@ -153,7 +153,7 @@ def test_outage_is_seen_in_lost_frames_and_in_silence(router):
     tester, trial = router()
     forwarding = "sysctl -qw net.ipv4.ip_forward"
     outage = f"sleep 2.5; {forwarding}=0; sleep 0.8; {forwarding}=1"
-    enter = ["nsenter", "-t", str(tester.namespaces()["device"]), "-n", "sh", "-ec"]
+    enter = ["nsenter", "-t", str(tester.list_namespaces()["device"]), "-n", "sh", "-ec"]
     event = DeviceEvent("software-reset", 2.0)
     trial = replace(trial, rate_fps=2000.0, duration_s=6.0, device_event=event)
     for _ in range(TRIES):  # a busy machine may spoil the first ones

@@ -304,7 +304,7 @@ def make_tester(kind):
 
 
 def test_options_outside_of_servers_apply_to_all():
-    chosen = make_kind(rpc_port=5501).options.chosen
+    chosen = make_kind(rpc_port=5501).options.selected_servers
     assert list(chosen) == ["1", "second"]
     assert {one.rpc_port for one in chosen.values()} == {5501}
     assert [one.ports for one in chosen.values()] == [(0, 1), (2, 3)]
@@ -319,7 +319,7 @@ def test_several_servers_make_one_tester(options, kind):
 
 
 def test_server_uses_configured_mac_addresses():
-    (own,) = make_kind(only="second").options.chosen.values()
+    (own,) = make_kind(only="second").options.selected_servers.values()
     macs = SECOND_SIDE["tester_mac"], SECOND_SIDE["dut_mac"]
     assert own.find_macs(Links()) == {2: macs, 3: macs}
 
@@ -333,7 +333,7 @@ def test_stamped_rates_of_servers_add_up():
 
 
 def test_doctor_examines_each_server():
-    subjects = [what for what, _, _ in make_kind(trex_dir="/nonexistent").examine(named=True)]
+    subjects = [what for what, _, _ in make_kind(trex_dir="/nonexistent").examine(required=True)]
     assert any("server 1" in what for what in subjects)
     assert any("server second" in what for what in subjects)
 

@@ -61,7 +61,7 @@ def test_mark_identifies_stream_and_number_at_any_length(size):
     marked = trex_streams.with_checksum_fixes(trex_streams.with_mark(own))
     program = [i for i in marked.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
     assert max(i["pkt_offset"] + 4 for i in program) <= MAX_OFFSET
-    frames = Expander(marked).frames(70_000, 20)
+    frames = Expander(marked).compute_frames(70_000, 20)
     assert verify(frames).all()
     reader = read_captured(frames)
     assert (list(reader.samples), reader.frames) == ([stream_id], 20)
@@ -71,7 +71,7 @@ def test_mark_identifies_stream_and_number_at_any_length(size):
     # TRex's receiver reserves numbers below 128
     assert (marks.stream_id >= 128).all()
     # the same frames, built from the connection's values
-    rebuilt = Expander(own).frames(0, 20)
+    rebuilt = Expander(own).compute_frames(0, 20)
     trex_streams.write_numbers(rebuilt, numbers, own.checksum)
     trailer.stamp(rebuilt, own.checksum, seq=marks.seq, stream_id=stream_id, nonce=0, time_ns=0)
     assert (rebuilt == frames).all()
@@ -109,7 +109,7 @@ def build_block_frames(block, count):
     """Build the frames of a block as the server does from the worker's request."""
     program = block.render().trex
     stream = replace(block, trex={**program, "vm": unpack_lists(program["vm"])})
-    return Expander(stream).frames(0, count)
+    return Expander(stream).compute_frames(0, count)
 
 
 @pytest.mark.parametrize("size", [84, 1518])
@@ -120,7 +120,7 @@ def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
     for number, block in enumerate(blocks):
         assert block.connections.tolist() == order[number::16].tolist()
         count = 2 * len(block.connections)  # the list repeats once
-        sent, expected = build_block_frames(block, count), block.source().frames(0, count)
+        sent, expected = build_block_frames(block, count), block.source().compute_frames(0, count)
         end = sent.shape[1] - trailer.LENGTH
         far = sent.shape[1] - trex_streams.compute_number_distance(sent.shape[1])
         same = [i for i in range(end) if not far <= i < far + 4 and i not in (40, 41)]
@@ -264,7 +264,7 @@ def test_cost_of_many_connections_is_announced(tester, count, text, status):
 def test_compared_frames_equal_sent_frames(plugin, direction, size):
     streams = mark_streams(compile_plugin(plugin, size)[1][direction])
     load = OfferedLoad(streams, [], 0, (1,))
-    frames = [f.tobytes() for s in streams.streams for f in Expander(s).frames(70_000, 40)]
+    frames = [f.tobytes() for s in streams.streams for f in Expander(s).compute_frames(70_000, 40)]
     corrupted = [f[:30] + bytes([f[30] ^ 1]) + f[31:] for f in frames]
     for captured, matched in ((frames, len(frames)), (corrupted, 0)):
         reader = capture.CaptureReader(capture.make_batches([(0.0, frame) for frame in captured]))
@@ -460,7 +460,7 @@ def make_frames(streams, burst):
         program["vm"] = unpack_lists(program["vm"])
     if burst.get("nonce") is not None:
         program["packet"] = with_nonce(program["packet"], burst["nonce"])
-    rows = Expander(replace(stream, trex=program)).frames(0, burst["frames"])
+    rows = Expander(replace(stream, trex=program)).compute_frames(0, burst["frames"])
     if burst["pg_id"] is not None:
         rows[:, -16:] = 0
         seq = (np.arange(len(rows)) + FIRST_SEQUENCE) % (1 << 32)

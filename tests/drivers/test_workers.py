@@ -62,7 +62,7 @@ def test_worker_leaves_no_file_behind(start, tmp_path, monkeypatch):
 
 def test_request_that_cannot_be_pickled_blames_the_extension(start):
     with expect_error("worker-failed", kind=ExtensionError):
-        start().tell("run", command=lambda: None)
+        start().submit("run", command=lambda: None)
 
 
 @pytest.mark.parametrize("end", [Worker.close, lambda worker: os.kill(worker.pid, signal.SIGTERM)])

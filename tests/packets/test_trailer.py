@@ -21,7 +21,7 @@ LAYERS = {
 def frames_of(layers, size, count=50):
     traffic = one(Variable("v", 16), bind=(), layers=layers, frame_size=size)
     expander = Expander(compile_traffic(traffic).streams[0])
-    return expander.frames(0, count), expander.checksum
+    return expander.compute_frames(0, count), expander.checksum
 
 
 @pytest.mark.parametrize("size", [108, 109, 300, 1517, 1518])

@@ -86,12 +86,12 @@ def compiled(plugin, direction, size=None, seed=1):
 def stream_frames(plugin, direction, count, *, size=None, seed=1, first=0):
     """Return ``count`` frames of every class by its name."""
     streams = compiled(plugin, direction, size, seed)
-    return {s.name: Expander(s).frames(first, count) for s in streams}
+    return {s.name: Expander(s).compute_frames(first, count) for s in streams}
 
 
 def first_frames(plugin, direction, count, size=None):
     """Return the first frames of the first class."""
-    return Expander(compiled(plugin, direction, size)[0]).frames(0, count)
+    return Expander(compiled(plugin, direction, size)[0]).compute_frames(0, count)
 
 
 def addresses(frames, first, octets):
@@ -166,7 +166,7 @@ def responses(plugin, learned, size=108):
     """Return the Responder's frames in the connections that it learned."""
     streams = compiled(plugin, "reverse", size)
     (template,) = [s for s in streams if s.role is Role.FOREGROUND]
-    back = np.repeat(Expander(template).frames(0, 1), len(learned), axis=0)
+    back = np.repeat(Expander(template).compute_frames(0, 1), len(learned), axis=0)
     half = 16 if plugin.ip_versions[1] == 6 else 4
     swapped = np.roll(learned[:, :-4], half, axis=1), learned[:, -2:], learned[:, -4:-2]
     start = 22 if half == 16 else 26

@@ -61,7 +61,7 @@ def forwarded_frames():
         plugin = make(name)
         for direction in DIRECTIONS if plugin.exchange == "frames" else ():
             for stream in compiled(plugin, direction, 128):
-                frames = Expander(stream).frames(0, 2)
+                frames = Expander(stream).compute_frames(0, 2)
                 forwards = not plugin.expect(direction, frames).reason.any()
                 if stream.role is not Role.NEGATIVE and forwards:
                     results.append((name, plugin, direction, frames))

@@ -60,7 +60,7 @@ def test_frames_of_a_table_equal_those_of_the_packet_level_device(table_file):
         classes = compiled(plugin, direction)
         assert sum(s.role is Role.FOREGROUND for s in classes) == 6
         for stream in classes:
-            frames = Expander(stream).frames(0, 3000)
+            frames = Expander(stream).compute_frames(0, 3000)
             assert verify(frames).all()
             answer = plugin.expect(direction, frames)
             assert set(answer.length > 0) == {stream.role is Role.FOREGROUND}
@@ -72,7 +72,7 @@ def test_frames_of_a_table_equal_those_of_the_packet_level_device(table_file):
 
 def test_packet_for_another_lwaftr_address_is_dropped(table_file):
     plugin = make("lwaftr", binding_table=str(table_file))
-    frames = Expander(compiled(plugin, "forward")[0]).frames(0, 3)
+    frames = Expander(compiled(plugin, "forward")[0]).compute_frames(0, 3)
     own = IPv6Address(frames[0, 38:54].tobytes())
     other = BR if str(own) == OTHER_BR else IPv6Address(OTHER_BR)
     frames[0, 38:54] = list(other.packed)
@@ -86,7 +86,7 @@ def test_directions_have_the_same_softwires(table_file):
     seen: dict[str, set[str]] = {"forward": set(), "reverse": set()}
     for direction, at in (("forward", 22), ("reverse", 38)):
         for stream in compiled(plugin, direction):
-            frames = Expander(stream).frames(0, 500)
+            frames = Expander(stream).compute_frames(0, 500)
             if direction == "reverse":
                 frames = plugin.expect(direction, frames).frames
             seen[direction] |= addresses(frames, at, 16)
@@ -101,7 +101,7 @@ def test_million_softwires_are_used_once_each():
     expander = Expander(stream)
     met = np.zeros(count, dtype=np.int64)
     for first in range(0, count, 50_000):
-        frames = expander.frames(first, 50_000)
+        frames = expander.compute_frames(first, 50_000)
         numbers = np.ascontiguousarray(frames[:, 26:30]).view(">u4")[:, 0] & 0xFFFFFF
         met += np.bincount(numbers.astype(np.int64), minlength=count)
         assert not plugin.expect("forward", frames[::10]).reason.any()

@@ -47,11 +47,11 @@ def test_million_frames_are_valid_and_evenly_distributed(name, direction):
     device = packet_device(plugin)
     (stream,) = compiled(plugin, direction)
     expander = Expander(stream)
-    udp = offsets(expander.frames(0, 1)[0].tobytes())[UDP]
+    udp = offsets(expander.compute_frames(0, 1)[0].tobytes())[UDP]
     ports = np.zeros((2, 65536), dtype=np.int64)
     combinations: set[int] = set()
     for first in range(0, FRAMES, BATCH):
-        frames = expander.frames(first, BATCH)
+        frames = expander.compute_frames(first, BATCH)
         assert verify(frames).all()
         answer = plugin.expect(direction, frames)
         assert not answer.reason.any()

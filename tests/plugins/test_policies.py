@@ -69,7 +69,7 @@ def with_policy(technology, field, policy):
 
 def values_of(stream, place):
     """Return one field of the first frames as numbers."""
-    frames = Expander(stream).frames(0, COUNT)
+    frames = Expander(stream).compute_frames(0, COUNT)
     layout = locate_headers(frames[0])
     if place in ("sport", "dport"):
         assert layout.transport == "UDP"

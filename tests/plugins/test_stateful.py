@@ -110,7 +110,7 @@ def test_background_without_a_connection_is_forwarded(case):
     for direction in DIRECTIONS:
         streams = compiled(plugin, direction, 108)
         (background,) = [s for s in streams if s.role is Role.BACKGROUND]
-        frames = Expander(background).frames(0, 50)
+        frames = Expander(background).compute_frames(0, 50)
         expected = forwarded_frames(device, direction, frames)
         assert all(expected)
         assert emitted(plugin.expect(direction, frames)) == expected

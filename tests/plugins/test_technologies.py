@@ -43,7 +43,7 @@ def test_frames_equal_those_of_the_packet_level_device(case):
     for direction in DIRECTIONS:
         for stream in compiled(plugin, direction, max(84, plugin.default_frame_sizes[0])):
             foreground = stream.role is Role.FOREGROUND
-            frames = Expander(stream).frames(0, FRAMES if foreground else FRAMES // 10)
+            frames = Expander(stream).compute_frames(0, FRAMES if foreground else FRAMES // 10)
             assert verify(frames).all()
             answer = plugin.expect(direction, frames)
             assert len(answer.length) == len(answer.reason) == len(answer.frames) == len(frames)
@@ -70,7 +70,7 @@ def test_listed_size_is_forwarded_at_the_size_of_the_other_side(case):
         for direction, side in (("forward", 0), ("reverse", 1)):
             here, there = plugin.list_link_sizes(sizes)[:: 1 - 2 * side]
             for stream in compiled(plugin, direction, size):
-                frames = Expander(stream).frames(0, 8)
+                frames = Expander(stream).compute_frames(0, 8)
                 answer = plugin.expect(direction, frames)
                 assert not answer.reason.any()
                 octets = frames.shape[1] + 4, int(answer.length[0]) + 4
@@ -186,7 +186,7 @@ def test_a26_proportion_of_foreground_is_exact(name, percent):
         counts = count_frames([s.weight for s in streams], 10**6)
         for stream, share in zip(streams, counts, strict=True):
             shares[stream.role.value] += share
-            assert plugin.expect(direction, Expander(stream).frames(0, 50)).length.all()
+            assert plugin.expect(direction, Expander(stream).compute_frames(0, 50)).length.all()
         assert shares == {"foreground": 10_000 * percent, "background": 10**6 - 10_000 * percent}
 
 

@@ -51,7 +51,7 @@ def test_a16_four_million_distinct_tuples_each_once(name, cores):
         expander = expander_of(plugin, core, cores)
         mine = len(range(core, count, cores))
         for first in range(0, mine, BATCH):
-            frames = expander.frames(first, min(BATCH, mine - first))
+            frames = expander.compute_frames(first, min(BATCH, mine - first))
             results.append(tuple_numbers(plugin, frames))
     every = np.sort(np.concatenate(results))
     assert len(every) == count
@@ -64,7 +64,7 @@ def test_a16_four_million_distinct_tuples_each_once(name, cores):
 def test_a16_the_order_is_pseudorandom_and_depends_on_the_seed():
     plugin = make("nat44")
     first, again, other = (
-        tuple_numbers(plugin, expander_of(plugin, seed=seed).frames(0, 20_000))
+        tuple_numbers(plugin, expander_of(plugin, seed=seed).compute_frames(0, 20_000))
         for seed in (1, 1, 2)
     )
     assert (first == again).all()
@@ -112,7 +112,7 @@ def enumerated(fields, tuples):
     made_class = TrafficClass("fg", Role.FOREGROUND, layers, 64, draw_order=tuples.draw_order)
     (stream,) = compile_traffic(Traffic("forward", (made_class,))).streams
     count = math.prod(f.count for f in fields)
-    frames = Expander(stream).frames(0, 2 * count)
+    frames = Expander(stream).compute_frames(0, 2 * count)
     at = {"IP.src": 28, "IP.dst": 32, "UDP.sport": 34, "UDP.dport": 36}
     rows = np.stack([number(frames, at[f.field], 2) for f in fields], axis=1)
     assert (rows[:count] == rows[count:]).all()  # phase 2 begins again where phase 1 began

@@ -228,7 +228,7 @@ def check_multi_ip(v):
     layers = (ETHER, Layer("IPv6", {"src": "2001:2::1", "dst": v["base"]}), OVER_SIX[-1])
     variable = Variable("net", 16, Kind.LIST, values=[v["value"], 4660])
     traffic = one(variable, bind=(Binding("net", "IPv6.dst", bits, bits + 15),), layers=layers)
-    frame = Expander(compile_traffic(traffic).streams[0]).frames(0, 1)[0]
+    frame = Expander(compile_traffic(traffic).streams[0]).compute_frames(0, 1)[0]
     assert str(IPv6Address(frame[38:54].tobytes())) == v["ipv6"]
 
 

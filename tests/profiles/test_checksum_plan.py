@@ -92,7 +92,7 @@ def test_counter_and_its_complement_are_neutral(layers, field, first, kind, keys
 
 def test_mixed_permutations_have_complements_bit_by_bit():
     for part in mix_permutation("v", 17, 0, (5, 12), np.random.default_rng(1)):
-        mirror = part.complement("v.not")
+        mirror = part.make_complement("v.not")
         counter, inverse = (Counter(p.declare(p.sizes[-1])) for p in (part, mirror))
         for _ in range(300):
             value, opposite = counter.take(), inverse.take() + mirror.add

@@ -167,7 +167,9 @@ def test_each_value_is_used_once(width, low, high, cores):
     stream = compile_low(Variable("v", width, Kind.PERMUTATION, low, high))
     count = high - low + 1
     parts = [
-        Expander(stream, core, cores).frames(0, -(-(count - core) // cores))[:, 46:54].copy()
+        Expander(stream, core, cores)
+        .compute_frames(0, -(-(count - core) // cores))[:, 46:54]
+        .copy()
         for core in range(min(cores, count))
     ]
     values = np.concatenate(parts).view(">u8") & np.uint64((1 << width) - 1)
@@ -181,7 +183,7 @@ def test_wide_enumerations_are_bijections(width, apart):
     source = Expander(compile_low(Variable("v", width, Kind.PERMUTATION, apart=apart)))
 
     def value(frame):
-        (octets,) = source.frames(frame, 1)
+        (octets,) = source.compute_frames(frame, 1)
         return int.from_bytes(octets[38:54].tobytes(), "big") & ((1 << width) - 1)
 
     period, decided = width + apart, 0
@@ -192,7 +194,7 @@ def test_wide_enumerations_are_bijections(width, apart):
         (bit,) = {(value(f) ^ value(f + (1 << t))) & ~decided for f in frames}
         assert bit.bit_count() == 1
         decided |= bit
-    listed = source.frames(0, 1 << LISTED_BITS)[:, 48:54].astype(np.int64)
+    listed = source.compute_frames(0, 1 << LISTED_BITS)[:, 48:54].astype(np.int64)
     low = sum(listed[:, k] << 8 * (5 - k) for k in range(6)) & ((1 << width) - 1) & ~decided
     for r in range(1 << apart):
         assert len(sort_unique(low[r :: 1 << apart])) == 1 << LISTED_BITS - apart
@@ -206,7 +208,7 @@ def test_steps_of_an_enumeration_look_random(width):
         for low, high in halves
     )
     stream = compile_one(Variable("v", width, Kind.PERMUTATION), bind=cuts)
-    frames = Expander(stream).frames(0, 60_000)
+    frames = Expander(stream).compute_frames(0, 60_000)
     whole = sum(frames[:, 50 + k].astype(np.int64) << 8 * (3 - k) for k in range(4))
     whole &= (1 << width) - 1
     steps = np.diff(whole) % (1 << width)

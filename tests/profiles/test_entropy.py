@@ -22,7 +22,7 @@ def traffic_of(name, direction):
 
 
 def frames_of(traffic, count=400):
-    return Expander(compile_traffic(traffic).streams[0]).frames(0, count)
+    return Expander(compile_traffic(traffic).streams[0]).compute_frames(0, count)
 
 
 def outer(frames):
@@ -73,7 +73,7 @@ def test_background_has_same_number_of_flows():
     plugin = make("mape-br", n=2, m=1)
     traffic = limit_flows(plugin.build_traffic("forward", plugin.make_frame_pair(128), 1), 8)
     for stream in compile_traffic(traffic).streams:
-        assert count_distinct(Expander(stream).frames(0, 64)) == 8
+        assert count_distinct(Expander(stream).compute_frames(0, 64)) == 8
 
 
 def test_lists_of_equal_length_stay_together():

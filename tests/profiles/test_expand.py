@@ -33,7 +33,7 @@ def mape_set(name, direction, *, size=104, links=None, **keys):
 
 def assert_same(stream, count, core=0, cores=1):
     """Check that expander and machine make the same first frames."""
-    frames = Expander(stream, core, cores).frames(0, count)
+    frames = Expander(stream, core, cores).compute_frames(0, count)
     assert frames.dtype == np.uint8
     assert [f.tobytes() for f in frames] == Machine(stream, core, cores).take(count)
 
@@ -69,7 +69,7 @@ def test_long_runs_cross_blocks_and_cycles(name, direction):
 @each_mape
 def test_checksums_equal_scapy(name, direction, size, links):
     for stream in mape_set(name, direction, size=size, links=links).streams:
-        frames = Expander(stream).frames(0, 2000)
+        frames = Expander(stream).compute_frames(0, 2000)
         assert links or verify(frames).all()
         assert [rebuilt(f.tobytes()) for f in frames[::400]] == [f.tobytes() for f in frames[::400]]
 
@@ -81,7 +81,7 @@ def test_udp_checksum_is_never_zero(layers):
     expander = Expander(compile_one(*variables, bind=bind, layers=layers))
     udp, ones = expander.layout.start, 0
     for first in range(0, 1 << 20, 1 << 16):
-        frames = expander.frames(first, 1 << 16)
+        frames = expander.compute_frames(first, 1 << 16)
         field = frames[:, udp + 6 : udp + 8].view(">u2")[:, 0]
         assert (field > 0).all()
         assert verify(frames).all()
@@ -95,10 +95,10 @@ def test_frames_do_not_depend_on_batches(name, direction):
     for stream in mape_set(name, direction).streams:
         for core, cores in ((0, 1), (1, 2)):
             expander = Expander(stream, core, cores)
-            whole = expander.frames(0, 2 * BLOCK_FRAMES + 20)
+            whole = expander.compute_frames(0, 2 * BLOCK_FRAMES + 20)
             cuts = (0, 37), (37, 63), (BLOCK_FRAMES - 3, 6), (5, 2 * BLOCK_FRAMES + 7)
             for first, count in cuts:
-                assert (expander.frames(first, count) == whole[first : first + count]).all()
+                assert (expander.compute_frames(first, count) == whole[first : first + count]).all()
 
 
 @each_direction
@@ -111,8 +111,8 @@ def test_frames_repeat_after_all_cycles_however_far_away(name, direction):
                 listed = i.get("value_list")
                 period *= len(listed) if listed else i["max_value"] - i["min_value"] + 1
         expander = Expander(stream)
-        near = expander.frames(0, 20)
-        assert all((expander.frames(period * n, 20) == near).all() for n in (1, 3, 1 << 8))
+        near = expander.compute_frames(0, 20)
+        assert all((expander.compute_frames(period * n, 20) == near).all() for n in (1, 3, 1 << 8))
 
 
 def test_frames_can_be_written_into_a_ring():
@@ -120,16 +120,16 @@ def test_frames_can_be_written_into_a_ring():
     for at in (32, 33):
         ring = np.full((3000, 256), 0x77, np.uint8)
         rows = ring[:, at : at + expander.length]
-        assert expander.frames(10, 3000, rows) is rows
-        assert (rows == expander.frames(10, 3000)).all()
+        assert expander.compute_frames(10, 3000, rows) is rows
+        assert (rows == expander.compute_frames(10, 3000)).all()
         assert (ring[:, :at] == 0x77).all()
         assert (ring[:, at + expander.length :] == 0x77).all()
 
 
 def test_no_frames_and_constant_frames():
     stream = compile_one(Variable("v", 8), bind=())
-    assert Expander(stream).frames(0, 0).shape == (0, 124)
-    frames = Expander(stream).frames(7, 5000)
+    assert Expander(stream).compute_frames(0, 0).shape == (0, 124)
+    frames = Expander(stream).compute_frames(7, 5000)
     packet = stream.packet
     assert {f.tobytes() for f in frames} == {packet}
 
@@ -141,11 +141,11 @@ def test_sets_come_in_sending_order(name, direction):
     count = BLOCK_FRAMES + 300
     got = list(expand_set(streams, 0, count))
     which, index = list_classes_with_index([s.weight for s in streams.streams], 0, count)
-    machines = [Machine(s).frames() for s in streams.streams]
+    machines = [Machine(s).compute_frames() for s in streams.streams]
     assert got[:300] == [next(machines[which[k]]) for k in range(300)]
     expanders = [Expander(s) for s in streams.streams]
     for k in range(300, count, 97):
-        assert got[k] == expanders[which[k]].frames(int(index[k]), 1)[0].tobytes()
+        assert got[k] == expanders[which[k]].compute_frames(int(index[k]), 1)[0].tobytes()
     assert list(expand_set(streams, 1234, 900)) == got[1234:2134]
 
 
@@ -159,7 +159,7 @@ def with_end(*instructions, drop):
 @pytest.mark.parametrize(("op", "first"), [("inc", [0, 7, 14]), ("dec", [255, 248, 241])])
 def test_range_is_rounded_up_to_the_step_as_the_server_does(op, first):
     stream = with_end(ins.declare_range("x", 2, op, 0, 255, 7), ins.write("x", 22), drop=99)
-    values = Expander(stream).frames(0, 75)[:, 22:24].copy().view(">u2")[:, 0].tolist()
+    values = Expander(stream).compute_frames(0, 75)[:, 22:24].copy().view(">u2")[:, 0].tolist()
     assert values[:3] == first
     assert len(set(values)) == 37
     assert values[37:74] == values[:37]

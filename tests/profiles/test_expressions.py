@@ -34,7 +34,7 @@ def traffic_class(src, sport=1024, **keys):
 
 def frames(made, count=3):
     streams = compile_traffic(Traffic("forward", (made,))).streams
-    return Expander(streams[0]).frames(0, count)
+    return Expander(streams[0]).compute_frames(0, count)
 
 
 def test_expression_places_bits_of_variables_in_a_field():

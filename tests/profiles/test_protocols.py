@@ -25,7 +25,7 @@ def streams(plugin, direction="forward", **more):
 
 def marked(stream, count=3000):
     expander = Expander(stream)
-    frames = expander.frames(0, count)
+    frames = expander.compute_frames(0, count)
     trailer.stamp(
         frames, expander.checksum, seq=np.arange(count) * 65_521, stream_id=stream.stream_id,
         nonce=7, time_ns=np.arange(count, dtype=np.uint64) * np.uint64(0x123456789AB),
@@ -37,7 +37,7 @@ def marked(stream, count=3000):
 @pytest.mark.parametrize("plugin", ALL)
 def test_frames_are_valid_with_and_without_a_trailer(plugin, direction):
     for stream in streams(plugin, direction).streams:
-        plain = Expander(stream).frames(0, 300)
+        plain = Expander(stream).compute_frames(0, 300)
         assert [find_problems(f.tobytes()) for f in plain] == [[]] * 300
         assert [rebuilt(f.tobytes()) for f in plain[::50]] == [f.tobytes() for f in plain[::50]]
         frames = marked(stream)
@@ -83,5 +83,5 @@ def test_trex_sends_the_same_octets(plugin, tmp_path):
     assert set(sent) == {
         f.tobytes()
         for stream in made.streams
-        for f in Expander(stream).frames(0, stream.trex["mode"]["total_pkts"])
+        for f in Expander(stream).compute_frames(0, stream.trex["mode"]["total_pkts"])
     }

@@ -31,9 +31,9 @@ def test_rows_give_the_same_frames(plugin, direction):
     plain = sets(plugin)[direction]
     listed = convert_to_rows(plain, 500)
     for before, after in zip(plain.streams, listed.streams, strict=True):
-        frames = Expander(before).frames(0, 500)
-        assert np.array_equal(Expander(after).frames(0, 500), frames)
-        assert np.array_equal(Expander(after).frames(500, 3), frames[:3])
+        frames = Expander(before).compute_frames(0, 500)
+        assert np.array_equal(Expander(after).compute_frames(0, 500), frames)
+        assert np.array_equal(Expander(after).compute_frames(500, 3), frames[:3])
         kinds = {i["type"] for i in after.program}
         assert kinds <= {"flow_var", "write_flow_var"}
         assert len(after.program) <= len(before.program)
@@ -73,9 +73,11 @@ def test_frames_that_repeat_soon_are_always_listed(direction):
     assert compute_period(before) == 1000
     assert after is not before
     assert any("1000 ready frames" in note for note in after.notes)
-    frames = Expander(before).frames(0, 3000)
-    assert np.array_equal(Expander(after).frames(0, 3000), frames)
-    assert np.array_equal(Expander(after).frames(123_456, 50), Expander(before).frames(123_456, 50))
+    frames = Expander(before).compute_frames(0, 3000)
+    assert np.array_equal(Expander(after).compute_frames(0, 3000), frames)
+    assert np.array_equal(
+        Expander(after).compute_frames(123_456, 50), Expander(before).compute_frames(123_456, 50)
+    )
 
 
 @pytest.mark.parametrize("made", [sets("mape-br"), fixed_ports("all")], ids=["drawn", "long"])
@@ -92,7 +94,7 @@ def test_period_equals_period_of_frames(op, count, step, low):
     program = [ins.declare_range("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
     alone = stream.with_program(program)
     result = compute_period(alone)
-    frames = Expander(alone).frames(0, 2 * result)
+    frames = Expander(alone).compute_frames(0, 2 * result)
     assert np.array_equal(frames[:result], frames[result:])
     assert len(np.unique(frames[:result, 36:38], axis=0)) == result
 
@@ -107,5 +109,5 @@ ENUMERATING["rows"] = convert_to_rows(sets("mape-br", ces="5000")["forward"], 30
 @given(first=st.integers(0, 1 << 20), count=st.integers(1, 300))
 def test_stream_with_later_start_continues_from_there(name, first, count):
     stream = ENUMERATING[name]
-    later = Expander(start_at_frame(stream, first)).frames(0, count)
-    assert np.array_equal(later, Expander(stream).frames(first, count))
+    later = Expander(start_at_frame(stream, first)).compute_frames(0, count)
+    assert np.array_equal(later, Expander(stream).compute_frames(first, count))

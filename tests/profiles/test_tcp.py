@@ -63,7 +63,7 @@ def segments(name, count, flags=ACK, data=b"", *, is_reversed=False):
 def test_segments_equal_scapy(name, flags, data):
     layout, rows = segments(name, 5, flags, data)
     which = np.arange(5)
-    assert layout.recognizes(rows).all()
+    assert layout.select_frames(rows).all()
     read = layout.read(rows)
     assert read.is_valid.all()
     assert read.has_timestamp.all()
@@ -87,9 +87,9 @@ def test_damaged_or_fragmented_segment_is_ignored():
     rows[1, layout.tcp + 4] ^= 1
     assert layout.read(rows).is_valid.tolist() == [True, False, True]
     layout, rows = segments("IPv4", 2)
-    assert not layout.recognizes(frame_of("IPv4")[None, :]).any()  # UDP
+    assert not layout.select_frames(frame_of("IPv4")[None, :]).any()  # UDP
     rows[1, 14 + 6] |= 0x20  # more fragments
-    assert layout.recognizes(rows).tolist() == [True, False]
+    assert layout.select_frames(rows).tolist() == [True, False]
 
 
 def test_reversed_endpoints_include_those_of_tunnels():

@@ -107,7 +107,7 @@ class KnownDeviceProcess:
         self._waiting: list[tuple[int, int, int, U8]] = []
         self._swapped: tuple[int, U8] | None = None
         self._waited = self._received = 0
-        self._rx.drops()
+        self._rx.count_drops()
         if self._tap is not None and not impairments.record_departures:
             self._tap.close()
             self._tap = None
@@ -115,17 +115,17 @@ class KnownDeviceProcess:
             self._tap = Tap(self._right, self._frame_octets, TAP_SLOTS)
         if self._tap is not None:
             self._tap.read_departures_ns()
-            self._tap.drops()
+            self._tap.count_drops()
 
     def end_trial(self) -> Truth:
         """Return what happened since :meth:`start_trial`, and stop impairing frames."""
         arrivals = np.concatenate([np.empty(0, dtype=np.int64), *self._arrivals])
         numbers = np.concatenate([np.empty(0, dtype=np.int64), *self._sent])
         delays = np.empty(0, dtype=np.int64)
-        missed = self._rx.drops() + self._tx.unsent()
+        missed = self._rx.count_drops() + self._tx.count_unsent()
         if self._tap is not None:
             departures = self._tap.read_departures_ns()
-            if self._tap.drops() or len(departures) != len(numbers):
+            if self._tap.count_drops() or len(departures) != len(numbers):
                 missed += max(1, abs(len(departures) - len(numbers)))
             else:
                 delays = departures - arrivals[numbers]

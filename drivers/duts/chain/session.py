@@ -90,8 +90,8 @@ class ChainSession(DeviceSession):
         for session in self._sessions:
             session.flush()
 
-    def status(self) -> dict[str, Any]:
-        statuses = {part.name: session.status() for part, session in self.parts}
+    def read_status(self) -> dict[str, Any]:
+        statuses = {part.name: session.read_status() for part, session in self.parts}
         return {**next(iter(statuses.values()), {}), "device": self.name, "parts": statuses}
 
     def read_counters(self) -> dict[str, dict[str, float]]:

@@ -102,7 +102,7 @@ class Heartbeat:
             with contextlib.suppress(DutError, ValueError):  # silence_s shows the failure
                 self._process.send(f"{sent_s}\n")
                 while self._last_answer_s < sent_s and not self._stopping.is_set():
-                    answered_s = float(self._process.line(self._period_s))
+                    answered_s = float(self._process.read_line(self._period_s))
                     silence_s = _read_boot_clock_s() - self._last_answer_s
                     self._longest_silence_s = max(self._longest_silence_s, silence_s)
                     self._last_answer_s = answered_s
@@ -118,7 +118,7 @@ class Lock(Heartbeat):
     ) -> None:
         process = transport.hold(build_lock_script(directory, owner))
         try:
-            answer = process.line(LOCK_DEADLINE_S)
+            answer = process.read_line(LOCK_DEADLINE_S)
             if answer != "locked":
                 raise _make_lock_error(transport, directory, answer, owner)
         except ConnectionLost as exc:

@@ -113,7 +113,7 @@ class Session(Transaction, DeviceSession):
         description["profile"] = asdict(self.driver.get_header_profile(self.intent))
         return {**description, "device": self.name}
 
-    def status(self) -> dict[str, Any]:
+    def read_status(self) -> dict[str, Any]:
         record, state = self.read_record(), self._store.read_state()
         configured: dict[str, Any] | None = None
         if record is not None:
@@ -140,7 +140,7 @@ class Session(Transaction, DeviceSession):
         }
 
     def read_counters(self) -> dict[str, dict[str, float]]:
-        if self.status()["driver"] != self.driver.name:
+        if self.read_status()["driver"] != self.driver.name:
             return {}
         self.survey()
         return self.read_telemetry()

@@ -199,7 +199,7 @@ def make_frames(
                 except UsageError:
                     continue
                 wanted = [s for s in streams if s.name == "fg" or not technology.stateful]
-                batches = [Expander(stream).frames(0, ROWS) for stream in wanted]
+                batches = [Expander(stream).compute_frames(0, ROWS) for stream in wanted]
                 if direction == "forward":
                     opening = batches[0]
                 if opening is not None:

@@ -238,7 +238,7 @@ def test_foreign_configuration_is_replaced_only_on_request(server, quick):
 @mark_device_test
 def test_compare_and_status_work_without_lock(server, dut):
     held = server.inside.hold(build_lock_script("/run/v6t", "alice@elsewhere process 1"))
-    assert held.line(10) == "locked"
+    assert held.read_line(10) == "locked"
     dut("compare", "--plugin", "nat44", status=7)
     before = read_state(server)
     assert "alice@elsewhere" in dut("commit", "--plugin", "nat44", status=4).err

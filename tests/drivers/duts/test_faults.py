@@ -152,7 +152,7 @@ def test_flush_by_reboot_configures_and_confirms_again(server, rebooting, monkey
     dut.flush(SimpleNamespace(rollback_command="v6t dut rollback X"))
     assert "v6tdummy" in server.shell("ip -o link show dev v6tdummy")
     assert server.shell("cat /run/boot") != first
-    assert session.status()["rollback_in_s"] is None
+    assert session.read_status()["rollback_in_s"] is None
     session.verify()
     assert session.rollback() == ["an interface: undone"]
     assert "v6tdummy" not in server.shell("ip -o link")

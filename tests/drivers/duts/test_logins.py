@@ -325,7 +325,7 @@ def test_a_silent_server(server, login):
     held = server.inside.hold("exec python3 -c \"import socket, sys; s = socket.create_server("
                               "('127.0.0.1', 2223)); print('up', flush=True); sys.stdin.read()\"")  # fmt: skip
     try:
-        assert held.line(10) == "up"
+        assert held.read_line(10) == "up"
         with expect_error("timeout", mentions="0.5"):
             login(inner_port=2223, connect_deadline_s=0.5)
     finally:

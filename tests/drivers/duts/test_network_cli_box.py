@@ -79,7 +79,7 @@ def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_p
             assert session.count_sessions() == 5
             session.flush()
             assert session.count_sessions() == 0
-        assert session.status()["driver"] == "network-cli"
+        assert session.read_status()["driver"] == "network-cli"
         session.check_configured()
         assert_undone(session)
         assert box.configuration == []
@@ -121,7 +121,7 @@ def test_rollback_timer_logs_in_with_the_password_of_the_environment(box, tmp_pa
     wait_until(lambda: not (tmp_path / "state" / "lock").is_symlink(), "the timer is done")
     assert box.configuration == []
     with open_box_session(box, tmp_path, undo_after_s=2) as session:
-        assert "undid everything" in session.status()["timer"]
+        assert "undid everything" in session.read_status()["timer"]
         assert_undone(session)
 
 

@@ -287,7 +287,7 @@ def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
     UndoStore(transport, str(tmp_path)).write(record)
     run_undo_script(record, 1, 2)
     driver = make_driver("command", {"state_dir": str(tmp_path)})
-    configured = Session(driver, transport, ROUTER4).status()["configured"]
+    configured = Session(driver, transport, ROUTER4).read_status()["configured"]
     assert (configured["steps"], configured["to_undo"], configured["undone"]) == (3, 1, 1)
 
 

@@ -295,7 +295,7 @@ def test_damaged_record_error_offers_undo_script(damage, open_device, tmp_path):
     session = open_device(record_dir=tmp_path / "run")
     session.commit()
     run_shell(damage, cwd=tmp_path / "state")
-    for work in (session.rollback, session.commit, session.status):
+    for work in (session.rollback, session.commit, session.read_status):
         with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
             work()
         assert f"`v6t dut rollback {tmp_path}/run --by-script` runs it" in info.value.hint
@@ -387,7 +387,7 @@ class EchoConnection:
         if not self.silent:
             self.lines.put(text)
 
-    def line(self, deadline_s):
+    def read_line(self, deadline_s):
         try:
             return self.lines.get(timeout=min(deadline_s, 0.2))
         except queue.Empty as exc:

@@ -289,8 +289,8 @@ class MapT(MapDomainFunction):
         ),
     }
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.relay = self.intent.get_configuration(MapTRelayConfig)
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
@@ -332,8 +332,8 @@ class MapE(MapDomainFunction):
         "IPv6 other than IPv4-in-IPv6 is dropped: background needs VLANs (links.*.background)",
     )
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.relay = self.intent.get_configuration(MapERelayConfig)
         self.rules, self.source = self.relay.rules, self.relay.br_address
 
