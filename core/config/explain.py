@@ -77,7 +77,12 @@ class ReferenceEntry:
     @property
     def parts(self) -> list[str]:
         """Parts of the name, in lower case."""
-        return self.name.replace("[]", "").lower().split(".")
+        return _split_name(self.name)
+
+
+@cache
+def _split_name(name: str) -> list[str]:
+    return name.replace("[]", "").lower().split(".")
 
 
 def list_run_settings() -> list[ReferenceEntry]:
@@ -249,11 +254,12 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
 def _iter_benchmark_entries() -> Iterator[ReferenceEntry]:
     """Yield an entry for each benchmark, and one for its table's title if that differs."""
     from v6t.benchmarks import registry
+    from v6t.core.config.settings import make_procedure_model
 
+    procedure = make_procedure_model()
     for benchmark in registry.load_installed():
-        yield ReferenceEntry(
-            benchmark.name, BENCHMARK_KIND, "", "\n".join(_describe_benchmark(benchmark))
-        )
+        text = _describe_benchmark(type(benchmark), procedure)
+        yield ReferenceEntry(benchmark.name, BENCHMARK_KIND, "", text)
         title = benchmark.heading.split(" (")[0].split(",")[0]
         if title and title.lower() != benchmark.name:
             yield ReferenceEntry(title, TITLE_KIND, "", f"{benchmark.name}: {benchmark.summary}")
@@ -277,13 +283,19 @@ def _iter_extension_entries() -> Iterator[ReferenceEntry]:
         yield ReferenceEntry(name, TESTER_KIND, "", tester.title)
 
 
-def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
-    """Yield lines on what a benchmark measures and how, its settings, defaults and columns."""
+@cache
+def _describe_benchmark(kind: type[Benchmark[Any, Any]], procedure: type[BaseModel]) -> str:
+    """Describe what a benchmark measures and how, its settings, defaults and columns."""
+    return "\n".join(_iter_benchmark_lines(kind(), procedure))
+
+
+def _iter_benchmark_lines(
+    benchmark: Benchmark[Any, Any], procedure: type[BaseModel]
+) -> Iterator[str]:
     from v6t.analysis.sheet import find_terms
-    from v6t.core.config.settings import make_procedure_model
 
     yield from map(convert_docstring, inspect.cleandoc(benchmark.__doc__ or "").split("\n\n"))
-    rows = [row for row in list_settings(make_procedure_model()) if "[]." not in row.name]
+    rows = [row for row in list_settings(procedure) if "[]." not in row.name]
     sections = [f"{key}." for key in benchmark.list_sections()]
     settings = [row for key in sections for row in rows if row.name.startswith(key)]
     settings += [row for row in rows if row.name in benchmark.used_settings]
