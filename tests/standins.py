@@ -1,4 +1,4 @@
-"""Devices that are kernel modules, or another system, by the virtual machine that they run in."""
+"""Virtual machines of devices that are kernel modules or another operating system."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def find_shared_machine(
     """Return the name and the maker of a driver's machine, or None if the driver needs none.
 
     Args:
-        driver: its name.
-        technology: what it is to be.
+        driver: name of the driver.
+        technology: name of the technology.
 
     Raises:
         EnvironmentLacking: from the maker, if programs or the module are missing.
@@ -41,7 +41,7 @@ def nat46() -> SharedLinuxMachine:
     """Return a machine with OpenWrt's module of ``V6T_NAT46`` and Debian's kernel."""
     module = os.environ.get("V6T_NAT46", "")
     if not module:
-        raise EnvironmentLacking("there is no nat46.ko", "set V6T_NAT46", code="missing-program")
+        raise EnvironmentLacking("nat46.ko is missing", "set V6T_NAT46", code="missing-program")
     image = JOOL.get_image()
     place = f"usr/lib/modules/{read_kernel_version(image)}/updates/dkms/nat46.ko"
     files = [
@@ -67,6 +67,6 @@ def _tunnel() -> SharedLinuxMachine:
 def _openbsd() -> openbsd.SharedOpenBsdMachine:
     if wanted := openbsd.find_missing_variables():
         raise EnvironmentLacking(
-            "there is no OpenBSD that boots in a virtual machine", wanted, code="missing-program"
+            "an OpenBSD image for a virtual machine is missing", wanted, code="missing-program"
         )
     return openbsd.SharedOpenBsdMachine(pf_disabled=True)

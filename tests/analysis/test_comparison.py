@@ -40,7 +40,7 @@ def test_improvement_follows_more_is_better(more_is_better, factor):
     (2.0, (True, False), None), (2.0, (False, True), True),
 ])  # fmt: skip
 def test_limited_run_is_not_worse(factor, limited, improved):
-    """The device of the limited run may be as fast as that of the other."""
+    """A limited run does not show how fast its device is."""
     result = compare(HUNDREDS, [factor * v for v in HUNDREDS], limited=limited)
     assert result.improved is improved
     assert (result.verdict == "undecided") is (improved is None)
@@ -129,7 +129,7 @@ def test_runs_over_different_media_are_unlike():
 
 
 def draw_values(rng, count, middle):
-    """Return repetitions with noise of no particular form."""
+    """Return repetitions with a mixture of Gaussian and exponential noise."""
     noise = [rng.choice((rng.gauss(0, 1), rng.expovariate(1))) for _ in range(count)]
     return [middle * (1 + 0.01 * n) for n in noise]
 
@@ -178,7 +178,7 @@ def test_values_without_positive_center_have_difference_instead_of_factor():
 
 
 def test_difference_interval_excludes_extremes():
-    """20 against 20: as many differences are outside above as below, and more than the extreme ones."""
+    """Of 20 and 20 values, the interval is symmetric and excludes more than the extreme differences."""
     rng = random.Random(9)
     first = [rng.gauss(100, 1) for _ in range(20)]
     result = estimate_shift(first, [value + 5 for value in first])

@@ -19,9 +19,9 @@ def values_of(*rates):
 
 
 def draw_series(seed, change, noise):
-    """Return rates like those of runs, and the run in which they change.
+    """Return rates like those of runs, and the index of the first changed run.
 
-    They have noise, a resolution and a bad day now and then.
+    The rates have noise, a resolution and some outliers.
     """
     rng = random.Random(seed)
     at = rng.randint(8, RUNS - 8)
@@ -97,7 +97,7 @@ def test_series_without_a_change_has_none(rates):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_fall_after_identical_results_is_found(seed):
-    """Those before it are all at the tester's limit, say; those after it vary."""
+    """Earlier rates may all equal the tester's limit, whereas later ones vary."""
     rng = random.Random(seed)
     rates = [*[100.0] * 16, *(rng.gauss(70, 1) for _ in range(14))]
     (change,) = find_changes(values_of(*rates), True)
@@ -122,7 +122,7 @@ def test_fall_is_located_after_a_few_runs(runs, after, fall):
 
 
 def test_change_explained_by_chance_waits_for_more_runs():
-    """One in 4,060 orders of 30 runs ends with the three lowest."""
+    """One in 4,060 orders of 30 runs ends with the three lowest rates."""
     assert count_located_falls(30, 3, 0.3) == 0
 
 

@@ -1,4 +1,4 @@
-"""Descriptions of what varies from frame to frame, by which published results are matched."""
+"""Descriptions of varying fields, which are compared with those of published results."""
 
 import pytest
 from v6t.analysis.variation import (

@@ -1,4 +1,4 @@
-"""Error codes: every construction has one, every one is used, and validation keeps them."""
+"""Error codes: every error has a documented code, and validation preserves it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def is_click(node):
     return getattr(getattr(node, "value", None), "id", "") == "click"
 
 
-def constructions():
-    """Yield path and call of each error that is made anywhere in the product."""
+def find_error_calls():
+    """Yield path and call of each error constructed in the product."""
     nodes = [
         (path, node)
         for folder in FOLDERS
@@ -63,12 +63,12 @@ def constructions():
 
 def test_errors_have_documented_codes_and_codes_are_used():
     used = set(COMPUTED_CODES)
-    for path, node in constructions():
+    for path, node in find_error_calls():
         values = [k.value for k in node.keywords if k.arg == "code"]
         assert len(values) == 1, f"{path}:{node.lineno}: no code"
         if isinstance(values[0], ast.Constant):
             used.add(values[0].value)
-        else:  # passed on, or the code of an error that is raised again
+        else:  # a parameter, or the code of an error that is raised again
             assert name_of(values[0]) == "code", f"{path}:{node.lineno}"
     assert used == set(ERROR_CODES)
 

@@ -1,4 +1,4 @@
-"""The words of a model's fields: below or after the field, above it in the family, or said outright."""
+"""Descriptions of a model's fields: docstrings, comments, inherited or explicit ones."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ from pydantic import Field, create_model
 from v6t.base.strict_model import StrictModel, describe_fields
 
 
-class Above(StrictModel):
+class Parent(StrictModel):
     """Settings."""
 
-    kept: int = 1  #: stays as it is
+    inline: int = 1  #: in a comment
     changed: int = 1
     """in the parent"""
     silent: int = 1
 
 
-class Below(Above):
-    """More of them."""
+class Child(Parent):
+    """More settings."""
 
     changed: int = 2
     """in
     the child"""
-    said: int = Field(3, description="outright")
+    explicit: int = Field(3, description="outright")
     """not this"""
-    other: int = Field(4, alias="another")
+    aliased: int = Field(4, alias="another")
     """has another name in files"""
 
 
 WORDS = {
-    "kept": "stays as it is",
+    "inline": "in a comment",
     "changed": "in\nthe child",
     "silent": "",
-    "said": "outright",
-    "other": "has another name in files",
+    "explicit": "outright",
+    "aliased": "has another name in files",
 }
 
 
 def test_description_is_that_of_the_last_definition():
-    assert describe_fields(Below) == WORDS
-    assert describe_fields(Above)["changed"] == "in the parent"
+    assert describe_fields(Child) == WORDS
+    assert describe_fields(Parent)["changed"] == "in the parent"
 
 
 def test_schema_has_descriptions():
-    schema = Below.model_json_schema()["properties"]
+    schema = Child.model_json_schema()["properties"]
     descriptions = {name: known.get("description", "") for name, known in schema.items()}
-    assert descriptions == {"another" if k == "other" else k: v for k, v in WORDS.items()}
+    assert descriptions == {"another" if k == "aliased" else k: v for k, v in WORDS.items()}
 
 
 def test_created_model_inherits_descriptions():
-    made = create_model("Made", __base__=Above, more=(int, Field(5, description="more")))
-    assert describe_fields(made) == {**describe_fields(Above), "more": "more"}
+    model = create_model("Made", __base__=Parent, more=(int, Field(5, description="more")))
+    assert describe_fields(model) == {**describe_fields(Parent), "more": "more"}

@@ -79,7 +79,7 @@ def test_connection_table_file_is_removed(memory):
     assert memory(COUNT).rows.nbytes == 24_000
 
 
-def test_the_first_frame_of_a_connection_counts(memory):
+def test_first_frame_of_connection_is_learned(memory):
     table = memory(10)
     rows = make_random_rows(3)
     table.learn(np.array([4, 4, 5]), rows)
@@ -108,7 +108,7 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
     assert np.count_nonzero(table.rows.any(axis=1)) == COUNT - 10
 
 
-def test_the_largest_table_is_256_million_connections(memory):
+def test_largest_table_has_256_million_connections(memory):
     table = memory(state_table.MAX_CONNECTIONS)
     row = make_random_rows(1)
     table.learn(np.array([state_table.MAX_CONNECTIONS - 1]), row)
@@ -120,7 +120,7 @@ def test_the_largest_table_is_256_million_connections(memory):
     assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
 
 
-def test_a_table_larger_than_memory_is_refused(monkeypatch):
+def test_table_larger_than_memory_is_rejected(monkeypatch):
     def raise_no_space(*_):
         raise OSError("no space left")
 
@@ -148,7 +148,7 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     assert (out == frames[3:8]).all()
 
 
-def test_the_order_of_reading():
+def test_reading_orders_select_connections():
     numbers = np.arange(10_000)
     assert (ConnectionOrder(7, "linear").find_connections(numbers) == numbers % 7).all()
     assert not ConnectionOrder(7, "fixed").find_connections(numbers).any()
@@ -180,7 +180,7 @@ def test_frames_by_number_equal_consecutive_frames(numbers):
         assert bytes(frame) == source.compute_frames(number, 1).tobytes()
 
 
-def test_the_initiator_begins_again_after_the_last_connection():
+def test_initiator_restarts_after_last_connection():
     stream = find_stream(Nat44())
     plain = Expander(stream).compute_frames(0, 7)
     assert (
@@ -234,7 +234,7 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
         assert (trailer.read(answer.frames).seq == numbers).all()
 
 
-def test_other_streams_are_judged_by_the_plugin(memory):
+def test_other_streams_are_judged_by_plugin(memory):
     plugin = Nat44()
     streams, table = compile_foreground(plugin), memory(COUNT)
     frames = fill_table(table, streams)[:5]
@@ -423,7 +423,7 @@ def test_gap_does_not_need_the_wall_clock(step_s):
     assert 0.0 <= result.connections.gap_s <= 2.5
 
 
-def test_evaluation_of_a_trial_belongs_to_the_next_gap():
+def test_evaluation_of_trial_is_part_of_next_gap():
     first, second = measure_trials(ScriptedTester(evaluated_s=3.0), trials=2, gap_s=2.0, reuse=True)
     assert (first.connections.reused, second.connections.reused) == (False, True)
     assert first.connections.gap_s == pytest.approx(2.5)  # from the end of phase 1
@@ -535,7 +535,7 @@ def test_sessions_from_before_phase_one_are_not_counted(device, before, sessions
     assert used.expected_sessions == expected
 
 
-def test_a_timeout_is_checked_before_anything_is_sent():
+def test_timeout_is_checked_before_first_frame():
     device = ScriptedTester(timeout_s=2.0)
     with expect_error("idle-timeout", mentions="2.5"):
         measure_trials(device)

@@ -103,7 +103,7 @@ def make_sample(at, idle, total):
                            "cpu1.total": total}}, at)  # fmt: skip
 
 
-def test_load_of_the_device_counts_from_the_first_frame():
+def test_device_load_counts_from_first_frame():
     idle = {99.0: (100, 100), 100.0: (200, 200), 101.0: (220, 300), 102.0: (220, 400)}
     samples = [make_sample(at, *ticks) for at, ticks in idle.items()]
     load = compute_load(samples, 100.5)
@@ -113,7 +113,7 @@ def test_load_of_the_device_counts_from_the_first_frame():
     assert compute_load([Sample({}, 1.0), Sample({}, 2.0)], 0.0) is None
 
 
-def test_only_long_trials_are_watched_and_by_one_reading():
+def test_only_long_trials_are_sampled_by_cpu_watcher():
     samples = [make_sample(946684800.0, 0, 0), make_sample(946684801.0, 50, 100)]
     watcher = Mock(**{"stop.return_value": samples})
     session = Mock(**{"start_watcher.return_value": watcher})
@@ -130,7 +130,7 @@ def test_only_long_trials_are_watched_and_by_one_reading():
 @pytest.mark.lab
 @pytest.mark.slow
 @needs_lab
-def test_a_planted_hiccup_is_seen_in_a_real_trial():
+def test_planted_hiccup_is_found_in_real_trial():
     with closing(planted.FaultBench("embedded")) as bench:
         device = planted.make_known_device(outage_from=801, outage_frames=100)
         fault = planted.Fault("hiccup", "", device, lambda seen: True, "", **planted.PLAIN)

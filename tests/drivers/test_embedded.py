@@ -48,15 +48,15 @@ def test_frames_in_vlans_and_jumbo_frames_match(tmp_path, mtu, vlan, size):
 
 
 @pytest.fixture(scope="module")
-def two_classes():
+def tester_with_two_classes():
     """Provide a tester with foreground and background in equal parts."""
     with open_tester("embedded", size=128, params={"n": "2", "m": "1"}) as (tester, trial):
         yield tester, replace(trial, rate_fps=2000.0, duration_s=0.5, residual_wait_s=0.5)
 
 
-def test_frames_with_a_timeout_are_stamped_in_small_batches(two_classes, monkeypatch):
+def test_frames_with_a_timeout_are_stamped_in_small_batches(tester_with_two_classes, monkeypatch):
     """Frames of a large batch would wait for each other, and their delay is compared with the timeout."""
-    tester, trial = two_classes
+    tester, trial = tester_with_two_classes
     orders, tell = {}, Worker.tell
     monkeypatch.setattr(
         Worker,
@@ -70,17 +70,19 @@ def test_frames_with_a_timeout_are_stamped_in_small_batches(two_classes, monkeyp
 STARTS = FlowStarts(5, 0.05)
 
 
-def test_flows_begin_one_after_the_other(two_classes):
+def test_flows_start_at_intervals(tester_with_two_classes):
     """Of five flows with 400 fps in total, flow i starts after i * 50 ms."""
-    result = measure_passed(*two_classes, flow_starts=STARTS)
+    result = measure_passed(*tester_with_two_classes, flow_starts=STARTS)
     for counted in result.directions.values():
         assert {(c.required, c.sent) for c in counted.classes.values()} == {(400, 400)}
         assert counted.checked == counted.matched > 0
 
 
-def test_delays_while_flows_begin_one_after_the_other(two_classes):
+def test_delays_are_measured_while_flows_start(tester_with_two_classes):
     """Every frame is timed; pairs are consecutive frames (RFC 8219, section 10.2.2)."""
-    result = measure_passed(*two_classes, flow_starts=STARTS, delays=DelayRequest(ipdv=True))
+    result = measure_passed(
+        *tester_with_two_classes, flow_starts=STARTS, delays=DelayRequest(ipdv=True)
+    )
     for counted in result.directions.values():
         for name in counted.classes:
             assert (counted.delays[name].frames, counted.delays[name].lost) == (400, 0)
@@ -88,8 +90,10 @@ def test_delays_while_flows_begin_one_after_the_other(two_classes):
         assert counted.first_lost_s is counted.last_lost_s is None
 
 
-def test_second_rate_follows_flows_that_begin_one_after_the_other(two_classes):
-    result = measure_passed(*two_classes, flow_starts=STARTS, second_segment=Segment(1000.0, 0.2))
+def test_second_rate_follows_flows_that_start_at_intervals(tester_with_two_classes):
+    result = measure_passed(
+        *tester_with_two_classes, flow_starts=STARTS, second_segment=Segment(1000.0, 0.2)
+    )
     for counted in result.directions.values():
         assert counted.count_frames("required") == counted.count_frames("sent") == 800 + 200
         assert counted.last_lost_s is None
@@ -209,7 +213,7 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp/v6t-nobody
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="every other test runs as an ordinary user")
-def test_ordinary_user_gets_a_lab_through_a_user_namespace():
+def test_ordinary_user_has_lab_in_user_namespace():
     """The command line enters the namespace before numpy starts threads."""
     needed = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
     command = [*needed, "--", sys.executable, "-c", ORDINARY]
@@ -234,7 +238,7 @@ entry.main()
 """
 
 
-def test_process_with_threads_is_told_how_to_start_python(monkeypatch):
+def test_process_with_threads_has_hint_about_starting_python(monkeypatch):
     def refuse():
         raise OSError(errno.EINVAL, "unshare: Invalid argument")
 

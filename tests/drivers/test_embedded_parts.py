@@ -114,9 +114,7 @@ def make_reset(flags, number, acknowledged):
 
 @pytest.mark.parametrize("octets", [0, len(REQUEST)])
 @pytest.mark.parametrize("acknowledges", [True, False])
-def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
-    two_trials, octets, acknowledges
-):
+def test_reset_without_timestamps_identifies_connection_and_trial(two_trials, octets, acknowledges):
     """RFC 9293, section 3.5.2, with and without ACK."""
     now, later = two_trials
     which, zeros = np.array([3]), np.zeros(1, np.uint32)
@@ -258,7 +256,7 @@ def test_sender_that_stalls_sends_no_burst(send, monkeypatch):
 
 
 @pytest.mark.parametrize(("timed", "most"), [(True, TIMED_BATCH), (False, BATCH)])
-def test_a_batch_of_timed_frames_is_small(send, timed, most):
+def test_batch_of_timed_frames_is_small(send, timed, most):
     assert max(len(batch) for batch in send(timed=timed)[0].batches) == most
 
 
@@ -335,15 +333,15 @@ def two_lengths(monkeypatch):
     return own
 
 
-def test_silence_is_measured_over_all_frame_lengths(two_lengths):
+def test_silence_covers_all_frame_lengths(two_lengths):
     assert two_lengths._longest_gap_ns == 100_000
 
 
-def test_delays_that_are_kept_are_evenly_spaced(two_lengths):
+def test_stored_delays_are_evenly_spaced(two_lengths):
     assert sum(map(len, two_lengths._delays)) == 10  # every fourth of 40
 
 
-def test_new_names_are_never_those_in_the_cache():
+def test_new_query_names_are_not_cached():
     names = QueryNames(range(1000, 65_536), used=64_000, cached=0.5, known=1000)
     indexes = names.compute_name_indexes(np.arange(4000))
     assert np.count_nonzero(indexes < 1000) == 2000
@@ -371,7 +369,7 @@ def tester(monkeypatch):
     return EmbeddedTester(Links(), None)
 
 
-def test_another_zone_replaces_the_workers_of_the_first(tester, monkeypatch):
+def test_new_zone_replaces_workers(tester, monkeypatch):
     monkeypatch.setattr(tester_module, "DnsTrials", lambda _, zone, *__, **___: Mock(zone=zone))
     first, second = SimpleNamespace(zone=1), SimpleNamespace(zone=2)
     tester.load({}, first)

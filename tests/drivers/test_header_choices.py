@@ -261,7 +261,7 @@ BOTH_WAYS = [(n, d) for n in (*TRANSLATORS, *OTHERS, "464xlat") for d in DIRECTI
 
 
 @pytest.mark.parametrize(("name", "direction"), [*PUT_IN, *BOTH_WAYS])
-def test_traffic_class_is_copied_or_zero_or_as_it_was(name, direction):
+def test_traffic_class_is_copied_zero_or_unchanged(name, direction):
     for octet in OCTETS:
         dscp, ecn = octet & 0xFC, octet & 3
         right = {octet} if name in OTHERS else {octet, 0}
@@ -421,7 +421,7 @@ PINS = [
 
 
 @pytest.mark.parametrize(("pin", "name", "direction", "octet", "inner", "right", "wrong"), PINS)
-def test_a_profile_pins_one_behaviour(pin, name, direction, octet, inner, right, wrong):
+def test_profile_accepts_one_behaviour_only(pin, name, direction, octet, inner, right, wrong):
     oracle = make_profiled_oracle(name, pin)
     assert is_accepted(name, direction, octet, inner, right, oracle)
     assert not is_accepted(name, direction, octet, inner, wrong, oracle)
@@ -436,7 +436,7 @@ def test_a_profile_pins_one_behaviour(pin, name, direction, octet, inner, right,
         ({"tunnel_hop_limit": 63, "tunnel_keeps_ttl": True}, 63, 1),
     ],
 )
-def test_a_profile_changes_only_the_hops_of_a_tunnel(profile, outer, inner):
+def test_profile_sets_hop_limits_of_tunnel(profile, outer, inner):
     sent = make_sent_frames(make_stream("mape-br", "reverse", 0))
     expected = make_oracle("mape-br").expect("reverse", sent).frames.copy()
     for row in expected:
@@ -448,7 +448,7 @@ def test_a_profile_changes_only_the_hops_of_a_tunnel(profile, outer, inner):
 
 @pytest.mark.parametrize("way", ["forward", "reverse"])
 @pytest.mark.parametrize("octet", [0x00, 0x40])
-def test_a_chain_takes_df_as_the_last_translator_of_the_direction_makes_it(way, octet):
+def test_chain_has_df_of_last_translator_of_direction(way, octet):
     policy = HeaderPolicy(dont_fragment=way)
     chain = ChainOracle(
         make_oracle("siit"), dict.fromkeys(DIRECTIONS, 0), dict.fromkeys(DIRECTIONS, "set"), policy
@@ -559,7 +559,7 @@ class SixInFour:
         return Expected(out, np.full(count, length + 20, np.int32), np.zeros(count, np.uint8))
 
 
-def test_tunnels_of_ipv6_in_ipv4_have_the_same_choices():
+def test_ipv6_in_ipv4_tunnels_have_same_choices():
     oracle = SixInFour()
     for octet in OCTETS:
         right = {d | e for d in (octet & 0xFC, 0) for e in (octet & 3, 0)}

@@ -89,7 +89,7 @@ def test_matrix_cell_is_measured(tester, row, tmp_path, one_tester):
     matrix.add_record(tester, row)
 
 
-def test_every_cell_was_recorded():
+def test_matrix_cells_are_recorded():
     recorded = load_record(matrix.RECORD)
     assert {key: (c["benchmarks"], c["modes"]) for key, c in recorded.items()} == {
         matrix.make_key(tester, row): (", ".join(row.wanted), ", ".join(row.modes))
@@ -105,7 +105,7 @@ def test_every_cell_was_recorded():
     not os.environ.get("SIITPERF_DIR"),
     reason="needs siitperf: set SIITPERF_DIR to the directory with siitperf-tp",
 )
-def test_both_find_a_rate_on_the_same_device(monkeypatch):
+def test_both_testers_find_rate_of_same_device(monkeypatch):
     monkeypatch.setattr(peers, "list_testers", lambda case: ["embedded", "siitperf"])
     case = replace(peers.CASES["ipv6"], upper_fps=20_000.0, resolution_fps=10_000.0)
     rates = peers.run_round(case)
@@ -123,7 +123,7 @@ def test_imported_peer_file_gives_same_measurement(name, tmp_path):
     assert tuple(setup.technology.ip_versions) == case.versions
 
 
-def test_every_planted_fault_was_found_every_time():
+def test_recorded_planted_faults_were_always_found():
     recorded = load_record(planted.RECORD)
     expected = {f"{tester} {fault.name}" for tester in planted.TESTERS for fault in planted.ALL}
     assert set(recorded) == expected, "V6T_RECORD=5 pytest tests/drivers/test_planted.py"

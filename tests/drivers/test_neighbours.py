@@ -81,7 +81,7 @@ def check_checksum(frame):
     return frame
 
 
-def test_an_arp_request_for_a_host_is_answered():
+def test_arp_request_for_host_is_answered():
     reply = get_answer(make_request())
     assert (reply.dst, reply.src, reply[ARP].op) == (DEVICE, OWN, 2)
     assert (reply[ARP].hwsrc, reply[ARP].psrc) == (OWN, FOUR)

@@ -24,12 +24,12 @@ def bench(request):
 
 
 @pytest.mark.parametrize("fault", planted.FAULTS, ids=lambda fault: fault.name)
-def test_a_planted_fault_is_found(bench, fault):
+def test_planted_fault_of_device_or_tester_is_found(bench, fault):
     planted.expect_found(bench.kind, fault, lambda: bench.try_fault(fault))
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_a_table_that_is_reset_during_a_trial(kind):
+def test_table_reset_during_trial_is_found(kind):
     with StatefulLab(kind) as lab:
         connections = Connections(500, 1000.0, wait_s=0.5)
         trial = lab.trial(connections, "reverse", rate_fps=1000.0, duration_s=1.2)

@@ -46,7 +46,7 @@ def test_capacity_buffer_and_dead_zones_decide_the_loss(options, rate_fps, expec
 
 
 @pytest.mark.parametrize(("duration_s", "frames", "rel"), [(100.0, 200, 0.15), (10.0, 20, 0.5)])
-def test_losses_come_in_bursts_over_time(duration_s, frames, rel):
+def test_losses_occur_in_bursts(duration_s, frames, rel):
     bursts = {"bursts_per_s": 0.01, "burst_frames": 10}
     lost = sum(
         count_lost(measure({"seed": seed, **bursts}, duration_s=duration_s)) for seed in range(200)
@@ -90,7 +90,7 @@ def test_tags_of_both_classes():
     assert delays["bg"].frames == pytest.approx(495, abs=10)
 
 
-def test_a_deadline_makes_frames_late():
+def test_frames_after_deadline_are_late():
     device = {"tail_share": 0.01, "tail_us": 20_000.0}
     counted = measure(device, frame_timeout_s=0.01, delays=DelayRequest())
     assert (counted.classes["fg"].late, counted.classes["fg"].received) == (100, 9900)
@@ -132,7 +132,7 @@ def test_randomness_depends_on_seed_and_key():
     assert count_lost(first) != count_lost(other)
 
 
-def test_virtual_time_moves_by_the_trials_length():
+def test_virtual_time_advances_by_trial_length():
     tester = sim()
     tester.measure(replace(TRIAL, pause_s=3.0, residual_wait_s=2.0))
     assert tester.read_clock() == pytest.approx(15.0)

@@ -74,7 +74,7 @@ OUTCOMES = ("established", "reset_refused", "timed_out", "half_open", "wrong")
         (DAMAGED, 0, {"established": 1, "wrong": 3}),
     ],
 )  # fmt: skip
-def test_every_connection_is_accounted_for(counters, retransmitted, outcomes):
+def test_each_connection_has_one_outcome(counters, retransmitted, outcomes):
     opened = astf.count_opened_connections(counters)
     assert {name: n for name in OUTCOMES if (n := getattr(opened, name))} == outcomes
     assert opened.retransmitted == retransmitted
@@ -187,7 +187,7 @@ def test_connections_that_astf_cannot_make_are_refused(name, tcp, most, alpha, c
         astf.check_connections(make_technology(name), most, tcp, alpha)
 
 
-def test_each_step_waits_for_all_of_the_one_before():
+def test_each_step_waits_for_previous_step():
     when = astf.make_schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
     assert when.duration_s == 2.0
     for earlier, later in (("open", "ask"), ("ask", "end")):

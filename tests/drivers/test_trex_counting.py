@@ -116,7 +116,7 @@ def read_stamps(frames):
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_recorded_frames_are_the_expanders_translated(raw, direction):
+def test_recorded_frames_equal_translated_expander_frames(raw, direction):
     frames = decode_samples(raw, PORTS[direction][1][0])
     compared = capture.compare_frames(read_stamps(frames), [SENT[direction]])
     assert compared.checked == compared.matched > 10
@@ -156,7 +156,7 @@ def test_loopback_returns_negative_traffic():
         (lambda r: r.update(events=["link of port 1 went down"] * 2), "link of port 1 went down"),
     ],
 )
-def test_each_fault_of_the_tester_is_named_once(raw, change, says):
+def test_each_tester_fault_is_named_once(raw, change, says):
     change(raw)
     (fault,) = find_faults(raw)
     assert says in fault
@@ -335,7 +335,7 @@ def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(needs):
             check_stamps(replace(trial, **beyond))
 
 
-def test_enumeration_goes_on_at_the_next_pair_of_ports():
+def test_enumeration_continues_at_next_port_pair():
     streams = compile_plugin("nat44", 84)[1]["forward"]
     second = select_part(streams, make_trial(1000.0, 1.0), 1, 2, core=1)
     frames = second.streams[0].source().compute_frames(0, 500)
@@ -388,7 +388,7 @@ def test_tags_do_not_change_departure_times(direction, rate, duration, first_s, 
             assert np.allclose(np.diff(tagged_us, n=2), 0, atol=1e-3)
 
 
-def test_groups_for_the_tags_of_so_many_classes():
+def test_number_of_tags_and_stamped_classes_is_limited():
     with expect_error("trial-too-short"):
         make_stamped_bursts(10.0, 2.0, "reverse", delays=DelayRequest(tags=500))
     (stream,) = ONE_STREAM.streams
@@ -426,7 +426,7 @@ def test_frames_over_the_timeout_are_late(raw):
     assert count.received + count.late == 1800
 
 
-def test_the_cache_is_an_option_of_the_program():
+def test_cache_is_option_of_program():
     cached = with_cache(STREAMS["forward"], 2000)
     assert [s.trex["vm"]["cache"] for s in cached.streams] == [2000, 2000]
     assert with_cache(STREAMS["forward"], 0) is STREAMS["forward"]
@@ -481,7 +481,7 @@ def test_equal_lengths_are_one_view_of_the_file(read, order):
     assert trex_streams.read_numbers(frames).tolist() == list(range(100))
 
 
-def test_mixed_lengths_come_together(read):
+def test_mixed_lengths_are_grouped(read):
     sent = [make_frame(k, 64 if k % 3 else 80) for k in range(30)]
     long, short = sorted(read(make_pcap(sent)), key=len)
     assert (long.shape, short.shape) == ((10, 80), (20, 64))
@@ -523,7 +523,7 @@ def make_recording(number, delays_us, spread_s, seed):
 
 
 @pytest.mark.parametrize("spread_s", [0.5, 60.0])
-def test_delays_are_right_to_two_microseconds_whatever_the_frequency(spread_s):
+def test_delays_are_exact_to_two_microseconds_at_any_frequency(spread_s):
     rng = np.random.default_rng(4)
     expected = {7: 20 + rng.exponential(80, 5000), 9: 35 + rng.exponential(300, 4000)}
     reader, names = CaptureReader(), {7: "a", 9: "b"}
@@ -670,7 +670,7 @@ def test_incomplete_recording_is_a_tester_fault():
     assert "3900 of 3901" in fault
 
 
-def test_a_queue_of_the_device_does_not_stretch_the_clock():
+def test_queueing_delay_does_not_change_clock_frequency():
     """Delays grow during an overload; frames before and after it give the frequency."""
     reader = CaptureReader()
     left_s = np.arange(40_000) / 10_000
@@ -705,7 +705,7 @@ def test_equal_bursts_are_distinguished_by_time():
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.25])
-def test_how_late_the_second_rate_was(late_s):
+def test_delay_of_second_rate_is_measured(late_s):
     load, reader = make_recovery_load(), CaptureReader()
     by_number = dict(enumerate(load.bursts))
     for number, burst in by_number.items():
@@ -764,7 +764,7 @@ def test_flows_are_distinguished_by_class_and_number():
     }
 
 
-def test_flows_that_cannot_begin_in_turn_are_refused():
+def test_flows_that_cannot_start_in_turn_are_rejected():
     streams, trial, _ = list_flows(5, 100.0, 2.0, 1.0)
     with expect_error("beyond-trex"):
         trex_bursts.make_sequential_flows(streams, trial, FlowStarts(4, 1.0))
@@ -910,7 +910,7 @@ def judge_sending(sending, frames, duration_s, tolerance=1.00001):
 
 
 @pytest.mark.parametrize(("late_s", "valid"), [(0.0, True), (0.0003, True), (0.0007, False)])
-def test_a_minute_is_right_within_ten_millionths(late_s, valid):
+def test_sending_time_of_minute_is_exact_to_ten_millionths(late_s, valid):
     times = (0.0, 0.0004, 59.9999, 60.0002, 60.0004, 60.0008)
     sending = measure(6_000_000, 0.0, 60.0 + late_s, 60.0, *times)
     assert sending.time_s - sending.error_s <= 60.0 + late_s <= sending.max_s + 1e-9

@@ -172,7 +172,7 @@ def test_outage_is_seen_in_lost_frames_and_in_silence(router):
         assert counted.last_lost_s - counted.first_lost_s == pytest.approx(lost / 2000, rel=0.05)
 
 
-def test_flows_begin_one_after_the_other(router):
+def test_flows_start_at_intervals(router):
     changes = {"rate_fps": 4000.0, "duration_s": 2.0, "flow_starts": FlowStarts(40, 0.025)}
     result = measure_passed(*router(partial(entropy.limit_flows, count=40)), **changes)
     for counted in result.directions.values():
@@ -299,7 +299,7 @@ def vpp(tmp_path):
 @pytest.mark.vpp
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
-def test_the_example_of_the_page(vpp, plugin):
+def test_example_of_page_measures(vpp, plugin):
     bed, run_file = write_from_page("memif.yaml", vpp), vpp / "run.yaml"
     text = bed.read_text().replace("{start", f"{{vppctl: {VPP}ctl, start")
     bed.write_text(f"{text}line_rate: 30M\n")

@@ -456,7 +456,7 @@ BIND_TO_DPDK = "ln -sfn $BUS/drivers/dpdk $NIC/driver; echo dpdk >$NIC/driver_ov
         ("", {}, ""),
     ],
 )
-def test_a_nic_goes_back_to_the_driver_it_came_from(tmp_path, server, written, override):
+def test_nic_returns_to_its_driver(tmp_path, server, written, override):
     assert run_with_pci_bus(tmp_path, f"{server}exit 7") == (written, override)
 
 
@@ -543,7 +543,7 @@ def test_doctor_reports_unfenced_ports(options, facts, state, text):
     assert text in finding[2]
 
 
-def test_whether_nftables_can_be_used_is_tried(tmp_path):
+def test_nftables_support_is_probed(tmp_path):
     nft = tmp_path / "nft"
     write_script(nft, "echo 'Operation not permitted' >&2; exit 1")
     assert host.find_nft_problem(str(nft)) == "Operation not permitted"

@@ -113,7 +113,7 @@ def build_block_frames(block, count):
 
 
 @pytest.mark.parametrize("size", [84, 1518])
-def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
+def test_alternating_blocks_send_connections_in_order(table, size):
     blocks, order = list_blocks(table, size=size)
     assert len(blocks) == 16
     assert [number for number, block in enumerate(blocks) if block.is_timed] == [0, 5, 10]
@@ -191,7 +191,7 @@ def test_marked_and_stamped_frames_are_one_class(table, received, surplus):
     assert counted.control == 7
 
 
-def test_other_streams_keep_their_shares_where_connections_are_in_blocks(monkeypatch):
+def test_other_streams_keep_their_shares_next_to_blocks(monkeypatch):
     monkeypatch.setattr(connections, "MAX_ROWS", 4)
     plugin, compiled = compile_plugin("nat44", 84)
     own = find_foreground(compiled["reverse"])
@@ -273,7 +273,7 @@ def test_compared_frames_equal_sent_frames(plugin, direction, size):
         assert compared.checked == len(frames) or not matched
 
 
-def test_a_trial_is_counted_class_by_class():
+def test_trial_is_counted_by_class():
     own = compile_plugin()[1]["reverse"].streams[0]
     negative = replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")
     streams = mark_streams(StreamSet("reverse", (own, negative)))

@@ -115,7 +115,7 @@ def record_requests(monkeypatch, tester):
     return requests
 
 
-def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, monkeypatch):
+def test_first_interpreter_that_imports_client_is_used(installation, monkeypatch):
     """The worker's interpreter is used without a trial start."""
     monkeypatch.setattr(channel, "_imported", {})
     interpreters, tried = ["/nowhere/python", sys.executable], []
@@ -139,7 +139,7 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
     ("value", "virtual"),
     [("yes", True), (True, True), ("no", False), (False, False), ("N/A", False)],
 )
-def test_port_is_virtual_if_trex_says_so(value, virtual):
+def test_port_is_virtual_if_trex_reports_it(value, virtual):
     info = {"index": 0, "is_virtual": value}
     (port,) = parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
     assert port.is_virtual is port.describe()["virtual"] is virtual
@@ -161,7 +161,7 @@ def list_runtime_nodes(tree):
 
 
 @pytest.mark.parametrize("minor", [8, 13])
-def test_the_worker_is_written_for_old_and_new_interpreters(minor):
+def test_worker_compiles_for_old_and_new_interpreters(minor):
     """It imports modules of Python, of v6t that are handed over, and of the TRex installation."""
     top, modules = Path(stl.__file__).parents[3], {*STL_MODULES, *ASTF_MODULES}
     imported = set()
@@ -501,7 +501,7 @@ def test_server_without_interfaces_is_not_started(installation, monkeypatch, lis
 
 
 @pytest.mark.parametrize("needs", [{"frame_timeout_s": 1e-6}, {"delays": DelayRequest()}])
-def test_server_that_times_no_frame_is_a_fault(opened, needs):
+def test_server_without_timed_frames_is_a_fault(opened, needs):
     """Without --hdrh all frames would be in time, or infinitely late."""
     faults = opened.measure(replace(TRIAL, **needs)).faults
     assert ["timed 0 of 500 frames" in fault for fault in faults] == [True, True]
@@ -720,7 +720,7 @@ def test_only_threads_of_one_server_are_moved(start_threads):
         stl.StlWorker().place_threads("v6t1n0", {**placed, "trex rx": (1023, None)})
 
 
-def test_which_server_listens_on_a_port_is_seen_among_several():
+def test_server_listening_on_port_is_identified_among_several():
     with ExitStack() as stack:
         servers = {}
         for _ in range(2):
@@ -744,7 +744,7 @@ def test_ssh_host_may_be_one_word_and_commands_are_quoted():
     assert "User u\n" in Path(remote.make_command([])[2]).read_text()
 
 
-def test_lines_of_a_login_shell_are_no_answers_and_a_hung_worker_is_ended():
+def test_login_shell_output_is_ignored_and_hung_worker_is_killed():
     command = ["sh", "-c", 'echo welcome; exec "$@"', "sh"]
     remote = SimpleNamespace(host="trex1", make_command=lambda program: [*command, *program])
     with closing(ClientWorker(sys.executable, remote=remote)) as worker:

@@ -16,8 +16,8 @@ TOP_LEVEL_OUTPUT = {"build", "dist", "out", "runs"}
 """Directories that tools create at the top; further below, these names may be packages."""
 
 
-def not_shipped(folder, names):
-    """Return what a checkout contains but its repository does not."""
+def ignore_unshipped(folder, names):
+    """Return files of the checkout that are not in its repository."""
     return ignore_generated(folder, names) | (
         TOP_LEVEL_OUTPUT if Path(folder) == CHECKOUT else set()
     )
@@ -27,7 +27,7 @@ def not_shipped(folder, names):
 def built(tmp_path_factory):
     """Provide a directory with the sdist and the wheel made from it, built without a network."""
     home = tmp_path_factory.mktemp("packaging")
-    shutil.copytree(CHECKOUT, home / "source", ignore=not_shipped)
+    shutil.copytree(CHECKOUT, home / "source", ignore=ignore_unshipped)
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", home / "dist", home / "source")
     return home / "dist"
 

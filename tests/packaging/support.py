@@ -1,4 +1,4 @@
-"""The checkout as its packaging sees it."""
+"""Files of the checkout, and functions to build and install its packages."""
 
 import configparser
 import os
@@ -31,7 +31,7 @@ def setup():
     return parser
 
 
-def listed(text):
+def split_lines(text):
     """Return the lines of a setup.cfg value."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
@@ -60,7 +60,7 @@ def run(*command, **rest):
 
 
 def elsewhere(tmp_path):
-    """Start in an empty directory, with nothing that points to the checkout."""
+    """Return subprocess options for an empty directory and an environment without the checkout."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "V6T_"))}
     return {"cwd": tmp_path, "env": clean}
 
@@ -69,12 +69,12 @@ BUILD = """
 import os, sys
 from setuptools import build_meta
 
-_, place, *folders = sys.argv  # which the backend changes
+_, place, *folders = sys.argv  # the backend changes sys.argv
 for folder in folders:
     os.chdir(folder)
     build_meta.build_wheel(place)
 """
-"""What pip does with each folder in three processes."""
+"""Build wheels in one process; pip starts three processes for each folder."""
 
 
 def pip_install(folders, work, python):
@@ -96,8 +96,8 @@ def make_environment(home: Path, *paths: str | Path) -> Path:
     return home / "bin"
 
 
-def lay_out(folder, place):
-    """Copy the modules, metadata and entry points of a package, as pip installs them."""
+def install_without_pip(folder, place):
+    """Install the modules, metadata and entry points of a package without pip."""
     text = (folder / "pyproject.toml").read_text()
     name, version = (re.search(rf'^{key} = "(.+)"', text, re.M)[1] for key in ("name", "version"))
     info = place / f"{name.replace('-', '_')}-{version}.dist-info"

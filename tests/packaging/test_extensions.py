@@ -1,4 +1,4 @@
-"""What the tutorials build is built and installed by pip, in a fresh environment, and works."""
+"""The packages of the tutorials work after pip has installed them in a fresh environment."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def v6t(commands, tmp_path, monkeypatch):
 
 
 QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward", "--testbed", "bed.yaml", *SLOWLY)
-"""As short as a run can be: whether frames are right, not how many."""
+"""Settings of a short run that checks frames and not rates."""
 
 
 def test_tutorial_plugin_compiles_and_measures(v6t):
@@ -183,7 +183,7 @@ def test_tutorial_benchmark_measures_and_reports(v6t, extended):
     content = json.loads(Path("out/results.json").read_text())
     matching = [r for r in content["results"] if r["benchmark"] == "mrr"]
     assert [r["direction"] for r in matching] == ["bidirectional", "forward", "reverse"]
-    capacity_fps = 1e6  # of the simulated device, whatever it is offered
+    capacity_fps = 1e6  # of the simulated device at any offered rate
     for record in matching:
         assert record["rate"] > capacity_fps
         assert all(f["values"] == [capacity_fps] * 4 for f in record["directions"].values())

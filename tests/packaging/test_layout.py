@@ -11,13 +11,13 @@ import pytest
 from setuptools import Distribution
 from setuptools.command.build_py import build_py
 
-from .support import CHECKOUT, ROOMS, folders, listed, modules, setup
+from .support import CHECKOUT, ROOMS, folders, modules, setup, split_lines
 
 PROVIDED_BY = {"ruamel": "ruamel.yaml", "pydantic_core": "pydantic"}
-"""Distributions that are called otherwise than what they provide."""
+"""Distributions with other names than their modules."""
 
 FOREIGN = {f"drivers/trex/client/{name}.py" for name in ("stl", "rpc", "worker")}
-"""Run in an interpreter that has TRex's client: their imports come from there."""
+"""Modules that run in the interpreter of TRex's client, with its modules."""
 
 
 def package_of(folder):
@@ -25,23 +25,25 @@ def package_of(folder):
 
 
 def test_folders_with_code_are_listed_packages():
-    packages = listed(setup()["options"]["packages"])
+    packages = split_lines(setup()["options"]["packages"])
     assert len(set(packages)) == len(packages)
     expected = {"v6t", *(package_of(folder) for folder in folders())}
     assert set(packages) == expected
     for folder in folders():
-        assert (CHECKOUT / folder / "__init__.py").is_file(), f"{folder} is no package"
+        assert (CHECKOUT / folder / "__init__.py").is_file(), f"{folder} is not a package"
 
 
 def test_listed_packages_are_mapped_to_their_folders():
-    """Rooms are mapped; a package below one is looked for below the room's folder."""
+    """Top-level packages are mapped; setuptools finds their subpackages below their folders."""
     options = setup()["options"]
-    mapped = dict(line.split(" = ") for line in listed(options["package_dir"]))
+    mapped = dict(line.split(" = ") for line in split_lines(options["package_dir"]))
     assert mapped == {"v6t": "api", **{f"v6t.{room}": room for room in ROOMS}}
-    distribution = Distribution({"packages": listed(options["packages"]), "package_dir": mapped})
+    distribution = Distribution(
+        {"packages": split_lines(options["packages"]), "package_dir": mapped}
+    )
     command = build_py(distribution)
     command.ensure_finalized()
-    for package in listed(options["packages"]):
+    for package in split_lines(options["packages"]):
         place = command.get_package_dir(package)
         assert package == ("v6t" if place == "api" else package_of(Path(place)))
         assert (CHECKOUT / place / "__init__.py").is_file()
@@ -52,13 +54,13 @@ def test_import_contracts_cover_whole_package():
 
 
 def test_packages_are_marked_as_typed():
-    """PEP 561: the marker of a package counts for all below it."""
+    """The marker of a package applies to its subpackages (PEP 561)."""
     assert [room for room in ROOMS if not (CHECKOUT / room / "py.typed").is_file()] == []
 
 
 @pytest.mark.parametrize("group", ["console_scripts", "v6t.plugins"])
 def test_entry_points_can_be_loaded(group):
-    lines = listed(setup()["options.entry_points"][group])
+    lines = split_lines(setup()["options.entry_points"][group])
     assert lines
     for line in lines:
         name, target = line.split(" = ")
@@ -67,7 +69,7 @@ def test_entry_points_can_be_loaded(group):
 
 
 def test_installed_entry_points_equal_those_of_checkout():
-    expected = sorted(listed(setup()["options.entry_points"]["v6t.plugins"]))
+    expected = sorted(split_lines(setup()["options.entry_points"]["v6t.plugins"]))
     installed = {
         f"{e.name} = {e.value}"
         for e in entry_points(group="v6t.plugins")
@@ -87,7 +89,7 @@ def imported(path):
 
 def names_of(requirements):
     """Return the distributions of a list of requirements."""
-    return {re.match(r"[A-Za-z0-9_.-]+", line)[0] for line in listed(requirements)}
+    return {re.match(r"[A-Za-z0-9_.-]+", line)[0] for line in split_lines(requirements)}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The wheel holds everything and works away from the checkout."""
+"""The wheel is complete and works outside of the checkout."""
 
 import json
 import tarfile
@@ -7,7 +7,7 @@ from email.parser import Parser
 
 import pytest
 
-from .support import ROOMS, elsewhere, listed, modules, run, setup
+from .support import ROOMS, elsewhere, modules, run, setup, split_lines
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def test_wheel_metadata_equals_setup(wheel):
     assert metadata["License-Expression"] or metadata["License"] == "GPL-2.0-or-later"
     assert metadata["Requires-Python"] == setup()["options"]["python_requires"]
     needed = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
-    assert sorted(needed) == sorted(listed(setup()["options"]["install_requires"]))
+    assert sorted(needed) == sorted(split_lines(setup()["options"]["install_requires"]))
     assert "RFC 8219" in metadata.get_payload()
     (licence,) = [n for n in archive.namelist() if n.endswith("/LICENSE")]
     assert "GENERAL PUBLIC LICENSE" in archive.read(licence).decode()

@@ -1,4 +1,4 @@
-"""Technologies that are not UDP in IPv4, in IPv6 or in IPv4 in IPv6: routers of other protocols."""
+"""Routers of protocols other than UDP in IPv4, in IPv6 or in IPv4 in IPv6."""
 
 from dataclasses import replace
 from typing import ClassVar

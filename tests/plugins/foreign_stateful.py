@@ -1,4 +1,4 @@
-"""Connections that are not UDP: each plugin says what differs from NAT44, and nothing else does."""
+"""Variants of NAT44 for connections of other protocols than UDP."""
 
 from pydantic import Field
 from v6t.plugins import four_tuples

@@ -20,7 +20,7 @@ from v6t.core.config import plugins
 from v6t.plugins.conformance import assert_conforms
 from v6t.tests.audit.in_process import execute_clauses
 from v6t.tests.core.support import v6t
-from v6t.tests.packaging.support import lay_out
+from v6t.tests.packaging.support import install_without_pip
 
 from .support import MAC, emitted
 
@@ -34,7 +34,7 @@ CE, HOST = "10.1.2.3", "2001:db8:102:300::1"
 def site(tmp_path_factory):
     place = tmp_path_factory.mktemp("site")
     for name in ("plugin", "6rd"):
-        lay_out(TESTS / f"example_{name}", place)
+        install_without_pip(TESTS / f"example_{name}", place)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(place))
         yield place

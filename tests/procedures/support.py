@@ -1,4 +1,4 @@
-"""Testers for procedures: the simulated one, and ones that answer by a rule."""
+"""Testers for procedures: the simulated tester, and testers with computed results."""
 
 from types import SimpleNamespace
 
@@ -40,13 +40,13 @@ def count(sent, received, role="foreground"):
 
 
 def one_way(classes, duration_s=1.0, **more):
-    """Make a result of the forward direction; classes are ``(sent, received)`` or counts."""
+    """Make a result of the forward direction; a class is ``(sent, received)`` or a count."""
     counted = {n: count(*c) if isinstance(c, tuple) else c for n, c in classes.items()}
     return TrialResult({"forward": DirectionResult(counted, duration_s, **more)})
 
 
 def by_rule(received):
-    """Make a tester: ``received(direction, trial)`` frames of the required come back."""
+    """Return a measure function; ``received(direction, trial)`` is the number of received frames."""
 
     def measure(trial):
         classes = {
@@ -60,11 +60,11 @@ def by_rule(received):
 
 
 def limited(limit_fps, short_limit_fps=None):
-    """Make a device that forwards everything up to a limit and loses the rest.
+    """Return a measure function of a device that loses all frames above a limit.
 
     Args:
-        limit_fps: of trials of 60 seconds and longer.
-        short_limit_fps: of shorter ones, if it is another.
+        limit_fps: limit in trials of at least 60 s.
+        short_limit_fps: another limit in shorter trials.
     """
 
     def received(_way, trial):

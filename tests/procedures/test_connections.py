@@ -133,7 +133,7 @@ def test_capacity_of_a_table_that_becomes_slower_depends_on_beta(share, beta, ca
 
 
 def by_number(rate_of_count):
-    """Make a device that opens connections at any rate up to ``rate_of_count(connections)``."""
+    """Return a device that opens connections at rates up to ``rate_of_count(connections)``."""
 
     def measure(trial):
         asked = trial.connections
@@ -265,7 +265,7 @@ def test_reset_of_device_that_keeps_connections_is_survived(keeps, survived):
     assert record.state_survived == survived
     (warning,) = list_warnings([record], load_presentations())
     assert f"survived {sum(survived)} of 3 resets" in str(warning)
-    # what a reset took away cannot serve the next trial
+    # connections lost in a reset cannot be reused
     assert not any(t.connections.reuse for t in trials)
 
 

@@ -36,7 +36,7 @@ def record_of_bursts(result):
 
 @pytest.mark.parametrize("buffer", [1, 100, 4096, 1_000_000])
 def test_corrected_buffer_time_equals_buffer(buffer):
-    """A device of a buffer and a forwarding rate: the model of RFC 9004, section 3."""
+    """The device has a buffer and a forwarding rate, as in the model of RFC 9004, section 3."""
     tester = sim(capacity_fps=4_000_000.0, buffer_frames=buffer)
     result = measure_back_to_back(bursts(repetitions=5), tester.measure)
     longest = buffer / (1 - 0.4)

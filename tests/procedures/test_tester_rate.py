@@ -1,4 +1,4 @@
-"""What precedes a measurement: the tester's capacity, and the check of the translation."""
+"""Tester capacity and the check of the translation before a measurement."""
 
 import pytest
 from v6t.procedures import tester_rate
@@ -46,7 +46,7 @@ def test_tester_capacity_is_limited_by_medium_without_trial():
 
 
 def return_uncertain_counters(trial):
-    """Answer with counters whose readings lie so far apart that they prove nothing of a short trial."""
+    """Return a result whose sending time is too uncertain for a short trial."""
     return answer(trial, trial.frames - (trial.rate_fps > 50_000), sending_time_error_s=0.02)
 
 

@@ -1,6 +1,6 @@
-"""A field engine for tests: TRex v3.08's instructions, one frame at a time, as slow as can be.
+"""Field engine for tests, which executes the instructions of TRex v3.08 for single frames.
 
-Follows ``trex_stl_stream_vm.{h,cpp}``, ``trex_stl_vm_splitter.cpp`` and the checks of
+It follows ``trex_stl_stream_vm.{h,cpp}``, ``trex_stl_vm_splitter.cpp`` and the checks of
 ``trex_stl_rpc_cmds.cpp`` step by step, so that it shares no arithmetic with the compiler or the
 expander.
 """
@@ -50,7 +50,7 @@ class Counter:
 
 
 class Machine:
-    """Runs the program of a stream, as TRex's core ``core`` of ``cores`` would."""
+    """Execute the program of a stream like core number ``core`` of ``cores``."""
 
     def __init__(self, stream, core=0, cores=1):
         self.packet = stream.packet

@@ -45,7 +45,7 @@ def impair(impairments, arrivals, batch=7):
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])
-def test_one_frame_in_so_many_is_lost_whatever_the_batches(batch):
+def test_one_in_n_frames_is_lost_for_any_batches(batch):
     numbers, _, impairer = impair(Impairments(lose_every=10), make_arrivals(1000, 1000), batch)
     assert sorted(set(range(1000)) - set(numbers)) == list(range(9, 1000, 10))
     assert impairer.lost == 100

@@ -324,7 +324,7 @@ def test_every_option_is_listed_as_public_or_private():
     assert list_public_options() & WITHHELD == {"lab"}  # TRex's own; of ssh nothing is kept
 
 
-def test_rows_with_different_parameters_are_marked_and_listed(campaign_copy, tmp_path):
+def test_rows_with_different_parameters_are_marked_and_split_lines(campaign_copy, tmp_path):
 
     def same_technology(plan):
         for run in plan["runs"][:2]:
@@ -639,7 +639,7 @@ def test_delay_table_contains_the_offered_rate():
     assert "compare" in own
 
 
-def test_delay_table_contains_percentiles_and_the_tester_alone():
+def test_delay_table_contains_percentiles_and_tester_without_device():
     """Of three values the median alone hides one that is a hundred times as large."""
     ways = [headline(f"TL {way}", 7.0, 6.0, 900.0) for way in ("forward", "reverse")]
     records = {
@@ -748,7 +748,7 @@ def test_invalid_trials_and_limited_rates_are_counted(campaign, page):
     assert (f"{limited} of 3 rates are marked" in text) == bool(limited)
 
 
-def test_devices_with_a_different_kernel_are_listed():
+def test_devices_with_a_different_kernel_are_split_lines():
     def run(name, system, **more):
         device = {"kind": name, "system": system, "version": "1", **more}
         return SimpleNamespace(data=SimpleNamespace(
@@ -766,7 +766,7 @@ def test_devices_with_a_different_kernel_are_listed():
     assert f"{machine}" in said[1]
 
 
-def test_zoo_campaign_covers_every_driver_and_technology_of_the_lab():
+def test_zoo_campaign_covers_drivers_and_technologies_of_lab():
     """No testbed is asked for, other than of the papers' campaigns."""
     runs = plan_campaign(list_packaged_campaigns()["zoo"]).runs
     pairs = [(r.config["plugin"], r.config["dut"]["driver"]) for r in runs]

@@ -75,7 +75,7 @@ def test_count_module_names_finds_strings(checkout):
 
 
 @pytest.mark.parametrize("name", ["moved", "_told", "of_file", "beside", "own", "what"])
-def test_odd_names_finds_words_that_are_no_verb_phrase(name):
+def test_odd_names_finds_names_without_verb(name):
     assert [*rules.odd_names(ast.parse(f"def {name}(): pass"))] == [name]
 
 

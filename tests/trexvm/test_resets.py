@@ -31,7 +31,7 @@ def reset_at_waiting_step(device):
     device.reset()
 
 
-def test_device_reset_during_commit(device, tmp_path):
+def test_device_reset_during_commit_is_reported(device, tmp_path):
     """v6t reports the broken connection, and a later rollback finds nothing to undo."""
     before = device.run_checked(STATE)
     operator = make_operator(device, tmp_path, make_step("waits", deadline_s=60))
