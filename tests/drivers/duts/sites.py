@@ -105,10 +105,6 @@ class VmServer(ssh.LabSshServer):
         self.inside.open()
 
     @property
-    def pid(self) -> int:
-        return self._pid
-
-    @property
     def hypervisor(self) -> str:
         return self._machine.hypervisor
 
