@@ -51,7 +51,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Exempt the collected tests from garbage collection, because they live to the end."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(250_000, 20, 20)  # the thresholds of v6t itself
     gc.enable()
