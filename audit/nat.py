@@ -144,7 +144,7 @@ def _check_flush(h: NatHosts, protocol: str) -> Talk[Result]:
     return Judgement("deviates", NOTHING_INSIDE, seen, dead=True)
 
 
-def _check_short(h: NatHosts, script: str, pause_s: float, is_alive: bool) -> Talk[Result]:
+def _check_short_timeout(h: NatHosts, script: str, pause_s: float, is_alive: bool) -> Talk[Result]:
     s, has_arrived = NatSession(h, "udp"), False
     yield from s.open()
     for step in script:
@@ -234,7 +234,7 @@ BLOCKS = (
 LIFE = f"a mapping of {SHORT_TIMEOUT_S} s"
 SHORT = tuple(
     row(f"4787 {place}", title, "the last answer, inside" if is_alive else NOTHING_INSIDE,
-        _check_short, script, pause_s, is_alive, lasts_s=len(script) * pause_s)
+        _check_short_timeout, script, pause_s, is_alive, lasts_s=len(script) * pause_s)
     for place, title, script, pause_s, is_alive in (
         ("REQ-5 timer-lasts MUST", f"{LIFE} exists after {EARLY_S:g} s", "<", EARLY_S, True),
         ("REQ-5b timer-ends MAY", f"{LIFE} is gone after {LATE_S:g} s", "<", LATE_S, False),

@@ -582,11 +582,11 @@ def _describe_exchange(record: TcpRateRecord | TcpCapacityRecord) -> str:
     )
 
 
-def _describe_loopback(alone: LoopbackTimes) -> str:
-    times = (_format_milliseconds(s) for s in (alone.fastest_s, alone.mean_s, alone.slowest_s))
+def _describe_loopback(trial: LoopbackTimes) -> str:
+    times = (_format_milliseconds(s) for s in (trial.fastest_s, trial.mean_s, trial.slowest_s))
     return (
         f"Without a device the tester itself takes {' / '.join(times)} ms (min / mean / max) at "
-        f"{alone.rate_cps:,.0f} connections a second, the fastest trial of its self-test that lost nothing."
+        f"{trial.rate_cps:,.0f} connections a second, the fastest trial of its self-test that lost nothing."
     )
 
 

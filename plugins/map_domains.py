@@ -289,7 +289,7 @@ def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
 
 
 def _choose_customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:
-    """Return a customer, one with the same address or None, and one with another address or None."""
+    """Choose a customer, optionally one that shares its address, and one with another address."""
     rule = params.rule
     ratio = rule.sharing_ratio if rule.ea_len else 1
     served = params.find_served_eas(params, 0)

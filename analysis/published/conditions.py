@@ -78,9 +78,9 @@ def _read_field(name: str) -> Callable[[Json, Json], Any]:
     return lambda record, facts: record.get(name)
 
 
-def _is_driver(here: str, published: str) -> bool | None:
+def _is_driver(actual: str, published: str) -> bool | None:
     """Check whether a driver is the published one; None: the driver does not show the device."""
-    return None if here in GENERIC_DRIVERS else here == published
+    return None if actual in GENERIC_DRIVERS else actual == published
 
 
 def _read_server_count(record: Json, facts: Json) -> str | None:
@@ -121,10 +121,10 @@ def _read_ports(name: str) -> Callable[[Json, Json], str | None]:
     return read
 
 
-def _has_same_width(here: str, published: str) -> bool:
+def _has_same_width(actual: str, published: str) -> bool:
     """Check whether a range of ports is the published one, or as wide if that begins below 1024."""
-    (low, high), (first, last) = (map(int, ports.split("-")) for ports in (here, published))
-    return here == published or (high - low == last - first and first < 1024)
+    (low, high), (first, last) = (map(int, ports.split("-")) for ports in (actual, published))
+    return actual == published or (high - low == last - first and first < 1024)
 
 
 def _read_variation(record: Json, facts: Json) -> str | None:

@@ -123,7 +123,7 @@ class MapDomain:
         psid = find_psid(port, self.rule.psid_offset, self.rule.psid_len)
         return psid if psid is not None and self.has_ce(psid) else None
 
-    def address(self, ipv4: Address, psid: str) -> IPv6Address:
+    def compute_address(self, ipv4: Address, psid: str) -> IPv6Address:
         """Return the MAP address of a host (RFC 7597, section 6)."""
         rule, bits = self.rule, to_bits(ipv4)
         ea = (bits[rule.ipv4_prefix.prefixlen :] + psid)[: rule.ea_len]
@@ -138,7 +138,7 @@ class MapDomain:
         """Return the IPv4 address and the PSID in a MAP address, or None if the address is inconsistent."""
         bits = to_bits(ipv6)[72 if self.rule.iid_format == "draft" else 80 :]
         ipv4, psid = parse_ipv4_bits(bits), bits[32:48][16 - self.rule.psid_len :]
-        is_right = ipv4 in self.rule.ipv4_prefix and self.address(ipv4, psid) == ipv6
+        is_right = ipv4 in self.rule.ipv4_prefix and self.compute_address(ipv4, psid) == ipv6
         return (ipv4, psid) if is_right and self.has_ce(psid) else None
 
 
@@ -165,7 +165,7 @@ class AddressSharing:
         for domain in self.find_domains(ipv4):
             psid = domain.compute_psid(port)
             if psid is not None:
-                return domain.address(ipv4, psid), self.relay
+                return domain.compute_address(ipv4, psid), self.relay
         return None
 
     def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
@@ -174,7 +174,7 @@ class AddressSharing:
         if customer is None:
             return bool(domains or rows)
         shares = [(d.read(customer), d) for d in domains]
-        is_ce = any(ce and domain.address(ipv4, ce[1]) == customer for ce, domain in shares)
+        is_ce = any(ce and domain.compute_address(ipv4, ce[1]) == customer for ce, domain in shares)
         return is_ce or customer in {row.b4 for row in rows}
 
     def find_customer(self, customer: Address) -> tuple[MapDomain, IPv4Address, str] | None:

@@ -230,7 +230,7 @@ class MapTCustomerEdge(TranslatingDevice):
         if host is None or host not in edge.ipv4:
             raise Drop(IcmpError(3, 13) if from_ipv4 else None)
         psid = f"{edge.psid:0{length}b}" if length else ""
-        return TableMap.map_host(host, self.domain.address(host, psid), edge.dmr)
+        return TableMap.map_host(host, self.domain.compute_address(host, psid), edge.dmr)
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
         return self.reassembly.add(packet) if self.view.ports.psid_len else packet

@@ -68,7 +68,7 @@ class DnsAuthority(ServerPort):
         self._drain_all()
         return {**asdict(self._authority.counts), **self._read_health(), "wait_s": self._wait_s}
 
-    def _is_ours(self, frames: U8) -> Mask:
+    def _select_exchange_frames(self, frames: U8) -> Mask:
         return self._layout.select_frames(frames)
 
     def _handle_frames(self, frames: U8, times: I64) -> None:
@@ -180,7 +180,7 @@ class DnsClient(ClientPort):
         self._wrong: dict[str, str] | None = None
         self._delays: list[NDArray[np.int64]] = []
 
-    def _is_ours(self, frames: U8) -> Mask:
+    def _select_exchange_frames(self, frames: U8) -> Mask:
         return self._layout.select_frames(frames)
 
     def _send(self, wanted: int) -> None:

@@ -116,14 +116,14 @@ class ExchangePort(HostPort):
         return {**self._read_losses(), "unsent": unsent, "control": self._control}
 
     def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
-        ours = self._is_ours(frames)
+        ours = self._select_exchange_frames(frames)
         if not ours.all():
             self._handle_control_frames(frames[~ours])
         if ours.any():
             self._handle_frames(frames[ours], times[ours])
 
     @abstractmethod
-    def _is_ours(self, frames: U8) -> Mask:
+    def _select_exchange_frames(self, frames: U8) -> Mask:
         """Return a mask of the frames, all of equal length, that belong to the exchange."""
 
     @abstractmethod

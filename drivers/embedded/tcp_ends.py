@@ -145,7 +145,7 @@ class TcpEnd(ExchangePort):
     _states: ConnectionStates
     _count = 0
 
-    def _is_ours(self, frames: U8) -> Mask:
+    def _select_exchange_frames(self, frames: U8) -> Mask:
         return self._layout.select_frames(frames) if self._count else np.zeros(len(frames), bool)
 
     def _begin_trial(self, path: str, count: int, nonce: int, tcp: Tcp) -> None:

@@ -453,7 +453,7 @@ RELAY = [
     Fault("port ranges end early", "edges-down", change_owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0x1F else r)),
     Fault("port ranges begin late", "edges-up", change_owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0 else r)),
     Fault("all ports are the first customer's", "beside-down",
-          change_owner(lambda r, s, a, p: r and (s.domains[0].address(a, "00001") if s.domains else s.find_rows(a)[1].b4, r[1]))),
+          change_owner(lambda r, s, a, p: r and (s.domains[0].compute_address(a, "00001") if s.domains else s.find_rows(a)[1].b4, r[1]))),
     Fault("ICMP queries dropped", "down-icmp", drop4(lambda p: p[9] == ICMP and p[20] in (0, 8))),
     Fault("ICMP errors dropped", "icmp-error-3-4", drop4(lambda p: p[9] == ICMP and p[20] == 3)),
     Fault("fragments dropped", "fragments-in-order", drop4(lambda p: p[6] & 0x3F | p[7] > 0)),

@@ -471,7 +471,7 @@ PAPERS = {
 }
 
 
-def test_packaged_campaign_is_found_beside_a_directory_of_its_name(tmp_path, monkeypatch):
+def test_packaged_campaign_is_found_next_to_directory_of_same_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "siit").mkdir()
     assert locate_campaign("siit") == list_packaged_campaigns()["siit"]

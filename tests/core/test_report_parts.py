@@ -47,7 +47,7 @@ def test_spread_losses_are_not_a_hiccup(lost):
     assert find_hiccups([trial(lost)]) == []
 
 
-def test_losses_beside_a_hiccup_are_counted():
+def test_losses_outside_a_hiccup_are_counted():
     lost = at(10, lost=90)
     lost[50] = 3
     (hiccup,) = find_hiccups([trial(lost)])

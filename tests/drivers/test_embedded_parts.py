@@ -52,7 +52,7 @@ class SlowConnection(ClientPort):
         self.drained = time.monotonic()
         return 0
 
-    def _is_ours(self, frames):
+    def _select_exchange_frames(self, frames):
         raise AssertionError
 
     def _handle_frames(self, frames, times):

@@ -195,7 +195,7 @@ def test_plan_that_cuts_management_path_is_rejected(driver, intent, path, option
 
 
 @pytest.mark.parametrize(("driver", "intent", "path", "options"), NO_COLLISIONS)
-def test_plan_beside_management_path_is_accepted(driver, intent, path, options):
+def test_plan_outside_management_path_is_accepted(driver, intent, path, options):
     assert make_path_plan(driver, intent, path, **options).steps
 
 
