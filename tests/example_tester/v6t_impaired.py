@@ -1,4 +1,4 @@
-"""A simulated tester behind a line that loses a fixed share: does a search find what it must?"""
+"""A simulated tester behind a line that loses a fixed share of the frames."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from v6t.trials.trial import Capability, Trial
 
 
 class ImpairedOptions(StrictModel):
-    """The device behind the line, and the line."""
+    """Settings of the device and of the line."""
 
     capacity_fps: float = Field(default=100_000.0, gt=0)
     """Frames per second the device forwards in one direction."""
     one_in: int = Field(default=0, ge=0)
-    """The line loses one frame in so many; 0: none."""
+    """The line loses one of this number of frames; 0 for none."""
 
 
 class Impaired(TesterKind):
-    """What v6t asks before there is a tester."""
+    """Facts about the tester before it is created."""
 
     name = "impaired"
     title = "the simulated device behind a line that loses a fixed share"
@@ -65,7 +65,7 @@ class ImpairedTester:
         self._inner: Tester = SimTester(device, seed, loopback=loopback)
 
     def open(self) -> None:
-        """Take ports, start processes: nothing here."""
+        """Open ports and start processes; nothing in this tester."""
         self._inner.open()
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
@@ -73,7 +73,7 @@ class ImpairedTester:
         self._inner.load(streams, oracle)
 
     def measure(self, trial: Trial) -> TrialResult:
-        """One trial: send, wait for late frames, count by direction and class."""
+        """Send, wait for late frames, and count them by direction and class."""
         result = self._inner.measure(trial)
         if self._loopback or not self._options.one_in:
             return result
@@ -88,7 +88,7 @@ class ImpairedTester:
         return replace(counted, received=max(0, counted.received - lost))
 
     def device_state(self) -> StateDevice | None:
-        """How connections of a device it has set up itself are emptied: there are none."""
+        """Return None, because this tester has no device with connections."""
         return None
 
     def device_session(self) -> DeviceSession | None:
@@ -96,9 +96,9 @@ class ImpairedTester:
         return None
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
+        """Return facts for the manifest."""
         return {"kind": self.name, "simulated": True, "options": self._options.model_dump()}
 
     def close(self) -> None:
-        """Give everything back. May be called twice."""
+        """Release all resources; a second call does nothing."""
         self._inner.close()

@@ -1,7 +1,7 @@
 """What the known device does to frames: drop, duplicate, reorder, delay, or limit their rate.
 
 Decisions depend only on the number of a frame and on its arrival time as recorded by the kernel. They are
-therefore exact even if the process that carries them out is late.
+therefore exact even if the impairing process is late.
 """
 
 from __future__ import annotations
