@@ -28,7 +28,7 @@ def test_ce_encoded_and_decoded_is_the_same(drawn):
     assert rule.encode_ea(ipv4, psid) == ea
     address = rule.map_address(ipv4, psid)
     bits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
-    assert MapDomain(rule).address(ipv4, bits) == address
+    assert MapDomain(rule).compute_address(ipv4, bits) == address
     assert rule.decode_address(address) == (ipv4, psid)
     prefix = rule.compute_end_user_prefix(ipv4, psid)
     assert address in prefix

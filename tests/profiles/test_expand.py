@@ -141,7 +141,7 @@ def test_sets_come_in_sending_order(name, direction):
     count = BLOCK_FRAMES + 300
     got = list(expand_set(streams, 0, count))
     which, index = list_classes_with_index([s.weight for s in streams.streams], 0, count)
-    machines = [Machine(s).compute_frames() for s in streams.streams]
+    machines = [Machine(s).frames() for s in streams.streams]
     assert got[:300] == [next(machines[which[k]]) for k in range(300)]
     expanders = [Expander(s) for s in streams.streams]
     for k in range(300, count, 97):

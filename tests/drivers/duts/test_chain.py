@@ -295,7 +295,7 @@ def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
     session, log = make_fake_chain()
     for (_, part), undone in zip(session.parts, (0, 2, 0), strict=True):
         status = {**fields, "device": part.name, "configured": {**configured, "undone": undone}}
-        part.status = lambda status=status: status
+        part.read_status = lambda status=status: status
         part.driver, part.intent = setup.driver, setup.intent
     monkeypatch.setattr(dut, "_make_session", lambda *_: session)
     with expect_error("not-configured"):
