@@ -81,7 +81,7 @@ unit: $(VENV)/.developed
 golden: $(VENV)/.developed
 	$(BIN)/python -m v6t.tests.golden --lab $(GOLDEN)
 
-# The documentation site in build/site; tests/docs/built.py generates the pages that are not committed.
+# The documentation site in build/site; tests/docs/generated_pages.py generates the pages that are not committed.
 docs: $(VENV)/.developed
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html

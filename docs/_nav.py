@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the navigation by task, the pages that `tests/docs/built.py` builds, and the search."""
+"""Hooks of mkdocs: navigation, generated pages (`tests/docs/generated_pages.py`) and search."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
-from v6t.tests.docs.built import build_pages, fill
+from v6t.tests.docs.generated_pages import build_pages, fill_page
 
 DOCS = Path(__file__).parent
 SECTIONS = {
@@ -93,8 +93,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace the marks of a page by what they name."""
-    return fill(markdown)
+    """Replace the placeholders of a page by generated sections."""
+    return fill_page(markdown)
 
 
 def on_post_build(config: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from v6t.core.config.plugins import list_names
 from v6t.tests.core.support import v6t
 
-from .built import build_pages
+from .generated_pages import build_pages
 from .pages import CHECKOUT, DOCS, blocks, commands, format_path
 
 if not DOCS.exists():

@@ -1,4 +1,4 @@
-"""Build the parts and pages of the manual that `make docs` generates."""
+"""Generate pages and sections of the manual for `make docs`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from v6t.tools import accuracy_page, audits, device_pages, matrix_page, referenc
 
 from . import clauses
 
-MARK = re.compile(r"^> Built by `make docs`: (.+)\.$", re.MULTILINE)
-DEVICE = "options, telemetry and plan of "
-TECHNOLOGY = "parameters of "
-PARTS: dict[str, Callable[[], str]] = {
+PLACEHOLDER = re.compile(r"^> Built by `make docs`: (.+)\.$", re.MULTILINE)
+DEVICE_PREFIX = "options, telemetry and plan of "
+TECHNOLOGY_PREFIX = "parameters of "
+SECTIONS: dict[str, Callable[[], str]] = {
     "options of every device": lambda: device_pages.render_options(DutOptions),
     "options of every Linux device": lambda: device_pages.render_options(LinuxOptions),
     "accuracy of the testers": accuracy_page.render_accuracy,
@@ -29,7 +29,7 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def build_pages() -> dict[str, str]:
-    """Return the text of each page that is not committed, by its path in the site's sources."""
+    """Return the text of each page that is not committed, by its path below docs."""
     reference = {f"reference/{name}": text for name, text in reference_pages.pages().items()}
     return {
         "compliance.md": clauses.render_page(),
@@ -38,32 +38,34 @@ def build_pages() -> dict[str, str]:
     }
 
 
-def fill(text: str) -> str:
-    """Return a committed page with its marks replaced by the parts that they name."""
-    return MARK.sub(lambda mark: build_part(mark[1]), text)
+def fill_page(text: str) -> str:
+    """Replace the placeholders of a committed page by the sections that they name."""
+    return PLACEHOLDER.sub(lambda match: render_section(match[1]), text)
 
 
-def build_part(name: str) -> str:
-    """Return the Markdown of one part.
+def render_section(name: str) -> str:
+    """Return the Markdown of a section.
 
     Raises:
-        KeyError: no part has that name.
+        KeyError: no section has this name.
     """
-    if name.startswith(DEVICE):
-        return device_pages.render_device(name.removeprefix(DEVICE))
-    if name.startswith(TECHNOLOGY):
-        return "\n".join(render_parameters(name.removeprefix(TECHNOLOGY)))
-    return PARTS[name]()
+    if name.startswith(DEVICE_PREFIX):
+        return device_pages.render_device(name.removeprefix(DEVICE_PREFIX))
+    if name.startswith(TECHNOLOGY_PREFIX):
+        return "\n".join(render_parameters(name.removeprefix(TECHNOLOGY_PREFIX)))
+    return SECTIONS[name]()
 
 
 def render_parameters(name: str) -> Iterator[str]:
-    """Yield the rows of a technology's parameters; for a nested one, its default."""
+    """Yield a table of a technology's parameters, with the defaults of nested parameters."""
     yield "| parameter | default | meaning |"
     yield "|---|---|---|"
     rows = list_settings(load_technology_type(name).params_model)
     for row in rows:
         if "." not in row.name:
-            parts = [r for r in rows if r.name.startswith(f"{row.name}.") and r.default]
-            default = row.default or ", ".join(f"{r.name.split('.')[1]} {r.default}" for r in parts)
+            nested = [r for r in rows if r.name.startswith(f"{row.name}.") and r.default]
+            default = row.default or ", ".join(
+                f"{r.name.split('.')[1]} {r.default}" for r in nested
+            )
             text = row.text.replace("|", "\\|")
             yield f"| `{row.name}` | {default} | {text} |"
