@@ -22,68 +22,66 @@ YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 VERDICTS = (FOLLOWED, DEVIATES, NOT_DONE)
 KEY_WORD = re.compile(r"\b(MUST|SHOULD|SHALL|RECOMMENDED|MAY|REQUIRED|OPTIONAL)\b")
 """Key words of RFC 2119."""
-LOWERCASE_WORD = re.compile(r"\b(must|should|shall)\b")
-"""Key words of RFCs that write them in small letters."""
+LOWERCASE_KEY_WORD = re.compile(r"\b(must|should|shall)\b")
+"""Key words as RFC 2544 and RFC 3511 also write them."""
 
 
 @dataclass(frozen=True)
-class Row:
+class ClauseRow:
     """Requirement with its verdict and evidence."""
 
     name: str  # section of an RFC, or identifier
-    asks: str  # the requirement, in v6t's words
+    requirement: str  # paraphrased
     verdict: str  # one of :data:`VERDICTS`
-    words: dict[str, int] = field(default_factory=dict)
+    key_words: dict[str, int] = field(default_factory=dict)
     """Number of occurrences of each key word in the RFC's sentence."""
-    where: list[str] = field(default_factory=list)
+    implementation: list[str] = field(default_factory=list)
     """Files that implement it, or objects as ``file:name``."""
     tests: list[str] = field(default_factory=list)
     """Test functions; ``name_*`` stands for all names with this prefix."""
-    how: str = ""  # deviation, reason or comment
-    after: str = ""  # the authoritative document
+    comment: str = ""  # deviation, reason or explanation
+    source: str = ""  # authoritative document
 
 
 @dataclass(frozen=True)
-class Part:
-    """Table of the page."""
+class ClauseTable:
+    """Table of the compliance page."""
 
     title: str
     scope: str  # covered sections
-    words: dict[str, dict[str, int]]  # key words of the text by section; empty without an RFC
-    rows: list[Row]
-
-    def count(self, verdict: str) -> int:
-        return sum(r.verdict == verdict for r in self.rows)
+    key_words: dict[str, dict[str, int]]  # by section of the RFC; empty for other documents
+    rows: list[ClauseRow]
 
 
-def read(name: str) -> dict[str, Any]:
+def load_file(name: str) -> dict[str, Any]:
     """Load a file of docs/clauses."""
     text = (CLAUSES / f"{name}.yaml").read_text(encoding="utf-8")
     loaded: dict[str, Any] = yaml.load(text, Loader=YAML_LOADER)  # noqa: S506 - a safe loader
     return loaded
 
 
-def sections(*kinds: str) -> dict[str, list[str]]:
+def list_sections(*kinds: str) -> dict[str, list[str]]:
     """Return section numbers by RFC.
 
     Args:
         kinds: ``read`` for RFCs with all sections, ``unread`` for RFCs with cited sections only.
     """
-    table = read("sections")
+    table = load_file("sections")
     return {rfc: text.split() for kind in kinds for rfc, text in table[kind].items()}
 
 
-def rfc(number: str) -> Part:
+def load_rfc(number: str) -> ClauseTable:
     """Load the clauses of an RFC."""
-    content = read(f"rfc{number}")
-    rows = [Row(c.pop("section"), **c) for c in content["clauses"]]
-    return Part(f"RFC {number}: {content['title']}", content["scope"], content["words"], rows)
+    content = load_file(f"rfc{number}")
+    rows = [ClauseRow(c.pop("section"), **c) for c in content["clauses"]]
+    title = f"RFC {number}: {content['title']}"
+    return ClauseTable(title, content["scope"], content["key_words"], rows)
 
 
-def requirements() -> Part:
+def load_requirements() -> ClauseTable:
     """Load v6t's own requirements."""
-    rows = [Row(name, **row) for name, row in read("requirements").items()]
-    return Part(
+    rows = [ClauseRow(name, **row) for name, row in load_file("requirements").items()]
+    return ClauseTable(
         "Requirements",
         "v6t's own requirements, with the authoritative document in parentheses",
         {},
@@ -91,26 +89,25 @@ def requirements() -> Part:
     )
 
 
-def acceptance() -> Part:
+def load_acceptance_tests() -> ClauseTable:
     """Load the acceptance tests."""
-    rows = [Row(name, **row) for name, row in read("acceptance").items()]
-    return Part("Acceptance tests", "each with its test functions", {}, rows)
+    rows = [ClauseRow(name, **row) for name, row in load_file("acceptance").items()]
+    return ClauseTable("Acceptance tests", "each with its test functions", {}, rows)
 
 
-def parts() -> list[Part]:
-    """Return all tables of the page."""
-    return [*(rfc(number) for number in RFCS), requirements(), acceptance()]
+def load_tables() -> list[ClauseTable]:
+    """Load all tables of the page."""
+    return [*map(load_rfc, RFCS), load_requirements(), load_acceptance_tests()]
 
 
 def render_page() -> str:
     """Return the text of the compliance page."""
-    return (
-        "\n".join([*_format_head(parts()), *(line for p in parts() for line in _format_table(p))])
-        + "\n"
-    )
+    tables = load_tables()
+    lines = [*_format_head(tables), *(line for t in tables for line in _format_table(t)), ""]
+    return "\n".join(lines)
 
 
-def _format_head(all_parts: list[Part]) -> Iterator[str]:
+def _format_head(tables: list[ClauseTable]) -> Iterator[str]:
     yield "# Compliance\n"
     yield (
         "Every clause of the RFCs and every requirement of v6t, with its implementation and its "
@@ -120,8 +117,8 @@ def _format_head(all_parts: list[Part]) -> Iterator[str]:
     )
     yield (
         "Each MUST, SHOULD, RECOMMENDED, MAY, REQUIRED and OPTIONAL of the listed sections has a "
-        "row (in RFC 2544 and 3511 also must and should in small letters), and a test counts them. "
-        "Rows without a key word are procedures or references. The sentences are v6t's own. "
+        "row (in RFC 2544 and 3511 also must and should in lowercase), and a test counts them. "
+        "Rows without a key word are procedures or references. Requirements are paraphrased. "
         "RFC 9693 has no table, because its text was not available; ST-01 to ST-15 follow the "
         "papers and the tester of its authors.\n"
     )
@@ -129,35 +126,34 @@ def _format_head(all_parts: list[Part]) -> Iterator[str]:
     yield "| | clauses | followed | deviates | not done |"
     yield "|---|---:|---:|---:|---:|"
     total: Counter[str] = Counter()
-    for part in all_parts:
-        total.update(r.verdict for r in part.rows)
-        yield _format_counts(f"[{part.title}](#{_make_anchor(part.title)})", part.rows)
-    yield _format_counts("**total**", [r for p in all_parts for r in p.rows])
+    for table in tables:
+        total.update(r.verdict for r in table.rows)
+        yield _format_counts(f"[{table.title}](#{_make_anchor(table.title)})", table.rows)
+    yield _format_counts("**total**", [r for t in tables for r in t.rows])
     yield ""
 
 
-def _format_counts(title: str, rows: list[Row]) -> str:
+def _format_counts(title: str, rows: list[ClauseRow]) -> str:
     counts = Counter(r.verdict for r in rows)
     return _format_row([title, str(len(rows)), *(str(counts[v]) for v in VERDICTS)])
 
 
-def _format_table(part: Part) -> Iterator[str]:
-    yield f"## {part.title}\n"
-    yield f"{part.scope[0].upper()}{part.scope[1:]}.\n"
-    is_rfc = bool(part.words)
+def _format_table(table: ClauseTable) -> Iterator[str]:
+    yield f"## {table.title}\n"
+    yield f"{table.scope[0].upper()}{table.scope[1:]}.\n"
+    is_rfc = bool(table.key_words)
     yield _format_row(
         ["Section", "Word", "Requirement", "Verdict", "Implementation, tests", "Comment"]
         if is_rfc
         else ["Identifier", "Requirement", "Verdict", "Implementation, tests", "Comment"]
     )
     yield "|---|---|---|---|---|---|" if is_rfc else "|---|---|---|---|---|"
-    for row in part.rows:
-        words = ", ".join(w + f" ({n})" * (n > 1) for w, n in row.words.items())
-        asks = f"{row.asks} ({row.after})" if row.after else row.asks
-        proof = "; ".join(t for t in (_format_code(row.where), _format_code(row.tests)) if t)
-        yield _format_row(
-            [row.name, *([words or "-"] if is_rfc else []), asks, row.verdict, proof, row.how]
-        )
+    for row in table.rows:
+        words = ", ".join(w + f" ({n})" * (n > 1) for w, n in row.key_words.items()) or "-"
+        requirement = f"{row.requirement} ({row.source})" if row.source else row.requirement
+        evidence = "; ".join(filter(None, map(_format_code, (row.implementation, row.tests))))
+        start = [row.name, words] if is_rfc else [row.name]
+        yield _format_row([*start, requirement, row.verdict, evidence, row.comment])
     yield ""
 
 
@@ -174,7 +170,7 @@ def _make_anchor(title: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
-def count_words(text: str, *, small: bool) -> Counter[str]:
-    """Count the key words of a section, with ``small`` also those in small letters."""
+def count_key_words(text: str, *, lowercase: bool) -> Counter[str]:
+    """Count the key words of a section; ``lowercase`` includes those in lowercase."""
     matches = Counter(KEY_WORD.findall(text))
-    return matches + Counter(LOWERCASE_WORD.findall(text)) if small else matches
+    return matches + Counter(LOWERCASE_KEY_WORD.findall(text)) if lowercase else matches

@@ -1,4 +1,4 @@
-"""The clauses are complete, name existing objects and tests, and are all on the page."""
+"""The clauses are complete, name existing code and tests, and are all on the page."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ import pytest
 from v6t.tests.packaging.support import ROOMS
 
 from . import clauses
-from .clauses import DEVIATES, FOLLOWED, NOT_DONE, ROOT, Part, Row
+from .clauses import DEVIATES, FOLLOWED, NOT_DONE, ROOT, ClauseRow, ClauseTable
 
 if not clauses.CLAUSES.exists():
     pytest.skip("the documentation is not installed", allow_module_level=True)
 
-GROUPS = {
+REQUIREMENTS_PER_GROUP = {
     "GEN": 30, "TP": 9, "FLR": 7, "B2B": 4, "REC": 3, "RST": 3, "LAT": 10, "PDV": 4, "IPDV": 2,
     "ST": 18, "SC": 7, "MIX": 6, "SELF": 7, "BN": 4, "DD": 5, "TRX": 13, "MAP": 19, "SIIT": 7,
 }  # fmt: skip
-CITED = re.compile(
+CITATION = re.compile(
     r"RFC ?(\d{4}),? (?:\(?sections?|sect\.|appendix) "
     r"((?:[A-Z]\.)?[A-Z\d][\d.]*(?:(?:, | and | to |-)(?:[A-Z]\.)?\d[\d.]*(?!\d* ?%))*)",
     re.IGNORECASE,
 )
-NUMBER = re.compile(r"(?:[A-Z]\.)?\d+(?:\.\d+)*|\b[A-Z]\b")
-WRAPPED = re.compile(r"\s*\n\s*(?:# ?|> ?)?")
-PARTS = clauses.parts()
-TEXTS = os.environ.get("V6T_RFC_TEXTS")
+SECTION_NUMBER = re.compile(r"(?:[A-Z]\.)?\d+(?:\.\d+)*|\b[A-Z]\b")
+LINE_BREAK = re.compile(r"\s*\n\s*(?:# ?|> ?)?")
+TABLES = clauses.load_tables()
+RFC_TEXTS = os.environ.get("V6T_RFC_TEXTS")
 
 
-def rows() -> list[Row]:
-    return [row for part in PARTS for row in part.rows]
+def list_rows() -> list[ClauseRow]:
+    return [row for table in TABLES for row in table.rows]
 
 
-def title(part: Part) -> str:
-    return part.title.partition(":")[0]
+def get_title(table: ClauseTable) -> str:
+    return table.title.partition(":")[0]
 
 
 @cache
@@ -53,12 +53,12 @@ def list_test_names() -> frozenset[str]:
 
 
 @cache
-def read_texts() -> dict[str, str]:
-    """Return the text of all files that may cite an RFC or a requirement, by path."""
+def read_files() -> dict[str, str]:
+    """Return the contents of all files that may cite an RFC or a requirement, by path."""
     paths = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
     for room in (*ROOMS, "docs", "tests"):
-        known = {".py", ".md", ".json", ".yaml"}
-        paths += [p for p in (ROOT / room).rglob("*") if p.suffix in known]
+        suffixes = {".py", ".md", ".json", ".yaml"}
+        paths += [p for p in (ROOT / room).rglob("*") if p.suffix in suffixes]
     return {
         str(p.relative_to(ROOT)): p.read_text(encoding="utf-8", errors="replace") for p in paths
     }
@@ -68,37 +68,38 @@ def find_cited_sections() -> dict[tuple[str, str], str]:
     """Return every cited section of an RFC, with a file that cites it."""
     return {
         (rfc, number): path
-        for path, text in read_texts().items()
-        for rfc, numbers in CITED.findall(WRAPPED.sub(" ", text))
-        for number in NUMBER.findall(numbers)
+        for path, text in read_files().items()
+        for rfc, numbers in CITATION.findall(LINE_BREAK.sub(" ", text))
+        for number in SECTION_NUMBER.findall(numbers)
     }
 
 
 # ------------------------------------------------------------------ completeness
 
 
-@pytest.mark.parametrize("part", [p for p in PARTS if p.words], ids=title)
-def test_key_words_of_section_have_rows(part: Part) -> None:
+@pytest.mark.parametrize("table", [t for t in TABLES if t.key_words], ids=get_title)
+def test_key_words_of_section_have_rows(table: ClauseTable) -> None:
     counted: dict[str, Counter[str]] = {}
-    for row in part.rows:
-        counted.setdefault(row.name, Counter()).update(row.words)
-    for section in {*part.words, *counted}:
-        assert counted.get(section, Counter()) == Counter(part.words.get(section, {})), section
+    for row in table.rows:
+        counted.setdefault(row.name, Counter()).update(row.key_words)
+    for section in {*table.key_words, *counted}:
+        assert counted.get(section, Counter()) == Counter(table.key_words.get(section, {})), section
 
 
-@pytest.mark.skipif(not TEXTS, reason="set V6T_RFC_TEXTS to a directory with rfcNNNN.txt")
+@pytest.mark.skipif(not RFC_TEXTS, reason="set V6T_RFC_TEXTS to a directory with rfcNNNN.txt")
 @pytest.mark.parametrize("number", clauses.RFCS)
 def test_key_word_counts_equal_rfc_text(number: str) -> None:
-    small = number in ("2544", "3511")
+    lowercase = number in ("2544", "3511")
     counted: dict[str, Counter[str]] = {}
-    text_file = Path(str(TEXTS)) / f"rfc{number}.txt"
+    text_file = Path(str(RFC_TEXTS)) / f"rfc{number}.txt"
     if not text_file.exists():
-        pytest.skip(f"{TEXTS} does not contain RFC {number}")
+        pytest.skip(f"{RFC_TEXTS} does not contain RFC {number}")
     for section, text in split_sections(text_file):
-        counted[section] = counted.get(section, Counter()) + clauses.count_words(text, small=small)
-    part = clauses.rfc(number)
-    for section in {*part.words, *(r.name for r in part.rows)}:
-        assert counted[section] == Counter(part.words.get(section, {})), section
+        key_words = clauses.count_key_words(text, lowercase=lowercase)
+        counted[section] = counted.get(section, Counter()) + key_words
+    table = clauses.load_rfc(number)
+    for section in {*table.key_words, *(r.name for r in table.rows)}:
+        assert counted[section] == Counter(table.key_words.get(section, {})), section
 
 
 def split_sections(path: Path) -> list[tuple[str, str]]:
@@ -122,55 +123,56 @@ def split_sections(path: Path) -> list[tuple[str, str]]:
 
 
 def test_every_requirement_has_a_row() -> None:
-    defined = clauses.read("requirements")
-    assert Counter(name.rpartition("-")[0] for name in defined) == Counter(GROUPS)
-    assert set(clauses.read("acceptance")) == {f"A{number}" for number in range(1, 31)}
+    defined = clauses.load_file("requirements")
+    assert Counter(name.rpartition("-")[0] for name in defined) == Counter(REQUIREMENTS_PER_GROUP)
+    assert set(clauses.load_file("acceptance")) == {f"A{number}" for number in range(1, 31)}
 
 
 def test_identifiers_in_code_and_pages_are_defined() -> None:
-    identifier = re.compile(rf"\b(?:{'|'.join(GROUPS)})-\d\d\b")
-    used = {name: path for path, text in read_texts().items() for name in identifier.findall(text)}
+    identifier = re.compile(rf"\b(?:{'|'.join(REQUIREMENTS_PER_GROUP)})-\d\d\b")
+    used = {name: path for path, text in read_files().items() for name in identifier.findall(text)}
     in_brackets = re.compile(r"\((?:see )?([A-Z][A-Z0-9]{1,4}-\d\d)\b")
-    for path, text in read_texts().items():
+    for path, text in read_files().items():
         if path.endswith(".py"):
             used |= dict.fromkeys(in_brackets.findall(text), path)
-    defined = clauses.read("requirements")
+    defined = clauses.load_file("requirements")
     assert {name: path for name, path in used.items() if name not in defined} == {}
 
 
 def test_requirement_is_defined_once() -> None:
     lines = (clauses.CLAUSES / "requirements.yaml").read_text(encoding="utf-8").splitlines()
     names = [line for line in lines if line.endswith(":") and not line.startswith((" ", "#"))]
-    assert len(names) == len(set(names)) == len(clauses.read("requirements"))
+    assert len(names) == len(set(names)) == len(clauses.load_file("requirements"))
 
 
 # ------------------------------------------------------------------ rows
 
 
 def test_row_has_sentence_and_verdict_with_evidence() -> None:
-    for row in rows():
-        place = f"{row.name}: {row.asks}"
-        assert row.asks.endswith("."), place
-        assert row.verdict in clauses.VERDICTS, place
+    for row in list_rows():
+        label = f"{row.name}: {row.requirement}"
+        assert row.requirement.endswith("."), label
+        assert row.verdict in clauses.VERDICTS, label
         if row.verdict == FOLLOWED:
-            assert row.tests, place
-            assert row.where or re.fullmatch(r"A\d+", row.name), place
+            assert row.tests, label
+            assert row.implementation or re.fullmatch(r"A\d+", row.name), label
         else:
-            assert row.how, place
+            assert row.comment, label
         if row.verdict == NOT_DONE:
-            assert not row.where, place
+            assert not row.implementation, label
 
 
-def test_deviation_has_place_or_refers_to_rows() -> None:
-    for part in PARTS:
-        for row in part.rows:
-            if row.verdict == DEVIATES and not row.where and not re.fullmatch(r"A\d+", row.name):
-                assert re.search(r"\brows?\b", row.how), (part.title, row.name)
+def test_deviation_has_implementation_or_refers_to_rows() -> None:
+    for table in TABLES:
+        for row in table.rows:
+            has_code = row.implementation or re.fullmatch(r"A\d+", row.name)
+            if row.verdict == DEVIATES and not has_code:
+                assert re.search(r"\brows?\b", row.comment), (table.title, row.name)
 
 
-@pytest.mark.parametrize("part", PARTS, ids=title)
-def test_places_of_row_exist(part: Part) -> None:
-    for place in {place for row in part.rows for place in row.where}:
+@pytest.mark.parametrize("table", TABLES, ids=get_title)
+def test_implementation_of_row_exists(table: ClauseTable) -> None:
+    for place in {place for row in table.rows for place in row.implementation}:
         path, _, name = place.partition(":")
         assert (ROOT / path).is_file(), place
         if path.endswith(".py"):
@@ -180,10 +182,10 @@ def test_places_of_row_exist(part: Part) -> None:
 
 def test_tests_of_row_exist() -> None:
     known = list_test_names()
-    for row in rows():
+    for row in list_rows():
         for name in row.tests:
-            start = name.removesuffix("*")
-            exists = any(f.startswith(start) for f in known) if "*" in name else name in known
+            prefix = name.removesuffix("*")
+            exists = any(f.startswith(prefix) for f in known) if "*" in name else name in known
             assert exists, f"{row.name}: {name}"
 
 
@@ -191,25 +193,25 @@ def test_tests_of_row_exist() -> None:
 
 
 def test_cited_sections_exist() -> None:
-    known = clauses.sections("read", "unread")
+    known = clauses.list_sections("read", "unread")
     wrong = {
-        f"RFC {rfc} section {number}": where
-        for (rfc, number), where in find_cited_sections().items()
+        f"RFC {rfc} section {number}": path
+        for (rfc, number), path in find_cited_sections().items()
         if number not in known.get(rfc, ())
     }
     assert wrong == {}
 
 
-def test_clauses_belong_to_sections_of_read_read_texts() -> None:
-    known = clauses.sections("read")
+def test_clauses_belong_to_sections_of_read_rfcs() -> None:
+    known = clauses.list_sections("read")
     for number in clauses.RFCS:
-        part = clauses.rfc(number)
-        assert {*part.words, *(r.name for r in part.rows)} <= set(known[number])
+        table = clauses.load_rfc(number)
+        assert {*table.key_words, *(r.name for r in table.rows)} <= set(known[number])
 
 
-def test_listed_sections_of_unread_texts_are_find_cited_sections() -> None:
+def test_listed_sections_of_unread_rfcs_are_cited() -> None:
     used = set(find_cited_sections())
-    for rfc, numbers in clauses.sections("unread").items():
+    for rfc, numbers in clauses.list_sections("unread").items():
         assert [n for n in numbers if (rfc, n) not in used] == [], rfc
 
 
@@ -218,8 +220,8 @@ def test_listed_sections_of_unread_texts_are_find_cited_sections() -> None:
 
 def test_compliance_page_has_a_row_for_each_clause() -> None:
     lines = Counter(clauses.render_page().splitlines())
-    for row in rows():
+    for row in list_rows():
         start = f"| {row.name} | "
-        assert any(row.asks in line for line in lines if line.startswith(start)), row
+        assert any(row.requirement in line for line in lines if line.startswith(start)), row
     overview = sum(line.startswith("| [") for line in lines)
-    assert overview == len(PARTS)
+    assert overview == len(TABLES)
