@@ -243,6 +243,13 @@ def read_comparable(path):
     return [{k: v for k, v in record.items() if k != "conditions"} for record in records]
 
 
+def read_reproducible(path):
+    """Return what runs with equal settings have in common: results and the number of CSV lines."""
+    content = json.loads((path / "results.json").read_text())
+    del content["run"], content["sha256"]
+    return json.dumps(content), (path / "results.csv").read_text().count("\n")
+
+
 def tree(directory: Path) -> dict[str, bytes | None]:
     """Return everything below a directory: file contents by name, None for directories."""
     paths = sorted(directory.rglob("*"))

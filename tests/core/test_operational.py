@@ -15,7 +15,7 @@ from v6t.core.cli.main import cli
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.warnings import list_setting_warnings
-from v6t.tests.core.support import SIM, v6t, write_report
+from v6t.tests.core.support import SIM, read_reproducible, v6t, write_report
 from v6t.tests.expect import expect_refusal
 from v6t.tests.settings import resolve
 
@@ -145,6 +145,7 @@ def test_reconfiguration_2_backup_and_restore(here):
     assert v6t("run", "r/run.yaml", "--testbed", "r/testbed.yaml", "-o", "two").status == 0
     for name in ("config.json", "results.csv", "medians.csv", "trials.csv"):
         assert (here / "one" / name).read_bytes() == (here / "two" / name).read_bytes()
+    assert read_reproducible(here / "one") == read_reproducible(here / "two")
     assert "r/run.yaml" in expect_refusal(v6t(*restore), "file-exists")
     expect_refusal(v6t("init", "--from-run", "r/run.yaml"), "invalid-json")
 

@@ -123,12 +123,14 @@ def test_server_without_frames_gets_no_trial():
     assert [s and s.frames for s in shares] == [None, 1]
 
 
-def simulate(parts=2, plugin="mape-br", **options):
+def simulate(parts=2, plugin="mape-br", own=(), **options):
+    """Load simulated testers with common options; ``own`` holds further options of each."""
     technology, streams = compile_plugin(
         plugin, 512, **({"n": "10", "m": "9"} if plugin == "mape-br" else {})
     )
-    options = SimOptions(**{"tester_fps": 1e9, **options})
-    tester = SeveralTesters("sim", {f"s{n}": SimTester(options, n) for n in range(parts)})
+    options = [{"tester_fps": 1e9, **options, **more} for more in own or [{}] * parts]
+    members = {f"s{n}": SimTester(SimOptions(**one), n) for n, one in enumerate(options)}
+    tester = SeveralTesters("sim", members)
     tester.open()
     tester.load(streams, technology)
     return tester
@@ -143,6 +145,12 @@ def test_counts_of_all_servers_are_summed():
         assert set(counted.classes) == {"fg", "bg"}
     lost = {name: figures["lost"]["forward"] for name, figures in result.tester["servers"].items()}
     assert lost == {"s0": 333, "s1": 334, "s2": 334}
+
+
+def test_lost_frames_are_those_of_their_server():
+    tester = simulate(own=({}, {"capacity_fps": 1000.0}))
+    servers = tester.measure(TRIAL).tester["servers"]
+    assert servers["s0"]["lost"]["forward"] == 0 < servers["s1"]["lost"]["forward"]
 
 
 def test_capabilities_are_common_ones():
@@ -214,6 +222,15 @@ def test_each_server_sends_its_own_flows():
     members = FakeMember(), FakeMember()
     combine(*members, streams=compile_plugin("ipv4-router", 512)[1]).measure(TRIAL)
     first, second = (list_flows(m.streams["forward"].streams[0], 3000) for m in members)
+    assert first.isdisjoint(second)
+
+
+def test_each_server_opens_its_own_connections():
+    members = FakeMember(), FakeMember()
+    trial = replace(TRIAL, connections=CONNECTIONS)
+    combine(*members, streams=compile_plugin("nat44", 512)[1]).measure(trial)
+    first, second = (list_flows(m.streams["forward"].streams[0], 500) for m in members)
+    assert len(first) == len(second) == 500
     assert first.isdisjoint(second)
 
 

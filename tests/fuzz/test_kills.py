@@ -16,7 +16,7 @@ import time
 import pytest
 from v6t.drivers.lab.privilege import check_availability
 from v6t.drivers.lab.workers import PROCESS_TITLE
-from v6t.tests.core.support import COMMAND
+from v6t.tests.core.support import COMMAND, read_reproducible
 
 pytestmark = pytest.mark.slow
 
@@ -45,9 +45,8 @@ SERVER = (
 )
 
 
-def read_results(path):
-    """Return the reproducible results, which contain no times, and the number of CSV lines."""
-    return (path / "results.json").read_bytes(), (path / "results.csv").read_text().count("\n")
+def read_result_files(path):
+    return [(path / name).read_bytes() for name in ("results.json", "results.csv")]
 
 
 def kill_at_random(words, path, dice, longest_s):
@@ -101,12 +100,12 @@ def test_killed_simulated_run_has_results_of_uninterrupted_run(words, tmp_path):
         capture_output=True,
     )
     longest_s = time.monotonic() - start
-    expected, count, runs = read_results(tmp_path / "uninterrupted"), 0, 0
+    expected, count, runs = read_reproducible(tmp_path / "uninterrupted"), 0, 0
     target = KILLS // 2
     while count < target:
         path = tmp_path / f"{runs}"
         count += run_with_kills(words, path, dice, longest_s, target - count)
-        assert read_results(path) == expected
+        assert read_reproducible(path) == expected
         runs += 1
     print(f"{count} kills, {runs} runs, all results equal")
 
@@ -166,11 +165,11 @@ def test_killed_lab_run_keeps_its_trials_and_leaves_no_processes(lab, tmp_path, 
                 break
         results = json.loads((path / "results.json").read_text())
         assert results["status"] == "complete"
-        results_before = read_results(path)
+        results_before = read_result_files(path)
         resume = [*COMMAND, *make_command(path, lab)]
         done = subprocess.run(resume, capture_output=True, text=True, check=False)
         assert done.returncode == 0
         assert "nothing was measured" in done.stderr
-        assert read_results(path) == results_before
+        assert read_result_files(path) == results_before
         runs += 1
     print(f"{count} kills, {runs} runs, nothing lost")
