@@ -21,6 +21,7 @@ from v6t.core.runs.tester_capacity import CAPACITY_FILE, SelfTest
 from v6t.procedures.tester_rate import TrialRules
 from v6t.procedures.trial_runner import FPS, Progress
 from v6t.tests.core.support import (
+    SIM,
     measure_run,
     read_comparable,
     read_trial_keys,
@@ -207,3 +208,14 @@ def test_replayed_stages_do_not_change_the_remaining_time():
     assert remaining.start_trial(trial, None).remaining_s == pytest.approx(70.0)
     remaining.begin(coming)
     assert remaining.start_trial(trial, None).remaining_s == pytest.approx(50.0)
+
+
+def test_run_is_resumed_after_tester_failures(tmp_path):
+    path = tmp_path / "out"
+    done = v6t(*SIM, "--reps", "1", "--no-report", "--set-tester", "crash_at=30", "-o", path)
+    assert done.status == 5
+    for _ in range(50):
+        if done.status == 5:
+            done = v6t("resume", path, "--no-report")
+    assert done.status == 0, done.err
+    assert read_results(path)["status"] == "complete"
