@@ -67,7 +67,12 @@ def commands(extended, tmp_path_factory):
         def start(directory: Path, *arguments: str, status: int = 0) -> str:
             (home / "output").write_text("")
             print(json.dumps([str(directory), "v6t", *arguments]), file=process.stdin, flush=True)
-            found, output = int(process.stdout.readline()), (home / "output").read_text()
+            try:
+                found = int(process.stdout.readline())
+            except BaseException:  # the next command must not read this one's status
+                process.kill()
+                raise
+            output = (home / "output").read_text()
             assert found == status, output
             return output
 
@@ -93,6 +98,18 @@ def test_tutorial_plugin_compiles_and_measures(v6t):
     v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", "out")
     assert json.loads(Path("out/results.json").read_text())["status"] == "complete"
     assert "/48" in v6t(*("run", "--plugin", "my-nptv6", "--set", "internal=fd01::/56"), status=2)
+
+
+@lab
+@pytest.mark.lab
+def test_cold_commands_work(extended, tmp_path):
+    """Commands in new processes import what they need, third-party packages included."""
+    (tmp_path / "bed.yaml").write_text(SLOW_BED)
+    measure = ("run", "--plugin", "my-nptv6", *QUICK, "--no-report", "-o", "out")
+    check = ("plugins", "--check", "sixrd-br")
+    for command in (check, measure, ("report", "out"), ("resume", "out")):
+        run(extended / "python", "-m", "v6t.core.cli.entry", *command, **elsewhere(tmp_path))
+    assert (tmp_path / "out/report.html").exists()
 
 
 @lab
