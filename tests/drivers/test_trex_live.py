@@ -17,6 +17,7 @@ import pytest
 from v6t.base.errors import TesterError
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.several.tester import SeveralTesters
+from v6t.drivers.trex import bursts
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
 from v6t.profiles import entropy
@@ -92,6 +93,28 @@ def test_server_without_delay_histograms_is_rejected():
         counted = measure_passed(host, trial, mode="forward").directions["forward"]
         assert set(counted.classes) == {"test frames"}
         assert counted.count_frames("received") == 3000
+
+
+def test_burst_that_took_too_long_is_invalid():
+    """No veth pair carries three million frames per second, so TRex stretches the burst."""
+    with open_tester("trex", loopback=True) as (tester, trial):
+        fast = replace(trial, mode="forward", rate_fps=3e6, duration_s=0.1)
+        result = tester.measure(fast)
+        counted = result.directions["forward"]
+        assert result.tester["counting"] == "marks"
+        assert counted.count_frames("sent") == counted.count_frames("required")
+        assert counted.sending_time_s - counted.sending_time_error_s > 1.5 * fast.duration_s
+        assert not assess_trial(fast, result, sending_time_tolerance=1.5).valid
+        measure_passed(tester, trial)
+
+
+def test_frames_above_stamping_limit_are_counted_by_ports(cable, monkeypatch):
+    monkeypatch.setattr(bursts, "MAX_STAMPED_FPS", 4000.0)
+    result = measure_passed(cable[0], replace(cable[1], mode="bidirectional"))
+    assert result.tester["counting"] == "ports"
+    for counted in result.directions.values():
+        assert counted.count_frames("received") == counted.count_frames("sent") == 4000
+        assert counted.checked == counted.matched > 50
 
 
 def test_frames_without_stamps_are_identified_by_marks_and_compared():
@@ -236,6 +259,7 @@ def cores(tmp_path, monkeypatch):
         yield tester, replace(trial, rate_fps=500.0, duration_s=4.0, residual_wait_s=1.0)
 
 
+@pytest.mark.lab
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_every_core_sends_its_share_and_one_stamps_frames(cores, monkeypatch):
@@ -296,6 +320,7 @@ def vpp(tmp_path):
             vpp.terminate()
 
 
+@pytest.mark.lab
 @pytest.mark.vpp
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])

@@ -188,6 +188,18 @@ def test_flush_is_checked_and_stateful_devices_have_one():
                 assert driver.get_session_reading(CASE_BY_NAME[name].intent) is not None, name
 
 
+def test_telemetry_survives_silence_and_nonsense():
+    for name, driver, _ in PLANS:
+        intent = CASE_BY_NAME[name].intent
+        readings = [*driver.get_telemetry_readings(intent).values()]
+        readings += filter(None, [driver.get_session_reading(intent)])
+        for reading in readings:
+            assert reading.command, name
+            nothing = ({}, {"dropped": 0.0, "squeezed": 0.0}, {"sessions": 0.0})
+            assert dict(reading.parse("")) in nothing, (name, reading.command)
+            assert isinstance(dict(reading.parse("no: such = thing\n1 2\n")), dict)
+
+
 def is_named_by_the_kernel(name, driver):
     """Check whether the options name kernel interfaces, not VPP's own or PCI addresses."""
     of_vpp = driver.name == "vpp" and not driver.options.starts_vpp
