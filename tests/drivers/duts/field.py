@@ -82,10 +82,10 @@ class Field:
             "printf 'nameserver 10.7.7.53\\n' >/run/resolv; mount --bind /run/resolv /etc/resolv.conf"
         )
         self.device.connect_sides(intents.LINKS)
-        self.device.configure_sshd("s/^ListenAddress .*/AddressFamily any/")
+        self.device.configure_sshd("s/^ListenAddress .*/AddressFamily any/; s/^Port .*/Port 2222/")
         kind, key = (self.device.directory / "hostkey.pub").read_text().split()[:2]
         with (self.device.directory / "known_hosts").open("a") as known_hosts:
-            known_hosts.writelines(f"{name} {kind} {key}\n" for name in (DEVICE, LINK_LOCAL))
+            known_hosts.writelines(f"[{name}]:2222 {kind} {key}\n" for name in (DEVICE, LINK_LOCAL))
         settled = self.state()
         for _ in range(100):
             time.sleep(0.1)
@@ -96,7 +96,7 @@ class Field:
 
     def make_login_options(self, **changes: Any) -> dict[str, Any]:
         """Return the operator's SSH options for the device."""
-        return self.device.make_login_options(**{"host": DEVICE, **changes})
+        return self.device.make_login_options(**{"host": DEVICE, "port": 2222, **changes})
 
     def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: Any) -> Path:
         """Write the testbed file of the operator."""
@@ -123,7 +123,7 @@ class Field:
         """Restore the route and wait until connections succeed: logins do not retry."""
         self.router.run("ip link set ops up")
         self.operator.run(
-            f"for try in $(seq 50); do timeout 1 bash -c '</dev/tcp/{DEVICE}/22' && exit; done; false"
+            f"for try in $(seq 50); do timeout 1 bash -c '</dev/tcp/{DEVICE}/2222' && exit; done; false"
         )
 
     def state(self) -> list[str]:
