@@ -184,12 +184,12 @@ def make_summary_curve(
 ) -> Curve:
     """Make the curve of defined medians with bars from P1 to P99, in the style of this number.
 
-    A bar whose P99 is undefined ends at the median, and the label says so.
+    A bar has no part towards an undefined percentile; the label says so if only P99 is undefined.
     """
     known = [(x, s.median, s.p1, s.p99) for x, s in points if s.median is not None]
-    low = [max(0.0, median - (p1 or 0.0)) for _, median, p1, _ in known]
+    low = [0.0 if p1 is None else max(0.0, median - p1) for _, median, p1, _ in known]
     high = [0.0 if p99 is None else max(0.0, p99 - median) for _, median, _, p99 in known]
-    if any(p99 is None for *_, p99 in known):
+    if any(p99 is None and p1 is not None for *_, p1, p99 in known):
         label += f", {_OPEN_BAR}"
     medians = [median for _, median, _, _ in known]
     return Curve(label, [x for x, *_ in known], medians, [low, high], style_line(number))
@@ -278,7 +278,7 @@ def draw_points(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
         for place, value in zip(curve.x, curve.y, strict=True):
             axes.annotate(abbreviate(value), (value, place), xytext=(0, 6), textcoords="offset points",
                         ha="center", fontsize=8)  # fmt: skip
-        labels = [label if r.p99 is not None else f"{label}, {_OPEN_BAR}" for label, r in rows]
+        labels = [label if r.p1 is None or r.p99 is not None else f"{label}, {_OPEN_BAR}" for label, r in rows]
         axes.set_yticks(range(len(rows)), labels)
         axes.invert_yaxis()
         axes.margins(y=0.6 / max(1, len(rows)))

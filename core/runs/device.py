@@ -23,7 +23,7 @@ from v6t.drivers.duts.session.telemetry import (
     summarize_samples,
 )
 from v6t.drivers.transport.command_log import run_logged
-from v6t.drivers.transport.contract import Output
+from v6t.drivers.transport.contract import DeadlinePassed, Output
 from v6t.drivers.transport.process import run_program
 from v6t.trials.result import DeviceLoad, Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -53,11 +53,15 @@ def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
         return Output.decode(hook, *run_program(program, "", timeout_s, hook, command))
 
     try:
-        done = run_logged(hook, command, "", run)
+        with ThreadPoolExecutor(1) as pool:  # the first Ctrl-C must not end a power cycle halfway
+            done = pool.submit(run_logged, hook, command, "", run).result()
+    except DeadlinePassed as exc:  # its message has the command, which may contain a password
+        raise DutError(f"the {hook} took longer than {timeout_s:g} s", code="timeout") from exc
     except (OSError, ValueError) as exc:
         raise DutError(f"the {hook} cannot be run: {exc}", code="hook-failed") from exc
     if done.status:
-        problem = f"the {hook} failed with status {done.status}: {done.cause}"
+        cause = f": {done.cause}" if (done.err + done.out).strip() else ""
+        problem = f"the {hook} failed with status {done.status}{cause}"
         raise DutError(problem, code="hook-failed")
     return done.out
 

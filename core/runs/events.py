@@ -288,8 +288,8 @@ class LogFile(Listener):
     The first entry creates the file and sets ``begun``: a rejected run leaves its directory as is.
     """
 
-    def __init__(self, directory: Path | None) -> None:
-        self._path = Path(os.devnull) if directory is None else directory / LOG
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / LOG
         self.begun = False
 
     def on_message(self, text: str) -> None:
@@ -317,6 +317,10 @@ def open_log(directory: Path | None, listener: Listener | None = None) -> Iterat
     Yields:
         A listener that passes events to ``listener`` and to the log file.
     """
+    if directory is None:
+        with attribute_errors():
+            yield Listener()
+        return
     file = LogFile(directory)
     events = CompositeListener(listener or Listener(), file)
     on_notice = None if listener is None else events.on_message

@@ -340,6 +340,11 @@ def test_verbosity_selects_printed_and_stored_records(verbosity, printed, stored
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_commands_without_directory_are_not_logged():
+    with open_log(None):
+        assert not LOGGER.isEnabledFor(logging.INFO)
+
+
 def test_log_file_without_record_is_not_created(tmp_path):
     with open_log(tmp_path):
         pass

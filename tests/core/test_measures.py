@@ -16,6 +16,7 @@ from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
 from v6t.benchmarks.registry import load_presentations
+from v6t.core.cli.stopping import handle_signals
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import bench
@@ -353,6 +354,15 @@ def test_ctrl_c_does_not_reach_hook():
     assert int(output) != os.getpgrp()
 
 
+def test_ctrl_c_waits_for_hook(tmp_path):
+    """Half a power cycle would leave the device off."""
+    file = tmp_path / "file"
+    command = f"sh -c 'kill -INT {os.getpid()}; sleep 0.2; touch {file}'"
+    with pytest.raises(KeyboardInterrupt), handle_signals(None):
+        run_hook("power-cycle", Hook(command=command))
+    assert file.exists()
+
+
 @pytest.mark.parametrize("command", ["false", "/nowhere/at-all", "'"])
 def test_failing_or_hanging_hook_is_an_error(command):
     hook = partial(run_hook, "software-reset", Hook(command=command))
@@ -360,8 +370,17 @@ def test_failing_or_hanging_hook_is_an_error(command):
         hook()
     with expect_error("hook-failed"):
         measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.05), hook)
-    with expect_error("timeout"):
+    with expect_error("timeout") as caught:
         run_hook("software-reset", Hook(command="sleep 60", timeout_s=0.05))
+    assert "sleep" not in str(caught.value)  # a command may contain a password
+
+
+def test_error_of_hook_has_the_last_line_of_its_output_if_any():
+    with expect_error("hook-failed") as caught:
+        run_hook("flush", Hook(command="false"))
+    assert "status 1:" not in str(caught.value)
+    with expect_error("hook-failed", mentions="status 1: b"):
+        run_hook("flush", Hook(command="sh -c 'echo a; echo b; exit 1'"))
 
 
 @pytest.mark.parametrize("error", [EnvironmentLacking("x", code="missing-program"), OSError()])

@@ -57,11 +57,11 @@ def tester_with_two_classes():
 def test_frames_with_a_timeout_are_stamped_in_small_batches(tester_with_two_classes, monkeypatch):
     """Frames of a large batch would wait for each other, and their delay is compared with the timeout."""
     tester, trial = tester_with_two_classes
-    orders, tell = {}, Worker.tell
+    orders, submit = {}, Worker.submit
     monkeypatch.setattr(
         Worker,
-        "tell",
-        lambda *words, **values: (orders.update({words[1]: values}), tell(*words, **values)),
+        "submit",
+        lambda *words, **values: (orders.update({words[1]: values}), submit(*words, **values)),
     )
     tester.measure(replace(trial, frame_timeout_s=0.5, duration_s=0.1))
     assert orders["send"]["timed"]

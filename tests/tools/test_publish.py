@@ -677,6 +677,11 @@ def test_undefined_percentile_is_marked_in_the_legend():
     assert make_summary_curve(0, "a", points[1:]).label == "a"
 
 
+def test_median_without_percentiles_has_no_bar():
+    curve = make_summary_curve(0, "a", [(1.0, Percentiles(7.0, None, None))])
+    assert (curve.label, curve.bars) == ("a", [[0.0], [0.0]])
+
+
 def test_rate_of_zero_is_not_drawn():
     none = {"figures": (headline("throughput", 0.0, 0.0, 0.0),), "unit": FPS, "resolution_fps": 20}
     some = {
