@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -211,6 +212,7 @@ def run(
         UsageError: an argument is invalid.
         V6tError: the run failed; finished trials stay on disk.
     """
+    _check_texts(technology=technology, tester=tester, dut=dut, preset=preset, label=label)
     paths = {"run_file": run_file, "testbed": testbed, "output": output}
     run_path, testbed_path, path = (
         None if value is None else _to_path(name, value) for name, value in paths.items()
@@ -225,9 +227,9 @@ def run(
         dut=dut,
         dut_params=_format_values("dut_options", dut_options),
         preset=preset,
-        benchmarks=_to_tuple(measure),
-        modes=_to_tuple(modes),
-        frame_sizes=_to_tuple(frame_sizes),
+        benchmarks=_to_tuple("measure", measure),
+        modes=_to_tuple("modes", modes),
+        frame_sizes=_to_tuple("frame_sizes", frame_sizes, Real),
         procedure=_format_values("procedure", procedure),
         seed=seed,
         label=label,
@@ -237,6 +239,13 @@ def run(
     return Run(path, runner.execute(setup, path, listener or Listener()))
 
 
+def _check_texts(**arguments: Any) -> None:
+    """Reject arguments that are neither text nor None."""
+    for name, value in arguments.items():
+        if not isinstance(value, str | None):
+            raise UsageError(f"{name} must be text, not {value!r}", code="not-text")
+
+
 def _to_path(argument: str, value: Any) -> Path:
     """Return the path that an argument names."""
     if not isinstance(value, (str, PathLike)):
@@ -244,18 +253,23 @@ def _to_path(argument: str, value: Any) -> Path:
     return Path(value)
 
 
-def _to_tuple(values: Any) -> tuple[Any, ...]:
-    """Return several values as a tuple; a single one becomes its only item."""
-    is_single = isinstance(values, str) or not isinstance(values, Iterable)
-    return (values,) if is_single else tuple(values)
+def _to_tuple(argument: str, values: Any, kind: type = str) -> tuple[Any, ...]:
+    """Return texts, or values of another kind, as a tuple; a single one becomes its only item."""
+    is_single = isinstance(values, (str, bytes)) or not isinstance(values, Iterable)
+    items = (values,) if is_single else tuple(values)
+    for item in items:
+        if not isinstance(item, (str, kind)):
+            raise UsageError(f"{argument} contains {item!r}", code="invalid-value")
+    return items
 
 
 def _format_values(argument: str, values: Mapping[str, Any] | None) -> dict[str, str]:
     """Return values formatted as command line arguments."""
-    if not isinstance(values or {}, Mapping):
+    values = {} if values is None else values
+    if not isinstance(values, Mapping):
         problem = f"{argument} must be a dictionary, not {values!r}"
         raise UsageError(problem, 'for example {"name": value}', code="not-a-section")
     return {
         str(name): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in (values or {}).items()
+        for name, value in values.items()
     }

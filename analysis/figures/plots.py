@@ -278,7 +278,10 @@ def draw_points(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
         for place, value in zip(curve.x, curve.y, strict=True):
             axes.annotate(abbreviate(value), (value, place), xytext=(0, 6), textcoords="offset points",
                         ha="center", fontsize=8)  # fmt: skip
-        labels = [label if r.p1 is None or r.p99 is not None else f"{label}, {_OPEN_BAR}" for label, r in rows]
+        labels = [
+            f"{label}, {_OPEN_BAR}" if r.p99 is None and r.p1 is not None else label
+            for label, r in rows
+        ]
         axes.set_yticks(range(len(rows)), labels)
         axes.invert_yaxis()
         axes.margins(y=0.6 / max(1, len(rows)))

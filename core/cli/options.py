@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
@@ -32,6 +33,15 @@ _WITHOUT_SETTINGS_KEY = "v6t.without_settings"
 
 # A path that click does not check: v6t's own errors name the reason and have a code.
 PATH_TYPE = click.Path(path_type=Path, readable=False)
+
+
+class RunFileType(click.Path):
+    """Path type that makes ``./siit`` and ``siit/`` absolute: only ``siit`` names a technology."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        is_directory = os.sep in str(value) and os.sep not in str(path) and not path.is_file()
+        return path.absolute() if is_directory else path
 
 
 class NumberRange(click.FloatRange):
@@ -144,7 +154,10 @@ def json_option(command: Callable[..., CommandResult]) -> Callable[..., int]:
 
 
 run_file_argument = click.argument(
-    "run_file", required=False, type=PATH_TYPE, metavar="[TECHNOLOGY|RUN_FILE|RUN]"
+    "run_file",
+    required=False,
+    type=RunFileType(path_type=Path, readable=False),
+    metavar="[TECHNOLOGY|RUN_FILE|RUN]",
 )
 directory_argument = click.argument("directory", required=False, type=PATH_TYPE)
 output_option = path_option("-o", "--output", text="File to write instead of printing.")
@@ -432,8 +445,9 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
         return run_file, files or own_testbed
     if path.is_dir() or not path.exists():
         from v6t.core.config.plugins import is_technology
+        from v6t.core.runs.rundir import describe_content
 
-        if is_technology(str(path)):
+        if not describe_content(path) and is_technology(str(path)):
             arguments["plugin"] = choose_technology(str(path), arguments["plugin"])
             arguments["run_file"] = None
             return None, files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from v6t.analysis.rundata import RunData
 from v6t.base.entry_points import describe_culprit
-from v6t.base.errors import TranslationError, V6tError, hides_interrupt
+from v6t.base.errors import ExtensionError, TranslationError, V6tError, hides_interrupt
+from v6t.base.files import hold_lock
 from v6t.core import log
 from v6t.core.cli.stopping import StopMessages, handle_signals, make_stop_messages
 from v6t.core.config.run_setup import RunSetup, make_setup
@@ -59,9 +61,13 @@ def execute_and_report(
     output: RunOutput,
     measure: Callable[[Listener, RunPlan], RunData],
     *,
+    lock: Callable[[Path], AbstractContextManager[object]] = hold_lock,
     watch_device: bool = False,
 ) -> RunData:
-    """Call ``measure`` for a run, look for the bottleneck if requested, and write the report."""
+    """Call ``measure`` for a run, look for the bottleneck if requested, and write the report.
+
+    ``lock`` locks the directory while the results of the finished run are changed.
+    """
     from v6t.core.cli.progress import open_view, show_progress
     from v6t.core.runs.plan import plan
 
@@ -78,7 +84,8 @@ def execute_and_report(
             with handle_signals(make_messages):
                 data = measure(events, run_plan)
                 if output.min_fps is not None:
-                    data = output.store_rate_limit(path, data)
+                    with lock(path):
+                        data = output.store_rate_limit(path, data)
                 if watch_device:
                     data = _add_bottleneck(path, events, run_plan, data)
             if output.report:
@@ -106,7 +113,7 @@ def continue_run(path: Path, output: RunOutput) -> RunData:
             setup = make_setup(files.settings)
             setup.tester.prepare()
             measure = partial(measure_rest, run_dir, files)
-            return execute_and_report(setup, path, output, measure)
+            return execute_and_report(setup, path, output, measure, lock=nullcontext)
         log.print_notice("this run was complete already; nothing was measured")
         data = make_stored_data(files)
         if output.min_fps is not None:
@@ -120,7 +127,7 @@ def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunDa
     """Return the data of a finished run with the device's bottleneck; warn if it is not found.
 
     Raises:
-        V6tError: the device is not restored, or the error hides a Ctrl-C.
+        V6tError: the device is not restored, an extension failed, or the error hides a Ctrl-C.
     """
     from v6t.core.runs.bottleneck import watch_device
 
@@ -129,7 +136,9 @@ def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunDa
         with open_log(path), RunDir(path, new=False) as run_dir:
             results = watch_device(run_dir, run_plan, data.results, WATCH_DURATION_S)
     except V6tError as exc:
-        if hides_interrupt(exc) or any(path.glob(f"**/{LOCAL_RECORD}")):  # changes may be left
+        if isinstance(exc, ExtensionError) or hides_interrupt(exc):
+            raise
+        if any(path.glob(f"**/{LOCAL_RECORD}")):  # changes may be left
             raise
         again = f"; v6t dut bottleneck {shlex.quote(str(path))} tries again"
         hint = "" if exc.code == "no-such-run" else again  # it would fail again

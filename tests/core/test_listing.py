@@ -110,7 +110,10 @@ def test_technology_is_named_without_an_option_unless_a_file_has_its_name(tmp_pa
     for name in ("siit", "other"):  # directories without a run
         (tmp_path / name).mkdir()
     assert v6t("run", "siit", *options).out.startswith("siit on")
-    expect_refusal(v6t("run", "other", *options), "no-such-run")
+    for path in ("other", "./siit", "siit/"):
+        expect_refusal(v6t("run", path, *options), "no-such-run")
+    (tmp_path / "siit" / "campaign.json").touch()
+    expect_refusal(v6t("run", "siit", *options), "no-such-run")
 
 
 def resolve_flags(words):

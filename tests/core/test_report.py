@@ -25,11 +25,13 @@ from v6t.analysis.report.run import build_document
 from v6t.analysis.report.setup import fold_configuration, split_command
 from v6t.analysis.report.trust import assess_validity
 from v6t.analysis.sheet import make_text_table
+from v6t.base.errors import ExtensionError
 from v6t.benchmarks.registry import load_presentations, make_results_schema
 from v6t.core.cli.run_console import _add_bottleneck
 from v6t.core.config import plugins
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.reporting import write
+from v6t.core.runs import bottleneck
 from v6t.core.runs.events import Listener
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run, read_results
@@ -45,7 +47,7 @@ from v6t.tests.core.support import (
     v6t,
     write_report,
 )
-from v6t.tests.expect import expect_refusal
+from v6t.tests.expect import expect_error, expect_refusal
 
 pytestmark = pytest.mark.slow
 
@@ -427,6 +429,14 @@ def test_device_of_a_run_without_throughput_is_not_watched_again(tmp_path, caplo
     data = load_run(path)
     assert _add_bottleneck(path, Listener(), None, data) == data
     assert "throughput" in caplog.text and "v6t dut bottleneck" not in caplog.text
+
+
+def test_extension_that_fails_while_the_device_is_watched_ends_the_run(tmp_path, monkeypatch):
+    path = make_run(tmp_path / "run", "latency", procedure={"latency": {"rate_fps": 1000}})
+    defect = ExtensionError("x", code="extension-broken")
+    monkeypatch.setattr(bottleneck, "watch_device", Mock(side_effect=defect))
+    with expect_error("extension-broken"):
+        _add_bottleneck(path, Listener(), None, load_run(path))
 
 
 def test_summary_cards_are_those_of_the_smallest_frames(tmp_path):

@@ -7,9 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 from v6t.base.errors import UsageError
+from v6t.base.files import acquire_lock
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
-from v6t.core.runs import dut, tester_capacity
+from v6t.core.runs import dut, results, tester_capacity
 from v6t.core.runs.bench import Bench
 from v6t.core.runs.events import Listener, RemainingTimeEstimator
 from v6t.core.runs.journal import Journal
@@ -147,6 +148,19 @@ def test_fail_below_is_checked_by_resume(tmp_path):
     assert "<failure" not in (tmp_path / "out" / "junit.xml").read_text()
     v6t("resume", tmp_path / "out", "--fail-below", "100G", "--report")
     assert "<failure" in (tmp_path / "out" / "junit.xml").read_text()
+
+
+def test_results_are_written_under_the_lock_of_the_run(tmp_path, monkeypatch):
+    write = Mock(side_effect=results.write_results)
+
+    def check_lock_and_write(directory, content):
+        with expect_error("directory-locked"):
+            acquire_lock(directory)
+        write(directory, content)
+
+    monkeypatch.setattr(results, "write_results", check_lock_and_write)
+    done = v6t("run", "siit", "--tester", "sim", "--fail-below", "1", "-o", tmp_path / "out")
+    assert (done.status, write.call_args.args[1]["fail_below_fps"]) == (0, 1.0), done
 
 
 def test_command_that_resumes_an_interrupted_run_repeats_its_checks(tmp_path, monkeypatch):
