@@ -279,6 +279,12 @@ def test_long_fast_trial_is_divided_into_bursts(rate):
         make_stamped_bursts(2.4e6, 4000.0)
 
 
+@pytest.mark.parametrize(("stamp", "groups"), [(True, [64, 65]), (False, [None, None])])
+def test_stamped_bursts_have_groups_of_their_direction(stamp, groups):
+    bursts = make_bursts(STREAMS["reverse"], make_trial(10.0, 1.0), stamp=stamp)
+    assert [b.pg_id for b in bursts] == groups
+
+
 @pytest.mark.parametrize(
     ("rate", "delays", "tagged"),
     [(2.6e6, None, 0), (2.6e6, DelayRequest(tags=500), 500), (5e6, DelayRequest(), 2_500_000)],

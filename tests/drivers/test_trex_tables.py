@@ -77,6 +77,11 @@ def test_mark_identifies_stream_and_number_at_any_length(size):
     assert (rebuilt == frames).all()
 
 
+def test_stride_of_samples_is_a_power_of_two():
+    assert capture.count_stride_bits(70_000, 3) == 14
+    assert capture.count_stride_bits(100, 200) == 0
+
+
 def test_truncated_and_foreign_frames_are_not_read():
     cut, foreign = ((np.zeros(3), np.zeros((3, octets), np.uint8)) for octets in (10, 80))
     assert not list(capture.select_current_frames([cut], 0))

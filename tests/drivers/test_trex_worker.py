@@ -428,6 +428,12 @@ def test_frames_before_common_start_are_not_counted(measure, late):
     assert assess_trial(TRIAL, result, sending_time_tolerance=1.5).passed
 
 
+def test_port_that_always_starts_too_late_is_a_fault(measure):
+    with expect_error("tester-fault") as caught:
+        measure(fake={"LATE": "4"})
+    assert caught.value.kind == "start"
+
+
 def test_cpu_limit_is_100_percent_on_linux_interfaces(opened, installation):
     assert opened.attachment.cpu_limit == 100
     ports = [PortFacts(index=n, driver="net_i40e") for n in (0, 1)]

@@ -28,9 +28,10 @@ def start(request, monkeypatch):
     monkeypatch.setattr(workers, "_has_one_thread", lambda: request.param == "fork")
     with ExitStack() as stack:
 
-        def start_holder(target=None):
+        def start_holder(target=None, *, is_started=True):
             worker = stack.enter_context(closing(Worker("holder", Holder, target=target)))
-            worker.answer()
+            if is_started:
+                worker.answer()
             return worker
 
         yield start_holder
@@ -66,11 +67,14 @@ def test_request_that_cannot_be_pickled_blames_the_extension(start):
 
 
 @pytest.mark.parametrize("end", [Worker.close, lambda worker: os.kill(worker.pid, signal.SIGTERM)])
-def test_ended_worker_is_reported(start, end):
-    worker = start()
+@pytest.mark.parametrize("is_started", [True, False])
+def test_ended_worker_is_reported(start, end, is_started):
+    worker = start(is_started=is_started)
     end(worker)
     with expect_error("worker-failed", kind=TesterError):
         worker.ask("run", command=["true"])
+        if not is_started:
+            worker.answer()  # it may have started before its end
 
 
 @pytest.mark.parametrize("start", ["forkserver"], indirect=True)

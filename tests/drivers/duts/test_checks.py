@@ -196,6 +196,7 @@ LINUX = [
      "version: BIND 9.18.49\nserver is up and running\n", "no server is up and running here\n"),
     ("unbound-dns64", " status", "reload",
      "version: 1.17.1\nuptime: 2 seconds\nunbound (pid 4711) is running...\n", "nothing is running\n"),
+    ("pdns-recursor-dns64", " ping", "wipe-cache", "pong\n", "no pong\n"),
     ("pdns-recursor-dns64", " ping", "wipe-cache", "pong \npong taskThread\n", "no pong\n"),
     ("unbound-dns64", "ss -Hlun src '[2001:2:0:f000::1]:53'", "",
      *replace_words("unbound\nUNCONN 0      0      [2001:2:0:f000::1]:53              [::]:*\n", "]:53  ", "]:5353")),
@@ -427,6 +428,15 @@ num  target     prot opt source               destination
 1    ACCEPT     17   --  203.0.113.0/24       0.0.0.0/0            /* not-v6t-beside */
 2    SNAT       17   --  203.0.113.0/24       0.0.0.0/0            /* v6t-beside */ to:198.19.0.1:1024-65535
 """
+
+
+def test_each_iptables_step_reads_the_rule_of_its_protocol_only():
+    steps = [s for s in plan_case("iptables-nat44")[2].steps if "-j SNAT" in s.command]
+    rules = [step.command.removeprefix("iptables -w -t nat ") for step in steps]
+    assert len(rules) == 3
+    for step, rule in zip(steps, rules, strict=True):
+        result = run_shell(f"iptables() {{ cat; }}; {step.read}", "\n".join(rules))
+        assert result.stdout.strip() == rule
 
 
 def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():

@@ -293,6 +293,10 @@ def test_read_backs_without_values_are_left_out():
         plan_of(make(verify=[four]))
 
 
+def test_text_block_is_split_into_lines():
+    assert make(configure="one\n\n  two  \n").options.configure == ("one", "  two")
+
+
 def test_timer_of_the_device_is_cancelled_only_before_it_is_stopped():
     steps = plan_of(make()).steps
     assert steps[3].command == "configure confirm"
@@ -613,7 +617,9 @@ def test_undo_script_contains_no_password(monkeypatch):
     driver = make(ssh={"host": "192.0.2.9", "ask_password": True})
     session = CliSession(driver, SshTransport(driver.options.ssh), intents.ROUTER6)
     script = build_undo_script(make_record("/x", *STEPS, program=session.undo_program))
-    assert "s3cret" not in script + repr(session.transport) + repr(driver.options)
+    options, transport = driver.options, session.transport
+    shown = repr(transport) + transport.name + repr(options) + options.model_dump_json()
+    assert "s3cret" not in script + shown
     assert "192.0.2.9" in script
     run_shell("sh -n", script)
 
