@@ -98,25 +98,35 @@ def list_settings(model: type[BaseModel], prefix: str = "") -> tuple[ReferenceEn
 
     All names begin with ``prefix``.
     """
-    rows: list[ReferenceEntry] = []
+    return tuple(_iter_settings(model, prefix))
+
+
+def _iter_settings(
+    model: type[BaseModel], prefix: str, values: BaseModel | None = None
+) -> Iterator[ReferenceEntry]:
+    """Yield the settings of a model; ``values`` replaces the model's own defaults."""
     schema, words = model.model_json_schema(), describe_fields(model)
     for name, known in model.model_fields.items():
         inner = _find_models(known.annotation)
+        required = values is None and known.is_required()
         default = known.get_default(call_default_factory=True, validated_data={})
+        default = None if required else default if values is None else getattr(values, name)
         text = convert_docstring(words[name])
         kind = _describe_schema(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
-            shown = "" if known.is_required() else format_yaml(default)
-            rows.append(ReferenceEntry(prefix + (known.alias or name), kind, shown, text))
+            shown = "" if required else format_yaml(default)
+            yield ReferenceEntry(prefix + (known.alias or name), kind, shown, text)
             continue
         many = _has_sequence(known.annotation)
-        off = "none" if many or default is None else ""
+        shown = "none" if not required and (many or default is None) else ""
+        if many and default:
+            shown = format_yaml([v.model_dump(mode="json", exclude_defaults=True) for v in default])
         kind = "list of settings" if many else "settings"
         text = text or summarize_docstring(inner[0])
-        rows.append(ReferenceEntry(prefix + name, kind, off, text))
+        yield ReferenceEntry(prefix + name, kind, shown, text)
         for other in inner:
-            rows += list_settings(other, f"{prefix}{name}{'[].' if many else '.'}")
-    return tuple(rows)
+            nested = default if isinstance(default, other) else None
+            yield from _iter_settings(other, f"{prefix}{name}{'[].' if many else '.'}", nested)
 
 
 def summarize_docstring(obj: Any) -> str:

@@ -188,3 +188,22 @@ def test_explain_without_a_name_lists_the_names():
     assert "mape-br" in groups["technologies"] and "vpp" in groups["device drivers"]
     assert "trex" in groups["testers"]
     assert "procedure.repetitions" in groups["settings"] and "wrong-form" in groups["error codes"]
+
+
+@pytest.mark.parametrize(
+    ("technology", "name", "default"),
+    [
+        ("nptv6", "hosts.policy", "random"),
+        ("nat44", "initiator_ports.max", "41023"),
+        ("clat", "ipv6_hosts.first", "198.19.0.2"),
+        ("mape-br", "domains", "none"),
+        (
+            "siit",
+            "eam",
+            "[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/120}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/120}]",
+        ),
+    ],
+)
+def test_explained_default_of_nested_setting_is_that_of_the_technology(technology, name, default):
+    rows = json.loads(v6t("explain", f"params.{name}", "--plugin", technology, "--json").out)
+    assert [row["default"] for row in rows if row["name"] == f"params.{name}"] == [default]
