@@ -300,7 +300,7 @@ def _test_clauses(
 
 
 def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> ClauseOutcome:
-    """Test a clause, again if it deviates: frames may be lost, and ICMP errors rate limited."""
+    """Test a clause until it conforms, at most TRIES times; frames may be lost or rate limited."""
     outcome = _try_once(clause, probe, request.wait_s, request.quiet_s)
     tries = TRIES if clause.lasts_s <= RETRIED_UP_TO_S else 1
     while outcome.judgement.verdict != "conforms" and outcome.tries < tries:

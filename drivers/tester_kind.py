@@ -58,6 +58,10 @@ class TesterKind(ABC):
     """Names of options that do not change the tester's speed."""
     options: Any
 
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "prober"):  # it would be ignored
+            raise TypeError("prober is now named make_prober")
+
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         self.options = self.read(options or {})
 

@@ -94,20 +94,20 @@ class MappingDevice(PacketDevice):
         """Refuse a new mapping and notify the host (RFC 6888, REQ-11; RFC 5508, REQ-8)."""
         raise Drop(HOST_UNREACHABLE[session.inside.address.version])
 
-    def get_host_number(self, host: Address) -> int:
+    def assign_host_number(self, host: Address) -> int:
         if host not in self.hosts:
             self.hosts.append(host)
         return self.hosts.index(host)
 
     def choose_address(self, host: Address) -> Address:
         """Return a public address: one for all mappings of a host (RFC 4787, REQ-2)."""
-        return self.pool[self.get_host_number(host) % len(self.pool)]
+        return self.pool[self.assign_host_number(host) % len(self.pool)]
 
     def get_port_range(self, host: Address) -> tuple[int, int]:
         low, high = self.view.public_ports
         if not self.view.port_block:
             return low, high
-        low += self.view.port_block * (self.get_host_number(host) // len(self.pool))
+        low += self.view.port_block * (self.assign_host_number(host) // len(self.pool))
         return low, low + self.view.port_block - 1
 
     def find_used_ports(self, session: SessionKey, address: Address) -> set[int]:

@@ -219,9 +219,10 @@ class StatelessTranslatingDevice(TranslatingDevice):
         return self.table.to_ipv4(destination) is not None
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
-        """Send packets for mapped hosts back, as intrinsic hairpinning requires (RFC 7757, section 4.2).
+        """Send a packet to the IPv4 link, or back to a mapped host (RFC 7757, section 4.2).
 
-        That needs a destination behind the prefix; of an error, the source that it quotes.
+        Intrinsic hairpinning needs a destination behind the prefix; of an error, the source that it
+        quotes. The prefix hides the sender, and only one hop is counted.
         """
         table, prefix = self.table, self.table.prefix
         address = arrived.read_quoted_packet().src if arrived.is_error else arrived.dst

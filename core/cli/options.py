@@ -39,7 +39,7 @@ class RunFileType(click.Path):
     """Path type that makes ``./siit`` and ``siit/`` absolute: only ``siit`` names a technology."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = super().convert(value, param, ctx)
+        path: Any = super().convert(value, param, ctx)
         is_directory = os.sep in str(value) and os.sep not in str(path) and not path.is_file()
         return path.absolute() if is_directory else path
 

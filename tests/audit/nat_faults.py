@@ -272,7 +272,7 @@ plant("table grows", "table-limit", create=grow)
 plant("full table not reported", "table-told", handle_exhaustion=drop)
 plant("full table replaces entries", "table-keeps", handle_exhaustion=replace_oldest)
 plant("scattered", "block-contiguous", choose_port=lambda device, *_: 1024 + 64 * len(device.mappings))
-plant("one block", "block-others", get_host_number=lambda *_: 0)
+plant("one block", "block-others", assign_host_number=lambda *_: 0)
 
 
 def die_of_unknown_reply(device, correct, packet):

@@ -12,6 +12,7 @@ from v6t.benchmarks import registry
 from v6t.core.cli.help_commands import plugins_command
 from v6t.core.config import plugins
 from v6t.drivers.duts.registry import DRIVERS
+from v6t.drivers.tester_kind import TesterKind
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.tests.core.support import SIM, v6t, write_distribution
 from v6t.tests.expect import expect_error, expect_refusal
@@ -183,6 +184,12 @@ def test_load_error_names_file_and_line_or_missing_methods(text, parts, install)
     (row,) = [row for row in json.loads(done.out) if row["name"] == "faulty"]
     assert row["distribution"] == "odd-things"
     assert [part for part in parts if part not in row["error"]] == []
+
+
+def test_tester_that_defines_prober_is_refused():
+    """It is now ``make_prober``; the old method would be ignored."""
+    with pytest.raises(TypeError, match="make_prober"):
+        type("Old", (TesterKind,), {"prober": None})
 
 
 def test_doctor_lists_a_broken_driver(install):
