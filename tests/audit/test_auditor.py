@@ -176,7 +176,7 @@ def test_only_core_clauses_of_silent_device_deviate():
     assert {f.clause for f in result} == {"rfc7915-5.1-udp", "rfc7915-4.1-udp"}
 
 
-def test_rfcs_without_clauses_are_split_lines():
+def test_rfcs_without_clauses_are_listed():
     _, selection = choose_clauses(Device(Nat44()), (), ())
     assert find_uncovered_rfcs(Nat44(), selection) == ["RFC 3022"]
 

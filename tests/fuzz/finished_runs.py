@@ -1,4 +1,4 @@
-"""Strategies: commands that read finished runs, audits and campaigns with a damaged_directories file."""
+"""Strategies: commands that read finished runs, audits and campaigns with a damaged file."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _make_audit_record() -> AuditRecord:
 
 @st.composite
 def damaged_directories(draw: Any, word: str) -> Input:
-    """Draw commands that read a directory in which one file is damaged_directories."""
+    """Draw commands that read a directory in which one file is damaged."""
     name = draw(st.sampled_from(DAMAGED_FILES[word]))
     text = make_finished_runs()[word].get(name, b"")
     return Input(draw(st.sampled_from(READERS[word])), {}, {name: draw(edited_files(name, text))})
@@ -174,7 +174,7 @@ def rehearsals(draw: Any) -> Input:
 
 @st.composite
 def edited_files(draw: Any, name: str, text: bytes) -> bytes | str:
-    """Draw an edited_files file of a run; a journal's lines keep their checksums."""
+    """Draw an edited file of a run; a journal's lines keep their checksums."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return draw(st.sampled_from((PIPE, ZERO, FOLDER)))

@@ -66,7 +66,7 @@ def fixed_ports(ces):
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_frames_that_repeat_soon_are_always_split_lines(direction):
+def test_frames_that_repeat_soon_are_always_listed(direction):
     plain = fixed_ports("1000")[direction]
     listed = convert_to_rows(plain, 0)
     (before,), (after,) = plain.streams, listed.streams

@@ -324,7 +324,7 @@ def test_every_option_is_listed_as_public_or_private():
     assert list_public_options() & WITHHELD == {"lab"}  # TRex's own; of ssh nothing is kept
 
 
-def test_rows_with_different_parameters_are_marked_and_split_lines(campaign_copy, tmp_path):
+def test_rows_with_different_parameters_are_marked_and_listed(campaign_copy, tmp_path):
 
     def same_technology(plan):
         for run in plan["runs"][:2]:
@@ -753,7 +753,7 @@ def test_invalid_trials_and_limited_rates_are_counted(campaign, page):
     assert (f"{limited} of 3 rates are marked" in text) == bool(limited)
 
 
-def test_devices_with_a_different_kernel_are_split_lines():
+def test_devices_with_a_different_kernel_are_listed():
     def run(name, system, **more):
         device = {"kind": name, "system": system, "version": "1", **more}
         return SimpleNamespace(data=SimpleNamespace(
