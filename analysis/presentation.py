@@ -240,8 +240,8 @@ class UnknownPresentation(Presentation[Record]):
         """Warn that the meaning of the values is unknown."""
         yield (
             "unknown-benchmark",
-            f"the benchmark '{record.benchmark}' is not installed, or of another version: what stands "
-            "here are all single values of the record, settings and offered rates among them",
+            f"the benchmark '{record.benchmark}' is not installed, or of another version: the "
+            "table has all single values of the record, including settings and offered rates",
         )
 
 

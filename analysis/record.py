@@ -428,7 +428,7 @@ class SearchedRates(DispersedSeries, AnnotatedSeries):
     tester_ceiling: Number | None = Field(description="the tester's capacity without a device")
     upper_bound: Number = Field(description="highest rate of the search")
     upper_bound_reason: str = Field(description="origin of the bound: `media`, `tester` or `given`")
-    upper_bound_hit: bool = Field(description="the device carried the bound: it may be faster")
+    upper_bound_hit: bool = Field(description="the device passed the bound: it may be faster")
 
     @property
     def repetition_values(self) -> Sequence[float | None]:

@@ -147,14 +147,15 @@ def format_three_digits(value: float | None) -> str:
         return UNDEFINED
     rounded = float(f"{value:.2e}") if abs(value) < 100 else value
     whole = math.floor(math.log10(abs(rounded))) if rounded else 0
-    # a millionth of a millisecond is as much as any tester's clock tells
+    # a millionth of a millisecond is the finest resolution of a tester's clock
     return f"{rounded:,.{min(6, max(0, 2 - whole))}f}" if rounded else "0"
 
 
 # meanings of the asterisk at a result and at an offered rate
 LIMITED_EXPLANATION = "limited by the tester or the medium: the device may be faster"
 NOT_COVERED_EXPLANATION = (
-    "at an offered rate: above what the tester's self-test covers, loss and delay may be its own"
+    "at an offered rate: above the rates of the tester's self-test, the tester itself may cause loss and "
+    "delay"
 )
 
 

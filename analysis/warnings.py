@@ -62,7 +62,7 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
         yield (
             "above-self-test",
             f"offered up to {max(record.above_usable):,.0f} fps, but the tester's self-test covers "
-            f"only {record.usable_fps or 0.0:,.0f}: loss and delay above may be its own",
+            f"only {record.usable_fps or 0.0:,.0f}: above, the tester itself may cause loss and delay",
         )
     yield from presentations.find(record).find_warnings(record)
     yield from (("repetitions", text) for text in record.repetition_notes)

@@ -135,7 +135,7 @@ def choose_clauses(
         try:  # some suites may apply with the user's parameters alone
             return device, select_clauses(suites, device.technology)
         except UsageError as none:
-            hint = f"{none.hint}; the audit's own choice is refused: {exc.message}"
+            hint = f"{none.hint}; the audit's default choice is rejected: {exc.message}"
             raise UsageError(none.message, hint, code=none.code) from None
     return better, select_clauses(suites, better.technology)
 
@@ -181,7 +181,7 @@ def plan_audit(technology: Technology, selection: Selection, request: AuditReque
             plan[variant] = sorted(chosen, key=lambda clause: not clause.plain)
     if not plan:
         hint = f"`v6t audit --plugin {technology.name} --list` prints the names; some need --timers"
-        raise UsageError("no such clause can be tested", hint, code="unknown-name")
+        raise UsageError("no clause with such a name can be tested", hint, code="unknown-name")
     return plan
 
 
@@ -240,7 +240,9 @@ def run_audit(
                 if not variant or hides_interrupt(exc):
                     raise
                 is_refusal = isinstance(exc, UsageError)
-                problem = "not with this device" if is_refusal else "the device was not configured"
+                problem = (
+                    "impossible with this device" if is_refusal else "the device was not configured"
+                )
                 got, wire = f"{problem}: {exc.message}", Wire(device.technology.links)
                 judgement = Judgement("not testable", "the device is configured", got)
                 for clause in clauses[len(progress.findings) - before :]:
@@ -289,13 +291,13 @@ def _test_clauses(
             passes = any(s and wire.octets(flip_side(s[0].side), h) for s, h in outcome.turns)
             blocked += clause.plain and not passes
             if not variant and number == plain == blocked:
-                progress.stopped = "no plain packet passes the device"
+                progress.stopped = "the device does not forward a plain packet"
                 return
             if outcome.judgement.dead:
                 try:
                     probe.reset()
                 except ProbeUnable as exc:
-                    progress.stopped = f"the device forwards nothing any more: {exc}"
+                    progress.stopped = f"the device no longer forwards packets: {exc}"
                     return
 
 
@@ -330,6 +332,8 @@ def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> Cl
             turns.append((tuple(send.frames), tuple(heard)))
             send = steps.send(heard)
     except ProbeUnable as exc:
-        return ClauseOutcome(clause, Judgement("not testable", "to be done", str(exc)), turns)
+        return ClauseOutcome(
+            clause, Judgement("not testable", "the clause can be tested", str(exc)), turns
+        )
     except StopIteration as stop:
         return ClauseOutcome(clause, stop.value, turns)

@@ -37,7 +37,7 @@ class Frame(NamedTuple):
 
 
 Requirement: TypeAlias = tuple[str, str] | None  # what the parameters lack, and what to set
-Turn: TypeAlias = tuple[Sequence[Frame], Sequence[Frame]]  # sent and heard
+Turn: TypeAlias = tuple[Sequence[Frame], Sequence[Frame]]  # sent and received
 
 
 class Send(NamedTuple):
@@ -72,7 +72,7 @@ class Clause:
     level: Level
     title: str  # what the device does, in one sentence
     steps: Callable[[], Steps] = field(compare=False, repr=False)  # starts a new exchange
-    rate_limited: bool = False  # as ICMP errors are: silence is tried again after a pause
+    rate_limited: bool = False  # as ICMP errors are: a missing answer is retried after a pause
     lasts_s: float = 0.0  # time that the clause waits for timers
     plain: bool = False  # sends the simplest packet
 

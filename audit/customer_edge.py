@@ -89,8 +89,8 @@ def _make_edge_rows(h: EdgeHosts) -> Iterator[Row]:
         yield down(f"foreign-port-{name}", f"{name.upper()} from the tunnel for {NUMBERS[name]} {foreign[0]}"
                    ", which the customer does not have, is dropped", h.down(foreign[0], name))
     for name in PROTOCOLS if foreign else ():
-        yield up(f"own-{name}", f"{name.upper()} that a host sends from {NUMBERS[name]} {foreign[0]} leaves "
-                 "with one of the customer's, if at all",
+        yield up(f"own-{name}", f"{name.upper()} that a host sends from {NUMBERS[name]} "
+                 f"{foreign[0]} is dropped or leaves with one of the customer's",
                  h.up(foreign[0], name), partial(_check_source_ports, v.ports))
 
 
@@ -109,8 +109,8 @@ def make_port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
                  [h.ip6() / transport(name, port if name == "icmp" else v.port, port, 6) for port in some],
                  silent=True)
     yield Row("RFC 7599", "8.1", "own-port",
-              f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, "
-              "if at all",
+              f"a packet from a host behind the CE with port {foreign[0]} is dropped or leaves "
+              "with a port of the CE",
               h.ip4() / UDP(sport=foreign[0], dport=h.port4) / Raw(DATA), partial(_check_source_ports, ports),
               side=v.ipv4_side)
 # fmt: on

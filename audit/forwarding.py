@@ -68,15 +68,16 @@ def _make_limit_rows(wire: Wire, side: SideName, name: str, udp: partial[Packet]
     four, template = source.version == 4, partial(ip, source.version)
     row, sender = partial(_row, four, side, name), template(dst=str(source))
     ttl, hop, octets = ("TTL", "ttl", 28) if four else ("hop limit", "hop-limit", 48)
-    yield row("5.3.1", "8200 3", hop, f"the {ttl} is one less", udp(), template(ttl=TTL - 1))
+    yield row("5.3.1", "8200 3", hop, f"the {ttl} is decremented by one", udp(), template(ttl=TTL - 1))
     yield row("5.3.1", "8200 3", f"{hop}-2", f"a packet with {ttl} 2 is forwarded", udp(ttl=2),
               template(ttl=1))
     yield row("5.3.1", "8200 3", f"{hop}-1", f"a packet with {ttl} 1 is not forwarded", udp(ttl=1))
-    yield row("4.3.3.4", "4443 3.3", "time-exceeded", "its sender is told: time exceeded",
+    yield row("4.3.3.4", "4443 3.3", "time-exceeded", "its sender receives a time exceeded error",
               udp(ttl=1), sender / icmp(source.version, 11 if four else 3, code=0), error=True)
     if near > far:
         yield row("4.3.3.1", "4443 3.2", "fragmentation-needed" if four else "too-big",
-                  f"the sender of a packet {'with DF ' if four else ''}that does not fit is told the MTU",
+                  f"the sender of a packet {'with DF ' if four else ''}that does not fit receives "
+                  "an error with the MTU",
                   udp(data(near - octets), **({"flags": "DF"} if four else {})),
                   sender / (icmp(4, 3, code=4, nexthopmtu=far) if four else icmp(6, 2, mtu=far)), error=True)
 
@@ -88,7 +89,7 @@ def _make_router_rows(side: SideName, udp: partial[Packet], _: LinkHosts) -> Ite
     template = partial(ip, source.version)
     answer, ports = template(**ends), {"sport": PORT, "dport": SERVER_PORT}
     tos, tos_label = ("TOS octet", "tos") if four else ("traffic class", "traffic-class")
-    yield row("5.2.1", "8200 3", "udp", "a packet is forwarded, its data unchanged",
+    yield row("5.2.1", "8200 3", "udp", "a packet is forwarded with its data unchanged",
               udp(), answer / UDP() / Raw(DATA), plain=True)
     yield row("5.2.1", "8200 3", "tcp", "a TCP segment is forwarded", to() / TCP(**ports), answer / TCP())
     echo = icmp(4, 8, id=7, seq=9) / Raw(DATA) if four else icmp(6, 128, id=7, seq=9, data=DATA)
@@ -115,7 +116,7 @@ def _make_router_rows(side: SideName, udp: partial[Packet], _: LinkHosts) -> Ite
                   to(nh=253) / Raw(data(40)), template(**ends, nh=253) / Raw(data(40)))
         part6 = IPv6ExtHdrFragment(nh=17, offset=25, m=1, id=0x89ABCDEF) / Raw(data(200))
         fragment, piece = to() / part6, answer / part6
-    yield row("4.2.2.7", "8200 4.5", "fragment", "a fragment is forwarded as it is", fragment, piece)
+    yield row("4.2.2.7", "8200 4.5", "fragment", "a fragment is forwarded unchanged", fragment, piece)
     for section, name, address in (
         ("5.3.7", "loopback", "127.0.0.1"), ("2.5.2", "unspecified", "::"), ("2.5.3", "loopback", "::1"),
         ("2.5.6", "link-local", "fe80::77")):
@@ -134,7 +135,7 @@ def _make_prefix_rows(v: PrefixTranslator, h: LinkHosts) -> Iterator[Row]:
               outbound, outside / outbound[UDP], plain=True)
     yield into("3.3", "inbound", f"the destination {external} becomes {host} on the way in",
                inbound, to_inside / inbound[UDP], plain=True)
-    yield out("3.1", "checksum-neutral", "the UDP checksum is not changed, and is right all the same",
+    yield out("3.1", "checksum-neutral", "the UDP checksum is not changed and remains correct",
               outbound, outside / UDP(chksum=UDP(bytes(outbound)[40:]).chksum))
     for subnet in (1, 0xFFFE):
         other = IPv6Address(int(v.host) | subnet << 64)
@@ -146,17 +147,17 @@ def _make_prefix_rows(v: PrefixTranslator, h: LinkHosts) -> Iterator[Row]:
     yield out("3.4", "identifier", "the interface identifier is not changed",
               datagram((identifier, PORT), (v.server, SERVER_PORT)),
               IPv6(src=str(map_host(identifier)), dst=server) / UDP())
-    yield out("3.1", "tcp", "a TCP segment leaves with its checksum unchanged and right",
+    yield out("3.1", "tcp", "a TCP segment leaves with an unchanged, correct checksum",
               ip / TCP(sport=PORT, dport=SERVER_PORT), outside / TCP())
     echo = icmp(6, 128, id=7, seq=9, data=DATA)
-    yield out("3.1", "icmp-echo", "an ICMPv6 echo request leaves with a right checksum", ip / echo,
+    yield out("3.1", "icmp-echo", "an ICMPv6 echo request leaves with a correct checksum", ip / echo,
               outside / echo)
-    yield out("3.1", "unknown-protocol", "a packet of an unknown protocol (253) is translated, too",
+    yield out("3.1", "unknown-protocol", "a packet of an unknown protocol (253) is also translated",
               header(host, server, nh=253) / Raw(data(40)),
               IPv6(src=external, dst=server, nh=253) / Raw(data(40)))
     part = IPv6ExtHdrFragment(nh=17, offset=25, id=0x89ABCDEF) / Raw(data(100))
-    yield out("3.1", "fragment", "a later fragment is translated, too", ip / part, outside / part)
-    yield into("3.3", "icmp-error", "an ICMPv6 error from outside arrives about the host's own packet",
+    yield out("3.1", "fragment", "a later fragment is also translated", ip / part, outside / part)
+    yield into("3.3", "icmp-error", "an ICMPv6 error from outside quotes the host's original packet",
                header(server, external) / icmp(6, 1, code=4) / header(external, server) / outbound[UDP],
                to_inside / icmp(6, 1, code=4) / IPv6(src=host, dst=server), "MAY")
 # fmt: on

@@ -113,7 +113,7 @@ def _make_plain_rows(h: RelayHosts) -> Iterator[Row]:
     v, me = h.view, h.view.customer
     for name in PROTOCOLS:
         yield h.row("sources", f"up-{name}",
-                    f"{name.upper()} of a customer's own address and port is forwarded",
+                    f"{name.upper()} with a customer's address and port is forwarded",
                     h.up(me, me.port, name), h.to_server(me.ipv4), plain=name == "udp")
     for name in PROTOCOLS:
         subject, words = ("pings", "identifier") if name == "icmp" else ("delivery", "port")
@@ -145,16 +145,17 @@ def _make_source_rows(h: RelayHosts) -> Iterator[Row]:
         if me.ports.psid_offset:
             # a port with the customer's PSID that no customer has, because its first bits are zero
             low_bits = 16 - me.ports.psid_offset - me.ports.psid_len
-            yield from drop("port-excluded", "a port that is nobody's (A = 0)",
+            yield from drop("port-excluded", "a port that belongs to no customer (A = 0)",
                             (me.ports.psid + 1 << low_bits) - 1)
     if other is not None:
         if v.encapsulates:
             yield from drop("ipv4-other", "another customer's IPv4 address",
                             customer=replace(me, ipv4=other.ipv4))
-        yield from drop("ipv6-other", "another customer's IPv6 prefix before one's own identifier",
+        yield from drop("ipv6-other", "another customer's IPv6 prefix with the customer's interface "
+                                      "identifier",
                         customer=replace(me, ipv6=_join(other.ipv6, me.ipv6)))
     if v.encapsulates:
-        yield from drop("ipv4-stranger", "an IPv4 address of nobody",
+        yield from drop("ipv4-stranger", "an IPv4 address outside every rule or binding",
                         customer=replace(me, ipv4=STRANGERS4[0]))
     yield from drop("ipv6-stranger", "an IPv6 address outside every rule or binding",
                     customer=replace(me, ipv6=STRANGER6))
@@ -162,7 +163,8 @@ def _make_source_rows(h: RelayHosts) -> Iterator[Row]:
         yield from drop("identifier", "an interface identifier that contradicts the prefix", level="MAY",
                         customer=replace(me, ipv6=_join(me.ipv6, other.ipv6)))
     if v.kind != "MAP-E" and sibling is not None and v.find_customer(me.ipv4, sibling.port) != me.ipv6:
-        yield h.row("sources", "source-told", "its sender is told: source address failed ingress policy",
+        yield h.row("sources", "source-told", "its sender receives the error source address failed ingress "
+                                              "policy",
                     h.up(me, sibling.port), IPv6() / icmp6(1, code=5),
                     "SHOULD" if v.kind == "MAP-T" else "MAY", error=True)
 
@@ -180,7 +182,8 @@ def _make_edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
     owners = list(filter(None, (v.find_customer(me.ipv4, p) for p in beside)))
     if beside:
         yield h.row("ports", f"beside-down{suffix}",
-                    f"packets for the ports {format_ports(beside)} reach those who own them, or nobody",
+                    f"packets for the ports {format_ports(beside)} are dropped or reach the customers that "
+                    "own them",
                     [h.down(me.ipv4, port) for port in beside], list(map(h.to_customer, owners)),
                     side="right")
 
@@ -188,9 +191,9 @@ def _make_edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
 def _make_delivery_rows(h: RelayHosts) -> Iterator[Row]:
     v, me = h.view, h.view.customer
     whole = datagram((v.server, SERVER_PORT), (me.ipv4, me.port), data(600))
-    for label, words, order in (("in-order", "in order", 1), ("out-of-order", "the last first", -1)):
+    for label, words, order in (("in-order", "in order", 1), ("out-of-order", "last fragment first", -1)):
         yield h.row("fragments", f"fragments-{label}",
-                    f"a fragmented datagram for a customer arrives whole ({words})",
+                    f"a fragmented datagram for a customer arrives completely ({words})",
                     split(whole, 304, 0x2200 + order)[::order], partial(_check_fragments, h),
                     FRAGMENT_LEVELS[v.kind], side="right")
     if v.kind != "MAP-T":  # RFC 7599, section 9: errors are mapped without a port
@@ -199,15 +202,15 @@ def _make_delivery_rows(h: RelayHosts) -> Iterator[Row]:
                                   (11, 0, "time exceeded")):
             mtu = {"nexthopmtu": 1400} if code == 4 else {}
             yield h.row("errors", f"icmp-error-{kind}-{code}",
-                        f"ICMP {words} about a customer's packet reaches it",
+                        f"ICMP {words} about a customer's packet reaches the customer",
                         header(v.server, me.ipv4) / ICMP(type=kind, code=code, **mtu) / about,
                         h.to_customer(me.ipv6), "SHOULD" if v.kind == "lw4o6" else "MAY", side="right")
     # packets between CEs of MAP-T name both by their IPv4 addresses, which must differ
     partner = (v.sibling if v.encapsulates else None) or v.other
     if partner is not None:
-        words = "through a tunnel" if v.encapsulates else "to it, from the address behind the DMR"
+        words = "through a tunnel" if v.encapsulates else "with a source address behind the DMR"
         source = v.relay if v.encapsulates else embed_ipv4(v.dmr, me.ipv4)  # type: ignore[arg-type]
-        yield h.row("hairpin", "hairpin", f"a packet of a customer for another one is sent back {words}",
+        yield h.row("hairpin", "hairpin", f"a packet from one customer to another is sent back {words}",
                     h.up(me, me.port, to=partner), h.to_customer(partner.ipv6, src=str(source)),
                     "MUST" if v.kind == "lw4o6" else "MAY", near=True)
 
@@ -229,7 +232,7 @@ def _make_last_rows(h: RelayHosts) -> Iterator[Row]:
 
 def _make_nested_rows(h: RelayHosts) -> Iterator[Row]:
     v, (outer, inner) = h.view, h.view.rules[:2]
-    ipv4, title = inner.ipv4_prefix.network_address + 3, "of overlapping rules the longest prefix tells: "
+    ipv4, title = inner.ipv4_prefix.network_address + 3, "the longest prefix of overlapping rules applies: "
     mine, wrong = (Customer(r.map_address(ipv4, 1), ipv4, r.make_port_set(1)) for r in (inner, outer))
     ports = mine.ports.ranges[0][0], mine.port
     yield h.row("overlap", "overlap-down", title + "packets for an address of the inner rule reach its CE",
@@ -244,7 +247,7 @@ def _make_nested_rows(h: RelayHosts) -> Iterator[Row]:
                     h.up(wrong, wrong.port))
     foreign = next(p for ends in wrong.ports.ranges for p in ends if p not in mine.ports)
     yield h.row("sources", "overlap-port",
-                "a port that only the outer rule would give the inner rule's CE is not its own",
+                "a packet with a port that the inner rule's CE would have by the outer rule only is dropped",
                 h.up(mine, foreign))
 
 
@@ -291,4 +294,4 @@ def _check_prefix(h: RelayHosts, far: list[IPPacket]) -> str:
     mine = int(h.view.customer.ipv6) >> 64
     reached = [packet for packet in far if not h.view.encapsulates or find_inner_packet(packet)]
     prefixes = [int(packet.dst) >> 64 for packet in reached]
-    return "" if prefixes == [mine] * 2 else f"{len(prefixes)} packets, or to others"
+    return "" if prefixes == [mine] * 2 else f"{len(prefixes)} packets, or packets for other CEs"

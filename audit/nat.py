@@ -119,7 +119,7 @@ def _check_reset(h: NatHosts) -> Talk[Result]:
     yield from before.open()
     yield Send((), before="reset")
     if not (yield from after.send()):
-        return "nothing passes afterwards"
+        return "no packet passes afterwards"
     if not (yield from after.answer()):
         return False
     yield from before.answer()
@@ -132,7 +132,7 @@ def _check_reset(h: NatHosts) -> Talk[Result]:
 def _check_flush(h: NatHosts, protocol: str) -> Talk[Result]:
     s = yield from NatSession(h, protocol).establish()
     has_passed = yield from s.answer("A", b"late")
-    require(has_passed, "the answer does not pass before either")
+    require(has_passed, "the answer does not pass before the flush either")
     yield Send((), before="flush")
     yield from NatSession(h, "udp").open()
     yield from s.repeat()
@@ -140,7 +140,7 @@ def _check_flush(h: NatHosts, protocol: str) -> Talk[Result]:
         return False
     if (yield from NatSession(h, "udp").send()):
         return ""
-    seen = "nothing, and nothing else passes any more"
+    seen = "nothing, and the device no longer forwards other packets"
     return Judgement("deviates", NOTHING_INSIDE, seen, dead=True)
 
 
@@ -183,17 +183,18 @@ ROWS = (
           _check_segments, *segments, plain=label == "exchange")
       for label, words, segments, expected in (
           ("exchange", "opened, carries data both ways and is closed",
-           ("", f"{OPENING} <PA+ PA+> FA> <FA A>"), "every segment arrives, checksums right"),
-          ("half-closed", "closed by one end carries what the other end still sends",
+           ("", f"{OPENING} <PA+ PA+> FA> <FA A>"), "every segment arrives with a correct checksum"),
+          ("half-closed", "closed by one end only and still carries data from the other",
            (OPENING, "FA> <A <PA+ A>"), "data after a FIN, and its acknowledgement"),
           # RFC 9293, section 3.5, figure 8
           ("simultaneous-open", "opened by both ends at the same time",
-           ("S>", "<S SA> <SA"), "the SYN from outside within, and both SYN-ACKs"),
+           ("S>", "<S SA> <SA"), "the outside SYN, inside, and both SYN-ACKs"),
           ("reset-in", "reset from outside", (OPENING, "<RA"), "the RST, inside"),
           ("reset-out", "reset from inside", (OPENING, "RA>"), "the RST, outside"))),
-    row("7857 2.2 tcp-stray-reset SHOULD", "an RST whose number is outside the window ends no session",
+    row("7857 2.2 tcp-stray-reset SHOULD", "an RST with a sequence number outside the window does not end a "
+                                           "session",
         "data both ways after the RST", _check_segments, OPENING, "<R* <PA+ PA+>"),
-    row("7857 2.2 tcp-after-reset SHOULD", "a session outlives an RST for 4 minutes: data pass afterwards",
+    row("7857 2.2 tcp-after-reset SHOULD", "a session remains for 4 minutes after an RST: data still passes",
         "data both ways after the RST", _check_segments, OPENING, "<RA? <PA+ PA+>",
         nat64="6146 3.5.2.2 MUST"),
     row("5382 REQ-4 tcp-unsolicited-silent MUST", "an unsolicited SYN is not answered for 6 seconds",
@@ -202,9 +203,9 @@ ROWS = (
         "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
         "no answer to the first SYN; the host's own opens the connection", _check_unsolicited, True),
     row("4787 REQ-3 configured-again MUST",
-        "a device that is configured again serves hosts, and reassigns no used endpoint",
+        "a device that is configured again serves hosts and does not reassign endpoints in use",
         "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),
-    *(row(f"9693 4.8 flush-{name} MUST", f"no {words} is left of a table that was emptied", NOTHING_INSIDE,
+    *(row(f"9693 4.8 flush-{name} MUST", f"no {words} remains after the table is emptied", NOTHING_INSIDE,
           _check_flush, protocol)
       for name, protocol, words in (("udp", "udp", "UDP mapping"), ("tcp", "tcp", "TCP connection"),
                                 ("icmp", "icmp", "ICMP query"))),
@@ -226,7 +227,7 @@ ROWS = (
 )
 BLOCKS = (
     row("6888 REQ-14 block-contiguous SHOULD",
-        "the public ports of a host are one block, those of another host another block",
+        "the public ports of each host form one block, separate from those of other hosts",
         f"two disjoint blocks of {PORT_LIMIT} ports", _check_blocks),
     row("6888 REQ-4 block-others MUST", "a host that has used up its ports takes none from others",
         "a mapping of the second host", _check_second_host),
@@ -237,7 +238,7 @@ SHORT = tuple(
         _check_short_timeout, script, pause_s, is_alive, lasts_s=len(script) * pause_s)
     for place, title, script, pause_s, is_alive in (
         ("REQ-5 timer-lasts MUST", f"{LIFE} exists after {EARLY_S:g} s", "<", EARLY_S, True),
-        ("REQ-5b timer-ends MAY", f"{LIFE} is gone after {LATE_S:g} s", "<", LATE_S, False),
+        ("REQ-5b timer-ends MAY", f"{LIFE} has ended after {LATE_S:g} s", "<", LATE_S, False),
         ("REQ-6 timer-refresh-out MUST", "a datagram from inside refreshes its mapping", "><", EARLY_S, True),
         ("REQ-6a timer-refresh-in MAY", "a datagram from outside refreshes a mapping", "<<", EARLY_S, True))
 )
@@ -251,12 +252,12 @@ BY_VARIANT: dict[str, tuple[Row, ...]] = {
         row(f"6888 REQ-11 {label}-told SHOULD", "a host that gets no mapping receives an ICMP unreachable",
             "ICMP host unreachable or prohibited, inside", _check_exhaustion, "notification", room,
             rate_limited=True),
-        row(f"6888 REQ-11 {label}-keeps MUST", "no mapping is ended to make room for another one",
-            "answers over all mappings, at their hosts' ports", _check_exhaustion, "mappings", room),
+        row(f"6888 REQ-11 {label}-keeps MUST", "no mapping is removed to make room for another one",
+            "answers through all mappings, at the hosts' ports", _check_exhaustion, "mappings", room),
         *(BLOCKS if variant == views.PORT_BLOCKS else ()))
       for variant, label, room, section, title in (
           (views.PORT_BLOCKS, "block", PORT_LIMIT, "REQ-4",
-           "a host gets as many public ports as it may have, and no more"),
+           "a host gets public ports up to its limit and no more"),
           (views.SMALL_PORT_POOL, "full", PORT_LIMIT, "REQ-11",
            "without a free public port a packet is dropped"),
           (views.SMALL_TABLE, "table", views.SESSION_LIMIT, "REQ-11",

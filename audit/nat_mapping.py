@@ -249,36 +249,36 @@ ROWS = (
            "the other host sees the public endpoint as the source of the {}",
            "the public endpoint as source"))),
     row("5508 REQ-7 hairpinned-error MUST", "an ICMP error between two hosts inside is translated both ways",
-        "the error, at the first host, about its own datagram", _check_hairpinned_error),
+        "the error at the first host, about that host's datagram", _check_hairpinned_error),
     *(row(f"{place} {PREFIXES[protocol]}error-{kind}-{code} {level}",
           f"ICMP {ERRORS[kind, code]} about {words} reaches the host, with the quoted packet translated",
-          "the error inside, about the host's own packet", _check_error, False, protocol, kind, code)
+          "the error inside, about the host's packet", _check_error, False, protocol, kind, code)
       for place, level, protocol, words, errors in (
           ("5508 REQ-4", "MUST", "udp", "a mapped datagram", ((3, 3), (3, 4), (11, 0))),
           ("5508 REQ-4", "MUST", "icmp", "an echo request", ((3, 1), (11, 0))),
           ("5382 REQ-9", "SHOULD", "tcp", "a connection", ((3, 1), (3, 3), (3, 4))))
       for kind, code in errors),
-    *(row(f"5382 REQ-10 tcp-error-keeps-{kind}-{code} MUST", f"ICMP {words} ends no connection",
+    *(row(f"5382 REQ-10 tcp-error-keeps-{kind}-{code} MUST", f"ICMP {words} does not end a connection",
           "data both ways after the error", _check_error, True, "tcp", kind, code)
       for (kind, code), words in ERRORS.items()),
-    row("5508 REQ-4 error-unmapped SHOULD", "an ICMP error about no mapping is silently dropped",
+    row("5508 REQ-4 error-unmapped SHOULD", "an ICMP error that matches no mapping is silently dropped",
         "nothing inside", _check_unmapped_error),
-    row("4787 REQ-12 error-keeps-mapping MUST", "an ICMP error ends no mapping",
+    row("4787 REQ-12 error-keeps-mapping MUST", "an ICMP error does not end a mapping",
         "the answer after the error, inside", _check_error, True, "udp", 3, 3),
-    row("5508 REQ-6 query-error-keeps MUST", "an ICMP error about a query ends no session",
+    row("5508 REQ-6 query-error-keeps MUST", "an ICMP error about a query does not end a session",
         "the reply after the error, inside", _check_error, True, "icmp", 3, 1),
     row("5508 REQ-3 error-checksum SHOULD", "an ICMP error with a wrong ICMP checksum is silently dropped",
         "nothing inside", _check_error_checksum),
     row("5508 REQ-5 error-from-inside MUST",
-        "a host's ICMP error about an answer goes out, with the quoted packet translated",
+        "a host's ICMP error about an answer is forwarded with the quoted packet translated",
         "the error outside, about the public endpoint", _check_error_out),
     row("5508 REQ-10 time-exceeded MUST",
         "a packet from inside whose TTL is 1 is dropped, and its sender gets an ICMP error",
         "ICMP time exceeded, and no datagram outside", _check_ttl_expiry, rate_limited=True),
     *(row(f"4787 REQ-14 fragments-{direction}-{name} MUST",
-          f"a fragmented datagram from {origin} arrives whole ({words})", expected,
+          f"a fragmented datagram from {origin} arrives completely ({words})", expected,
           _check_fragments, direction == "out", step)
-      for name, step, words in (("in-order", 1, "in order"), ("out-of-order", -1, "the last one first"))
+      for name, step, words in (("in-order", 1, "in order"), ("out-of-order", -1, "last fragment first"))
       for direction, origin, expected in (
           ("out", "inside", "708 octets of UDP from one public endpoint"),
           ("in", "outside", "708 octets of UDP inside"))),

@@ -48,7 +48,7 @@ class NatHosts:
 
     view: Nat
     wire: Wire
-    # inside ports that no clause has used yet: the state of one must not help another
+    # inside ports that no clause has used yet: state of one clause must not affect another
     ports: Iterator[int] = field(default_factory=lambda: count(FIRST_PORT))
     heard: Sequence[Frame] = ()  # frames that the device sent last
 

@@ -19,7 +19,7 @@ from v6t.plugins.reference_device import ETHERTYPE, make_link_headers
 
 conf.debug_dissector = False
 NOTHING = "nothing"
-TTL = 61  # of sent packets: neither a usual default nor a value that a device could write itself
+TTL = 61  # of sent packets: neither common defaults nor values that devices write
 INNER_TTL = 7  # TTL of a packet that an ICMP error quotes; translators do not decrement it
 DATA = b"v6t audit payload "
 PORT, SERVER_PORT = 40123, 443

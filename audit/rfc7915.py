@@ -102,41 +102,42 @@ def make_ipv4_rows(h: TranslatorHosts) -> Iterator[Row]:
     v, ip, at, udp, plain = h.view, h.ip4, h.at6, h.udp4, h.ip4() / h.udp4 / Raw(DATA)
     down = partial(Row, "RFC 7915", side=v.ipv4_side)
     yield down("4.1", "udp", "an IPv4 packet becomes an IPv6 packet between the mapped addresses, "
-               "its checksum updated, its data unchanged", plain, at() / UDP(dport=v.port) / Raw(DATA),
+               "with its checksum updated and its data unchanged",
+               plain, at() / UDP(dport=v.port) / Raw(DATA),
                plain=True)
     yield down("4.1", "traffic-class", "the traffic class is the TOS octet", ip(tos=0xB9) / udp / DATA,
                IPv6(tc=0xB9), "SHOULD")
     yield down("4.1", "flow-label", "the flow label is 0", plain, IPv6(fl=0))
     yield down("4.1", "payload-length", "the payload length is the total length less the IPv4 header",
                plain, IPv6(plen=8 + len(DATA)))
-    yield down("4", "no-fragment-header-df", "a whole packet with DF gets no fragment header",
+    yield down("4", "no-fragment-header-df", "an unfragmented packet with DF gets no fragment header",
                ip(flags="DF") / udp / DATA, IPv6(nh=17))
-    yield down("4", "no-fragment-header-no-df", "a whole packet without DF gets no fragment header",
+    yield down("4", "no-fragment-header-no-df", "an unfragmented packet without DF gets no fragment header",
                ip(flags=0) / udp / DATA, IPv6(nh=17))
     for name, source in (("loopback", "127.0.0.1"), ("this-network", "0.0.0.0")):
         yield down("4.1", f"illegal-source-{name}", f"a packet from {source} is silently discarded",
                    ip(src=source) / udp / DATA, level="SHOULD", silent=True)
     yield down("4.1", "hop-limit", "the hop limit is the TTL less one", plain, IPv6(hlim=TTL - 1))
     yield down("4.1", "ttl-2", "a packet with TTL 2 is forwarded", ip(ttl=2) / udp / DATA, IPv6(hlim=1))
-    yield down("4.1", "ttl-1", "a packet with TTL 1 is discarded and its sender told",
+    yield down("4.1", "ttl-1", "a packet with TTL 1 is discarded and its sender notified",
                ip(ttl=1) / udp / DATA, IP() / ICMP(type=11, code=0), error=True)
     for name, words, option in (
         ("router-alert", "Router Alert", IPOption_Router_Alert()),
         ("record-route", "Record Route", IPOption_RR(length=7, pointer=4, routers=["0.0.0.0"])),
-        ("used-source-route", "a source route that is used up", _make_source_route(8))):
-        yield down("4.1", f"option-{name}", f"an IPv4 option ({words}) is ignored, the packet translated",
+        ("used-source-route", "a completed source route", _make_source_route(8))):
+        yield down("4.1", f"option-{name}", f"an IPv4 option ({words}) is ignored and the packet translated",
                    ip(options=[option]) / udp / DATA, at() / UDP() / Raw(DATA))
     routed = ip(options=[_make_source_route(4)]) / udp / DATA
     yield down("4.1", "source-route", "a packet with an unexpired source route is discarded", routed)
-    yield down("4.1", "source-route-error", "its sender is told that the source route failed",
+    yield down("4.1", "source-route-error", "its sender receives a source route failed error",
                routed, IP() / ICMP(type=3, code=5), "SHOULD", error=True)
     yield down("4.5", "tcp", "a TCP segment's checksum is updated",
                ip() / TCP(sport=v.server_port, dport=h.port4, flags="A") / DATA, at() / TCP() / Raw(DATA),
                flow="tcp")
     unsummed = ip() / UDP(sport=v.server_port, dport=h.port4, chksum=0)
-    yield down("4.5", "udp-no-checksum", "UDP without checksum is dropped, or gets a right one",
+    yield down("4.5", "udp-no-checksum", "UDP without checksum is dropped or gets a correct checksum",
                unsummed / DATA, lambda far: next(filter(None, map(find_checksum_error, far)), ""))
-    yield down("4.5", "udp-checksum-made", "UDP without checksum gets one and is forwarded",
+    yield down("4.5", "udp-checksum-made", "UDP without checksum gets a checksum and is forwarded",
                unsummed / DATA, at() / UDP(), "MAY")
     to_zero = _find_zero_sum_data(at(), UDP(sport=v.server_port, dport=v.port))
     yield down("4.5", "udp-checksum-ffff", "a UDP checksum that is computed as zero is sent as 0xffff",
@@ -144,7 +145,7 @@ def make_ipv4_rows(h: TranslatorHosts) -> Iterator[Row]:
     if not v.uses_ports:
         for name, (number, words) in NUMBERS.items():
             payload = Raw(data(40))
-            yield down("4.1", f"protocol-{name}", f"{words} ({number}) is forwarded, its number copied",
+            yield down("4.1", f"protocol-{name}", f"{words} ({number}) is forwarded with its number copied",
                        ip(proto=number) / payload, at(nh=number) / payload if number != 33 else at(nh=number))
         yield down("4.2", "igmp", "IGMP is silently dropped",
                    ip(proto=2) / Raw(bytes.fromhex("160008f9e0000105")), level="SHOULD", silent=True)
@@ -152,11 +153,11 @@ def make_ipv4_rows(h: TranslatorHosts) -> Iterator[Row]:
     fits = v.lowest_ipv6_mtu < LARGE + 20 and h.fits(LARGE)
     if h.mtu4 + 20 > h.mtu6:
         yield down("4.1", "df-too-big",
-                   "a packet with DF that does not fit the IPv6 link is discarded and its sender told",
+                   "a packet with DF that does not fit the IPv6 link is discarded and its sender notified",
                    ip(flags="DF") / udp / data(h.mtu4 - 28),
                    IP() / ICMP(type=3, code=4, nexthopmtu=h.mtu6 - 20), error=True)
     if fits:
-        yield down("4", "df-fits", "a packet with DF that fits the IPv6 link is forwarded whole",
+        yield down("4", "df-fits", "a packet with DF that fits the IPv6 link is forwarded unfragmented",
                    ip(flags="DF") / udp / data(LARGE - 28), at() / UDP())
     part, whole = partial(ip, id=IDENTIFICATION, proto=17), bytes(ip() / udp / data(600))[20:]
     for name, start, end in (*FRAGMENTS, ("first-df", 0, 200)) if not v.may_reassemble else ():
@@ -190,7 +191,7 @@ def make_rows_without_df(h: TranslatorHosts, suffix: str = "") -> Iterator[Row]:
                    h.ip4() / h.udp4 / data(lowest - 48), h.at6(plen=lowest - 40) / UDP())
     if lowest < LARGE + 20 and h.fits(LARGE):
         yield down("4.1", f"no-df-too-big{suffix}",
-                   f"a packet without DF that would exceed {lowest} octets is fragmented to that",
+                   f"a packet without DF that would exceed {lowest} octets is fragmented to that size",
                    h.ip4() / h.udp4 / payload, partial(_check_fragments, h, payload, True), "SHOULD")
 
 
@@ -199,12 +200,13 @@ def make_ipv6_rows(h: TranslatorHosts) -> Iterator[Row]:
     v, ip, at, udp, plain = h.view, h.ip6, h.at4, h.udp6, h.plain6()
     up, sender = partial(Row, "RFC 7915", side=v.ipv6_side), IPv6(dst=str(v.ipv6_host))
     yield up("5.1", "udp", "an IPv6 packet becomes an IPv4 packet between the mapped addresses, "
-             "its checksum updated, its data unchanged", plain, at(ihl=5) / UDP() / Raw(DATA), plain=True)
+             "with its checksum updated and its data unchanged",
+             plain, at(ihl=5) / UDP() / Raw(DATA), plain=True)
     yield up("5.1", "tos", "the TOS octet is the traffic class", ip(tc=0xB9) / udp / DATA, IP(tos=0xB9),
              "SHOULD")
     yield up("5.1", "total-length", "the total length is the payload length plus the IPv4 header",
              plain, IP(len=28 + len(DATA)))
-    yield up("5.1", "no-fragment", "a whole packet has neither the More Fragments flag nor an offset",
+    yield up("5.1", "no-fragment", "an unfragmented packet has neither the More Fragments flag nor an offset",
              plain, allow(IP(frag=0), flags=WITHOUT_MF))
     for octets in filter(h.fits, (46, SMALLEST_WITH_DF - 1, SMALLEST_WITH_DF, LARGE)):
         df = octets >= SMALLEST_WITH_DF
@@ -214,18 +216,18 @@ def make_ipv6_rows(h: TranslatorHosts) -> Iterator[Row]:
     yield up("5.5", "tcp", "a TCP segment's checksum is updated", h.plain6("tcp"), at() / TCP(), flow="tcp")
     to_zero = _find_zero_sum_data(h.quoted4(), UDP(sport=h.port4, dport=v.server_port))
     yield up("5.5", "udp-checksum-ffff",
-             "a UDP checksum that is computed as zero is sent as 0xffff: zero means none",
+             "a UDP checksum that is computed as zero is sent as 0xffff: zero means no checksum",
              ip() / udp / to_zero, at() / UDP(chksum=0xFFFF))
     for name, (number, words) in NUMBERS.items() if not v.uses_ports else ():
         payload = Raw(data(40))
-        yield up("5.1", f"protocol-{name}", f"{words} ({number}) is forwarded, its number copied",
+        yield up("5.1", f"protocol-{name}", f"{words} ({number}) is forwarded with its number copied",
                  ip(nh=number) / payload, at(proto=number) / payload if number != 33 else at(proto=number))
     yield up("5.1", "illegal-source", "a packet from ::1 is silently dropped",
              ip(src="::1") / udp / DATA, level="SHOULD", silent=True)
     yield up("5.1", "ttl", "the TTL is the hop limit less one", plain, IP(ttl=TTL - 1))
     yield up("5.1", "hop-limit-2", "a packet with hop limit 2 is forwarded", ip(hlim=2) / udp / DATA,
              IP(ttl=1))
-    yield up("5.1", "hop-limit-1", "a packet with hop limit 1 is discarded and its sender told",
+    yield up("5.1", "hop-limit-1", "a packet with hop limit 1 is discarded and its sender notified",
              ip(hlim=1) / udp / DATA, sender / icmp6(3, code=0), error=True)
     pad = inet6.PadN(optdata=bytes(4))
     options = inet6.IPv6ExtHdrDestOpt(options=[pad])
@@ -236,14 +238,16 @@ def make_ipv6_rows(h: TranslatorHosts) -> Iterator[Row]:
         ("destination-options", options, "destination options"),
         ("routing-used", used, "a routing header with no segments left"),
         ("chain", hop_by_hop / used / options, "three extension headers")):
-        yield up("5.1", f"extension-{name}", f"{words}: ignored, the packet translated without",
+        yield up("5.1", f"extension-{name}", f"a packet with {words} is translated without extension headers",
                  ip() / headers / udp / DATA, at(ihl=5, len=28 + len(DATA)) / UDP() / Raw(DATA))
     left = ip() / inet6.IPv6ExtHdrRouting(segleft=1, addresses=["2001:db8::5"]) / udp / DATA
     yield up("5.1", "segments-left", "a packet with segments left in a routing header is not translated",
              left)
-    yield up("5.1", "segments-left-error", "its sender is told where (pointer at Segments Left)",
+    yield up("5.1", "segments-left-error", "its sender receives a parameter problem (pointer at Segments "
+                                           "Left)",
              left, sender / icmp6(4, code=0, ptr=43), "SHOULD", error=True)
-    # of what a device reassembles for its ports (RFC 6146, section 3.4) it keeps nothing
+    # a device that reassembles packets to read their ports (RFC 6146, section 3.4) keeps no
+    # fragments
     kept, low, whole = not v.uses_ports, IDENTIFICATION6 & 0xFFFF, bytes(ip() / udp / data(600))[40:]
     part = partial(IPv6ExtHdrFragment, nh=17, id=IDENTIFICATION6)
     for name, start, end in FRAGMENTS if kept else ():
@@ -255,11 +259,11 @@ def make_ipv6_rows(h: TranslatorHosts) -> Iterator[Row]:
                  ip() / part(offset=start // 8, m=more) / Raw(octets),
                  template / _fragment_data(octets, start))
     atomic = at(frag=0, proto=17, len=628, **({"id": low, "flags": 0} if kept else {}))
-    yield up("5.1.1", "atomic-fragment", "an atomic fragment becomes a whole packet"
+    yield up("5.1.1", "atomic-fragment", "an atomic fragment becomes an unfragmented packet"
              + (" without DF that keeps its identification" if kept else ""), ip() / part() / udp / data(600),
              (atomic if kept else allow(atomic, flags=WITHOUT_MF)) / UDP() / Raw(data(600)))
     if kept and h.fits(SMALLEST_WITH_DF + 99, 28):
-        yield up("5.1.1", "atomic-fragment-large", "an atomic fragment above 1260 octets has no DF, either",
+        yield up("5.1.1", "atomic-fragment-large", "an atomic fragment above 1260 octets also has no DF",
                  ip() / part() / udp / data(SMALLEST_WITH_DF + 99 - 28), at(flags=0) / UDP())
     yield up("5.1.1", "fragment-extension", "a fragment whose header names an extension header is dropped",
              ip() / part(nh=60, m=1) / Raw(bytes([17, 0, 1, 4, 0, 0, 0, 0]) + whole[:200]), level="SHOULD")

@@ -53,7 +53,8 @@ def make_error_rows(row: partial[Row], error: Callable[[Packet], Packet], ip: Pa
                   error(old(problem, code=0, ptr=at)), ip / new(problem2, code=0, ptr=at2))
     for at in NO_POINTERS[version]:
         yield row(f"no-pointer-{at}",
-                  f"{name} parameter problem at octet {at}, which IPv{version2} has not, is silently dropped",
+                  f"{name} parameter problem at octet {at}, which has no equivalent in IPv{version2}, is "
+                  "silently dropped",
                   error(old(problem, code=0, ptr=at)), silent=True)
 
 
@@ -66,7 +67,7 @@ def make_ipv4_rows(h: TranslatorHosts) -> Iterator[Row]:
     def error(kind: int, code: int, inner: Packet = about, **fields: Any) -> Packet:
         return ip() / ICMP(type=kind, code=code, **fields) / inner
     for kind, reply, name in ((8, 128, "echo-request"), (0, 129, "echo-reply")):
-        if not v.stateful or kind == 0:  # no session inside is open to requests from outside
+        if not v.stateful or kind == 0:  # requests from outside match no session
             yield down(name, f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply}",
                        ip() / ICMP(type=kind, id=h.port4, seq=9) / DATA,
                        six / icmp6(reply, id=v.port, seq=9, data=DATA), flow="icmp")
@@ -88,7 +89,8 @@ def make_ipv4_rows(h: TranslatorHosts) -> Iterator[Row]:
     plateaus = (PLATEAU, max(1280, min(PLATEAU + 20, h.mtu6, h.mtu4 + 20)))
     large = h.quoted4(len=2000) / UDP(**ports, len=1980) / Raw(data(64))
     yield down("fragmentation-needed-0",
-               "ICMP fragmentation needed without MTU, about 2,000 octets, tells a plateau of RFC 1191",
+               "ICMP fragmentation needed without MTU, about 2,000 octets, becomes packet too big with a "
+               "plateau of RFC 1191",
                error(3, 4, large, nexthopmtu=0), six / allow(icmp6(2, code=0), mtu=plateaus))
     yield down("bad-length", "ICMP parameter problem, bad length, becomes ICMPv6 4/0",
                error(12, 2, ptr=2), six / icmp6(4, code=0, ptr=4))
@@ -99,14 +101,14 @@ def make_ipv4_rows(h: TranslatorHosts) -> Iterator[Row]:
               ip(ttl=1) / ICMP(type=3, code=1) / about, side=v.ipv4_side, silent=True, only_reply=True)
     unreachable = six / icmp6(1, code=4)
     about6 = partial(h.quoted6, src=str(v.ipv6_host), dst=str(v.mapped_ipv6))
-    yield into("inner", "the packet within an ICMP error is translated, its TTL kept",
+    yield into("inner", "the packet within an ICMP error is translated with its TTL unchanged",
                error(3, 3), unreachable / about6(nh=17))
     yield into("inner-checksum", "length, ports and checksum of the inner UDP are translated",
                error(3, 3), unreachable / IPv6(plen=72) / UDP(**ports6), quoted=True)
     short = bytes(h.quoted4() / TCP(**ports, flags="A") / data(64))[:28]
-    yield into("inner-tcp-short", "an ICMP error with only 8 octets of TCP in it is translated",
+    yield into("inner-tcp-short", "an ICMP error that quotes only 8 octets of TCP is translated",
                error(3, 3, Raw(short)), unreachable / about6(nh=6), flow="tcp")
-    yield into("inner-echo", "an ICMP error about an echo request has an ICMPv6 one in it",
+    yield into("inner-echo", "an ICMP error about an echo request quotes an ICMPv6 echo request",
                error(3, 3, h.quoted4() / ICMP(id=h.port4, seq=1) / Raw(data(64))),
                unreachable / about6() / icmp6(128), flow="icmp")
     yield into("nested", "an ICMP error about an ICMP error is dropped",
@@ -139,7 +141,7 @@ def make_ipv6_rows(h: TranslatorHosts) -> Iterator[Row]:
         mtu4 = min(mtu - 20, h.mtu4, h.mtu6 - 20)
         title = f"ICMPv6 packet too big with MTU {mtu} becomes fragmentation needed with MTU {mtu4}"
         if mtu == 9000:
-            title = f"the MTU of a translated packet too big is at most {mtu4}, what both links carry"
+            title = f"the MTU of a translated packet too big is at most {mtu4}, the largest of both links"
         yield up(f"too-big-{mtu}", title, error(icmp6(2, mtu=mtu)),
                  four / ICMP(type=3, code=4, nexthopmtu=mtu4))
     yield up("next-header", "ICMPv6 unrecognized next header becomes ICMP protocol unreachable",
@@ -152,15 +154,15 @@ def make_ipv6_rows(h: TranslatorHosts) -> Iterator[Row]:
               ip(hlim=1) / icmp6(1, code=0) / about, side=v.ipv6_side, silent=True, only_reply=True)
     message, unreachable = icmp6(1, code=4), four / ICMP(type=3, code=3)
     about4 = partial(h.quoted4, src=str(v.ipv4_host), dst=str(h.six4))
-    yield into("inner", "the packet within an ICMPv6 error is translated, its hop limit kept",
+    yield into("inner", "the packet within an ICMPv6 error is translated with its hop limit unchanged",
                error(message), unreachable / about4(proto=17))
     yield into("inner-checksum", "length, ports and checksum of the inner UDP are translated",
                error(message), unreachable / IP(len=92) / UDP(**ports), quoted=True)
-    yield into("inner-echo", "an ICMPv6 error about an echo reply has an ICMP one in it",
+    yield into("inner-echo", "an ICMPv6 error about an echo reply quotes an ICMP echo reply",
                error(message, h.quoted6() / icmp6(129, id=v.port, seq=1, data=data(64))),
                unreachable / about4(proto=1) / ICMP(type=0))
     fragment = IPv6ExtHdrFragment(nh=17, m=1, id=0x89ABCDEF) / UDP(**ports) / data(64)
-    yield into("inner-fragment", "an ICMPv6 error about a fragment has an IPv4 fragment in it",
+    yield into("inner-fragment", "an ICMPv6 error about a fragment quotes an IPv4 fragment",
                error(message, h.quoted6() / fragment), unreachable / about4(proto=17, id=0xCDEF, flags="MF"))
     yield into("nested", "an ICMPv6 error about an ICMPv6 error is dropped",
                error(icmp6(1, code=0), h.quoted6(hlim=61) / message / ip() / h.udp6 / DATA))

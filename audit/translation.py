@@ -70,7 +70,7 @@ class TranslationSuite(Suite):
 # fmt: off
 def _make_prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "2.2", plain=True)
-    yield row(f"up-{length}", f"an IPv4 address is found behind a prefix of /{length}",
+    yield row(f"up-{length}", f"the IPv4 address embedded behind a prefix of /{length} is extracted",
               h.plain(v.ipv6_side), h.at4() / UDP(), side=v.ipv6_side)
     yield row(f"down-{length}",
               f"an IPv4 address is embedded behind a prefix of /{length}, bits 64 to 71 zero",
@@ -80,7 +80,7 @@ def _make_prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
 def _make_well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "3.1")
     address = v.ipv4_host if v.ipv4_host.is_global else v.mapped_ipv4[0]
-    yield row("global", f"{address}, which is global, may stand behind the prefix",
+    yield row("global", f"{address}, which is global, may be embedded behind the prefix",
               h.plain(v.ipv6_side), h.at4() / UDP(), "MAY", side=v.ipv6_side, plain=True)
     end, words = ("src", "from") if v.prefix_side == "ipv6" else ("dst", "for")
     yield row("not-global", f"a packet {words} {local}, which is not global, behind the prefix is dropped",
@@ -93,11 +93,11 @@ def _make_well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Ro
 def _make_table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
     v, row, name = h.view, partial(Row, "RFC 7757", plain=True), "longest" if longest else "padded"
     yield row("3.3.1", name, f"{MAPPED_HOST} becomes {v.ipv6_host}: "
-              + ("the longest IPv4 prefix tells" if longest else "zeros follow the suffix"),
+              + ("the longest IPv4 prefix applies" if longest else "zeros follow the suffix"),
               h.plain(v.ipv4_side), h.at6() / UDP(), side=v.ipv4_side)
     source = v.ipv6_host if longest else v.ipv6_host + 7
     yield row("3.3.2", name, f"{source} becomes {MAPPED_HOST}: "
-              + ("the longest IPv6 prefix tells" if longest else "bits behind the suffix are discarded"),
+              + ("the longest IPv6 prefix applies" if longest else "bits behind the suffix are discarded"),
               h.ip6(src=str(source)) / h.udp6 / Raw(DATA), h.at4() / UDP(), side=v.ipv6_side)
 
 
@@ -107,12 +107,13 @@ def _make_hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]
     name1, name2 = (str(embed_ipv4(prefix, h.view.mapped_ipv4[0] + n)) for n in (0, 1))
     request, reply = UDP(sport=PORT, dport=SERVER_PORT), UDP(sport=SERVER_PORT, dport=PORT)
     yield near("hairpin",
-               "a host with a mapping reaches another one by the prefix, and is named by the prefix itself",
+               "a host with a mapping reaches another one through the prefix, and its source is also behind "
+               "the prefix",
                header(one, name2) / request / DATA, IPv6(src=name1, dst=str(two)) / UDP())
-    yield near("hairpin-answer", "the answer comes back from the address that was asked",
+    yield near("hairpin-answer", "the answer comes from the address that the request was sent to",
                header(two, name1) / reply / DATA, IPv6(src=name2, dst=str(one)) / UDP())
     about = header(name1, two) / request / Raw(data(40))
-    yield near("hairpin-error", "an ICMPv6 error about the datagram comes back about what its sender sent",
+    yield near("hairpin-error", "an ICMPv6 error about the datagram quotes it as its sender sent it",
                header(two, name1) / icmp6(1, code=4) / about,
                IPv6(src=name2, dst=str(one)) / icmp6(1) / IPv6(src=str(one), dst=name2), rate_limited=True)
 # fmt: on
@@ -123,7 +124,7 @@ def find_prefix_requirement(
 ) -> Requirement:
     """Return why clauses cannot be tested with the well-known prefix, or None."""
     fix = f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses"
-    reason = "correct devices drop what the well-known prefix makes of it (RFC 6052, section 3.1)"
+    reason = "correct devices drop its packets behind the well-known prefix (RFC 6052, section 3.1)"
     for address in addresses:
         if prefix and isinstance(address, IPv4Address) and not may_embed(prefix, address):
             return f"{address} is not a global address, and {reason}", fix

@@ -17,9 +17,9 @@ from v6t.audit.row import LinkHosts, Opening, Row, find_public_end, make_row_cla
 from v6t.plugins.audit_views import Address, Nat, SideName, TunnelEnd
 
 CODEPOINTS = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
-# RFC 6040, figure 4: by inner codepoint, what leaves for the outer ones 0 to 3; None: dropped
+# RFC 6040, figure 4: by inner codepoint, the result for the outer codepoints 0 to 3; None: dropped
 ECN_OUT = {0: (0, 0, 0, None), 2: (2, 1, 2, 3), 1: (1, 1, 1, 3), 3: (3, 3, 3, 3)}
-EF = Predicate("0xb8 but for ECN", lambda octet: octet & 0xFC == 0xB8)
+EF = Predicate("0xb8 apart from ECN", lambda octet: octet & 0xFC == 0xB8)
 
 
 class TunnelSuite(Suite):
@@ -90,34 +90,35 @@ def _make_out_rows(h: TunnelHosts) -> Iterator[Row]:
     out, whole = partial(Row, "RFC 2473", "3.3", side=h.view.side), h.to_host() / Raw(DATA)
     # RFC 8200, sections 4 and 4.2: a destination processes options, and skips those of type 4
     limit = IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=4, optlen=1, optdata=b"\4")])
-    yield out("decapsulated", "the packet in a tunnel leaves it unchanged in data, with right checksums",
+    yield out("decapsulated", "a packet leaves the tunnel with unchanged data and correct checksums",
               h.up(), whole, plain=True)
     yield out("encapsulation-limit", "a tunnel packet with an encapsulation limit option is decapsulated",
               h.outer() / limit / h.inner(), whole)
-    yield out("ttl-out", "the inner TTL is one less when a router has forwarded the packet from a tunnel",
+    yield out("ttl-out", "a router that forwards a packet from a tunnel decrements the inner TTL by one",
               h.up(), IP(ttl=TTL - 1), "MAY")
-    yield out("outer-hop-limit", "the hop limit of the tunnel has no part in the inner TTL",
+    yield out("outer-hop-limit", "the inner TTL does not depend on the hop limit of the tunnel",
               h.up(ttl=3), allow(IP(), ttl=Predicate("not 2 or 3", lambda ttl: ttl not in (2, 3))))
-    yield out("df-out", "DF of the inner packet stays", h.up(h.inner(flags="DF")), IP(flags="DF"))
+    yield out("df-out", "DF of the inner packet is not changed", h.up(h.inner(flags="DF")), IP(flags="DF"))
 
 
 def _make_into_rows(h: TunnelHosts) -> Iterator[Row]:
     into, tunnel = partial(Row, "RFC 2473", side=h.view.far_side), h.to_remote()
     yield into("3.1", "encapsulated", "a packet for a customer is put into the customer's tunnel",
                h.down(), tunnel / IP(dst=str(h.view.inner[0])) / UDP() / Raw(DATA), plain=True)
-    yield into("3.1", "ttl-into", "the inner TTL is one less when a router has put it into a tunnel",
+    yield into("3.1", "ttl-into", "a router that puts a packet into a tunnel decrements the inner TTL by one",
                h.down(), tunnel / IP(ttl=TTL - 1))
     yield into("6.3", "tunnel-hop-limit", "the hop limit of the tunnel is set independently of the inner TTL",
                h.down(ttl=2), allow(tunnel, hlim=Predicate("above 2", lambda hlim: hlim > 2)) / IP())
-    yield into("3.1", "ttl-1", "a packet with TTL 1 for a tunnel is discarded and its sender told",
+    yield into("3.1", "ttl-1", "a packet with TTL 1 for a tunnel is discarded and its sender notified",
                h.down(ttl=1), IP() / ICMP(type=11, code=0), error=True)
-    yield into("3.1", "df-into", "DF of the inner packet stays", h.down(flags="DF"), tunnel / IP(flags="DF"))
+    yield into("3.1", "df-into", "DF of the inner packet is not changed",
+               h.down(flags="DF"), tunnel / IP(flags="DF"))
     copies = h.view.copies_dscp  # RFC 7597 does not refer to RFC 6333, section 7.1
     yield Row(*(("RFC 6333", "7.1") if copies else ("RFC 2473", "6.4")), "dscp-into",
-              "the DSCP of IPv4 is carried over to the tunnel's header", h.down(tos=0xB8),
+              "the DSCP of IPv4 is copied to the tunnel's header", h.down(tos=0xB8),
               allow(tunnel, tc=EF) / IP(), "MUST" if copies else "MAY", side=h.view.far_side)
     if copies:  # RFC 7596, section 6.2 also refers to RFC 2983, which has two models
-        yield Row("RFC 6333", "7.1", "dscp-out", "the DSCP of the tunnel's header is carried over to IPv4",
+        yield Row("RFC 6333", "7.1", "dscp-out", "the DSCP of the tunnel's header is copied to IPv4",
                   h.up(h.inner(tos=0x28), tos=0xB8), allow(IP(), tos=EF), "MUST" if h.nat else "SHOULD",
                   side=h.view.side)
 
@@ -138,7 +139,7 @@ def _make_ecn_rows(h: TunnelHosts) -> Iterator[Row]:
                       None if codepoint is None else ecn(anything, codepoint), side=h.view.side)
     for codepoint in (1, 2, 3):
         yield Row("RFC 6040", "4.1", f"ecn-into-{codepoint}",
-                  f"{CODEPOINTS[codepoint]} is copied to the tunnel's header, or Not-ECT is there",
+                  f"{CODEPOINTS[codepoint]} is copied to the tunnel's header, or the header has Not-ECT",
                   h.down(tos=codepoint), ecn(h.to_remote(), codepoint, 0) / ecn(anything, codepoint),
                   side=h.view.far_side)
 
@@ -147,7 +148,7 @@ def _make_size_rows(h: TunnelHosts) -> Iterator[Row]:
     largest, payload = data(min(h.mtu, h.far_mtu) - 28), data(600)
     if h.far_mtu > h.mtu - 40:
         yield Row("RFC 2473", "7.2", "df-too-big",
-                  "a packet with DF that does not fit the tunnel is discarded and its sender told",
+                  "a packet with DF that does not fit the tunnel is discarded and its sender notified",
                   h.down(largest, flags="DF"),
                   # 8 octets less with the tunnel encapsulation limit option (RFC 2473, section 4.1.1)
                   IP() / allow(ICMP(type=3, code=4), nexthopmtu=(h.mtu - 40, h.mtu - 48)), error=True,
@@ -155,7 +156,7 @@ def _make_size_rows(h: TunnelHosts) -> Iterator[Row]:
         yield Row(*(("RFC 6333", "6.3") if h.nat else ("RFC 2473", "7.2")), "no-df-too-big",
                   "a packet without DF that does not fit is encapsulated, then fragmented",
                   h.down(largest), partial(_check_fragments, h, largest), side=h.view.far_side)
-    for name, words, order in (("in-order", "in order", 1), ("out-of-order", "the last first", -1)):
+    for name, words, order in (("in-order", "in order", 1), ("out-of-order", "last fragment first", -1)):
         parts = split(h.up(h.inner(payload)), 400, 0x51000000 + order)
         yield Row(*(("RFC 6333", "6.3") if h.nat else ("RFC 2473", "3.3")), f"reassembly-{name}",
                   f"a fragmented tunnel packet is reassembled ({words})",
@@ -166,7 +167,7 @@ def _make_malformed_rows(h: TunnelHosts) -> Iterator[Row]:
     drop = partial(Row, "RFC 2473", "3.3", side=h.view.side)
     native = IPv6(src=str(h.view.remote), dst="2001:db8:7::2") / UDP(sport=1, dport=2) / DATA
     yield drop("wrong-version", "IPv6 behind the next header of IPv4 is dropped", h.outer(nh=4) / native)
-    yield drop("short", "a tunnel packet with less than an IPv4 header in it is dropped",
+    yield drop("short", "a tunnel packet that contains less than an IPv4 header is dropped",
                h.outer(nh=4) / Raw(bytes(h.inner())[:12]))
     yield drop("inner-length", "an inner packet longer than the tunnel packet is dropped",
                h.up(h.inner(len=900)))
@@ -182,15 +183,16 @@ def _make_malformed_rows(h: TunnelHosts) -> Iterator[Row]:
 def _make_six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     out, into = (partial(Row, "RFC 4213", side=side) for side in (h.view.side, h.view.far_side))
     tunnel = h.to_remote(proto=41)
-    yield out("3.6", "decapsulated", "the packet in a tunnel leaves it unchanged in data",
+    yield out("3.6", "decapsulated", "a packet leaves the tunnel with unchanged data",
               h.up(), h.to_host() / Raw(DATA), plain=True)
-    yield out("3.6", "outer-ttl", "the TTL of the tunnel has no part in the inner hop limit",
+    yield out("3.6", "outer-ttl", "the inner hop limit does not depend on the TTL of the tunnel",
               h.up(ttl=3), IPv6(hlim=TTL - 1))
-    yield out("3.3", "hop-limit-1", "a packet whose hop limit ends in the device does not leave the tunnel",
+    yield out("3.3", "hop-limit-1", "a packet whose hop limit expires in the device does not leave the "
+                                    "tunnel",
               h.up(h.inner(ttl=1)))
     yield out("3.6", "wrong-version", "IPv4 behind the protocol of IPv6 is dropped",
               h.outer(proto=41) / Raw(bytes(header(h.view.remote, h.view.local))))
-    yield out("3.6", "short", "a tunnel packet with less than an IPv6 header in it is dropped",
+    yield out("3.6", "short", "a tunnel packet that contains less than an IPv6 header is dropped",
               h.outer(proto=41) / Raw(bytes(h.inner())[:32]))
     yield out("3.6", "inner-length", "an inner packet longer than the tunnel packet is dropped",
               h.up(h.inner(plen=900)))
@@ -215,4 +217,4 @@ def _check_fragments(h: TunnelHosts, payload: bytes, far: list[IPPacket]) -> str
     inners = list(filter(None, map(find_inner_packet, far)))
     if join_fragments(inners)[8:] == payload:
         return f"IPv4 was fragmented before encapsulation, in {len(inners)} pieces"
-    return "nothing that makes up the packet"
+    return "no fragments that make up the packet"

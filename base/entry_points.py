@@ -62,7 +62,7 @@ class Extensions(Generic[T]):
             raise UsageError(f"unknown {self.noun} '{name}'", hint, code="unknown-name")
         if len(entries) > 1:
             owners = " and ".join(entry.owner for entry in entries)
-            problem = f"two {self.noun}s are called '{name}': from {owners}"
+            problem = f"two {self.noun}s are named '{name}': from {owners}"
             raise UsageError(problem, "uninstall one", code="duplicate")
         (entry,) = entries
         key = (name, entry.point.value, entry.owner, *sys.path)

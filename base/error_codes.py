@@ -118,7 +118,7 @@ ERROR_CODES: dict[str, str] = {
     "too-much-output": "A command printed more than the limit.",
     "translation-incorrect": "The device forwards frames that differ from the reference translation.",
     "trial-too-long": "The trial has more frames than TRex can send or count.",
-    "trial-too-short": "The trial ends before what must happen in it.",
+    "trial-too-short": "The trial ends before an event that must happen in it.",
     "undo-record-failed": "The undo record could not be read or written.",
     "unexpected-answer": "The device's answer cannot be interpreted.",
     "unknown-command": "The command does not exist.",

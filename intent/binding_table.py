@@ -47,7 +47,7 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
         try:
             if len(words) not in (5, 6):
                 plural = "s" * (len(words) != 1)
-                raise ValueError(f"{len(words)} column{plural} found, 5 or 6 wanted")
+                raise ValueError(f"{len(words)} column{plural} found, 5 or 6 expected")
             ipv4, (psid, length, offset) = IPv4Address(words[0]), map(_parse_number, words[1:4])
             addresses = (refuse_zone(IPv6Address(word)) for word in words[4:])
             row = SoftwireRow(ipv4, psid, length, offset, *addresses)

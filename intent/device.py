@@ -59,10 +59,10 @@ VlanId = Annotated[int, Field(ge=1, le=4094), BeforeValidator(_refuse_stacked_ta
 class BackgroundVlan(StrictModel):
     """Path of native IPv6 traffic that bypasses the technology (RFC 8219, section 4.1)."""
 
-    vlan: VlanId  #: IEEE 802.1Q identifier, another one than the link's own, which must have one.
+    vlan: VlanId  #: IEEE 802.1Q identifier; differs from the link's, which must have one.
     device: IPv6Interface
     """The device's IPv6 address there, with prefix length; default: one of v6t's own."""
-    tester: IPv6Address  #: The tester's; default: the second of v6t's own network.
+    tester: IPv6Address  #: The tester's; default: the second in v6t's default network.
 
     @classmethod
     def with_default_addresses(cls, side: Port, vlan: int) -> BackgroundVlan:
@@ -76,7 +76,7 @@ class Link(StrictModel):
 
     tester_mac: MacAddress
     """MAC address of the tester's end; default: one of v6t's own for the lab."""
-    dut_mac: MacAddress  #: MAC address of the device's end; default: one of v6t's own for the lab.
+    dut_mac: MacAddress  #: MAC address of the device's end; default: one that v6t assigns.
     vlan: VlanId | None = None  #: IEEE 802.1Q identifier, 1 to 4094; none: untagged.
     mtu: int = Field(default=1500, ge=1280, le=9216)  #: Octets of the longest IP packet.
     answers: bool = True
@@ -122,7 +122,7 @@ class EmulatedLink(Link):
 class Links:
     """Left and right link of a technology, whose ``ip_versions`` tell what each of them carries."""
 
-    left: Link = _LEFT_LINK  # link of the Initiator, or of the technology's left
+    left: Link = _LEFT_LINK  # link of the Initiator, or left link of the technology
     right: Link = _RIGHT_LINK  # link of the Responder
     swapped: bool = False
     """Whether the left link ends at the tester's right port, and the right one at its left."""

@@ -196,7 +196,7 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
             rule.bits.write(headers, np.where(good, right, values))
         if pair.new_version == 4 and changed.any():
             pair.write_checksums(frames, changed & fits)
-            # surely not the reference's
+            # certainly different from the reference's
             headers["chksum"] = np.where(changed & ~fits, ~wanted["chksum"], headers["chksum"])
         if policy.absent_checksum:
             pair.fill_udp_checksums(frames, reference)
@@ -217,7 +217,7 @@ def describe_violation(policy: HeaderPolicy, sent: U8, expected: U8, received: U
             mended = received.copy()
             pair.write_checksums(mended, np.ones(1, dtype=bool))
             if (tolerate(policy, sent, expected, mended).frames == expected).all():
-                return "IPv4 header checksum: it does not fit the header it came with"
+                return "IPv4 header checksum: it is wrong for the received header"
     return ""
 
 

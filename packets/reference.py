@@ -18,7 +18,7 @@ FORWARDED, NOT_OURS, NOT_FORWARDED, EXHAUSTED = range(4)
 COMMON_REASONS = (
     "forwarded",
     "not addressed to this device",
-    "no packet that this device forwards",
+    "not a packet that this device forwards",
     "TTL or hop limit exhausted",
 )
 """Texts of the drop reasons that all technologies have; 0 means that the frame is forwarded."""

@@ -27,7 +27,7 @@ class ResetSpec(PointSpec):
     def __post_init__(self) -> None:
         """Check the hook, and that the reset lies within the stream."""
         if self.hook not in RESET_HOOKS:
-            raise ValueError(f"unknown reset '{self.hook}', only " + ", ".join(RESET_HOOKS))
+            raise ValueError(f"unknown reset '{self.hook}', known are " + ", ".join(RESET_HOOKS))
         if not 0 < self.at_s < self.duration_s:
             raise ValueError(
                 f"a reset at {self.at_s:g} s is not within a stream of {self.duration_s:g} s"

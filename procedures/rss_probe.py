@@ -40,25 +40,27 @@ def recommend_fields(
         return Advice(
             rates_fps,
             None,
-            "the tester or the medium is the limit even with fixed headers: nothing is known about "
-            "the device's hash; a faster one, or fewer cores in the device, would tell",
+            "the tester or the medium is the limit even with fixed headers, which shows nothing "
+            "about the device's hash: use a faster one, or fewer cores in the device",
         )
     if best < MIN_GAIN * fixed:
         held = [case for case in ("ports", "addresses", "both") if case in limited]
         why = (
-            "no entropy helps: the device forwards on one core, or spreads frames by something "
-            "else; pseudorandom ports are what RFC 4814 asks for"
+            "no variation raises the rate: the device forwards on one core, or distributes frames "
+            "by other fields; RFC 4814 requires pseudorandom ports"
         )
         if held:
             why += f" (the tester or the medium was the limit with {' and '.join(held)})"
         return Advice(rates_fps, "ports", why)
     if ports * MIN_GAIN > best or "ports" in limited:
-        return Advice(rates_fps, "ports", "the device's hash sees ports: addresses may stay fixed")
+        return Advice(
+            rates_fps, "ports", "the device's hash includes ports: addresses may stay fixed"
+        )
     if addresses * MIN_GAIN > best:
         return Advice(
             rates_fps,
             "addresses",
-            "the device's hash ignores ports: only pseudorandom addresses reach its cores",
+            "the device's hash ignores ports: only pseudorandom addresses use all its cores",
         )
     return Advice(
         rates_fps, "both", "the device's hash needs pseudorandom addresses and ports together"

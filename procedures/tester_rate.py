@@ -180,8 +180,8 @@ def measure_tester_capacity(
     if rules is not None and long:
         if on_message is not None:
             on_message(
-                f"{spec.mode}: no short trial proves how long the tester sent: trials of "
-                f"{spec.confirmation_s:g} s look for its rate"
+                f"{spec.mode}: no short trial measures the sending time precisely: trials of "
+                f"{spec.confirmation_s:g} s search for the rate"
             )
         capacity_fps = _search_capacity(spec, lambda rate_fps: passes_once(rate_fps, rules))
     elif rules is not None and not spec.probe_rules.is_as_strict_as(rules):

@@ -144,13 +144,13 @@ def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
     for direction in list_directions(trial.mode):
         counted = result.directions[direction]
         if request is None or counted.delays is None or (request.ipdv and counted.ipdv is None):
-            return f"{direction}: the tester brought no delays"
+            return f"{direction}: the tester returned no delays"
         timed = sum(d.frames + d.lost for d in counted.delays.values())
         only_these = all(c.role != "negative" for c in counted.classes.values())
         if request.tags and (timed > request.tags or (only_these and timed < request.tags)):
             return f"{direction}: the tester tagged {timed} frames, not {request.tags}"
         if not timed and counted.count_frames("required"):
-            return f"{direction}: the tester timed no frame"
+            return f"{direction}: the tester did not time any frame"
     return None
 
 
@@ -166,7 +166,7 @@ def _compute_figures(
         whole = Distribution.merge(times.values())
         classes[direction] = {}
         for name, part in times.items():
-            known = counted.classes.get(name)  # port counters tell no classes apart
+            known = counted.classes.get(name)  # port counters do not distinguish classes
             required = part.frames + part.lost if known is None else known.required
             expected = max(0, required - bool(spec.request.ipdv))
             classes[direction][name] = _make_figures(spec.benchmark, part, expected)

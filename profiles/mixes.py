@@ -87,8 +87,8 @@ def describe_sequence(mix: str) -> str:
     table = ", ".join(map(" = ".join, zip(letters, sizes, strict=True)))
     frames = sum(counts) // math.gcd(*counts)
     rule = (
-        "of n frames of a size in a round the k-th comes at (k - 1/2)/n of it, where two fall "
-        "together the one that is written first"
+        "the k-th of n frames of a size is at (k - 1/2)/n of a round; of two at one place, the "
+        "size written first leads"
     )
     if frames > MAX_GENOME_FRAMES:
         return f"{table} octets; {rule} (RFC 6985 section 6.3)"

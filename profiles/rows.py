@@ -43,7 +43,7 @@ def _list_rows(stream: Stream, rows: int) -> Stream:
         if rows:
             raise
         return stream
-    text = f"rows: {count} ready frames in {lists} lists, then from the start again"
+    text = f"rows: {count} precomputed frames in {lists} lists, repeated in a cycle"
     return replace(listed, notes=(*stream.notes, text))
 
 

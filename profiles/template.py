@@ -185,7 +185,7 @@ def build_template(layers: Iterable[Layer], frame_size: int) -> Template:
     return (_build if plain else _build.__wrapped__)(constants, frame_size)
 
 
-@lru_cache(maxsize=512)  # all trials of a run, both phases and its plan ask for the same
+@lru_cache(maxsize=512)  # all trials of a run, both phases and the plan use the same templates
 def _build(
     layers: tuple[tuple[str, tuple[tuple[str, object], ...]], ...], frame_size: int
 ) -> Template:
@@ -279,7 +279,7 @@ def _to_bytes(packet: Any) -> bytes:
 def _list_scapy_layers() -> Mapping[str, type]:
     from scapy.config import conf
 
-    conf.route_autoload = conf.route6_autoload = False  # frames here say where they go
+    conf.route_autoload = conf.route6_autoload = False  # frames contain their addresses
     import scapy.interfaces  # noqa: F401  (makes ``conf.ifaces``)
 
     conf.ifaces.reload = lambda: None  # this machine's interfaces are not used either

@@ -46,15 +46,15 @@ Capability = Literal[
 CAPABILITIES: Mapping[Capability, str] = {
     "tags": "times tagged frames",
     "every-frame": "times every frame",
-    "ipdv": "keeps the order of delays",
-    "frame-timeout": "knows which frames come late",
+    "ipdv": "reports delays in the order of frames",
+    "frame-timeout": "detects late frames",
     "two-rates": "changes the rate without a gap",
-    "loss-times": "knows when frames were lost",
+    "loss-times": "records when frames were lost",
     "connections": "learns connections",
-    "flow-starts": "begins flows one after the other",
-    "timed-flow-starts": "times frames, and changes the rate, of flows that begin one after the other",
-    "queries": "asks and answers DNS queries",
-    "tcp": "opens and closes connections of TCP",
+    "flow-starts": "starts flows one after the other",
+    "timed-flow-starts": "times frames and changes the rate while flows start one after the other",
+    "queries": "sends and answers DNS queries",
+    "tcp": "opens and closes TCP connections",
 }
 """Descriptions of the capabilities."""
 TIMING_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame", "frame-timeout"})

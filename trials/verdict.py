@@ -57,7 +57,7 @@ def assess_trial(
     for direction in list_directions(trial.mode):
         counted = result.directions.get(direction)
         if counted is None:
-            faults.append(f"{direction}: the tester reported nothing")
+            faults.append(f"{direction}: the tester reported no counters")
             continue
         direction_faults = _find_faults(trial, counted, sending_time_tolerance)
         faults += [f"{direction}: {fault}" for fault in direction_faults]
@@ -81,7 +81,7 @@ def _find_faults(trial: Trial, counted: DirectionResult, tolerance: float) -> It
         else:
             yield (
                 f"sending took {took_s:.6f} s ± {error_s:.6f} s: "
-                f"it is not proven that it took the allowed {limit_s:.6f} s"
+                f"too imprecise to prove the allowed {limit_s:.6f} s"
             )
     change_error_s, error_limit_s = (
         counted.rate_change_error_s or 0,

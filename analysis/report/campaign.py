@@ -76,7 +76,7 @@ def build_campaign_document(
     if paper:
         sections.append(
             ReportSection(
-                "Beside the paper", "paper", list(_compare_with_paper(paper, runs, presentations))
+                "Paper comparison", "paper", list(_compare_with_paper(paper, runs, presentations))
             )
         )
     sections.append(ReportSection("Runs", "runs", list(_list_runs(runs, links=links))))
@@ -269,7 +269,7 @@ def make_mean_tables(runs: Sequence[CampaignRun]) -> list[sheet.Table]:
         sheet.Column("what differs", lambda pair: METRIC_DIFFERENCES[_get_metric(pair[0])]
                + "; simulated" * simulated, text=True, wide=True),
     )  # fmt: skip
-    title = "Measured beside ipv6net-2015, {}: means over frame sizes"
+    title = "Measured and published in ipv6net-2015, {}: means over frame sizes"
     return [sheet.make_table(title.format(table), rows, columns) for table, rows in tables.items()]
 
 

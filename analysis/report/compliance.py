@@ -68,8 +68,8 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
                     any(abs(share - usual) < FOREGROUND_TOLERANCE_PERCENT for usual in (100, 90, 50, 10))
                     )  # fmt: skip
     ahead = _count_learned(data, trials)
-    yield judge("RFC 2544 section 23 a (GEN-15)", "routes told or tried before each trial",
-                f"static; frames went ahead of {ahead} of {len(trials)} trials",
+    yield judge("RFC 2544 section 23 a (GEN-15)", "routes announced or used before each trial",
+                f"static; learning frames preceded {ahead} of {len(trials)} trials",
                 ahead == len(trials) if trials else None)  # fmt: skip
     yield judge("RFC 2544 section 23 b (GEN-15)", "learning frames 2 s before each trial",
                 *_describe_learning(data))  # fmt: skip
@@ -81,7 +81,7 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
                 else waited >= WAIT_S and paused >= PAUSE_S)  # fmt: skip
     summarized = any(True for r in measured for _ in r.list_series())
     yield judge("RFC 8219 section 12 (GEN-18)", "median, 1st and 99th percentile",
-                "all three, by nearest rank" if summarized else "nothing was summarised",
+                "all three, by nearest rank" if summarized else "no results",
                 summarized or None)  # fmt: skip
     late = _list_sending_times(trials)
     yield judge("siitperf's tolerance (GEN-23)", "sending takes at most 1.00001 of the trial",
@@ -89,7 +89,7 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
                 max(late) <= SENDING_TIME_TOLERANCE if late else None)  # fmt: skip
     yield from _check_modifier(data, [t for t in trials if _has_streams(t)])
     if not data.simulated:
-        yield judge("v6t (GEN-27)", "the tester answers for its hosts, or the device is told them",
+        yield judge("v6t (GEN-27)", "the tester answers for its hosts, or the device has static entries",
                     *_describe_neighbours(data))  # fmt: skip
     points = [n for n in map(partial(_count_compared, data), data.records) if n is not None]
     yield judge("v6t (GEN-24)", "received frames are compared with the reference translation",
@@ -111,7 +111,7 @@ def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Ruli
         return
     times, right = sum(each.times for each in beside), sum(each.right for each in beside)
     did = sum(each.times > 0 for each in beside)
-    yield judge("RFC 2544 section 11 (GEN-15)", "what goes on beside the traffic is verified",
+    yield judge("RFC 2544 section 11 (GEN-15)", "the modifier's actions are verified",
                 f"{data.config['modifier']}: {right:,} of {times:,} right, "
                 f"in {did:,} of {len(streams):,} trials",
                 right == times and did == len(streams))  # fmt: skip
@@ -151,11 +151,11 @@ def _describe_learning(data: RunData) -> tuple[str, bool]:
     """Describe the learning frames; return also whether they are sent early enough."""
     pause_s = data.procedure["pause_s"]
     tester = data.manifest.get("tester") or {}
-    # earlier versions sent them where they answered, and did not say so
+    # earlier versions sent them where they answered, and did not record it
     where = tester.get("learning_on", tester.get("answers_on"))
     if data.simulated or not where:
         return "none", False
-    return f"each of the tester's hosts asks for the device {pause_s:g} s before", pause_s >= WAIT_S
+    return f"each of the tester's hosts resolves the device {pause_s:g} s before", pause_s >= WAIT_S
 
 
 def _describe_neighbours(data: RunData) -> tuple[str, bool | None]:

@@ -108,7 +108,7 @@ def _list_scaling_blocks(
         yield _make_scaling_table(title, axis_name, unit, lines, of_cores)
         if figures:
             caption = f"{title} over {axis_name}: median, bars from P1 to P99, {unit}." + (
-                " Grey: as many times the rate of one core." if of_cores else ""
+                " Grey: the rate of one core times the cores." if of_cores else ""
             )
             drawn = _draw_scaling(lines, axis_name, unit, f"{name}-{part}", of_cores)
             yield Drawing(drawn, caption, caption)
@@ -189,7 +189,9 @@ def _list_mixture_blocks(
         if figures:
             measured = sorted([*mixed.items(), (0.0, native)])
             figure = _draw_mixture(measured, line[1.0], native, f"{name}-{number}")
-            caption = f"Mixtures of translated and native traffic beside two models, {label}."
+            caption = (
+                f"Mixtures of translated and native traffic compared with two models, {label}."
+            )
             yield Drawing(figure, caption, caption)
 
 

@@ -180,9 +180,9 @@ def to_openmetrics(data: RunData, presentations: Presentations) -> str:
                 if figure[s] is not None
             ]
     lines = [
-        *_write_family("v6t_result", "What a run found, in the unit of the label unit.", values),
+        *_write_family("v6t_result", "Results of a run; the label unit is their unit.", values),
         *_write_family("v6t_trials", "Trials behind a point, invalid ones included.", trials),
-        *_write_family("v6t_invalid_trials", "Trials in which the tester faltered.", invalid),
+        *_write_family("v6t_invalid_trials", "Trials in which the tester failed.", invalid),
         "# EOF",
     ]
     return "\n".join(lines) + "\n"

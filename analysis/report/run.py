@@ -104,7 +104,7 @@ def _summarize_run(
             yield FactTable(tuple(frames.items()))
     elif data.status != "complete":
         yield Paragraph(
-            "This run is not complete: what follows is what has been measured so far. "
+            "This run is not complete: the report shows the results so far. "
             "`v6t resume` continues it.",
             "warning",
         )
@@ -209,7 +209,7 @@ def _compare_with_papers(
     if paper:
         yield Paragraph(f"Reproduction of {list_sources().get(paper, paper)}.")
         if not pairs:
-            yield Paragraph("Nothing that was measured here stands in a table of this paper.")
+            yield Paragraph("The tables of this paper contain nothing that was measured here.")
             return
         yield from make_reproduction_tables(pairs)
         return
@@ -255,7 +255,7 @@ def make_reproduction_tables(
                lambda pair: "; ".join(map(str, pair[1].differing)) or "none", text=True, wide=True),
     )  # fmt: skip
     return [
-        sheet.make_table(f"Measured beside {source}", rows, columns)
+        sheet.make_table(f"Measured and published in {source}", rows, columns)
         for source, rows in sorted(tables.items(), key=lambda item: _make_sort_key(item[0]))
     ]
 
@@ -295,7 +295,7 @@ def _describe_compliance(data: RunData, presentations: Presentations) -> Iterato
     if deviating:
         of_all = f"{deviating} of {sheet.pluralize(len(rulings), 'clause')}"
         verb = "is" if deviating == 1 else "are"
-        text = f"{of_all} {verb} not followed: this is no result in the sense of RFC 8219."
+        text = f"{of_all} {verb} not followed: these are not RFC 8219 results."
         yield Paragraph(text, "warning")
     else:
         yield Paragraph(f"All {len(rulings)} clauses that could be checked are followed.", "good")

@@ -31,7 +31,7 @@ def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collaps
             text = "\n\n".join(
                 "\n  ".join([f"{what}:", *_split_lines(text.strip())]) for what, text in texts
             )
-            yield Collapsible(f"{name}: what it said {when}", [CodeListing(text)])
+            yield Collapsible(f"{name}: output {when}", [CodeListing(text)])
 
 
 def split_command(command: str) -> list[str]:
@@ -150,7 +150,7 @@ def _fold_devices(device: Mapping[str, Any]) -> Iterator[Block]:
     for name, part in (device.get("parts") or {}).items():
         yield from fold_configuration(part, name)
         rest = {k: v for k, v in part.items() if k not in (*PRINTED_TEXTS, "commands")}
-        yield _fold_facts(f"{name}: the rest of what is known", rest)
+        yield _fold_facts(f"{name}: further facts", rest)
 
 
 def _fold_facts(title: str, values: Mapping[str, Any]) -> Collapsible:
@@ -192,12 +192,12 @@ def _list_traffic_facts(data: RunData) -> Iterator[tuple[str, str]]:
         yield "Mix of sizes", format_mix(mix) + (f": {sequence}" if sequence else "")
     yield "Directions", ", ".join(c["modes"])
     if is_swapped(data):
-        yield "Sides", "turned: what is called left here is at the tester's right port"
+        yield "Sides", "swapped: the left side of this report is at the tester's right port"
     n, m = data.params.get("n"), data.params.get("m")
     if n and m is not None:
         spread = "" if n == m else f", {m} of {n} frames, spread evenly"
         negative = float(data.params.get("negative_percent") or 0)
-        which = " of what is no negative traffic" if negative else ""
+        which = " of the traffic that is not negative" if negative else ""
         yield "Foreground", f"{100 * m / n:.4g} %{which}{spread}"
         if negative:
             yield "Negative", f"{negative:g} % that the device must drop"

@@ -150,11 +150,11 @@ def _describe_timelines(data: RunData, trials: Iterable[RunTrial]) -> Paragraph:
         causes = "no driver, trials below 3 s, or procedure.watch_device is off"
         device = f"The device's cores were not read: {causes}."
     return Paragraph(
-        "In full: trials in which much was lost at once, and the last one without loss. Blue is what "
-        "arrived in each slot, as a share of the offered rate; red bars are frames due in it that "
-        f"never came. {device} Below, a line is a trial, in the order of measuring; pale to dark "
-        "are slots that lost up to 1 %, 10 %, 50 % and more of their frames, an orange mark on "
-        "the left is an invalid trial."
+        "Above: trials with bursts of loss, and the last trial without loss. Blue: frames "
+        "received in each slot, as a share of the offered rate; red bars: frames due in the slot "
+        f"that were lost. {device} Below: each line is a trial, in the order of measurement; pale "
+        "to dark: slots that lost up to 1 %, 10 %, 50 % and more of their frames; an orange mark "
+        "on the left: an invalid trial."
     )
 
 

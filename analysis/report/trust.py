@@ -31,18 +31,18 @@ def assess_validity(data: RunData) -> Iterator[Block]:
         yield Paragraph("No trial of any benchmark was made.", "warning")
     elif invalid:
         text = (
-            f"{len(invalid)} of {trials} trials are invalid: the tester faltered. They were "
+            f"{len(invalid)} of {trials} trials are invalid: the tester failed. They were "
             "repeated, and none of them counts as loss of the device."
         )
         yield Paragraph(text, "warning")
         yield _make_invalid_table(invalid)
     else:
-        yield Paragraph(f"All {trials} trials are valid: the tester did its part.", "good")
+        yield Paragraph(f"All {trials} trials are valid: the tester had no faults.", "good")
     yield from filter(lambda table: table.rows, [_make_headroom_table(data)])
     yield from _describe_translation(data)
     control = sum(c.control for t in data.trials for c in t.result.directions.values())
     if control:
-        yield Paragraph(f"Not counted, being no test frames (ARP, ND, LLDP ...): {control:,}.")
+        yield Paragraph(f"Not counted, because not test frames (ARP, ND, LLDP ...): {control:,}.")
     yield from filter(lambda table: table.rows, [_make_health_table(data)])
     yield from _list_limits(data)
 
@@ -59,13 +59,13 @@ def _describe_translation(data: RunData) -> Iterator[Block]:
         )
         if data.shares_oracle:
             compared += (
-                " The device was made of that same translation: this proves the path between the "
-                "ports, not the translation."
+                " The reference device uses the same translation code: this verifies the path "
+                "between the ports, not the translation."
             )
         good: Tone = "plain" if data.shares_oracle else "good"
         yield Paragraph(compared, good if matched == checked else "bad")
     if data.behaviour:
-        yield Paragraph("Where RFCs leave it a choice, the device was seen to write:")
+        yield Paragraph("Where RFCs leave a choice, the device wrote:")
         choices = [
             f"{direction}, {what} ({frames:,} frames)"
             for direction, seen in data.behaviour.items()
@@ -163,7 +163,7 @@ def _list_limits(data: RunData) -> Iterator[Block]:
             for line in e["evidence"]
         ]
         if lines:
-            yield Collapsible(f"{len(lines)} observations behind it", [BulletList(lines)])
+            yield Collapsible(f"{len(lines)} supporting observations", [BulletList(lines)])
     elif data.config["dut"]["driver"] != "reference" and not data.simulated:
         yield Paragraph(
             "The bottleneck of the device was not determined. `v6t dut bottleneck` measures the "

@@ -20,7 +20,7 @@ from v6t.plugins.audit_views import Address, Nat, SideName
 if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
 
-RESET_S, UDP_S = 240.0, 300.0  # after an RST (RFC 7857, section 2.2); of UDP by default
+RESET_S, UDP_S = 240.0, 300.0  # after an RST (RFC 7857, section 2.2); default of UDP
 WINDOW = 1 << 20
 INSIDE_IPV4 = IPv4Address("0.0.0.1")  # of each host of a NAT64, before its mappings
 HOST_UNREACHABLE = {4: IcmpError(3, 1), 6: IcmpError(1, 3)}

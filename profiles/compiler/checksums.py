@@ -46,7 +46,7 @@ def plan_checksums(
         if any(_find_span(checksum, write, whole=False) for write in writes)
     ]
     if not invalid:
-        return ChecksumPlan(notes=("checksums: none is affected by what varies",))
+        return ChecksumPlan(notes=("checksums: the varying fields affect none",))
     ipv4 = [c.header for c in invalid if c.header.name == "IP"]
     transport = [c for c in invalid if c.header.name != "IP"]
     if len(transport) > 1:
@@ -146,7 +146,7 @@ def _plan_complements(
         return None
     octets = f"{added[0].first // 8}..{free // 8 - 1}"
     note = (
-        f"checksums: {header.label} stays valid because octets {octets} of the payload "
-        "hold the complement of what varies"
+        f"checksums: {header.label} stays valid because octets {octets} of the payload hold the "
+        "complement of the varying fields"
     )
     return ChecksumPlan((), new, tuple(added), tuple(constants), (note,))

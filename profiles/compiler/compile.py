@@ -85,8 +85,8 @@ def compile_traffic(
         variables = traffic_class.list_drawn_variables() if share and share % cores else ()
         if any(v.kind is Kind.PERMUTATION for v in variables):
             notes.append(
-                f"{share} frames are no multiple of {cores} cores: the last values of the "
-                "enumeration are not exactly once"
+                f"{share} frames are not a multiple of {cores} cores: the last values of the "
+                "enumeration are not sent exactly once"
             )
         trex = {
             "name": name,
@@ -208,7 +208,9 @@ def _check_variable(variable: Variable) -> None:
     if not name or "." in name:
         problem = f"'{name}' cannot name a variable: flow variables are named with a dot"
     elif not 1 <= width <= flow_variables.MAX_WIDTH:
-        problem = f"variable '{name}' has {width} bits, but 1 to {flow_variables.MAX_WIDTH} can be"
+        problem = (
+            f"variable '{name}' has {width} bits, but must have 1 to {flow_variables.MAX_WIDTH}"
+        )
     elif not 0 <= least <= most < 1 << width or variable.step < 1:
         problem = f"variable '{name}': values must be a non-empty list of {width}-bit integers"
     else:
@@ -232,7 +234,9 @@ def _check_limits(
         if offset + size > ins.MAX_OFFSET:
             fields = template.layout.describe_bits(8 * offset, 8 * (offset + size) - 1)
             problem = f"class '{traffic_class.name}' changes octet {offset + size - 1} ({fields})"
-            raise make_limit_error(f"{problem}, but TRex only the first {ins.MAX_OFFSET}")
+            raise make_limit_error(
+                f"{problem}, but TRex can change only the first {ins.MAX_OFFSET}"
+            )
 
 
 def _make_stream_mode(pps: float, share: int | None) -> dict[str, Any]:

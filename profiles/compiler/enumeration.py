@@ -120,7 +120,9 @@ def split_values(variable: FrameVariable) -> Split:
     """Split a variable that takes listed values in their order."""
     model = variable.model
     if len(model.values) > MAX_LIST:
-        problem = f"variable '{model.name}' lists {len(model.values)} values, but TRex {MAX_LIST}"
+        problem = (
+            f"variable '{model.name}' lists {len(model.values)} values, but TRex allows {MAX_LIST}"
+        )
         hint = "spread the values over several traffic classes, or draw them from a range"
         raise make_limit_error(problem, hint)
     return variable.split_list(model.values)
@@ -146,7 +148,7 @@ def _permute_low_bits(variable: FrameVariable, bits: int) -> tuple[tuple[FlowVar
         return mix_permutation(name, bits, apart, variable.cuts, rng), note
     if bits > ONE_STRIDE_BITS:
         problem = (
-            f"variable '{name}' of {bits} bits has a constant added; TRex carries {ONE_STRIDE_BITS}"
+            f"variable '{name}' of {bits} bits has a constant added; TRex allows {ONE_STRIDE_BITS}"
         )
         raise make_limit_error(problem, "copy it without a constant, or narrow it")
     limit = 1 << 32 - bits
@@ -182,7 +184,7 @@ def mix_permutation(
 
     if bits + apart > MAX_MIXED_BITS:
         problem = (
-            f"variable '{name}' cannot enumerate 2^{bits} values: TRex counts 2^{MAX_MIXED_BITS}"
+            f"variable '{name}' cannot enumerate 2^{bits} values: TRex counts to 2^{MAX_MIXED_BITS}"
         )
         raise make_limit_error(problem, "choose fewer values")
     listed = LISTED_BITS - apart

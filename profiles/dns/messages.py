@@ -183,7 +183,7 @@ _ANSWER_OCTETS = bytearray(
 """The usual form of an answer."""
 _ANSWER_OCTETS[2:4], _ANSWER_OCTETS[6:8] = b"\x80\0", b"\0\1"
 _ANSWER, _ANSWER_END = np.frombuffer(bytes(_ANSWER_OCTETS), np.uint8), len(_ANSWER_OCTETS)
-_ANSWER_MASK = make_case_mask(bytes(_ANSWER_OCTETS))  # the bits that make such an answer right
+_ANSWER_MASK = make_case_mask(bytes(_ANSWER_OCTETS))  # the bits of a correct answer
 _ANSWER_MASK[:4] = 0, 0, 0xFA, 0x0F  # a response, not truncated, to a query; its code
 _ANSWER_MASK[8:12] = 0  # records after the answer
 _ANSWER_MASK[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live
@@ -207,7 +207,7 @@ def judge_answers(messages: U8, addresses: U32, expected: U8) -> AnswerVerdicts:
         form[:, -16:] = expected
         right = np.logical_not(((messages[:, :_ANSWER_END] ^ form) & _ANSWER_MASK).any(axis=1))
     reasons: dict[int, str] = {}
-    for row in np.nonzero(~right)[0]:  # few: another form of a right answer, or none
+    for row in np.nonzero(~right)[0]:  # few: a correct answer in another form, or a wrong one
         try:
             verdict = _judge_single(
                 messages[row].tobytes(), int(addresses[row]), expected[row].tobytes()
@@ -258,7 +258,7 @@ def _read_records(message: bytes, offset: int, name: tuple[bytes, ...]) -> set[b
         begin = offset + 10
         offset = begin + size
         if offset > len(message):
-            raise ValueError("a record ends behind the message")
+            raise ValueError("a record extends beyond the message")
         if owner == name and kind == AAAA:
             records.add(message[begin:offset])
         elif owner == name and kind == CNAME:

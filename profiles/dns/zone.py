@@ -91,7 +91,7 @@ def decode_labels(labels: U8) -> tuple[U32, Mask]:
     """Return the addresses in labels ``(n, 16)``, and a mask of the valid rows."""
     words = np.ascontiguousarray(labels).view("<u4")
     values = (words & 15) * 100 + (words >> 8 & 15) * 10 + (words >> 16 & 15)
-    values &= 0xFF  # a number above 255 is written otherwise
+    values &= 0xFF  # a number above 255 is written differently
     right = (_ENCODED_NUMBERS[_NUMBER_PLACES, values] == words).all(axis=1)
     return values.astype(np.uint8).view(">u4")[:, 0].astype(np.uint32), right
 
@@ -113,7 +113,7 @@ def read_name(message: bytes, offset: int) -> tuple[tuple[bytes, ...], int]:
         else:
             label = message[offset + 1 : offset + 1 + length]
             if len(label) < length or length > 63:
-                raise ValueError("a label ends behind the message")
+                raise ValueError("a label extends beyond the message")
             labels.append(label.lower())
             offset += 1 + length
-    raise ValueError("a name without end")
+    raise ValueError("a name without a final label")

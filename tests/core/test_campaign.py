@@ -586,7 +586,7 @@ def test_paper_campaign_can_be_simulated(name, tmp_path):
     assert summary["paper"] == paper
     assert all(r["results"] and r["status"] == "complete" for r in summary["runs"])
     markdown = (tmp_path / "out" / "report.md").read_text()
-    shown = re.findall(rf"\*\*Measured beside {paper}, (.*)\*\*", markdown)
+    shown = re.findall(rf"\*\*Measured and published in {paper}, (.*)\*\*", markdown)
     assert [t for t in tables if t not in shown] == []
     assert "simulated" in markdown
 

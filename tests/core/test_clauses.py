@@ -173,7 +173,7 @@ REPEATED = (
 SEVEN, GENERAL = "RFC 8219 section 7", "RFC 8219 section 5.3"
 UNSIMULATED = {
     ("RFC 8219 section 4 (GEN-01)", "a tester around the device under test"): as_measured,
-    ("RFC 2544 section 23 a (GEN-15)", "routes told or tried before each trial"): with_learning,
+    ("RFC 2544 section 23 a (GEN-15)", "routes announced or used before each trial"): with_learning,
     ("RFC 2544 section 23 b (GEN-15)", "learning frames 2 s before each trial"): with_neighbor_answers,
 }  # fmt: skip
 """What a rehearsal does not follow, and the run that would."""

@@ -253,7 +253,7 @@ def test_run_under_published_conditions_has_a_reference_line(tmp_path):
     path = tmp_path / "run"
     make_measured_run(path, VPP)
     stdout = v6t("compare", path, "--published").out
-    assert "Measured beside mapperf-2025" in stdout
+    assert "Measured and published in mapperf-2025" in stdout
     assert "2,531,239" in stdout
     assert "9,198,715" not in stdout.partition("no reference")[0]  # of four workers
     assert "cores: 4 published" in stdout
@@ -273,7 +273,7 @@ def test_run_under_published_conditions_has_a_reference_line(tmp_path):
 def test_published_result_with_other_conditions_is_skipped(params, driver, words, tmp_path):
     make_measured_run(tmp_path / "run", {**VPP, "driver": driver}, params=params)
     stdout = v6t("compare", tmp_path / "run", "--published").out
-    assert "Measured beside" not in stdout
+    assert "Measured and published" not in stdout
     assert words in stdout
 
 

@@ -114,10 +114,10 @@ def test_packets_leave_6rd_as_rfc_5969_requires(sixrd):
 @pytest.mark.parametrize(("packet", "why"), [
     (tunnelled("10.1.2.4", outside(HOST, SERVER)), "not of the CE"),
     (tunnelled(CE, outside("2001:db9:102:300::1", SERVER)), "not of the CE"),
-    (tunnelled(CE, outside(HOST, SERVER), frag=3), "no packet that this device forwards"),
-    (tunnelled(CE, outside(HOST, SERVER), proto=4), "no packet that this device forwards"),
+    (tunnelled(CE, outside(HOST, SERVER), frag=3), "not a packet that this device forwards"),
+    (tunnelled(CE, outside(HOST, SERVER), proto=4), "not a packet that this device forwards"),
     (tunnelled(CE, outside(HOST, SERVER, hlim=1)), "TTL or hop limit"),
-    (IP(src=CE, dst="192.88.99.130") / outside(HOST, SERVER), "no packet that this device"),
+    (IP(src=CE, dst="192.88.99.130") / outside(HOST, SERVER), "not a packet that this device"),
 ])  # fmt: skip
 def test_packet_without_customer_is_dropped_by_6rd(sixrd, packet, why):
     answer = expect(sixrd, "forward", packet)

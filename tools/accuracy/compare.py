@@ -41,12 +41,12 @@ def compare_delays(check: Check, trial: Trial, result: DirectionResult, truth: T
     """Compare the measured delays of all frames, or of the tagged ones, with the actual delays.
 
     Raises:
-        ValueError: the tester timed no frame.
+        ValueError: the tester did not time any frame.
     """
     measured = Distribution.merge((result.delays or {}).values())
     ipdv = Distribution.merge((result.ipdv or {}).values())
     if not measured.frames:
-        raise ValueError("the tester timed no frame")
+        raise ValueError("the tester did not time any frame")
     delays_ns = truth.delays_ns
     tagged = bool(trial.delays and trial.delays.tags)
     if tagged:
