@@ -80,10 +80,10 @@ def _explain_missing_burst(result: BurstResult) -> str | None:
         return None
     if any(r.attempts[-1].verdict.valid for r in result.repetitions):
         return (
-            f"even the shortest burst lost frames ({result.spec.shortest_frames:,}): of shorter "
-            "ones the tester cannot prove that they left back to back"
+            f"even the shortest burst lost frames ({result.spec.shortest_frames:,}): the tester "
+            "cannot prove that shorter bursts left back to back"
         )
-    return "the tester could not send the bursts as asked in any repetition"
+    return "the tester could not send the bursts as required in any repetition"
 
 
 RFC_BURSTS = 50  # repetitions that RFC 9004 asks for
@@ -151,8 +151,8 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
 
         if any(isinstance(size, str) for size in context.settings.frame_sizes):
             yield (
-                "back-to-back: bursts of several frame sizes at the rate that the medium carries of "
-                "their mean, not of one size (RFC 9004 section 3)"
+                "back-to-back: bursts of several frame sizes at the medium's rate for their mean "
+                "size, not of one size (RFC 9004 section 3)"
             )
 
     def run(self, point: Point) -> Measurement:
@@ -163,7 +163,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             refused = (
                 f"the tester sends {point.tester_capacity.rate_fps:,.0f} fps, the medium carries "
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
-                "(back_to_back.at: tester measures them all the same)"
+                "(back_to_back.at: tester measures them anyway)"
             )
         refused = refused or self._explain_unverifiable_bursts(point.context)
         result = (
@@ -213,7 +213,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             return None
         return (
             f"a burst of {longest_s:g} s may take {1e6 * slack_s:.0f} µs longer, but the tester "
-            f"knows its sending time to {1e6 * error_s:.0f} µs only "
+            f"measures its sending time to {1e6 * error_s:.0f} µs only "
             "(back_to_back.sending_time_tolerance, back_to_back.longest_s)"
         )
 
@@ -277,14 +277,15 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         if record.invalid_repetitions:
             yield (
                 "invalid-repetitions",
-                f"{record.invalid_repetitions} repetitions are left out, the tester could not send "
-                "their bursts as asked",
+                f"{record.invalid_repetitions} repetitions are left out: the tester could not "
+                "send their bursts as required",
             )
         if record.hit_longest:
             yield (
                 "longest-burst",
-                "no burst lost anything, up to the longest of the search: the result is no limit of "
-                "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)",
+                "no burst lost frames, up to the longest of the search: the result is not the "
+                "device's limit; repeat with a longer back_to_back.longest_s (RFC 9004 section "
+                "6.2)",
             )
 
     def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Ruling]:

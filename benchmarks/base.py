@@ -291,7 +291,7 @@ Q = TypeVar("Q", bound=ShareSettings)
 class RateShareBenchmark(Benchmark[R, Q]):
     """Benchmark at a share of the throughput."""
 
-    no_rate_reason: ClassVar[str]  # why a point without a throughput is not measured
+    no_rate_reason: ClassVar[str]  # reason why a point without a throughput is not measured
     used_settings = frozenset({"rate_from"})
 
     def has_own_rate(self, context: RunContext) -> bool:

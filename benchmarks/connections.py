@@ -233,7 +233,7 @@ class CapacityRecord(Record):
     @property
     def end_text(self) -> str:
         """Text about the end of the search, for a ruling."""
-        return "no end was found" if self.at_least else f"within {self.error:,} connections"
+        return "no limit was found" if self.at_least else f"within {self.error:,} connections"
 
 
 def make_capacity_record(
@@ -247,7 +247,7 @@ def make_capacity_record(
     spec = result.spec
     if not result.capacity:
         failed = "a trial of 1 connection failed"
-        values["not_measured"] = failed if result.first_failed else "the tester faltered"
+        values["not_measured"] = failed if result.first_failed else "the tester failed"
     return kind.from_result(
         RepeatedResult(spec, (result,), (*result.attempts, *later)),
         point.run_conditions,
@@ -367,7 +367,7 @@ class TableBenchmark(Benchmark[C, S]):
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         if not context.settings.procedure.connections.validate_connections:
-            yield "connections are not validated: the device may have forgotten them"
+            yield "connections are not validated: the device may have removed them"
 
     def make_csv_rows(self, point: Point, rows: Iterable[Collection[Any]]) -> list[CsvRow]:
         """Make the rows of the benchmark's CSV file, which have no direction."""
@@ -403,7 +403,7 @@ class CapacityBenchmark(TableBenchmark[C, S]):
         first, most = self.find_min_connections(context), self.find_max_connections(context)
         if first > most:
             raise UsageError(
-                f"the search begins with {first} connections, but may not ask for more than {most}",
+                f"the search begins with {first} connections, but their upper limit is {most}",
                 f"lower {self.section}.first, raise {self.section}.most, or widen the ranges of "
                 "ports and addresses",
                 code="empty-range",
@@ -500,7 +500,7 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
         known = [n for n in before if n is not None]
         yield judge("RFC 9693 section 4.5 (ST-11)", "an empty connection table before every step",
                     "emptied; the device counted " + (f"at most {max(known):,}" if known else "-")
-                    if known else "emptied; the device does not tell its count",
+                    if known else "emptied; the device does not report its count",
                     (not any(known)) if known and len(known) == len(before) else None)  # fmt: skip
         yield common.check_repetitions(self.name, records)
 
@@ -674,7 +674,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
         yield judge("RFC 9693 section 4.8 (ST-10)",
                     "N / (t(N) - t(0)), the device empties its table",
                     "both times taken with the same command"
-                    + (f"; {undefined} of {len(rates)} tell nothing" if undefined else ""),
+                    + (f"; {undefined} of {len(rates)} are undefined" if undefined else ""),
                     not undefined if rates else None)  # fmt: skip
         yield common.check_repetitions(self.name, records)
 

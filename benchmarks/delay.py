@@ -52,7 +52,7 @@ DELAY_DEFINITION = (
 )
 
 UNKNOWN_STAMPS_TEXT = (
-    "between the moments at which the tester stamps a frame, which it does not name"
+    "between the two time stamps of a frame, whose position the tester does not specify"
 )
 
 
@@ -338,7 +338,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         if context.settings.procedure.adaptive is not None:
             raise UsageError(
                 f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
-                "RFC 8219 asks for at least 20 repetitions there",
+                "RFC 8219 requires at least 20 repetitions there",
                 f"measure {self.name} in a separate run",
                 code="conflict",
             )
@@ -368,7 +368,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         if fixed_fps is None:
             shares = []
             for share in FALLBACK_SHARES:
-                with contextlib.suppress(ValueError):  # there can be no such trial
+                with contextlib.suppress(ValueError):  # such a trial is impossible
                     self._specify(point, rate_fps * share, source)
                     shares.append(share)
             spec = replace(spec, shares=tuple(shares))
@@ -437,8 +437,8 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
 
     def list_notes(self, records: Sequence[DelayRecord]) -> Iterable[str]:
         notes = [
-            f"{r.point}: at {r.share_of_rate:.0%} of the {r.rate_source}, not at it as RFC 8219 "
-            "section 7 asks: there the tester could not carry out its trials"
+            f"{r.point}: at {r.share_of_rate:.0%} of the {r.rate_source}, not at the full rate as "
+            "RFC 8219 section 7 requires: the tester could not complete trials there"
             for r in records
             if r.is_rate_lowered
         ]

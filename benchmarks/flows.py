@@ -423,7 +423,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         """List the benchmarks to measure with a number of flows."""
         if flow.flows > 1 and flow.start not in self.get_settings(point.context).also_starts:
             return ()
-        # frames of flows that have not begun are left out: gaps in a burst
+        # frames of flows that have not started are omitted, which leaves gaps in a burst
         benchmarks = self.list_parts(point.context)
         return [b for b in benchmarks if b.can_stagger_flows or flow.start == "together"]
 

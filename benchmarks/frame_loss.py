@@ -401,7 +401,7 @@ def _draw_forwarded(records: Sequence[FrameLossRecord], name: str) -> str:
         curves.append(replace(plots.make_summary_curve(number, label, points), bars=None))
     top = max((x for curve in curves for x in curve.x), default=0.0)
     grey = {"color": "#999999", "linewidth": 0.8}
-    curves.append(plots.Curve("all that is offered", [0, top], [0, top], style=grey))
+    curves.append(plots.Curve("all offered frames", [0, top], [0, top], style=grey))
     xlabel, ylabel = "offered frames per second, all directions", "forwarded frames per second"
 
     def format_axes(axes: Any) -> None:

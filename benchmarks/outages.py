@@ -120,7 +120,7 @@ def _check_event_time(section: str, event: str, at_s: float, duration_s: float) 
 def _count_valid(repetitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of a record for repetitions, which are empty if the tester failed."""
     valid = sum(map(bool, repetitions))
-    why = None if valid else "the tester faltered in every repetition"
+    why = None if valid else "the tester failed in every repetition"
     return {"repetitions": valid, "not_measured": why}
 
 
@@ -206,7 +206,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
             }
         survived = None
         if "connections" in conditions and mode == "reverse":
-            # frames from outside alone make no new connection on a stateful device
+            # frames from outside alone do not create connections on a stateful device
             survived = [time is not None for time in directions["reverse"]["values"]]
         return ResetRecord.from_result(
             result,
@@ -219,7 +219,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
     def find_warnings(self, record: ResetRecord) -> Iterator[tuple[str, str]]:
         if survived := record.state_survived:
             some = f"{sum(survived)} of {len(survived)} resets"
-            text = f"the connections survived {some} (frames from outside alone make none anew)"
+            text = f"the connections survived {some} (frames from outside alone create none)"
             yield "state-survived", text
 
     def check_clauses(self, data: RunData, records: Sequence[ResetRecord]) -> Iterator[Ruling]:
@@ -315,7 +315,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
             if r.throughput
         ]
         yield judge("RFC 2544 section 26.5 (REC-01)", "an overload of 110 % of the throughput",
-                    f"so much in {sum(loaded)} of {len(loaded)} trials",
+                    f"reached in {sum(loaded)} of {len(loaded)} trials",
                     loaded)  # fmt: skip
 
 
@@ -406,8 +406,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         yield (
-            "reconfiguration: what is added, changed and removed has nothing to do with the test "
-            "traffic"
+            "reconfiguration: the objects that are added, changed and removed are unrelated to "
+            "the test traffic"
         )
 
     def run(self, point: Point) -> Measurement:
@@ -427,7 +427,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
         record = ReconfigurationRecord.from_result(
             result,
             point.run_conditions,
-            not_measured=None if changes else "the tester faltered in every stream",
+            not_measured=None if changes else "the tester failed in every stream",
             what="simulated" if context.tester.simulates else context.describe_live_change(),
             changes=changes,
         )
@@ -457,8 +457,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
 
     def define_quantity(self, records: Sequence[ReconfigurationRecord]) -> str:
         return (
-            "Blocked time: frames that were lost in a stream over its rate, while something else of "
-            "the device was changed (FD.io CSIT's measure)."
+            "Blocked time: lost frames of a stream divided by its rate, while an unrelated "
+            "setting of the device was changed (FD.io CSIT's measure)."
         )
 
     def list_quantities(self, record: ReconfigurationRecord) -> Iterator[Quantity]:
@@ -473,5 +473,5 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
         for direction, series in record.changes.get(NO_CHANGE, {}).items():
             if any(series.lost):
                 lost = f"up to {max(series.lost):,} frames were lost {direction} without any change"
-                text = f"{lost}: the rate is one at which the device loses by itself"
+                text = f"{lost}: the device loses frames at this rate without any change"
                 yield "loss-without-change", text

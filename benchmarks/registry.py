@@ -53,8 +53,8 @@ def _find_clash(row: Kind, rows: Iterable[Kind]) -> str:
         for key in mine.keys() & theirs.keys():
             if mine[key] is not theirs[key]:
                 return (
-                    f"the settings of the benchmark '{row.name}' of {row.distribution} stand below "
-                    f"procedure.{key}, where those of '{other.name}' of {other.distribution} are"
+                    f"the benchmark '{row.name}' of {row.distribution} has its settings in "
+                    f"procedure.{key}, which '{other.name}' of {other.distribution} uses"
                 )
     return ""
 

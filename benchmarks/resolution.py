@@ -360,9 +360,9 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
     def define_quantity(self, records: Sequence[ResolutionRecord]) -> str:
         return (
-            "The highest rate at which every query for an AAAA record is answered within "
-            f"{max(r.timeout_s for r in records):g} s, and rightly: with the record that RFC 6147 and "
-            "RFC 6052 make of the A record, or with the name's own."
+            "The highest rate at which every query for an AAAA record is answered correctly within "
+            f"{max(r.timeout_s for r in records):g} s: with the record that RFC 6147 and RFC 6052 "
+            "derive from the A record, or with the name's native record."
         )
 
     def list_quantities(self, record: ResolutionRecord) -> Iterator[Quantity]:
@@ -391,14 +391,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             if each > MAX_QUERIES_PER_NAME * 1.01:
                 yield (
                     "many-questions",
-                    f"{f.name}: the device asks {each:.2f} questions for each query; the self-test "
-                    f"counts on {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)",
+                    f"{f.name}: the device sends {each:.2f} queries for each client query; the "
+                    f"self-test assumes {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)",
                 )
             if f.cached_found_percent is not None and f.cached_found_percent < 99:
                 yield (
                     "cache-misses",
-                    f"{f.name}: the device asked again for {100 - f.cached_found_percent:.1f} % of "
-                    "the queries whose names it had answered before",
+                    f"{f.name}: the device forwarded {100 - f.cached_found_percent:.1f} % of "
+                    "the queries for names that it had answered before",
                 )
 
     def check_clauses(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Ruling]:
@@ -421,11 +421,11 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                     ", ".join(f.name for f in first), required if first else None)  # fmt: skip
         questions = [f.asked_aaaa for f in first if f.asked_aaaa is not None]
         yield judge(CLAUSE_SOURCE, "all names are different: none is in the device's cache",
-                    f"at least {min(questions, default=0):.3g} AAAA questions for each query",
+                    f"at least {min(questions, default=0):.3g} AAAA queries for each client query",
                     min(questions) >= 1 if questions else None)  # fmt: skip
         refused = sum(f.refused is not None for r in records for f in r.combinations)
         yield judge("RFC 8219 section 9.2.1",
-                    "the tester answers itself at 2 (r + delta) within a quarter of the time-out",
+                    "the tester answers its own queries at 2 (r + delta) within a quarter of the time-out",
                     "; ".join(f"up to {r.selftest.capacity_qps:,.0f} queries/s, which covers "
                               f"{r.selftest.covered_qps:,.0f}" for r in records)
                     + (f"; {refused} rates above are refused" if refused else ""),

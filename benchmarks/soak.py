@@ -98,7 +98,7 @@ class CriticalLoadRecord(Record):
 
     def describe(self) -> str:
         loss = f"{self.target_percent:g} % loss"
-        return f"{self.heading} at {loss} (PLRsearch, no RFC 8219 throughput)"
+        return f"{self.heading} at {loss} (PLRsearch, not an RFC 8219 throughput)"
 
     @property
     def has_loss(self) -> bool:
@@ -117,7 +117,7 @@ class CriticalLoadRecord(Record):
     @property
     def excess(self) -> str:
         """Table text for a critical load that exceeds all offered rates."""
-        return f"above {self.highest:,.0f} fps, all that was offered"
+        return f"above {self.highest:,.0f} fps, the highest offered load"
 
 
 def _summarize_direction(stretches: Iterable[Sequence[TrafficInterval]]) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
         record = SoakRecord.from_result(
             result,
             conditions,
-            not_measured=None if good else "the tester faltered in every stretch",
+            not_measured=None if good else "the tester failed in every stretch",
             repetitions=1,
             duration_s=spec.stretches * spec.stretch_s,
             measured_s=len(good) * spec.stretch_s,
@@ -274,7 +274,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             )
             what = (
                 f"Loss over {record.measured_s:,.0f} s at {record.rate:,.0f} fps per direction, "
-                f"{record.point}; grey: the tester faltered, nothing is known."
+                f"{record.point}; grey: the tester failed, no result."
             )
             yield Drawing(figure, what, what)
 
@@ -293,17 +293,17 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     def find_warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
         if record.faltered:
             some = f"{record.faltered} of {record.stretches} stretches"
-            text = f"the tester faltered in {some}: nothing is known of them"
+            text = f"the tester failed in {some}, which have no result"
             yield "invalid-stretches", text
         for direction, figures in record.directions.items():
             first, second = figures.halves_percent
             if second and second > 2 * (first or 0.0) and figures.lost > 10:
-                text = "more than twice as much was lost in the second half as in the first"
+                text = "the second half lost more than twice as much as the first"
                 yield "growing-loss", f"{direction}: {text}"
 
     def check_clauses(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Ruling]:
         whole = all(not r.faltered for r in records)
-        yield judge("v6t, soak test", "every stretch is measured, none is left out",
+        yield judge("v6t, soak test", "every stretch is measured",
                     f"{sum(r.faltered for r in records)} of {sum(r.stretches for r in records)} "
                     "without a result", whole if records else None)  # fmt: skip
 
@@ -370,8 +370,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         settings = self.get_settings(context)
         yield (
-            f"critical-load is the rate at which {100 * settings.target:g} % are lost on average: no "
-            "RFC 8219 throughput"
+            f"critical-load is the rate at which {100 * settings.target:g} % are lost on average: "
+            "not an RFC 8219 throughput"
         )
         if settings.search_s < 1800:
             yield f"critical-load: {settings.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
@@ -387,7 +387,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         result = measure_critical_load(spec, point.measure, _make_estimator(point), point.watch)
         steps, estimate = result.steps, result.estimate
         if len(steps) < 2:
-            raise NotMeasured("the tester faltered in all trials but one")
+            raise NotMeasured("the tester failed in all trials but one")
         rates = [step.loss.rate_fps for step in steps]
         shapes = estimate.shapes if estimate else ()
         record = CriticalLoadRecord.from_result(
@@ -483,7 +483,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             seen = "too few frames were lost" if record.has_loss else "no trial lost frames"
             yield "not-found", f"{seen}: the critical load is {record.excess}"
         elif record.estimate < record.lowest:
-            text = "the critical load is below all that was offered: it is extrapolated"
+            text = "the critical load is below all offered loads: it is extrapolated"
             yield "extrapolated", text
 
     def check_clauses(

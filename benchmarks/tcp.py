@@ -51,7 +51,7 @@ _SYN_HEADING = SIZES_HEADING.replace("octets", "SYN's octets")
 
 _TIMES_NOTE = (
     "Establishment times are from the first SYN at the client to the last acknowledgement at the server, "
-    "with what the tester itself takes to write a batch of segments and to answer one."
+    "including the tester's own time to write a batch of segments and to answer one."
 )
 
 _NO_TIMES_NOTE = "This tester does not report establishment times."
@@ -318,7 +318,7 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
         yield from self._list_tester_warnings(context)
         tries = self.get_tcp(context).retransmissions
         if tries:
-            yield f"a SYN that is lost is sent again up to {tries} times: connections count that took longer"
+            yield f"a lost SYN is sent again up to {tries} times: slower connections still count"
 
     def _list_tester_warnings(self, context: RunContext) -> Iterator[str]:
         """Yield the tester's warnings, or raise UsageError if it cannot make the connections."""
@@ -520,7 +520,7 @@ class TcpCapacity(
             over = record.overfull.attempted - record.capacity
             became = record.overfull.refusals or "all were established"
             if not record.overfull.valid:
-                became = "not known, the tester faltered"
+                became = "not known, the tester failed"
             yield "beyond-capacity", f"{over:,} connections beyond the capacity: {became}"
 
     def check_clauses(

@@ -332,7 +332,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         if record.non_monotonic:
             yield "non-monotonic", "a rate passed above one that failed"
         if many := record.unresolved:
-            text = f"{many} searches gave up before their bracket was as narrow as asked"
+            text = f"{many} searches ended before their bracket was as narrow as required"
             yield "unresolved-search", text
 
     def check_clauses(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Ruling]:

@@ -181,9 +181,9 @@ def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
         prober = setup.tester.make_prober(links, None)
         if prober is None:
             raise UsageError(
-                f"single frames do not go through the {setup.tester.name} tester",
-                "`v6t audit --interfaces LEFT,RIGHT` asks through two interfaces of this machine "
-                "that are cabled to the device",
+                f"the {setup.tester.name} tester does not send single frames",
+                "`v6t audit --interfaces LEFT,RIGHT` uses two interfaces of this machine that are "
+                "cabled to the device",
                 code="unsupported-by-tester",
             )
         return prober
@@ -192,7 +192,7 @@ def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
             if_nametoindex(name)
         except OSError as exc:
             raise EnvironmentLacking(
-                f"the interface {name} cannot be used: this machine has none of that name",
+                f"the interface {name} cannot be used: no interface has this name",
                 "`ip -br link` lists them",
                 code="unknown-interface",
             ) from exc
@@ -201,7 +201,7 @@ def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
     except TesterError as exc:
         raise EnvironmentLacking(
             f"the interfaces {', '.join(interfaces)} cannot be used: {exc.message}",
-            "they must be there and up, and raw sockets need CAP_NET_RAW",
+            "they must exist and be up, and raw sockets need CAP_NET_RAW",
             code=exc.code,
         ) from exc
 

@@ -146,7 +146,7 @@ def _check_hosts(device: DeviceIntent) -> Problems:
     for address in (*_list_device_addresses(device), *left.neighbors, *right.neighbors):
         other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)
         if other is not None and any(_find_conflicts(hosts, [other])):
-            yield address, f"is an address of a link and stands for the host {other}"
+            yield address, f"is an address of a link and represents the host {other}"
 
 
 def _check_background(intent: DeviceIntent) -> Problems:

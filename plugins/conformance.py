@@ -292,7 +292,7 @@ def check_pickling(plugin: Technology) -> Results:
         yield "pickling", case.streams != copy.streams, "it sends other frames after pickling"
         for stream in case.streams.streams:
             answers = (each.translate(stream, case.stamp_frames(stream)) for each in (case, copy))
-            yield "pickling", _frames_differ(*answers), "it answers otherwise after pickling"
+            yield "pickling", _frames_differ(*answers), "it answers differently after pickling"
 
 
 def _frames_differ(a: Expected, b: Expected) -> bool:
@@ -305,19 +305,19 @@ def check_zone(plugin: Technology) -> Results:
     """Check the DNS zone of a technology whose device answers queries."""
     zone = plugin.zone
     if zone is None:
-        yield "zone", True, "it is of queries, and has no zone"
+        yield "zone", True, "it exchanges queries but has no zone"
         return
     addresses = zone.list_addresses(np.arange(0, zone.count, max(1, zone.count // NAMES)))
     unique = len(sort_unique(addresses)) == len(addresses)
-    yield "zone", not unique, "two names spell the same address"
+    yield "zone", not unique, "two names encode the same address"
     records, own = (zone.list_expected_records(addresses, share) for share in (0.0, 1.0))
     equal = (records == own).all(axis=1).any()
-    yield "zone", equal, "a name's own record equals the one that the device makes"
+    yield "zone", equal, "a name's native record equals the one that the device makes"
     hosts = (IPv6Address(record.tobytes()) for record in records)
     for address in islice((a for a in hosts if a.is_multicast or a.is_unspecified), 1):
         yield "zone", True, f"{address} is not an address of a host"
     again = pickle.loads(pickle.dumps(plugin)).zone  # noqa: S301  (made here)
-    yield "pickling", again != zone, "its zone is another one after pickling"
+    yield "pickling", again != zone, "its zone differs after pickling"
     intent = plugin.make_dut_intent()
     for side, address in (("left", zone.resolver), ("right", zone.egress)):
         lacks = address not in [interface.ip for interface in getattr(intent, side).addresses]
@@ -401,7 +401,7 @@ def _check_stream(case: Case, stream: Stream) -> Results:
     frames = case.stamp_frames(stream)
     answer = case.translate(stream, frames)
     changed = (frames != case.stamp_frames(stream)).any()
-    yield "input-changed", changed, "expect() changes the frames it is given"
+    yield "input-changed", changed, "expect() changes its input frames"
     shape = [row for row in _check_shape(case, answer, len(frames)) if row[1]]
     yield from shape
     if shape:
@@ -416,7 +416,7 @@ def _check_stream(case: Case, stream: Stream) -> Results:
     else:
         yield from _check_forwarded(case, stream, frames, answer)
         differs = _frames_differ(answer, case.translate(stream, frames[:5]))
-        yield "batch", differs, "expect() answers a frame otherwise when fewer are asked for"
+        yield "batch", differs, "expect() returns a different answer to a frame among fewer frames"
         immortal = case.translate(stream, exhaust_hops(frames)).length.any()
         yield "hop-limit", immortal, "frames with a TTL or hop limit of 1 are forwarded"
 
@@ -425,14 +425,14 @@ def _check_shape(case: Case, answer: Expected, count: int) -> Results:
     """Check types, lengths and drop reasons of the translation of ``count`` frames."""
     emitted, length, reason = answer.frames, answer.length, answer.reason
     if len({count, len(emitted), len(length), len(reason)}) > 1:
-        yield "shape", True, f"expect() answers {count} frames with {len(length)}"
+        yield "shape", True, f"expect() returns {len(length)} rows for {count} frames"
         return
     octets = emitted.dtype == np.uint8 and emitted.ndim == 2
-    yield "shape", not octets, "expect() does not answer with rows of octets (uint8)"
+    yield "shape", not octets, "expect() does not return rows of octets (uint8)"
     beyond = (length > emitted.shape[1]) | (length < 0)
-    yield "shape", beyond.any(), "expect() gives lengths beyond its frames"
+    yield "shape", beyond.any(), "expect() returns lengths beyond its frames"
     reasons, highest = len(COMMON_REASONS) + len(case.plugin.drops), int(reason.max())
-    yield "drop-reason", highest >= reasons, f"expect() gives reason {highest} of {reasons}"
+    yield "drop-reason", highest >= reasons, f"expect() returns reason {highest} of {reasons}"
     wrong = (reason == 0) != (length > 0)
     yield "drop-reason", wrong.any(), "a frame is dropped without a reason, or forwarded with one"
 
@@ -461,8 +461,8 @@ def _check_foreign_frames(case: Case) -> Results:
     strangers = {
         "frames to another MAC address": frames ^ np.eye(1, frames.shape[1], dtype=np.uint8) * 16,
         "frames that carry no IP": unknown,
-        "frames cut behind the Ethernet header": frames[:, : at + 2].copy(),
-        "frames cut behind ten octets of IP": frames[:, : at + 12].copy(),
+        "frames truncated after the Ethernet header": frames[:, : at + 2].copy(),
+        "frames truncated after ten octets of IP": frames[:, : at + 12].copy(),
         **({} if vlan is None else {"frames of another VLAN": tagged}),
     }
     for what, stranger in strangers.items():
@@ -470,4 +470,4 @@ def _check_foreign_frames(case: Case) -> Results:
         yield "stranger", answer.length.any(), f"{what} are forwarded"
         yield "drop-reason", not answer.reason.all(), f"{what} are dropped without a reason"
     some = len(case.plugin.expect(case.direction, frames[:0]).length)
-    yield "shape", some, "no frames are answered with frames"
+    yield "shape", some, "expect() returns frames for an empty input"

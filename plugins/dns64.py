@@ -64,7 +64,7 @@ class QueryTechnology(Technology):
 
     def expect(self, direction: Direction, frames: U8) -> NoReturn:
         problem = f"{self.name} forwards no frames"
-        raise UsageError(problem, "it answers queries: see zone", code="no-frames")
+        raise UsageError(problem, "it answers queries: use zone", code="no-frames")
 
     def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
         problem = f"{self.name} sends single queries instead of streams of frames"
@@ -74,16 +74,18 @@ class QueryTechnology(Technology):
 class Dns64Params(RightIpv4Link, Ipv6Links):
     """Parameters of ``dns64``."""
 
-    prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of the AAAA records made")
+    prefix: str = Field(
+        "2001:db8:64::/96", description="RFC 6052 prefix of synthesized AAAA records"
+    )
     upstream: Literal["ipv4", "ipv6"] = Field(
         "ipv4", description="IP version between the device and the authoritative server"
     )
     names: IPv4Network = Field(
-        IPv4Network("64.0.0.0/2"), description="addresses of the A records: each name spells one"
+        IPv4Network("64.0.0.0/2"), description="addresses of the A records: each name encodes one"
     )
     own_prefix: IPv6Network = Field(
         IPv6Network("2001:2:0:aaaa::/96"),
-        description="a /96: AAAA records of names that have one of their own",
+        description="a /96 for the native AAAA records of names",
     )
     ttl_s: int = Field(3600, ge=0, le=604_800, description="time to live of all records [s]")
     client_ports: int = Field(64, ge=1, le=300, description="source ports of the client")
@@ -100,12 +102,14 @@ class Dns64Params(RightIpv4Link, Ipv6Links):
     def _check_zone(self) -> Dns64Params:
         if self.own_prefix.prefixlen != 96:
             problem = f"own_prefix is a /{self.own_prefix.prefixlen}"
-            raise UsageError(problem, "give a /96: the name's address follows", code="not-a-prefix")
+            raise UsageError(
+                problem, "give a /96: the name's address follows it", code="not-a-prefix"
+            )
         if self.own_prefix.overlaps(self.server_prefix):
             problem = f"own_prefix {self.own_prefix} and prefix {self.server_prefix} overlap"
             raise UsageError(problem, "choose disjoint prefixes", code="address-conflict")
         if self.names.num_addresses < MIN_NAMES:
-            problem = f"{self.names} has {self.names.num_addresses} names, soon asked twice"
+            problem = f"{self.names} has {self.names.num_addresses} names, which soon repeat"
             raise UsageError(problem, "give a /16 or a shorter prefix", code="not-enough-addresses")
         return self
 
@@ -114,7 +118,7 @@ class Dns64(QueryTechnology):
     """A resolver that synthesizes AAAA records from A records."""
 
     name = "dns64"
-    title = "DNS64: AAAA records made of A records, for clients of a NAT64"
+    title = "DNS64: AAAA records synthesized from A records, for clients of a NAT64"
     rfcs = ("RFC 8219 section 9", "RFC 6147", "RFC 6052")
     params_model = Dns64Params
     sides = ("clients", "authoritative server")

@@ -227,7 +227,7 @@ def _build_map_e_or_t(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         return *_build_stateful_ce(params, links, map_ce.MapECe, **own, **end), br
     br = _build_stateless_part(params, links, mapt_br.MapTBorderRelay, "br", **relay)
     napt, ce = _build_stateful_ce(params, links, map_ce.MapTCe, **own)
-    # the servers behind the DMR, rather than all of it: a translator may use that itself
+    # only the servers behind the DMR: a translator may use the rest itself
     dmr = parse_ipv6_network(params.dmr, "dmr")
     routes = {embed_network(dmr, net): params.pe_middle_ipv6.ip for net in params.servers}
     intent = replace(ce.intent, right=replace(ce.intent.right, routes=routes))
@@ -311,7 +311,7 @@ class Ipv4aas(stateful.StatefulTechnology):
     ip_versions = (4, 4)
     hops = 2
     default_driver = base.CHAIN_DRIVER
-    mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
+    mapping = "the stateful device's: RFC 4787 and RFC 6146 require endpoint-independent mapping"
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
     params: Ipv4aasParams
 
@@ -369,7 +369,7 @@ class Ipv4aas(stateful.StatefulTechnology):
             ports = f"{p.public_pool.ports.min} to {p.public_pool.ports.max}"
             warnings.append(f"the CE's NAPT takes {taken}, {ports}")
         which = f"CE and PE together, the {CE if p.is_ce_stateful else PE} is stateful"
-        consequence = "neither device's own rate follows, and the latency of each is lower"
+        consequence = "the rate of each device remains unknown, and its latency is lower"
         return (*warnings, f"{which}: {consequence}")
 
     def list_link_sizes(self, sizes: FramePair) -> tuple[int, int]:

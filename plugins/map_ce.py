@@ -289,7 +289,7 @@ class MapECe(TunnelEdge):
     """MAP-E CE without its NAPT."""
 
     name = "mape-ce"
-    title = "MAP-E CE, single device: encapsulates a customer's IPv4, NAPT left out"
+    title = "MAP-E CE, single device: encapsulates a customer's IPv4, without NAPT"
     rfcs = ("RFC 7597 sections 5, 6 and 8",)
     params_model = MapECeParams
     config_model = MapECeConfig
@@ -299,7 +299,7 @@ class LwB4(TunnelEdge):
     """Lightweight B4 without its NAPT."""
 
     name = "lwb4"
-    title = "lwB4 of lightweight 4over6, single device: encapsulates IPv4, NAPT left out"
+    title = "lwB4 of lightweight 4over6, single device: encapsulates IPv4, without NAPT"
     rfcs = ("RFC 7596 sections 5 and 6",)
     params_model = LwB4Params
     copies_dscp = True
@@ -309,7 +309,7 @@ class MapTCe(DmrTranslator, CustomerEdgeTechnology):
     """MAP-T CE without its NAPT."""
 
     name = "mapt-ce"
-    title = "MAP-T CE, single device: translates a customer's IPv4, NAPT left out"
+    title = "MAP-T CE, single device: translates a customer's IPv4, without NAPT"
     params_model = MapTCeParams
     params: MapTCeParams
 

@@ -64,7 +64,7 @@ class Nat46Params(Pool6Params):
         if mapping.to_ipv6(self.responder_ipv4) != self.responder_ipv6:
             bits, v4, v6 = 32 - mapping.ipv4.prefixlen, self.responder_ipv4, self.responder_ipv6
             problem = f"responder_ipv4 {v4} and responder_ipv6 {v6} differ in the last {bits} bits"
-            raise UsageError(problem, "let both end alike", code="not-enough-addresses")
+            raise UsageError(problem, "choose equal last bits", code="not-enough-addresses")
         return self
 
 
@@ -78,7 +78,7 @@ class Nat46(StatefulTechnology):
     overhead = 20
     ip_versions = (4, 6)
     default_driver = base.CHAIN_DRIVER
-    mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
+    mapping = "no RFC; RFC 4787 requires endpoint-independent mapping, Linux maps by both ends"
     rfc_frame_sizes = IPV6_SIZES
     params: Nat46Params
 

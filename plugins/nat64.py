@@ -94,7 +94,7 @@ class Nat64(Napt):
     ip_versions = (6, 4)
     default_driver = "tayga-nftables"
     usual_timeout_s = SESSION_LIFETIMES_S["UDP_DEFAULT"]
-    mapping = "RFC 6146 asks for endpoint-independent mapping: one BIB entry per client endpoint"
+    mapping = "RFC 6146 requires endpoint-independent mapping: one BIB entry per client endpoint"
     rfc_frame_sizes = IPV6_SIZES
     params: Nat64Params
 

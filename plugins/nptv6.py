@@ -39,7 +39,7 @@ class Nptv6Params(LinkParams):
         description="inside hosts (16 bits), in subnet 0 of the prefix; fixed: host 2",
     )
     server: IPv6Address = address("2001:2:0:8000::2", "the host on the outside")
-    negative_percent: int = negative_share("share of frames whose hop limit ends at the device [%]")
+    negative_percent: int = negative_share("share of frames whose hop limit expires [%]")
 
     @cached_property
     def internal_prefix(self) -> IPv6Network:

@@ -74,7 +74,7 @@ class RouterParams(LinkParams):
 
     left_networks: int = Field(1, ge=1, le=256, description="destination networks on the left")
     right_networks: int = Field(1, ge=1, le=256, description="destination networks on the right")
-    negative_percent: int = negative_share("share of frames whose TTL ends at the router [%]")
+    negative_percent: int = negative_share("share of frames whose TTL expires at the router [%]")
 
     def describe_side(self, side: SideName) -> tuple[Any, HostBits, int]:
         """Return the first host, its varying bits, and the number of networks of a side."""

@@ -401,7 +401,7 @@ class Siit(StatelessTranslator):
     """A SIIT translator between an IPv6-only and an IPv4-only network."""
 
     name = "siit"
-    title = "SIIT: stateless IPv4/IPv6 translation by address mappings or prefix, either way round"
+    title = "SIIT: stateless IPv4/IPv6 translation by address mappings or prefix, both directions"
     rfcs = ("RFC 7915 sections 4 and 5", "RFC 7757 section 3", "RFC 6052 section 2")
     params_model = SiitParams
     varying_params: ClassVar[dict[str, Any]] = {
@@ -443,7 +443,7 @@ class ClatParams(TranslatorParams):
     prefix_parameter: ClassVar[str] = "plat_prefix"
 
     clat_ipv4: str = Field("198.18.0.0/24", description="IPv4 network of the customer")
-    clat_ipv6: str = Field("2001:2:0:2::/120", description="IPv6 prefix that stands for it")
+    clat_ipv6: str = Field("2001:2:0:2::/120", description="IPv6 prefix that represents it")
     plat_prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of the PLAT")
     ipv6_hosts: HostRange = _declare_hosts("198.19.0.2", "servers beyond the PLAT")
     ipv4_hosts: HostRange = _declare_hosts("198.18.0.2", "hosts of the customer")

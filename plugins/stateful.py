@@ -80,7 +80,7 @@ class PublicPool:
 
 def declare_enumeration(default: int, values: str) -> Any:
     """Declare whether, and in which order, connections take all ports or addresses."""
-    modes = "0 not at all, 1 up, 2 down, 3 pseudorandom"  # as siitperf numbers them
+    modes = "0 none, 1 ascending, 2 descending, 3 pseudorandom"  # as siitperf numbers them
     return Field(default, description=f"{values} take all values: {modes}")
 
 

@@ -134,7 +134,7 @@ class Mappings:
         for prefix, count in prefixes.most_common(1):
             if count > 1:
                 problem = f"two explicit address mappings have the same prefix {prefix}"
-                hint = "leave one out; a longer prefix within another is fine"
+                hint = "leave one out; a longer prefix within another is allowed"
                 raise UsageError(problem, hint, code="duplicate")
         if not self.eams and self.prefix is None:
             problem = "translation needs a prefix or explicit address mappings"

@@ -81,7 +81,7 @@ def _find_faults(trial: Trial, counted: DirectionResult, tolerance: float) -> It
         else:
             yield (
                 f"sending took {took_s:.6f} s ± {error_s:.6f} s: "
-                f"too imprecise to prove the allowed {limit_s:.6f} s"
+                f"it is not proven that it took the allowed {limit_s:.6f} s"
             )
     change_error_s, error_limit_s = (
         counted.rate_change_error_s or 0,

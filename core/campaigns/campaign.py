@@ -135,7 +135,7 @@ def plan_campaign(
     is_packaged = document.path in list_packaged_campaigns().values()
     if is_packaged and not testbeds and tester is None and not all(map(_uses_lab, planned)):
         problem = f"the campaign {document.path.stem} comes without a testbed"
-        hint = "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses"
+        hint = "give one with --testbed (`v6t init` writes an example); --tester sim rehearses"
         raise UsageError(problem, hint, code="missing-setting")
     stream_cache: dict[str, Mapping[str, Streams]] = {}
     runs: list[CampaignEntry] = [
@@ -358,8 +358,8 @@ def _execute_run(directory: Path, run: CampaignEntry, events: Listener) -> None:
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():
-        # a device that translated wrongly is looked at again; a directory without configuration
-        # was left by a run that was killed before its first trial
+        # a device that translated incorrectly is checked again; a directory without configuration
+        # belongs to a run that was killed before its first trial
         if any(path.glob(f"**/{LOCAL_RECORD}")):
             kept = path.rename(rundir.find_unused_path(path))  # maybe the last copy of the record
             events.on_message(f"{kept} keeps the undo record of a device that was not restored")

@@ -205,5 +205,5 @@ def _apply_setting(settings: dict[str, Any], name: str, value: Any) -> None:
     elif name in ("frame_sizes", "modes", "benchmarks") and not isinstance(value, list):
         value = [value]
     if (part := set_value(settings, name, deepcopy(value))) is not None:
-        problem = f"the axis {name} leads into '{part}', which is one value"
+        problem = f"the axis {name} is below '{part}', which is a single value"
         raise UsageError(problem, code="not-a-section")

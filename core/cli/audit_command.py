@@ -43,7 +43,7 @@ def parse_interfaces(
     if not comma or not left or not right or "," in right:
         raise UsageError("--interfaces takes two names: LEFT,RIGHT", code="wrong-interface")
     if left == right:
-        raise UsageError("--interfaces takes two interfaces, not one twice", code="duplicate")
+        raise UsageError("--interfaces takes two different interfaces", code="duplicate")
     return left, right
 
 

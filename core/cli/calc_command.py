@@ -99,7 +99,7 @@ def calc_map(
         address, number = rule.ipv4_prefix.network_address, psid
     else:
         raise UsageError(
-            "which CE is meant?",
+            "the CE is not specified",
             "give --ipv6, or --ipv4 with --psid or --port",
             code="missing-setting",
         )

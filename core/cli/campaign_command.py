@@ -80,8 +80,8 @@ def campaign_command(
     if resume is not None:
         if output or dry_run or (file is None and any(overrides.values())):
             raise UsageError(
-                "--resume continues what was planned",
-                "only a FILE, with what it needs, adds to that",
+                "--resume continues the planned runs",
+                "only a FILE, with its options, adds runs",
                 code="conflicting-options",
             )
         if file is None and group is not None:

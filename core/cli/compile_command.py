@@ -109,7 +109,7 @@ def compile_command(
         cores=cores,
     )
     if technology.stateful and direction == "reverse":
-        print_notice("v6t: note: a run takes ports of this direction from what the device sends")
+        print_notice("v6t: note: a run learns the ports of this direction from the device")
     if output_format == "pcap" or expected is not None:
         from v6t.packets.reference import translate_frames
         from v6t.profiles.expand import expand_set

@@ -131,7 +131,7 @@ def _check_conformance(name: str | None) -> CommandResult:
     from v6t.plugins.conformance import ConformanceFinding, check_plugin
 
     if name is None:
-        message = "which plugin shall be checked?"
+        message = "the plugin to check is missing"
         raise UsageError(message, "v6t plugins --check NAME", code="missing-setting")
     kind = load_technology_type(name)
     report = check_plugin(kind, entry_point=name)
@@ -146,7 +146,7 @@ def _check_conformance(name: str | None) -> CommandResult:
     lines = [f"{finding.where}\n    {finding.text}" for finding in report.findings]
     lines += [f"note: {text}" for text in report.notes]
     if not report.findings:
-        lines.append(f"{name} conforms: {report.checks} checks found nothing wrong")
+        lines.append(f"{name} conforms: {report.checks} checks passed")
 
     def reject_findings() -> None:
         if report.findings:

@@ -28,7 +28,7 @@ COMMANDS = {
     "audit": ("audit_command", "test a device clause by clause for conformance to RFCs"),
     "dut": ("dut_command", "configure, compare, verify and roll back a device"),
     "compare": ("results_commands", "compare runs with one another or with published results"),
-    "trend": ("results_commands", "find changes among many runs of the same"),
+    "trend": ("results_commands", "find changes in a series of equal runs"),
     "campaign": ("campaign_command", "carry out many runs described by one file"),
     "compile": ("compile_command", "write a technology's traffic as TRex profile or capture"),
     "calc": ("calc_command", "MAP, RFC 6052 and frame rate arithmetic"),

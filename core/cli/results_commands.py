@@ -158,7 +158,7 @@ def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) ->
             end = f"   {pluralize(count, 'figure')}" if count else ""
             room = get_width(RESULTS_WIDTH) - len(end) - 2
             lines.append(f"  {shorten(text, room, placeholder=' …'):<{room if count else 0}}{end}")
-    lines += [f"shown as it stands, since {failure}" for failure in known.failures]
+    lines += [f"shown unchanged, because {failure}" for failure in known.failures]
     for line in [*lines, "", *write_verdict(data)[:1]]:
         print_text(line, indent=2 if line.startswith("- ") else 0)
 
@@ -395,7 +395,7 @@ def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> A
             raise UsageError(
                 f"{directories[0]} and {path} differ: technology {audits[0].plugin}, "
                 f"{audit.plugin}",
-                "--anyway compares them all the same",
+                "--anyway compares them regardless",
                 code="not-comparable",
             )
     return AuditComparison(audits)

@@ -215,7 +215,7 @@ def _audit_device(setup: RunSetup, *, refuse: bool) -> None:
     if failures and refuse:
         raise TranslationError(
             f"the device deviates: {'; '.join(failures)}",
-            "`v6t audit` shows the frames; --audit warn measures it",
+            "`v6t audit` shows the frames; --audit warn measures it anyway",
             code="device-deviates",
         )
     for line in failures or ["the device conforms to the core clauses"]:

@@ -139,5 +139,5 @@ def _describe_capacity(row: Mapping[str, Any], line_rate: str) -> str:
         f"{row['usable_fps']:,.0f} usable ({row['trials']} trials)"
     )
     if row["bounded_by"] == "line_rate":
-        line += f"; that is all a line_rate of {line_rate} allows: the tester may do more"
+        line += f"; limited by the line_rate of {line_rate}: the tester may carry more"
     return line

@@ -23,8 +23,8 @@ from v6t.drivers.duts.options import DutOptions
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"  # terminal code; a state line hides the cursor
 CLEAR_LINE = "\r\x1b[2K"  # terminal code
-STOPPING_SIMULATION = "stopping: a second Ctrl-C ends it at once"
-STOPPING = "stopping: what v6t made on this machine is removed; a second Ctrl-C ends it at once"
+STOPPING_SIMULATION = "stopping: a second Ctrl-C ends v6t at once"
+STOPPING = "stopping: removing what v6t made on this machine; a second Ctrl-C ends v6t at once"
 # Callbacks of the open live displays, each of which shows a message.
 display_callbacks: list[Callable[[str], None]] = []
 
@@ -44,7 +44,7 @@ def make_stop_messages(runs: Mapping[Path, Settings], resume_command: str) -> St
         resume_command: continues the run or the campaign.
     """
     if not runs:
-        return StopMessages("stopping: nothing was begun", ("nothing was begun",))
+        return StopMessages("stopping: nothing was started", ("nothing was started",))
     resume = f"every finished trial is kept: {resume_command}"
     stops = [  # several: a campaign on several testbeds
         make_device_stop_messages(run, f"v6t dut rollback {shlex.quote(str(path))}")
@@ -66,7 +66,7 @@ def make_device_stop_messages(run: Settings, rollback_command: str) -> StopMessa
     timers = ", ".join(f"{host} after {limit_s} s" for host, limit_s in limits if limit_s != "0")
     timer = f" (the rollback timer, if it runs by then, restores {timers})" if timers else ""
     return StopMessages(
-        f"stopping: putting {device} back as it was; a second Ctrl-C gives that up and may leave it "
+        f"stopping: restoring {device}; a second Ctrl-C aborts this and may leave it "
         f"configured{timer}",
         (f"{device} may still be configured{timer}: {rollback_command}",),
     )

@@ -225,7 +225,7 @@ def _check_timeout(setup: RunSetup) -> None:
         by_parameter = getattr(setup.intent.configuration, "udp_timeout_s", 0) == limit_s
         name = "udp_timeout_s" if by_parameter else "dut.options.timeout_s"
         raise UsageError(
-            f"the device forgets idle connections after {limit_s:g} s, but {c.count:,} connections "
+            f"the device removes idle connections after {limit_s:g} s, but {c.count:,} connections "
             f"and a trial take at least {needed_s:.1f} s",
             f"set {name} to {least_s} or more, or use fewer connections",
             params={"udp_timeout_s": least_s} if by_parameter else None,
@@ -238,7 +238,7 @@ def _check_table_flush(setup: RunSetup) -> None:
     if setup.tester.simulates or setup.has_driver or setup.driver.is_cable:
         return
     if setup.tester.in_lab:
-        problem = f"no reference device exists for {setup.settings.plugin}, which keeps connections"
+        problem = f"no reference device exists for {setup.settings.plugin}, which is stateful"
         hint = "choose a device driver (--dut), or simulate with --tester sim"
         raise UsageError(problem, hint, technology=setup.settings.plugin, code="missing-reference")
     if "flush" not in setup.driver.hooks:

@@ -220,7 +220,7 @@ def list_tester_warnings(
         nouns = ("ports", "are", "their") if len(deaf) > 1 else ("port", "is", "its")
         yield (
             f"{nouns[0]} {' and '.join(deaf)} of the tester {nouns[1]} not promiscuous, and no link of "
-            f"the testbed has {nouns[2]} MAC address: the NIC may drop all that comes back; use "
+            f"the testbed has {nouns[2]} MAC address: the NIC may drop all returning frames; use "
             "its own address as tester_mac"
         )
     physical = [p for p in ports if not p.get("virtual")]
@@ -229,7 +229,7 @@ def list_tester_warnings(
         if mac and named and mac.lower() != named.lower():
             yield (
                 f"port {p['index']} of the tester has the MAC address {mac}, but links say tester_mac "
-                f"{named}: a NIC may drop frames to another address than its own"
+                f"{named}: a NIC may drop frames to other addresses"
             )
     slowest = min((p["speed"] * 1e9 for p in physical if p.get("speed")), default=run.line_rate_bps)
     if slowest < run.line_rate_bps:
@@ -278,8 +278,8 @@ def list_result_warnings(
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(setup))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
-            "phase 1 is not repeated before each trial: a trial uses the connections of the "
-            "one before"
+            "phase 1 is not repeated before each trial: a trial uses the connections of the trial "
+            "before"
         )
     yield from _list_repetition_warnings(setup, benchmarks)
     if p.loss_tolerance and "loss_tolerance" in used:

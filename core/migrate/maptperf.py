@@ -46,9 +46,9 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
         problem = f"this file is not for {plugin}"
         raise UsageError(problem, "--plugin " + " or ".join(MAP_PLUGINS), code="wrong-kind-of-file")
     chosen = plugin or ("mape-br" if source.has_parameter("DUT-L-IPv6") else "mapt-br")
-    reason = "the file names no BR address: --plugin mape-br is MAP-E"
+    reason = "the file contains no BR address; --plugin mape-br selects MAP-E"
     if chosen == "mape-br":
-        reason = "the file names the BR's address (DUT-L-IPv6)"
+        reason = "the file contains the BR's address (DUT-L-IPv6)"
     if plugin:
         reason = "--plugin names it"
     source.run = {

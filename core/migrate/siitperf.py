@@ -292,8 +292,8 @@ def _adjust_ports(source: Migration, params: dict[str, Any]) -> None:
     low, high = params["initiator_ports"].values()
     if low < MIN_PORT and high - low < PUBLIC_PORTS:
         source.comments.append(
-            f"Source ports {low}-{high} begin at {MIN_PORT} here, as many: "
-            "a NAT maps lower ports to lower ports, of which there are few (RFC 6146)."
+            f"Source ports {low}-{high} are replaced by as many from {MIN_PORT} on: a NAT maps "
+            "lower ports to lower ports, of which there are few (RFC 6146)."
         )
         params["initiator_ports"] = {"min": MIN_PORT, "max": high + MIN_PORT - low}
     elif low < MIN_PORT:

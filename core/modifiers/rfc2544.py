@@ -27,9 +27,7 @@ class Broadcast(Modifier):
 
     name = "broadcast"
     source = "RFC 2544 section 11.1"
-    description = (
-        "1 frame in 100 is a broadcast of no protocol that a router knows, in place of a test frame"
-    )
+    description = "1 frame in 100 is a broadcast of an unknown protocol, in place of a test frame"
 
     def add_frames(self, traffic: Traffic, links: Links) -> Traffic:
         link = links.left if traffic.direction == "forward" else links.right
@@ -55,8 +53,8 @@ class Management(Modifier):
     needs_driver = True
     needs_stream = True
     description = (
-        "each second begins with a management query, by the driver's own connection and not among "
-        "the test frames, whose answer is compared with what was configured"
+        "each second begins with a management query over the driver's connection, not among the "
+        "test frames; the answer is compared with the configuration"
     )
 
     def check_plan(self, plan: Plan) -> None:
@@ -80,8 +78,8 @@ class Snmp(Management):
     name = "snmp"
     requirements = DeviceRequirements(snmp_agent=True)
     description = (
-        "each second begins with an SNMP query for ipForwarding, asked on the device itself and not "
-        "among the test frames, of an agent that the driver has started; its answer must be 1"
+        "each second begins with an SNMP query for ipForwarding, sent on the device itself, not "
+        "among the test frames, to an agent that the driver has started; its answer must be 1"
     )
 
     def check_plan(self, plan: Plan) -> None:
@@ -98,8 +96,8 @@ class Routing(Modifier):
     requirements = DeviceRequirements(route_updates=True)
     interval_s = ROUTE_INTERVAL_S
     description = (
-        "a trial begins with a change of a route to a network that no test frame goes to, made by "
-        f"the driver and read back, another one every {ROUTE_INTERVAL_S:g} s"
+        "a trial begins with a change of a route that no test frame takes, made by the driver and "
+        f"read back; another one follows every {ROUTE_INTERVAL_S:g} s"
     )
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action | None:
@@ -113,8 +111,8 @@ class Bgp(Routing):
     name = "bgp"
     requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)
     description = (
-        "a trial begins with a BGP update for a network that no test frame goes to, sent by a speaker "
-        "on the device itself and read back from its routing table, another one every "
+        "a trial begins with a BGP update of a route that no test frame takes, sent by a speaker "
+        f"on the device itself and read back from its routing table; another one follows every "
         f"{ROUTE_INTERVAL_S:g} s"
     )
 
@@ -127,8 +125,8 @@ class OneFilter(Modifier):
     needs_driver = True
     requirements = DeviceRequirements(filters=1)
     description = (
-        "one filter in each direction and version of IP lets the addresses of the test traffic "
-        "pass, all else is denied"
+        "one filter for each direction and IP version permits the addresses of the test traffic; "
+        "all other traffic is denied"
     )
 
 
@@ -138,6 +136,6 @@ class ManyFilters(OneFilter):
     name = "filters-25"
     requirements = DeviceRequirements(filters=25)
     description = (
-        "25 filters in each direction: 12 deny other addresses, one of each version of IP lets those of "
-        "the test traffic pass, 12 deny others, and all else is denied"
+        "25 filters in each direction: 12 deny other addresses, one for each IP version permits "
+        "those of the test traffic, 12 deny others, and all other traffic is denied"
     )

@@ -54,7 +54,7 @@ _RESPONSE_HEADERS = {  # of every HTTP response
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_WAITING_PAGE = "<!DOCTYPE html><main><p>The report appears when the present point ends.</p></main>"
+_WAITING_PAGE = "<!DOCTYPE html><main><p>The report appears when the current point ends.</p></main>"
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -123,7 +123,7 @@ class LiveView(Listener):
         )
         if not ipaddress.ip_address(address[0]).is_loopback:
             announce(
-                f"note: everybody who reaches {self.url} can read all of it: results, settings, "
+                f"note: any host that reaches {self.url} can read the whole page: results, settings, "
                 "addresses, output of the device; without password or encryption"
             )
 

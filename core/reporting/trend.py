@@ -214,7 +214,7 @@ def _summarize(trend: Trend) -> Paragraph:
         text = f"{changed} of {results} {verb} among {runs}.{more}"
         return Paragraph(text, "bad" if trend.worse else "good")
     if unseen:
-        return Paragraph(f"No result is seen to change among {runs}.{more}", "warning")
+        return Paragraph(f"No change is visible among {runs}.{more}", "warning")
     return Paragraph(f"No result changes among {runs}.", "good")
 
 

@@ -38,7 +38,7 @@ MIN_TRIAL_S = 5.0  # shortest trial in which the device is sampled
 RATE_FACTOR_ABOVE, MIN_RATE_FACTOR_ABOVE = 1.25, 1.02
 IDLE_SAMPLING_S = 1.5  # sampling time without load, before and after the trials
 SHARED_CPU_READING = "perf"  # includes the work of the tester on the same cores
-SHARED_CORES_WARNING = "the tester works on the same cores: its time is in these figures"
+SHARED_CORES_WARNING = "the tester works on the same cores: these figures include its time"
 
 # Samples by period: ``before``, ``found``, ``above`` and ``after``.
 SamplesByPeriod = Mapping[str, Sequence["Sample"]]
@@ -173,7 +173,7 @@ def choose_trial(
     """Return the trial above the measured rate if it is valid, else the trial at that rate."""
     notes: list[str] = []
     if "above" not in trials:
-        notes.append("nothing above the found rate was offered: medium or tester carries no more")
+        notes.append("no higher rate was offered: the medium or the tester is the limit")
     for when in ("above", "found"):
         if when not in trials:
             continue
@@ -181,8 +181,8 @@ def choose_trial(
         refused = _find_failed_phase_one(result)
         verdict = assess_trial(trial, result, sending_time_tolerance=sending_time_tolerance)
         if samples[when] and refused is not None:
-            passed = f"of {refused.required:,} connections {refused.learned:,} went through it"
-            notes.append(f"{passed}: nothing was sent in them")
+            passed = f"{refused.learned:,} of {refused.required:,} connections passed the device"
+            notes.append(f"{passed}: no frames were sent in them")
             lost = refused.required - refused.learned
             return JudgedTrial(when, trial.rate_fps, lost, tuple(notes))
         if samples[when] and verdict.valid:
@@ -190,7 +190,7 @@ def choose_trial(
             missing = (d.count_frames("required") - d.count_frames("received") for d in directions)
             lost = sum(max(0, count) for count in missing)
             return JudgedTrial(when, trial.rate_fps, lost, tuple(notes))
-        why = "nothing was read" if verdict.valid else f"the tester faltered: {verdict.reasons[0]}"
+        why = "nothing was read" if verdict.valid else f"the tester failed: {verdict.reasons[0]}"
         notes.append(f"at {trial.rate_fps:,.0f} fps ({when}) {why}")
     return JudgedTrial("found", trials["found"].rate_fps, None, tuple(notes))
 
@@ -225,7 +225,7 @@ def describe_tester_limit(record: Mapping[str, Any]) -> str:
         return ""
     ceiling = record.get("tester_ceiling")
     what = f", whose own capacity is {ceiling:,.0f} fps" if ceiling else " or the medium"
-    return f"the tester{what}: the device was not asked for more"
+    return f"the tester{what}: the device was not offered more"
 
 
 def _sample_trials(

@@ -86,7 +86,7 @@ def _check_system() -> Iterator[Diagnosis]:
         yield Diagnosis("system", "ok", text)
     machine = describe_machine()
     if machine["cores"] == 1:
-        yield Diagnosis("cores", "note", "1; tester and device will disturb each other much")
+        yield Diagnosis("cores", "note", "1; tester and device will disturb each other")
     else:
         yield Diagnosis("cores", "ok", str(machine["cores"]))
     governor = machine["governor"]
@@ -94,7 +94,7 @@ def _check_system() -> Iterator[Diagnosis]:
         text = f"governor {governor}: rates will wander; cpupower frequency-set -g performance"
         yield Diagnosis("frequency", "note", text)
     if machine["smt"] == "1":
-        text = "on: two cores may be one; echo off >/sys/devices/system/cpu/smt/control"
+        text = "on: two CPUs may share a core; echo off >/sys/devices/system/cpu/smt/control"
         yield Diagnosis("hyper-threading", "note", text)
 
 
@@ -208,7 +208,7 @@ def _make_error_finding(exc: UsageError, plugin: str | None) -> Diagnosis:
     """Return the finding for an error, which is only a note if the technology was a guess."""
     if plugin is not None:
         return Diagnosis("device", "missing", _describe_error(exc))
-    text = f"{_describe_error(exc)}; `--plugin NAME` says for which technology"
+    text = f"{_describe_error(exc)}; `--plugin NAME` selects the technology"
     return Diagnosis("device", "note", text)
 
 

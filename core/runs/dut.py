@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.lab.ssh import LabSshServer
     from v6t.drivers.duts.session.plan_steps import StepComparison
 
-LAB_DEVICE_GONE = "there is no such lab device; nothing is left of it"  # message
+LAB_DEVICE_GONE = "this lab device does not exist; nothing of it remains"  # message
 _LOG = logging.getLogger(__name__)
 
 
@@ -175,7 +175,7 @@ def verify(setup: RunSetup) -> str:
     if failure is not None:
         raise make_mismatch_error(failure)
     if plugin.exchange == "queries":
-        return "queries were answered rightly; the device is as it was"
+        return "queries were answered correctly; the device is as it was"
     return "frames came back as the reference translation both ways; the device is as it was"
 
 
@@ -209,7 +209,7 @@ def flush(setup: RunSetup) -> str:
             if session.read_status()["rollback_in_s"] is not None:
                 session.verify()
                 session.confirm()
-        return f"{device.name} keeps no session"
+        return f"{device.name} has no sessions"
 
 
 def rollback(
@@ -231,14 +231,14 @@ def rollback(
     ended = [lab.name for lab in labs if not lab.find_pid()]
     during_run_only = record_dir is not None and _exists_during_run_only(setup)
     if record_dir is not None and (ended or during_run_only):
-        acquire_lock(record_dir).release()  # refuses a run that goes on
+        acquire_lock(record_dir).release()  # rejects a run in progress
         _remove_records_of_lost_devices(setup, record_dir, ended)
     logins = setup.driver.get_logins(setup.intent)
     elsewhere = any(ssh is not None and ssh.host for ssh in logins)
     if during_run_only or (labs and len(ended) == len(labs) and not elsewhere):
         return [LAB_DEVICE_GONE]
     for name in ended:
-        _LOG.log(NOTICE, "the lab device %s does not stand any more; nothing is left of it", name)
+        _LOG.log(NOTICE, "the lab device %s no longer exists; nothing of it remains", name)
     with closing(_make_session(setup, record_dir, partial=True)) as device:
         if not setup.driver.is_chain:  # each part is connected to by its own rollback
             text = f"{device.name}: stopped before the rollback; `{setup.rollback_command}` does it"
@@ -322,15 +322,15 @@ def _make_session(
     driver, labs = setup.driver, _list_lab_devices(setup)
     if _exists_during_run_only(setup):
         if record_dir is not None:
-            acquire_lock(record_dir).release()  # refuses a run that goes on
+            acquire_lock(record_dir).release()  # rejects a run in progress
             raise UsageError(LAB_DEVICE_GONE, code="missing-device")
         problem = "the lab's device exists during a run only"
-        hint = "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh"
+        hint = "`v6t dut verify` makes one and tests it; a device elsewhere needs dut.options.ssh"
         raise UsageError(problem, hint, code="missing-device")
     ended = [lab.name for lab in labs if not lab.find_pid()]
     if ended and not partial:
-        problem = f"the lab device {' and '.join(ended)} does not stand"
-        raise UsageError(problem, "it stands while a run uses it", code="missing-device")
+        problem = f"the lab device {' and '.join(ended)} does not exist"
+        raise UsageError(problem, "it exists while a run uses it", code="missing-device")
     session = make_session(driver, setup.intent, record_dir, setup.rollback_command, find_transport)
     if session is None:
         problem = "no driver is configured for this device"

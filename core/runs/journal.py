@@ -127,13 +127,13 @@ def read_journal(directory: Path, results: Mapping[str, Any], manifest: Any) -> 
     """Read the journal of a run; raise UsageError if it lacks trials of the results."""
     path = directory / JOURNAL
     if results and not path.is_file():
-        problem = f"{path} is missing, and with it the trials of {RESULTS} beside it"
+        problem = f"{path} is missing, and with it the trials of {RESULTS} next to it"
         raise UsageError(problem, RESTORE_HINT, code="damaged-file")
     journal = Journal(path, str(manifest.get("run", "")) if isinstance(manifest, dict) else None)
     for record in results.get("results", ()):
         for key in record.get("trials", ()):
             if key not in journal.trials:
-                problem = f"{path} does not belong to {RESULTS} beside it: trial {key} is not in it"
+                problem = f"{path} does not belong to {RESULTS}: trial {key} is not in it"
                 raise UsageError(problem, RESTORE_HINT, code="damaged-file")
     return journal
 

@@ -116,7 +116,8 @@ def make_mismatch_error(failure: TranslationCheckFailure) -> TesterError | Trans
     picture = "\n" + format_frame_comparison(frames) if frames else ""
     return TranslationError(
         f"{text}: {failure.why}{picture}",
-        "compare the device's configuration with `v6t run --dry-run`, which prints what it must be",
+        "compare the device's configuration with `v6t run --dry-run`, which prints the required "
+        "configuration",
         code="translation-incorrect",
     )
 

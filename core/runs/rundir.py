@@ -222,7 +222,7 @@ def read_config(path: Path, manifest: Any = None) -> Settings:
     except ValueError as exc:
         raise UsageError(f"{path} is not valid JSON: {exc}", code="invalid-json") from exc
     if digest not in (None, compute_digest(octets)):
-        problem = f"{path} or {MANIFEST} beside it was changed after the run began"
+        problem = f"{path} or {MANIFEST} next to it was changed after the run began"
         hint = "restore them; to measure with other settings, start a new run"
         raise UsageError(problem, hint, code="damaged-file")
     try:
@@ -264,8 +264,8 @@ def find_latest_runs(count: int) -> list[Path]:
     # os.path tolerates directories that may not be searched
     runs = sorted((p for p in places if os.path.isfile(p / CONFIG)), key=_find_last_change)
     if len(runs) < count:
-        many = "is no run" if count == 1 else f"are no {count} runs"
-        problem = f"there {many} here or below ./runs"
+        many = "no run exists" if count == 1 else f"fewer than {count} runs exist"
+        problem = f"{many} here or below ./runs"
         hint = "give the directory of the run; `latest` searches only here"
         raise UsageError(problem, hint, code="no-such-run")
     return runs[-count:]

@@ -47,7 +47,7 @@ from v6t.trials.trial import Mode
 THIS_RUN_SOURCE = "this run"  # source of a capacity that the run measured
 UNKNOWN_SOURCE = (  # if no capacity is stored
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
-    "only the faults of each trial tell the tester's limit"
+    "only the faults of each trial show the tester's limit"
 )
 LAXER_RULES_SOURCE = (  # if the stored capacity was measured under laxer rules
     "not known under this run's rules: the self-test of {when} found {fps:,.0f} fps with shorter "
@@ -55,7 +55,7 @@ LAXER_RULES_SOURCE = (  # if the stored capacity was measured under laxer rules
     "settings"
 )
 SHORT_SELFTEST_SOURCE = (  # of a run that measures the tester itself
-    "twice what a short look found, or the medium's: the run itself measures the tester"
+    "twice the rate of a short self-test, or the medium's: the run itself measures the tester"
 )
 # File of capacities, in the cache and in the directory of each run that uses stored ones.
 CAPACITY_FILE = "tester-capacity.json"

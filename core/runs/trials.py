@@ -204,9 +204,9 @@ def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:
     if not shares or (median(shares) < MEDIAN_STEAL_LIMIT and max(shares) < MAX_STEAL_LIMIT):
         return []
     return [
-        f"the hypervisor kept {median(shares):.0%} of this machine's CPU time from it in the median "
-        f"trial, {max(shares):.0%} in the worst: rates are those of what was left, and delays hold "
-        "its pauses"
+        f"the hypervisor withheld {median(shares):.0%} of this machine's CPU time in the median "
+        f"trial, {max(shares):.0%} in the worst: rates are those of the remaining time, and "
+        "delays include the pauses"
     ]
 
 

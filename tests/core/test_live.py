@@ -116,7 +116,7 @@ def test_only_remote_addresses_give_a_warning(tmp_path):
     assert [line[:5] for line in messages] == ["live:"]
     with LiveView(("0.0.0.0", 0), tmp_path, messages.append):  # noqa: S104
         pass
-    assert "everybody who reaches" in messages[1] and "without password" in messages[1]
+    assert "any host that reaches" in messages[1] and "without password" in messages[1]
 
 
 def test_idle_clients_do_not_block_others(view):

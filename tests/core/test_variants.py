@@ -48,7 +48,7 @@ def test_probe_finds_hash_fields_of_device(tmp_path, hashes, use):
     rows = read_csv(tmp_path / "out" / "rss-probe.csv")
     assert {row["case"] for row in rows} == {"fixed", "ports", "addresses", "both"}
     printed = v6t("show", tmp_path / "out", "--warnings").out
-    assert ("hash sees ports" in printed) is (hashes == "ports")
+    assert ("hash includes ports" in printed) is (hashes == "ports")
 
 
 @pytest.mark.parametrize("tester_fps", [300_000, 1e12])

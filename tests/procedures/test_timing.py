@@ -161,7 +161,7 @@ def test_frames_beyond_their_deadline_are_lost():
 
 
 @pytest.mark.parametrize(("door", "says"), [
-    (WHOLE, "brought no delays"),
+    (WHOLE, "returned no delays"),
     (with_delays(Distribution.from_values(range(10))), "tagged 10 frames, not 50000"),
 ])  # fmt: skip
 def test_missing_delays_are_tester_fault(door, says):

@@ -238,7 +238,7 @@ def test_flow_variables_of_values_apart_have_unique_names():
 @pytest.mark.parametrize(("frames", "noted"), [(250, True), (256, False)])
 def test_uneven_bursts_over_cores_are_noted(frames, noted):
     stream = compile_low(Variable("v", 8, Kind.PERMUTATION), frames=frames, cores=4)
-    assert any("no multiple" in note for note in stream.notes) is noted
+    assert any("not a multiple" in note for note in stream.notes) is noted
 
 
 @settings(max_examples=150)

@@ -37,7 +37,7 @@ def test_rows_give_the_same_frames(plugin, direction):
         kinds = {i["type"] for i in after.program}
         assert kinds <= {"flow_var", "write_flow_var"}
         assert len(after.program) <= len(before.program)
-        assert any("500 ready frames" in note for note in after.notes)
+        assert any("500 precomputed frames" in note for note in after.notes)
 
 
 def test_zero_rows_change_nothing_and_too_many_are_rejected():
@@ -72,7 +72,7 @@ def test_frames_that_repeat_soon_are_always_listed(direction):
     (before,), (after,) = plain.streams, listed.streams
     assert compute_period(before) == 1000
     assert after is not before
-    assert any("1000 ready frames" in note for note in after.notes)
+    assert any("1000 precomputed frames" in note for note in after.notes)
     frames = Expander(before).compute_frames(0, 3000)
     assert np.array_equal(Expander(after).compute_frames(0, 3000), frames)
     assert np.array_equal(

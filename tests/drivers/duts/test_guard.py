@@ -149,7 +149,7 @@ def test_first_signal_prints_rollback_and_effect_of_second(device):
     stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (130, "")
     lines = stderr.splitlines()
-    assert lines[0].startswith("stopping: putting 10.8.8.2 back")
+    assert lines[0].startswith("stopping: restoring 10.8.8.2")
     assert "Ctrl-C" in lines[0]
     assert lines[-1] == "v6t: interrupted"
     assert device.state() == device.before

@@ -29,7 +29,7 @@ KERNEL = {
 }
 VPP = make_driver("vpp", {}).get_telemetry_readings(intents.nat44())
 SNABB = make_driver("snabb-lwaftr", {}).get_telemetry_readings(intents.lwaftr())
-TESTER = "the tester: the device was not asked for more"
+TESTER = "the tester: the device was not offered more"
 FULL = "nat44-ed-in2out: maximum sessions exceeded"
 
 
