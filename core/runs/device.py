@@ -55,8 +55,8 @@ def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
     try:
         with ThreadPoolExecutor(1) as pool:  # the first Ctrl-C must not end a power cycle halfway
             done = pool.submit(run_logged, hook, command, "", run).result()
-    except DeadlinePassed as exc:  # its message has the command, which may contain a password
-        raise DutError(f"the {hook} took longer than {timeout_s:g} s", code="timeout") from exc
+    except DeadlinePassed:  # its message has the command, which may contain a password
+        raise DutError(f"the {hook} took longer than {timeout_s:g} s", code="timeout") from None
     except (OSError, ValueError) as exc:
         raise DutError(f"the {hook} cannot be run: {exc}", code="hook-failed") from exc
     if done.status:
