@@ -43,6 +43,8 @@ def check_benchmark_settings(setup: RunSetup) -> None:
     """Reject benchmarks and settings that cannot be used together."""
     p = setup.settings.procedure
     check_connections(setup)
+    if setup.technology.exchange == "queries":
+        _check_reference_device(setup, "answers queries")
     if setup.tester.negative_traffic_problem and _sends_negative_frames(setup):
         raise UsageError(*setup.tester.negative_traffic_problem, code="unsupported-by-tester")
     for benchmark in setup.benchmarks:
@@ -233,14 +235,22 @@ def _check_timeout(setup: RunSetup) -> None:
         )
 
 
+def _check_reference_device(setup: RunSetup, reason: str) -> None:
+    """Reject the reference device of the lab for a technology that has none."""
+    if not setup.tester.in_lab or setup.tester.simulates or setup.has_driver:
+        return
+    if not setup.driver.is_cable:
+        name = setup.settings.plugin
+        problem = f"no reference device exists for {name}, which {reason}"
+        hint = "choose a device driver (--dut), or simulate with --tester sim"
+        raise UsageError(problem, hint, technology=name, code="missing-reference")
+
+
 def _check_table_flush(setup: RunSetup) -> None:
     """Reject benchmarks that need an empty table if the device cannot flush its table."""
     if setup.tester.simulates or setup.has_driver or setup.driver.is_cable:
         return
-    if setup.tester.in_lab:
-        problem = f"no reference device exists for {setup.settings.plugin}, which is stateful"
-        hint = "choose a device driver (--dut), or simulate with --tester sim"
-        raise UsageError(problem, hint, technology=setup.settings.plugin, code="missing-reference")
+    _check_reference_device(setup, "is stateful")
     if "flush" not in setup.driver.hooks:
         problem = "no command is configured that empties the device's table before each trial"
         hint = "choose a device driver (--dut), or give the command dut.options.hooks.flush"
