@@ -57,7 +57,9 @@ class VppNat(VppFunction):
             low, high = SUPPORTED_PORTS
             problem = f"VPP's NAT gives out ports {low} to {high}, not {pool.first_port} to {pool.last_port}"
             instead = {"pool_ports": {"min": low, "max": high}}
-            raise make_unsupported_error(problem, "leave pool_ports as they are", params=instead)
+            raise make_unsupported_error(
+                problem, "leave pool_ports out, or choose another driver", params=instead
+            )
         return pool
 
     @property
