@@ -88,7 +88,7 @@ def read_siitperf(path: Path) -> Migration:
         "defaults, and there is no background.",
         "siitperf's scripts report the last rate tried; v6t the highest that passed.",
         "The device's own addresses are not in the file: --dry-run prints those that were chosen.",
-        "Neighbours of the device are the tester's two link addresses; siitperf needs a static "
+        "Neighbors of the device are the tester's two link addresses; siitperf needs a static "
         "entry for every host.",
     ]
     return source

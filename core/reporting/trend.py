@@ -163,7 +163,7 @@ def make_trend_document(trend: Trend, *, figures: bool) -> ReportDocument:
         Paragraph(
             "Each value is the median of a run's repetitions. A change is reported where ranks before and "
             f"after differ more than in all but {MAX_CHANCE:.2%} of shuffled series; single runs far from "
-            f"their neighbours count as one of them. From {MIN_RUNS} runs on, {MIN_RUNS_PER_SIDE} on "
+            f"their neighbors count as one of them. From {MIN_RUNS} runs on, {MIN_RUNS_PER_SIDE} on "
             "either side."
         )
     )

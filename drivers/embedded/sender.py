@@ -167,7 +167,7 @@ class Sender:
             places = np.nonzero(classes == number)[0]
             if not len(places):
                 continue
-            # the frames of one stream within a batch are neighbours in that stream
+            # the frames of one stream within a batch are neighbors in that stream
             rows = source.compute_frames(int(index[places[0]]), len(places))
             _write_trailers(stream, source, rows, index[places].astype(np.uint32), nonce)
             slots[places, : source.length] = rows

@@ -95,7 +95,7 @@ def check_connections(most: int, needs: frozenset[Capability]) -> None:
          "a timeout for every frame needs TRex's stamp in every frame, and its 128 identifiers stamp "
          "{} connections", "lower connections.count, or leave the timeout out"),
         ("ipdv" in needs, MAX_ROWS,
-         "IPDV needs neighbouring frames in one of TRex's lists, which hold {} connections",
+         "IPDV needs neighboring frames in one of TRex's lists, which hold {} connections",
          "lower connections.count, or measure PDV"),
     ):  # fmt: skip
         if is_needed and most > limit:

@@ -246,7 +246,7 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
         yield (
             f"TRex's receiver sees only a part of the frames of its {cores} data path cores: an ARP "
             "request of the device may be counted as a test frame, hide a lost one and stay without an "
-            "answer; give the device static neighbours"
+            "answer; give the device static neighbors"
         )
         if any(trial.get("timed") == "tagged frames" for trial in figures):
             yield (

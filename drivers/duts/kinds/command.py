@@ -154,7 +154,7 @@ class CommandOptions(LinuxOptions):
     """Options of a device that is configured by the user's shell lines."""
 
     base: bool = True
-    """Configure addresses, neighbours, routes and forwarding as for every Linux device."""
+    """Configure addresses, neighbors, routes and forwarding as for every Linux device."""
     steps: tuple[StepOptions, ...] = ()
     flush: tuple[FlushOptions, ...] = ()
     sessions_command: str = ""  #: Shell line that prints the number of sessions.

@@ -189,7 +189,7 @@ def format_plan(driver: Driver, plan: Plan) -> str:
             lines += _format_comment("undo", shell.format_command(step.undo, step.undo_text))
         lines += _format_checks([check] if check else [])
     if plan.checks:
-        lines += ["", "# besides, when it is configured", *_format_checks(plan.checks)]
+        lines += ["", "# after the configuration", *_format_checks(plan.checks)]
     if plan.flush:
         lines += ["", "# between trials"]
         for step in plan.flush:
