@@ -175,7 +175,7 @@ def rollback_command(forget: bool, by_script: bool, **arguments: Any) -> Command
               help="Seconds at each rate.")  # fmt: skip
 @options.json_option
 def bottleneck_command(directory: Path, duration_s: float) -> CommandResult:
-    """Print what limits the device: each core's idle time, drops, sessions, vectors per second.
+    """Print what limits the device: each core's idle time, drops, sessions, vectors per call.
 
     DIRECTORY holds a finished run, whose throughput is sent again; these trials do not count.
     """

@@ -158,10 +158,12 @@ def _run_command(arguments: list[str]) -> int:
 
 def _add_option_hints(error: UsageError, command: str) -> None:
     """Add to the hint of an error the options and the drivers that avoid it."""
+    from v6t.core.config.yaml_file import format_yaml
+
     options = []
     for option, params in (("--set", error.params), ("--set-dut", error.dut_params)):
         for name, value in params.items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
+            text = value if isinstance(value, str) else format_yaml(value)
             options += [option, f"{name}={text}"]
     if options and command in SET_COMMANDS:
         error.add_hint(f"try: {shlex.join(options)}")

@@ -100,8 +100,8 @@ class Tayga(TunTranslator):
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
         if isinstance(intent.configuration, MapTCeConfig) and not in_chain:
-            hint = "TAYGA does not check ports: use it in ipv4aas, --set-dut parts.ce.driver=tayga"
-            raise cls.make_refusal(intent, hint)
+            place = "--plugin ipv4aas --set variant=map-t --set-dut parts.ce.driver=tayga"
+            raise cls.make_refusal(intent, f"TAYGA does not check ports: use it with {place}")
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)

@@ -105,6 +105,12 @@ def test_refusal_names_drivers_that_can_replace_the_device(command, code, driver
     assert drivers in refused.err if drivers else "drivers for" not in refused.err
 
 
+def test_refusal_of_tayga_as_map_t_ce_names_options_that_work():
+    refused = v6t("dut", "plan", "--plugin", "mapt-ce", "--driver", "tayga")
+    options = refused.err.partition("use it with ")[2].partition(";")[0]
+    assert v6t("dut", "plan", *shlex.split(options)).status == 0
+
+
 def test_survey_looks_for_the_nat46_module():
     driver = make_driver("nat46", {"module": "/nowhere/nat46.ko"})
     result = run_shell(driver.get_survey_commands()["module"])
