@@ -82,7 +82,7 @@ def place_threads(
         if not may_share:
             raise EnvironmentLacking(
                 f"{cores} data path cores need {cores + 2} CPUs, this machine offers {len(available)}",
-                "ask for fewer cores",
+                "use fewer cores",
                 code="resource-missing",
             )
         cpus = [available[0]] * 2 + [available[-1]] * cores

@@ -76,7 +76,7 @@ def summarize_verdicts(verdicts: Mapping[str, BottleneckVerdict]) -> str:
         return ""
     limits = {name: verdict.limited_by for name, verdict in verdicts.items()}
     if set(limits.values()) == {"tester"}:
-        return "the tester limits: none of the devices was asked for all that it has"
+        return "the tester is the limit: it did not fully load any of the devices"
     full = [name for name, limit in limits.items() if limit == "cpu"]
     losing = ("queue", "table", "contention", "rules")
     limiting = full or [name for name, limit in limits.items() if limit in losing]
@@ -85,12 +85,12 @@ def summarize_verdicts(verdicts: Mapping[str, BottleneckVerdict]) -> str:
         why = "has no time left" if full else f"loses frames ({limits[limiting[0]]})"
         context = "; ".join(f"{name}: {limit}" for name, limit in remaining_limits.items())
         if set(remaining_limits.values()) <= {"nothing here"}:
-            context = "the others have room"
+            context = "the others have spare capacity"
         return f"{limiting[0]} limits: it {why}; {context}"
     if limiting:
         advice = "one of them more cores" if full else "each what it is short of"
         return f"{' and '.join(limiting)} limit together: give {advice} and repeat"
-    return "none of them is seen to limit: look at the tester and the cables"
+    return "none of them appears to be the limit: check the tester and the cables"
 
 
 def _list_evidence(
@@ -101,18 +101,20 @@ def _list_evidence(
     lines = [] if lost is None else [f"{lost:,} frames were lost in this trial"]
     for core, shares in telemetry.compute_core_shares(samples, "idle").items():
         line = (
-            f"{core}: idle {min(shares):.0f} % at least, {median_high(shares):.0f} % in the middle"
+            f"{core}: idle {min(shares):.0f} % at least, {median_high(shares):.0f} % in the median"
         )
-        line += " (it polls: that is no measure of its load)" if summary.polls else ""
+        line += " (it polls, so this does not show its load)" if summary.polls else ""
         line += f", softirq up to {max(soft[core]):.0f} %" if core in soft else ""
         lines.append(line)
     if summary.process:
         lines.append(
-            f"its busiest thread ran {summary.process['run']:.0f} % of the time and was ready to for "
-            f"another {summary.process['wait']:.0f} %"
+            f"its busiest thread ran {summary.process['run']:.0f} % of the time and was ready to "
+            f"run for another {summary.process['wait']:.0f} %"
         )
     if "throttled" in summary.process:
-        lines.append(f"a quota held it back in {summary.process['throttled']:.0f} % of its periods")
+        lines.append(
+            f"a CPU quota throttled it in {summary.process['throttled']:.0f} % of its periods"
+        )
     if summary.table:
         limit = f" of {summary.table['limit']:,.0f}" if "limit" in summary.table else ""
         lines.append(f"its table held {summary.table['used']:,.0f}{limit} connections at most")
@@ -155,14 +157,14 @@ class _VerdictRules:
         )
         if not short or sum(short.values()) < min_losses:
             return None
-        reason, problem = _find_largest(short), "its table has no room for a connection more"
+        reason, problem = _find_largest(short), "its table has no room for another connection"
         if is_full:
             full = f"{summary.table['full']:.0f} % of it are in use"
             return "table", f"{problem}: {full}, and {reason} grew"
         if not self._is_at_least_half(sum(short.values()), sum(unknown.values())):
             return None
         if summary.lost_for[reason] == LossReason.NO_ENTRY:
-            why = "no port was free for them, or two frames began one at once"
+            why = "no port was free, or two frames began the same one at once"
             return "table", f"connections were not entered into its table: {why}; {reason} grew"
         return "table", f"{problem}, or no port: {reason} grew"
 
@@ -178,13 +180,13 @@ class _VerdictRules:
             if self.ran >= FULL_THREAD_PERCENT:
                 yield "cpu", f"its busiest thread ran {ran} of the time: one core is all it can use"
             if throttled > THROTTLED_PERCENT:
-                quota = f"a quota of its cgroup held it back in {throttled:.0f} % of its periods"
+                quota = f"a quota of its cgroup throttled it in {throttled:.0f} % of its periods"
                 yield "cpu", f"{quota}; it ran {ran}"
             if self.ran + self.waited >= FULL_THREAD_PERCENT:
                 yield "cpu", self._waiting_text
         if self.vectors >= FULL_VECTORS_PER_CALL:  # the cores of VPP's workers are never idle
             full = f"{self.node} takes {self.vectors:.0f} vectors per call"
-            yield "cpu", f"its workers are full: {full}"
+            yield "cpu", f"its workers are saturated: {full}"
 
     def list_spare_parts(self) -> Iterator[_Finding]:
         """Yield findings for lost frames although a thread, a worker or a core had time left."""
@@ -193,9 +195,9 @@ class _VerdictRules:
         if worst and waited > THROTTLED_PERCENT and not self.lacks_room:
             yield "cpu", f"{self._waiting_text}; {grew}"
         if self.node:  # of VPP
-            room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
+            room = f"its workers have spare capacity: at most {self.vectors:.0f} vectors per call, of 256"
             if worst and summary.lost_for[worst] == LossReason.TOTAL:
-                yield "unknown", f"{room}; {grew}, and no reason that is read explains half of it"
+                yield "unknown", f"{room}; {grew}, and no reason that v6t reads explains half of it"
             elif worst:
                 yield "queue", f"{room}; {grew}"
             elif self.lost:
@@ -218,15 +220,15 @@ class _VerdictRules:
     def judge_cores(self, median_idle: Mapping[str, float]) -> _Finding:
         """Return a finding based on the median idle time [%] of cores that are not saturated."""
         if not median_idle:
-            return "unknown", "it says nothing about its cores"
+            return "unknown", "it reports nothing about its cores"
         least, quiet = min(median_idle.values()), "no core was busy throughout"
         if self.worst:
-            problem = f"{quiet}, yet it lost frames: a queue, a table or a lock is short"
+            problem = f"{quiet}, yet it lost frames: a queue, a table or a lock is the bottleneck"
             return "contention" if least < FREE_CORE_IDLE_PERCENT else "queue", problem
         if self.lost:
             return "unknown", f"{quiet}; {UNEXPLAINED_LOSS}"
         if least > FREE_CORE_IDLE_PERCENT:
-            return "nothing here", "every core was mostly idle: look at the other device"
+            return "nothing here", "every core was mostly idle: check the other device"
         return "unknown", f"{quiet}, and nothing was lost here"
 
     def _is_at_least_half(self, count: float, excluded: float = 0.0) -> bool:
@@ -239,13 +241,15 @@ class _VerdictRules:
         """Sentence on how long the busiest thread waited for a core and on the likely cause."""
         idle = [100 - core["busy"] for core in self.summary.cores.values()]
         if self.summary.polls or not idle:
-            cause = "others on its cores, or a quota, held it back"
+            cause = "other processes on its cores, or a quota, limited it"
         elif max(idle) > 100 - FREE_CORE_IDLE_PERCENT:
-            cause = "a core was idle meanwhile, so a quota held it back or it is bound elsewhere"
+            cause = (
+                "a core was idle meanwhile, so a quota limited it or it is pinned to other cores"
+            )
         elif "throttled" in self.summary.process:  # and not by more than THROTTLED_PERCENT
-            cause = "others were on its cores"
+            cause = "other processes used its cores"
         else:
-            cause = "no core was idle, so others were on its cores, or a quota held it back"
+            cause = "no core was idle, so other processes used its cores, or a quota limited it"
         shares = f"{self.ran:.0f} % of the time and waited for a core for {self.waited:.0f} %"
         return f"its busiest thread ran {shares}: {cause}"
 

@@ -230,7 +230,7 @@ class Driver(ABC):
             update = self._require_capability(change, problem, leave_out)
             plan = plan.extend((*steps, update.removal_step), route_update=update)
         if required.live_change:
-            problem = f"has nothing of {intent.technology} that it could change under traffic"
+            problem = f"cannot change anything of {intent.technology} under traffic"
             hint = "leave reconfiguration out of --measure, or choose another driver"
             change = self._require_capability(self.find_live_change(intent, facts), problem, hint)
             plan = plan.extend([change.removal_step], live_change=change)

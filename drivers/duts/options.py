@@ -98,7 +98,9 @@ class DutOptions(HookOptions):
         """Return the hooks; raise InvalidValue for actions that the driver performs itself."""
         if not hooks.keys() <= set(RESETS):
             known = " and ".join(RESETS)
-            raise InvalidValue(f"the driver does that itself; hooks are {known}", code="conflict")
+            raise InvalidValue(
+                f"the driver does that itself; other hooks are {known}", code="conflict"
+            )
         return hooks
 
     @model_validator(mode="after")
@@ -141,5 +143,5 @@ def require_ssh(ssh: SshOptions | None, device: str, setting: str) -> SshOptions
     """Return the SSH options of a device; raise UsageError that names the setting if they are missing."""
     if ssh is None:
         hint = f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here"
-        raise UsageError(f"how is {device} reached?", hint, code="missing-setting")
+        raise UsageError(f"the login to {device} is not configured", hint, code="missing-setting")
     return ssh

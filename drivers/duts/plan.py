@@ -126,7 +126,7 @@ class DeviceChange:
     def find_problem(self, action: Action, output: str) -> str | None:
         """Return what is wrong with the output after an action; None if it is as expected."""
         if action == "remove":
-            return f"it is still there: {shorten_output(output)}" if output.strip() else None
+            return f"it still exists: {shorten_output(output)}" if output.strip() else None
         expected = self.added_words if action == "add" else self.changed_words
         if self.exclusive and " ".join(output.split()) != expected:
             return f"'{expected}' expected and nothing else; the output is {shorten_output(output)}"
@@ -245,7 +245,7 @@ def expect_max_sessions(
     def find_problem(output: str) -> str | None:
         count = parse(output).get("sessions")
         if count is None:
-            return f"it does not tell the number of {noun}s"
+            return f"it does not show the number of {noun}s"
         return f"{count:.0f} {noun}s are left" if count > limit else None
 
     return Expectation(description or f"no {noun}", find_problem)

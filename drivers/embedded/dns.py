@@ -91,7 +91,7 @@ class QueryNames:
     """Indexes of the names that the queries of a trial ask for."""
 
     new: range  # Indexes of the new names, which are used again when all were
-    used: int = 0  # New names that earlier trials asked for
+    used: int = 0  # New names that earlier trials queried
     cached: float = 0.0  # Share of the queries for names in the cache
     known: int = 0  # Names in the cache; 0: no query is for them
 

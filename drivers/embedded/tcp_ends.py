@@ -368,7 +368,7 @@ class TcpClient(ClientPort, TcpEnd):
         read = self._layout.read(frames)
         indices, known = self._decode_timestamps(read.echo)
         known &= read.has_timestamp
-        # a device that refuses in the server's place uses no timestamps
+        # a device that resets in place of the server uses no timestamps
         bare = (read.flags & RST != 0) & ~read.has_timestamp
         if bare.any():
             indices[bare] = self._find_reset_connections(read, bare)
@@ -455,7 +455,7 @@ class TcpClient(ClientPort, TcpEnd):
         data = known & in_time & (read.data_octets > 0) & (read.flags & (SYN | RST) == 0)
         if data.any():
             self._handle_data(read, frames, indices, data)
-        # an end that nobody asked for is heard whenever it comes
+        # an unsolicited end of a connection is accepted at any time
         asked_for = self._states.client[indices] & ENDING != 0
         ended = known & (in_time | ~asked_for) & (read.flags & FIN != 0)
         if ended.any():

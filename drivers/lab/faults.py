@@ -9,8 +9,8 @@ from v6t.base.strict_model import StrictModel
 class Faults(StrictModel):
     """Faults of the reference device that the tester must find."""
 
-    drop_every: int = Field(0, ge=0, description="Drop one of so many forwarded frames; 0: none")
-    duplicate_every: int = Field(0, ge=0, description="Duplicate one of so many; 0: none")
+    drop_every: int = Field(0, ge=0, description="Drop one of every N forwarded frames; 0: none")
+    duplicate_every: int = Field(0, ge=0, description="Duplicate one of every N; 0: none")
     corrupt_octet: int = Field(default=-1, ge=-1)
     """Invert this octet of forwarded frames; -1: none."""
     slow_ns: int = Field(0, ge=0, description="Additional time for each frame [ns]")

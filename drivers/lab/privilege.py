@@ -17,10 +17,10 @@ _ROOT_HINT = "a container needs CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_RAW; or
 _USER_HINT = 'run it as root (`sudo "$(command -v v6t)" ...`), or use --tester sim'
 _KERNEL_REASONS = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1",
-     "AppArmor keeps user namespaces from ordinary users here "
+     "AppArmor denies user namespaces to ordinary users here "
      "(kernel.apparmor_restrict_unprivileged_userns=1)"),
     ("kernel/unprivileged_userns_clone", "0",
-     "the kernel keeps user namespaces from ordinary users "
+     "the kernel denies user namespaces to ordinary users "
      "(kernel.unprivileged_userns_clone=0)"),
     ("user/max_user_namespaces", "0", "user.max_user_namespaces is 0"),
 )  # fmt: skip

@@ -192,7 +192,7 @@ def _serve(pipe: Connection) -> None:
         except (EOFError, ConnectionResetError, BrokenPipeError):
             raise
         except Exception as exc:  # noqa: BLE001  (the parent turns it into one sentence)
-            pipe.recv()  # the next request learns why nothing was done
+            pipe.recv()  # the next request gets the reason
             pipe.send(_describe_error(exc))
             return
         request, arguments = pipe.recv()

@@ -72,7 +72,7 @@ class StateTable:
         for marks, numbers in self._iterate_hashes(_hash_rows):
             ordered = np.sort(marks)
             if (ordered[1:] != ordered[:-1]).all():
-                continue  # as it should be, and several times faster than knowing which
+                continue  # as expected, and several times faster than finding the rows
             order = np.argsort(marks, kind="stable")
             same = np.flatnonzero(marks[order[1:]] == marks[order[:-1]])
             one, other = numbers[order[same]], numbers[order[same + 1]]

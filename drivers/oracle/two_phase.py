@@ -115,7 +115,7 @@ class TwoPhaseTester:
         result = self._stream(replace(trial, pause_s=connections.gap_s))
         sent = (d.sending_time_s for d in result.directions.values())
         sending_s = max(sent, default=trial.total_duration_s)
-        # whatever the tester had to do before it could send belongs to the gap
+        # the gap includes what the tester does before it can send
         began = self._tester.read_clock() - trial.residual_wait_s - sending_s
         if result.started and standing.clock_offset_s is not None:
             # without the evaluation; the wall clock may have been set meanwhile
@@ -128,7 +128,7 @@ class TwoPhaseTester:
         limit = self._timeout_s
         if limit is not None and gap_s >= limit:
             raise DutError(
-                f"{gap_s:.1f} s passed between the phases, but the device forgets idle "
+                f"{gap_s:.1f} s passed between the phases, but the device removes idle "
                 f"connections after {limit:g} s",
                 f"the first connection was {age_s:.1f} s old: raise the timeout",
                 code="idle-timeout",
@@ -209,7 +209,8 @@ class TwoPhaseTester:
         faults = ended.faults
         if count.sent < count.required:
             faults += (f"the client ended {count.sent} of {count.required} connections",)
-        # the device forgets from the last end on, also while the tester waits for answers to it
+        # the device removes connections from the last end on, also while the tester waits for
+        # answers to it
         expiry_s = None
         before = phase_one.sessions_before
         left = after = self._count_sessions(before)
@@ -273,14 +274,14 @@ class TwoPhaseTester:
     def _check_timeout(self, trial: Trial, connections: Connections) -> None:
         """Check that idle connections live longer than the trial."""
         if connections.tcp is not None:
-            return  # that is a time-out of UDP's; every connection of TCP is tried at the end
+            return  # that is a timeout of UDP; all TCP connections are tested at the end
         request = connections
         needed = request.phase_one_s + request.wait_s + request.validation_s + request.gap_s
         if connections.purpose == "prepare":
             needed += trial.total_duration_s + trial.residual_wait_s
         if (limit := self._timeout_s) is not None and limit <= needed:
             raise UsageError(
-                f"the device forgets idle connections after {limit:g} s, but the trial needs them "
+                f"the device removes idle connections after {limit:g} s, but the trial needs them "
                 f"for {needed:.1f} s",
                 "raise the device's timeout (dut.options.timeout_s), or use fewer connections",
                 code="idle-timeout",
@@ -298,7 +299,7 @@ def _check_empty(device: StateDevice) -> int | None:
     if left is not None and left > MAX_OWN_CONNECTIONS:
         raise DutError(
             f"the device's table cannot be emptied: {left} connections are left",
-            "stop what else makes connections through the device",
+            "stop other connections through the device",
             code="table-not-emptied",
         )
     return left

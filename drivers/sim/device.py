@@ -204,7 +204,7 @@ def compute_spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
 def _find_core(frame: bytes, layout: FrameLayout, cores: int, fields: Hashed) -> int:
     """Find the core of a frame by a hash."""
     addresses = frame[layout.networks[0].addresses]
-    # of an encapsulated packet the hash sees no ports: they are behind the inner header
+    # the hash does not include ports of encapsulated packets, which are behind the inner header
     has_ports = layout.transport in ("TCP", "UDP") and len(layout.networks) == 1
     ports = frame[layout.start : layout.start + 4] if has_ports else b""
     if fields == "none":

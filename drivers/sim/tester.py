@@ -130,7 +130,7 @@ class SimTester:
         forwarded = count
         if not self._loopback:
             forwarded = self.table.fill(count, connections.rate_cps)
-            # what is not stored lets no answer through
+            # answers of connections that are not stored do not pass
             forwarded = 0 if tcp is not None and not o.table_stores else forwarded
         self._connections = count
         self._tcp = None if tcp is None else self._make_tcp_counts(count, forwarded)
@@ -227,7 +227,7 @@ class SimTester:
             late = 0 if trial.benchmark == "preflight" else min(o.late, frames - lost)
             wrong = min(o.mismatch, frames - lost - late)
         received = frames - lost - late
-        # a name in the cache is asked of nobody, one with an AAAA record of its own is asked once
+        # a cached name needs no query, one with a native AAAA record one query
         fresh = round(frames * (1 - queries.cached_share))
         reasons = {"no answer": lost, "late": late, "wrong AAAA record": wrong}
         counted = ClassCount("foreground", frames, frames, received - wrong, late=late)
@@ -319,7 +319,7 @@ class SimTester:
             if away_s:
                 until = min(event.at_s + away_s, trial.duration_s)
                 if resets and trial.connections and trial.mode == direction == "reverse":
-                    # nothing but frames from inside makes a lost connection again
+                    # only frames from inside create a lost connection again
                     until = until if o.reset_keeps else trial.duration_s
                 gap = until - event.at_s
                 if not first:

@@ -272,7 +272,7 @@ def _make_environment(client: SshClient, password: str | None) -> dict[str, str]
 
 def _offer_password(fifo: Path, password: str) -> None:
     """Write the password if ssh asks for it: programs that ssh starts would inherit a variable."""
-    with contextlib.suppress(OSError):  # nobody reads
+    with contextlib.suppress(OSError):  # ssh does not read
         handle = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
         try:
             os.write(handle, f"{password}\n".encode())

@@ -1,7 +1,7 @@
 """OpenSSH's client: the user's configuration behind v6t's own rules.
 
 ssh takes the first value it finds, so v6t's configuration comes first: host keys are checked, nothing is
-forwarded, nobody is asked. It includes the user's (or the testbed's), so that aliases, keys, agents and
+forwarded, and ssh does not prompt. It includes the user's (or the testbed's), so that aliases, keys, agents and
 jumps work as at the prompt. It is a file because ssh passes only that on to the ssh of a jump.
 """
 
@@ -114,7 +114,7 @@ class SshClient:
                 lines.append(f"  {name} {value}")
         lines.append("Host *")
         lines += [f"  {name} {value}" for name, value in own.items()]
-        # hosts on the way are no ssh of ours to give options to: what they may ask for stands here
+        # jump hosts are reached by an ssh without v6t's command line: their options are here
         lines += ["  PasswordAuthentication no", "  KbdInteractiveAuthentication no"]
         for key in o.identity:
             lines.append(f"  IdentityFile {_quote(_require_file(key, 'key'))}")
@@ -125,7 +125,7 @@ class SshClient:
         return "\n".join(lines) + "\n"
 
     def _find_configurations(self) -> list[Path]:
-        if self.options.config == USER_CONFIG:  # what ssh reads by itself, as far as it is there
+        if self.options.config == USER_CONFIG:  # the existing files that ssh reads by default
             usual = (Path(USER_CONFIG).expanduser(), SYSTEM_CONFIG)
             return [path.resolve() for path in usual if path.is_file()]
         return [_require_file(text, "configuration") for text in self.options.config.split()]

@@ -99,9 +99,9 @@ class AfPacket(PortDriver):
         while len(pushed) < 2 or (len(ports) < pushed[-1] and len(pushed) < MAX_PUSHES):
             push_frames(client, ports, [_PUSH_FRAME])
             pushed.append(wait_for_arrivals())
-        back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
+        back = min(pushed[-1], len(ports))  # over a cable, pushed frames also come back
         stuck = sum(max(0, n - back) for n in pushed)
-        text = "frames left TRex's send rings after the trial: the interface took no more before"
+        text = "frames left TRex's send rings only after the trial: the interface did not accept them before"
         return [f"{stuck} {text}"] if stuck else []
 
 

@@ -42,9 +42,10 @@ _TIMER_DELAY_S = 0.75  # Longest delay of TRex's timers
 _COUNTING_S = 2.0
 """Time in which the device can be asked for its count while all connections are open."""
 METHOD_WARNING = (
-    "connections of TCP are made by TRex's stateful engine, which counts them and follows none: source "
-    "ports are its own choice, each SYN that it sent again (after 0.5 s) counts as a connection that was not "
-    "established, objects are told by their octets' number, and establishment times are not known"
+    "TCP connections are made by TRex's stateful engine, which counts connections but does not "
+    "track each one: it chooses the source ports, each repeated SYN (after 0.5 s) counts as a "
+    "connection that was not established, objects are recognized by their size, and establishment "
+    "times are not known"
 )
 """Warning with every number."""
 
@@ -117,7 +118,7 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
         )
     if alpha != 1:
         raise UsageError(
-            "TRex's connections ask for their objects at the rate at which they were opened",
+            "TRex's connections request their objects at the rate at which they were opened",
             "set connections.alpha to 1 and leave validate_connections on",
             code="unsupported-by-tester",
         )
@@ -249,7 +250,9 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
                 faults.append(f"{errors} errors at TRex's port {port} ({name})")
     faults += find_overload(stats.queue_full_count, stats.cpu, cpu_limit)
     if step == "ask" and (early := stats.initial_count):
-        faults.append(f"{early} objects were asked for before the device had been counted")
+        faults.append(
+            f"{early} objects were requested before the device's connections were counted"
+        )
     return faults
 
 
@@ -294,7 +297,7 @@ class TcpTrial:
 
     def disconnect(self) -> PhaseCounts:
         """Close the connections that received their object; the device's driver flushes the others."""
-        if not self._answered:  # no connection asked for anything
+        if not self._answered:  # no connection requested an object
             stats = self._watch("end", "closed", 1, 0, {})
             self._stop()
             return self._make_phase(stats, "end", 0, 0, 0)

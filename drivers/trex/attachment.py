@@ -118,7 +118,7 @@ class Attachment:
     def describe(self) -> dict[str, Any]:
         options, facts = self._options, self.facts
         macs = options.find_macs(self._links)
-        access = "whoever reaches its host" + ("" if self.server else ", as far as v6t knows")
+        access = "any host" + ("" if self.server else ", unless its owner prevents it")
         if self._bed is not None:
             access = "the lab's namespace only"
         elif self.server is not None and self.server.is_fenced:
@@ -351,7 +351,7 @@ class Attachment:
         if cores > 1 and (by_trailer or (self._delays and not self.can_time_some_frames())):
             return (
                 f"it has {cores} data path cores, which share neither sequence numbers nor "
-                "histograms, but frames are to be told apart by their trailer"
+                "histograms, but frames must be distinguished by their trailer"
             )
         if cores > 1 or flags is None:
             return ""

@@ -127,7 +127,7 @@ def check_stamps(trial: Trial) -> None:
         raise BeyondTester(
             f"a time stamp in every frame is needed for {' and '.join(needs)}; TRex stamps at most "
             f"{limit_fps:,.0f} frames per second and direction, not {trial.max_rate_fps:,.0f}",
-            "ask for it at a lower rate, or bound the search by the line_rate of the testbed",
+            "use a lower rate, or bound the search by the line_rate of the testbed",
             code="unsupported-by-tester",
         )
 

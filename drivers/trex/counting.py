@@ -436,7 +436,7 @@ def estimate_tick_rate(stamps: StampColumns) -> float | None:
         return None
     hertz = float(left[-1] / arrived_s[-1])
     third = len(left) // 3
-    for _ in range(_FIT_ROUNDS):  # by a wrong frequency others seem to be the fastest
+    for _ in range(_FIT_ROUNDS):  # with a wrong frequency, other frames appear to be the fastest
         delays_s = arrived_s - left / hertz
         early, late = int(delays_s[:third].argmin()), int(delays_s[-third:].argmin()) - third
         hertz = float((left[late] - left[early]) / (arrived_s[late] - arrived_s[early]))

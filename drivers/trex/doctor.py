@@ -161,7 +161,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
         return
     if done.returncode == 255:
         reason = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-        yield "ssh", "missing", f"{host}: {reason}; `ssh {host} true` must work unasked"
+        yield "ssh", "missing", f"{host}: {reason}; `ssh {host} true` must work without a prompt"
         return
     yield "ssh", "ok", f"logged in as {host}"
     if done.returncode:
@@ -174,7 +174,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
             yield from examine_interfaces(worker, options)
             hello = worker.ask("import_client", options.start_deadline_s, trex_dir=options.trex_dir)
             yield "TRex client", "ok", f"Python {hello['python']} there imports it"
-            # the kernel does not know the addresses of a server's ports: it is asked itself
+            # the kernel does not list the addresses of a server's ports: the server is queried
             yield from _examine_server(worker, options)
     except TesterError as exc:
         fix = "name a Python 3.8 to 3.13 of that host with the option python"

@@ -250,10 +250,10 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
         )
         if any(trial.get("timed") == "tagged frames" for trial in figures):
             yield (
-                f"one of TRex's {cores} data path cores sent a stamped stream beside the load of all; "
-                "tables say which share it is. Where the load left no room for one of its frames in "
-                "TRex's one receiver, the trial of latency is invalid, so at high rates there may be "
-                "no delays at all"
+                f"one of TRex's {cores} data path cores sent a stamped stream in addition to the "
+                "load of all; tables show its share. Where TRex's one receiver missed a frame of "
+                "it under load, the latency trial is invalid, so high rates may have no delays at "
+                "all"
             )
     versions = dict.fromkeys(trial.get("version") or ACCURACY_VERSION for trial in figures)
     if others := [version for version in versions if version != ACCURACY_VERSION]:

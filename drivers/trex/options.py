@@ -29,7 +29,7 @@ def _check_interface_count(value: Any) -> Any:
     """Check that a list of interfaces has two."""
     if isinstance(value, (list, tuple)) and len(value) != 2:
         raise InvalidValue(
-            f"2 interfaces, left and right, are wanted, not {len(value)}: further ones are named in "
+            f"2 interfaces, left and right, are required, not {len(value)}: further ones are named in "
             "pairs, for example pairs: [{ports: [2, 3], interfaces: [LEFT, RIGHT]}]",
             code="wrong-length",
         )

@@ -191,8 +191,8 @@ class Server:
         """Make the error for a server that failed, and keep its output."""
         self._failed = True
         last = [line for line in self._read_output() if line != FENCE_MESSAGE][-_LAST_LINES:]
-        output = " / ".join(last)[-600:] or "it said nothing"
-        return TesterError(f"{problem}: {output}", f"all it said: {self.log}", code="tester-fault")
+        output = " / ".join(last)[-600:] or "it printed nothing"
+        return TesterError(f"{problem}: {output}", f"all output: {self.log}", code="tester-fault")
 
     def _read_output(self) -> list[str]:
         """Return the lines of the server's output that are not empty."""

@@ -241,7 +241,7 @@ class TrexTester(BedTester):
             "loopback": self._loopback,
             "distinct_frames": self._options.rows
             or (not uses_trailer and self._options.cache)
-            or "as the traffic says: every frame is computed",
+            or "as in the traffic: every frame is computed",
         }
         device = {} if self._bed is None else {"device": self._bed.describe()}
         return description | device
@@ -288,7 +288,7 @@ class TrexTester(BedTester):
         self._change_nonce()
         load = self._make_load(streams, make_bursts(streams, trial, stamp=True))
         stats, began_s = self._send(trial, [load], [self._connections.request_recording(load)])
-        # read first: it tells of which connections the compared frames are
+        # read first: it shows the connections of the compared frames
         self._connections.read_phase(streams)
         result = self._make_result(trial, [load], stats, began_s, {})
         return self._connections.count_phase(streams.direction, result, began_s)
@@ -433,7 +433,7 @@ class TrexTester(BedTester):
                 for number in load.marked_classes
             }
             if stamped and not self.attachment.uses_trailer:
-                # stamped frames tell what several cores hand on to captures
+                # stamped frames show how many frames several cores pass to captures
                 counted["marked", counting.STAMPS_CLASS] = capture.STAMPED_FRAME_FILTER
             if not all(load.has_identified_frames for load in loads):
                 counted["control", 0] = capture.make_control_filter(load.streams for load in loads)

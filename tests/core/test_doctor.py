@@ -88,7 +88,7 @@ def test_trex_is_searched_in_trex_dir(machine, tmp_path):
         ("{start: never}", ["set start: auto"]),
         ("{server: 127.0.0.2}", ["start one there"]),
         ("{ssh: a@b.invalid}", ["ssh needs trex_dir"]),
-        ("{ssh: a@b.invalid, trex_dir: /opt/x}", ["must work unasked"]),
+        ("{ssh: a@b.invalid, trex_dir: /opt/x}", ["must work without a prompt"]),
     ],
 )
 def test_missing_part_of_trex_is_named(options, words, machine, tmp_path):

@@ -511,7 +511,7 @@ def test_change_checks_its_output():
     assert "'via one'" in change.find_problem("add", "")
     assert "'via one'" in change.find_problem("add", "x via one2")
     assert "'via two'" in change.find_problem("change", "x via one")
-    assert "still there" in change.find_problem("remove", "x via one")
+    assert "still exists" in change.find_problem("remove", "x via one")
     assert change.find_problem("remove", " \n") is None
 
 

@@ -624,7 +624,7 @@ def test_server_start_error_names_its_output(
     monkeypatch.setenv("FAKE_SERVER", "down")
     with expect_error("tester-fault", kind=TesterError) as caught:
         make_starter(tmp_path, program, fence=False, **options).open()
-    log = Path(caught.value.hint.removeprefix("all it said: "))
+    log = Path(caught.value.hint.removeprefix("all output: "))
     assert log.read_text().startswith(output)
     log.unlink()
 

@@ -148,7 +148,7 @@ def test_loopback_cable(guest, tmp_path, kind):
     result = v6t("selftest", "--plugin", "ipv4-router", "--testbed", file, "--mode", "forward")
     assert result.status != 0
     assert MOUNT in result.err
-    log = result.err.rpartition("all it said: ")[2].split()[0]
+    log = result.err.rpartition("all output: ")[2].split()[0]
     assert "hugepages" in Path(log).read_text()
     Path(log).unlink()
     assert guest.get_driver(cards[0]) == before

@@ -119,7 +119,7 @@ class ChainDriver(Driver):
         is_reference = not load_driver_type(name).configures_device
         if is_reference and not part.has_reference:
             problem = f"no reference translation exists for the part '{part.name}'"
-            hint = "it keeps connections: leave out its driver, or name another"
+            hint = "it is stateful: leave out its driver, or name another"
             raise UsageError(problem, hint, code="missing-reference")
         if is_reference and chosen.options:
             problem = f"the reference translation of '{part.name}' has no options"

@@ -84,7 +84,7 @@ def get_side(intent: Intent, ip_version: int) -> str:
 
 def check_lowest_mtu(intent: Intent, display_name: str) -> None:
     """Raise UsageError unless ``lowest_ipv6_mtu`` is the default or the MTU of the IPv6 link."""
-    reason = f"{display_name} fragments no packet that fits the IPv6 link"
+    reason = f"{display_name} does not fragment packets that fit the IPv6 link"
     link = getattr(intent.links, get_side(intent, 6))
     softwires.check_lowest_mtu(get_siit_config(intent).lowest_ipv6_mtu, reason, link.mtu)
 
@@ -183,7 +183,7 @@ def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Networ
     unused = [text for text in candidates if not _find_overlap(text, used_networks)]
     if len(unused) > skip:
         return ip_network(unused[skip])
-    problem = f"all of {', '.join(candidates)} are in use: nothing is left to be added"
+    problem = f"all of {', '.join(candidates)} are in use: no candidate remains"
     hint = "leave one of them out of the technology's parameters"
     raise UsageError(problem, hint, code="address-conflict")
 

@@ -61,7 +61,7 @@ class CheckOptions(StrictModel):
             raise InvalidValue(problem, code="missing-setting")
         for name in ("contains", "matches", "absent"):
             if getattr(self, name) is not None and not getattr(self, name).strip():
-                problem = f"{name} must not be empty: every output has that"
+                problem = f"{name} must not be empty: every output contains an empty text"
                 raise InvalidValue(problem, code="wrong-length")
         if self.matches is not None:
             validate_pattern(self.matches)

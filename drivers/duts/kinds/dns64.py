@@ -97,7 +97,7 @@ class Dns64Server(LinuxDriver):
             "udp": Reading(
                 "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
                 make_sum_parser(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
-                "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
+                "received queries, and those dropped at a full socket (`/proc/net/snmp6`)",
                 {"Udp6?RcvbufErrors": LossReason.QUEUE, "Udp6?InErrors": LossReason.TOTAL},
             ),
             "process": make_process_reading(f"{self.options.state_dir}/dns/{self.name}.pid"),

@@ -77,10 +77,10 @@ class Ip6Tunnel(LinuxDriver):
         super().check_device(intent, facts)
         if facts.sections.get(KERNEL_MODULE, "").strip() == "none":
             problem = f"the device's kernel {facts.version} has no {KERNEL_MODULE}"
-            hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
+            hint = "use a kernel with CONFIG_IPV6_TUNNEL, as in every distribution"
             raise DutError(problem, hint, code="missing-kernel-module")
         if self.options.checks:
-            use = ", which checks are made with"
+            use = ", which the checks use"
             facts.require_program(filters.FILTER_PROGRAM, "nftables", use)
             if get_tunnel_end(intent).lwb4 is None:
                 problem = "a B4 of DS-Lite has no address and no port set to check"
@@ -93,11 +93,11 @@ class Ip6Tunnel(LinuxDriver):
             outer_ecn="reset",
             inner_dscp="copied" if uniform else "kept",
             tunnel_hop_limit=self.options.hop_limit,
-            why="ip6_tunnel's own: hop limit and DSCP as it is told, CE not copied (INET_ECN_encapsulate)",
+            why="ip6_tunnel: hop limit and DSCP as configured, CE not copied (INET_ECN_encapsulate)",
         )
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        words = "its errors are packets that it could not send, and marks it cannot keep"
+        words = "its errors are packets that it could not send, and ECN marks that it lost"
         tunnel = telemetry.make_link_reading(TUNNEL_NAME, words)
         return {**super().get_telemetry_readings(intent), f"tunnel {TUNNEL_NAME}": tunnel}
 
@@ -106,7 +106,7 @@ class Ip6Tunnel(LinuxDriver):
         notes = [
             "hub and spoke: there are no forwarding mapping rules, everything goes to the relay",
             "no encapsulation limit (RFC 2473 section 6.6); a flow label of each flow (RFC 6438)",
-            "IPv6 packets to the tunnel's end from elsewhere than the relay are answered with ICMPv6 1/4",
+            "IPv6 packets to the tunnel's end that are not from the relay are answered with ICMPv6 1/4",
         ]
         steps = self._make_tunnel_steps(intent, customer)
         if self.options.checks and customer.lwb4 is not None:
@@ -117,7 +117,7 @@ class Ip6Tunnel(LinuxDriver):
                 "own",
                 "type filter hook forward priority filter",
                 format_drop_rules(customer.lwb4, port),
-                "what is none of the customer's is dropped",
+                "drop packets that are not the customer's",
                 list_options="-s -p ",
             )
         elif customer.lwb4 is not None:
@@ -130,7 +130,7 @@ class Ip6Tunnel(LinuxDriver):
         local = [linux.make_address_step(IPv6Interface(customer.local), outside)]
         # the module stays loaded if another tunnel exists at the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
-        why, in_lab = "whatever comes out of it, from whomever", self.options.in_lab
+        why, in_lab = "accept packets from the tunnel with any source", self.options.in_lab
         unload = f"{others} >/dev/null || modprobe -r {KERNEL_MODULE}"
         return [
             linux.make_module_step(KERNEL_MODULE, "the kernel's module", unload, in_lab=in_lab),
@@ -139,7 +139,7 @@ class Ip6Tunnel(LinuxDriver):
             self._make_create_step(customer),
             Step(
                 f"ip link set dev {TUNNEL_NAME} mtu {customer.mtu} up",
-                "what is put into it must fit the link with its header",
+                "encapsulated packets must fit the link",
                 read=linux.make_show_link_command(TUNNEL_NAME),
                 expected=linux.expect_link(TUNNEL_NAME, "LOWER_UP", mtu=customer.mtu),
             ),
@@ -195,14 +195,14 @@ def _make_route_steps(customer_port: str) -> Sequence[Step]:
         make_object_step(
             f"ip route add default dev {TUNNEL_NAME} table {ROUTING_TABLE_NUMBER} proto 86",
             f"ip route flush table {ROUTING_TABLE_NUMBER}",
-            "everybody's IPv4 is behind the relay",
+            "all IPv4 is behind the relay",
             read=f"ip route show table {ROUTING_TABLE_NUMBER} 2>/dev/null || true",
             expected=expect_words(f"default dev {TUNNEL_NAME} proto 86"),
         ),
         make_object_step(
             f"ip rule add priority {ROUTING_TABLE_NUMBER} {rule}",
             f"ip rule del priority {ROUTING_TABLE_NUMBER}",
-            "for what comes from the customer",
+            "for packets from the customer",
             read=f"ip rule show priority {ROUTING_TABLE_NUMBER}",
             expected=expect_lines(f"{ROUTING_TABLE_NUMBER}: from all {rule}"),
         ),

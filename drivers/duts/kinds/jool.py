@@ -62,18 +62,18 @@ _TOTAL_COUNTERS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
 _NON_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")  # not reported
-# counters of packets that Jool hands back to the kernel for want of a rule, which are no loss
+# counters of packets that Jool returns to the kernel because no rule matches, which are not lost
 _UNTRANSLATED_COUNTERS = re.compile(
     r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
     r"UNKNOWN_(L4_PROTO|PROTO_INNER))$"
 )
-# counters of packets that NAT64 hands back to the kernel, but SIIT and MAP-T drop
+# counters of packets that NAT64 returns to the kernel, but SIIT and MAP-T drop
 _NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
 # loss reasons by pattern of the names that :func:`parse_packet_counters` returns
 LOSS_REASONS = {
     r"dropped: out of ports.*": LossReason.TABLE_FULL,
     r"dropped: no connection.*": LossReason.NO_CONNECTION,
-    r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": LossReason.QUEUE,
+    r"dropped: (no memory|the kernel did not accept|an unknown reason).*|dropped \(.*": LossReason.QUEUE,
     r"dropped: .*": LossReason.RULE,
 }
 # reasons by counter, as reports show them
@@ -85,27 +85,27 @@ _DROP_REASONS = {
     "JSTAT_UNTRANSLATABLE_DST4": "an IPv4 address without translation",
     "JSTAT_UNKNOWN_ICMP4_TYPE": "an ICMP message without translation",
     "JSTAT_UNKNOWN_ICMP6_TYPE": "an ICMPv6 message without translation",
-    "JSTAT_FAILED_ROUTES": "no route for what it made",
+    "JSTAT_FAILED_ROUTES": "no route for the translated packet",
     "JSTAT_PKT_TOO_BIG": "too large for the next link",
-    "JSTAT_DST_OUTPUT": "the kernel did not take it for sending",
+    "JSTAT_DST_OUTPUT": "the kernel did not accept it for sending",
     "JSTAT_BIB6_NOT_FOUND": "out of ports for a client",
     "JSTAT_BIB4_NOT_FOUND": "no connection for an IPv4 packet",
     "JSTAT_SESSION_NOT_FOUND": "no connection for an ICMP error",
     "JSTAT_MASK_DOMAIN_NOT_FOUND": "no public address for its protocol",
     "JSTAT_ADF": "address-dependent filtering",
-    "JSTAT_SYN6_EXPECTED": "TCP without a beginning, IPv6",
-    "JSTAT_SYN4_EXPECTED": "TCP without a beginning, IPv4",
+    "JSTAT_SYN6_EXPECTED": "IPv6 TCP without a SYN",
+    "JSTAT_SYN4_EXPECTED": "IPv4 TCP without a SYN",
     "JSTAT_V4_SYN": "TCP begun from outside",
-    "JSTAT_HAIRPIN_LOOP": "its source is of the translator's own prefix",
-    "JSTAT64_TTL": "its hop limit is at its end",
-    "JSTAT46_TTL": "its TTL is at its end",
+    "JSTAT_HAIRPIN_LOOP": "its source is in the translator's prefix",
+    "JSTAT64_TTL": "its hop limit expired",
+    "JSTAT46_TTL": "its TTL expired",
     "JSTAT64_6791_ENOENT": "no IPv4 address for the source of an ICMPv6 error",
     "JSTAT46_6791_ENOENT": "no IPv6 address for the source of an ICMP error",
     "JSTAT46_FRAGMENTED_ZERO_CSUM": "no UDP checksum",
-    "JSTAT46_BAD_MTU": "the next link's MTU is none of IPv6",
+    "JSTAT46_BAD_MTU": "the next link's MTU is too small for IPv6",
     "JSTAT_MAPT_PSID": "a source port of another CE",
-    "JSTAT_MAPT_BAD_PRPF": "its port set is none",
-    "JSTAT_UNKNOWN": "none that it knows; of TCP also a pool without a free port",
+    "JSTAT_MAPT_BAD_PRPF": "its port set is invalid",
+    "JSTAT_UNKNOWN": "an unknown reason; for TCP also a pool without a free port",
 }
 # parses the output of ``stats display --csv --no-headers`` into values by counter
 parse_statistics = make_sum_parser(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
@@ -142,7 +142,7 @@ class Jool(LinuxDriver):
     )
     header_profile = HeaderProfile(
         zero_checksum="ipv6",
-        why="where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF",
+        why="a computed UDP checksum of 0 towards IPv6 is written as 0, not 0xFFFF",
     )
 
     def get_survey_commands(self) -> Mapping[str, str]:
@@ -182,7 +182,7 @@ class Jool(LinuxDriver):
         for name, text in facts.sections.items():
             lines = filter(str.strip, text.splitlines())
             if name.startswith("instances_") and not all(map(_is_own_instance, lines)):
-                problem = f"another translator is at work on the device: {shorten_output(text)}"
+                problem = f"another translator is active on the device: {shorten_output(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
 
@@ -324,7 +324,7 @@ class Jool(LinuxDriver):
         counters = Reading(command, parse, words, LOSS_REASONS)
         readings = {**super().get_telemetry_readings(intent), "jool": counters}
         if program == NAT64:
-            means = "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
+            means = "Jool's connections, limited by memory only (`JSTAT_SESSIONS`)"
             readings["table"] = Reading(command, parse_occupancy, means)
         return readings
 

@@ -74,7 +74,7 @@ class Nat46Driver(LinuxDriver):
     options_model = Nat46Options
     notes = (
         "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
-        "what it cannot translate it drops without an ICMP error",
+        "packets that it cannot translate are dropped without an ICMP error",
     )
     header_profile = HeaderProfile(
         further_hops=1,
@@ -111,7 +111,7 @@ class Nat46Driver(LinuxDriver):
         return f"module {output.strip()} (SHA-256)" if output.strip() else "unknown"
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        words = "what it received and did not send, for it could not translate it"
+        words = "packets received but not sent, because they could not be translated"
         counted = telemetry.make_link_reading(DEVICE_NAME, f"`{UNSENT_FIGURE}`: {words}")
         losses = {UNSENT_FIGURE: LossReason.RULE, **counted.loss_reasons}
         device = replace(counted, parse=parse_counters, loss_reasons=losses)
@@ -155,12 +155,12 @@ class Nat46Driver(LinuxDriver):
             *_make_rule_steps(local, remote),
             Step(
                 f"ip link set dev {DEVICE_NAME} mtu {mtu} up",
-                "its own is 16384",
+                "its default is 16384",
                 read=linux.make_show_link_command(DEVICE_NAME),
                 expected=linux.expect_link(DEVICE_NAME, "UP", mtu=mtu),
             ),
             linux.make_sysctl_step(
-                settings, "both versions through the device, whatever the source"
+                settings, "both IP versions through the device, with any source"
             ),
             linux.make_routes_step(ways, "into the translator"),
         ]

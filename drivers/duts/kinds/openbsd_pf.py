@@ -37,8 +37,8 @@ translated are not filtered again."""
 STATE_LIMIT_FACTOR = 1.05  # ratio of the state limit to the required number of states
 REUSED_PORT_NOTE = "af-to may give two connections one public port (seen in 7.6), which v6t reports"
 OPEN_RULES_NOTE = (
-    "until the rollback, its rules replace all others: no interface blocks anything, management neither, "
-    "and other NAT stops"
+    "until the rollback, its rules replace all others: no interface blocks packets, not even the "
+    "management interface, and other NAT stops"
 )
 RELOAD_TRIES = 60  # attempts to load the rules, one per second
 # port range that PF omits when it lists a rule (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
@@ -188,7 +188,7 @@ class OpenBsdPf(Driver):
             steps += openbsd.make_side_steps(side_intent, port)
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if not isinstance(intent.configuration, NatConfig):
-            notes.append("PF is left as it is: if it is on, its rules and states are measured, too")
+            notes.append("PF is not changed: if it is on, its rules and states are also measured")
             return Plan(self.name, facts.version, tuple(steps), notes=tuple(notes))
         notes.append(OPEN_RULES_NOTE)
         if isinstance(intent.configuration, Nat64Config):
@@ -202,7 +202,7 @@ class OpenBsdPf(Driver):
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         if not isinstance(intent.configuration, Nat64Config):
             return HeaderProfile()
-        return HeaderProfile(df="set", why="af-to sets DF whatever the size of a packet")
+        return HeaderProfile(df="set", why="af-to sets DF in packets of any size")
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
         """Return the reading that counts the states of translating rules; None without NAT."""
@@ -210,7 +210,7 @@ class OpenBsdPf(Driver):
         return Reading("pfctl -vsr", parse_translated_states) if has_states else None
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        ticks = "ticks, of a single core by its name, of several their mean"
+        ticks = "ticks, of a single core under its name, of several cores their mean"
         return {
             "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu_ticks, ticks),
             "pf": Reading(

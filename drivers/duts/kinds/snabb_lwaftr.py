@@ -63,7 +63,7 @@ class SnabbLwAftr(LinuxDriver):
     options_model = SnabbOptions
     changes_kernel_routes = False
     notes = (
-        "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
+        "decapsulation does not change the TTL; encapsulation: outer hop limit 255",
         "a wrong PSID is answered with ICMPv6 1/5",
         "release 2024.08 has version 2022.07-396-gf32729274: last tag, commits since then, commit",
     )
@@ -119,7 +119,7 @@ class SnabbLwAftr(LinuxDriver):
             readings["sockets"] = Reading(
                 "ss -0 -m -n",
                 parse_socket_drops,
-                "frames that found no room in the packet sockets of kernel interfaces",
+                "frames dropped at full packet sockets of kernel interfaces",
                 {"dropped": LossReason.INGRESS},
             )
         return readings
@@ -168,7 +168,7 @@ def _check_pci_devices(options: SnabbOptions, facts: Facts) -> None:
             if not address.endswith(pci):
                 continue
             if name in untouchable:
-                reason = f"which is not touched: {untouchable[name]}"
+                reason = f"which v6t does not change: {untouchable[name]}"
                 problem = f"the {side} interface {pci} is {name}, {reason}"
                 hint = f"name another one with dut.options.{side}"
                 raise DutError(problem, hint, code="interface-protected")
@@ -186,7 +186,7 @@ def _make_kernel_driver_step(options: SnabbOptions) -> Step:
     addresses = " ".join(names)
     return Step(
         f"for a in {addresses}; do [ -d /sys/bus/pci/devices/$a ] || exit 1; done",
-        "the kernel's drivers of both devices, which Snabb takes away",
+        "the kernel's drivers of both devices, which Snabb unbinds",
         read=f"for a in {addresses}; do d=$(readlink /sys/bus/pci/devices/$a/driver) || continue; "
         'echo "$a ${d##*/}"; done',
         undo="printf '%s\\n' {old} | while read a d; do [ -z \"$d\" ] || "
@@ -196,7 +196,7 @@ def _make_kernel_driver_step(options: SnabbOptions) -> Step:
 
 def _make_huge_page_step() -> Step:
     """Return a step that changes nothing; its undo restores the number of huge pages."""
-    why = "huge pages, of which Snabb makes more by itself"
+    why = "huge pages, which Snabb adds by itself"
     read = "sysctl -e vm.nr_hugepages kernel.shmmax"
     return Step("true", why, read=read, undo="sysctl -q -e -p -", undo_text="{old}")
 

@@ -63,7 +63,7 @@ def get_tunnel_end(intent: Intent) -> DeviceTunnelEnd:
     elif isinstance(configuration, families.AftrTunnelConfig):
         if configuration.b4_count > 1 or configuration.internal != configuration.customer:
             problem = f"a tunnel has one B4, and this AFTR has {configuration.b4_count}"
-            hint = "take vpp for a whole AFTR, or ipv4aas with variant ds-lite for one tunnel"
+            hint = "use vpp for a complete AFTR, or ipv4aas with variant ds-lite for one tunnel"
             raise make_unsupported_error(problem, hint)
         local, remote, side = configuration.aftr, configuration.first_b4, "left"
     else:
@@ -79,7 +79,7 @@ def check_iid_format(rules: Iterable[families.MapRuleConfig], display_name: str)
     for rule in rules:
         if rule.iid_format != "rfc7597":
             problem = f"{display_name} does not support iid_format {rule.iid_format} of {rule.ipv6_prefix}"
-            hint = "set iid_format to rfc7597, or take another driver"
+            hint = "set iid_format to rfc7597, or use another driver"
             raise make_unsupported_error(problem, hint, params={"iid_format": "rfc7597"})
 
 
@@ -88,13 +88,13 @@ def check_no_psid(rules: Iterable[families.MapRuleConfig], display_name: str) ->
     for rule in rules:
         if rule.psid is not None:
             problem = f"{display_name} cannot configure psid {rule.psid} of {rule.ipv4_prefix}"
-            raise make_unsupported_error(problem, "use EA bits, or take another driver")
+            raise make_unsupported_error(problem, "use EA bits, or use another driver")
 
 
 def check_lowest_mtu(mtu: int, reason: str, supported_mtu: int) -> None:
     """Raise UsageError with a reason unless ``lowest_ipv6_mtu`` is the default or the supported MTU."""
     if mtu not in (supported_mtu, DEFAULT_LOWEST_MTU):
         problem = f"lowest_ipv6_mtu {mtu} cannot be configured: {reason}"
-        hint = f"set lowest_ipv6_mtu to {supported_mtu}, or take another driver"
+        hint = f"set lowest_ipv6_mtu to {supported_mtu}, or use another driver"
         params = {"lowest_ipv6_mtu": supported_mtu}
         raise UsageError(problem, hint, params=params, code="setting-untellable")

@@ -158,7 +158,7 @@ class Tayga(TunTranslator):
             # before connection tracking, which leaves a checksum of 0 as it is
             "type filter hook prerouting priority raw",
             [f'iifname "{TUN_NAME}" udp checksum 0 counter udp checksum set 65535'],
-            "UDP checksums that come out as 0 are 0xffff (RFC 768)",
+            "computed UDP checksums of 0 are sent as 0xffff (RFC 768)",
         )
 
     def get_notes(self, facts: Facts) -> Sequence[str]:
@@ -181,7 +181,7 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
     numbers, prefix = parse_version(version), addresses.get_siit_config(intent).prefix
     use_example = f"use a prefix of your own, for example {EXAMPLE_PREFIX}"
     if prefix is not None and _is_reserved_prefix(prefix, numbers):
-        problem = f"TAYGA {version} does not take the prefix {prefix}"
+        problem = f"TAYGA {version} does not accept the prefix {prefix}"
         instead = addresses.suggest_prefix(intent)
         raise UsageError(problem, use_example, params=instead, code="unsupported-by-version")
     # mappings that this version does not support
@@ -213,7 +213,7 @@ def check_dynamic_pool(pool: IPv4Network, version: str) -> None:
     """Raise UsageError if this version of TAYGA drops addresses of the dynamic pool."""
     for net, first_version in _DROPPED_NETWORKS.items():
         if pool.overlaps(net) and parse_version(version) < first_version:
-            problem = f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}"
+            problem = f"TAYGA {version} does not accept the dynamic pool {pool}: it drops {net}"
             raise UsageError(problem, "choose other IPv4 addresses", code="unsupported-by-version")
 
 

@@ -76,7 +76,7 @@ class TunTranslator(LinuxDriver):
         return self.notes
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        words = f"its `tx.dropped` are frames {self.display_name} did not fetch"
+        words = f"its `tx.dropped` are frames that {self.display_name} did not read"
         return {
             **super().get_telemetry_readings(intent),
             f"tun {TUN_NAME}": telemetry.make_link_reading(TUN_NAME, words),
@@ -129,7 +129,7 @@ class TunTranslator(LinuxDriver):
             f"net.ipv6.conf.{TUN_NAME}.disable_ipv6": 0,
             f"net.ipv4.conf.{TUN_NAME}.rp_filter": 0,
         }
-        why = "both versions through the TUN device, whatever the source"
+        why = "both IP versions through the TUN device, with any source"
         routes = {str(net): f"dev {TUN_NAME}" for net in self.find_translated_networks(intent)}
         remove = self.fill_in(self.remove_tun_command)
         return [

@@ -65,7 +65,8 @@ class Tundra(TunTranslator):
     writes_log = True
     notes = (
         "IPv4 and IPv6 packets whose UDP checksum is 0 are dropped",
-        "its threads may change the order of packets; what it does not fetch are the TUN device's tx drops",
+        "its threads may change the order of packets; frames that it does not read are the TUN device's tx "
+        "drops",
     )
 
     header_profile = HeaderProfile(further_hops=2, why="kernel, Tundra and kernel take a hop each")

@@ -40,7 +40,7 @@ class LabDut(LabDevice):
             raise UsageError(problem, hint, code="unsupported-by-tester")
         sides = (RIGHT, LEFT) if intent.links.swapped else (LEFT, RIGHT)
         if (options.left, options.right) != sides:
-            problem = "the interfaces of the lab's device are called left and right"
+            problem = "the interfaces of the lab's device are named left and right"
             raise UsageError(problem, "leave dut.options.left and right out", code="option-invalid")
         self.driver = driver
         self.intent = intent

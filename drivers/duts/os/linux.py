@@ -100,7 +100,7 @@ def make_forwarding_step(ports: Iterable[str]) -> Step:
         "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
         "; sysctl -e net.ipv4.conf.all.accept_redirects"
     )
-    why = "forward both versions, whatever the source; no redirects, no address tests"
+    why = "forward both IP versions from any source; no redirects, no duplicate address detection"
     return make_sysctl_step(values, why, extra_read)
 
 

@@ -125,7 +125,7 @@ def make_link_local_step(port: str) -> Step:
     """Return the step that adds a link-local address; the rollback removes it."""
     return Step(
         f"ifconfig {port} inet6 eui64",
-        f"IPv6 on {port}: the first address would bring a link-local one that stays",
+        f"IPv6 on {port}: the first address would add a link-local one that remains",
         read=f"ifconfig {port} | sed -n 's/^[[:space:]]*\\(inet6 fe80:[^ ]*\\).*/\\1/p'",
         expected=expect_output(lambda output: output.split()[:1] == ["inet6"], "'inet6 fe80:'"),
         undo=f"ifconfig {port} -inet6",
@@ -163,7 +163,7 @@ def check_prefix_lengths(side: LinkIntent, port: str, present: Iterable[Interfac
     for own in present:
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             problem = f"{port} has {own} already, and the test wants another prefix length"
-            hint = f"take it away with ifconfig {port} {own.ip} delete, or use other addresses"
+            hint = f"remove it with ifconfig {port} {own.ip} delete, or use other addresses"
             raise DutError(problem, hint, code="address-conflict")
 
 

@@ -156,11 +156,11 @@ def _make_lock_error(transport: Transport, directory: str, answer: str, owner: s
     pid, _, holder = text.partition(" ")
     run, _, part = holder.partition(PART_SEPARATOR)
     if kind == "foreign":
-        problem = f"{directory} is not for v6t alone: {text}"
+        problem = f"{directory} is accessible to others: {text}"
         hint = "v6t would run its content as root; name another one with dut.options.state_dir"
     elif part and run == owner.partition(PART_SEPARATOR)[0]:
         problem = f"the part {part} of the same run is on this machine already, by another name"
-        hint = "write both ways to it alike, or set state_dir of one part to another directory"
+        hint = "name it identically in both, or set state_dir of one part to another directory"
     else:
         frees = f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
         problem = f"{transport.name} is in use by {holder or 'another v6t'}"

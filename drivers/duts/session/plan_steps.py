@@ -25,7 +25,7 @@ class StepState(str, Enum):
 
     PRESENT = "present"
     PENDING = "to change"
-    FOREIGN = "belongs to somebody else"
+    FOREIGN = "belongs to another owner"
     UNKNOWN = "has no read-back"
 
 
@@ -196,7 +196,7 @@ def format_plan(driver: Driver, plan: Plan) -> str:
             check = [step.check] if step.check else []
             lines += [shell.format_command(step.command, step.text), *_format_checks(check)]
     else:
-        lines += ["", "# between trials: nothing, it keeps no state"]
+        lines += ["", "# between trials: nothing, it is stateless"]
     if change := plan.live_change:
         how = f" ({change.note})" if change.note else ""
         lines += ["", f"# under traffic: {change.description} beside it{how}"]

@@ -249,7 +249,7 @@ class Session(Transaction, DeviceSession):
                 self.close()
                 reason = "no login is possible" if cause else "it did not reboot"
                 problem = f"{self.name}: {reason} within {step.deadline_s:g} s of the command"
-                raise DutError(problem, "look at its console", code="not-rebooted") from cause
+                raise DutError(problem, "check its console", code="not-rebooted") from cause
             time.sleep(REBOOT_PAUSE_S)
         self.commit()
 

@@ -343,7 +343,7 @@ class Transaction(Connection):
             return ["there is nothing to roll back"]
         if self._is_rebooted(record):
             self._remove_record()
-            return [f"the device was rebooted since; nothing of {record.owner} is left"]
+            return [f"the device was rebooted since; no change of {record.owner} remains"]
         self._check_undoable(record)
         state = self._store.read_state()
         by_timer = ""
@@ -391,14 +391,14 @@ class Transaction(Connection):
             outcome = f"undone{by_timer if u.number in state.undone_steps else ''}"
             outcome = "not undone" if u in left else outcome if u.command else "nothing to undo"
             lines += [] if u in different else [f"{u.why}: {outcome}"]
-        return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
+        return lines + [f"{u.why}: left unchanged: {text}" for u, text in different.items()]
 
     def _check_undoable(self, record: undo_store.UndoRecord) -> None:
         """Raise DeviceNotRestoredError if a record has another owner or network namespace."""
         if self._record is not None and record != self._record:
             raise undo_store.DeviceNotRestoredError(
-                f"{self.name}: {record.owner} has configured it since: the changes of this v6t are "
-                "gone, and those of the other stay",
+                f"{self.name}: {record.owner} has configured it since: the changes of this v6t "
+                "are gone, and those of the other remain",
                 f"`{self.rollback_command}` would undo them",
                 code="changed-by-another-owner",
             )
@@ -438,7 +438,7 @@ class Transaction(Connection):
                     f"seq {len(record.undo)} >{undo_store.PROGRESS} && sh {script}"
                 )
             raise undo_store.DeviceNotRestoredError(
-                f"{self.name}: the undo record is gone, but changes are left: "
+                f"{self.name}: the undo record is gone, but changes remain: "
                 + "; ".join(f"{u.why}: {text}" for u, text in different.items()),
                 f"{hint}; if another user changed them in the meantime, `{self.rollback_command} "
                 "--forget` leaves them unchanged",

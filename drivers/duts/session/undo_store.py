@@ -209,7 +209,7 @@ class UndoStore:
         )
 
     def record_verification(self) -> None:
-        self._call_or_raise("note_verified", "note the end of the commit", "undo-record-failed")
+        self._call_or_raise("note_verified", "record the end of the commit", "undo-record-failed")
 
     def check_no_parts(self) -> None:
         """Raise DeviceNotRestoredError if v6t has configured parts of a chain on the machine."""

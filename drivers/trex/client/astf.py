@@ -114,7 +114,7 @@ class AstfWorker(EngineWorker):
         """Stop the connections of a trial, if any run."""
         if self.is_running:
             self.is_running = False
-            # TRex's client ignores an order to stop until it has heard of the start
+            # TRex's client ignores a stop request until it has received the start event
             rpc.wait_for_connections(self.client, MAX_START_S)
             self.client.stop()
 

@@ -42,7 +42,7 @@ def find_nft_problem(nft: str) -> str:
     """Return why this user cannot use nftables; empty if it works or is not installed."""
     if not nft:
         return ""
-    done = subprocess.run(  # the kernel lists them to those alone who may write
+    done = subprocess.run(  # the kernel lists them only to users that may write
         [nft, "list", "tables"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
     )
     first_line = done.stderr.decode("utf-8", "replace").split("\n")[0].strip()

@@ -142,7 +142,7 @@ class StlWorker(EngineWorker):
         start = TrialStart(self, frames, self._estimate_preparation(bursts))
         watched: dict[str, Any] = {"cpu": [], "rx_cpu": [], "timeline_readings": []}
         for patience in (1, 2, 4, 8):
-            watched["events"] = []  # those of a start that was refused are of no trial
+            watched["events"] = []  # events of a rejected start belong to no trial
             self._add_streams(bursts)
             numbers = self._start_captures(captures)
             control = [n for one, n in zip(captures, numbers) if one["kind"] == "control"]
@@ -152,8 +152,8 @@ class StlWorker(EngineWorker):
             client.clear_events()
             if start.request_start(patience):
                 break
-            # one port was late, and others may have begun: what they sent is of no trial, and their
-            # streams would go on with other numbers
+            # one port was late, and others may have begun: their frames belong to no trial, and
+            # their streams would continue with other numbers
             client.stop(ports=ports)
             time.sleep(residual_s)
             self._collect_captures(captures, numbers, {})
@@ -296,7 +296,7 @@ class StlWorker(EngineWorker):
                 return False
             if now >= due and not start.is_complete:
                 start.read_sent()
-                # the later it gets, the less a finer look would prove
+                # later readings need less precision
                 time.sleep(min(0.1, (now - due) / 100))
                 continue
             if now >= next_check and (now < due - 0.1 or start.is_complete or now > due + 0.5):
@@ -392,14 +392,14 @@ class TrialStart:
         requested_at = time.monotonic()
         _, self._base, now = self._worker.read_counters(self.ports)
         half = (time.monotonic() - requested_at) / 2
-        # TRex wants 0.1 s of time, for every port, after it has made the streams ready
+        # TRex needs 0.1 s for every port after it has prepared the streams
         lead = patience * (0.15 + len(self.ports) * (0.03 + 2 * half)) + self._preparation_s
         self._at, self.began = now + lead, requested_at + half + lead
         self.refusal = rpc.start_ports(client, self.ports, self._at, force=self._worker.in_service)
         if self.refusal:
             return False
-        # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs: up to
-        # 0.1 s if the machine was busy when it began
+        # where its threads share a CPU, TRex wakes early by its estimate of the cost of sleeping:
+        # up to 0.1 s if the machine was busy when it began
         nothing = dict.fromkeys(self.ports, 0)
         self.counter_readings.append(CounterReading(now - self._at, nothing, now - self._at))
         self.last_idle = requested_at  # last time at which no frame had left, by the same clock [s]

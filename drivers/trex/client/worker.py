@@ -97,12 +97,12 @@ class NeighborResponder:
         answer = self._hosts[port].answer(frame)
         if answer is None:
             return
-        # counted first: a look at the counters meanwhile finds too few test frames, never too many
+        # counted first: counters read meanwhile have too few test frames, never too many
         self.sent[port] += 1
         self._last_sent_s = time.monotonic()
         try:
             pair.send(answer, DONTWAIT)
-        except self._zmq.Again:  # TRex takes none just now: the device will ask again
+        except self._zmq.Again:  # TRex accepts no frame now: the device will repeat its request
             self.sent[port] -= 1
 
 

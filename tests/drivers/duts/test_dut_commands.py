@@ -261,7 +261,7 @@ def test_foreign_table_is_left_alone(theirs, code, server, dut):
     before = read_state(server)
     if code == "foreign-configuration":
         result = dut("compare", "--plugin", "nat44", "--json", status=7)
-        assert "belongs to somebody else" in get_step_states(result).values()
+        assert "belongs to another owner" in get_step_states(result).values()
     assert dut("commit", "--plugin", "nat44", status=4).code == code
     assert read_state(server) == before
     server.shell("nft flush ruleset")

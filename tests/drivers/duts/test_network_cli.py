@@ -629,4 +629,4 @@ def test_program_without_a_device_ends_with_status_3(tmp_path, capsys):
     record = make_record(tmp_path, *STEPS)
     device = '{"ssh": {"lab": "v6t-test-no-such-lab"}, "cli": {}, "ignored": []}'
     assert main(device, record) == 3
-    assert "does not stand" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err

@@ -104,5 +104,5 @@ def test_rollback_does_not_check_session_limit(tmp_path):
     path = write_testbed(tmp_path / "aftr.yaml", "chain", parts={"aftr": aftr})
     flags = ("--plugin", "ipv4aas", "--set", "variant=ds-lite", "--testbed", path)
     refused = run_v6t("run", "--dry-run", *flags, status=2).err
-    assert "AFTR keeps 1000 sessions of a B4" in refused
+    assert "AFTR keeps 1000 sessions per B4" in refused
     assert "nothing of it remains" in run_v6t("dut", "rollback", *flags).out

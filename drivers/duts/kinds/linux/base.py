@@ -154,7 +154,7 @@ class LinuxDriver(Driver):
         mode, ports = self.options.neighbours, self.get_all_ports(intent)
         steps: list[Step] = []
         if names := sorted(facts.advertised_route_interfaces):
-            why = "a forwarding host must go on learning its own default route"
+            why = "a forwarding host must keep learning its default route"
             keys = (linux.make_sysctl_key(6, name, "accept_ra") for name in names)
             steps.append(linux.make_sysctl_step(dict.fromkeys(keys, 2), why))
         steps += linux_tuning.make_tuning_steps(self.options, facts)
@@ -203,7 +203,7 @@ class LinuxRouter(LinuxDriver):
     test_status = "configured, verified, measured and restored with real frames (kernel 6.18)"
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        notes = ("connection tracking stays off as long as nobody's rule asks for it",)
+        notes = ("connection tracking stays off unless another rule requires it",)
         return self.assemble_plan(intent, facts, (), notes=notes)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange | None:

@@ -33,7 +33,7 @@ def make_filter_steps(
         destinations: of a device that translates, by side, the networks that packets from there
             are addressed to; None: they are addressed to the hosts of the other side.
     """
-    facts.require_program(FILTER_PROGRAM, "nftables", ", which filters are made with")
+    facts.require_program(FILTER_PROGRAM, "nftables", ", which the filters use")
     ways = find_next_hops(intent, ports)
     if ways is None and not destinations:
         return []

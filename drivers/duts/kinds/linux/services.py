@@ -23,7 +23,7 @@ ROUTER_END, SPEAKER_END = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     """Return the steps that start an SNMP agent, and a check that queries it."""
     for program, package in ((SNMP_AGENT, "snmpd"), (SNMP_CLIENT, "snmp")):
-        facts.require_program(program, package, ", with which SNMP is spoken")
+        facts.require_program(program, package, ", which SNMP needs")
     directory = f"{state_dir}/snmp"
     file, pid = f"{directory}/agent.conf", f"{directory}/agent.pid"
     # a socket file, because UDP queries would be connections in the device's table
@@ -44,7 +44,7 @@ def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Che
     return [
         make_directory_step(directory, "a directory for the agent's files"),
         make_config_file_step(file, text, "the SNMP agent's configuration"),
-        make_daemon_step(start, pid, SNMP_AGENT, "an SNMP agent of v6t's own"),
+        make_daemon_step(start, pid, SNMP_AGENT, "a separate SNMP agent"),
     ], query
 
 
@@ -53,7 +53,7 @@ def make_bgp_speaker_steps(
 ) -> tuple[list[Step], DeviceChange]:
     """Return the steps that start two BIRD processes as BGP neighbors, and a change of a BGP route."""
     for program in (BIRD_DAEMON, BIRD_CLIENT):
-        facts.require_program(program, "bird2", ", with which BGP is spoken")
+        facts.require_program(program, "bird2", ", which BGP needs")
     family = f"ipv{ip_version}"
     parts = {
         "router": f"protocol kernel {{ {family} {{ import none; "
@@ -67,7 +67,7 @@ def make_bgp_speaker_steps(
         + f"protocol bgp neighbour {{\n  {_format_session(SPEAKER_END, ROUTER_END)}\n"
         f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
     }
-    all_steps = [make_link_up_step("lo", "the speaker is reached over it")]
+    all_steps = [make_link_up_step("lo", "the speaker is reached through it")]
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _make_bird_steps(state_dir, role, number, family, text)
     show = f"ip -{ip_version} route show exact {net}"
@@ -76,7 +76,7 @@ def make_bgp_speaker_steps(
     all_steps.append(
         Step(
             "true",
-            "the session of both",
+            "the BGP session",
             read=session,
             expected=expect_words("neighbour BGP", "up", "Established"),
             wait=f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "

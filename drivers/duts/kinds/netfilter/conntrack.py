@@ -94,7 +94,7 @@ def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts
     if timeout_s:
         why = f"idle connections live for {timeout_s} s"
     elif options.rfc_timers:
-        why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
+        why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 require"
     else:
         why = "connections live longer than any test: expiry would look like loss"
     steps = []
@@ -184,7 +184,7 @@ def _make_log_steps(options: ConntrackOptions) -> list[Step]:
         f"</dev/null >{file} 2>{directory}/connections.err & sleep 0.3"
     )
     stop = f"( {make_process_stop_command(pid, 'conntrack')} ) && rm -f {file} {directory}/connections.err"
-    why = "every connection that begins has its record"
+    why = "every new connection is logged"
     return [make_daemon_step(start, pid, "conntrack", why, stop=stop)]
 
 
@@ -228,7 +228,7 @@ OCCUPANCY_READING = Reading(
     lambda text: dict(
         zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", text)), strict=False)
     ),
-    "connections in the kernel's table, and how many it takes (`nf_conntrack_count`, `_max`)",
+    "connections in the kernel's table, and its limit (`nf_conntrack_count`, `_max`)",
 )
 
 

@@ -58,7 +58,7 @@ def get_pool(intent: Intent, *, supported_settings: Sequence[str] = ()) -> NatPo
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in supported_settings:
             problem = f"this device cannot configure {name}"
-            hint = f"leave {name} at 0, or take another driver"
+            hint = f"leave {name} at 0, or use another driver"
             raise make_unsupported_error(problem, hint, params={name: 0})
     version = 6 if isinstance(settings, Nat66Config) else 4
     addresses = getattr(settings, f"pool{version}", ())

@@ -95,7 +95,7 @@ class CliTransport:
 
     def hold(self, command: str) -> contract.HeldCommand:
         """Raise DutError: a command line cannot keep a command running in the background."""
-        problem = f"{self.name}: a command line runs nothing in the background: {command}"
+        problem = f"{self.name}: a command line cannot run commands in the background: {command}"
         raise DutError(problem, code="unsupported-operation")
 
     def run(
@@ -242,11 +242,11 @@ class CliTransport:
             questions += answer != " "
             passwords += at_login and _PASSWORD_PROMPT.search(last) is not None
             if passwords > 1:  # one more may lock the account
-                problem = f"it does not take the password {context}"
+                problem = f"it rejects the password {context}"
                 raise DutError(f"{self.name}: {problem}", code="login-refused")
             if answer is None or questions > MAX_QUESTIONS:
                 problem = (
-                    f"no prompt within {deadline_s:g} s {context}; it said last: {self._recent_output}"
+                    f"no prompt within {deadline_s:g} s {context}; last output: {self._recent_output}"
                     if answer is None
                     else f"the device repeats its question {context}: {shorten_output(last)}"
                 )
@@ -302,7 +302,7 @@ class CliTransport:
 
     def _hang_up(self, problem: str, code: str = "connection-lost") -> NoReturn:
         self.close()
-        text = f"{self.name}: {problem}; it said last: {self._recent_output}"
+        text = f"{self.name}: {problem}; last output: {self._recent_output}"
         raise contract.ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code) from None
 
     @property

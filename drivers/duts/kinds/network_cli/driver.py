@@ -102,9 +102,7 @@ class NetworkCliDriver(Driver):
             length = 0 if role == "client" else address.max_prefixlen
             peers.append(ManagementPeer(role, address, length))
         if not ssh.lab and all(peer.role != "server" for peer in peers):
-            unknown = (
-                f"{ssh.host} has no address here; dut.options.ssh.host may be the address itself"
-            )
+            unknown = f"{ssh.host} cannot be resolved here; dut.options.ssh.host may be an address"
         version = " ".join(version.split())[:80]
         path = ManagementPath(tuple(peers), unknown)
         return Facts(
@@ -128,7 +126,9 @@ class NetworkCliDriver(Driver):
         match = re.search(busy.pattern, answer, re.MULTILINE) if busy else None
         if busy and match:
             problem = f"the device is in use: '{busy.command}' prints {shorten_output(match[0])}"
-            raise DutError(problem, "nothing was changed; wait for their end", code="device-busy")
+            raise DutError(
+                problem, "nothing was changed; wait until the device is free", code="device-busy"
+            )
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm
@@ -144,7 +144,7 @@ class NetworkCliDriver(Driver):
             steps.append(Step(text, why, undo=undo_text, **fields))
 
         if own.prepare:
-            add_step("save what restoring needs", own.prepare, own.tidy)
+            add_step("save what the rollback needs", own.prepare, own.tidy)
         if confirm and (confirm.before or confirm.cancel):
             why = "start the device's own rollback timer"
             # the timer has been stopped once the last step has begun

@@ -146,7 +146,7 @@ def find_reading_name(pattern: str) -> str:
         known = f"{', '.join(_READING_BY_GROUP)}, drop_REASON or refused_REASON"
         raise InvalidValue(f"{problem}: give (?P<NAME>...) with {known}", code="wrong-form")
     if len(names) > 1:
-        problem = f"{' and '.join(sorted(names))} are two readings: give each its own pattern"
+        problem = f"{' and '.join(sorted(names))} are two readings: give each a separate pattern"
         raise InvalidValue(problem, code="wrong-form")
     return names.pop()
 

@@ -142,8 +142,8 @@ class LabCliDevice(LabDut):
     def describe_parts(self) -> list[str]:
         login = self.driver.options.ssh
         if not LabSshServer(login.lab).find_pid():
-            problem = f"no device {login.lab} with a command line stands in the lab"
-            hint = "the lab makes none: give dut.options.ssh.host, and a tester wired to it"
+            problem = f"the lab has no device {login.lab} with a command line"
+            hint = "the lab cannot make one: give dut.options.ssh.host, and a tester cabled to it"
             raise UsageError(problem, hint, code="missing-device")
         return [self.driver.name]
 
@@ -196,7 +196,7 @@ def _undo_entry(entry: UndoEntry, run: Callable[[str], Output], ignored: Iterabl
     done = run(entry.command)
     if not entry.before:
         return done.err
-    return "" if is_restored() else done.err or f"the answer to '{entry.before}' is not what it was"
+    return "" if is_restored() else done.err or f"the answer to '{entry.before}' has changed"
 
 
 def compute_digest(text: str, ignored: Iterable[str]) -> str:
@@ -212,7 +212,7 @@ def main(device_json: str, record: UndoRecord) -> int:
     try:
         login = find_transport(SshOptions.model_validate(device["ssh"]))
         if login is None:
-            raise DutError("the lab's device does not stand", code="missing-device")
+            raise DutError("the lab's device does not exist", code="missing-device")
         transport = CliTransport(login, CliOptions.model_validate(device["cli"]))
         try:
             transport.open()

@@ -87,7 +87,7 @@ class VppDriver(Driver):
                 program, source = self.options.program, "https://fd.io"
                 Facts(system="", version="").require_program(program, source, from_option=True)
             problem = "VPP does not answer: " + shorten_output(sections.get("version", ""))
-            hint = "is it running, and may this user use its socket? dut.options.socket names it"
+            hint = "check that it runs and that this user may use its socket (dut.options.socket)"
             raise DutError(problem, hint, code="unexpected-answer")
         return parse_linux_facts(sections, match.group(1))
 
@@ -114,7 +114,7 @@ class VppDriver(Driver):
         protected = facts.find_protected_interfaces() if self.options.starts_vpp else {}
         for side in SIDES:
             if why := protected.get(name := getattr(self.options, side)):
-                problem = f"the {side} interface {name} is not touched: {why}"
+                problem = f"the {side} interface {name} must not be changed: {why}"
                 raise DutError(problem, code="interface-protected")
         if hardware := section("hardware"):
             mac_addresses = outputs.parse_hardware_addresses(hardware)
@@ -132,7 +132,7 @@ class VppDriver(Driver):
         if not plugin or not listed or file in listed:
             return
         problem = f"VPP has not loaded {file}"
-        hint = f"its start-up file wants `plugins {{ plugin {file} {{ enable }} }}`; then start it anew"
+        hint = f"add `plugins {{ plugin {file} {{ enable }} }}` to its start-up file and restart it"
         if self.options.starts_vpp:
             problem = f"{self.options.program} has no {file}"
             hint = "install vpp-plugin-core, or set dut.options.plugins to the directory of plugins"

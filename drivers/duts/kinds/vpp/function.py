@@ -95,7 +95,7 @@ class VppFunction:
     """VPP as a plain router, and base of the other functions of VPP."""
 
     plugin: ClassVar[str] = ""  # plugin that the function needs; empty: none
-    notes: ClassVar[tuple[str, ...]] = ()  # remarks for the plan
+    notes: ClassVar[tuple[str, ...]] = ()  # notes for the plan
     # defaults of the technology that VPP does not support, with replacements
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     profile: ClassVar[HeaderProfile] = HeaderProfile()  # of frames that VPP sends
@@ -146,7 +146,7 @@ class VppFunction:
             return {"used": max(workers), "limit": room} if workers else {}
 
         command = f"{self.options.stats_command} dump {self.session_counter} 2>/dev/null; true"
-        means = "sessions, and how many the table takes, of the worker that has most"
+        means = "sessions and the table's limit, of the worker that has most"
         return Reading(command, parse_occupancy, means)
 
     def get_timeout_s(self) -> float | None:

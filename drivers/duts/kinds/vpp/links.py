@@ -158,7 +158,7 @@ class TunnelFunction(VppFunction):
         outside, inside = self.ports[customer.ipv6_side], self.ports[customer.ipv4_side]
         local = [make_address_step(cli, f"{customer.local}/128", outside)]
         ends = f"src {customer.local} dst {customer.remote}"
-        why = "everybody's IPv4 is behind the relay"
+        why = "all IPv4 is behind the relay"
         index = f"$({cli(f'show interface {TUNNEL_INTERFACE}')} | awk 'NR == 2 {{print $2}}')"
         return [
             *([] if customer.has_interface_address else local),
@@ -173,7 +173,7 @@ class TunnelFunction(VppFunction):
             ),
             cli.make_step(
                 f"set interface unnumbered {TUNNEL_INTERFACE} use {inside}",
-                "the tunnel takes IPv4 by an address of the customer's side",
+                "IPv4 on the tunnel, with an address of the customer's side",
                 read=cli(f"show interface address {TUNNEL_INTERFACE}"),
                 expected=expect_lines(f"unnumbered, use {inside}"),
                 undo=f"set interface unnumbered del {TUNNEL_INTERFACE}",

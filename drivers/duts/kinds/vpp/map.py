@@ -25,7 +25,7 @@ from v6t.packets.address_layouts import map_address
 FIRST_OCTETWISE_VERSION = (24, 6)  # first in which MAP-T looks up domains by whole octets only
 LIVE_DOMAIN_TAG = "v6tbeside"  # tag of the domain that is added and removed under traffic
 # header profile of tunnel relays, whose packets VPP routes after encapsulation
-TUNNEL_PROFILE = HeaderProfile(tunnel_hop_limit=63, why="it routes what it has encapsulated")
+TUNNEL_PROFILE = HeaderProfile(tunnel_hop_limit=63, why="it routes packets after encapsulation")
 
 
 class MapDomainFunction(VppFunction):
@@ -180,7 +180,7 @@ class MapDomainFunction(VppFunction):
             show_command=f"{self.cli('show map domain')} | grep -F '{{{LIVE_DOMAIN_TAG}}}' || true",
             added_words=distinguishing_words.format(domains[0]),
             changed_words=distinguishing_words.format(domains[1]),
-            note="changed: removed and added anew, VPP has no other way",
+            note="changed by removing and adding it again: VPP has no other command",
         )
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
@@ -213,9 +213,7 @@ class MapDomainFunction(VppFunction):
                 hint = hint if rule.ea_len < 64 else ""
                 raise make_unsupported_error(problem, hint, params=params)
             if self._loses_packets(net, version) and not self.options.known_losses:
-                problem = (
-                    f"VPP {version} drops MAP-T packets from {net}: its length is no multiple of 8"
-                )
+                problem = f"VPP {version} drops MAP-T packets from {net}: its length is not a multiple of 8"
                 hint = f"{hint}; or use VPP 24.02"
                 raise UsageError(problem, hint, params=params, code="unsupported-by-version")
 
@@ -227,7 +225,7 @@ def expect_domains(expected_domains: list[VppMapDomain], description: str) -> Ex
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in expected_domains:
             if domain.tag not in domains_by_tag:
-                return f"VPP has made no domain {domain.tag} (it does not say why)"
+                return f"VPP did not make the domain {domain.tag} and gives no reason"
             if domains_by_tag[domain.tag] != domain:
                 return f"the domain {domain.tag} is {domains_by_tag[domain.tag]}, not {domain}"
         return None
@@ -309,7 +307,7 @@ class MapT(MapDomainFunction):
         softwires.check_no_psid(relay.rules, "VPP's MAP-T")
         softwires.check_lowest_mtu(
             relay.lowest_ipv6_mtu,
-            "VPP fragments no packet that fits the IPv6 link",
+            "VPP does not fragment packets that fit the IPv6 link",
             self.intent.links.left.mtu,
         )
         if "dmr" in params and not self.options.known_losses:

@@ -188,7 +188,7 @@ class VppNat44(VppNat):
             show_command=f"{show} | grep -wF -e {first} -e {second} || true",
             added_words=str(first),
             changed_words=str(second),
-            note="changed: removed and another one added",
+            note="changed by removing it and adding another one",
         )
 
 
@@ -272,7 +272,7 @@ class VppNat64(VppNat):
     notes = ("no command sets NAT64's timeout: idle sessions live 300 s",)
     profile = HeaderProfile(
         absent_checksum=True,
-        why="VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it",
+        why="VPP computes no UDP checksum for IPv4 packets from IPv6 or from a tunnel",
     )
 
     def choose_bucket_count(self) -> int:
@@ -375,7 +375,7 @@ class DsLite(VppNat):
         # enough ports for the default number of connections
         "initiator_count": ParameterOverride(100, _SESSION_LIMIT_REASON),
         "initiator_ports": ParameterOverride(
-            {"min": 4096, "max": 4607}, "so many B4s share the public ports"
+            {"min": 4096, "max": 4607}, "that many B4s share the public ports"
         ),
     }
     profile = HeaderProfile(
@@ -391,7 +391,7 @@ class DsLite(VppNat):
 
     def check_supported(self, version: str) -> None:
         if not self.options.starts_vpp:
-            problem = "VPP cannot forget the AFTR's tunnel address unless v6t starts it"
+            problem = "VPP cannot remove the AFTR's tunnel address unless v6t starts it"
             raise make_unsupported_error(problem, START_HINT, dut_params={"start": True})
         own_ips = [interface.ip for interface in self.intent.right.addresses]
         for address in self.aftr_config.pool4:
@@ -403,7 +403,7 @@ class DsLite(VppNat):
         b4s, required = self.aftr_config.b4_count, self.intent.requirements.sessions
         if required > MAX_SESSIONS_PER_B4 * b4s:
             most, instead = MAX_SESSIONS_PER_B4, -(-required // MAX_SESSIONS_PER_B4)
-            problem = f"VPP's AFTR keeps {most} sessions of a B4: {required} need {instead} B4s"
+            problem = f"VPP's AFTR keeps {most} sessions per B4: {required} need {instead} B4s"
             hint = f"measure more B4s, or at most {most * b4s} connections"
             raise make_unsupported_error(problem, hint, params={"initiator_count": instead})
 
@@ -415,7 +415,7 @@ class DsLite(VppNat):
         aftr, port, cli = self.aftr_config.aftr, self.ports["left"], self.cli
         local = tuple(a for a in link.addresses if a.ip != aftr)
         nets = [str(a.network) for a in link.addresses if a.ip == aftr]
-        why = "IPv6 without an address: the AFTR's must be no interface's own"
+        why = "IPv6 without an address: the AFTR's must not be an interface's"
         enable = cli.make_step(f"enable ip6 interface {port}", why, existing=IfExists.RESTORE)
         attach = [
             cli.make_step(

@@ -33,7 +33,7 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
         steps += [
             linux.make_address_restore_step(name),
             linux.make_link_up_step(name),
-            linux.make_sysctl_step(off, f"{name} belongs to VPP"),
+            linux.make_sysctl_step(off, f"VPP uses {name}"),
         ]
     return steps
 
@@ -61,7 +61,7 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
             f"{options.program} -c {file} && {wait}",
             pid,
             PROCESS_NAME,
-            "VPP; it answers a moment later",
+            "VPP, which answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
             expected=expected,
             stop=f"( {make_process_stop_command(pid, PROCESS_NAME)} ) && rm -f {files}",
@@ -100,7 +100,7 @@ def make_restart_step(plan: Sequence[Step], check: Check) -> Step:
         fails = f'o=$({step.command} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
         lines.append(fails if step.silent else step.command)
     command = " &&\n".join(f"{{ {line}; }}" for line in lines)
-    return Step(command, "no session of an earlier trial is left: VPP is started anew", proof=check)
+    return Step(command, "no session of an earlier trial is left: VPP is restarted", proof=check)
 
 
 def make_plugins_command(options: VppOptions) -> str:
