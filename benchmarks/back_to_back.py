@@ -86,7 +86,7 @@ def _explain_missing_burst(result: BurstResult) -> str | None:
     return "the tester could not send the bursts as required in any repetition"
 
 
-RFC_BURSTS = 50  # repetitions that RFC 9004 asks for
+RFC_BURSTS = 50  # repetitions that RFC 9004 requires
 
 
 class BurstSettings(StrictModel):

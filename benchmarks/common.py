@@ -155,7 +155,7 @@ def compare_minimum(
     """Return the smallest value with its unit, and whether it is large enough."""
     least = min(values, default=None)
     if least is None:
-        return "no trial is kept", None
+        return "no trials recorded", None
     return f"{least:g} {unit}", least >= minimum
 
 

@@ -359,7 +359,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         if fixed_fps is not None:
             rate_fps, source = fixed_fps, "given"
         else:
-            reason = "no rate passed, so there is no rate to measure at"
+            reason = "no rate passed, so the rate of the measurement is unknown"
             rate_fps, source = point.require_throughput(reason)
         try:
             spec = self._specify(point, rate_fps, source)

@@ -298,7 +298,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         if context.settings.connects:
-            yield "flows: each connection is a flow, and frames take them in turn both ways"
+            yield "flows: each connection is a flow, and frames use them in turn in both directions"
         else:
             technology, size = context.technology, context.settings.frame_sizes[0]
             pair, _ = technology.make_sizes(size).pair_counts[0]  # a mix has the same flows

@@ -189,7 +189,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
             )
 
     def run(self, point: Point) -> Measurement:
-        rate_fps, _ = point.require_throughput("no rate passed, so there is no rate to reset at")
+        rate_fps, _ = point.require_throughput("no rate passed, so the reset rate is unknown")
         spec = point.specify(ResetSpec, self.get_settings(point.context), rate_fps=rate_fps)
         result = measure_reset(spec, point.measure, point.watch)
         return Measurement(self.make_record(result, point.run_conditions))
@@ -258,7 +258,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
 
     def run(self, point: Point) -> Measurement:
         throughput_fps, _ = point.require_throughput(
-            "no rate passed, so there is nothing to overload"
+            "no rate passed, so the overload rate is unknown"
         )
         settings = self.get_settings(point.context)
         spec = point.specify(
@@ -387,7 +387,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     quick_settings = ReconfigurationSettings(duration_s=2.0, at_s=0.7, repetitions=2)
     reconfigures = True
     included_in_all = False
-    no_rate_reason = "no rate passed, so there is no rate to change the device at"
+    no_rate_reason = "no rate passed, so the rate of the change is unknown"
     format_value = staticmethod(format_seconds)
 
     def check(self, context: RunContext) -> None:

@@ -70,7 +70,7 @@ class MeasuringTester(Protocol):
 
     simulates: ClassVar[bool]  # the device is simulated too, and no frame is sent
     sending_error_s: ClassVar[float]  # typical error of the measured sending time
-    overhead_s: ClassVar[float]  # time of a trial besides pause, stream and wait
+    overhead_s: ClassVar[float]  # time of a trial in addition to pause, stream and wait
     usual_retries: ClassVar[float]  # typical share of trials that are repeated
     usual_cps: ClassVar[float]  # typical connections per second
     stamps: ClassVar[str]  # description of the time stamps, for reports

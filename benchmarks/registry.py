@@ -99,7 +99,7 @@ def sort_benchmarks(benchmarks: Iterable[B]) -> list[B]:
     return sorted(benchmarks, key=lambda b: (b.phase, b.order, b.name))
 
 
-ALL_BENCHMARKS = "all"  # name that stands for every benchmark that suits the technology
+ALL_BENCHMARKS = "all"  # name for every benchmark that suits the technology
 
 
 def expand_all(

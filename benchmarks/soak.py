@@ -187,7 +187,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     settings_model = SoakSettings
     quick_settings = SoakSettings(duration_s=3.0, stretch_s=1.0)
     included_in_all = False
-    no_rate_reason = "no rate passed, so there is no rate to soak at"
+    no_rate_reason = "no rate passed, so the rate of the soak test is unknown"
     format_value = staticmethod(_format_share)
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:

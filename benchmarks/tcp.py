@@ -135,8 +135,8 @@ class ConnectionEnding(RecordModel):
     connections: int = Field(description="connections attempted")
     closed: int = Field(description="connections closed correctly on both sides")
     sessions_after: int | None = Field(description="sessions after closing; null: unknown")
-    aged_s: Number | None = Field(description="time until the device forgot them, if known [s]")
-    waited_s: Number = Field(description="longest wait for the device to forget them [s]")
+    aged_s: Number | None = Field(description="time until the device removed them, if known [s]")
+    waited_s: Number = Field(description="longest wait for the device to remove them [s]")
 
 
 class TcpCapacityRecord(CapacityRecord):

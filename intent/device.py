@@ -213,7 +213,7 @@ class PartIntent:
     intent: DeviceIntent  # what it must be
     driver: str = "reference"  # its driver by default; ``reference``: the reference translation
     options: Mapping[str, Any] = field(default_factory=dict)  # options of that driver
-    stateful: bool = False  # whether it keeps the connections
+    stateful: bool = False  # whether it tracks the connections
     to_ipv4: Literal["forward", "reverse"] | None = None
     """Direction in which it translates IPv6 to IPv4, if any."""
     replaces: tuple[str, ...] = ()

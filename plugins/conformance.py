@@ -269,7 +269,7 @@ def check_instance(plugin: Technology) -> Results:
             yield "frame-size", True, f"make_frame_pair refuses its own size {size}: {exc.message}"
             continue
         longer = pair.ipv6 - pair.ipv4
-        message = f"make_frame_pair({size}) differs by {longer}, overhead says {overhead}"
+        message = f"make_frame_pair({size}) differs by {longer}, overhead is {overhead}"
         yield "overhead", translates and longer != overhead, message
     intent = plugin.make_dut_intent()
     model, name = intent.configuration, intent.technology
@@ -381,11 +381,11 @@ def _check_frames(case: Case, stream: Stream, frames: U8, sizes: set[int], side:
             yield "header", True, f"frame {number}: {problem}"
     if stream.role is Role.FOREGROUND:
         length, stated = frames.shape[1] + FCS_OCTETS, " or ".join(map(str, sizes))
-        message = f"frames have {length} octets, make_frame_pair says {stated}"
+        message = f"frames have {length} octets, make_frame_pair returns {stated}"
         yield "frame-size", length not in sizes, message
         headers = walk(frames[0].tobytes())
         first = next((IP_VERSIONS[h.name] for h in headers if h.name in IP_VERSIONS), 0)
-        yield "ip-version", first != version, f"frames are IPv{first}, ip_versions says {version}"
+        yield "ip-version", first != version, f"frames are IPv{first}, ip_versions has {version}"
 
 
 def check_translation(case: Case) -> Results:

@@ -66,7 +66,7 @@ class Outcome:
     drops: Checks
     build: Callable[[Mask], U8] = _build_nothing  # returns translated packets of the selected rows
     version: int = 6  # of translated packets
-    native: Mask | None = None  # packets that are routed unchanged, whatever ``drops`` says
+    native: Mask | None = None  # packets that are routed unchanged, regardless of ``drops``
 
     def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
         """Return drop reasons ``(n,)``, and the forwarded packets as (rows, packets, IP version)."""

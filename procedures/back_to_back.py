@@ -32,7 +32,7 @@ class BurstSpec(PointSpec):
     throughput_fps: float  # measured at this point, per direction
     longest_s: float  # time to send the longest burst [s]
     resolution_frames: int  # error of the search [frames]
-    repetitions: int  # the RFC asks for 50
+    repetitions: int  # the RFC requires 50
     verifications: int = 1  # repetitions that confirm the loss of a burst
     shortest_frames: int = 1  # shortest burst whose sending rate the tester can verify
 

@@ -49,7 +49,7 @@ class ThroughputSpec(PointSpec):
     upper_bound_reason: str  # ``media`` or ``tester``, whichever is smaller
     resolution_fps: float  # error of the search; smaller if slow, see find_widest_bracket()
     duration_s: float  # length of a full trial [s]
-    repetitions: int  # searches; the RFC asks for 20
+    repetitions: int  # searches; the RFC requires 20
     confirmations: int = 0  # further trials that the result must pass
     final_duration_s: float | None = None  # length of a last trial; None: none
     search: SearchMethod = "binary"

@@ -22,7 +22,7 @@ class TimingSpec(PointSpec):
     rate_source: str  # origin of the rate
     duration_s: float  # length of the stream [s]
     request: DelayRequest  # delays that the tester measures
-    repetitions: int  # the RFC asks for 20
+    repetitions: int  # the RFC requires 20
     shares: tuple[float, ...] = ()  # of the rate, falling, tried if most trials are invalid
     benchmark: str = "latency"  # ``latency``, ``pdv`` or ``ipdv``
 

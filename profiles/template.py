@@ -81,7 +81,7 @@ class TemplateLayout:
         network: TemplateHeader | None = None
         checksums = []
         for header in self.headers:
-            # GRE has one only if its C bit says so (RFC 2784, section 2.1)
+            # GRE has one only if its C bit is set (RFC 2784, section 2.1)
             name = "chksum" if header.name in _CHECKSUM_LAYERS else "cksum"
             field = None if name in header.explicit else header.fields.get(name)
             if field is not None:

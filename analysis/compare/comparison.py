@@ -245,7 +245,7 @@ def _judge(
     if effect is None:
         verb = "is" if undefined == 1 else "are"
         some = f"{sheet.pluralize(undefined, 'repetition')} {verb} undefined"
-        why = some if undefined else "there are no values"
+        why = some if undefined else "values are missing"
         return "undecided", f"cannot be compared: {why}"
     nothing = 1.0 if kind == "factor" else 0.0
     few = f" (too few repetitions: the interval covers {effect.coverage:.0%} only)"

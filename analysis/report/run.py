@@ -94,7 +94,7 @@ def _summarize_run(
     if data.status == "translation incorrect":
         finding: Mapping[str, Any] = data.results.get("finding", {})
         yield Paragraph(
-            f"The device translates wrongly ({finding.get('direction', '')}): "
+            f"The device translates incorrectly ({finding.get('direction', '')}): "
             f"{finding.get('why', 'a frame differs from the reference translation')}. "
             "There are no results beyond this point.",
             "bad",

@@ -185,7 +185,7 @@ def _describe_audit(setup: RunSetup, policy: str) -> str:
     if setup.tester.simulates:
         raise UsageError(
             f"the device of the {setup.tester.name} tester is simulated and cannot be audited",
-            "leave out --audit, or take --tester embedded",
+            "leave out --audit, or use --tester embedded",
             code="unsupported-by-tester",
         )
     if setup.driver.is_cable:

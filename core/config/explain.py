@@ -385,7 +385,7 @@ _CONDITION_FIELDS = {
     "selftest_margin": "share of the tester's capacity that is not used",
     "selftest_trials": "keys of the trials that measured the tester's capacity",
     "ceiling": "source of the tester's capacity",
-    "modifier": "modifier beside the test traffic",
+    "modifier": "modifier used with the test traffic",
     "machine": "`processor`, `cores` and `kernel` of the tester's machine",
     "connections": "settings of phase 1, with the names of journal.jsonl and of `params`",
 }

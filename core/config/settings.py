@@ -252,7 +252,7 @@ _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
         "resolution_ratio": 1 / 16,
         "sending_time_tolerance": 1.02,
         "invalid_retries": 1,
-        # the lowest of the few repetitions, so that the streams meet a device that keeps up
+        # the lowest of the few repetitions, so that the device sustains the streams
         "rate_from": "p1",
         "connections": {"count": 100_000, "wait_ms": 150.0, "keep": True},
     },

@@ -72,7 +72,7 @@ def parse_address(text: str) -> tuple[str, int]:
             raise ValueError(text)
     except ValueError as exc:
         problem = f"--live takes ADDRESS:PORT, not '{text}'"
-        hint = "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live"
+        hint = "an IP address, for example --live=127.0.0.1:8219; a run file precedes --live"
         raise UsageError(problem, hint, code="wrong-form") from exc
     return str(address), port
 

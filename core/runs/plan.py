@@ -369,7 +369,7 @@ def _plan_size(
         selftest_s += LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
         for place, benchmark in enumerate(group):
             mode_name = _name_stage_mode(benchmark.phase, point.mode)
-            if place == 0 and benchmark.phase != Phase.VARIANTS:  # whose self-tests are its own
+            if place == 0 and benchmark.phase != Phase.VARIANTS:  # which has separate self-tests
                 times = selftest_s, selftest_s, selftest_trials
                 before.append(Stage(SELFTEST, point.sizes.label, mode_name, *times))
             needs = benchmark.list_capabilities(setup) | connects

@@ -84,7 +84,7 @@ class Facts:
         """
         if program not in self.programs:
             hint = f"see {source}" if "://" in source else f"apt-get install {source}"
-            hint += "; dut.options.program says where it is" * from_option
+            hint += "; dut.options.program sets its path" * from_option
             problem = f"the device lacks the program {program}{use}"
             raise DutError(problem, hint, code="missing-program")
 

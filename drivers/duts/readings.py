@@ -12,7 +12,7 @@ from typing import Any
 class LossReason(str, Enum):
     """Reason for which a counter of lost frames grows."""
 
-    QUEUE = "queue"  # a queue was full, or the counter does not tell the reason
+    QUEUE = "queue"  # a queue was full, or the counter does not show the reason
     INGRESS = "ingress"  # a queue of frames that the device had not fetched yet was full
     TABLE_FULL = "room"  # a table of connections was full, or a NAT had no free port
     NO_ENTRY = "entry"  # a connection was not created: no free port, or a race of two frames

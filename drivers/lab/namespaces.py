@@ -176,6 +176,6 @@ def _join(cables: Sequence[tuple[End, End, int]]) -> None:
         if status:
             raise EnvironmentLacking(
                 f"the lab's interfaces could not be made: {output.strip() or lines[0]}",
-                "the kernel needs veth support (module veth); `v6t doctor` tells more",
+                "the kernel needs veth support (module veth); `v6t doctor` shows more",
                 code="lab-failed",
             )

@@ -101,7 +101,7 @@ class TwoPhaseTester:
             started,
             {"phase 1": dict(health)},
             connections=phase_one,
-            is_disturbed=prepares,  # phase 1 has a rate of its own
+            is_disturbed=prepares,  # phase 1 has a separate rate
         )
 
     def _run_phase_two(
@@ -151,7 +151,7 @@ class TwoPhaseTester:
             sent=count.sent,
             learned=count.received,
             surplus=count.surplus,
-            # without a device, tunnels with equal inner four-tuples are no sign of anything
+            # without a device, tunnels with equal inner four-tuples do not show a fault
             duplicate_tuples=phase.duplicate_tuples if self._device is not None else 0,
             sending_time_s=phase.result.max_sending_time_s,
             inside_endpoints=phase.inside_endpoints,

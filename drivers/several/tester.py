@@ -132,7 +132,7 @@ class SeveralTesters:
 
     def close(self) -> None:
         """Close all members, also while a trial runs."""
-        with ExitStack() as stack:  # a failure of one keeps no other open
+        with ExitStack() as stack:  # a failure of one does not leave others open
             stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
             for name in self._members:
                 stack.callback(self._run, name, lambda name: self._members[name].close())

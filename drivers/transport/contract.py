@@ -209,7 +209,7 @@ def make_shell_line(command: str, become: str = "", condition: str = "", netns: 
     """
     first = f"{condition} || {{ echo '{_NOT_RUN}' >&2; exit 1; }}; " if condition else ""
     line = f"sh -c {shlex.quote(_PATH + first + command)}"
-    if netns:  # it takes root, and ip is a system program, too
+    if netns:  # this needs root, and ip is also a system program
         line = f"sh -c {shlex.quote(f'{_PATH}exec ip netns exec {netns} {line}')}"
-    # sudo and doas forget which connection this is, by which the management interface is found
+    # sudo and doas drop this variable, which shows the management interface
     return f'{become} env SSH_CONNECTION="$SSH_CONNECTION" {line}' if become else line

@@ -134,7 +134,7 @@ class SshTransport:
     @property
     def terminal_command(self) -> list[str]:
         """Program that connects its standard input and output to a login on a terminal."""
-        # no line of ours is a word to ssh itself: it has no escape character
+        # ssh does not interpret lines of input: it has no escape character
         return self._make_command("-tt", "-e", "none")
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """OpenSSH's client: the user's configuration behind v6t's own rules.
 
 ssh takes the first value it finds, so v6t's configuration comes first: host keys are checked, nothing is
-forwarded, and ssh does not prompt. It includes the user's (or the testbed's), so that aliases, keys, agents and
-jumps work as at the prompt. It is a file because ssh passes only that on to the ssh of a jump.
+forwarded, and ssh does not prompt. It includes the user's (or the testbed's), so that aliases, keys, agents
+and jumps work as at the prompt. It is a file because ssh passes only that on to the ssh of a jump.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class SshOptions(StrictModel):
             )
         if bool(self.host) == bool(self.lab):
             raise InvalidValue(
-                "host (or lab, for the lab's own device) must say where to log in",
+                "host (or lab, for the lab's own device) is required",
                 code="missing-setting",
             )
         if self.lab and not (self.lab.isidentifier() or self.lab.replace("-", "_").isidentifier()):

@@ -71,7 +71,7 @@ class AfPacket(PortDriver):
         device = self.find_device(interface)
         place = os.path.join("/sys/class/net", device)
         if not os.path.exists(place):
-            return "missing", "there is no such interface; `ip -br link` lists them"
+            return "missing", "no such interface exists; `ip -br link` lists them"
         if read_file(place, "operstate") == "down":
             return "note", f"it is down: ip link set {device} up, and check the cable"
         return "ok", "through af_packet: one data path core"

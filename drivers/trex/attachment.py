@@ -106,7 +106,7 @@ class Attachment:
 
     def close(self) -> None:
         """Release the ports and stop the server if v6t started it. May be called twice."""
-        with ExitStack() as stack:  # a failure of the worker does not keep the server
+        with ExitStack() as stack:  # a failure of the worker does not keep the server running
             if self.server is not None:
                 stack.callback(self.server.close)
             if self.worker is not None:

@@ -49,7 +49,7 @@ COUNTER_READING_S = 0.002  # Time of one reading of the port counters (docs/accu
 _READING_INTERVAL_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
 _MIN_READINGS = 3  # With fewer readings there is no timeline
 NEGATIVE_TRAFFIC_PROBLEM = (
-    "port counters cannot tell frames that must be dropped from others",
+    "port counters cannot distinguish frames that must be dropped",
     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
 )
 """The problem of negative traffic with port counters, and the fix."""

@@ -165,7 +165,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
         return
     yield "ssh", "ok", f"logged in as {host}"
     if done.returncode:
-        yield "TRex", "missing", f"there is no {options.trex_dir}/t-rex-64 on {host}"
+        yield "TRex", "missing", f"{options.trex_dir}/t-rex-64 does not exist on {host}"
         return
     yield "TRex", "ok", f"{host}:{options.trex_dir}"
     try:
@@ -293,7 +293,7 @@ def check_port_isolation(facts: Mapping[str, Any], options: TrexOptions) -> Find
 def check_nic(facts: Mapping[str, Any] | None, socket_id: int) -> tuple[State, str]:
     """Check the driver of a NIC, and that its NUMA node is that of the options."""
     if facts is None:
-        return "missing", "there is no such PCI device; `lspci` lists them"
+        return "missing", "no such PCI device exists; `lspci` lists them"
     driver, node = facts["driver"], facts["numa"]
     if node.isdigit() and int(node) != socket_id:
         return "note", f"driver {driver}, NUMA node {node}, but socket is {socket_id}"

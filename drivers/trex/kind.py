@@ -183,8 +183,8 @@ class Trex(TesterKind):
 
         if not self._first.is_owned:
             raise UsageError(
-                "connections of TCP need TRex's other engine, thus a server that v6t starts and ends "
-                "itself: that of the lab, on its interfaces of Linux",
+                "TCP connections need TRex's other engine, and so a server that v6t starts and "
+                "ends: that of the lab, on its Linux interfaces",
                 "lab: true, or --tester embedded",
                 code="unsupported-by-tester",
             )
@@ -210,7 +210,7 @@ def _describe_counting(
     stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
     marks = _uses_marks(options, needs, most_fps)
     way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
-    # the cores of a server that v6t attaches to decide how frames are told apart
+    # the cores of a server that v6t attaches to decide how frames are distinguished
     is_open = options.counting == "auto" and not options.must_start
     if is_open and needs <= SAMPLED_CAPABILITIES:
         return f"{way}, or ports where the server has several cores"
@@ -245,8 +245,8 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
     if cores > 1:
         yield (
             f"TRex's receiver sees only a part of the frames of its {cores} data path cores: an ARP "
-            "request of the device may be counted as a test frame, hide a lost one and stay without an "
-            "answer; give the device static neighbors"
+            "request of the device may be counted as a test frame, hide a lost one and remain "
+            "unanswered; give the device static neighbors"
         )
         if any(trial.get("timed") == "tagged frames" for trial in figures):
             yield (

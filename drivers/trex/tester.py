@@ -374,16 +374,16 @@ class TrexTester(BedTester):
         ):
             raise BeyondTester(
                 f"TRex cannot stamp {trial.max_rate_fps:,.0f} frames per second and "
-                "direction, the most of this search, and port "
-                "counters cannot tell frames that must be dropped from others",
+                "direction, the most of this search, and port counters cannot distinguish frames "
+                "that must be dropped",
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
                 code="unsupported-by-tester",
             )
         captures = [*self._request_captures(trial, loads), *recordings]
         if len(captures) > MAX_CAPTURES:
             raise TesterError(
-                f"TRex has at most {MAX_CAPTURES} captures, and this trial needs {len(captures)} to "
-                "tell its traffic classes apart",
+                f"TRex has at most {MAX_CAPTURES} captures, and this trial needs {len(captures)} "
+                "to distinguish its traffic classes",
                 "use fewer traffic classes, or measure one direction",
                 code="too-many-for-trex",
             )

@@ -28,7 +28,7 @@ class ConnectionRateSpec(PointSpec):
     upper_bound_cps: float  # highest rate offered
     upper_bound_reason: str  # ``media``, ``tester`` or ``given``
     resolution_cps: float  # error of the search; smaller for slow devices
-    repetitions: int = 1  # searches; the RFC asks for 20
+    repetitions: int = 1  # searches; the RFC requires 20
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
     share: float = FINE_SHARE  # widest final bracket, as a share of the rate that failed
     floor_cps: float = 0.0  # the search ends below this rate; 0: never

@@ -22,7 +22,7 @@ class TcpCapacitySpec:
 
     search: CapacitySpec  # with ``phase_one.tcp``, at a fixed rate
     beyond: float = 0.1  # excess connections, as a share of the capacity
-    aging_s: float = 0.0  # longest wait for the device to forget closed connections
+    aging_s: float = 0.0  # longest wait for the device to remove closed connections
 
     @property
     def tcp(self) -> Tcp:

@@ -58,7 +58,8 @@ def compute_bias(span: int, dropped: int = 0) -> float:
     starts = (np.arange(block, dtype=np.int64) << 16) % whole
     ends = starts + rest
     # how often each residue lies in [start, start + rest) modulo the range: a step function; the
-    # lowest bit tells steps up from steps down: numbers are sorted faster than they are ordered
+    # lowest bit distinguishes steps up and down, because sorting numbers is faster than ordering
+    # them
     steps = np.concatenate([[0], starts << 1 | 1, ends % whole << 1])
     steps.sort()
     at, level = steps >> 1, np.cumsum((steps & 1) * 2 - 1)

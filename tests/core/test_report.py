@@ -374,7 +374,7 @@ def test_markdown_tables_are_complete(run):
 def test_wrong_translation_is_reported_as_a_failure(tmp_path):
     done = v6t(*SIM, "--set-tester", "mismatch=1", "--report", "-o", tmp_path)
     assert done.status == 6
-    assert "translates wrongly" in (tmp_path / "report.html").read_text()
+    assert "translates incorrectly" in (tmp_path / "report.html").read_text()
     assert read_xml(tmp_path / "junit.xml").get("failures") == "1"
 
 

@@ -80,7 +80,7 @@ class Nat46Driver(LinuxDriver):
         further_hops=1,
         df="set",
         zero_checksum="always",
-        why="the kernel takes two hops; nat46 sets DF, and may write a UDP checksum of 0",
+        why="the kernel decrements the TTL twice; nat46 sets DF, and may write a UDP checksum of 0",
     )
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:

@@ -119,8 +119,8 @@ class Tayga(TunTranslator):
             # which of both applies depends on the version, which is read later
             dont_fragment="either",
             zero_checksum="never" if self.options.mend_checksums else "always",
-            why="kernel, TAYGA and kernel each take a hop; 0.9.2 sets DF, later ones beyond 1,260 octets; "
-            "a UDP checksum may be 0",
+            why="kernel, TAYGA and kernel each decrement the TTL; 0.9.2 sets DF, later ones beyond "
+            "1,260 octets; a UDP checksum may be 0",
         )
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:

@@ -69,7 +69,9 @@ class Tundra(TunTranslator):
         "drops",
     )
 
-    header_profile = HeaderProfile(further_hops=2, why="kernel, Tundra and kernel take a hop each")
+    header_profile = HeaderProfile(
+        further_hops=2, why="kernel, Tundra and kernel each decrement the TTL"
+    )
 
     def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         return PARAMETER_OVERRIDES.get(technology, {})

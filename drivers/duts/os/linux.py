@@ -135,7 +135,7 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
     def find_problem(output: str) -> str | None:
         match = _LINK_PATTERN.match(output.strip())
         if match is None or match[1] != name:
-            return f"there is no interface {name}"
+            return f"the interface {name} does not exist"
         missing = [flag for flag in flags if flag not in match[2].split(",")]
         missing += [words for words in expected if find_line(match[3], words) is None]
         return f"{name} is not {missing[0]}" if missing else None
@@ -278,7 +278,7 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
             name = name if network.prefixlen else "default"
             own = "\n".join(rest for first, _, rest in rows if first == name)
             if find_line(own, to, f"proto {ROUTE_PROTOCOL}") is None:
-                return f"there is no route to {net} {to}"
+                return f"the route to {net} {to} is missing"
         return None
 
     return make_object_step(

@@ -31,7 +31,7 @@ TIMER_LOCK_HOLDER = "the device's rollback timer, which undoes an interrupted ru
 LOCK_DEADLINE_S = 15.0  # time limit for taking the lock
 LOCK_SILENCE_S = 30  # time without a beat after which the lock is freed
 BEAT_PERIOD_S = 5.0  # time between two beats of the lock's owner
-# Tells this process from one of the same number, user and host name, as containers have them.
+# Distinguishes this process from one of the same number, user and host name, as in containers.
 _RUN_ID = secrets.token_hex(4)
 # Messages of the shells of Linux, BusyBox and OpenBSD about a line that they cannot parse.
 _SYNTAX_ERROR_PATTERN = re.compile(

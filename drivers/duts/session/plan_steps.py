@@ -199,12 +199,12 @@ def format_plan(driver: Driver, plan: Plan) -> str:
         lines += ["", "# between trials: nothing, it is stateless"]
     if change := plan.live_change:
         how = f" ({change.note})" if change.note else ""
-        lines += ["", f"# under traffic: {change.description} beside it{how}"]
+        lines += ["", f"# under traffic: {change.description} in addition{how}"]
         for action in ACTIONS:
             lines += [f"#    {action}", change.get_command(action)]
         lines += _format_comment("check", change.show_command)
     if update := plan.route_update:
-        lines += ["", f"# under traffic, in turn: {update.description} is moved"]
+        lines += ["", f"# under traffic, in turn: {update.description} changes its next hop"]
         lines += [update.add_command, update.change_command]
         lines += _format_comment("check", update.show_command)
     return re.sub(r"\{old\}|\{words\}", "<as it was>", "\n".join(lines))

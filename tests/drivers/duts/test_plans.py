@@ -317,7 +317,7 @@ def expect_missing_program(has_option=False):
     pattern = (
         r"apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(; Debian has it from 13 on)?"
     )
-    source, option, _ = info.value.hint.partition("; dut.options.program says where it is")
+    source, option, _ = info.value.hint.partition("; dut.options.program sets its path")
     assert re.fullmatch(pattern, source)
     assert bool(option) is has_option
 

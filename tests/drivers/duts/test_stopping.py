@@ -28,7 +28,7 @@ def test_stop_messages_name_configured_runs_of_a_remote_device(tmp_path):
     run, out = write_remote_testbed(tmp_path), tmp_path / "out"
     assert make_stop_messages({}, "").first.startswith("stopping: nothing")
     out.mkdir()
-    assert "removed" in make_stop_messages({out: run}, "").first
+    assert "removing" in make_stop_messages({out: run}, "").first
     (out / "dut-undo.json").touch()
     stop = make_stop_messages({out: run}, f"v6t resume {out}")
     assert "dut.example.net" in stop.first
@@ -72,7 +72,7 @@ def test_stop_messages_of_chain_name_its_devices_and_rollback_timers(tmp_path):
     }
     run = with_dut_options(write_remote_testbed(tmp_path), {"parts": parts})
     message = make_device_stop_messages(run, "--testbed x").first
-    assert "putting a, b, c back" in message
+    assert "restoring a, b, c" in message
     assert "restores a after 30 s, c after 60 s)" in message
 
 

@@ -339,10 +339,10 @@ IDLE, BUSY = sample_kernel(50), sample_kernel(0)
         (BOTH, [make_result(999), make_result(900, faults=("a worker died",))], [IDLE, BUSY], "found", 1, "a worker died"),
         (BOTH, [make_result(999), make_result(800, sent=900)], [IDLE, BUSY], "found", 1, "sent 900 of 1,000 frames"),
         (BOTH, [make_result(999), make_result(900, sending_s=1.3)], [IDLE, BUSY], "found", 1, "sending took 1.3"),
-        (BOTH, [make_result(999), TrialResult({})], [IDLE, BUSY], "found", 1, "reported nothing"),
+        (BOTH, [make_result(999), TrialResult({})], [IDLE, BUSY], "found", 1, "reported no counters"),
         (BOTH, [GOOD, make_result(900)], [IDLE, []], "found", 0, "1,250 fps (above)"),
         # the device's table is full before the first frame: not a tester fault
-        (ONE, [REFUSED], [IDLE], "found", 250, "300 connections 50"),
+        (ONE, [REFUSED], [IDLE], "found", 250, "50 of 300 connections"),
         (ONE, [replace(REFUSED, faults=("late",))], [IDLE], "found", None, ""),
         (ONE, [GOOD, make_result(900)], [IDLE], "found", 0, ""),
         (ONE, [make_result(1, faults=("late",))], [[]], "found", None, "1,000 fps"),

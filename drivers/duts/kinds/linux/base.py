@@ -80,7 +80,7 @@ class LinuxDriver(Driver):
         match = re.search(self.version_pattern, output)
         if match is None and self.program_source:
             problem = f"'{self.version_command}' does not print the version of {self.name}"
-            hint = "set dut.options.program to where it is"
+            hint = "set dut.options.program to its path"
             raise DutError(problem, hint, code="unexpected-answer")
         return "-".join(filter(None, match.groups())) if match else "unknown"
 

@@ -55,7 +55,7 @@ class ConntrackOptions(LinuxOptions):
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
         if self.rfc_timers and "timeout_s" in self.model_fields_set:
-            problem = "rfc_timers stands in place of timeout_s: give one of them"
+            problem = "rfc_timers replaces timeout_s: give one of them"
             raise InvalidValue(problem, code="conflict")
         return self
 

@@ -130,12 +130,12 @@ def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
         content = [line for line in lines if line and not line.endswith(("{", "}"))]
         head, *listed = content or [""]
         if not head.startswith(f"type {hook} priority ") or not head.endswith("; policy accept;"):
-            return f"there is no chain of {hook}"
+            return f"the chain of {hook} is missing"
         listed = [rule for rule in listed if not rule.endswith(f'comment "{LIVE_RULE_COMMENT}"')]
         if listed == expected_rules:
             return None
         wrong = next((rule for rule in expected_rules if rule not in listed), None)
-        return f"'{wrong}' is missing" if wrong else "there are other rules, too"
+        return f"'{wrong}' is missing" if wrong else "it also has other rules"
 
     return Expectation(" and ".join(f"'{rule}'" for rule in expected_rules), find_rule_problem)
 
