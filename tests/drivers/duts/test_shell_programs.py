@@ -22,7 +22,7 @@ from v6t.drivers.duts.session.shell import (
 from v6t.drivers.duts.session.undo_store import build_timer_script, build_undo_script
 
 from .field import wait_until
-from .support import FAULTS, make_record, run_shell
+from .support import FAULTS, make_record, needs_lab, run_shell
 
 PROGRAMS = [*sorted((Path(shell.__file__).parent / "sh").glob("*.sh")), FAULTS]
 
@@ -87,6 +87,19 @@ def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
     process.wait(60)
     process.stdin.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.lab
+@needs_lab
+@pytest.mark.parametrize(
+    ("place", "answer"),
+    [("/run/v6t", "locked"), ("/usr", "foreign /usr belongs to user 65534")],
+)
+def test_lock_in_a_user_namespace_ignores_the_owner_of_the_root_directory_only(place, answer):
+    script = f"mount -t tmpfs -o mode=755 tmpfs /run\n{build_lock_script(place, 'alice')}"
+    user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    result = run_shell(script, sh=(*user, "unshare", "-Urm", "sh"))
+    assert result.stdout.splitlines() == [answer]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
 # Hold the lock of a device while its owner sends signs of life.
 : "${directory:?}" "${owner:?}" "${silence_s:?}"
 
+in_user_namespace() { # of one user: root outside it, the owner of /, has no number here
+    grep -q '^ *0 .* 1$' /proc/self/uid_map 2>/dev/null
+}
+
 foreign_access() { # PATH: print the reason if others can change the path or a directory above it
     path=$1
     user=$(id -u)
@@ -8,7 +12,10 @@ foreign_access() { # PATH: print the reason if others can change the path or a d
         # shellcheck disable=SC2046
         set -- $(ls -ldn "$path")
         case $1 in d* | l*) ;; *) echo "$path is not a directory" && return ;; esac
-        case $3 in 0 | "$user") ;; *) echo "$path belongs to user $3" && return ;; esac
+        case $3 in
+        0 | "$user") ;;
+        *) if [ "$path" != / ] || ! in_user_namespace; then echo "$path belongs to user $3" && return; fi ;;
+        esac
         case $1 in
         l*) ;;
         ?????w???[!tT]* | ????????w[!tT]*) echo "others may write to $path" && return ;;
