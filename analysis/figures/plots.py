@@ -267,8 +267,10 @@ def draw_series(
         return write_svg(figure, name)
 
 
-def draw_points(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
-    """Draw the median of each labelled row with a bar from P1 to P99."""
+def draw_points(
+    rows: Sequence[tuple[str, Any]], unit: str, name: str, *, reference: float = 0
+) -> str:
+    """Draw the median of each labelled row with a bar from P1 to P99, and a line at any reference."""
     with apply_style(name):
         figure, (axes,) = make_axes(height=0.9 + 0.34 * len(rows))
         curve = make_summary_curve(0, "", list(enumerate(r for _, r in rows)))
@@ -293,7 +295,10 @@ def draw_points(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
         if scale == "logarithmic":
             set_logarithmic(axes, "x", abbreviate)
         else:
-            axes.set_xlim(0, max(curve.y) * 1.08 or 1)
+            ends = [value for _, r in rows for value in (r.median, r.p99) if value is not None]
+            axes.set_xlim(0, max([*ends, reference]) * 1.08 or 1)
             format_thousands(axes, "x")
+        if reference:
+            axes.axvline(reference, color=GREY, linewidth=1)
         axes.set_xlabel(f"{unit} ({scale} axis)")
         return write_svg(figure, name)

@@ -143,7 +143,7 @@ def _draw_factors(comparison: RunComparison) -> Iterator[Drawing]:
         ][:MAX_DRAWN_FACTORS]
         if rows:
             text = f"{run} as a multiple of {comparison.runs[0]}, with intervals; 1: no difference."
-            yield Drawing(draw_points(rows, "factor", f"factors-{number}"), text, text)
+            yield Drawing(draw_points(rows, "factor", f"factors-{number}", reference=1), text, text)
 
 
 def _suggest_further_runs(
