@@ -46,6 +46,7 @@ def _parse_number(value: Any) -> Any:
 
 Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_parse_number)]
 LOWEST_PORT = 1024  # of clients and of NATs; lower ports are well-known
+MAX_SUBSCRIBERS, MAX_CONNECTIONS_EACH = 60_000, 64_512
 EXAMPLE_SUBSCRIBERS = {"subscribers": 1000, "connections_per_subscriber": 200}  # for hints
 SERVER_PORT = 443  # of the server that all subscribers connect to
 
@@ -106,10 +107,13 @@ class ConnectionParams(Mixture):
     enumerate_ips: Enumeration = declare_enumeration(0, "addresses")
     low_ports: bool = Field(False, description="allow initiator ports below 1024 (RFC 6146)")
     subscribers: int = Field(
-        0, ge=0, le=60_000, description="clients of one server; 0: see initiator_count"
+        0, ge=0, le=MAX_SUBSCRIBERS, description="clients of one server; 0: see initiator_count"
     )
     connections_per_subscriber: int = Field(
-        0, ge=0, le=64512, description="connections of each subscriber, one for each source port"
+        0,
+        ge=0,
+        le=MAX_CONNECTIONS_EACH,
+        description="connections of each subscriber, one for each source port",
     )
 
     @model_validator(mode="before")
@@ -131,8 +135,11 @@ class ConnectionParams(Mixture):
     def derive_params(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
         names = ("subscribers", "connections_per_subscriber")
         given = [_parse_number(values.get(name, 0)) for name in names]
-        if not any(given) or not all(isinstance(n, int) for n in given):
-            return {}
+        limits = (MAX_SUBSCRIBERS, MAX_CONNECTIONS_EACH)
+        if not any(given) or not all(
+            isinstance(n, int) and n <= limit for n, limit in zip(given, limits, strict=True)
+        ):
+            return {}  # the checks of the fields reject wrong values
         if not all(given):
             missing = names[given.index(0)]
             hint = "subscribers and connections_per_subscriber belong together"

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from v6t.core.config.plugins import load_technology_type
 from v6t.packets.arrays import sort_unique
 from v6t.plugins import four_tuples
@@ -184,6 +185,15 @@ def test_subscribers_share_one_server(name):
     assert (p.initiator_count, p.initiator_ports.count) == (1000, 200)
     assert (p.responder_count, p.responder_ports.count) == (1, 1)
     assert p.endpoints <= p.pool_count * p.pool_ports.count
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("subscribers", 60_001), ("connections_per_subscriber", 64_513),
+])  # fmt: skip
+def test_too_many_subscribers_or_connections_are_refused_by_name(name, value):
+    with pytest.raises(ValidationError) as caught:
+        params(**{"subscribers": 10, "connections_per_subscriber": 10, name: value})
+    assert [error["loc"][0] for error in caught.value.errors()] == [name]
 
 
 @pytest.mark.parametrize(("subscribers", "connections", "block", "pool"), [
