@@ -32,7 +32,7 @@ def dut_command() -> None:
     """Control the device under test without a run.
 
     `plan` needs neither a device nor a testbed file. The others reach the device the testbed
-    file describes (dut.options.ssh). In place of RUN_FILE and --testbed a run's directory does.
+    file describes (dut.options.ssh). A run's directory replaces RUN_FILE and --testbed.
     """
 
 
@@ -57,6 +57,10 @@ def list_command() -> CommandResult:
 @dut_options
 def plan_command(**arguments: Any) -> CommandResult:
     """Print what the driver would do, without connecting to the device or a tester."""
+    return _make_plan_result(arguments)
+
+
+def _make_plan_result(arguments: dict[str, Any]) -> CommandResult:
     run = resolve_device_run(arguments)
     from v6t.drivers.duts.session.plan_steps import export_plan, format_plan
 
@@ -99,10 +103,13 @@ def compare_command(**arguments: Any) -> CommandResult:
     "replace_existing",
     text="Roll back the finished configuration of another operator or technology first.",
 )
+@options.flag("--dry-run", text="Print the plan only, as `v6t dut plan` does.")
 def commit_command(
-    revert_in: int | None, replace_existing: bool, **arguments: Any
+    revert_in: int | None, replace_existing: bool, dry_run: bool, **arguments: Any
 ) -> CommandResult:
     """Configure the device and verify it by read-back; `v6t dut rollback` undoes it."""
+    if dry_run:
+        return _make_plan_result(arguments)
     with _use_device(arguments, restore=True) as run:
         from v6t.core.runs import dut
 

@@ -110,7 +110,7 @@ def make_run_result(
         wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
     """
-    from v6t.core.runs.results import make_results_document
+    from v6t.core.runs.results import NO_RESULTS, RUNNING, make_results_document
     from v6t.core.runs.rundir import format_json, report_damage
 
     def print_results() -> None:
@@ -118,6 +118,8 @@ def make_run_result(
             _print_results(data, path, wide, all_warnings)
         page = path / "report.html"
         click.echo(f"Report: {page}" if page.exists() else f"Results: {path}")
+        if data.status in (RUNNING, NO_RESULTS["status"]):
+            click.echo(f"This run is not complete. To continue: v6t resume {quote(str(path))}")
 
     def to_json() -> Any:
         """Return the content of results.json, in the order of the file."""

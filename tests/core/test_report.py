@@ -382,6 +382,7 @@ def test_interrupted_run_has_a_report(tmp_path):
     assert v6t(*SIM, "--set-tester", "crash_at=30", "-o", tmp_path).code == "tester-fault"
     assert v6t("report", tmp_path, "--figures", "none").status == 0
     assert "not complete" in (tmp_path / "report.html").read_text()
+    assert f"v6t resume {tmp_path}" in v6t("show", tmp_path).out
     assert read_xml(tmp_path / "junit.xml").get("errors") == "1"
 
 

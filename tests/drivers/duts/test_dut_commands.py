@@ -22,7 +22,9 @@ def mark_device_test(test):
 
 
 def test_plan_as_json_has_undo_and_check():
-    plan = json.loads(v6t("dut", "plan", "--plugin", "mape-br", "--driver", "vpp", "--json").out)
+    mape = ("--plugin", "mape-br", "--driver", "vpp", "--json")
+    plan = json.loads(v6t("dut", "plan", *mape).out)
+    assert json.loads(v6t("dut", "commit", *mape, "--dry-run").out) == plan
     assert plan["driver"] == "vpp"
     (step,) = [step for step in plan["steps"] if "map add domain" in step["command"]]
     assert step["undo"] and step["check"]
