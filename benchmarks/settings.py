@@ -85,8 +85,8 @@ class ProcedureSettings(StrictModel):
     repetitions: Annotated[RepetitionCount, Flag("--reps")]
     """Repetitions of each benchmark that sets no number itself."""
     resolution_fps: Annotated[float | None, Flag("--resolution")] = Field(default=None, ge=0.001)
-    """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound. For slow
-    devices: an eighth of the rate that failed."""
+    """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound. If an
+    eighth of the lowest failed rate is smaller, the search stops there."""
     resolution_ratio: float = Field(default=0.001, ge=1e-9, lt=1)
     """Resolution over the upper bound."""
     loss_tolerance: Annotated[float, Flag("--loss-tolerance")] = Field(default=0.0, ge=0, lt=1)

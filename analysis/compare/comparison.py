@@ -260,7 +260,7 @@ def _judge(
     if effect.low <= nothing <= effect.high:
         most = _compute_reach(effect, nothing)
         shown = f"{most:.1%}" if kind == "factor" else f"{most:.4g} {first.unit}"
-        return "no difference", f"no difference; none above {shown}{held}{few}"
+        return "no difference", f"no difference above {shown}{held}{few}"
     if not effect.is_covered:
         fewest = sorted({len(first.defined_values), len(second.defined_values)})
         return "undecided", (
@@ -300,7 +300,7 @@ def summarize_comparison(comparison: RunComparison) -> str:
     words = {name: name for name in ("worse", "better", "no difference", "undecided")}
     if effects and len(effects) == len(equal):
         most = max(_compute_reach(effect, 1.0) for effect in effects)
-        words["no difference"] += f" (none above {most:.1%})"
+        words["no difference"] += f" above {most:.1%}"
     words["rates differ"] = "at different rates"
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
     many = sheet.pluralize(len(comparison.lines), "quantity")

@@ -266,7 +266,7 @@ def run_options(command: F) -> F:
         driver_option,
         driver_parameters_option,
         assignments_option("--set-tester", "tester_options", text="Tester option."),
-        flag("--force", text="Take TRex's ports from their owner, and print who that was."),
+        flag("--force", text="Take TRex's ports from another user, and print the user's name."),
         click.option(
             "--modifier",
             metavar="NAME",

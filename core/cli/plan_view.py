@@ -61,7 +61,7 @@ def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
         undo = f"{count}, all undone at the end (commands: v6t dut plan, or -v)"
         rows["device gets"] = [*_describe_device(setup), *_describe_steps(steps), undo]
     elif not setup.driver.is_cable:
-        rows["device needs"] = _describe_device(setup)
+        rows["device needs"] = [*_describe_device(setup), "-v prints all of it, with the rules"]
     rows["warnings"] = [*run_plan.warnings, *list_setting_warnings(setup)]
     for name, lines in rows.items():
         for number, line in enumerate(lines):

@@ -149,7 +149,7 @@ def _list_device_warnings(setup: RunSetup) -> Iterator[str]:
     if setup.has_user_device:
         yield (
             "no driver configures the device (dut.driver): before the run, configure it as "
-            "`--dry-run` prints"
+            "`--dry-run -v` prints"
         )
     lacking = (
         check_client() if setup.has_driver and any(setup.driver.get_logins(setup.intent)) else None

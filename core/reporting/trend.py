@@ -161,10 +161,10 @@ def make_trend_document(trend: Trend, *, figures: bool) -> ReportDocument:
         blocks += [Paragraph("Left out:"), BulletList(trend.left_out)]
     blocks.append(
         Paragraph(
-            "Each value is the median of a run's repetitions. A change is reported where ranks before and "
-            f"after differ more than in all but {MAX_CHANCE:.2%} of shuffled series; single runs far from "
-            f"their neighbors count as one of them. From {MIN_RUNS} runs on, {MIN_RUNS_PER_SIDE} on "
-            "either side."
+            "Each value is the median of a run's repetitions. A change is reported if at most "
+            f"{MAX_CHANCE:.2%} of shuffled series show one as large. A single run far from its neighbors is "
+            f"not a change. A series needs {MIN_RUNS} runs, {MIN_RUNS_PER_SIDE} of them on either side of a "
+            "change."
         )
     )
     section = ReportSection("Changes", "changes", blocks)

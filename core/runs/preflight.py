@@ -116,7 +116,7 @@ def make_mismatch_error(failure: TranslationCheckFailure) -> TesterError | Trans
     picture = "\n" + format_frame_comparison(frames) if frames else ""
     return TranslationError(
         f"{text}: {failure.why}{picture}",
-        "compare the device's configuration with `v6t run --dry-run`, which prints the required "
+        "compare the device's configuration with `v6t run --dry-run -v`, which prints the required "
         "configuration",
         code="translation-incorrect",
     )

@@ -255,7 +255,7 @@ class Driver(ABC):
         """Return the error for a technology that the driver does not support."""
         return UsageError(
             f"the {cls.name} driver cannot make a device for {intent.technology}",
-            hint or f"it can be: {', '.join(kind.family for kind in cls.supported_configurations)}",
+            hint or "`v6t dut list` prints the technologies of each driver",
             technology=intent.technology,
             code="unsupported-technology",
         )

@@ -110,7 +110,7 @@ class ProfiledOracle(FrameOracle):
         packets = frames[:, network.start :]
         if network.version == 4:
             if p.exit_keeps_ttl:
-                view(packets, IPV4)["ttl"] += 1
+                view(packets, IPV4)["ttl"] += 1  # _write_df updates the checksum
             _write_df(packets, 0, p.df)
             return alive
         header = view(packets, IPV6)

@@ -92,7 +92,7 @@ def test_no_difference_states_largest_possible_difference(lower):
     assert result.improved is None
     least, most = 1 - result.effect.low, result.effect.high - 1
     assert (least > most) is lower
-    assert f"none above {max(least, most):.1%}" in result.words
+    assert f"no difference above {max(least, most):.1%}" in result.words
 
 
 def test_summary_states_largest_possible_difference():
@@ -102,7 +102,7 @@ def test_summary_states_largest_possible_difference():
     assert f"{most:.1%}" in summary
     in_units = compare(HUNDREDS, HUNDREDS, is_share=True)
     summary = summarize_comparison(RunComparison(("one", "other"), (same, in_units), (), {}))
-    assert "none above" not in summary
+    assert "above" not in summary
 
 
 def test_words_agree_in_number_and_name_different_loads():

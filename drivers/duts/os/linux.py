@@ -28,7 +28,7 @@ def make_module_step(name: str, why: str, unload: str, *, in_lab: bool, load: st
     """Return the step that loads a kernel module; the rollback unloads it outside the lab."""
     return Step(
         load or f"modprobe {name}",
-        f"{why}; it stays, other labs share the kernel" if in_lab else why,
+        f"{why} (it stays loaded: labs share the kernel)" if in_lab else why,
         read=f"ls -d /sys/module/{name} 2>/dev/null || true",
         expected=expect_text(f"/sys/module/{name}"),
         undo="" if in_lab else unload,

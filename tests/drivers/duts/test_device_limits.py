@@ -236,7 +236,7 @@ REFUSED = [
     ("ip6-tunnel", B4, {"checks": True}, {}, "unsupported-by-device", []),
     *(("tayga", intents.SIIT, {"workers": 2, "version": version}, {}, "unsupported-by-version", [])
       for version in ("0.9.2-8", "unknown", "0.9.6")),
-    ("ip6-tunnel", intents.ROUTER4, {}, {}, "unsupported-technology", ["it can be: lwb4, b4, aftr-tunnel"]),
+    ("ip6-tunnel", intents.ROUTER4, {}, {}, "unsupported-technology", ["v6t dut list"]),
     ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), OLD_TAYGA, {}, "setting-untellable", ["no offlink-mtu"]),
     # an alias of an existing address changes its mask (in_ioctl_change_ifaddr, sys/netinet/in.c)
     ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG.replace("netmask 0xffffff00", "netmask 0xffffff80")}},
