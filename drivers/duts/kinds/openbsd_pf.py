@@ -83,6 +83,8 @@ class OpenBsdOptions(DutOptions):
 
     state_dir: DirectoryPath = "/var/run/v6t"
     """Directory on the device for lock, undo record and configuration files, preferably on a tmpfs."""
+    neighbours: Literal["static", "resolved"] = "static"
+    """How the device resolves the tester's addresses: static entries, or neighbor discovery and ARP."""
     flush: Literal["reboot", "purge"] = "reboot"
     """Empty the states by a reboot, or wait until PF has purged them, which is a deviation from RFC 9693;
     ``pfctl -F states`` only marks them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
@@ -13,7 +14,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import iter_softwires
-from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import IfExists, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.steps import (
@@ -44,9 +45,10 @@ parse_counters = make_sum_parser(
 parse_socket_drops = make_sum_parser(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
 
 
-class SnabbOptions(LinuxOptions):
+class SnabbOptions(DutOptions):
     """Options of Snabb."""
 
+    neighbours: Literal["static"] = "static"  #: Snabb's configuration has the MAC addresses.
     program: str = Field(default="snabb", pattern=r"^[A-Za-z0-9_./-]+$")  #: Path of the program.
     cpus: str = Field(default="", pattern=r"^[0-9,-]*$")
     """Cores for Snabb's processes; empty: any."""
@@ -84,6 +86,9 @@ class SnabbLwAftr(LinuxDriver):
     @property
     def _state_command(self) -> str:
         return f"{self.options.program} config get-state --schema snabb-softwire-v3 v6t /softwire-state"
+
+    def get_timeout_s(self, intent: Intent) -> float | None:
+        return None
 
     def get_survey_commands(self) -> Mapping[str, str]:
         commands = dict(super().get_survey_commands())
@@ -123,6 +128,9 @@ class SnabbLwAftr(LinuxDriver):
                 {"dropped": LossReason.INGRESS},
             )
         return readings
+
+    def make_base_steps(self, intent: Intent, facts: Facts) -> list[Step]:
+        return []  # the kernel forwards nothing
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         directory = self.options.state_dir

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.os.linux import make_gone_test
 from v6t.drivers.duts.plan import Expectation, Step, expect_only_words, expect_output
 from v6t.drivers.duts.steps import make_value_step
@@ -23,7 +23,7 @@ _HASH_FIELDS = {
 _CPU_DIRECTORY = "/sys/devices/system/cpu"  # directory of the kernel's files on CPU cores
 
 
-def get_survey_commands(options: LinuxOptions) -> dict[str, str]:
+def get_survey_commands(options: DutOptions) -> dict[str, str]:
     """Return the commands that print processor, clock and interfaces, by section name."""
     commands = {
         "processor": "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1",

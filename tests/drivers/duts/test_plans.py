@@ -283,9 +283,22 @@ def test_neighbor_table_is_enlarged():
     assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
 
-@pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
+@pytest.mark.parametrize(
+    ("name", "options", "code"),
+    [
+        ("snabb-lwaftr", {"governor": "performance"}, "unknown-setting"),
+        ("snabb-lwaftr", {"neighbours": "resolved"}, "unknown-name"),
+        ("vpp", {"neighbours": "gateway"}, "unknown-name"),
+        ("openbsd-pf", {"neighbours": "gateway"}, "unknown-name"),
+    ],
+)
+def test_option_without_effect_is_rejected(name, options, code):
+    with expect_error(code):
+        make_driver(name, options)
+
+
+@pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf"])
 def test_resolved_neighbours_mode_configures_no_neighbours(name):
-    """Programs without neighbor discovery keep their static entries."""
     (case, *_) = [c for c in CASES if c.driver == name and "neighbours" not in c.options]
 
     def commands(neighbours):
@@ -296,8 +309,7 @@ def test_resolved_neighbours_mode_configures_no_neighbours(name):
     entries = [c for c in static if c not in resolved]
     assert [c for c in static if c in resolved] == resolved
     hosts = {str(a) for side in (case.intent.left, case.intent.right) for a in side.neighbors}
-    assert bool(entries) is (name != "snabb-lwaftr")
-    assert all(any(host in c for host in hosts) for c in entries)
+    assert entries and all(any(host in c for host in hosts) for c in entries)
 
 
 # Drivers whose device has all programs that they need, or that look at kernel modules.

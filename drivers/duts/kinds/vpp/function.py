@@ -20,6 +20,8 @@ START_HINT = "set dut.options.start: true, and left and right to unused interfac
 class VppOptions(DutOptions):
     """Options of VPP; ``left`` and ``right`` are VPP's interfaces, or the kernel's if v6t starts VPP."""
 
+    neighbours: Literal["static", "resolved"] = "static"
+    """How the device resolves the tester's addresses: static entries, or neighbor discovery and ARP."""
     start: bool | None = None
     """Start a separate VPP on the kernel's interfaces (AF_PACKET); default: only in the lab."""
     program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
