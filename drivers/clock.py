@@ -13,8 +13,8 @@ from pathlib import Path
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 READINGS = 9  # Number of readings, of which the fastest is used
 MAX_SLEW = 1e-3  # Share of the elapsed time
-"""Delays are wrong by this share at most. Kernels discipline a clock by half of it; time servers that are
-in a hurry slew it by up to a twelfth."""
+"""Delays are wrong by this share at most. Kernels slew a clock by half of it; time servers that
+correct large errors slew it by up to a twelfth."""
 
 
 def read_source() -> str | None:

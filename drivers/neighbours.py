@@ -18,10 +18,10 @@ ICMPV6, SOLICITATION, ADVERTISEMENT = 58, 135, 136
 SOURCE_ADDRESS, TARGET_ADDRESS = 1, 2  # Options that hold a link-layer address
 SOLICITED, OVERRIDE = 0x40000000, 0x20000000
 REQUEST_FILTER = "(arp[6:2] = 1 or (icmp6 and ip6[40] = 135))"
-"""Capture filter for requests for a host; :meth:`Hosts.find_answer` looks at it more closely."""
+"""Capture filter for requests for a host; :meth:`Hosts.find_answer` checks them further."""
 MIN_FRAME_OCTETS = 60
 MAX_INTRODUCED_HOSTS = 4096
-"""If there are more hosts, none is introduced, and the device resolves those it needs."""
+"""With more hosts than this, none is announced, and the device resolves those it needs."""
 _ALL_NODES = socket.inet_pton(socket.AF_INET6, "ff02::1")
 _ALL_NODES_MAC = b"\x33\x33\x00\x00\x00\x01"
 

@@ -46,7 +46,7 @@ class TesterKind(ABC):
     overhead_s: ClassVar[float] = 0.0
     """Usual time of a trial beyond its pause, its stream and its wait [s]."""
     usual_retries: ClassVar[float] = 0.0
-    """Usual share of a search's trials that the tester itself spoils and that are repeated."""
+    """Usual share of a search's trials that are invalid because of the tester and repeated."""
     usual_cps: ClassVar[float] = math.inf  # Usual connections per second
     stamps: ClassVar[str] = ""
     """Start, end, clock and resolution of measured delays ("from ... to ..."), printed with every

@@ -61,7 +61,7 @@ class BackgroundVlan(StrictModel):
 
     vlan: VlanId  #: IEEE 802.1Q identifier; differs from the link's, which must have one.
     device: IPv6Interface
-    """The device's IPv6 address there, with prefix length; default: one of v6t's own."""
+    """The device's IPv6 address there, with prefix length; default: one that v6t assigns."""
     tester: IPv6Address  #: The tester's; default: the second in v6t's default network.
 
     @classmethod
@@ -75,18 +75,18 @@ class Link(StrictModel):
     """Link between one tester port and the device."""
 
     tester_mac: MacAddress
-    """MAC address of the tester's end; default: one of v6t's own for the lab."""
+    """MAC address of the tester's end; default: one that v6t assigns in the lab."""
     dut_mac: MacAddress  #: MAC address of the device's end; default: one that v6t assigns.
     vlan: VlanId | None = None  #: IEEE 802.1Q identifier, 1 to 4094; none: untagged.
     mtu: int = Field(default=1500, ge=1280, le=9216)  #: Octets of the longest IP packet.
     answers: bool = True
     """The tester answers ARP and neighbor solicitations for its addresses on it."""
     learning: bool | None = None
-    """Before each trial the tester's hosts ask for the device, so that it and bridges on the way learn them
-    (RFC 2544 section 23 b); none: where the tester answers."""
+    """Before each trial the tester's hosts resolve the device, so that it and bridges on the way
+    learn them (RFC 2544 section 23 b); none: where the tester answers."""
     background: BackgroundVlan | None = None
-    """A VLAN for the background alone, where the device drops native IPv6 with the technology on; none: it
-    goes with everything else."""
+    """A VLAN for the background only, for devices that drop native IPv6 when the technology is on;
+    none: the link's VLAN."""
 
     @model_validator(mode="after")
     def _check_background(self) -> Link:

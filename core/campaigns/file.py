@@ -32,10 +32,10 @@ class Experiment(StrictModel):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")  #: Begins the names of its runs.
     note: str = ""  #: Text for the report.
     differs: dict[str, str] = Field(default_factory=dict)
-    """Where a paper is repeated, each difference that is left, in a sentence: by the setting that
+    """Remaining differences from the paper that is repeated, a sentence each: by the setting that
     differs, or by any other word. They follow the note in the report."""
     run: dict[str, Any] = Field(default_factory=dict)
-    """Run file settings of this experiment, over the campaign's."""
+    """Run file settings of this experiment, which override the campaign's."""
     testbed: str | None = None  #: Name of the testbed; none: the only one.
     matrix: dict[str, list[Any] | dict[str, Any]] = Field(default_factory=dict)
     """Lists of values by setting, for example `frame_sizes` or `params.ces`: every combination is a

@@ -257,8 +257,8 @@ def report_command(
 ) -> None:
     """Write report.html and its data files for the run in DIRECTORY (default: the latest).
 
-    The HTML file holds everything, figures included, and fetches nothing. Runs that were
-    interrupted, or are going on, have reports too.
+    The HTML file contains everything, including figures, and loads nothing. Interrupted and
+    unfinished runs also have reports.
     """
     from v6t.core.reporting.write import DEFAULT_FILES, write_run_report
     from v6t.core.runs.rundir import resolve_run_path
@@ -306,14 +306,14 @@ def compare_command(
 ) -> CommandResult:
     """Compare each run with the first one: print differences, confidence intervals and verdicts.
 
-    The word `latest` is the latest run here or below ./runs; one directory alone is compared with it,
-    and without any the latest two are.
+    The word `latest` is the latest run here or below ./runs; a single directory is compared with
+    it; without a directory, the latest two runs are compared.
 
-    Directories of audits (`v6t audit`) are compared clause by clause, those of one technology; campaigns,
-    as made or as published, run by run.
+    Audits (`v6t audit`) of one technology are compared clause by clause; campaigns, also published
+    ones, run by run.
 
-    Only like is compared with like: technology, parameters, frame size, rate convention, loss
-    tolerance, trial duration.
+    Technology, parameters, frame size, rate convention, loss tolerance and trial duration must be
+    equal.
 
     The file given with -o must end in .html, .md or .json.
 

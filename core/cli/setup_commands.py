@@ -28,14 +28,12 @@ STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # by 
     type=options.PATH_TYPE,
     help="Where to write.",
 )
+@options.path_option("--from-siitperf", "siitperf", metavar="FILE", text="Convert a siitperf.conf.")
 @options.path_option(
-    "--from-siitperf", "siitperf", metavar="FILE", text="Take over a siitperf.conf."
+    "--from-maptperf", "maptperf", metavar="FILE", text="Convert a maptperf.conf or mapperf.conf."
 )
 @options.path_option(
-    "--from-maptperf", "maptperf", metavar="FILE", text="Take over a maptperf.conf or mapperf.conf."
-)
-@options.path_option(
-    "--from-run", "run", metavar="DIR", text="Take over the configuration of an earlier run."
+    "--from-run", "run", metavar="DIR", text="Use the configuration of an earlier run."
 )
 @options.plugin_option
 def init_command(
@@ -47,10 +45,10 @@ def init_command(
 ) -> None:
     """Write run.yaml and testbed.yaml with every setting explained.
 
-    Taken over from another tester, run.yaml ends with what became of each of its parameters.
+    When converted from another tester, run.yaml ends with a list of the converted parameters.
 
-    --from-maptperf takes --plugin mape-br or mapt-br; the default is mape-br if the file names the
-    BR's address.
+    --from-maptperf takes --plugin mape-br or mapt-br; the default is mape-br if the file contains
+    the BR's address.
     """
     if sum(path is not None for path in (siitperf, maptperf, run)) > 1:
         message = "one file at a time: --from-siitperf, --from-maptperf or --from-run"
@@ -91,8 +89,8 @@ def doctor_command(testbed: Path | None, plugin: str | None) -> CommandResult:
 
     Without --plugin, the device is checked for a technology that its driver supports.
 
-    Exit status 3: the lab, or the testbed's tester or device, cannot be used. The device is
-    logged in to and looked at; nothing on it is changed.
+    Exit status 3: the lab, or the testbed's tester or device, cannot be used. v6t logs in to the
+    device and reads its state, without changes.
     """
     from v6t.core.config.resolve import resolve_tester
     from v6t.core.runs.doctor import examine_device, examine_machine

@@ -119,8 +119,9 @@ class Testbed(StrictModel):
     dut: DutSettings = Field(default_factory=DutSettings)  #: Device under test.
     links: LinksSettings = Field(default_factory=LinksSettings)  #: The two cables between them.
     initiator: Port = "left"
-    """At which port of the tester the technology's left side is: the Initiator of a stateful one, IPv6 or the
-    private side. `right`: the device is wired the other way; forward is from the Initiator all the same."""
+    """Port of the tester at the technology's left side: the Initiator of a stateful one, IPv6 or
+    the private side. `right`: the device is cabled the other way; forward is still from the
+    Initiator."""
     line_rate_bps: Annotated[float, BeforeValidator(_parse_line_rate)] = Field(
         default=10e9, alias="line_rate"
     )
@@ -193,7 +194,7 @@ class Settings(RunFileSettings, Testbed):
     """Complete settings of a run, saved as ``config.json`` to resume and reproduce it."""
 
     driver_defaults: tuple[str, ...] = ()
-    """Parameters with the driver's own default: the device cannot take the technology's."""
+    """Parameters with the driver's default, because the device does not support the technology's."""
     connects: bool = False  #: The technology is stateful: trials have connections (RFC 9693).
 
     def to_json(self) -> dict[str, Any]:

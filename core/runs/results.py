@@ -146,7 +146,7 @@ class ResultWriter:
         self.records.append(record)
         self._documents.append(record.to_json())
         for name, rows in {benchmark.csv_file: measurement.rows, **measurement.extra_rows}.items():
-            if table := [*_add_limit_columns(rows, record)]:  # a file without rows is not made
+            if table := [*_add_limit_columns(rows, record)]:  # a file without rows is not written
                 self._tables.setdefault(name, []).extend(table)
         self._tables[MEDIANS].extend(list_figure_rows(record, benchmark))
 

@@ -257,7 +257,7 @@ class Runner:
         if benchmark.phase.directed:
             place += f", {point.mode}"
         if benchmark.phase == Phase.VARIANTS:
-            self._executor.load(point.sizes)  # the variant of the benchmark before is still loaded
+            self._executor.load(point.sizes)  # the previous benchmark's variant is still loaded
         else:
             self._events.on_message(f"{place}: {benchmark.name}")
         try:

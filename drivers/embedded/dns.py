@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import I64, U8, Mask
 
 PORT_BLOCKS = 128
-"""Trials until ports are used again: an answer to an earlier trial is known by its port."""
+"""Trials until ports are used again: an answer to an earlier trial is recognized by its port."""
 _OPEN, _VALID, _WRONG = 0, 1, 2
 CACHING_QPS, CACHING_ROUNDS, CACHING_TIMEOUT_S = 500.0, 5, 1.0
-"""Rate at which names are asked that are to be in the cache, which every server answers; how often a name
-is asked that was not answered; and how long an answer may take."""
+"""Rate of queries that fill the cache, which every server answers; number of queries for an
+unanswered name; and time limit of an answer."""
 
 
 class DnsAuthority(ServerPort):

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 WARNED_CONNECTIONS = 1_000_000  # From this number on a plan warns of the memory
 CONNECTION_OCTETS = 120
-"""Of each connection at most, measured with nat44 from 100,000 to 600,000 connections: the table of 12
-octets (36 with IPv6 behind the device) in each process that maps it, and what looking through it takes."""
+"""Largest memory per connection, measured with nat44 from 100,000 to 600,000 connections: the table
+of 12 octets (36 with IPv6 behind the device) in each process that maps it, and the memory of a
+search in it."""
 
 
 class Embedded(TesterKind):

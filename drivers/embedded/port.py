@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 MAX_LOOKS = 64  # Readings of a ring until it counts as empty
 SMALL_BATCH, GATHERING_S = 32, 0.0001
-"""After fewer questions a server waits for more: a wake-up for each would take a core from the device."""
+"""After fewer queries than this, a server waits for more: a wake-up for each would take a core from
+the device."""
 TICK_S = 0.0002  # Shortest sleep of a client [s]
 
 

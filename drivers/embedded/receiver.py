@@ -140,7 +140,7 @@ class StreamTally:
             self.late[seq[~in_time]] = True
             seq, delays_ns = seq[in_time], delays_ns[in_time]
         if self.delays is not None:
-            new, first = np.unique(seq, return_index=True)  # of duplicates the first counts
+            new, first = np.unique(seq, return_index=True)  # the first of duplicates counts
             fresh = ~self.seen[new]
             self.delays.add(new[fresh], delays_ns[first[fresh]])
         self.seen[seq] = True

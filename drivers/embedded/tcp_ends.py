@@ -49,8 +49,9 @@ Step = Literal["open", "ask", "rst", "fin"]  # What is done in each connection
 LOOK_S = 0.002  # Interval at which the client reads the server's states
 
 SENT, OPEN, ASKED, ANSWERED, ENDING, ENDED, REFUSED, UNREACHABLE = (1 << n for n in range(8))
-"""State of a connection at one end: the SYN was sent, it is open, an object was asked for, and came; the
-end was begun, and is complete; a reset, or an ICMP error, came in place of an answer."""
+"""State of a connection at one end: the SYN was sent, it is open, an object was requested, and
+received; closing began, and is complete; a reset, or an ICMP error, was received in place of an
+answer."""
 RESET = 1 << 8  # State: reset after it was open
 ESTABLISHED = 1 << 9  # State: open on both sides when the wait for openings ended
 DECIDED = OPEN | REFUSED | UNREACHABLE

@@ -91,7 +91,7 @@ class ConnectionOracle:
         self._table: StateTable | None = None
         self._orders: Mapping[str, ConnectionOrder] = {}
         self.locate: Callable[[U8], NDArray[np.int64] | None] | None = None
-        """Returns the connections of frames, or None without any; set if trailers do not tell them."""
+        """Returns the connections of frames, or None without any; set if trailers do not identify them."""
 
     @property
     def header_policy(self) -> HeaderPolicy:

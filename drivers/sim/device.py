@@ -80,7 +80,7 @@ class SimOptions(StrictModel):
     slow_from: _Count = Field(0, description="Connections above which that rate falls; 0: never")
     slow_insertion_share: _Share = Field(0.1, description="Share of that rate then")
     tcp_refuses: Literal["silently", "rst", "icmp"] = "silently"
-    """What becomes of a SYN for which there is no room or no time."""
+    """Treatment of a SYN that exceeds the table or the rate."""
     tcp_aging_s: _Amount = Field(0.0, description="Time until closed TCP connections are deleted")
     teardown_cps: _Amount = Field(0.0, description="Connections per second of a flush; 0: at once")
     teardown_s: _Amount = Field(0.0, description="Constant part of a flush [s]")

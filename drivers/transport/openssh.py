@@ -64,7 +64,7 @@ sh -c '{_START_SCRIPT}' sh "$@" </dev/null 3<&- & master=$!
 (cat <&3 >/dev/null; kill $master; rm -rf "$place") & watch=$!
 wait $master; s=$?; kill $watch; exit $s
 """
-"""Runs a program that ends with us, however we end: our end of its standard input is closed then."""
+"""Runs a program that ends with v6t, because v6t's end of its standard input is then closed."""
 _TIMED_OUT = re.compile(r"timed out", re.IGNORECASE)
 
 

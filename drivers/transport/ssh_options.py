@@ -30,20 +30,20 @@ class SshOptions(StrictModel):
     """File of known host keys; default: the configuration's. A host must be in it."""
     config: str = Field(USER_CONFIG, description="OpenSSH client configuration; empty: none")
     jump: str = ""
-    """``[user@]host[:port]`` to go through (ProxyJump); several with commas. They are logged in to
-    with the same keys and known hosts, never with the device's password."""
+    """``[user@]host[:port]`` of a jump host (ProxyJump); several with commas. The same keys and
+    known hosts are used there, never the device's password."""
     become: Literal["", "sudo -n", "doas -n"] = ""
     """How an ordinary user becomes root on the device."""
     netns: str = Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,39})?$")
-    """Network namespace of the machine that is the device, as `ip netns` names it: for a second part of a
-    chain on one machine. It and its interfaces must be there. Empty: the machine's own."""
+    """Network namespace of the machine that is the device, as `ip netns` names it: for a second
+    part of a chain on one machine. It and its interfaces must exist. Empty: the machine's own."""
     ask_password: bool = False
     """Ask for a password at the terminal; it is never written anywhere. ``$V6T_DUT_PASSWORD``
     is taken without asking."""
     connect_deadline_s: float = Field(default=15.0, gt=0, le=600)
-    """How long logging in may take [s]."""
+    """Time limit of a login [s]."""
     command_deadline_s: float = Field(default=30.0, gt=0, le=3600)
-    """How long a command may take that changes nothing [s]."""
+    """Time limit of a command that changes nothing [s]."""
     lab: str = ""
     """Instead of a host: an sshd that v6t starts within the lab's device namespace of this name."""
 

@@ -47,7 +47,7 @@ METHOD_WARNING = (
     "connection that was not established, objects are recognized by their size, and establishment "
     "times are not known"
 )
-"""Warning with every number."""
+"""Warning that accompanies every result."""
 
 Step = Literal["open", "ask", "end"]  # Step of a trial with TCP connections
 Counters = Mapping[str, TcpCounters]  # Counters of ``client`` and ``server``

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Batch = tuple[F64, U8]
 
 _CONTROL_PROTOCOLS = ("arp", "icmp", "icmp6")
-"""Frames that devices send unasked, even to one host: ARP, ICMP, ND."""
+"""Unsolicited frames that devices send, even to one host: ARP, ICMP, ND."""
 _CONTROL_WITHOUT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
                          "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
 _MULTICAST_FILTER = "ether[0] & 1 = 1"

@@ -36,7 +36,7 @@ for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
         sys.modules[name] = module
     exec(compile(text, name, "exec"), module.__dict__)
 """
-"""The worker's modules arrive on the first line: nothing is installed on the other side."""
+"""The worker's modules arrive on the first line: nothing is installed on the remote host."""
 _COMMON_MODULES = (
     "packets/checksum.py",
     "drivers/neighbours.py",

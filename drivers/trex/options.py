@@ -104,12 +104,12 @@ class TrexOptions(StrictModel):
     start: Start = "auto"
     """``auto``: attach to a server that answers, else start one; ``never``; ``always``."""
     start_deadline_s: float = Field(default=120.0, gt=0, le=3600)
-    """How long a server that v6t starts may take until it answers [s]."""
+    """Time limit for a server that v6t starts until it answers [s]."""
     fence: bool = True
     """Close the ports of a server that v6t starts on interfaces to other hosts (nftables): TRex has no
     authentication."""
     server: str = "127.0.0.1"
-    """Host of the server to attach to; on another one v6t starts none (see ``ssh``)."""
+    """Host of the server to attach to; v6t starts no server on another host (see ``ssh``)."""
     ssh: Annotated[SshOptions | None, BeforeValidator(_parse_ssh)] = None
     """``user@host``, or the names with values of ``dut.options.ssh``: installation, server and
     client are on that host."""
@@ -132,17 +132,17 @@ class TrexOptions(StrictModel):
     memif ports as ``interfaces``, a VPP that runs already."""
     cores: int = Field(1, ge=1, le=64, description="Data path cores of a server that v6t starts")
     hardware_filter: bool = False
-    """Several cores on NICs without TRex's software mode: its data path receives nothing, so that no
-    frame can be compared or timed, and the server's one receiving core sees what comes."""
+    """Several cores on NICs without TRex's software mode: the data path receives nothing, so that
+    no frame can be compared or timed, and one core of the server receives all frames."""
     core_list: tuple[int, ...] = ()
     """CPU numbers: master, latency, then the data path cores; empty: chosen. With one data path
     core a CPU may stand for several threads."""
     rps_cpus: tuple[Annotated[int, Field(ge=0, le=1023)], ...] | None = None
-    """``lab: true``: CPUs on which the kernel takes in and forwards what TRex sends (RPS); none: where
-    TRex's threads share CPUs, those without its data path; ``[]``: the CPU that sends."""
+    """``lab: true``: CPUs on which the kernel receives and forwards TRex's frames (RPS); none:
+    where TRex's threads share CPUs, those without its data path; ``[]``: the CPU that sends."""
     socket: int = Field(0, ge=0, le=7, description="NUMA node of the interfaces")
     counting: Counting = "auto"
-    """How test frames are told apart: by their trailer (one core), or by port counters."""
+    """How test frames are distinguished: by their trailer (one core), or by port counters."""
     marks: bool | None = None
     """Mark frames of trials without delays by their field-engine programs: TRex sends up to 32 marked
     frames at a time, and stamped ones one by one; the order of marked frames is unknown. None: in searches
@@ -163,8 +163,8 @@ class TrexOptions(StrictModel):
     """A trial during which the data path was busier than this is invalid [%]; none: 85, and 100 for
     Linux interfaces, whose sending CPU does the kernel's work as well."""
     catch_up_ms: float | None = Field(default=None, ge=0.1, le=1000)
-    """What the data path of a server that v6t starts may be late and then makes up for at once [ms];
-    what it is later makes its sending longer. None: TRex's own 0.1."""
+    """Longest delay that the data path of a server that v6t starts catches up at once [ms]; a
+    longer one extends its sending. None: TRex's default of 0.1."""
     extra_arguments: tuple[str, ...] = Field((), description="Further arguments of ``t-rex-64``")
 
     @model_validator(mode="after")

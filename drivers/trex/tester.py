@@ -130,7 +130,7 @@ class TrexTester(BedTester):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        # of several cores one stamps some frames
+        # one of several cores stamps some frames
         options = self._options
         if not self.attachment.uses_trailer:
             return SAMPLED_CAPABILITIES if self.attachment.can_time_some_frames() else frozenset()

@@ -102,7 +102,7 @@ def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
     [
         ("84/64x28,570/550x16,1518/1498x4", "CUSTOM IMIX - ABAABACBAABA (A = 84/64, B = 570/550, "),
         ("64x3,1280x1,1518x1", "CUSTOM IMIX - AABCA (A = 64, B = 1280, C = 1518 octets; "),
-        ("64x1000,128x1", "A = 64, B = 128 octets; of n frames"),
+        ("64x1000,128x1", "A = 64, B = 128 octets; the k-th of n frames"),
     ],
 )
 def test_the_order_is_spelled_out(mix, genome):

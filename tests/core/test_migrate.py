@@ -174,7 +174,7 @@ def test_stateful_nat64_has_source_ports_from_1024_on(tmp_path):
     run, params = setup.settings, setup.technology.params
     assert params.combinations == 4_000_000 == run.procedure.connections.count
     assert (params.initiator_ports.min, params.initiator_ports.max) == (1024, 41023)
-    assert "1-40000 begin at 1024" in (tmp_path / "here/run.yaml").read_text()
+    assert "1-40000 are replaced by as many from 1024" in (tmp_path / "here/run.yaml").read_text()
     assert run.benchmarks == ("connection-rate", "throughput")
     assert run.procedure.connections.reading == "pseudorandom"
 

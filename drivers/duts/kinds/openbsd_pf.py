@@ -56,9 +56,9 @@ grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
 if [ "$s" = "$o" ]; then m=$((m+1)); else m=0; o=$s; fi
 [ $m -lt {3 * PURGE_INTERVAL_S} ] || [ $s -gt {MAX_OWN_CONNECTIONS} ] || break
 n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
-"""PF frees marked states gradually, many of them after several intervals. If a few remain and no more are
-freed, they belong to others whom the rule translates, too. Without the wait, too few connections would be
-counted."""
+"""PF frees marked states gradually, many of them after several intervals. If a few remain and no
+more are freed, they belong to other hosts that the rule translates. Without the wait, too few
+connections would be counted."""
 LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 # name of a table that pfctl creates for a list of addresses; it contains a random number
 AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")

@@ -43,7 +43,7 @@ class VppOptions(DutOptions):
     nat44: Literal["ed", "ei"] = "ed"  #: NAT44 plugin: endpoint-dependent or endpoint-independent.
 
     known_losses: bool = False
-    """Also configure MAP-T prefixes of which VPP is known to lose packets, for audits that show it."""
+    """Also configure MAP-T prefixes for which VPP is known to lose packets, so that audits can show it."""
 
     @property
     def starts_vpp(self) -> bool:
