@@ -63,7 +63,7 @@ class DutOptions(HookOptions):
     else."""
 
     ssh: SshOptions | None = None
-    """SSH login of the device; without it, the device is a namespace of the lab."""
+    """SSH login of the device, or ``user@host``; without it, the device is a namespace of the lab."""
     left: InterfaceName = "left"  #: Interface towards the tester's left port.
     right: InterfaceName = "right"  #: Interface towards the tester's right port.
     state_dir: DirectoryPath = DEFAULT_STATE_DIRECTORY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from ipaddress import ip_address
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue
@@ -18,7 +18,7 @@ _HOP = re.compile(rf"(?:{_NAME}@)?(?:({_NAME})|\[([0-9A-Fa-f:.]+)\])(?::\d+)?")
 
 
 class SshOptions(StrictModel):
-    """Options of a login. Unset values come from ``~/.ssh/config``."""
+    """Options of a login, or ``user@host``. Unset values come from ``~/.ssh/config``."""
 
     host: str = Field(default="", pattern=rf"^({_NAME}|{_ADDRESS})?$")
     """Name, address or alias of ``~/.ssh/config``."""
@@ -46,6 +46,14 @@ class SshOptions(StrictModel):
     """Time limit of a command that changes nothing [s]."""
     lab: str = ""
     """Instead of a host: an sshd that v6t starts within the lab's device namespace of this name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parse_short_form(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        user, _, host = value.rpartition("@")
+        return {"host": host, "user": user}
 
     @property
     def text(self) -> str:

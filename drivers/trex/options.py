@@ -68,14 +68,6 @@ def _check_rules(rules: Iterable[tuple[Any, ...]]) -> None:
             raise InvalidValue(text, hint, code=code, settings=tuple(settings))
 
 
-def _parse_ssh(value: Any) -> Any:
-    """Parse the short form ``user@host``; an empty text means no host."""
-    if not isinstance(value, str):
-        return value
-    user, _, host = value.rpartition("@")
-    return {"host": host, "user": user} if value else None
-
-
 class Side(StrictModel):
     """MAC addresses and VLAN of one link."""
 
@@ -110,7 +102,9 @@ class TrexOptions(StrictModel):
     authentication."""
     server: str = "127.0.0.1"
     """Host of the server to attach to; v6t starts no server on another host (see ``ssh``)."""
-    ssh: Annotated[SshOptions | None, BeforeValidator(_parse_ssh)] = None
+    ssh: Annotated[
+        SshOptions | None, BeforeValidator(lambda value: None if value == "" else value)
+    ] = None
     """``user@host``, or the names with values of ``dut.options.ssh``: installation, server and
     client are on that host."""
     rpc_port: int = Field(4501, ge=1, le=65535, description="TCP port for requests")

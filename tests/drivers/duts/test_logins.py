@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 from v6t.base.errors import V6tError
+from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,
@@ -169,6 +170,11 @@ def test_wrong_or_missing_password_is_refused(password_login, monkeypatch, passw
 def test_invalid_ssh_options_are_rejected(wrong):
     with pytest.raises(ValueError, match="Value error|pattern|Input"):
         SshOptions(**wrong)
+
+
+def test_short_form_of_a_login_is_parsed():
+    options = make_driver("tayga", {"ssh": "root@2001:db8::1"}).options
+    assert options.ssh == SshOptions(host="2001:db8::1", user="root")
 
 
 def test_jump_hosts_are_parsed():
