@@ -6,7 +6,6 @@ import contextlib
 import time
 from functools import partial
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,6 @@ from v6t.core.cli import options
 from v6t.core.cli.dut_command import resolve_device_run
 from v6t.core.cli.terminal import (
     CommandResult,
-    get_width,
     make_result,
     print_document,
     print_table,
@@ -215,8 +213,7 @@ def _print_deviations(record: AuditRecord) -> None:
             print_text(f"{verdict.capitalize()}, {count}: {verb}{got}", indent=4)
             for f in findings if verdict == "deviates" else ():
                 level = f"  {f.rfc} {f.section:<6} {f.level:<6} "
-                title = shorten(f.title, get_width() - len(level), placeholder=" …")
-                print_text(f"{level}{title}")
+                print_text(f"{level}{f.title}", indent=len(level) - 2)
     for f in record.select("deviates")[:1]:
         print_text(f"First deviation: {f.clause}")
         for name, text in (("sent", f.sent), ("expected", f.expected), ("received", f.got)):

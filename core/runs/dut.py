@@ -274,9 +274,10 @@ def _check_not_undone(status: dict[str, Any], setup: RunSetup) -> None:
 
 
 def _check_configurable(setup: RunSetup) -> None:
-    """Raise UsageError for the reference device, which has no configuration."""
+    """Raise UsageError for a device that no driver configures."""
     if not setup.driver.configures_device:
-        problem = "the reference device needs no configuration"
+        device = "device of the testbed" if setup.has_user_device else "reference device"
+        problem = f"the {device} has no driver that configures it"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
 
 
