@@ -124,9 +124,10 @@ def _iter_settings(
         kind = "list of settings" if many else "settings"
         text = text or summarize_docstring(inner[0])
         yield ReferenceEntry(prefix + name, kind, shown, text)
+        infix = "[]." if many else ".NAME." if get_origin(known.annotation) is dict else "."
         for other in inner:
             nested = default if isinstance(default, other) else None
-            yield from _iter_settings(other, f"{prefix}{name}{'[].' if many else '.'}", nested)
+            yield from _iter_settings(other, f"{prefix}{name}{infix}", nested)
 
 
 def summarize_docstring(obj: Any) -> str:
@@ -183,7 +184,7 @@ def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
     order.
     """
     known = [*list_all_settings(plugin), *_iter_benchmark_entries(), *_iter_term_entries()]
-    wanted = [part for part in name.lower().split(".") if part]
+    wanted = [part for part in _split_name(name) if part]
     exact = [row for row in known if row.parts == wanted]
     known += _iter_extension_entries()
     fields = (

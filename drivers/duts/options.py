@@ -74,8 +74,8 @@ class DutOptions(HookOptions):
     version: str = Field(default="", pattern=r"^[A-Za-z0-9.~+_-]{0,40}$")
     """Version of the implementation for plans without a device."""
     neighbours: Literal["static", "gateway", "resolved"] = "static"
-    """How the device resolves the tester's addresses: static entries, one entry and routes through it, or
-    neighbor discovery and ARP."""
+    """How the device resolves the tester's addresses: static entries, one entry and routes through it
+    (`gateway`, Linux only), or neighbor discovery and ARP."""
 
     @property
     def in_lab(self) -> bool:

@@ -182,6 +182,12 @@ def test_invalid_baseline_is_rejected_before_measuring(tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize("name", ["hooks.NAME.timeout_s", "parts.NAME.driver", "verify[].command"])
+def test_nested_setting_is_explained_by_its_path(name):
+    rows = json.loads(v6t("explain", f"dut.options.{name}", "--json").out)
+    assert {row["name"] for row in rows} == {f"dut.options.{name}"}
+
+
 def test_explain_without_a_name_lists_the_names():
     groups = json.loads(v6t("explain", "--json").out)
     assert "pdv" in groups["benchmarks"] and "P99" in groups["words of tables and figures"]

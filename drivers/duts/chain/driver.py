@@ -49,16 +49,17 @@ class ChainPart:
 
 
 class ChainPartOptions(StrictModel):
-    """Options of one part; the technology chooses the driver if none is named."""
+    """Driver and options of one part."""
 
-    driver: str = ""
-    options: dict[str, Any] = Field(default_factory=dict)
+    driver: str = ""  #: Driver of the part; empty: the technology's choice.
+    options: dict[str, Any] = Field(default_factory=dict)  #: Options of this driver.
 
 
 class ChainOptions(DutOptions):
     """Options of a chain of devices."""
 
     parts: dict[str, ChainPartOptions] = Field(default_factory=dict)
+    """Driver and options by the name of a part; the technology chooses those of the others."""
 
 
 class ChainDriver(Driver):
