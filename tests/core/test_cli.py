@@ -109,6 +109,7 @@ def test_help_of_every_command(path):
 
 # Options whose declarations differ between commands, with the reason.
 DIFFERENT_OPTIONS = {
+    "--dry-run": "the plan of a run, or the commands for a device",
     "--duration": "of dut bottleneck; elsewhere it is a setting, described by its model",
     "--format": "the files of a report, or the one form of compiled traffic",
     "--frame-size": "the sizes of a run, the size or mix of traffic, or octets to calculate with",
