@@ -290,7 +290,7 @@ def test_slowed_device_is_found_slower(tmp_path):
         done = v6t_process(
             *("run", "--plugin", "mape-br", "--mode", "forward", "--reps", 4, "--duration", 0.1),
             *("--resolution", 400, *settings, "--testbed", tmp_path / "bed.yaml"),
-            *("-o", tmp_path / name),
+            *("--no-report", "-o", tmp_path / name),
         )
         assert done.status == 0, done.err
     line = compare(tmp_path / "reference", tmp_path / "slowed")["throughput", "rate"]

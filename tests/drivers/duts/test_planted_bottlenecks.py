@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from v6t.core.runs import bottleneck
 from v6t.core.runs.bench import Bench
+from v6t.drivers.duts.session import telemetry as session_telemetry
 from v6t.tests.core.support import v6t, v6t_process
 
 from .support import in_lab, needs_device, run_shell
@@ -62,7 +63,9 @@ def second_look(tmp_path, monkeypatch):
 
         monkeypatch.setattr(bottleneck, "Bench", Planted)
         monkeypatch.setattr(bottleneck, "IDLE_SAMPLING_S", 0.5)
-        result = v6t("dut", "bottleneck", out, "--duration", "5")
+        monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)
+        monkeypatch.setattr(session_telemetry, "WATCH_INTERVAL_S", 0.25)
+        result = v6t("dut", "bottleneck", out, "--duration", "2")
         assert result.status == 0, result.err
         (watched,) = json.loads((out / "results.json").read_text())["bottleneck"]
         assert watched["says"] in result.out
