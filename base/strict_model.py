@@ -11,6 +11,7 @@ import ast
 import inspect
 import ipaddress
 import re
+import sys
 import textwrap
 from collections.abc import Mapping
 from functools import cache
@@ -152,12 +153,9 @@ def describe_fields(model: type[BaseModel]) -> dict[str, str]:
 @cache
 def parse_docstrings(model: type) -> dict[str, str]:
     """Return the string below each field in the source of a class, or the text after ``#:``."""
-    try:
-        source = textwrap.dedent(inspect.getsource(model))
-    except (OSError, TypeError):  # a model that was made at run time has no source
-        return {}
-    (definition,) = ast.parse(source).body
-    pairs = pairwise(definition.body if isinstance(definition, ast.ClassDef) else ())
+    definitions = _list_definitions(model.__module__)
+    definition, source = definitions.get(model.__qualname__, (None, ""))
+    pairs = pairwise(definition.body if definition else ())
     return dict(re.findall(r"^    (\w+): .*  #: (.*)$", source, re.MULTILINE)) | {
         field.target.id: inspect.cleandoc(below.value.value)
         for field, below in pairs
@@ -165,3 +163,27 @@ def parse_docstrings(model: type) -> dict[str, str]:
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
         if isinstance(below.value.value, str)
     }
+
+
+@cache
+def _list_definitions(module: str) -> dict[str, tuple[ast.ClassDef, str]]:
+    """Return the definition and the source of each class of a module, by its qualified name."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (KeyError, OSError, TypeError):  # models that were made at run time have no source
+        return {}
+    lines, found = source.splitlines(keepends=True), {}
+
+    def add_classes(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                text = textwrap.dedent("".join(lines[child.lineno - 1 : child.end_lineno]))
+                found.setdefault(prefix + child.name, (child, text))
+                add_classes(child, f"{prefix}{child.name}.")
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                add_classes(child, f"{prefix}{child.name}.<locals>.")
+            elif isinstance(child, ast.stmt):
+                add_classes(child, prefix)
+
+    add_classes(ast.parse(source), "")
+    return found
