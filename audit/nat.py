@@ -72,7 +72,7 @@ def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSes
             continue
         refused += 1
         is_notified |= any(p.message in UNREACHABLE for p in h.list_errors(host))
-    require(mapped, "no valid packet comes out, so no mapping can be observed")
+    require(mapped, "no valid packet leaves the device, so no mapping can be observed")
     return mapped, refused, is_notified
 
 

@@ -167,7 +167,7 @@ class NatSession:
 
     def open(self) -> Talk[Endpoint]:
         has_left = yield from self.send()
-        require(has_left, "no valid packet comes out, so no mapping can be observed")
+        require(has_left, "no valid packet leaves the device, so no mapping can be observed")
         return self.public
 
     def establish(self) -> Talk[NatSession]:

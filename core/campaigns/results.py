@@ -132,7 +132,7 @@ def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) 
             data = found
             if status == COMPLETE:
                 collector.ended[run.directory] = data
-    except V6tError as exc:  # the other runs are shown all the same
+    except V6tError as exc:  # the other runs are shown nevertheless
         status, failure, is_damaged = FAILED, f"it cannot be read: {exc.message}", True
     identity = (run.directory, run.experiment, run.testbed, run.axes)
     return RunResult(*identity, status, failure, data, is_damaged)
@@ -225,7 +225,7 @@ def find_campaign_trend(directories: Sequence[Path], order: str, min_percent: fl
                     runs.append(replace(load_run(paths[name]), name=campaign))
         try:
             trend = find_trend_of_runs(runs, order, min_percent)
-        except UsageError as exc:  # the trends of other runs are shown all the same
+        except UsageError as exc:  # the trends of other runs are shown nevertheless
             left_out.append(f"{name}: {exc.message}")
             continue
         names += trend.runs

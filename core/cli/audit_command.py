@@ -131,7 +131,7 @@ def audit_command(
         record = make_current_record(progress)
         try:
             write_audit(record, progress.frames, out)
-        except (OSError, V6tError) as exc:  # the findings are printed all the same
+        except (OSError, V6tError) as exc:  # the findings are printed nevertheless
             error = exc
 
     def raise_error() -> None:

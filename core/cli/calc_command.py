@@ -203,7 +203,7 @@ def rfc6052_command(**arguments: Any) -> CommandResult:
     if embedded != ipv6:
         print_notice(
             f"v6t: note: {ipv6} has bits set outside the embedded address, which must be 0 (RFC 6052, "
-            f"section 2.2): {ipv4} behind {prefix} is {embedded}; is the prefix length right?"
+            f"section 2.2): {ipv4} behind {prefix} is {embedded}; check the prefix length"
         )
     return _make_values_result(values)
 

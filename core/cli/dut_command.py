@@ -161,7 +161,7 @@ def flush_command(**arguments: Any) -> CommandResult:
 
 @dut_command.command("rollback", short_help="undo what v6t did")
 @dut_options
-@options.flag("--forget", text="Drop the undo record even if the device is not as it was.")
+@options.flag("--forget", text="Drop the undo record even if the device is not restored.")
 @options.flag("--by-script", text="Run undo.sh where the undo record is damaged.")
 def rollback_command(forget: bool, by_script: bool, **arguments: Any) -> CommandResult:
     """Undo what v6t configured, even after a crash and from any host that can log in.
@@ -176,7 +176,7 @@ def rollback_command(forget: bool, by_script: bool, **arguments: Any) -> Command
         return make_result(done, done)
 
 
-@dut_command.command("bottleneck", short_help="watch it at the rates a run has found")
+@dut_command.command("bottleneck", short_help="watch it at the rates that a run measured")
 @click.argument("directory", type=options.PATH_TYPE)
 @click.option("--duration", "duration_s", type=options.NumberRange(1, 86_400), default=10.0,
               help="Seconds at each rate.")  # fmt: skip

@@ -248,7 +248,7 @@ def _read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, An
         "procedure.connections holds count (N), entries (M), rate_cps (R), wait_ms (T), gap_ms.",
         "The device's public addresses are not in the file; chosen: "
         f"{params['pool_count']} from {params['pool_first']} on (params.pool_first, pool_count).",
-        "Every connection is tried after phase 1 (RFC 9693; siitperf's binary-rate-alg.sh-R does "
+        "Every connection is tested after phase 1 (RFC 9693; siitperf's binary-rate-alg.sh-R does "
         "not), and none may be lost.",
         "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
         "table is emptied, or name its driver (dut.driver).",

@@ -175,8 +175,8 @@ def verify(setup: RunSetup) -> str:
     if failure is not None:
         raise make_mismatch_error(failure)
     if plugin.exchange == "queries":
-        return "queries were answered correctly; the device is as it was"
-    return "frames came back as the reference translation both ways; the device is as it was"
+        return "queries were answered correctly; the device is restored"
+    return "frames matched the reference translation both ways; the device is restored"
 
 
 def read_status(setup: RunSetup, record_dir: Path | None = None) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def report_phase_one_failure() -> Iterator[None]:
         if exc.tester:
             hint = f"close other programs, or {hint}"
             raise TesterError(str(exc), hint, code="tester-fault") from exc
-        hint += ", or look at the device's limits"
+        hint += ", or check the device's limits"
         raise DutError(str(exc), hint, code="phase-one-lost") from exc
 
 

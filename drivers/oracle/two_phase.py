@@ -298,7 +298,7 @@ def _check_empty(device: StateDevice) -> int | None:
     left = device.count_sessions()
     if left is not None and left > MAX_OWN_CONNECTIONS:
         raise DutError(
-            f"the device's table cannot be emptied: {left} connections are left",
+            f"the device's table cannot be emptied: {left} connections remain",
             "stop other connections through the device",
             code="table-not-emptied",
         )

@@ -61,7 +61,7 @@ class SimOptions(StrictModel):
     reconfigure_s: _Amount = 0.0  #: Time without forwarding if the configuration is changed.
     surplus: _Count = Field(0, description="Frames that the device duplicates in each trial")
     late: _Count = Field(0, description="Frames that return too late in each trial")
-    mismatch: _Count = Field(0, description="Frames that the device translates wrongly")
+    mismatch: _Count = Field(0, description="Frames that the device translates incorrectly")
     forwards_negative: bool = Field(False, description="Forward frames that must be dropped")
     tester_fps: Annotated[float, Field(ge=1, le=MAX_AMOUNT)] = 5_000_000.0
     """The tester's own capacity per direction; above, sending takes longer."""

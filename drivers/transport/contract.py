@@ -74,8 +74,8 @@ class Output:
         # sudo and login shells may print lines, too
         if status == 1 and _NOT_RUN.encode() in err.splitlines():
             raise DeviceTakenOver(
-                f"{name}: the lock on the device is no longer this v6t's: its timer has undone "
-                "everything, or another process uses it",
+                f"{name}: this v6t has lost the lock on the device: the rollback timer has undone "
+                "everything, or another process uses the device",
                 code="device-busy",
             )
         text, clean = decode_output(out)

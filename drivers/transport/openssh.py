@@ -116,7 +116,7 @@ class SshTransport:
         before, marked, after = err.rpartition(mark.encode())
         status = after.split()[:1] if marked else []
         if not status:  # the mark, or the status behind it, never came
-            cause = _find_last_line(err) or "no exit status came"
+            cause = _find_last_line(err) or "no exit status arrived"
             problem = (
                 f"{self.name}: the connection broke ({cause}) during: {shorten_command(command)}"
             )

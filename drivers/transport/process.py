@@ -98,7 +98,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                     raise DutError(
                         f"a command printed more than {MAX_OUTPUT_OCTETS >> 20} MiB: "
                         f"{decode_output(bytes(output[:80]))[0]}",
-                        "nothing of it was used",
+                        "its output was not used",
                         code="too-much-output",
                     )
                 if not more:

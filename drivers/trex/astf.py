@@ -237,7 +237,7 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
     for side in counters.values():
         own_faults.update(side.faults)
     faults = [f"TRex {text}: {number}" for text, number in own_faults.items()]
-    # after a reset these timers mean nothing
+    # after a reset these timers are meaningless
     for name, side in counters.items() if step == "open" else ():
         if side.repeated_syns < SYN_RETRANSMISSIONS * side.given_up:
             faults.append(

@@ -159,7 +159,7 @@ class Trex(TesterKind):
             ports = " and ".join(map(str, own.interfaces or own.all_ports))
             yield (
                 f"server {name} ({host}:{own.rpc_port}, {ports}) sends 1/{parts} of the frames and of "
-                "the flows, and counts what comes back to its own ports"
+                "the flows, and counts the frames that return to its own ports"
             )
         yield (
             f"a trial is invalid if its {parts} servers start more than {self.options.max_skew:.2%} of "

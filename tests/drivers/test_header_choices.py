@@ -517,7 +517,7 @@ def test_wrong_frame_does_not_affect_others():
          "outer ECN: received 2, allowed: 1 (copied from the inner header) or 0 (zero)"),
         ("mape-br", "reverse", 1, write_octets(7, 0), "outer hop limit: received 00, allowed: "),
         ("siit", "forward", 0, flip_bits(15, 0x90), "TOS: received 90, allowed: 00 (copied"),
-        ("siit", "forward", 0xB8, flip_bits(15, 0xB8), "header checksum: it does not fit"),
+        ("siit", "forward", 0xB8, flip_bits(15, 0xB8), "header checksum: it is wrong"),
         ("siit", "forward", 0, add_hops(1), "octet 22 (IPv4 TTL): expected 3f, received 40"),
     ],
 )  # fmt: skip

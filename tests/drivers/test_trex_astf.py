@@ -127,7 +127,7 @@ def make_step(counted=WHOLE, **more):
         (make_step(ports={0: PortStats(0, 0, 0, 2)}), "2 errors at TRex's port 0"),
         (make_step(queue_full_count=4), "queue was full 4 times"),
         (make_step(cpu=[20.0, 97.0]), "97% busy"),
-        (make_step(initial_count=12), "12 objects were asked for before"),
+        (make_step(initial_count=12), "12 objects were requested before"),
     ],
 )
 def test_trex_errors_are_tester_faults(stats, text):

@@ -254,7 +254,7 @@ class OpenBsdPf(Driver):
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        description = "hardly any state of the rule that translates"
+        description = "almost no states of the translating rule"
         few = expect_max_sessions(
             parse_translated_states, "state", description, MAX_OWN_CONNECTIONS
         )

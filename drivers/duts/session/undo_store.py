@@ -335,7 +335,7 @@ class UndoStore:
         script = f"{self._directory}/{SCRIPT}"
         by_hand = f"`sh {shlex.quote(script)}` {self._transport.where}"
         hint = (
-            f"{SCRIPT} beside it undoes everything: `{self._rollback_command} --by-script` runs it, or "
+            f"{SCRIPT} next to it undoes everything: `{self._rollback_command} --by-script` runs it, or "
             + by_hand
             if has_script
             else f"{LOCAL_SCRIPT} in the run's directory undoes everything: copy it to the device as "

@@ -135,7 +135,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     process.send_signal(signal.SIGCONT)
     output = "".join(process.communicate(timeout=90))
     assert process.returncode == 4, output
-    reason = "sh /run/waits' failed" if hangs else "the lock on the device is no longer this v6t's"
+    reason = "sh /run/waits' failed" if hangs else "this v6t has lost the lock on the device"
     assert reason in output
     assert not device.device.path("/run/too-late").exists()
     assert device.device.has_interface("v6tdummy")

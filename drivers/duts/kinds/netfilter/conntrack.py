@@ -168,7 +168,7 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
         listed = all(_EMPTY_LISTING.fullmatch(line.strip()) for line in lines)
         return listed and len(lines) == len(which)
 
-    problem = "connections are left, or are not listed"
+    problem = "connections remain, or are not listed"
     proof = Check(left, expect_output(is_empty, "no connection", problem))
     why = "no connection of an earlier trial is left"
     return (Step(f"{commands}; true", why, proof=proof, deadline_s=900.0),)

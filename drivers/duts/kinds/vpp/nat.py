@@ -453,7 +453,7 @@ class DsLite(VppNat):
         def describe_remaining_sessions(output: str) -> str | None:
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
-                return f"sessions of {len(rows)} B4s are left"
+                return f"sessions of {len(rows)} B4s remain"
             # without B4s it prints nothing
             return "VPP does not answer" if output.strip() else None
 
