@@ -297,6 +297,16 @@ def test_option_without_effect_is_rejected(name, options, code):
         make_driver(name, options)
 
 
+@pytest.mark.parametrize(("name", "family"), [("nftables", "ip"), ("nftables66", "ip6")])
+def test_firewall_that_drops_forwarded_packets_is_rejected(name, family):
+    driver, (case, *_) = make_driver(name, {}), [c for c in CASES if c.driver == name]
+    assert driver.get_survey_commands()["forward"] == f"nft list chain {family} filter FORWARD"
+    chain = "type filter hook forward priority filter; policy drop;"
+    facts = replace(driver.make_example_facts(case.intent), sections={"forward": chain})
+    with expect_error("firewall-blocks"):
+        driver.check_device(case.intent, facts)
+
+
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf"])
 def test_resolved_neighbours_mode_configures_no_neighbours(name):
     (case, *_) = [c for c in CASES if c.driver == name and "neighbours" not in c.options]

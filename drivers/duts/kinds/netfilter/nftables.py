@@ -68,7 +68,7 @@ class Nftables66(Nftables):
     name = "nftables66"
     title = "Linux kernel NAT66 with nftables"
     supported_configurations = (Nat66Config,)
-    forward_drop_check = None
+    forward_drop_check = ("nft list chain ip6 filter FORWARD", "policy drop")
     supported_settings = ()
 
 
