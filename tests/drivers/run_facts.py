@@ -24,7 +24,7 @@ FACTS = ("configured", "verified by frames", "measured", "restored")
 NOTHING = "nothing to do"
 _CONFIGURED = re.compile(r"(?P<device>.+): configured as \S+ in (?P<number>\d+) steps")
 _READ_BACK = re.compile(r"(?P<device>.+): (?P<number>\d+) read-backs agree")
-_UNDONE = re.compile(r"(?P<device>.+): what .+ did is undone")
+_UNDONE = re.compile(r"(?P<device>.+): rolled back the changes of .+")
 
 
 class Run:

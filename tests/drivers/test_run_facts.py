@@ -13,7 +13,7 @@ from .run_facts import FACTS, Run
 NAME = "ssh root@vm"
 CONFIGURED = f"{NAME}: configured as mape-br in 7 steps"
 READ_BACK = f"{NAME}: 9 read-backs agree"
-UNDONE = f"{NAME}: what root@here process 12 did is undone"
+UNDONE = f"{NAME}: rolled back the changes of root@here process 12"
 ALL = (CONFIGURED, READ_BACK, UNDONE)
 PART = {"kind": "vpp", "device": NAME, "commands": ["true"], "version": "1.2", "system": "Linux 6"}
 TWO = {"kind": "chain", "parts": {"ce": PART, "pe": PART}}

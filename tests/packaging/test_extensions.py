@@ -97,7 +97,7 @@ def test_tutorial_plugin_compiles_and_measures(v6t):
     v6t("compile", "--plugin", "my-nptv6", "--format", "pcap", "--count", "100", "-o", "nptv6.pcap")
     v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", "out")
     assert json.loads(Path("out/results.json").read_text())["status"] == "complete"
-    assert "/48" in v6t(*("run", "--plugin", "my-nptv6", "--set", "internal=fd01::/56"), status=2)
+    assert "/48" in v6t("run", "--plugin", "my-nptv6", "--set", "internal=fd01::/56", status=2)
 
 
 @lab
@@ -120,7 +120,7 @@ def test_tutorial_plugin_judges_real_frames(v6t):
     assert record["matched"] == 1.0
     assert record["checked"] > 0
     output = v6t(
-        *("run", "--plugin", "my-nptv6", *QUICK, "--set-dut", "external=2001:db8:2::/48"), status=6
+        "run", "--plugin", "my-nptv6", *QUICK, "--set-dut", "external=2001:db8:2::/48", status=6
     )
     assert "expected" in output
     assert "received" in output

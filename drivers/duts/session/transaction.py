@@ -122,7 +122,7 @@ class Transaction(Connection):
             self._store.check_no_parts()
         previous = self.read_record()
         if previous is not None:
-            _LOG.log(NOTICE, "%s: rolling back what %s left", self.name, previous.owner)
+            _LOG.log(NOTICE, "%s: rolling back the changes of %s", self.name, previous.owner)
             self.rollback()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
@@ -385,7 +385,7 @@ class Transaction(Connection):
                 code="device-not-restored",
             )
         self._remove_record()
-        _LOG.log(NOTICE, "%s: what %s did is undone", self.name, record.owner)
+        _LOG.log(NOTICE, "%s: rolled back the changes of %s", self.name, record.owner)
         lines = []
         for u in reversed(record.undo):
             outcome = f"undone{by_timer if u.number in state.undone_steps else ''}"

@@ -31,7 +31,7 @@ class DnsBed:
 
     def ask(self, **queries):
         trial = Trial(
-            *("resolution", "k", 114, 94, "forward", QPS, SECONDS), residual_wait_s=2.0, pause_s=0.0,
+            "resolution", "k", 114, 94, "forward", QPS, SECONDS, pause_s=0.0,
             queries=Queries(**{"timeout_s": 2.0, **queries}),
         )  # fmt: skip
         result = self.bench.measure(trial)

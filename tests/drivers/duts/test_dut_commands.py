@@ -229,10 +229,10 @@ def test_foreign_configuration_is_replaced_only_on_request(server, quick):
     quick("commit", *ROUTER)
     edit_record(taken)
     assert quick("commit", *ROUTER, status=4).code == "changed-by-another-owner"
-    assert "rolling back what" in quick("commit", *ROUTER, "--replace").err
+    assert "rolling back the changes" in quick("commit", *ROUTER, "--replace").err
     edit_record(taken)
     server.shell("sh /run/v6t/undo.sh")
-    assert "rolling back what" in quick("commit", *ROUTER).err
+    assert "rolling back the changes" in quick("commit", *ROUTER).err
     edit_record('s/"technology": "ipv4-router"/"technology": "siit"/')
     assert quick("flush", *ROUTER, status=4).code == "not-configured"
 
@@ -279,7 +279,7 @@ def test_verify_reads_back_and_sends_frames_in_both_directions():
     lines = result.err.splitlines()
     assert "configured as nat64" in lines[0]
     assert "read-backs agree" in lines[1]
-    assert "is undone" in lines[-1]
+    assert "rolled back" in lines[-1]
 
 
 @pytest.mark.lab
@@ -296,4 +296,4 @@ def test_verify_detects_device_that_forwards_nothing(tmp_path):
     result = v6t("dut", "verify", "--plugin", "ipv4-router", "--testbed", path)
     assert result.status == 6
     assert result.code == "translation-incorrect"
-    assert "is undone" in result.err
+    assert "rolled back" in result.err

@@ -47,7 +47,7 @@ def assert_restored(path):
 
 def test_a_run_configures_verifies_measures_and_restores(completed_run):
     path, result = completed_run
-    order = ("configured as siit", "read-backs agree", "octets, forward", "is undone")
+    order = ("configured as siit", "read-backs agree", "octets, forward", "rolled back")
     offsets = [result.err.index(words) for words in order]
     assert offsets == sorted(offsets)
     results = json.loads((path / "results.json").read_text())
@@ -71,7 +71,7 @@ def test_interrupted_run_restores_device_and_prints_resume_command(testbed, tmp_
         process.send_signal(signal.SIGINT)
         stderr = process.stderr.read()
     assert process.returncode == 130
-    assert "is undone" in stderr
+    assert "rolled back" in stderr
     assert f"v6t resume {path}" in stderr
     assert_restored(path)
 
@@ -113,8 +113,8 @@ def test_run_killed_at_drawn_trial_resumes_to_equal_results(
     assert inside.run("cat /run/v6t/record.json").out == record.read_text()
     assert record.stat().st_mode & 0o777 == 0o600
     lines = run_v6t("resume", path, "--no-report").err.splitlines()
-    first = next(n for n, line in enumerate(lines) if "rolling back what" in line)
-    assert "is undone" in lines[first + 1]
+    first = next(n for n, line in enumerate(lines) if "rolling back the changes" in line)
+    assert "rolled back" in lines[first + 1]
     assert "configured as siit" in lines[first + 2]
     assert journal.read_bytes().startswith(begun)
     assert read_outcome(path) == read_outcome(complete)

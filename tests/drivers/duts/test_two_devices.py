@@ -28,8 +28,8 @@ def standing(site, tmp_path):
 def test_all_are_configured_measured_and_restored(standing, tmp_path):
     result = run_v6t("run", *standing.flags, *RUN, "-o", tmp_path / "run")
     count = len(standing.site.placed)
-    assert (result.err.count("configured as"), result.err.count("is undone")) == (count, count)
-    for words in ("configured as", "is undone"):
+    assert (result.err.count("configured as"), result.err.count("rolled back")) == (count, count)
+    for words in ("configured as", "rolled back"):
         lines = "\n".join(line for line in result.err.splitlines() if words in line)
         assert all(server.name in lines for server in standing.servers.values()), result.err
     assert not any(server.find_pid() for server in standing.servers.values())
@@ -49,7 +49,7 @@ def test_committed_configuration_stays_until_rollback(standing):
     first = standing.read_states()
     assert all(first[name] != state for name, state in before.items())
     again = run_v6t("dut", "commit", *standing.flags)
-    assert again.err.count("rolling back what") == len(standing.site.placed)
+    assert again.err.count("rolling back the changes") == len(standing.site.placed)
     assert all(standing.find_records().values())
     status = run_v6t("dut", "status", *standing.flags, "--json").out
     assert set(json.loads(status)["parts"]) == set(standing.site.placed)
