@@ -10,13 +10,7 @@ from pydantic import Field
 from v6t.analysis.presentation import Card, Quantity, Ruling, judge
 from v6t.analysis.record import AnnotatedSeries, Number, RangedSeries, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import (
-    Column,
-    Table,
-    format_count,
-    format_offered_rate,
-    make_table,
-)
+from v6t.analysis.sheet import Column, Table, format_count, format_offered_rate, make_table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import (

@@ -14,13 +14,7 @@ from v6t.analysis.figures import delays
 from v6t.analysis.presentation import Card, Quantity, Ruling, TableRow, judge
 from v6t.analysis.record import Number, RecordModel, RepeatedFigure, RepetitionSeries
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import (
-    Column,
-    Table,
-    format_count,
-    format_milliseconds,
-    format_three_digits,
-)
+from v6t.analysis.sheet import Column, Table, format_count, format_milliseconds, format_three_digits
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import compute_frame_rate_fps
 from v6t.base.strict_model import StrictModel

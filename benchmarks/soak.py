@@ -13,13 +13,7 @@ from v6t.analysis.figures import plots
 from v6t.analysis.presentation import Card, Percentiles, Quantity, Ruling, judge
 from v6t.analysis.record import FPS, CsvRow, Number, Record, RecordModel
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import (
-    UNDEFINED,
-    Column,
-    format_count,
-    format_percent,
-    mark_limited,
-)
+from v6t.analysis.sheet import UNDEFINED, Column, format_count, format_percent, mark_limited
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common

@@ -20,13 +20,7 @@ from v6t.procedures.search.binary import (
 )
 from v6t.procedures.search.goals import Goal, find_goal_result
 from v6t.procedures.search.mlr import TrialCounts, run_search
-from v6t.procedures.trial_runner import (
-    PointSpec,
-    RepeatedResult,
-    TrialRunner,
-    Watch,
-    repeat,
-)
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 

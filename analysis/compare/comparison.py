@@ -12,12 +12,7 @@ from typing import Any
 
 from v6t.analysis import sheet
 from v6t.analysis.compare.effect import EffectEstimate, estimate_factor, estimate_shift
-from v6t.analysis.compare.likeness import (
-    PointKey,
-    compare_records,
-    compare_runs,
-    index_records,
-)
+from v6t.analysis.compare.likeness import PointKey, compare_records, compare_runs, index_records
 from v6t.analysis.presentation import Presentations, Quantity
 from v6t.analysis.rundata import RunData
 from v6t.analysis.statistics import drop_infinite

@@ -29,12 +29,7 @@ from v6t.analysis.published.library import (
 from v6t.analysis.record import FPS, Record
 from v6t.analysis.report.curves import draw_curves
 from v6t.analysis.report.run import fold_long_table, make_reproduction_tables
-from v6t.analysis.rundata import (
-    POINT_AXES,
-    CampaignRun,
-    format_axis_value,
-    shorten_axis,
-)
+from v6t.analysis.rundata import POINT_AXES, CampaignRun, format_axis_value, shorten_axis
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"  # name and version of the JSON format

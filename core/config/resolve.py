@@ -20,12 +20,7 @@ from v6t.core.config.checks import (
     check_ttl,
 )
 from v6t.core.config.plugins import load_technology_type, resolve_alias
-from v6t.core.config.run_setup import (
-    RunSetup,
-    make_device_view,
-    make_technology,
-    make_tester,
-)
+from v6t.core.config.run_setup import RunSetup, make_device_view, make_technology, make_tester
 from v6t.core.config.settings import (
     RFC_SIZES,
     DutSettings,

@@ -150,11 +150,7 @@ def verify(setup: RunSetup) -> str:
         TranslationError: a frame was lost or translated wrongly.
     """
     from v6t.core.runs.bench import Bench, compile_directions
-    from v6t.core.runs.preflight import (
-        make_mismatch_error,
-        report_phase_one_failure,
-        run_preflight,
-    )
+    from v6t.core.runs.preflight import make_mismatch_error, report_phase_one_failure, run_preflight
 
     _check_configurable(setup)
     if setup.tester.simulates:

@@ -13,12 +13,7 @@ from typing import Any
 
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
-from v6t.base.errors import (
-    BeyondTester,
-    EnvironmentLacking,
-    TranslationError,
-    UsageError,
-)
+from v6t.base.errors import BeyondTester, EnvironmentLacking, TranslationError, UsageError
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
