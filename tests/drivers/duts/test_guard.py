@@ -176,7 +176,7 @@ def test_stopped_audit_restores_device(device, tmp_path):
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (130, ""), stderr
-    assert "10.8.8.2 back" in stderr
+    assert "restoring 10.8.8.2" in stderr
     assert device.state() == device.before
 
 
