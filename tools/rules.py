@@ -66,11 +66,18 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def list_nodes(tree: ast.Module) -> list[ast.AST]:
+    """List the nodes of a module that rules look at."""
+    kinds = (ast.Constant, ast.Expr, ast.FunctionDef)
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
 def docstrings_and_comments(path: Path) -> str:
     """Blank everything in a module but docstrings and comment lines; line numbers stay."""
     source = path.read_text(encoding="utf-8").splitlines()
     lines = [line if line.lstrip().startswith("#") else "" for line in source]
-    for node in ast.walk(parse(path)):
+    for node in list_nodes(parse(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             first, last = node.lineno - 1, node.end_lineno or node.lineno
             lines[first:last] = source[first:last]
@@ -120,7 +127,7 @@ def count_words(root: Path) -> Counter[str]:
 
 def odd_names(tree: ast.Module) -> Iterator[str]:
     """Yield the functions that are named by a participle, preposition, adverb or pronoun."""
-    for node in ast.walk(tree):
+    for node in list_nodes(tree):
         if isinstance(node, ast.FunctionDef):
             decorators = {getattr(d, "id", getattr(d, "attr", "")) for d in node.decorator_list}
             odd = ODD_NAME.fullmatch(node.name) and not NOUNS_IN_ED.fullmatch(node.name)
@@ -137,8 +144,8 @@ def count_names(root: Path) -> Counter[str]:
 
 def module_names(tree: ast.Module) -> Iterator[str]:
     """Yield strings that name a module of v6t; docstrings are left out."""
-    docstrings = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-    for node in ast.walk(tree):
+    docstrings = {id(n.value) for n in list_nodes(tree) if isinstance(n, ast.Expr)}
+    for node in list_nodes(tree):
         if isinstance(node, ast.Constant) and id(node) not in docstrings:
             text = str(node.value)
             if MODULE_NAME.fullmatch(text.rstrip(".")):
