@@ -54,6 +54,7 @@ def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
 
     try:
         with ThreadPoolExecutor(1) as pool:  # the first Ctrl-C must not end a power cycle halfway
+            pool.submit(int).result()  # a Ctrl-C while the thread starts would not wait for it
             done = pool.submit(run_logged, hook, command, "", run).result()
     except DeadlinePassed:  # its message has the command, which may contain a password
         raise DutError(f"the {hook} took longer than {timeout_s:g} s", code="timeout") from None

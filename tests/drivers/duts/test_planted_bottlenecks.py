@@ -106,7 +106,7 @@ def test_a_core_that_a_cgroup_limits(second_look):
 
     watched, telemetry = second_look(plant, "siit", "bidirectional", "tayga", "5M")
     assert watched["limited_by"] == "cpu", watched
-    assert "held" in watched["says"] or "hold" in watched["says"]
+    assert "quota" in watched["says"]
     # the limit is a small part of the CPU time that the process needs
     assert telemetry["process"]["wait"] > 5 * telemetry["process"]["run"]
 
