@@ -6,9 +6,6 @@ import difflib
 import re
 from collections.abc import Iterable
 
-_REQUIREMENTS = re.compile(r"\s*\([A-Z]{2,4}-\d[^()]*\)")
-"""Identifiers as in ``(GEN-15, ST-03 to ST-11)``."""
-
 
 def is_encodable(text: str) -> bool:
     """Return whether text has no unpaired surrogates, which escapes of YAML and JSON can spell."""
@@ -51,8 +48,7 @@ def find_similar_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 def convert_docstring(text: str) -> str:
-    """Write a docstring for users: Markdown's marks, and no identifiers of the compliance table."""
-    text = _REQUIREMENTS.sub("", text)
+    """Write a docstring with the marks of Markdown."""
     text = re.sub(r":\w+:`~?([^`]*)`", lambda m: f"`{m[1].rpartition('.')[2]}`", text)
     text = re.sub(r"\bNone\b", "none", text.replace("``", "`"))
     return " ".join(text.split())

@@ -283,17 +283,17 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             )
 
     def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Ruling]:
-        yield judge("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
+        yield judge("RFC 9004 section 6.3", "average of at least 50 searches",
                     *compare_minimum(50, (len(r.values) for r in records), "searches"))  # fmt: skip
         waits = (t.request["residual_wait_s"] for t in data.list_valid_trials(records))
-        yield judge("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
+        yield judge("RFC 9004 section 6.2", "2 s for a burst to drain",
                     *compare_minimum(2.0, waits))  # fmt: skip
         complete = [r.algorithm != "" and r.verifications is not None for r in records]
-        yield judge("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
+        yield judge("RFC 9004 section 6.2", "the search of TST009, and its parameters",
                     ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
                     complete)  # fmt: skip
         slower = any(r.burst_rate_reason == "tester" for r in records)
-        yield judge("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
+        yield judge("RFC 9004 section 6.1", "bursts at the medium's rate",
                     "at the tester's own maximum" if slower else "at the medium's rate",
                     not slower if records else None)  # fmt: skip
 

@@ -123,7 +123,7 @@ def format_match_share(value: float | None) -> str:
 def check_repetitions(name: str, records: Sequence[Record]) -> Ruling:
     """Check that a benchmark was repeated 20 times."""
     least = min((r.repetitions for r in records), default=None)
-    return judge(f"RFC 8219 section 7 (GEN-17), {name}", f"at least {RFC_REPETITIONS} repetitions",
+    return judge(f"RFC 8219 section 7, {name}", f"at least {RFC_REPETITIONS} repetitions",
                  "none yet" if least is None else str(least),
                  None if least is None else least >= RFC_REPETITIONS)  # fmt: skip
 
@@ -137,7 +137,7 @@ def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> R
     }
     offered = [(r, t.request["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
     right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
-    return judge(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput of the same point",
+    return judge(f"RFC 8219 section 7, {name}", "at the throughput of the same point",
                  f"{sum(right)} of {len(right)} streams at the throughput found in this run",
                  right)  # fmt: skip
 
@@ -145,7 +145,7 @@ def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> R
 def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> Ruling:
     """Check that trials lasted 60 s."""
     lengths = (t.request["duration_s"] for t in data.list_valid_trials(records))
-    return judge(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {RFC_TRIAL_S:g} s",
+    return judge(f"RFC 2544 section 24, {name}", f"trials of {RFC_TRIAL_S:g} s",
                  *compare_minimum(RFC_TRIAL_S, lengths))  # fmt: skip
 
 

@@ -489,16 +489,16 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
         yield _judge_validation(data, records)
         counts = [r.counts for r in records if r.counts]
         missing = sum(c.connections - c.learned for c in counts)
-        yield judge("RFC 9693 section 4.5 (ST-06)", "no connection of phase 1 may be missing",
+        yield judge("RFC 9693 section 4.5", "no connection of phase 1 may be missing",
                     f"{missing:,} missing at the rates found; no tolerance can be set",
                     not missing if counts else None)  # fmt: skip
         coarsest = max((r.resolution_cps for r in records), default=None)
-        yield judge("RFC 9693 section 4.5 (ST-06)", "the search ends within 1,000 connections/s",
+        yield judge("RFC 9693 section 4.5", "the search ends within 1,000 connections/s",
                     "not searched" if coarsest is None else f"within {coarsest:,.0f}",
                     None if coarsest is None else coarsest <= 1000)  # fmt: skip
         before = [c.sessions_before for c in counts]
         known = [n for n in before if n is not None]
-        yield judge("RFC 9693 section 4.5 (ST-11)", "an empty connection table before every step",
+        yield judge("RFC 9693 section 4.5", "an empty connection table before every step",
                     "emptied; the device counted " + (f"at most {max(known):,}" if known else "-")
                     if known else "emptied; the device does not report its count",
                     (not any(known)) if known and len(known) == len(before) else None)  # fmt: skip
@@ -586,7 +586,7 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
 
     def check_clauses(self, data: RunData, records: Sequence[CapacityRecord]) -> Iterator[Ruling]:
         for r in records:
-            yield judge("RFC 9693 section 4.9 (ST-12)",
+            yield judge("RFC 9693 section 4.9",
                         "exponential, then binary search for the capacity",
                         f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {r.end_text}",
                         not r.at_least and r.is_bracketed)  # fmt: skip
@@ -671,7 +671,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
     def check_clauses(self, data: RunData, records: Sequence[TeardownRecord]) -> Iterator[Ruling]:
         rates = [rate for r in records for rate in r.rates]
         undefined = sum(rate is None for rate in rates)
-        yield judge("RFC 9693 section 4.8 (ST-10)",
+        yield judge("RFC 9693 section 4.8",
                     "N / (t(N) - t(0)), the device empties its table",
                     "both times taken with the same command"
                     + (f"; {undefined} of {len(rates)} are undefined" if undefined else ""),
@@ -708,7 +708,7 @@ def _judge_validation(data: RunData, records: Sequence[Record]) -> Ruling:
     connections = [t.result.connections for t in data.list_valid_trials(records)]
     filled = [c for c in connections if c is not None and c.is_complete]
     tried = [c.validated is not None for c in filled]
-    return judge("RFC 9693 section 4.6 (ST-07)", "every connection is validated",
+    return judge("RFC 9693 section 4.6", "every connection is validated",
                  f"in {sum(tried)} of {len(tried)} trials that made them all",
                  tried)  # fmt: skip
 

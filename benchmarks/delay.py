@@ -571,9 +571,9 @@ class Latency(DelayBenchmark[LatencySettings]):
 
     def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Ruling]:
         trials = [t.request for t in data.list_valid_trials(records)]
-        yield judge("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
+        yield judge("RFC 8219 section 7.2", "streams of 120 s",
                     *common.compare_minimum(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
-        yield judge("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
+        yield judge("RFC 8219 section 7.2", "tags from 60 s on",
                     *common.compare_minimum(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
         counts = [
             sum(both)
@@ -581,16 +581,16 @@ class Latency(DelayBenchmark[LatencySettings]):
             for f in r.directions.values()
             for both in zip(f.timed, f.lost, strict=True)
         ]
-        yield judge("RFC 8219 section 7.2 (LAT-02)", "at least 500 tagged frames in each stream",
+        yield judge("RFC 8219 section 7.2", "at least 500 tagged frames in each stream",
                     *common.compare_minimum(500, counts, "tags"))  # fmt: skip
         if any(r.sampled for r in records):
             shares = [r.share for r in records if r.sampled and r.share is not None]
-            yield judge("RFC 8219 section 7.2 (LAT-01)", "tags among all the traffic",
+            yield judge("RFC 8219 section 7.2", "tags among all the traffic",
                         f"among {min(shares, default=0.0):.2%} of the connections, or of the load",
                         False)  # fmt: skip
         tagged = [f for r in records for f in r.directions.values()]
         undefined = sum(None in f.figures[key].values for f in tagged for key in ("tl", "wcl"))
-        yield judge("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
+        yield judge("RFC 8219 section 7.2", "median, and 99.9th percentile of the tags",
                     f"TL and WCL by nearest rank; undefined in {undefined} of "
                     f"{2 * len(tagged)} figures, their tags were lost"
                     if undefined else "TL and WCL by nearest rank",
@@ -633,7 +633,7 @@ class Pdv(DelayVariationBenchmark):
     )
     record = PdvRecord
     metrics: ClassVar = {"PDV": "PDV"}
-    clause_source = "RFC 8219 section 7.3.1 (PDV-01)"
+    clause_source = "RFC 8219 section 7.3.1"
     order = 70
     capabilities = frozenset({"every-frame"})
 
@@ -659,7 +659,7 @@ class Ipdv(DelayVariationBenchmark):
         max="largest difference",
     )
     record = IpdvRecord
-    clause_source = "RFC 8219 section 7.3.2 (IPDV-01)"
+    clause_source = "RFC 8219 section 7.3.2"
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
 

@@ -334,7 +334,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     def check_clauses(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Ruling]:
         descents = [_is_descent(r) for r in records]
-        yield judge("RFC 2544 section 26.3 (FLR-02)",
+        yield judge("RFC 2544 section 26.3",
                     "from the medium's maximum down, steps of at most 10 %, until two successive "
                     "trials without loss",
                     f"so in {sum(descents)} of {len(descents)} results",

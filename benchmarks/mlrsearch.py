@@ -362,12 +362,12 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         every = [figures for r in records for figures in r.goals]
         if every:
             marked = sum(figures.irregular_count for figures in every)
-            yield judge("RFC 9971 section 4.8.4 (TP-07)",
+            yield judge("RFC 9971 section 4.8.4",
                         "regular results: both bounds, no farther apart than the goal's width",
                         f"{marked} irregular results, each marked" if marked else "all regular",
                         not marked)  # fmt: skip
             lengths = {figures.goal.final_trial_s for figures in every}
-            yield judge("RFC 9971 section 4.6.1 (TP-07)",
+            yield judge("RFC 9971 section 4.6.1",
                         "all goals share the final trial duration",
                         ", ".join(f"{s:g} s" for s in sorted(filter(None, lengths))),
                         len(lengths) == 1)  # fmt: skip

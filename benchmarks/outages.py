@@ -226,10 +226,10 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
         trials = [t.request for t in data.list_valid_trials(records)]
         under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in trials]
         hooks = ", ".join(sorted({a["event"]["hook"] for a in trials if a["event"]}))
-        yield judge("RFC 6201 section 4 (RST-01)", "the device is reset under traffic",
+        yield judge("RFC 6201 section 4", "the device is reset under traffic",
                     f"{hooks or 'no reset'}, in {sum(under)} of {len(under)} trials",
                     under)  # fmt: skip
-        yield judge("RFC 6201 section 1.4 (RST-02)", "several trials are averaged",
+        yield judge("RFC 6201 section 1.4", "several trials are averaged",
                     *compare_minimum(2, (r.repetitions for r in records), "trials"))  # fmt: skip
 
 
@@ -302,10 +302,10 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
 
     def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Ruling]:
         trials = [t.request for t in data.list_valid_trials(records)]
-        yield judge("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
+        yield judge("RFC 2544 section 26.5", "an overload of 60 s",
                     *compare_minimum(RFC_TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
         halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in trials]
-        yield judge("RFC 2544 section 26.5 (REC-01)", "then half of its rate",
+        yield judge("RFC 2544 section 26.5", "then half of its rate",
                     f"half in {sum(halves)} of {len(halves)} trials",
                     halves)  # fmt: skip
         loaded = [
@@ -314,7 +314,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
             for t in data.list_valid_trials([r])
             if r.throughput
         ]
-        yield judge("RFC 2544 section 26.5 (REC-01)", "an overload of 110 % of the throughput",
+        yield judge("RFC 2544 section 26.5", "an overload of 110 % of the throughput",
                     f"reached in {sum(loaded)} of {len(loaded)} trials",
                     loaded)  # fmt: skip
 

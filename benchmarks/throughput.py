@@ -339,7 +339,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         decisive = {key for r in records for key in r.decisive_trials}
         deciding = [t for t in data.list_valid_trials(records) if t.key in decisive]
         lengths = (t.request["duration_s"] for t in deciding)
-        yield judge(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
+        yield judge(f"RFC 2544 section 24, {self.name}", "every result held for 60 s",
                     *common.compare_minimum(RFC_TRIAL_S, lengths))  # fmt: skip
         yield common.check_repetitions(self.name, records)
         lost = sum(
@@ -350,20 +350,20 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             if count.role != "negative"
         )
         tolerated = max((r.loss_tolerance for r in records), default=0.0)
-        yield judge(f"RFC 2544 section 26.1 (GEN-22), {self.name}", "no frame may be lost",
+        yield judge(f"RFC 2544 section 26.1, {self.name}", "no frame may be lost",
                     f"frames lost in {lost} classes of {len(deciding)} deciding trials"
                     + (f", {tolerated:.4%} tolerated" if tolerated else ""),
                     not lost and not tolerated if deciding else None)  # fmt: skip
         if records:
             given_up = sum(r.unresolved for r in records)
-            yield judge("RFC 2544 section 26.1 (TP-02)",
+            yield judge("RFC 2544 section 26.1",
                         "the highest rate without loss, by any search",
                         _SEARCH_TEXTS[data.procedure["search"]]
                         + (f"; {given_up} gave up" if given_up else ""),
                         not given_up)  # fmt: skip
             known = any(r.tester_ceiling for r in records)
             limited = sum(r.tester_limited for r in records)
-            yield judge("RFC 8219 section 4 (SELF-01, SELF-02)", "the tester is not the bottleneck",
+            yield judge("RFC 8219 section 4", "the tester is not the bottleneck",
                         f"{limited} of {len(records)} points above the margin of the tester's capacity"
                         if known else "its capacity is not known",
                         not limited if known else None)  # fmt: skip

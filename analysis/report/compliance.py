@@ -39,60 +39,60 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
     """Yield rulings on the clauses that concern all benchmarks."""
     devices = len(data.setup.get("devices", ()))
     setups = {0: "not known", 1: "single DUT setup", 2: "dual DUT setup"}
-    yield judge("RFC 8219 section 4 (GEN-01)", "a tester around the device under test",
+    yield judge("RFC 8219 section 4", "a tester around the device under test",
                 "simulated: no frame was sent" if data.simulated
                 else setups.get(devices, f"{devices} devices in a row"),
                 not data.simulated)  # fmt: skip
     measured = [r for r in data.records if r.measured]
     used = {r.frame_sizes.ipv6 for r in measured if not r.frame_sizes.mix}
     listed = set(data.rfc_frame_sizes)
-    yield judge("RFC 8219 section 5.1.1 (GEN-04)",
+    yield judge("RFC 8219 section 5.1.1",
                 f"frame sizes {_join_values(sorted(listed)) or 'not known for this technology'}",
                 _join_values(sorted(used)), listed <= used if listed and used else None)  # fmt: skip
     streams = [r for r in measured if r.direction in _FRAME_DIRECTIONS]
     if streams:
         both = {(r.benchmark, r.sizes) for r in streams if r.direction == "bidirectional"}
-        yield judge("RFC 8219 section 5.3 (GEN-02)",
+        yield judge("RFC 8219 section 5.3",
                     "bidirectional traffic; one way is optional",
                     _join_values(dict.fromkeys(r.direction for r in streams)),
                     both == {(r.benchmark, r.sizes) for r in streams})  # fmt: skip
     random = has_random_ports(data.params)
-    yield judge("RFC 4814 section 4.5 (GEN-10)", "pseudorandom port numbers",
+    yield judge("RFC 4814 section 4.5", "pseudorandom port numbers",
                 {None: "not known", True: "pseudorandom", False: "not all pseudorandom"}[random],
                 random)  # fmt: skip
     trials = data.list_valid_trials(measured)
     share = _compute_foreground_percent(data, trials)
     if share is not None:
-        yield judge("RFC 8219 section 5.3 (GEN-14)", "translated share 100, 90, 50 or 10 %",
+        yield judge("RFC 8219 section 5.3", "translated share 100, 90, 50 or 10 %",
                     f"{share:.4g} % of the frames",
                     any(abs(share - usual) < FOREGROUND_TOLERANCE_PERCENT for usual in (100, 90, 50, 10))
                     )  # fmt: skip
     ahead = _count_learned(data, trials)
-    yield judge("RFC 2544 section 23 a (GEN-15)", "routes announced or used before each trial",
+    yield judge("RFC 2544 section 23 a", "routes announced or used before each trial",
                 f"static; learning frames preceded {ahead} of {len(trials)} trials",
                 ahead == len(trials) if trials else None)  # fmt: skip
-    yield judge("RFC 2544 section 23 b (GEN-15)", "learning frames 2 s before each trial",
+    yield judge("RFC 2544 section 23 b", "learning frames 2 s before each trial",
                 *_describe_learning(data))  # fmt: skip
     waited = min((t.request["residual_wait_s"] for t in trials), default=None)
     paused = min((t.request["pause_s"] for t in trials), default=None)
-    yield judge("RFC 2544 section 23 d, e (GEN-15)", "wait 2 s for late frames, 5 s between trials",
+    yield judge("RFC 2544 section 23 d, e", "wait 2 s for late frames, 5 s between trials",
                 "no trials recorded" if waited is None else f"wait {waited:g} s, pause {paused:g} s",
                 None if waited is None or paused is None
                 else waited >= WAIT_S and paused >= PAUSE_S)  # fmt: skip
     summarized = any(True for r in measured for _ in r.list_series())
-    yield judge("RFC 8219 section 12 (GEN-18)", "median, 1st and 99th percentile",
+    yield judge("RFC 8219 section 12", "median, 1st and 99th percentile",
                 "all three, by nearest rank" if summarized else "no results",
                 summarized or None)  # fmt: skip
     late = _list_sending_times(trials)
-    yield judge("siitperf's tolerance (GEN-23)", "sending takes at most 1.00001 of the trial",
+    yield judge("siitperf's tolerance", "sending takes at most 1.00001 of the trial",
                 f"at most {max(late):.6f} in {len(late):,} trials" if late else "no trials recorded",
                 max(late) <= SENDING_TIME_TOLERANCE if late else None)  # fmt: skip
     yield from _check_modifier(data, [t for t in trials if _has_streams(t)])
     if not data.simulated:
-        yield judge("v6t (GEN-27)", "the tester answers for its hosts, or the device has static entries",
+        yield judge("v6t", "the tester answers for its hosts, or the device has static entries",
                     *_describe_neighbours(data))  # fmt: skip
     points = [n for n in map(partial(_count_compared, data), data.records) if n is not None]
-    yield judge("v6t (GEN-24)", "received frames are compared with the reference translation",
+    yield judge("v6t", "received frames are compared with the reference translation",
                 f"{sum(points):,} frames; some in {sum(n > 0 for n in points)} of "
                 f"{len(points)} results",
                 all(points) if points else None)  # fmt: skip
@@ -111,7 +111,7 @@ def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Ruli
         return
     times, right = sum(each.times for each in beside), sum(each.right for each in beside)
     did = sum(each.times > 0 for each in beside)
-    yield judge("RFC 2544 section 11 (GEN-15)", "the modifier's actions are verified",
+    yield judge("RFC 2544 section 11", "the modifier's actions are verified",
                 f"{data.config['modifier']}: {right:,} of {times:,} right, "
                 f"in {did:,} of {len(streams):,} trials",
                 right == times and did == len(streams))  # fmt: skip

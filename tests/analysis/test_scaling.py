@@ -1,4 +1,4 @@
-"""Scale-up, mixtures and rates: acceptance tests A21 to A24."""
+"""Scale-up, mixture models and degradation."""
 
 import pytest
 from v6t.analysis.scaling import (
@@ -11,7 +11,7 @@ from v6t.analysis.scaling import (
 )
 
 
-def test_a21_scale_up_over_cores():
+def test_scale_up_over_cores():
     result = compute_scaling({1: 1000.0, 2: 1600.0, 4: 2400.0}, per_core=True)
     assert result == {1: 1.0, 2: pytest.approx(0.8), 4: pytest.approx(0.6)}
     # a printed value of the dual-DUT paper, whose formula lacks P(1)
@@ -29,7 +29,7 @@ def test_scale_up_needs_its_base(values):
         compute_scaling(values, per_core=True)
 
 
-def test_a22_overlay_models():
+def test_mixture_models_give_known_rates():
     assert predict_minimum(300.0, 900.0, 0.25) == pytest.approx(1200.0)
     assert predict_harmonic(300.0, 900.0, 0.25) == pytest.approx(600.0)
     assert predict_minimum(300.0, 900.0, 0.0) == 900.0
@@ -39,7 +39,7 @@ def test_a22_overlay_models():
         predict_minimum(300.0, 900.0, 1.5)
 
 
-def test_a23_degradation():
+def test_degradation_is_positive_for_worse_values():
     assert compute_degradation(80.0, 100.0) == 20.0
     assert compute_degradation(120.0, 100.0, more_is_better=False) == 20.0
     assert compute_degradation(80.0, 100.0, more_is_better=False) == -20.0

@@ -1,4 +1,4 @@
-"""Summaries, notes, means on request (GEN-20), and JSON without infinities."""
+"""Summaries, notes, means on request, and JSON without infinities."""
 
 import json
 import math

@@ -35,7 +35,7 @@ def test_vectors_exist():
     ("line", "size", "overhead", "fps"),
     [("10G", 104, 0, 10_080_645), ("25G", 1518, 0, 2_031_859), ("10M", 64, 20, 12_019)],
 )
-def test_a24_rates_of_media(line, size, overhead, fps):
+def test_rates_of_media(line, size, overhead, fps):
     assert compute_max_frame_rate_fps(parse_line_rate(line), size, overhead) == fps
 
 

@@ -1,4 +1,4 @@
-"""The setting ``initiator: right``, which swaps the sides of the device (ST-01)."""
+"""The setting ``initiator: right``, which swaps the sides of the device."""
 
 import json
 import re

@@ -134,7 +134,7 @@ def test_filters_pass_only_test_traffic(plugin, dut, count):
         rules = read_rules(step, side)
         assert [r.split()[-1] for r in rules].index("accept") == count // 2
         allowed, *aside = [r for r in rules if r.endswith("accept")]
-        # native IPv6 may be sent along with IPv4 (MIX-01)
+        # native IPv6 may be sent along with IPv4
         assert all(r.split()[0] == "ip6" != allowed.split()[0] for r in aside) and len(aside) < 2
         assert len(rules) == len(set(rules)) == count + len(aside)
         for field, hosts in (("saddr", side), ("daddr", other)):
@@ -183,7 +183,7 @@ VLANS = """links:
 
 @pytest.mark.parametrize("vlans", [False, True])
 def test_filters_let_the_background_pass(vlans, tmp_path):
-    """Native IPv6 along with NAT44 (MIX-01), on separate VLANs too (MIX-04)."""
+    """Native IPv6 along with NAT44, also on separate VLANs."""
     bed, params = tmp_path / "bed.yaml", {"n": "10", "m": "9"}
     bed.write_text(VLANS if vlans else "{}")
     step = make_plan("nat44", "nftables", "filters-25", testbed=bed, params=params)[0].steps[-1]

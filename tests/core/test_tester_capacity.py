@@ -1,4 +1,4 @@
-"""The self-test: measured, cached, invalidated by changes, repeated after noise (SELF-01 to 03)."""
+"""The self-test: measured, cached, invalidated by changes, repeated after noise."""
 
 import json
 from contextlib import closing
@@ -103,7 +103,7 @@ def test_self_test_runs_by_default(directory):
 
 
 def test_self_test_uses_rules_of_benchmark(directory):
-    """A tester that does 2 Mfps for 5 s and 1 Mfps for a minute is one of 1 Mfps (SELF-01)."""
+    """The capacity is that of a whole minute: 1 Mfps, though the first 5 s have 2 Mfps."""
     run, loopback = make_rfc_run(), Loopback(2e6, 1e6)
     capacity, source = make_selftest(run, loopback).find_capacity(directory)
     assert source == THIS_RUN_SOURCE

@@ -1,4 +1,4 @@
-"""The RSS probe (GEN-12) and the flows of RFC 8219 section 10 (SC-04) in complete runs."""
+"""The RSS probe and the flows of RFC 8219, section 10, in complete runs."""
 
 import pytest
 from v6t.analysis.record import FrameSizes

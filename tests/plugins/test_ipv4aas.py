@@ -121,7 +121,7 @@ def test_frame_size_is_that_of_the_middle_link(variant):
     for direction in ("forward", "reverse"):
         (only,) = plugin.build_traffic(direction, sizes).classes
         assert only.frame_size == 64
-    # DD-02: the medium carries what the middle link carries
+    # the medium carries what the middle link carries
     assert compute_max_frame_rate_fps(10e9, sizes.ipv6) == 10e9 / 8 // (sizes.ipv6 + 20)
 
 
@@ -150,7 +150,7 @@ def test_frame_longer_than_the_middle_link_carries_is_refused():
 
 
 def test_equal_inner_tuples_of_two_softwires_are_two_connections():
-    """ST-18: all combinations of 2 B4s; each inner four-tuple comes from both."""
+    """All combinations of 2 B4s; each inner four-tuple comes from both."""
     plugin, device = make_aftr(**TWO_SOFTWIRES)
     assert plugin.combinations == 48
     frames, _, learned = establish(plugin, device)

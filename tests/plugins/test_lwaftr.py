@@ -1,4 +1,4 @@
-"""Binding tables, from a file or generated, a million rows too (MAP-19)."""
+"""Binding tables, from a file or generated, a million rows too."""
 
 import random
 from ipaddress import IPv4Address, IPv6Address

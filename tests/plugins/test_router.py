@@ -1,4 +1,4 @@
-"""Routers and NPTv6: networks and hosts of GEN-09 and GEN-11, ports of GEN-10, the example of RFC 6296."""
+"""Routers and NPTv6: networks, hosts and ports (RFC 2544, RFC 4814), and the example of RFC 6296."""
 
 from ipaddress import IPv6Address, ip_address
 

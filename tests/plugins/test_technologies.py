@@ -177,7 +177,7 @@ PROPORTIONS = {100: (1, 1), 90: (10, 9), 75: (4, 3), 50: (2, 1), 25: (4, 1), 10:
 
 @pytest.mark.parametrize("name", STATELESS)
 @pytest.mark.parametrize("percent", PROPORTIONS)
-def test_a26_proportion_of_foreground_is_exact(name, percent):
+def test_proportion_of_foreground_is_exact(name, percent):
     n, m = PROPORTIONS[percent]
     plugin = make(name, n=n, m=m)
     for direction in DIRECTIONS:

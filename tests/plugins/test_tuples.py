@@ -1,4 +1,4 @@
-"""Four-tuples are enumerated exactly once, in any order, on any number of cores (GEN-13)."""
+"""Four-tuples are enumerated exactly once, in any order, on any number of cores."""
 
 import math
 from itertools import product
@@ -43,7 +43,7 @@ def expander_of(plugin, core=0, cores=1, seed=1):
 
 
 @pytest.mark.parametrize(("name", "cores"), [("nat44", 1), ("nat44", 16), ("nat64", 4)])
-def test_a16_four_million_distinct_tuples_each_once(name, cores):
+def test_each_of_four_million_four_tuples_occurs_once(name, cores):
     plugin = make(name, **BOTH)
     count = 400 * 100 * 10 * 10
     assert plugin.combinations == count == 4_000_000
@@ -62,7 +62,7 @@ def test_a16_four_million_distinct_tuples_each_once(name, cores):
         assert np.count_nonzero(often) == values
 
 
-def test_a16_the_order_is_pseudorandom_and_depends_on_the_seed():
+def test_order_of_four_tuples_is_pseudorandom_and_depends_on_seed():
     plugin = make("nat44")
     first, again, other = (
         tuple_numbers(plugin, expander_of(plugin, seed=seed).compute_frames(0, 20_000))
@@ -76,7 +76,7 @@ def test_a16_the_order_is_pseudorandom_and_depends_on_the_seed():
         assert abs(values.mean() - values.min() - most / 2) < most * 0.05
 
 
-def test_a17_combinations_are_computed_exactly():
+def test_combinations_are_computed_exactly():
     ports = {"initiator_ports": {"min": 1024, "max": 65535},
              "responder_ports": {"min": 1, "max": 49151}}  # fmt: skip
     assert Nat44Params(**ports).combinations == 3_170_829_312
@@ -92,7 +92,7 @@ def test_a17_combinations_are_computed_exactly():
     ("source", "wanted", "code"),
     [(65535, 3_170_829_313, "out-of-range"), (1024, 49_152, "not-enough-addresses")],
 )
-def test_a17_more_frames_than_combinations_are_refused(source, wanted, code):
+def test_more_frames_than_combinations_are_refused(source, wanted, code):
     params = {"initiator_ports.min": "1024", "initiator_ports.max": str(source),
               "responder_ports.min": "1", "responder_ports.max": "49151"}  # fmt: skip
     texts = {"connections.count": str(wanted)}

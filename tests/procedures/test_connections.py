@@ -61,7 +61,7 @@ def capacity_of(tester, **changes):
     return measure_capacity(CapacitySpec(conditions=at(), **bound, **given), tester)
 
 
-def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
+def test_nat_without_a_table_fails_only_the_validation():
     device = {"table_stores": False, "table_tells": False}
     validated = rate_of(stateful(**device))
     assert validated.rate_cps == 0.0
@@ -85,7 +85,7 @@ def test_connection_rate_equals_device_limit(limit):
 
 
 def test_loss_tolerance_does_not_apply_to_connections():
-    """The tolerance of phase 2 has no meaning for connections (ST-06)."""
+    """The tolerance of phase 2 has no meaning for connections."""
     spec = rate_spec(1_000_000, conditions=at(loss_tolerance=0.5))
     (found,) = measure_connection_rate(spec, stateful(insertion_cps=400_000.0)).repetitions
     assert 399_000 <= found.rate_cps <= 400_000
@@ -113,7 +113,7 @@ def test_teardown_disturbed_by_tester_has_no_rate():
 
 
 @pytest.mark.parametrize("size", [1, 3, 999, 1000, 65_537, 1_000_003])
-def test_a19_capacity_is_exact(size):
+def test_capacity_of_table_is_exact(size):
     tester = stateful(table_entries=size)
     result = capacity_of(tester)
     assert (result.capacity, result.first_failed) == (size, size + 1)
@@ -235,7 +235,7 @@ def test_second_attempt_does_not_lower_other_rates():
     assert min(rate for _, rate in offered) == UPPER_CPS / 2
 
 
-def test_a20_repetitions_of_phase_two_are_bounded():
+def test_repetitions_of_phase_one_are_limited():
     asked = Connections(1000, 10_000.0)
     tester = stateful(phase_one_loss=1, phase_one_loss_trials=2)
     prepared = ConnectionPreparer(tester, asked)

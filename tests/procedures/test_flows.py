@@ -1,4 +1,4 @@
-"""Flows of RFC 8219, section 10 (SC-04), and the probe of what a device's hash uses."""
+"""Flows of RFC 8219, section 10, and the probe of what a device's hash uses."""
 
 import pytest
 from v6t.procedures.flows import FlowPoint, list_flow_points, specify_flow_search

@@ -1,4 +1,4 @@
-"""Frame loss rate: A12, A13, deadlines (FLR-06), adaptive repetition (TP-09)."""
+"""Frame loss rate: the rates, directions, deadlines and adaptive repetition."""
 
 from dataclasses import replace
 
@@ -28,11 +28,11 @@ def measure(spec, tester, media_fps=1000.0):
 @pytest.mark.parametrize(("limit_fps", "rates"), [
     (555.0, (1000, 900, 800, 700, 600, 500, 400)), (0.0, range(1000, 0, -100)),
 ])  # fmt: skip
-def test_a12_stops_after_the_second_lossless_trial_or_at_the_bottom(limit_fps, rates):
+def test_rates_end_at_second_lossless_trial_or_at_the_lowest(limit_fps, rates):
     assert measure(point(), limited(limit_fps))[2] == pytest.approx(rates)
 
 
-def test_a12_lossless_trials_must_be_consecutive():
+def test_lossless_trials_must_be_consecutive():
     def lossless_at_some(trial):
         whole = round(trial.rate_fps) in (1000, 800, 500, 400)
         return one_way({"fg": (trial.frames, trial.frames - (not whole))}, trial.duration_s)
@@ -55,7 +55,7 @@ def test_listed_rates_are_all_measured():
     assert [r["trials"] for r in record.to_json()["rates"]] == [3, 3, 3]
 
 
-def test_a13_record_has_each_direction_and_their_sum():
+def test_record_has_each_direction_and_their_sum():
     ways = {
         way: DirectionResult({"fg": count(1000, received)}, 60.0)
         for way, received in (("forward", 990), ("reverse", 1000))

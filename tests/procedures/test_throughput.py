@@ -1,4 +1,4 @@
-"""Throughput and its searches: acceptance tests A1, A2, A25 and the rules TP-02 to TP-09."""
+"""Throughput and its searches."""
 
 import importlib.util
 import math
@@ -141,7 +141,7 @@ def test_binary_search_refines_low_rates_only(limit, share):
     assert low in [1024.0 * n / 16 for n in range(17)] or len(tried) > 5
 
 
-def test_a1_hard_limit_is_found_from_below():
+def test_hard_limit_is_found_from_below():
     spec = searching()
     (repetition,) = measure(spec, limited(LIMIT))[0].repetitions
     assert LIMIT - spec.resolution_fps < repetition.rate_fps <= LIMIT
@@ -153,7 +153,7 @@ def test_a1_hard_limit_is_found_from_below():
     assert len(repetition.search.steps) == steps + 1  # and the upper bound itself
 
 
-def test_a2_device_without_loss_is_not_the_limit():
+def test_device_without_loss_is_not_the_limit():
     result, door = measure(searching(), by_rule(lambda _, t: t.frames))
     assert result.repetitions[0].rate_fps == 10_000_000.0
     assert result.repetitions[0].search.hit_upper_bound
@@ -167,7 +167,7 @@ def test_a2_device_without_loss_is_not_the_limit():
     (sim(tester_fps=1e6, capacity_fps=1e12), 9_000_000.0, True),
     (sim(capacity_fps=1e6), 9_000_000.0, False),
 ])  # fmt: skip
-def test_a25_rate_limited_by_tester_is_flagged(tester, capacity_fps, flagged):
+def test_rate_limited_by_tester_is_flagged(tester, capacity_fps, flagged):
     result, door = measure(searching(), tester)
     assert record(result, door, capacity_fps=capacity_fps)["tester_limited"] is flagged
     assert tester_rate.compute_usable_rate(5_000_000.0, 0.1) == 4_500_000.0
@@ -188,7 +188,7 @@ def test_confirmation_failed_by_tester_only_is_flagged():
     ("tester_fps", "low", "high"),
     [(1_000_000.0, 0.9e6, 1.02e6), (6_000.0, 5_000, 6_150), (10.0, -1, 0)],
 )
-def test_a25_capacity_is_tester_rate_without_device(tester_fps, low, high):
+def test_capacity_is_tester_rate_without_device(tester_fps, low, high):
     spec = tester_rate.SelfTestSpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
     capacity = tester_rate.measure_tester_capacity(spec, sim(tester_fps=tester_fps).measure)
     assert low < capacity.rate_fps <= high

@@ -1,4 +1,4 @@
-"""Latency, PDV and IPDV: acceptance tests A8 to A11 and what lost frames do."""
+"""Latency, PDV and IPDV, and how lost frames change them."""
 
 import contextlib
 import math
@@ -179,7 +179,7 @@ def test_missing_delays_are_tester_fault(door, says):
     (every_frame("pdv"), with_delays(Distribution.from_values(range(150_000)), 600_000), 0.25,
      "25.00%"),
     (every_frame("pdv", rate_fps=3.0, duration_s=1.0), with_delays(SAMPLE), 1.0, "PDV"),
-    # TRex times runs of neighbours only: least and largest are those of a sample (IPDV-01)
+    # TRex times runs of neighbours only: least and largest are those of a sample
     (every_frame("ipdv"),
      with_delays(Distribution.from_values([5]), 600_001,
                  ipdv={"fg": Distribution.from_values(range(30_000))}), 0.05, "5.00%"),

@@ -1,4 +1,4 @@
-"""Traffic with less that varies in it is still the technology's traffic (GEN-12, SC-04)."""
+"""Traffic with less that varies in it is still the technology's traffic."""
 
 import numpy as np
 import pytest
