@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.load_estimate import EstimateLoad, LoadEstimate, TrialLoss
@@ -89,19 +89,13 @@ class _LoadChooser:
 
     spec: CriticalLoadSpec
     lossless_trials: int = 0  # successive trials without loss so far
-
-    def __post_init__(self) -> None:
-        self.lossy: list[float] = []
+    lossy: list[float] = field(default_factory=list)  # loads with too much loss, ascending
 
     def add_loss(self, loss: TrialLoss) -> None:
         """Record the loss at an offered load."""
-        if loss.ratio >= self.spec.target and loss.lost:
+        self.lossless_trials = 0 if loss.lost else self.lossless_trials + 1
+        if loss.lost and loss.ratio >= self.spec.target:
             self.lossy = sorted([*self.lossy, *[loss.rate_fps] * LOSSY_LOAD_COPIES])
-            self.lossless_trials = 0
-        elif not loss.lost:
-            self.lossless_trials += 1
-        else:
-            self.lossless_trials = 0
 
     def choose_next_rate(
         self, number: int, previous: TrialLoss | None, estimate: LoadEstimate | None
@@ -160,7 +154,7 @@ def measure_critical_load(
 
 def sum_loss(rate_fps: float, result: TrialResult) -> TrialLoss:
     """Sum the frames and losses of a trial over all directions."""
-    ways = result.directions.values()
-    frames = sum(direction.count_frames("required") for direction in ways)
-    back = sum(direction.count_frames("received") for direction in ways)
-    return TrialLoss(rate_fps, frames, max(0, frames - back))
+    directions = result.directions.values()
+    required = sum(direction.count_frames("required") for direction in directions)
+    received = sum(direction.count_frames("received") for direction in directions)
+    return TrialLoss(rate_fps, required, max(0, required - received))

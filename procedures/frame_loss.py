@@ -99,7 +99,7 @@ class RateTrial:
     def error(self) -> str | None:
         """Error message if more frames were received than sent, else None."""
         extra = sum(d.surplus for d in self.directions.values())
-        return f"{extra} frames more came back than were sent" if extra else None
+        return f"{extra} more frames were received than sent" if extra else None
 
     def compute_role_loss(self, role: str) -> float | None:
         """Compute the lost share of the foreground or background, or None if it is unknown."""

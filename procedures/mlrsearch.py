@@ -66,7 +66,7 @@ def count_loss(conditions: Conditions, outcome: TrialOutcome) -> TrialCounts:
     return TrialCounts(sum(required), lost, sound)
 
 
-def _search(spec: MlrSpec, attempts: TrialRunner) -> MlrRepetition:
+def _search(spec: MlrSpec, trials: TrialRunner) -> MlrRepetition:
     """Search for the bounds of all goals, once."""
     conditions = spec.conditions
     loosest = max(goal.loss_ratio for goal in spec.goals)
@@ -82,15 +82,15 @@ def _search(spec: MlrSpec, attempts: TrialRunner) -> MlrRepetition:
         pause_s = min(conditions.pause_s, longest_pause_s)
         trial = conditions.make_trial(spec.benchmark, load_fps, duration_s, pause_s=pause_s)
         low, high = bracket
-        outcome = attempts.run(trial, step, bracket=(low, high), assess=assess)
+        outcome = trials.run(trial, step, bracket=(low, high), assess=assess)
         if not outcome.verdict.passed:
             bracket[1] = min(high, load_fps)
         elif duration_s >= longest_s:
             bracket[0] = max(low, load_fps)
         return count_loss(conditions, outcome)
 
-    trials = run_search(
+    observed = run_search(
         offer_load, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps
     )
-    results = tuple(find_goal_result(goal, trials, spec.max_load_fps) for goal in spec.goals)
-    return MlrRepetition(attempts.number, results, tuple(attempts.all))
+    results = tuple(find_goal_result(goal, observed, spec.max_load_fps) for goal in spec.goals)
+    return MlrRepetition(trials.number, results, tuple(trials.all))

@@ -33,8 +33,6 @@ def check_translation(
     mix: str | None = None,
     mode: Mode = "bidirectional",
     rate_fps: float = PREFLIGHT_FPS,
-    residual_wait_s: float = 0.3,
-    pause_s: float = 0.0,
 ) -> TranslationCheckFailure | None:
     """Send 200 frames at a low rate, and compare them with the reference translation.
 
@@ -50,8 +48,8 @@ def check_translation(
             mode=mode,
             rate_fps=rate_fps,
             duration_s=PREFLIGHT_FRAMES / rate_fps,
-            residual_wait_s=residual_wait_s,
-            pause_s=pause_s,
+            residual_wait_s=0.3,
+            pause_s=0.0,
             mix=mix,
         )
         failure = _find_fault(trial, measure(trial))
@@ -71,14 +69,13 @@ def find_mismatch(result: TrialResult) -> TranslationCheckFailure | None:
 def _find_fault(trial: Trial, result: TrialResult) -> TranslationCheckFailure | None:
     if (mismatch := find_mismatch(result)) is not None:
         return mismatch
-    # sending at this rate may stutter on a busy machine: that alone is no reason to stop
+    # even at this rate, sending may stutter on a busy machine, which is no reason to stop
     verdict = assess_trial(trial, result, sending_time_tolerance=10.0)
     if not verdict.valid:
         return TranslationCheckFailure(True, "", verdict.reasons[0])
     for direction in list_directions(trial.mode):
         counted = result.directions[direction]
-        why = _describe_missing(direction, counted)
-        if why:
+        if why := _describe_missing(direction, counted):
             return TranslationCheckFailure(False, direction, why, counted.missing)
     if not verdict.passed:
         return TranslationCheckFailure(False, "", verdict.reasons[0])

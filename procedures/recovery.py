@@ -70,27 +70,22 @@ def measure_recovery(
     def run_overload(trials: TrialRunner) -> RecoveryRepetition:
         """Overload the device once and find the recovery times."""
         outcome = trials.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
-        ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
-        counts = {direction: outcome.result.directions[direction] for direction in ways}
-        return RecoveryRepetition(
-            {
-                way: _find_recovery_time(spec, counted.last_lost_s)
-                for way, counted in counts.items()
-            },
-            {
-                way: counted.first_lost_s is not None and counted.first_lost_s < spec.overload_s
-                for way, counted in counts.items()
-            },
-        )
+        recovery_s, overloaded = dict[str, float](), dict[str, bool]()
+        for direction in list_directions(spec.conditions.mode) if outcome.verdict.valid else ():
+            counted = outcome.result.directions[direction]
+            first_s, last_s = counted.first_lost_s, counted.last_lost_s
+            recovery_s[direction] = _find_recovery_time(spec, last_s)
+            overloaded[direction] = first_s is not None and first_s < spec.overload_s
+        return RecoveryRepetition(recovery_s, overloaded)
 
     return repeat(spec, spec.repetitions, measure, watch, run_overload)
 
 
-def _find_recovery_time(spec: RecoverySpec, last: float | None) -> float:
+def _find_recovery_time(spec: RecoverySpec, last_lost_s: float | None) -> float:
     """Return the time from the end of the overload to the last lost frame [s]."""
-    if last is None:
+    if last_lost_s is None:
         return 0.0
-    end = spec.overload_s + spec.afterwards_s
-    if last >= end - 1.5 * spec.resolution_s:
+    end_s = spec.overload_s + spec.afterwards_s
+    if last_lost_s >= end_s - 1.5 * spec.resolution_s:
         return math.inf
-    return max(0.0, last - spec.overload_s)
+    return max(0.0, last_lost_s - spec.overload_s)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
-from v6t.trials.result import Measure, TrialResult
+from v6t.trials.result import DirectionResult, Measure
 from v6t.trials.trial import RESET_HOOKS, DeviceEvent, list_directions
 
 BENCHMARK = "reset"
@@ -27,7 +27,7 @@ class ResetSpec(PointSpec):
     def __post_init__(self) -> None:
         """Check the hook, and that the reset lies within the stream."""
         if self.hook not in RESET_HOOKS:
-            raise ValueError(f"unknown reset '{self.hook}', known are " + ", ".join(RESET_HOOKS))
+            raise ValueError(f"unknown reset '{self.hook}', not one of " + ", ".join(RESET_HOOKS))
         if not 0 < self.at_s < self.duration_s:
             raise ValueError(
                 f"a reset at {self.at_s:g} s is not within a stream of {self.duration_s:g} s"
@@ -63,16 +63,15 @@ def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None)
     def reset_device(trials: TrialRunner) -> Mapping[str, Outage]:
         """Reset the device once and measure the outages."""
         outcome = trials.run(trial)
-        ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
-        return {direction: _measure_outage(spec, outcome.result, direction) for direction in ways}
+        directions = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
+        return {d: _compute_outage(spec, outcome.result.directions[d]) for d in directions}
 
     return repeat(spec, spec.repetitions, measure, watch, reset_device)
 
 
-def _measure_outage(spec: ResetSpec, result: TrialResult, direction: str) -> Outage:
+def _compute_outage(spec: ResetSpec, counted: DirectionResult) -> Outage:
     """Compute the outage of a direction by both methods."""
-    counted = result.directions[direction]
     lost = counted.count_frames("required") - counted.count_frames("received")
-    last = counted.last_lost_s
-    back = last is None or last < spec.duration_s - 1.5 / spec.rate_fps
-    return Outage(lost / spec.rate_fps if back else math.inf, counted.longest_gap_s)
+    last_s = counted.last_lost_s
+    recovered = last_s is None or last_s < spec.duration_s - 1.5 / spec.rate_fps
+    return Outage(lost / spec.rate_fps if recovered else math.inf, counted.longest_gap_s)

@@ -18,7 +18,6 @@ MIN_GAIN = 1.25  # smallest ratio of two rates that shows more busy cores; less 
 class Advice:
     """Header fields that the probe recommends varying."""
 
-    rates_fps: Mapping[ProbeCase, float]  # throughput per direction, by case
     use: ProbeCase | None  # case whose fields suffice; None: unknown
     why: str  # reason for the advice, in one sentence
 
@@ -26,19 +25,19 @@ class Advice:
 def recommend_fields(
     rates_fps: Mapping[ProbeCase, float], limited: Collection[ProbeCase] = ()
 ) -> Advice:
-    """Recommend the header fields to vary, from the measured rates.
+    """Recommend the header fields to vary.
 
     Args:
+        rates_fps: measured throughput per direction, by case.
         limited: cases in which the tester or the medium, not the device, limited the rate.
     """
     fixed, ports = rates_fps["fixed"], rates_fps["ports"]
     addresses, both = rates_fps["addresses"], rates_fps["both"]
     best = max(ports, addresses, both)
     if not max(fixed, best):
-        return Advice(rates_fps, None, "no rate passed")
+        return Advice(None, "no rate passed")
     if "fixed" in limited:
         return Advice(
-            rates_fps,
             None,
             "the tester or the medium is the limit even with fixed headers, which shows nothing "
             "about the device's hash: use a faster one, or fewer cores in the device",
@@ -51,17 +50,12 @@ def recommend_fields(
         )
         if held:
             why += f" (the tester or the medium was the limit with {' and '.join(held)})"
-        return Advice(rates_fps, "ports", why)
+        return Advice("ports", why)
     if ports * MIN_GAIN > best or "ports" in limited:
-        return Advice(
-            rates_fps, "ports", "the device's hash includes ports: addresses may stay fixed"
-        )
+        return Advice("ports", "the device's hash includes ports: addresses may stay fixed")
     if addresses * MIN_GAIN > best:
         return Advice(
-            rates_fps,
             "addresses",
             "the device's hash ignores ports: only pseudorandom addresses use all its cores",
         )
-    return Advice(
-        rates_fps, "both", "the device's hash needs pseudorandom addresses and ports together"
-    )
+    return Advice("both", "the device's hash needs pseudorandom addresses and ports together")

@@ -60,14 +60,10 @@ class SelfTestSpec:
     mix: str | None = None  # mix of frame sizes, as in a trial
 
     @property
-    def sizes_key(self) -> str:
-        """Frame sizes as text, in the keys of the trials."""
-        return make_sizes_key(self.ipv6_frame_size, self.mix)
-
-    @property
     def key_prefix(self) -> str:
         """Start of the keys of all trials."""
-        return f"{self.variant}{BENCHMARK}/{self.sizes_key}/{self.mode}"
+        sizes = make_sizes_key(self.ipv6_frame_size, self.mix)
+        return f"{self.variant}{BENCHMARK}/{sizes}/{self.mode}"
 
     @property
     def probe_rules(self) -> TrialRules:
@@ -104,10 +100,8 @@ def find_plausible_rate(mode: Mode, rates_fps: Mapping[Mode, float]) -> float:
     """
     if mode != "bidirectional":
         return rates_fps.get("bidirectional", 0.0)
-    return (
-        min((fps for other, fps in rates_fps.items() if other != mode), default=0.0)
-        / PLAUSIBLE_DIVISOR
-    )
+    others = (fps for other, fps in rates_fps.items() if other != mode)
+    return min(others, default=0.0) / PLAUSIBLE_DIVISOR
 
 
 def can_carry_more(spec: SelfTestSpec, capacity_fps: float, measure: Measure) -> bool:
@@ -176,8 +170,7 @@ def measure_tester_capacity(
 
     capacity_fps = _search_capacity(spec, passes)
     rules = spec.rules
-    long = rules is not None and rules.duration_s > spec.duration_s and not any(valid)
-    if rules is not None and long:
+    if rules is not None and rules.duration_s > spec.duration_s and not any(valid):
         if on_message is not None:
             on_message(
                 f"{spec.mode}: no short trial measures the sending time precisely: trials of "
@@ -210,10 +203,8 @@ def _make_trial(spec: SelfTestSpec, name: str, rate_fps: float, rules: TrialRule
 
 
 def _judge_trial(trial: Trial, measure: Measure, rules: TrialRules) -> Verdict:
-    tolerance = rules.sending_time_tolerance
-    return assess_trial(
-        trial, _require_all_frames(measure(trial)), sending_time_tolerance=tolerance
-    )
+    result = _require_all_frames(measure(trial))
+    return assess_trial(trial, result, sending_time_tolerance=rules.sending_time_tolerance)
 
 
 def _search_capacity(spec: SelfTestSpec, passes: Callable[[float], bool]) -> float:
@@ -247,19 +238,14 @@ def _search_capacity(spec: SelfTestSpec, passes: Callable[[float], bool]) -> flo
 
 def _require_all_frames(result: TrialResult) -> TrialResult:
     """Count negative traffic as background, since without a device no frame is dropped."""
-    return replace(
-        result,
-        directions={
-            direction: replace(
-                counted,
-                classes={
-                    name: replace(count, role="background") if count.role == "negative" else count
-                    for name, count in counted.classes.items()
-                },
-            )
-            for direction, counted in result.directions.items()
-        },
-    )
+    directions = {}
+    for direction, counted in result.directions.items():
+        classes = {
+            name: replace(count, role="background") if count.role == "negative" else count
+            for name, count in counted.classes.items()
+        }
+        directions[direction] = replace(counted, classes=classes)
+    return replace(result, directions=directions)
 
 
 def compute_usable_rate(capacity_fps: float, margin: float) -> float:

@@ -137,15 +137,13 @@ class _ThroughputSearch:
 
     def __init__(self, spec: ThroughputSpec, trials: TrialRunner) -> None:
         self._spec = spec
-        self._attempts = trials
+        self._trials = trials
         self._bracket = (0.0, spec.upper_bound_fps)
 
     def run(self) -> ThroughputRepetition:
         search = self._find_rate()
         rate_fps = self._confirm_rate(search)
-        return ThroughputRepetition(
-            self._attempts.number, search, rate_fps, tuple(self._attempts.all)
-        )
+        return ThroughputRepetition(self._trials.number, search, rate_fps, tuple(self._trials.all))
 
     def _find_rate(self) -> SearchResult:
         spec = self._spec
@@ -214,7 +212,7 @@ class _ThroughputSearch:
             spec.duration_s * share,
             pause_s=pause_s if share >= 1 else min(pause_s, PROBE_PAUSE_S),
         )
-        return self._attempts.run(trial, step, steps=spec.steps, bracket=self._bracket).verdict
+        return self._trials.run(trial, step, steps=spec.steps, bracket=self._bracket).verdict
 
     def _confirm_rate(self, search: SearchResult) -> float:
         """Return the highest rate found by a search that passes all further trials."""
@@ -228,7 +226,7 @@ class _ThroughputSearch:
         full = spec.duration_s
         passed = {
             a.trial.rate_fps
-            for a in self._attempts.all
+            for a in self._trials.all
             if a.verdict.passed and a.trial.duration_s >= full
         }
         failed = None

@@ -79,30 +79,18 @@ class TrialRunner:
     """Runner of the trials of one repetition."""
 
     def __init__(
-        self,
-        conditions: Conditions,
-        point: str,
-        measure: Measure,
-        watch: Watch | None,
-        repetition: int,
-        repetitions: int,
-        *,
-        unit: str = FPS,
-        is_search: bool = False,
+        self, spec: PointSpec, measure: Measure, watch: Watch | None, number: int, repetitions: int
     ) -> None:
-        """Prepare the first trial.
-
-        Args:
-            repetition, repetitions, unit, is_search: see :class:`Progress`.
-        """
-        self.number = repetition  # number of the repetition, from 1
-        self._conditions = conditions
-        self._key = f"{point}/r{repetition:02d}"
+        """Prepare the first trial."""
+        self.number = number  # number of the repetition, from 1
+        self._conditions = spec.conditions
+        self._key = f"{spec.key_prefix}/r{number:02d}"
         self._measure = measure
         self._watch = watch
         self._next = Progress(
-            point, repetition, repetitions, 0, 0, 0.0, 0.0, 0.0, unit=unit, is_search=is_search
-        )
+            spec.key_prefix, number, repetitions, step=0, steps=0, low_fps=0.0, high_fps=0.0,
+            rate_fps=0.0, unit=spec.unit, is_search=spec.is_search,
+        )  # fmt: skip
         self.all: list[Attempt] = []  # all attempts so far
 
     @property
@@ -134,14 +122,13 @@ class TrialRunner:
         )  # fmt: skip
         if self._watch:
             self._watch(self._next)
+        assess = assess or self._conditions.assess
         attempts: list[Attempt] = []
-        for again in range(1, self._conditions.invalid_retries + 2):
-            key = "/".join(part for part in (self._key, step, f"a{again}") if part)
+        for attempt in range(1, self._conditions.invalid_retries + 2):
+            key = "/".join(part for part in (self._key, step, f"a{attempt}") if part)
             keyed_trial = replace(trial, key=key)
             result = self._measure(keyed_trial)
-            attempts.append(
-                Attempt(keyed_trial, (assess or self._conditions.assess)(keyed_trial, result))
-            )
+            attempts.append(Attempt(keyed_trial, assess(keyed_trial, result)))
             if attempts[-1].verdict.valid:
                 break
         self.all += attempts
@@ -183,16 +170,7 @@ def repeat(
     done: list[T] = []
     attempts: list[Attempt] = []
     while len(done) < most and not (is_enough is not None and is_enough(done)):
-        trials = TrialRunner(
-            spec.conditions,
-            spec.key_prefix,
-            measure,
-            watch,
-            len(done) + 1,
-            most,
-            unit=spec.unit,
-            is_search=spec.is_search,
-        )
+        trials = TrialRunner(spec, measure, watch, len(done) + 1, most)
         done.append(run_once(trials))
         attempts += trials.all
     return RepeatedResult(spec, tuple(done), tuple(attempts))

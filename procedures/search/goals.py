@@ -121,23 +121,13 @@ def find_goal_result(
         trials_by_load.setdefault(trial.load_fps, []).append(trial)
     bounds = {load: classify_load(goal, trials) for load, trials in trials_by_load.items()}
     upper = min((load for load, bound in bounds.items() if bound == "upper"), default=None)
-    lower = max(
-        (
-            load
-            for load, bound in bounds.items()
-            if bound == "lower" and (upper is None or load < upper)
-        ),
-        default=None,
-    )
-    return GoalResult(
-        goal,
-        lower,
-        upper,
-        None
-        if lower is None
-        else compute_conditional_throughput(goal, lower, trials_by_load[lower]),
-        _find_irregularity(goal, lower, upper, max_load_fps),
-    )
+    lower_bounds = [load for load, bound in bounds.items() if bound == "lower"]
+    lower = max((load for load in lower_bounds if upper is None or load < upper), default=None)
+    conditional_fps = None
+    if lower is not None:
+        conditional_fps = compute_conditional_throughput(goal, lower, trials_by_load[lower])
+    irregular = _find_irregularity(goal, lower, upper, max_load_fps)
+    return GoalResult(goal, lower, upper, conditional_fps, irregular)
 
 
 def _find_irregularity(

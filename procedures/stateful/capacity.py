@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from v6t.procedures.search.binary import ROUGH_SHARE
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
-from v6t.procedures.trial_runner import PointSpec, Watch
+from v6t.procedures.trial_runner import CPS, PointSpec, Watch
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt
 
@@ -18,6 +18,7 @@ BENCHMARK = "capacity"
 class CapacitySpec(PointSpec):
     """Specification of the search for the table's capacity."""
 
+    unit, is_search = CPS, True
     first: int  # C0, connections of the first step
     most: int  # largest number of connections that can be tried
     upper_bound_cps: float  # highest rate offered
@@ -85,20 +86,16 @@ class _CapacitySearch:
         spec = self._spec
         good, rate, bad = self._find_start()
         first, first_rate = good, rate
-        while good and bad is None and good < spec.most:
-            wanted = min(2 * good, spec.most)
-            passing_cps = self._find_rate(wanted, "exponential", rate, spec.beta)
-            if passing_cps is None:
-                bad = wanted
+        while good and (good < spec.most if bad is None else bad - good > spec.error):
+            if bad is None:
+                count, phase, share = min(2 * good, spec.most), "exponential", spec.beta
             else:
-                good, rate = wanted, passing_cps
-        while good and bad is not None and bad - good > spec.error:
-            middle = (good + bad) // 2
-            passing_cps = self._find_rate(middle, "binary", rate, spec.gamma)
+                count, phase, share = (good + bad) // 2, "binary", spec.gamma
+            passing_cps = self._find_rate(count, phase, rate, share)
             if passing_cps is None:
-                bad = middle
+                bad = count
             else:
-                good, rate = middle, passing_cps
+                good, rate = count, passing_cps
         bad = None if bad in self._unknown else bad
         return CapacityResult(
             spec, good, rate, bad, first, first_rate, tuple(self._steps), tuple(self._attempts)

@@ -82,7 +82,7 @@ def measure_connection_rate(
     return ConnectionRateResult(spec, done.repetitions, done.attempts)
 
 
-def _search(spec: ConnectionRateSpec, attempts: TrialRunner) -> ConnectionRateRepetition:
+def _search(spec: ConnectionRateSpec, trials: TrialRunner) -> ConnectionRateRepetition:
     bracket = (0.0, spec.upper_bound_cps)
 
     def set_bracket(step: SearchStep) -> None:
@@ -91,7 +91,7 @@ def _search(spec: ConnectionRateSpec, attempts: TrialRunner) -> ConnectionRateRe
 
     def try_rate(rate_cps: float, name: str) -> Verdict:
         return attempt_connections(
-            attempts,
+            trials,
             spec.conditions,
             spec.phase_one.make_connections(spec.connections, rate_cps),
             benchmark=spec.benchmark,
@@ -108,4 +108,4 @@ def _search(spec: ConnectionRateSpec, attempts: TrialRunner) -> ConnectionRateRe
         share=spec.share,
         floor_fps=spec.floor_cps,
     )
-    return ConnectionRateRepetition(attempts.number, search, tuple(attempts.all))
+    return ConnectionRateRepetition(trials.number, search, tuple(trials.all))

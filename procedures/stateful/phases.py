@@ -13,7 +13,7 @@ from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode, Trial
 from v6t.trials.verdict import Verdict
 
-MAX_RETAKES = 3  # repetitions of a failed phase 1 before its phase 2 is given up
+MAX_RETAKES = 3  # repetitions of a failed phase 1 before its phase 2 is abandoned
 
 
 class PhaseOneError(RuntimeError):
@@ -117,10 +117,7 @@ def _list_failures(connections: Connections, phase_one: PhaseOneResult) -> list[
     if phase_one.surplus:
         failures.append(f"surplus of {phase_one.surplus} frames in phase 1")
     if phase_one.duplicate_tuples:
-        failures.append(
-            f"{phase_one.duplicate_tuples} connections have the outside four-tuple of another: the device "
-            "reuses ports"
-        )
+        failures.append(_describe_duplicates(phase_one))
     if phase_one.has_lost_sessions:
         failures.append(phase_one.count_difference)
     if connections.alpha is not None and phase_one.is_complete and not phase_one.has_lost_sessions:
@@ -135,7 +132,7 @@ def _list_failures(connections: Connections, phase_one: PhaseOneResult) -> list[
 
 
 def attempt_connections(
-    attempts: TrialRunner,
+    trials: TrialRunner,
     conditions: Conditions,
     connections: Connections,
     *,
@@ -163,13 +160,13 @@ def attempt_connections(
     )
     tolerance = conditions.sending_time_tolerance
     assess = partial(judge_connections, sending_time_tolerance=tolerance)
-    return attempts.run(trial, step, steps=steps, bracket=bracket, assess=assess)
+    return trials.run(trial, step, steps=steps, bracket=bracket, assess=assess)
 
 
 class ConnectionPreparer:
     """Measurement of phase 2 that establishes the connections of each trial first.
 
-    A trial without a full table says nothing about phase 2, so it is repeated a limited number of times.
+    A trial without a full table does not measure phase 2, so it is repeated a limited number of times.
     """
 
     def __init__(
@@ -189,8 +186,8 @@ class ConnectionPreparer:
         """
         why = ""
         faults: tuple[str, ...] = ()
-        for again in range(self._retakes + 1):
-            key = f"{trial.key}/p{again + 1}" if again else trial.key
+        for retake in range(self._retakes + 1):
+            key = f"{trial.key}/p{retake + 1}" if retake else trial.key
             # a reset may take the connections with it
             keep = self._connections.reuse and trial.device_event is None
             keyed_trial = replace(
@@ -199,7 +196,7 @@ class ConnectionPreparer:
             result = self._measure(keyed_trial)
             phase_one = result.connections
             if phase_one is not None and phase_one.is_complete:
-                if again:
+                if retake:
                     self._final_keys[trial.key] = key
                 return result
             faults = result.faults
@@ -216,12 +213,14 @@ class ConnectionPreparer:
         return lambda key: find(self._final_keys.get(key, key))
 
 
+def _describe_duplicates(phase_one: PhaseOneResult) -> str:
+    count = phase_one.duplicate_tuples
+    return f"{count} connections have the outside four-tuple of another: the device reuses ports"
+
+
 def _describe_shortfall(phase_one: PhaseOneResult | None) -> str:
     if phase_one is None:
         return "the tester established no connections"
     if phase_one.duplicate_tuples:
-        return (
-            f"{phase_one.duplicate_tuples} connections have the outside four-tuple of another: the device "
-            "reuses ports"
-        )
+        return _describe_duplicates(phase_one)
     return f"{phase_one.learned} of {phase_one.required} connections were forwarded"

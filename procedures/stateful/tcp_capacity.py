@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import attempt_connections
-from v6t.procedures.trial_runner import CPS, TrialRunner, Watch
+from v6t.procedures.trial_runner import TrialRunner, Watch
 from v6t.trials.connections import Closing, Tcp
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt
@@ -51,17 +51,15 @@ def measure_tcp_capacity(
 ) -> TcpCapacityResult:
     """Search the capacity, exceed it, and close connections by reset and FIN."""
     result = measure_capacity(spec.search, measure, watch)
-    at = spec.search.conditions
-    attempts = TrialRunner(
-        at, spec.search.key_prefix, measure, watch, 1, 1, unit=CPS, is_search=True
-    )
+    trials = TrialRunner(spec.search, measure, watch, 1, 1)
 
     def close_connections(count: int, closing: Closing, name: str) -> Attempt:
-        """Open connections, close them all in one manner, and wait for the device to forget them."""
+        """Open connections, close them all in one manner, and wait for the device to remove them."""
         connections = spec.search.phase_one.make_connections(count, spec.search.upper_bound_cps)
         tcp = replace(spec.tcp, closing=closing, aging_s=spec.aging_s)
+        connections = replace(connections, tcp=tcp)
         outcome = attempt_connections(
-            attempts, at, replace(connections, tcp=tcp), benchmark=BENCHMARK, step=name
+            trials, spec.search.conditions, connections, benchmark=BENCHMARK, step=name
         )
         return outcome.attempts[-1]
 

@@ -55,14 +55,14 @@ def measure_teardown(
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _tear_down(spec, trials))
 
 
-def _tear_down(spec: TeardownSpec, attempts: TrialRunner) -> TeardownRepetition:
+def _tear_down(spec: TeardownSpec, trials: TrialRunner) -> TeardownRepetition:
     """Fill the table and measure the time to empty it, once."""
     connections = spec.phase_one.make_connections(spec.connections, spec.rate_cps)
     connections = replace(connections, purpose="tear-down", reuse=False)
     first_key = ""
-    for again in range(spec.retakes + 1):
+    for retake in range(spec.retakes + 1):
         outcome = attempt_connections(
-            attempts, spec.conditions, connections, benchmark=BENCHMARK, step=f"t{again + 1}"
+            trials, spec.conditions, connections, benchmark=BENCHMARK, step=f"t{retake + 1}"
         )
         first_key = first_key or outcome.attempts[0].trial.key
         phase_one = outcome.result.connections

@@ -38,6 +38,7 @@ from v6t.drivers.trex.server import Server, make_server_program
 from v6t.drivers.trex.streams import FIRST_SEQUENCE
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
+from v6t.procedures.soak import SoakSpec
 from v6t.procedures.trial_runner import TrialRunner
 from v6t.tests.expect import expect_error
 from v6t.tests.settings import resolve
@@ -910,7 +911,8 @@ def test_trial_with_unreadable_queue_drops_is_repeated(tmp_path, monkeypatch, an
             return results[-1]
 
         conditions = Conditions(104, 64, "bidirectional", 0.0, 0.0, sending_time_tolerance=9.0)
-        attempts = TrialRunner(conditions, "t", measure_and_keep, None, 1, 1).run(TRIAL).attempts
+        spec = SoakSpec(conditions, 1000.0, "given", 1, 0.5)
+        attempts = TrialRunner(spec, measure_and_keep, None, 1, 1).run(TRIAL).attempts
     assert [len(result.faults) for result in results] == faults
     assert [result.is_disturbed for result in results] == [bool(number) for number in faults]
     assert [a.verdict.valid for a in attempts] == [not number for number in faults]

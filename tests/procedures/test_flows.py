@@ -71,7 +71,6 @@ def test_rss_probe_recommends_addresses_only_where_ports_do_not_help(rates, use)
     by_case = dict(zip(("fixed", "ports", "addresses", "both"), rates, strict=True))
     advice = recommend_fields(by_case)
     assert advice.use == use
-    assert set(advice.rates_fps) == set(PROBE_CASES)
 
 
 def test_rss_probe_of_one_core_mentions_it():
