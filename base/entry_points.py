@@ -53,8 +53,8 @@ class Extensions(Generic[T]):
         """Load the class of this name.
 
         Raises:
-            UsageError: there is none, or there are two.
-            ExtensionError: it cannot be imported, or is incomplete.
+            UsageError: no extension has this name, or several have it.
+            ExtensionError: the extension cannot be imported, or is incomplete.
         """
         entries = [entry for entry in self._list_entries() if entry.point.name == name]
         if not entries:

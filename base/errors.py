@@ -6,8 +6,8 @@ V6tError
 ├── EnvironmentLacking  exit 3: permission, kernel feature or program is missing
 ├── DutError            exit 4: the device under test cannot be driven
 ├── TesterError         exit 5: the tester itself failed
-│   └── BeyondTester            one benchmark asks for more than it can; others do not
-└── TranslationError    exit 6: the device answers, but not with the right frames
+│   └── BeyondTester            one benchmark exceeds its abilities; others can go on
+└── TranslationError    exit 6: the device forwards frames that are translated incorrectly
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class V6tError(Exception):
         self.path, self.related = tuple(path), tuple(map(tuple, related))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy or pickle without calling the constructor, whose keywords pickle does not know."""
+        """Copy or pickle without calling the constructor, because pickle passes no keywords."""
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     def add_hint(self, hint: str) -> None:

@@ -48,7 +48,7 @@ def find_similar_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 def convert_docstring(text: str) -> str:
-    """Write a docstring with the marks of Markdown."""
+    """Convert the markup of a docstring to Markdown, on one line."""
     text = re.sub(r":\w+:`~?([^`]*)`", lambda m: f"`{m[1].rpartition('.')[2]}`", text)
     text = re.sub(r"\bNone\b", "none", text.replace("``", "`"))
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Pydantic's validation errors in the words of settings: one problem, its path, a hint and a code."""
+"""Errors about settings from pydantic's: one problem with the path of the setting, a hint and a code."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _explain(problem: ErrorDetails) -> tuple[str, str, str]:
 
 
 def _show_value(problem: ErrorDetails) -> str:
-    """Return the rejected value in brackets; empty if it says nothing."""
+    """Return the rejected value in brackets; empty if it does not help."""
     value = problem["input"]
     if isinstance(value, bool):
         return f", not {str(value).lower()}"

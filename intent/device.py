@@ -82,8 +82,8 @@ class Link(StrictModel):
     answers: bool = True
     """The tester answers ARP and neighbor solicitations for its addresses on it."""
     learning: bool | None = None
-    """Before each trial the tester's hosts resolve the device, so that it and bridges on the way
-    learn them (RFC 2544 section 23 b); none: where the tester answers."""
+    """Before each trial, the tester's hosts resolve the device's addresses, so that the device and
+    bridges in the path learn theirs (RFC 2544 section 23 b); none: if the tester answers."""
     background: BackgroundVlan | None = None
     """A VLAN for the background only, for devices that drop native IPv6 when the technology is on;
     none: the link's VLAN."""
@@ -103,7 +103,7 @@ class Link(StrictModel):
 
     @property
     def sends_learning_frames(self) -> bool:
-        """Whether the hosts ask for the device before each trial."""
+        """Whether the tester's hosts resolve the device's addresses before each trial."""
         return self.answers if self.learning is None else self.learning
 
 
@@ -120,7 +120,7 @@ class EmulatedLink(Link):
 
 @dataclass(frozen=True)
 class Links:
-    """Left and right link of a technology, whose ``ip_versions`` tell what each of them carries."""
+    """Left and right link of a technology; its ``ip_versions`` are the IP versions on them."""
 
     left: Link = _LEFT_LINK  # link of the Initiator, or left link of the technology
     right: Link = _RIGHT_LINK  # link of the Responder
@@ -196,7 +196,7 @@ class DeviceRequirements:
 
     sessions: int = 0  # connections that the device must hold; 0: no requirement
     filters: int = 0
-    """Filter rules of each direction, of which the middle one admits the test traffic."""
+    """Filter rules of each direction; the middle one admits the test traffic."""
     live_change: bool = False
     """Whether a part of its configuration is added, changed and removed under traffic."""
     route_updates: bool = False  # whether a route that no test packet takes changes under traffic
@@ -226,7 +226,7 @@ class PartIntent:
 
 @dataclass(frozen=True)
 class DeviceIntent:
-    """What a device must be, in terms of no vendor."""
+    """What a device must be, in vendor-neutral terms."""
 
     technology: str  # name of the plugin, for messages
     configuration: DeviceConfig

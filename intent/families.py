@@ -1,7 +1,7 @@
 """Configurations of devices, one model for each family; written by technologies, read by drivers.
 
-A technology builds one model, and a driver lists in ``accepts`` those that it can configure. A technology
-or driver of another distribution may derive further models from :class:`DeviceConfig`.
+A technology builds one model, and a driver's ``supported_configurations`` are those that it can configure.
+A technology or driver of another distribution may derive further models from :class:`DeviceConfig`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class DeviceConfig(StrictModel):
 
 
 class RouterConfig(DeviceConfig):
-    """A router: links and routes are everything."""
+    """A router, which needs no configuration beyond its links and routes."""
 
     family = "router"
 
@@ -216,7 +216,7 @@ class LwAftrConfig(DeviceConfig):
 
 
 class Dns64Config(DeviceConfig):
-    """A DNS64 server (RFC 6147) between clients, which ask ``resolver``, and a zone's ``server``."""
+    """A DNS64 server (RFC 6147) between clients, which query ``resolver``, and a zone's ``server``."""
 
     family = "dns64"
     prefix: IPv6Network

@@ -168,7 +168,7 @@ class ModifierCounts:
     """Actions of a modifier during a trial."""
 
     times: int  #: number of actions
-    right: int  #: actions to which the device reacted rightly
+    right: int  #: actions to which the device reacted correctly
     slowest_s: float  #: longest action [s]
     what: str  #: the last action
     why: str  #: the first error

@@ -216,9 +216,9 @@ class Trial:
     def tag_positions(self) -> tuple[int, ...]:
         """Positions of the tagged frames in the stream of each direction, from 0.
 
-        Each of as many equal intervals as there are tags has one tag. Its position within the
-        interval moves by the golden section: at a fixed position, tags every 120 frames of a mixture
-        that repeats every 2 frames would all be foreground.
+        The stream is divided into equal intervals with one tag each. Its position within the interval
+        moves by the golden section: at a fixed position, tags every 120 frames of a mixture that
+        repeats every 2 frames would all be foreground.
         """
         if self.delays is None or not self.delays.tags:
             raise ValueError("the trial does not request tagged frames")
