@@ -66,7 +66,7 @@ class Modifier:
         slowest_s = max(each.slowest_s for each in counts)
         why = next((each.why for each in counts if each.why), "")
         summary = f"{right:,} of {times:,} right, the slowest took {1000 * slowest_s:.0f} ms"
-        return f"{self.name}: {summary}" + (f"; first trouble: {why}" if why else "")
+        return f"{self.name}: {summary}" + (f"; first error: {why}" if why else "")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ class Broadcast(Modifier):
 
     name = "broadcast"
     source = "RFC 2544 section 11.1"
-    description = "1 frame in 100 is a broadcast of an unknown protocol, in place of a test frame"
+    description = "1 % of the frames are broadcasts of an unknown protocol, in place of test frames"
 
     def add_frames(self, traffic: Traffic, links: Links) -> Traffic:
         link = links.left if traffic.direction == "forward" else links.right
@@ -53,8 +53,8 @@ class Management(Modifier):
     needs_driver = True
     needs_stream = True
     description = (
-        "each second begins with a management query over the driver's connection, not among the "
-        "test frames; the answer is compared with the configuration"
+        "once a second, the driver reads the device's configuration over its own connection, "
+        "outside the test traffic, and compares it with the required one"
     )
 
     def check_plan(self, plan: Plan) -> None:
@@ -78,8 +78,8 @@ class Snmp(Management):
     name = "snmp"
     requirements = DeviceRequirements(snmp_agent=True)
     description = (
-        "each second begins with an SNMP query for ipForwarding, sent on the device itself, not "
-        "among the test frames, to an agent that the driver has started; its answer must be 1"
+        "once a second, an SNMP query for ipForwarding is sent on the device itself, outside the "
+        "test traffic, to an agent that the driver has started; the answer must be 1"
     )
 
     def check_plan(self, plan: Plan) -> None:
@@ -96,8 +96,8 @@ class Routing(Modifier):
     requirements = DeviceRequirements(route_updates=True)
     interval_s = ROUTE_INTERVAL_S
     description = (
-        "a trial begins with a change of a route that no test frame takes, made by the driver and "
-        f"read back; another one follows every {ROUTE_INTERVAL_S:g} s"
+        f"at the start of each trial and every {ROUTE_INTERVAL_S:g} s, the driver changes a route "
+        "that no test frame takes, and reads it back"
     )
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action | None:
@@ -111,9 +111,8 @@ class Bgp(Routing):
     name = "bgp"
     requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)
     description = (
-        "a trial begins with a BGP update of a route that no test frame takes, sent by a speaker "
-        f"on the device itself and read back from its routing table; another one follows every "
-        f"{ROUTE_INTERVAL_S:g} s"
+        f"at the start of each trial and every {ROUTE_INTERVAL_S:g} s, a BGP speaker on the device "
+        "itself updates a route that no test frame takes; the driver reads back the routing table"
     )
 
 
@@ -125,8 +124,8 @@ class OneFilter(Modifier):
     needs_driver = True
     requirements = DeviceRequirements(filters=1)
     description = (
-        "one filter for each direction and IP version permits the addresses of the test traffic; "
-        "all other traffic is denied"
+        "one filter per direction and IP version permits the addresses of the test traffic; all "
+        "other traffic is denied"
     )
 
 
@@ -136,6 +135,6 @@ class ManyFilters(OneFilter):
     name = "filters-25"
     requirements = DeviceRequirements(filters=25)
     description = (
-        "25 filters in each direction: 12 deny other addresses, one for each IP version permits "
-        "those of the test traffic, 12 deny others, and all other traffic is denied"
+        "25 filters per direction: 12 deny other addresses, one per IP version permits those of "
+        "the test traffic, 12 deny further addresses; all other traffic is denied"
     )

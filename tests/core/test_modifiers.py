@@ -258,7 +258,7 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert "modifier" not in encode(result)
     summary = Management().summarize_actions([counts, counts])
     assert summary.startswith(f"management: {2 * counts.right} of {2 * counts.times} right")
-    assert summary.endswith("first trouble: it: show: not there")
+    assert summary.endswith("first error: it: show: not there")
     assert Management().summarize_actions([]) == ""
 
 
