@@ -318,18 +318,16 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
     """Return the point with connections established before every trial, or None if no rate passed.
 
     Args:
-        flows: number of connections that frames take in turn both ways; None: that of the run.
+        flows: number of connections that frames of both directions use in turn; None: that of the run.
     """
     c = point.procedure.connections
     rate_cps, source = find_rate(point)
     if not rate_cps:
         return None
-    connections = make_phase_one_settings(point.procedure).make_connections(
-        flows or c.count, rate_cps
-    )
-    connections = replace(connections, reading="linear" if flows else c.reading, alpha=None)
+    phase_one, reading = replace(make_phase_one_settings(point.procedure), alpha=None), c.reading
     if flows:
-        connections = replace(connections, entries=None)
+        phase_one, reading = replace(phase_one, entries=None), "linear"
+    connections = replace(phase_one.make_connections(flows or c.count, rate_cps), reading=reading)
     measure = ConnectionPreparer(point.measure, connections, c.retakes)
     conditions = {
         **encode(connections),
@@ -391,8 +389,8 @@ class CapacityBenchmark(TableBenchmark[C, S]):
 
     def find_max_connections(self, context: RunContext) -> int:
         settings: Any = self.get_settings(context)
-        most, there = settings.most, context.technology.combinations
-        return there if most is None else min(there, most)
+        most, combinations = settings.most, context.technology.combinations
+        return combinations if most is None else min(combinations, most)
 
     def find_min_connections(self, context: RunContext) -> int:
         settings: Any = self.get_settings(context)
@@ -546,12 +544,8 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         super().check(context)
 
     def run(self, point: Point) -> Measurement:
-        p, settings, most = (
-            point.procedure,
-            self.get_settings(point.context),
-            self.find_max_connections(point.context),
-        )
-        upper = find_upper_bound(point)
+        p, settings = point.procedure, self.get_settings(point.context)
+        upper, most = find_upper_bound(point), self.find_max_connections(point.context)
         resolution_cps = settings.resolution_cps or p.connections.resolution_cps
         spec = point.specify(
             CapacitySpec,
@@ -564,9 +558,8 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         )
         result = measure_capacity(spec, point.measure, point.watch)
         record = make_capacity_record(CapacityRecord, result, point)
-        return Measurement(
-            record, self.make_csv_rows(point, (dict(s).values() for s in record.steps))
-        )
+        rows = self.make_csv_rows(point, (dict(s).values() for s in record.steps))
+        return Measurement(record, rows)
 
     columns = (
         Column(SIZES_HEADING, lambda r: r.sizes),

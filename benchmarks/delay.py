@@ -367,17 +367,16 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                     shares.append(share)
             spec = replace(spec, shares=tuple(shares))
         result = measure_timing(spec, point.measure, point.watch)
-        alone, rate_fps, loopback = None, result.rate_fps, point.runner.loopback
-        if loopback and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
-            once = replace(
-                spec, rate_fps=rate_fps, repetitions=point.count_repetitions(1), shares=()
-            )
-            alone = measure_timing(
-                once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
+        loopback, rate_fps, measure = None, result.rate_fps, point.runner.loopback
+        if measure and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
+            once = point.count_repetitions(1)
+            loopback = measure_timing(
+                replace(spec, rate_fps=rate_fps, repetitions=once, shares=()),
+                lambda trial: measure(replace(trial, key=f"loopback-{trial.key}")),
             )
         tester = point.context.tester
         return self.make_measurement(
-            result, point.run_conditions, alone, tester.stamps, tester.delay_error
+            result, point.run_conditions, loopback, tester.stamps, tester.delay_error
         )
 
     def make_measurement(
@@ -397,7 +396,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         spec, kind = result.spec, self.record
         tags, mode = spec.request.tags, spec.conditions.mode
         valid = [r for r in result.repetitions if r.valid]
-        alone = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
+        baseline = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
         of_tags: dict[str, Any] = {} if not tags else {
             "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
         }  # fmt: skip
@@ -413,10 +412,10 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
             sampled=result.sampled,
             share=result.share,
             directions={d: _summarize_direction(kind, valid, d) for d in list_directions(mode)},
-            loopback=alone
+            loopback=baseline
             and {
-                d: {k: _to_ms(v) for k, v in alone.directions[d].figures.items()}
-                for d in list_directions(mode)
+                direction: {name: _to_ms(ns) for name, ns in timed.figures.items()}
+                for direction, timed in baseline.directions.items()
             },
             tester_error=tester_error,
             **of_tags,

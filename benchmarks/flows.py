@@ -282,10 +282,9 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
 
     def list_capabilities(self, context: RunContext) -> frozenset[Capability]:
         settings = self.get_settings(context)
-        capabilities: set[Capability] = set()
-        if "successive" in settings.starts:
-            capabilities.add("flow-starts")
-        is_staggered = "successive" in settings.starts and "successive" in settings.also_starts
+        is_staggered = "successive" in settings.starts
+        capabilities: set[Capability] = {"flow-starts"} if is_staggered else set()
+        is_staggered &= "successive" in settings.also_starts
         for benchmark in self.list_parts(context):
             needs = benchmark.list_capabilities(context)
             capabilities |= needs
@@ -453,12 +452,9 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
 
     def list_quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         for point in record.points:
-            start = f", {point.start}" if point.flows > 1 else ""
-            yield _make_quantity(
-                point,
-                f"rate, {point.flows:,} flows, {point.start}",
-                f"{point.flows:,} flows{start}",
-            )
+            flows, start = f"{point.flows:,} flows", f", {point.start}"
+            headline = flows + start * (point.flows > 1)
+            yield _make_quantity(point, f"rate, {flows}{start}", headline)
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
@@ -490,17 +486,15 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
         """Check that ports and addresses of the traffic vary."""
         plugin, run = context.technology, context.settings
         sizes = plugin.make_sizes(run.frame_sizes[0])
-        active = {way for mode in run.modes for way in list_directions(mode)}
-        for direction in DIRECTIONS:
-            if direction not in active:
-                continue
+        active = {direction for mode in run.modes for direction in list_directions(mode)}
+        for direction in (d for d in DIRECTIONS if d in active):
             ports, addresses = find_variation(plugin.build_sized_traffic(direction, sizes))
             if not (ports and addresses):
                 what = "ports" if addresses else "addresses"
                 raise UsageError(
                     f"the {what} of {plugin.name}'s {direction} traffic do not vary, so there is "
                     "nothing to probe",
-                    "`v6t plugins " + plugin.name + "` lists the parameters that let them vary",
+                    f"`v6t plugins {plugin.name}` lists the parameters that let them vary",
                     code="unsuitable-benchmark",
                 )
 
@@ -567,10 +561,8 @@ def _make_benchmark_table(name: str, records: Sequence[FlowsRecord]) -> Table:
     for r, f in pairs:
         applied = ABSENT if f.rate is None else format_count(f.rate)
         point = (r.sizes, r.direction, f"{f.flows:,}", _format_start(r, f), applied)
-        found.setdefault(point, {})[f.figure] = (
-            _format_value(f),
-            _format_xpd(f.degradation_percent),
-        )
+        cells = _format_value(f), _format_xpd(f.degradation_percent)
+        found.setdefault(point, {})[f.figure] = cells
     names = [SIZES_HEADING, *make_text_columns("direction"), "flows", *make_text_columns("start")]
     names.append("applied fps\nper direction")
     if len(figures) > MAX_VALUE_COLUMNS:
@@ -617,6 +609,5 @@ def _format_value(figure: FlowDegradation) -> str:
 
 
 def _make_quantity(variant: VariantRates, name: str, headline: str = "") -> Quantity:
-    return common.make_rate_quantity(
-        variant, name, resolution=variant.resolution_fps, headline=headline
-    )
+    resolution = variant.resolution_fps
+    return common.make_rate_quantity(variant, name, resolution=resolution, headline=headline)

@@ -395,9 +395,8 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
 def _draw_forwarded(records: Sequence[FrameLossRecord], name: str) -> str:
     curves = []
     for number, record in enumerate(records):
-        directions = record.load_directions
         label = f"{record.sizes} {record.direction}"
-        points = [(r.rate * directions, r.forwarded) for r in _sort_rates(record)]
+        points = [(r.rate * record.load_directions, r.forwarded) for r in _sort_rates(record)]
         curves.append(replace(plots.make_summary_curve(number, label, points), bars=None))
     top = max((x for curve in curves for x in curve.x), default=0.0)
     grey = {"color": "#999999", "linewidth": 0.8}
@@ -433,11 +432,8 @@ def _list_losses(row: LossAtRate) -> list[float]:
     """Return the loss of each trial over all directions [%]."""
     required = zip(*(direction.required for direction in row.frames.values()), strict=True)
     received = zip(*(direction.received for direction in row.frames.values()), strict=True)
-    return [
-        100 * (1 - sum(came) / sum(due))
-        for due, came in zip(required, received, strict=True)
-        if sum(due)
-    ]
+    totals = zip(map(sum, required), map(sum, received), strict=True)
+    return [100 * (1 - returned / due) for due, returned in totals if due]
 
 
 def _split_curves(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
@@ -452,8 +448,7 @@ def _split_curves(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[Frame
 
 def _find_worst_loss(row: LossAtRate) -> float | None:
     medians = [lost.median for direction, lost in row.loss_percent.items() if direction != "sum"]
-    known = [m for m in medians if m is not None]
-    return max(known) if known and row.valid else None
+    return max((m for m in medians if m is not None), default=None) if row.valid else None
 
 
 def _format_lossless_rate(record: FrameLossRecord) -> str:

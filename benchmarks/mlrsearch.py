@@ -274,9 +274,8 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     def run(self, point: Point) -> Measurement:
         goals, max_load = self.make_goals(point.context), point.limit_fps
         shortest_s = min(goal.initial_trial_s for goal in goals)
-        least = self.get_settings(point.context).min_load_fps or max(
-            max_load / 1000, 1 / shortest_s
-        )
+        configured = self.get_settings(point.context).min_load_fps
+        least = configured or max(max_load / 1000, 1 / shortest_s)
         spec = MlrSpec(
             conditions=point.make_conditions(loss_tolerance=0.0, search_limit_fps=max_load),
             goals=goals,
@@ -333,17 +332,16 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         for figures in record.goals:
             goal, conditional = figures.goal, figures.conditional_throughput
             limit = " - limited by the tester" if figures.tester_limited else ""
-            odd = f" - {figures.regularity}" if figures.irregular_count else ""
-            what = (
-                f"{record.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
-            )
+            irregular = f" - {figures.regularity}" if figures.irregular_count else ""
+            what = f"{record.title}, goal {goal.name}, {record.point}, median of "
+            what += f"{figures.repetitions}{irregular}{limit}"
             lower = common.make_rate_quantity(
                 figures,
                 f"lower bound, {goal.name} {goal.code}",
                 resolution=goal.width * figures.median,
                 headline=f"{goal.name} lower bound",
             )
-            card = Card(format_count(figures.median), "frames/s per direction", what + odd + limit)
+            card = Card(format_count(figures.median), "frames/s per direction", what)
             yield replace(lower, card=card)
             yield replace(
                 lower,

@@ -62,7 +62,8 @@ class OutageRecord(Record):
     directions: Mapping[str, OutageTimes] = Field(description="times of each direction")
 
     def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
-        yield from ((f"{direction} ", times, "s") for direction, times in self.directions.items())
+        for direction, times in self.directions.items():
+            yield f"{direction} ", times, "s"
 
 
 K = TypeVar("K", bound=OutageRecord)
@@ -257,9 +258,8 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
     can_stagger_flows = True
 
     def run(self, point: Point) -> Measurement:
-        throughput_fps, _ = point.require_throughput(
-            "no rate passed, so the overload rate is unknown"
-        )
+        reason = "no rate passed, so the overload rate is unknown"
+        throughput_fps, _ = point.require_throughput(reason)
         settings = self.get_settings(point.context)
         spec = point.specify(
             RecoverySpec,
@@ -275,12 +275,10 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
         """Make the record of a point from the result of the procedure."""
         directions = {}
         for direction in list_directions(result.spec.conditions.mode):
-            times = [
-                r.recovery_s[direction] for r in result.repetitions if direction in r.recovery_s
-            ]
+            valid = [r for r in result.repetitions if direction in r.recovery_s]
             directions[direction] = {
-                "values": [drop_infinite(t) for t in times],
-                "overloaded": sum(r.overloaded.get(direction, False) for r in result.repetitions),
+                "values": [drop_infinite(r.recovery_s[direction]) for r in valid],
+                "overloaded": sum(r.overloaded[direction] for r in valid),
             }
         return RecoveryRecord.from_result(
             result,
@@ -297,7 +295,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
         for direction, times in record.directions.items():
             if lossless := len(times.values) - times.overloaded:
                 some = f"{lossless} of {len(times.values)} overloads"
-                text = f"{some} lost no frame at the higher rate, so 0 s say nothing about recovery"
+                text = f"{some} lost no frame at the higher rate: their 0 s is not a recovery time"
                 yield "no-overload", f"{direction}: {text}"
 
     def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Ruling]:
@@ -342,14 +340,12 @@ class ReconfigurationRecord(StreamRecord):
     def times(self) -> Iterator[tuple[str, str, BlockedTimes]]:
         """Change, direction and times of all streams, in order."""
         for change in CONFIGURATION_CHANGES:
-            yield from (
-                (change, direction, t) for direction, t in self.changes.get(change, {}).items()
-            )
+            for direction, times in self.changes.get(change, {}).items():
+                yield change, direction, times
 
     def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
-        yield from (
-            (f"{change} {direction} ", times, "s") for change, direction, times in self.times
-        )
+        for change, direction, times in self.times:
+            yield f"{change} {direction} ", times, "s"
 
 
 # fields of a stream that have another name in BlockedTimes
@@ -473,5 +469,4 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
         for direction, series in record.changes.get(NO_CHANGE, {}).items():
             if any(series.lost):
                 lost = f"up to {max(series.lost):,} frames were lost {direction} without any change"
-                text = f"{lost}: the device loses frames at this rate without any change"
-                yield "loss-without-change", text
+                yield "loss-without-change", f"{lost}: the device loses frames at this rate anyway"

@@ -113,11 +113,10 @@ def expand_all(
     left_out: list[str] = []
     separate: list[str] = []
     for benchmark in fit:
-        if benchmark.name in named or (
-            benchmark.included_in_all and benchmark.find_missing_requirement() is None
-        ):
+        missing = benchmark.find_missing_requirement()
+        if benchmark.name in named or (benchmark.included_in_all and missing is None):
             names.append(benchmark.name)
-        elif benchmark.included_in_all and (missing := benchmark.find_missing_requirement()):
+        elif benchmark.included_in_all and missing:
             left_out.append(f"left out of '{ALL_BENCHMARKS}': {missing[0]} ({missing[1]})")
         else:
             separate.append(benchmark.name)

@@ -114,36 +114,35 @@ def _make_combination(
     rates = [r.rate_fps for r in result.repetitions]
     decisive = [key for key in map(find_decisive_trial, result.repetitions) if key]
     counted = [find_result(key).directions["forward"] for key in decisive]
-    heard = [c.answers for c in counted if c.answers]
+    answers = [c.answers for c in counted if c.answers]
     queries = sum(c.count_frames("required") for c in counted)
-    again = queries * cached / 100
-    every = [find_result(a.trial.key) for a in result.attempts]
-    reasons = [d.answers.reasons for t in every for d in t.directions.values() if d.answers]
+    repeated = queries * cached / 100
+    trials = [find_result(a.trial.key) for a in result.attempts]
+    reasons = [d.answers.reasons for t in trials for d in t.directions.values() if d.answers]
     hit = any(r.search.hit_upper_bound for r in result.repetitions)
     by_tester = spec.upper_bound_reason == "tester"
     last = counted[-1].delay_us if counted else None
+    refused = (
+        f"refused: the device answers at least {selftest.covered_qps:,.0f} queries/s, and the "
+        f"self-test, bounded by the {'tester' if by_tester else 'line rate'}, covers no more "
+        "(RFC 8219 section 9.2.1)"
+    )
     return ResolutionCombination(
         repetitions=len(rates),
         rates=rates,
         cached_percent=cached,
         own_aaaa_percent=own_aaaa,
-        refused=(
-            f"refused: the device answers at least {selftest.covered_qps:,.0f} queries/s, and the "
-            f"self-test, bounded by the {'tester' if by_tester else 'line rate'}, covers no more "
-            "(RFC 8219 section 9.2.1)"
-        )
-        if hit
-        else None,
+        refused=refused if hit else None,
         tester_limited=(hit and by_tester)
         or any(is_bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
         tester_ceiling=selftest.capacity_qps,
         upper_bound=spec.upper_bound_fps,
         upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=hit,
-        asked_aaaa=sum(a.aaaa_queries for a in heard) / queries if queries else None,
-        asked_a=sum(a.a_queries for a in heard) / queries if queries else None,
-        cached_found_percent=100 * (1 - sum(a.repeated_queries for a in heard) / again)
-        if again
+        asked_aaaa=sum(a.aaaa_queries for a in answers) / queries if queries else None,
+        asked_a=sum(a.a_queries for a in answers) / queries if queries else None,
+        cached_found_percent=100 * (1 - sum(a.repeated_queries for a in answers) / repeated)
+        if repeated
         else None,
         reasons={
             why: sum(t.get(why, 0) for t in reasons)
@@ -335,18 +334,12 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         for r in records:
             if len(r.combinations) < 2:
                 continue
-            curves = [
-                make_summary_curve(
-                    number,
-                    f"{aaaa} % with an AAAA record",
-                    [
-                        (f.cached_percent, f)
-                        for f in sorted(r.combinations, key=lambda f: f.cached_percent)
-                        if f.own_aaaa_percent == aaaa and not f.refused
-                    ],
-                )
-                for number, aaaa in enumerate(sorted({f.own_aaaa_percent for f in r.combinations}))
-            ]
+            shown = [f for f in r.combinations if not f.refused]
+            shown.sort(key=lambda f: f.cached_percent)
+            curves = []
+            for number, aaaa in enumerate(sorted({f.own_aaaa_percent for f in r.combinations})):
+                points = [(f.cached_percent, f) for f in shown if f.own_aaaa_percent == aaaa]
+                curves.append(make_summary_curve(number, f"{aaaa} % with an AAAA record", points))
             drawn = draw_errorbars(
                 self.name, curves, "names in the cache [%]", "queries per second", linear=True
             )
@@ -439,11 +432,9 @@ def make_selftest_queries(context: RunContext) -> Queries:
 
 
 def _format_rate(combination: ResolutionCombination) -> str:
-    return (
-        "refused"
-        if combination.refused
-        else mark_limited(format_count(combination.median), combination.limited)
-    )
+    if combination.refused:
+        return "refused"
+    return mark_limited(format_count(combination.median), combination.limited)
 
 
 def _format_cell(combination: ResolutionCombination | None) -> str:

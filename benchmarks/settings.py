@@ -31,9 +31,9 @@ TrialLength = Annotated[float, Field(ge=0.001, le=86_400)]  # [s]
 def list_flags(model: type[StrictModel], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the command line flags of a model, each with the name of its setting."""
     for name, field in model.model_fields.items():
-        for mark in field.metadata:
-            if isinstance(mark, Flag):
-                yield mark.name, prefix + name
+        for item in field.metadata:
+            if isinstance(item, Flag):
+                yield item.name, prefix + name
 
 
 class AdaptiveSettings(StrictModel):

@@ -1,4 +1,4 @@
-"""The TCP benchmarks of RFC 8219 section 8, with the rows RFC 3511 asks for."""
+"""The TCP benchmarks of RFC 8219 section 8, with the counts that RFC 3511 requires."""
 
 from __future__ import annotations
 
@@ -164,9 +164,10 @@ class TcpCapacityRecord(CapacityRecord):
         return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
 
 
-def _find_fastest_loopback(keys: Sequence[str], find_result: FindResult) -> LoopbackTimes | None:
+def _find_fastest_loopback(point: Point) -> LoopbackTimes | None:
     fastest = None
-    for phases in (find_result(key).connections for key in keys):
+    for key in point.tester_capacity.keys:
+        phases = point.find(f"tcp-{key}").connections
         tcp = None if phases is None else phases.tcp
         if phases is None or tcp is None or tcp.mean_s is None or not phases.sending_time_s:
             continue
@@ -200,12 +201,10 @@ _IP_HEADER_OCTETS = {4: 20, 6: 40}
 
 def find_syn_sizes(plugin: MeasuredTechnology) -> FramePair:
     """Return the frame sizes of a SYN on both sides of the device [octets]."""
-    octets = (
-        _ETHERNET_OCTETS + _IP_HEADER_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
-    )
+    headers = _ETHERNET_OCTETS + _IP_HEADER_OCTETS[min(plugin.ip_versions)]
     if plugin.links.left.vlan is not None:
-        octets += _TAG_OCTETS
-    return plugin.make_frame_pair(octets + plugin.overhead)
+        headers += _TAG_OCTETS
+    return plugin.make_frame_pair(headers + OPENING_OCTETS + FCS_OCTETS + plugin.overhead)
 
 
 def find_media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
@@ -365,9 +364,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
             exchange=self._make_exchange(point.context),
             iterations=[one for tries in each for one in tries],
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
-            alone=_find_fastest_loopback(
-                [f"tcp-{key}" for key in point.tester_capacity.keys], point.find
-            ),
+            alone=_find_fastest_loopback(point),
         )
         return Measurement(record, self.list_trial_rows(point, record.iterations), record.rates)
 
@@ -377,13 +374,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
         *common.make_rate_columns("median\nconnections/s"),
         common.DISPERSION_COLUMN,
         *_EXCHANGE_COLUMNS,
-        Column(
-            "DUT\ncounts",
-            lambda r: r.last and r.last.sessions,
-            ",",
-            absent=ABSENT,
-            wide=True,
-        ),
+        Column("DUT\ncounts", lambda r: r.last and r.last.sessions, ",", absent=ABSENT, wide=True),
         common.WIDE_REPETITIONS_COLUMN,
     )
 
@@ -577,7 +568,7 @@ def _describe_exchange(record: TcpRateRecord | TcpCapacityRecord) -> str:
     end = "a reset" if e.closing == "rst" else "FIN"
     has_times = record.last is None or record.last.mean_s is not None
     return (
-        f"{e.http} on both sides; every connection asks for an object once all are open; {unanswered}; "
+        f"{e.http} on both sides; every connection requests an object once all are open; {unanswered}; "
         f"connections end by {end}. {_TIMES_NOTE if has_times else _NO_TIMES_NOTE}"
     )
 

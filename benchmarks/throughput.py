@@ -103,7 +103,7 @@ class ThroughputRecord(RateRecord):
 def make_search_record(point: Point, result: ThroughputResult) -> ThroughputRecord:
     """Make the record of the searches at a point or with a variant of its traffic."""
     spec, repetitions, find = result.spec, result.repetitions, point.find
-    ways = list_directions(spec.conditions.mode)
+    directions = list_directions(spec.conditions.mode)
     rates = [(r.rate_fps, r.attempts) for r in repetitions]
     decisive = [key for key in map(find_decisive_trial, repetitions) if key]
     counted = [d for key in decisive for d in find(key).directions.values()]
@@ -118,7 +118,7 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
         goal=summarize_goal(goals) if goals else None,
         non_monotonic=sum(r.passed_above_failure for r in repetitions),
         unresolved=sum(_is_unresolved(r, spec) for r in repetitions),
-        loss={direction: _find_worst_loss(repetitions, direction, decisive) for direction in ways},
+        loss={d: _find_worst_loss(repetitions, d, decisive) for d in directions},
         matched=sum(d.matched for d in counted) / checked if checked else None,
         checked=checked,
         upper_bound_hit=any(
@@ -296,14 +296,12 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     def draw_traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         for r in records:
             name = f"{self.name}-{r.frame_sizes.key}-{r.direction}"
-            steps = _list_trials(data, r)
-            if steps:
+            if steps := _list_trials(data, r):
+                first = "" if len(steps) < MAX_TRACED_TRIALS else " (the first ones)"
                 yield Drawing(
                     _draw_trace(steps, r.median, f"{name}-trace"),
                     f"Search trace, {r.point}: every trial of the point in order, {len(steps)} "
-                    "trials"
-                    + ("" if len(steps) < MAX_TRACED_TRIALS else " (the first ones)")
-                    + ".",
+                    f"trials{first}.",
                     f"Search trace of {r.point}: {len(steps)} trials, median "
                     f"{r.median:,.0f} frames per second per direction.",
                 )
@@ -316,10 +314,11 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
 
     def list_quantities(self, record: ThroughputRecord) -> Iterator[Quantity]:
         what = f"{record.title}, {record.point}, median of {record.repetitions}"
-        card = "frames/s per direction", what
-        resolution = record.resolution_fps
         yield common.make_rate_quantity(
-            record, resolution=resolution, headline=self.name, card=card
+            record,
+            resolution=record.resolution_fps,
+            headline=self.name,
+            card=("frames/s per direction", what),
         )
 
     def find_warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
@@ -331,9 +330,9 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             yield "goal", f"{bounds}, {expected} (medians)"
         if record.non_monotonic:
             yield "non-monotonic", "a rate passed above one that failed"
-        if many := record.unresolved:
-            text = f"{many} searches ended before their bracket was as narrow as required"
-            yield "unresolved-search", text
+        if record.unresolved:
+            text = "searches ended before their bracket was as narrow as required"
+            yield "unresolved-search", f"{record.unresolved} {text}"
 
     def check_clauses(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Ruling]:
         decisive = {key for r in records for key in r.decisive_trials}
@@ -355,12 +354,12 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                     + (f", {tolerated:.4%} tolerated" if tolerated else ""),
                     not lost and not tolerated if deciding else None)  # fmt: skip
         if records:
-            given_up = sum(r.unresolved for r in records)
+            unresolved = sum(r.unresolved for r in records)
             yield judge("RFC 2544 section 26.1",
                         "the highest rate without loss, by any search",
                         _SEARCH_TEXTS[data.procedure["search"]]
-                        + (f"; {given_up} gave up" if given_up else ""),
-                        not given_up)  # fmt: skip
+                        + (f"; {unresolved} ended early" if unresolved else ""),
+                        not unresolved)  # fmt: skip
             known = any(r.tester_ceiling for r in records)
             limited = sum(r.tester_limited for r in records)
             yield judge("RFC 8219 section 4", "the tester is not the bottleneck",
@@ -447,8 +446,8 @@ def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> s
     grouped = {s.repetition: [t for t in steps if t.repetition == s.repetition] for s in steps}
     curves = [_make_curve("_", of, color="#bbbbbb", linewidth=0.8) for of in grouped.values()]
     for outcome, (marker, color) in _OUTCOME_STYLES.items():
-        if met := [s for s in steps if s.outcome == outcome]:
-            curves.append(_make_curve(outcome, met, marker=marker, color=color, linestyle=""))
+        if trials := [s for s in steps if s.outcome == outcome]:
+            curves.append(_make_curve(outcome, trials, marker=marker, color=color, linestyle=""))
     label = f"median {plots.abbreviate(result_fps)}"
     median = (result_fps, label, {"color": plots.BLACK, "linestyle": "--"})
     return plots.draw_series(
