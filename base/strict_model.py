@@ -114,9 +114,7 @@ def _find_conversions(
         # pyrefly: ignore [bad-argument-type] -- the kind need not be a literal
         error = PydanticCustomError(kind, "wrong type")
         return [InitErrorDetails(type=error, loc=path, input=value)]
-    return [
-        error for key, *both in pairs for error in _find_conversions(both[0], both[1], (*path, key))
-    ]
+    return [error for key, *both in pairs for error in _find_conversions(*both, (*path, key))]
 
 
 def refuse_zone(value: Value) -> Value:

@@ -52,9 +52,8 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
             addresses = (refuse_zone(IPv6Address(word)) for word in words[4:])
             row = SoftwireRow(ipv4, psid, length, offset, *addresses)
         except ValueError as exc:
-            raise UsageError(
-                f"{path}:{number}: {exc}", _ROW_HINT, code="invalid-table-row"
-            ) from exc
+            problem = f"{path}:{number}: {exc}"
+            raise UsageError(problem, _ROW_HINT, code="invalid-table-row") from exc
         yield number, row
 
 

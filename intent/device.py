@@ -35,9 +35,8 @@ Network = IPv4Network | IPv6Network
 
 def _parse_mac(value: str) -> str:
     """Return a MAC address with colons; Cisco's dots and IEEE's hyphens are accepted."""
-    if not re.fullmatch(
-        r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}|[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}", value
-    ):
+    pattern = r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}|[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}"
+    if not re.fullmatch(pattern, value):
         problem = "must be a MAC address"
         raise InvalidValue(problem, "write it as 02:00:00:00:01:02", code="not-an-address")
     digits = re.sub("[:.-]", "", value)

@@ -77,9 +77,8 @@ def measure_reconfiguration(
                 counted = outcome.result.directions[direction]
                 frames = counted.count_frames("required")
                 lost = frames - counted.count_frames("received")
-                directions[direction] = BlockedTime(
-                    frames, lost, lost / spec.rate_fps, counted.longest_gap_s
-                )
+                blocked_s, silence_s = lost / spec.rate_fps, counted.longest_gap_s
+                directions[direction] = BlockedTime(frames, lost, blocked_s, silence_s)
             done.append(ChangeStream(change, trials.number, directions))
         return done
 

@@ -22,9 +22,8 @@ class AdaptiveLimits:
     def __post_init__(self) -> None:
         """Check the limits."""
         if self.fewest < MIN_ADAPTIVE_REPETITIONS:
-            raise ValueError(
-                f"adaptive repetition needs at least {MIN_ADAPTIVE_REPETITIONS} repetitions"
-            )
+            problem = f"adaptive repetition needs at least {MIN_ADAPTIVE_REPETITIONS} repetitions"
+            raise ValueError(problem)
         if self.most < self.fewest:
             raise ValueError("the most repetitions cannot be below the fewest")
         if not 0 < self.width < 1 or not 0.5 <= self.confidence < 1:

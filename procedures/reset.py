@@ -29,9 +29,8 @@ class ResetSpec(PointSpec):
         if self.hook not in RESET_HOOKS:
             raise ValueError(f"unknown reset '{self.hook}', not one of " + ", ".join(RESET_HOOKS))
         if not 0 < self.at_s < self.duration_s:
-            raise ValueError(
-                f"a reset at {self.at_s:g} s is not within a stream of {self.duration_s:g} s"
-            )
+            problem = f"a reset at {self.at_s:g} s is not within a stream of {self.duration_s:g} s"
+            raise ValueError(problem)
 
     @property
     def key_prefix(self) -> str:

@@ -178,10 +178,8 @@ def measure_tester_capacity(
             )
         capacity_fps = _search_capacity(spec, lambda rate_fps: passes_once(rate_fps, rules))
     elif rules is not None and not spec.probe_rules.is_as_strict_as(rules):
-        tried = (
-            capacity_fps * CONFIRMING_SHARE**n for n in range(MAX_CONFIRMATIONS) if capacity_fps
-        )
-        capacity_fps = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
+        rates = [capacity_fps * CONFIRMING_SHARE**n for n in range(MAX_CONFIRMATIONS)]
+        capacity_fps = next((rate for rate in rates if rate and passes_once(rate, rules)), 0.0)
     if capacity_fps >= spec.media_fps:
         faults.clear()
     return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults))

@@ -107,9 +107,8 @@ ThroughputResult = RepeatedResult[ThroughputSpec, ThroughputRepetition]
 def find_error_fps(result: ThroughputResult) -> float:
     """Return the largest error of the searches [fps]."""
     resolution_fps = result.spec.resolution_fps
-    return max(
-        (r.compute_error_fps(resolution_fps) for r in result.repetitions), default=resolution_fps
-    )
+    errors = (r.compute_error_fps(resolution_fps) for r in result.repetitions)
+    return max(errors, default=resolution_fps)
 
 
 def measure_throughput(

@@ -74,11 +74,10 @@ class Distribution:
     def median_ns(self, *, include_lost: bool = True) -> float:
         """Return the middle value, or the mean of the two middle values of an even number."""
         total = self.frames + (self.lost if include_lost else 0)
+        middle = total // 2
         if total % 2:
-            return self.get_value_at_rank_ns((total + 1) // 2)
-        return (
-            self.get_value_at_rank_ns(total // 2) + self.get_value_at_rank_ns(total // 2 + 1)
-        ) / 2
+            return self.get_value_at_rank_ns(middle + 1)
+        return (self.get_value_at_rank_ns(middle) + self.get_value_at_rank_ns(middle + 1)) / 2
 
     def get_value_at_rank_ns(self, rank: int) -> float:
         """Return the value of a rank, from 1; infinity beyond the measured values."""

@@ -46,9 +46,7 @@ _COUNT_NAMES = [f.name for f in fields(ClassCount) if f.name != "role"]
 
 def choose_slot_s(sending_s: float) -> float:
     """Choose the shortest slot of 0.01, 0.02, 0.05, 0.1 ... s of which few enough cover a trial."""
-    return next(
-        slot for slot in _SLOT_LENGTHS_S if sending_s <= MAX_SENDING_SLOTS * slot * (1 + 1e-9)
-    )
+    return next(s for s in _SLOT_LENGTHS_S if sending_s <= MAX_SENDING_SLOTS * s * (1 + 1e-9))
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,8 @@ def compute_conditional_throughput(
     Full-length trials are sorted by loss; the rest of the duration sum counts as lost. The result is the
     forwarding rate of the trial that completes the share allowed by the exceed ratio.
     """
-    full = sorted(
-        (t for t in trials if t.duration_s >= goal.final_trial_s), key=lambda t: t.loss_ratio
-    )
+    full = [trial for trial in trials if trial.duration_s >= goal.final_trial_s]
+    full.sort(key=lambda trial: trial.loss_ratio)
     lasted = sum((_make_exact(t.duration_s) for t in full), Fraction(0))
     remaining = max(lasted, _make_exact(goal.duration_sum_s)) * (1 - _make_exact(goal.exceed_ratio))
     for trial in full:

@@ -68,10 +68,8 @@ class ConnectionRateResult(RepeatedResult[ConnectionRateSpec, ConnectionRateRepe
     def error_cps(self) -> float:
         """Error of the least exact search [connections/s]."""
         resolution_cps = self.spec.resolution_cps
-        return max(
-            (r.search.compute_error_fps(resolution_cps) for r in self.repetitions),
-            default=resolution_cps,
-        )
+        errors = (r.search.compute_error_fps(resolution_cps) for r in self.repetitions)
+        return max(errors, default=resolution_cps)
 
 
 def measure_connection_rate(

@@ -89,29 +89,22 @@ def _list_tester_faults(
     limit = connections.phase_one_s * tolerance
     if phase_one.sending_time_s > limit:
         faults.append(f"phase 1 took {phase_one.sending_time_s:.6f} s, allowed {limit:.6f} s")
-    if phase_one.validated is not None and phase_one.validation_time_s is not None:
+    took_s, sent = phase_one.validation_time_s, phase_one.validation_sent or 0
+    if phase_one.validated is not None and took_s is not None:
         limit = connections.validation_s * tolerance
-        if phase_one.validation_time_s > limit:
-            faults.append(
-                f"the validation took {phase_one.validation_time_s:.6f} s, allowed {limit:.6f} s"
-            )
-        if (phase_one.validation_sent or 0) < phase_one.learned:
-            faults.append(
-                f"the Responder sent {phase_one.validation_sent} of {phase_one.learned} frames"
-            )
+        if took_s > limit:
+            faults.append(f"the validation took {took_s:.6f} s, allowed {limit:.6f} s")
+        if sent < phase_one.learned:
+            faults.append(f"the Responder sent {sent} of {phase_one.learned} frames")
     return faults
 
 
 def _list_failures(connections: Connections, phase_one: PhaseOneResult) -> list[str]:
     failures = []
     if phase_one.learned < phase_one.required:
-        missing = (
-            f"{phase_one.required - phase_one.learned} of {phase_one.required} connections were not"
-        )
-        if phase_one.tcp is None:
-            failures.append(f"{missing} forwarded")
-        else:
-            failures.append(f"{missing} established: {phase_one.tcp.failures}")
+        what = "forwarded" if phase_one.tcp is None else f"established: {phase_one.tcp.failures}"
+        missing = phase_one.required - phase_one.learned
+        failures.append(f"{missing} of {phase_one.required} connections were not {what}")
     if phase_one.tcp is not None and phase_one.tcp.wrong:
         failures.append(f"{phase_one.tcp.wrong} segments differ from those of a correct device")
     if phase_one.surplus:

@@ -66,9 +66,8 @@ def measure_tcp_capacity(
     overfull, after = None, []
     if result.capacity:
         if result.first_failed is not None and result.capacity < spec.search.most:
-            overfull = close_connections(
-                spec.count_excess_connections(result.capacity), "rst", "overfull"
-            )
+            excess = spec.count_excess_connections(result.capacity)
+            overfull = close_connections(excess, "rst", "overfull")
             after.append(overfull)
         else:
             after.append(close_connections(result.capacity, "rst", "rst"))
