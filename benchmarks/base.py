@@ -214,9 +214,8 @@ class Benchmark(Presentation[R], Generic[R, S]):
             margin = point.procedure.selftest_margin
             changes = {"usable_fps": compute_usable_rate(point.tester_capacity.rate_fps, margin)}
         results = point.runner.results
-        if counting := find_counting_method(
-            results[key] for key in record.trials if key in results
-        ):
+        measured_results = [results[key] for key in record.trials if key in results]
+        if counting := find_counting_method(measured_results):
             changes["counted_by"] = counting
         record = record.model_copy(update=changes)
         if point.procedure.means:

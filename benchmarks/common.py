@@ -46,10 +46,7 @@ OFFERED_RATE_COLUMN: Column[Any] = Column(
     "offered fps\nper direction",
     lambda row: format_offered_rate(_get_record(row), _get_record(row).offered_rates[0]),
 )
-REPETITIONS_COLUMN: Column[Any] = Column(
-    "repetitions", lambda row: str(_get_record(row).repetitions)
-)
-
+REPETITIONS_COLUMN: Column[Any] = Column("repetitions", lambda r: str(_get_record(r).repetitions))
 WIDE_REPETITIONS_COLUMN = replace(REPETITIONS_COLUMN, wide=True)
 
 
@@ -63,9 +60,7 @@ def make_rate_columns(heading: str) -> tuple[Column[Any], Column[Any], Column[An
     return (
         Column(
             heading,
-            lambda row: mark_limited(
-                format_count(get_row_value(row).median), get_row_value(row).limited
-            ),
+            lambda r: mark_limited(format_count(get_row_value(r).median), get_row_value(r).limited),
         ),
         Column("P1", lambda row: get_row_value(row).p1),
         Column("P99", lambda row: get_row_value(row).p99),

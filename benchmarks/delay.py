@@ -182,11 +182,9 @@ def _summarize_direction(
     kind: type[DelayRecord], valid: Sequence[TimingRepetition], direction: str
 ) -> dict[str, Any]:
     """Return the fields of a direction's statistics."""
-    names = sorted({name for r in valid for name in r.classes[direction]})
-    of_class = {
-        n: [r.classes[direction][n] for r in valid if n in r.classes[direction]] for n in names
-    }
-    classes = {name: _summarize_figures(kind, timed) for name, timed in of_class.items()}
+    timed = [r.classes[direction] for r in valid]
+    names = sorted({name for t in timed for name in t})
+    classes = {n: _summarize_figures(kind, [t[n] for t in timed if n in t]) for n in names}
     whole = [r.directions[direction] for r in valid]
     return {**_summarize_figures(kind, whole), "classes": classes}
 
@@ -444,9 +442,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
     def draw_figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
             if distributions := _merge_distributions(data, record, self.distribution):
-                frames = ", ".join(
-                    f"{direction} {d.frames:,}" for direction, d in distributions.items()
-                )
+                frames = ", ".join(f"{name} {d.frames:,}" for name, d in distributions.items())
                 name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
                 caption = self.caption.format(record.point, frames)
                 draw = (
@@ -481,9 +477,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         """List the headline figures of the trial in loopback at the same rate."""
         first = next(s for s in self.figure_columns if s.headline)
         loopback = record.loopback or {}
-        return {
-            f"{first.headline} {direction}": f.get(first.key) for direction, f in loopback.items()
-        }
+        return {f"{first.headline} {d}": figures.get(first.key) for d, figures in loopback.items()}
 
     def find_warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         for direction, figures in record.directions.items():
@@ -675,10 +669,8 @@ class Ipdv(DelayVariationBenchmark):
         for direction, figures in record.directions.items():
             for s in self.figure_columns:
                 values = figures.figures[s.key].values
-                load = f"{record.rate:,.0f} fps"
-                yield Quantity(
-                    f"IPDV {s.column} {direction}", "ms", values, more_is_better=False, load=load
-                )
+                name, load = f"IPDV {s.column} {direction}", f"{record.rate:,.0f} fps"
+                yield Quantity(name, "ms", values, more_is_better=False, load=load)
 
 
 def _merge_distributions(

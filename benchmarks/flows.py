@@ -333,11 +333,9 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         if context.settings.connects:  # each connection is a flow
             return
         plugin, most = context.technology, self._find_max_flows(context)
-        for size in context.settings.frame_sizes:
+        for sizes in map(plugin.make_sizes, context.settings.frame_sizes):
             for direction in DIRECTIONS:
-                entropy.limit_flows(
-                    plugin.build_sized_traffic(direction, plugin.make_sizes(size)), most
-                )
+                entropy.limit_flows(plugin.build_sized_traffic(direction, sizes), most)
 
     def find_max_connections(self, context: RunContext) -> int:
         return max(super().find_max_connections(context), self._find_max_flows(context))
@@ -356,9 +354,8 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
             message = f"{at.sizes.label} octets, {at.mode}: {words}"
             at.runner.on_message(message)
-            spec = specify_flow_search(
-                specify_search(at, at.make_conditions()), each, settings.interval_s
-            )
+            search = specify_search(at, at.make_conditions())
+            spec = specify_flow_search(search, each, settings.interval_s)
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
             points.append((each, make_search_record(at, result)))
@@ -396,9 +393,8 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
                 for each, r in points
             ],
         )
-        return Measurement(
-            record, rows, extra_rows={DEGRADATION_FILE: self._list_degradation_rows(record)}
-        )
+        extra_rows = {DEGRADATION_FILE: self._list_degradation_rows(record)}
+        return Measurement(record, rows, extra_rows=extra_rows)
 
     def _list_degradation_rows(self, record: FlowsRecord) -> list[CsvRow]:
         """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
@@ -504,9 +500,8 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
         at = point
         for case in PROBE_CASES:
             ports, addresses = case in ("fixed", "addresses"), case in ("fixed", "ports")
-            at = point.runner.vary(
-                f"{case}-", partial(hold_variables, ports=ports, addresses=addresses)
-            )
+            change = partial(hold_variables, ports=ports, addresses=addresses)
+            at = point.runner.vary(f"{case}-", change)
             at.runner.on_message(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
             spec = specify_search(at, at.make_conditions(variant=f"{case}-"))
             result = measure_throughput(spec, at.measure, at.watch)
@@ -514,9 +509,8 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
             by_case[case] = make_search_record(at, result)
             rows += self.list_search_rows(result, case)
         limited = [case for case, record in by_case.items() if record.limited]
-        advice = recommend_fields(
-            {case: record.median for case, record in by_case.items()}, limited
-        )
+        rates_fps = {case: record.median for case, record in by_case.items()}
+        advice = recommend_fields(rates_fps, limited)
         record = ProbeRecord.from_result(
             searches[0],
             at.run_conditions,

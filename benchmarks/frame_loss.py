@@ -280,9 +280,8 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         yield self.make_main_table(records)
         mixed = [TableRow(record, row) for record in records for row in record.rates if row.by_role]
         if mixed:
-            yield make_table(
-                "How loss divides between foreground and background", mixed, _ROLE_COLUMNS
-            )
+            title = "How loss divides between foreground and background"
+            yield make_table(title, mixed, _ROLE_COLUMNS)
 
     def make_brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Table]:
         """Yield a table of the highest rate without loss, and the loss at the highest rate."""

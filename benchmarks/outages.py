@@ -415,9 +415,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
         for stream in chain.from_iterable(result.repetitions):
             for direction, blocked in stream.directions.items():
                 rows.append((stream.number, (stream.change, direction, *asdict(blocked).values())))
-                values = changes.setdefault(stream.change, {}).setdefault(
-                    direction, defaultdict(list)
-                )
+                by_direction = changes.setdefault(stream.change, {})
+                values = by_direction.setdefault(direction, defaultdict(list))
                 for name, value in asdict(blocked).items():
                     values[_RENAMED_FIELDS.get(name, name)].append(value)
         record = ReconfigurationRecord.from_result(

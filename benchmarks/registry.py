@@ -31,9 +31,8 @@ def load(name: str) -> Benchmark[Any, Any]:
     kind = BENCHMARKS.load(name)
     for row in list_benchmarks() if kind.list_sections() else ():
         if row.name == name and row.kind is None:
-            raise ExtensionError(
-                row.error, "its author must choose another section", code="extension-broken"
-            )
+            hint = "its author must choose another section"
+            raise ExtensionError(row.error, hint, code="extension-broken")
     return kind()
 
 

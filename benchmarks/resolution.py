@@ -230,12 +230,10 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         settings, context = self.get_settings(point.context), point.context
         capacity = point.tester_capacity.rate_fps
         covered = compute_covered_qps(capacity, settings.delta)
-        searches = {
-            pair: measure_throughput(
-                self._specify(point, pair, covered), point.measure, point.watch
-            )
-            for pair in self.list_pairs(context)
-        }
+        searches = {}
+        for pair in self.list_pairs(context):
+            spec = self._specify(point, pair, covered)
+            searches[pair] = measure_throughput(spec, point.measure, point.watch)
         selftest = ResolutionSelfTest(
             capacity_qps=capacity,
             timeout_s=SELFTEST_TIMEOUT_SHARE * settings.timeout_s,
@@ -319,15 +317,11 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         for r in records:
             if len(r.combinations) < 2:
                 continue
-            combinations = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
-            aaaa, cached = (sorted({pair[place] for pair in combinations}) for place in (0, 1))
-            names = [
-                *make_text_columns("names with\nan AAAA record"),
-                *(f"{c} %\ncached" for c in cached),
-            ]
-            rows = [
-                (f"{a} %", *(_format_cell(combinations.get((a, c))) for c in cached)) for a in aaaa
-            ]
+            by_pair = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
+            aaaa, cached = (sorted({pair[place] for pair in by_pair}) for place in (0, 1))
+            columns = [f"{c} %\ncached" for c in cached]
+            names = [*make_text_columns("names with\nan AAAA record"), *columns]
+            rows = [(f"{a} %", *(_format_cell(by_pair.get((a, c))) for c in cached)) for a in aaaa]
             yield make_text_table(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
     def draw_figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
@@ -396,11 +390,9 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
     def check_clauses(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Ruling]:
         deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}
-        lengths = [
-            t.request["duration_s"] for t in data.list_valid_trials(records) if t.key in deciding
-        ]
-        trials = common.compare_minimum(RFC_TRIAL_S, lengths)
-        yield judge(CLAUSE_SOURCE, "trials of 60 s", *trials)
+        trials = [t for t in data.list_valid_trials(records) if t.key in deciding]
+        lengths = (t.request["duration_s"] for t in trials)
+        yield judge(CLAUSE_SOURCE, "trials of 60 s", *common.compare_minimum(RFC_TRIAL_S, lengths))
         fewest = min((f.repetitions for r in records for f in r.combinations), default=0)
         wanted = f"at least {RFC_REPETITIONS} repetitions, median, P1 and P99"
         yield judge(CLAUSE_SOURCE, wanted, str(fewest),

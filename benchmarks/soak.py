@@ -121,7 +121,7 @@ def _summarize_direction(stretches: Iterable[Sequence[TrafficInterval]]) -> dict
     lossy = [i for i in intervals if i.lost]
     worst = max(lossy, key=lambda i: i.lost / max(i.frames, 1), default=None)
     groups = groupby(chain.from_iterable(parts), key=lambda i: i and i.lost > 0)
-    runs = [(bad, [i for i in some if i]) for bad, some in groups]
+    runs = [(bad, [i for i in run if i]) for bad, run in groups]
     half = len(intervals) // 2
     return {
         "frames": sum(i.frames for i in intervals),
@@ -130,9 +130,7 @@ def _summarize_direction(stretches: Iterable[Sequence[TrafficInterval]]) -> dict
         "intervals": len(intervals),
         "lossy": len(lossy),
         "episodes": sum(bool(bad) for bad, _ in runs),
-        "longest_s": max(
-            (sum(i.length_s for i in some) for bad, some in runs if not bad), default=0
-        ),
+        "longest_s": max((sum(i.length_s for i in run) for bad, run in runs if not bad), default=0),
         "worst_percent": _compute_loss_percent([worst]) if worst else (0.0 if intervals else None),
         "worst_at_s": worst.begins_s if worst else None,
         "halves_percent": [
@@ -287,8 +285,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     def find_warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
         if record.faltered:
             some = f"{record.faltered} of {record.stretches} stretches"
-            text = f"the tester failed in {some}, which have no result"
-            yield "invalid-stretches", text
+            yield "invalid-stretches", f"the tester failed in {some}, which have no result"
         for direction, figures in record.directions.items():
             first, second = figures.halves_percent
             if second and second > 2 * (first or 0.0) and figures.lost > 10:

@@ -239,9 +239,8 @@ def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
             trial.frames, trial.rate_fps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
         )  # fmt: skip
         result = measure(replace(trial, key=f"tcp-{trial.key}", connections=connections))
-        return replace(
-            result, directions={"forward": max(result.directions.values(), key=compute_rank)}
-        )
+        worse = max(result.directions.values(), key=compute_rank)
+        return replace(result, directions={"forward": worse})
 
     return measure_opening
 
@@ -327,9 +326,8 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
 
     def _make_phase_one(self, point: Point) -> PhaseOneSettings:
         tcp = self.get_tcp(point.context).trial_settings
-        return replace(
-            connections.make_phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp
-        )
+        settings = connections.make_phase_one_settings(point.procedure)
+        return replace(settings, wait_s=tcp.max_wait_s, tcp=tcp)
 
     def list_trial_rows(self, point: Point, iterations: Iterable[TcpIteration]) -> list[CsvRow]:
         """Return a CSV row for each trial."""
