@@ -29,21 +29,6 @@ EventAction = Callable[[], object]  # prepares or executes a device event
 FIRST_STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 
 
-def make_state_device(
-    setup: RunSetup, tester: Tester, session: DeviceSession | None
-) -> StateDevice:
-    """Return an object that empties and counts the connection table of the device."""
-    state = tester.device_state() if session is None else session
-    if state is not None:
-        return state
-    hooks = setup.driver.hooks
-    count = hooks.get("count-states")
-    return HookState(
-        partial(run_hook, "flush", hooks["flush"]),
-        None if count is None else partial(run_hook, "count-states", count),
-    )
-
-
 def compile_directions(
     plugin: Technology,
     sizes: Sizes,
@@ -148,22 +133,30 @@ class Bench:
         from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
         if self._two_phase is None:
-            state = None if self._loopback else make_state_device(self._setup, tester, self._device)
+            state = None if self._loopback else self._make_state_device(tester)
             stateful = cast(StatefulTester, tester)
             self._two_phase = TwoPhaseTester(stateful, state, self._send_stream).measure
         return self._two_phase
+
+    def _make_state_device(self, tester: Tester) -> StateDevice:
+        """Return an object that empties and counts the connection table of the device."""
+        state = tester.device_state() if self._device is None else self._device
+        if state is not None:
+            return state
+        hooks = self._setup.driver.hooks
+        count = hooks.get("count-states")
+        return HookState(
+            partial(run_hook, "flush", hooks["flush"]),
+            None if count is None else partial(run_hook, "count-states", count),
+        )
 
     def _send_stream(self, trial: Trial) -> TrialResult:
         """Send the stream of a trial while its event and the run's modifier act on the device."""
         setup, actions = self._setup, self._find_event_actions(trial)
         measure: Measure = self.prepare().measure
-        if (
-            setup.modifier
-            and setup.modifier.needs_driver
-            and setup.has_driver
-            and not self._loopback
-        ):
-            modifier, session = setup.modifier, self._require_session()
+        is_driven, modifier = setup.has_driver and not self._loopback, setup.modifier
+        if is_driven and modifier and modifier.needs_driver:
+            session = self._require_session()
             measure = partial(modifier.measure, measure=measure, session=session)
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])
 
@@ -173,10 +166,8 @@ class Bench:
         action = {name_change_hook(action): action for action in ACTIONS}.get(name)
         if action and not self._loopback and self._setup.has_driver:
             device = self._require_session()
-            return (
-                partial(device.prepare_reconfiguration, action),
-                partial(device.reconfigure, action),
-            )
+            prepare = partial(device.prepare_reconfiguration, action)
+            return prepare, partial(device.reconfigure, action)
         hooks = self._setup.driver.hooks
         # A rehearsal must not reset the device that its testbed file names.
         if self._setup.tester.simulates or name not in hooks:

@@ -1,7 +1,7 @@
-"""The bottleneck of a device: the rates that a run found are sent once more while it is sampled.
+"""The bottleneck of a device, which is sampled while the rates that a run measured are sent once more.
 
-At a found rate nothing is lost, so nothing shows what limits the device. It is sampled a second time just
-above, as far as medium and tester carry it, and the verdict is on that trial.
+At a measured rate no frame is lost, so nothing shows what limits the device. If medium and tester carry
+more, the device is also sampled just above that rate, and the verdict is based on that trial.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.session.session import Session
 
 MIN_TRIAL_S = 5.0  # shortest trial in which the device is sampled
-# The rate above a found one, and the least that shows more than it, as multiples of it.
+# Offered rate above a measured one, and the smallest that is worth a trial, as multiples of it.
 RATE_FACTOR_ABOVE, MIN_RATE_FACTOR_ABOVE = 1.25, 1.02
 IDLE_SAMPLING_S = 1.5  # sampling time without load, before and after the trials
 SHARED_CPU_READING = "perf"  # includes the work of the tester on the same cores
@@ -136,11 +136,8 @@ def _examine_point(
             limit = "" if unsustained and lost else describe_tester_limit(record)
             verdict = judge_device(loaded, limit, lost, shares_cores=in_lab)
             verdicts[name] = verdict
-            evidence = (
-                *verdict.evidence,
-                *judged.notes,
-                *([SHARED_CORES_WARNING] if in_lab else []),
-            )
+            evidence = (*verdict.evidence, *judged.notes, *[SHARED_CORES_WARNING] * in_lab)
+            summaries = {when: summarize_samples(each).to_json() for when, each in samples.items()}
             entries.append(
                 {
                     "device": name,
@@ -152,9 +149,7 @@ def _examine_point(
                     "judged_fps": judged.rate_fps,
                     "samples": len(loaded),
                     "idle_percent": compute_core_shares(loaded, "idle"),
-                    "telemetry": {
-                        when: summarize_samples(each).to_json() for when, each in samples.items()
-                    },
+                    "telemetry": summaries,
                     "limited_by": verdict.limited_by,
                     "says": verdict.explanation,
                     "evidence": evidence,

@@ -161,10 +161,8 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
         return
     if setup.driver.configures_device and not setup.driver.is_chain:
         rows = find_capabilities(setup.driver, setup.intent)
-        capabilities = "; ".join(
-            f"{row}: {', '.join(rows[row])}" for row in rows if row != "options"
-        )
-        yield Diagnosis("driver", "ok", f"{setup.driver.name}: {capabilities}")
+        text = "; ".join(f"{row}: {', '.join(rows[row])}" for row in rows if row != "options")
+        yield Diagnosis("driver", "ok", f"{setup.driver.name}: {text}")
     try:
         if setup.tester.simulates:
             yield Diagnosis("device", "ok", "simulated")
@@ -220,15 +218,12 @@ def _describe_error(exc: V6tError) -> str:
 def _list_device_findings(name: str, session: Session) -> Iterator[Diagnosis]:
     """Yield findings about the system, protected interfaces and undo record of a device."""
     facts = session.survey()
-    yield Diagnosis(
-        "device", "ok", f"{name}: {facts.system}, {session.driver.name} {facts.version}"
-    )
-    alone = ", ".join(
-        f"{n} ({why})" for n, why in sorted(facts.find_protected_interfaces().items())
-    )
-    if alone:
-        yield Diagnosis("device", "ok", f"{name}: not touched: {alone}")
+    text = f"{facts.system}, {session.driver.name} {facts.version}"
+    yield Diagnosis("device", "ok", f"{name}: {text}")
+    if protected := sorted(facts.find_protected_interfaces().items()):
+        interfaces = ", ".join(f"{interface} ({why})" for interface, why in protected)
+        yield Diagnosis("device", "ok", f"{name}: not touched: {interfaces}")
     record = session.read_record()
     if record is not None:
-        text = f"{name}: configured by {record.owner}; a run puts it back first"
+        text = f"{name}: configured by {record.owner}; a run restores it first"
         yield Diagnosis("device", "note", text)

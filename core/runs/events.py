@@ -231,9 +231,8 @@ def make_headline(record: Record) -> str:
     if not record.measured:
         return f"{record.benchmark} not measured"
     presentation = load_presentations().find(record)
-    result = next(
-        (r for r in presentation.list_quantities(record) if r.headline and r.summary), None
-    )
+    quantities = presentation.list_quantities(record)
+    result = next((q for q in quantities if q.headline and q.summary), None)
     if result is None or result.summary is None:
         return record.benchmark
     value = presentation.format_value(result.summary.median)

@@ -46,7 +46,7 @@ def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict
         "ip_versions": list(plugin.ip_versions),
         "native": plugin.native,
         "middle_version": plugin.middle_version,
-        "headers": [_list_headers(plugin, way, frame_sizes[0]) for way in DIRECTIONS],
+        "headers": [_list_headers(plugin, direction, frame_sizes[0]) for direction in DIRECTIONS],
         "devices": [
             {"name": role.name, "stateful": role.stateful, "what": role.variant}
             for role in plugin.roles

@@ -58,9 +58,8 @@ class IdealDevice:
 
     def bind_point(self, point: Point) -> Point:
         """Return a copy of the point whose trials run on this device."""
-        self._point = replace(
-            point, runner=self, measure=self.measure, find=self.results.__getitem__
-        )
+        find = self.results.__getitem__
+        self._point = replace(point, runner=self, measure=self.measure, find=find)
         return self._point
 
     def vary(self, name: str, change: TrafficChange) -> Point:
@@ -171,10 +170,8 @@ def estimate_trials(
     device = IdealDevice(setup, point.runner.capacity, results=dict(point.runner.results))
     if not carries_all:
         device.max_fps = point.median_throughput_fps or None
-        highest_cps = min(
-            point.limit_fps, connections.upper_cps or math.inf, setup.tester.usual_cps
-        )
-        device.max_cps = highest_cps / 2
+        max_cps = min(point.limit_fps, connections.upper_cps or math.inf, setup.tester.usual_cps)
+        device.max_cps = max_cps / 2
         device.table_size = max(connections.count, 3 * benchmark.find_max_connections(setup) // 4)
     prepared: Point | None = device.bind_point(point)
     if benchmark.phase is Phase.STREAMS and setup.settings.connects:
@@ -314,9 +311,8 @@ def plan(setup: RunSetup, stream_cache: dict[str, Mapping[str, Streams]] | None 
 
 def plan_first_stage(setup: RunSetup, size_label: str, *, is_first_size: bool) -> Stage:
     """Return the first stage of a frame size: set-up of the run, or loading of other streams."""
-    name, seconds = (
-        (SETUP, setup.tester.setup_s) if is_first_size else (LOADING, setup.tester.load_s)
-    )
+    tester = setup.tester
+    name, seconds = (SETUP, tester.setup_s) if is_first_size else (LOADING, tester.load_s)
     return Stage(name, size_label, "", seconds, seconds)
 
 

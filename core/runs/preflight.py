@@ -106,9 +106,8 @@ def with_phase_one(measure: Measure) -> Measure:
 def make_mismatch_error(failure: TranslationCheckFailure) -> TesterError | TranslationError:
     """Return the error for a wrong translation, or for a tester that cannot check frames."""
     if failure.tester:
-        return TesterError(
-            f"the tester cannot even send a few frames: {failure.why}", code="tester-fault"
-        )
+        problem = f"the tester cannot even send a few frames: {failure.why}"
+        return TesterError(problem, code="tester-fault")
     frames = dict(failure.frames or {})
     name = frames.get("class")
     where = [failure.direction] * bool(failure.direction) + [f"class {name}"] * bool(name)

@@ -1,4 +1,4 @@
-"""The run directory: its files, its lock, how runs are found, and their settings as files again."""
+"""The run directory: its files and lock, the search for runs, and the settings of a run as files."""
 
 from __future__ import annotations
 
@@ -280,17 +280,13 @@ def choose_default_path(run: Settings) -> Path:
     """Return an unused path ``runs/<UTC>-<plugin>[-<label>]``."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")
-    return find_unused_path(
-        Path("runs") / "-".join(part for part in (stamp, run.plugin, label) if part)
-    )
+    return find_unused_path(Path("runs") / "-".join(filter(None, (stamp, run.plugin, label))))
 
 
 def find_unused_path(path: Path) -> Path:
     """Return the path, with a number appended to its name if it already exists."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
-    return next(
-        candidate for candidate in itertools.chain([path], numbered) if not candidate.exists()
-    )
+    return next(each for each in itertools.chain([path], numbered) if not each.exists())
 
 
 def write_run_files(source: Path, directory: Path) -> list[Path]:

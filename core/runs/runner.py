@@ -171,9 +171,8 @@ class Runner:
         """Measure every frame size of the run."""
         try:
             for number, size in enumerate(self._run.frame_sizes):
-                self._measure_size(
-                    self._setup.technology.make_sizes(size), is_first_size=number == 0
-                )
+                sizes = self._setup.technology.make_sizes(size)
+                self._measure_size(sizes, is_first_size=number == 0)
         except PhaseOneError as exc:
             self._executor.failed_check = exc.first_key
             raise
@@ -293,7 +292,7 @@ class Runner:
         return median(measurement.rates) > self._setup.search_share * usable_fps
 
     def _store_record(self, benchmark: Benchmark[Any, Any], measurement: Measurement) -> None:
-        """Store a finished record; write the results unless the last write was too short a time ago."""
+        """Store a finished record; write the results unless the last write was too recent."""
         self._results.add(benchmark, measurement)
         began = time.monotonic()
         if began >= self._next_write:

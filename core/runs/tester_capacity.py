@@ -1,7 +1,7 @@
 """The tester's own capacity: measured in a run or by the self-test, or stored earlier.
 
-``procedure.selftest`` says whether a run measures it (``run``), or may use what the same tester sent
-of the same streams on this machine before (``cached``). TRex on real ports cannot join them:
+``procedure.selftest`` determines whether a run measures it (``run``), or may use the rate at which the same
+tester sent the same streams on this machine before (``cached``). TRex cannot join its real ports:
 `v6t selftest --testbed FILE` measures it once, with a cable from port to port.
 """
 
@@ -125,9 +125,8 @@ class SelfTest:
         """
         setup, spec, can_loop_back = self.setup, self.spec, self.setup.tester.can_loop_back
         if setup.driver.is_cable and can_loop_back:
-            seen = measure_tester_capacity(
-                replace(self._with_start_rate(min_fps), rules=None), self.measure
-            )
+            short_spec = replace(self._with_start_rate(min_fps), rules=None)
+            seen = measure_tester_capacity(short_spec, self.measure)
             rate_fps = min(spec.media_fps, _SHORT_SELFTEST_FACTOR * seen.rate_fps)
             return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST_SOURCE
         if can_loop_back and (self.opens_connections or not self._is_cacheable):
@@ -207,11 +206,10 @@ class SelfTest:
     @property
     def _is_cacheable(self) -> bool:
         """Whether the run may use a stored capacity and store its own."""
-        if self.setup.technology.exchange == "queries":  # RFC 8219, section 9.2.1: measured first
+        setup = self.setup
+        if setup.technology.exchange == "queries":  # RFC 8219, section 9.2.1: measured first
             return False
-        return (
-            self.setup.settings.procedure.selftest == "cached" and not self.setup.tester.simulates
-        )
+        return setup.settings.procedure.selftest == "cached" and not setup.tester.simulates
 
     @cached_property
     def key(self) -> str:
@@ -221,7 +219,7 @@ class SelfTest:
         what = [
             *collect_tester_facts(self.setup),
             run.line_rate_bps,
-            # In loopback it matters how it was found; the streams contain the mix.
+            # A capacity measured in loopback also depends on the search. The streams contain the mix.
             {k: v for k, v in asdict(spec).items() if k != "mix"}
             if self.setup.tester.can_loop_back
             else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
@@ -289,9 +287,7 @@ def _read_cache() -> dict[str, dict[str, Any]]:
 
 def collect_tester_facts(setup: RunSetup) -> list[Any]:
     """Return the kind and options of the tester and, if it runs here, facts about the machine."""
-    run = setup.settings
-    options = {
-        k: v for k, v in run.tester.options.items() if k not in setup.tester.speed_neutral_options
-    }
+    run, neutral = setup.settings, setup.tester.speed_neutral_options
+    options = {name: v for name, v in run.tester.options.items() if name not in neutral}
     here = {k: describe_machine()[k] for k in _MACHINE_KEYS} if setup.tester.can_loop_back else None
     return [run.tester.kind, options, here]

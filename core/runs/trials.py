@@ -49,13 +49,7 @@ MEDIAN_STEAL_LIMIT, MAX_STEAL_LIMIT = 0.01, 0.05
 class TrialExecutor:
     """Measures the trials of a run, or returns their results from the journal."""
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        directory: RunDir,
-        files: RunFiles,
-        events: Listener,
-    ) -> None:
+    def __init__(self, plan: RunPlan, directory: RunDir, files: RunFiles, events: Listener) -> None:
         self.plan, self.directory, self.journal = plan, directory, files.journal
         self.events = events
         self.counts = DeviceCountRecorder(files.results.get(COUNTERS_KEY, ()))
@@ -242,10 +236,9 @@ class MeasuredPoint:
         connects = self.test.opens_connections
         stage = executor.remaining.stage
         rates = executor.capacities.setdefault(spec.variant + self.sizes.label, {})
-        executor.begin_stage(
-            Stage(SELFTEST, self.sizes.label, CONNECTIONS if connects else spec.mode)
-        )
-        if self.executor.setup.tester.can_loop_back:
+        mode = CONNECTIONS if connects else spec.mode
+        executor.begin_stage(Stage(SELFTEST, self.sizes.label, mode))
+        if executor.setup.tester.can_loop_back:
             self.test.on_message(f"{spec.mode}: self-test of the tester")
         min_fps = 0.0 if connects else find_plausible_rate(spec.mode, rates)
         capacity, source = self.test.find_capacity(executor.directory, min_fps)
