@@ -60,7 +60,7 @@ class Results(RecordModel):
     """The results of a run."""
 
     format: Literal["v6t-results/1"] = Field(alias="schema", description="format and its version")
-    run: str | None = Field(None, description="mark of the run, as in manifest.json")
+    run: str | None = Field(None, description="identifier of the run, as in manifest.json")
     status: Literal["complete", "running", "translation incorrect"]
     """state of the run; `running`: in progress or interrupted"""
     label: str = Field(description="value of `--label`")

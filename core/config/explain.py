@@ -152,10 +152,8 @@ def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return _describe_schema(defs[schema["$ref"].rpartition("/")[2]], defs)
     if "anyOf" in schema:
-        words = [
-            _describe_schema(part, defs) for part in schema["anyOf"] if part.get("type") != "null"
-        ]
-        return " or ".join(dict.fromkeys(words))
+        parts = [part for part in schema["anyOf"] if part.get("type") != "null"]
+        return " or ".join(dict.fromkeys(_describe_schema(part, defs) for part in parts))
     if "enum" in schema:
         return ", ".join(str(word) or '""' for word in schema["enum"])
     if "const" in schema:
@@ -165,9 +163,8 @@ def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
         return f"list of {len(schema['prefixItems'])}: " + ", ".join(kinds)
     if schema.get("type") == "array":
         return f"list of: {_describe_schema(schema.get('items') or {}, defs)}"
-    word = _FORMAT_NAMES.get(schema.get("format", "")) or _TYPE_NAMES.get(
-        schema.get("type", ""), "any value"
-    )
+    type_name = _TYPE_NAMES.get(schema.get("type", ""), "any value")
+    word = _FORMAT_NAMES.get(schema.get("format", ""), type_name)
     limits = [
         text.format(f"{schema[key]:,g}" if schema[key] < 1e6 else f"{schema[key]:,.0f}")
         for key, text in _LIMIT_TEXTS.items()
@@ -370,7 +367,7 @@ _LIMIT_COLUMN = {"Limited": "`yes`: the tester or the medium limits the row"}
 _MEDIAN_COLUMN = {"median": "median of the repetitions at this point [see `unit` in results.json]"}
 _JOURNAL_FIELDS = {
     "schema": "name and version of this format",
-    "run": "mark of the run, as in manifest.json",
+    "run": "identifier of the run, as in manifest.json",
     "n": "number of the trial, from 1",
 }
 _CONDITION_FIELDS = {

@@ -104,9 +104,8 @@ def _list_unused_setting_warnings(
     """Yield warnings about shared settings that no benchmark of this run uses."""
     p, connects = setup.settings.procedure, setup.settings.connects
     used = {name for b in benchmarks for name in b.used_settings}
-    unused = dict.fromkeys(
-        sorted(_OPTIONAL_SETTINGS - used), "none of the measured benchmarks uses it"
-    )
+    why = "none of the measured benchmarks uses it"
+    unused = dict.fromkeys(sorted(_OPTIONAL_SETTINGS - used), why)
     if not connects:
         unused["connections"] = f"{setup.technology.name} is stateless"
     if "final_duration_s" in used and (p.final_duration_s or 0.0) <= p.trial_duration_s:
@@ -128,15 +127,12 @@ def _list_link_warnings(setup: RunSetup) -> Iterator[str]:
         if link.tester_mac.lower() == link.dut_mac.lower():
             yield f"links.{side}: tester and device have the same MAC address {link.dut_mac}"
         for end, mac in (("tester_mac", link.tester_mac), ("dut_mac", link.dut_mac)):
+            setting = f"links.{side}.{end}: {mac}"
             if not mac.strip("0:"):
-                yield (
-                    f"links.{side}.{end}: {mac} is a placeholder: set the interface's MAC address"
-                )
+                yield f"{setting} is a placeholder: set the interface's MAC address"
             elif int(mac[:2], 16) & 1:
-                yield (
-                    f"links.{side}.{end}: {mac} is a group address: the second "
-                    "digit of a device's address is even"
-                )
+                text = "is a group address: the second digit of a device's address is even"
+                yield f"{setting} {text}"
     if not setup.tester.can_loop_back and left.dut_mac == right.dut_mac:
         yield (
             f"both of the device's interfaces have the MAC address {left.dut_mac}: set their own in "
@@ -151,10 +147,8 @@ def _list_device_warnings(setup: RunSetup) -> Iterator[str]:
             "no driver configures the device (dut.driver): before the run, configure it as "
             "`--dry-run -v` prints"
         )
-    lacking = (
-        check_client() if setup.has_driver and any(setup.driver.get_logins(setup.intent)) else None
-    )
-    if lacking is not None:
+    has_login = setup.has_driver and any(setup.driver.get_logins(setup.intent))
+    if has_login and (lacking := check_client()) is not None:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
 
 
@@ -228,8 +222,8 @@ def list_tester_warnings(
         mac, named = p.get("hw_mac"), p.get("tester_mac")
         if mac and named and mac.lower() != named.lower():
             yield (
-                f"port {p['index']} of the tester has the MAC address {mac}, but links say tester_mac "
-                f"{named}: a NIC may drop frames to other addresses"
+                f"port {p['index']} of the tester has the MAC address {mac}, but tester_mac is {named}: "
+                "a NIC may drop frames to other addresses"
             )
     slowest = min((p["speed"] * 1e9 for p in physical if p.get("speed")), default=run.line_rate_bps)
     if slowest < run.line_rate_bps:

@@ -43,10 +43,8 @@ class YamlFile:
         try:
             data = _parse_yaml(text, self._lines)
         except UsageError as exc:
-            location = self.format_location(exc.path)
-            raise UsageError(
-                location + exc.message, exc.hint, path=exc.path, code=exc.code
-            ) from exc
+            message = self.format_location(exc.path) + exc.message
+            raise UsageError(message, exc.hint, path=exc.path, code=exc.code) from exc
         problem, code = "does not contain settings of the form NAME: VALUE", "not-a-section"
         if data is None:
             problem, code = "is empty", "empty-file"
@@ -86,7 +84,7 @@ def _parse_yaml(text: str, lines: dict[KeyPath, int]) -> Any:
         lines[()] = text.count("\n", 0, exc.position) + 1
         problem = f"the character U+{exc.character:04X} is not allowed"
         raise UsageError(problem, "delete the character", code="not-text") from exc
-    except Exception as exc:  # the parser fails in many ways on odd scalars
+    except Exception as exc:  # invalid scalars raise various exceptions in the parser
         reason = (str(exc).strip() or type(exc).__name__).splitlines()[0]
         if isinstance(exc, RecursionError):
             reason = "it is nested too deeply"
@@ -274,9 +272,8 @@ def check_names(
 def check_name(name: str, known: Sequence[str], noun: str, path: KeyPath = ()) -> str:
     """Return the name if it is known; otherwise raise an error about this ``noun`` at ``path``."""
     if name not in known:
-        raise UsageError(
-            f"unknown {noun} '{name}'", suggest_names(name, known), path=path, code="unknown-name"
-        )
+        problem, hint = f"unknown {noun} '{name}'", suggest_names(name, known)
+        raise UsageError(problem, hint, path=path, code="unknown-name")
     return name
 
 
