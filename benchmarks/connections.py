@@ -536,11 +536,9 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
     def check(self, context: RunContext) -> None:
         c = self.get_settings(context)
         if c.beta > c.gamma:
-            raise UsageError(
-                f"beta = {c.beta:g} is larger than gamma = {c.gamma:g}",
-                "a table that is too small must be slower than one that is large enough",
-                code="out-of-range",
-            )
+            problem = f"beta = {c.beta:g} is larger than gamma = {c.gamma:g}"
+            hint = "a table that is too small must be slower than one that is large enough"
+            raise UsageError(problem, hint, code="out-of-range")
         super().check(context)
 
     def run(self, point: Point) -> Measurement:

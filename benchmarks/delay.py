@@ -538,11 +538,9 @@ class Latency(DelayBenchmark[LatencySettings]):
             rate = media if fixed_fps is None else min(fixed_fps, media)
             problem = find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate)
             if problem:
-                raise UsageError(
-                    f"latency at {size} octets: {problem}",
-                    "fewer --tags, a longer latency.duration_s or an earlier latency.first_tag_s",
-                    code="trial-too-short",
-                )
+                problem = f"latency at {size} octets: {problem}"
+                hint = "fewer --tags, a longer latency.duration_s or an earlier latency.first_tag_s"
+                raise UsageError(problem, hint, code="trial-too-short")
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         s = self.get_settings(context)

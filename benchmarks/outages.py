@@ -111,11 +111,9 @@ def _find_longest(times_s: Sequence[float | None]) -> float | None:
 
 def _check_event_time(section: str, event: str, at_s: float, duration_s: float) -> None:
     if at_s >= duration_s:
-        raise UsageError(
-            f"{event} at {at_s:g} s is not within a stream of {duration_s:g} s",
-            f"raise {section}.duration_s",
-            code="trial-too-short",
-        )
+        problem = f"{event} at {at_s:g} s is not within a stream of {duration_s:g} s"
+        hint = f"raise {section}.duration_s"
+        raise UsageError(problem, hint, code="trial-too-short")
 
 
 def _count_valid(repetitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -178,16 +176,13 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
     def check(self, context: RunContext) -> None:
         r = self.get_settings(context)
         if r.hook not in RESET_HOOKS:
-            raise UsageError(
-                f"unknown reset '{r.hook}'", "one of " + ", ".join(RESET_HOOKS), code="unknown-name"
-            )
+            hint = f"one of {', '.join(RESET_HOOKS)}"
+            raise UsageError(f"unknown reset '{r.hook}'", hint, code="unknown-name")
         _check_event_time("reset", "a reset", r.at_s, r.duration_s)
         if not context.tester.simulates and r.hook not in context.driver.hooks:
-            raise UsageError(
-                f"the device has no hook '{r.hook}'",
-                "give its command in the testbed file: dut.options.hooks",
-                code="unsupported-by-device",
-            )
+            problem = f"the device has no hook '{r.hook}'"
+            hint = "give its command in the testbed file: dut.options.hooks"
+            raise UsageError(problem, hint, code="unsupported-by-device")
 
     def run(self, point: Point) -> Measurement:
         rate_fps, _ = point.require_throughput("no rate passed, so the reset rate is unknown")
@@ -393,11 +388,9 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
         if context.tester.simulates:
             return
         if not context.has_driver:
-            raise UsageError(
-                "reconfiguration needs a device driver that changes the device under traffic",
-                "name one with --dut or in the testbed file",
-                code="missing-driver",
-            )
+            problem = "reconfiguration needs a device driver that changes the device under traffic"
+            hint = "name one with --dut or in the testbed file"
+            raise UsageError(problem, hint, code="missing-driver")
         context.describe_live_change()
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:

@@ -203,11 +203,9 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     def check(self, context: RunContext) -> None:
         """Check that there is a device: the tester does not synthesize AAAA records."""
         if context.driver.is_cable:
-            raise UsageError(
-                "DNS64 synthesis needs a device",
-                "`v6t selftest` measures the tester alone",
-                code="missing-device",
-            )
+            problem = "DNS64 synthesis needs a device"
+            hint = "`v6t selftest` measures the tester alone"
+            raise UsageError(problem, hint, code="missing-device")
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         settings = self.get_settings(context)

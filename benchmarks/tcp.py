@@ -304,11 +304,9 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
     def check(self, context: RunContext) -> None:
         """Check that there is a device, since a tester has no connection table."""
         if context.driver.is_cable:
-            raise UsageError(
-                f"without a device {self.name} would measure the tester",
-                "`v6t selftest` measures the tester alone",
-                code="missing-device",
-            )
+            problem = f"without a device {self.name} would measure the tester"
+            hint = "`v6t selftest` measures the tester alone"
+            raise UsageError(problem, hint, code="missing-device")
         list(self._list_tester_warnings(context))
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:

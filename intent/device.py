@@ -92,12 +92,9 @@ class Link(StrictModel):
         """Refuse a background on an untagged link, or in the link's own VLAN."""
         if self.background is not None and self.vlan in (None, self.background.vlan):
             other = 100 if self.background.vlan != 100 else 101
-            raise InvalidValue(
-                "needs a link with a VLAN that differs from that of the background",
-                f"for example vlan: {other} of the link",
-                code="missing-setting",
-                settings=("background",),
-            )
+            problem = "needs a link with a VLAN that differs from that of the background"
+            hint = f"for example vlan: {other} of the link"
+            raise InvalidValue(problem, hint, code="missing-setting", settings=("background",))
         return self
 
     @property

@@ -37,9 +37,8 @@ class FrameLossSpec(PointSpec):
             ValueError: a step above a tenth or not positive, or a rate that is not positive.
         """
         if not 0 < self.step <= MAX_RATE_STEP:
-            raise ValueError(
-                f"steps of {self.step:.0%} of the maximum are not between 0 and {MAX_RATE_STEP:.0%}"
-            )
+            limits = f"between 0 and {MAX_RATE_STEP:.0%}"
+            raise ValueError(f"steps of {self.step:.0%} of the maximum are not {limits}")
         if self.maximum_fps <= 0 or any(r <= 0 for r in self.rates_fps or ()):
             raise ValueError("input rates must be positive")
 

@@ -47,13 +47,10 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
         trial = at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s, pause_s=pause_s)
         outcome = trials.run(trial)
         begins_s = (trials.number - 1) * spec.stretch_s
-        directions = {
-            direction: tuple(
-                outcome.result.directions[direction].split_into_intervals(begins_s, spec.stretch_s)
-            )
-            for direction in (list_directions(at.mode) if outcome.verdict.valid else ())
-        }
-        started = outcome.result.started
-        return Stretch(trials.number, outcome.trial.key, started, directions)
+        intervals = {}
+        for direction in list_directions(at.mode) if outcome.verdict.valid else ():
+            counted = outcome.result.directions[direction]
+            intervals[direction] = tuple(counted.split_into_intervals(begins_s, spec.stretch_s))
+        return Stretch(trials.number, outcome.trial.key, outcome.result.started, intervals)
 
     return replace(repeat(rested, spec.stretches, measure, watch, send_stretch), spec=spec)

@@ -31,12 +31,9 @@ def check_ttl(setup: RunSetup) -> None:
         intent = setup.technology.make_dut_intent()
         hops += max(0, *(setup.driver.get_further_hops(intent, each) for each in DIRECTIONS))
     if ttl <= hops:
-        raise UsageError(
-            f"ttl {ttl} ends within this device, which takes {hops} hops",
-            f"set ttl to {hops + 1} or more",
-            params={"ttl": hops + 1},
-            code="out-of-range",
-        )
+        problem = f"ttl {ttl} ends within this device, which takes {hops} hops"
+        hint = f"set ttl to {hops + 1} or more"
+        raise UsageError(problem, hint, params={"ttl": hops + 1}, code="out-of-range")
 
 
 def check_benchmark_settings(setup: RunSetup) -> None:
@@ -119,11 +116,9 @@ def check_capabilities(setup: RunSetup, tester: Tester | None = None) -> None:
         return
     able = (tester or make_tester(setup)).capabilities
     if run.connects and "connections" not in able:
-        raise EnvironmentLacking(
-            f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",
-            "use --tester embedded or sim",
-            code="unsupported-by-tester",
-        )
+        problem = f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs"
+        hint = "use --tester embedded or sim"
+        raise EnvironmentLacking(problem, hint, code="unsupported-by-tester")
     for benchmark in setup.benchmarks:
         check_tester_capabilities(setup, benchmark, able)
 

@@ -202,11 +202,9 @@ def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
         ]
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, row.parts[-1])))
-        raise UsageError(
-            f"unknown setting, benchmark, technology, term, error code or data field '{name}'",
-            did_you_mean(name, names) or "`v6t explain` lists all",
-            code="unknown-name",
-        )
+        problem = f"unknown setting, benchmark, technology, term, error code or data field '{name}'"
+        hint = did_you_mean(name, names) or "`v6t explain` lists all"
+        raise UsageError(problem, hint, code="unknown-name")
     inner = [row for row in matches if row.name.startswith((f"{name}.", f"{name}[]"))]
     return exact[:1] + inner if exact and inner else exact or matches
 
@@ -319,9 +317,8 @@ def _iter_benchmark_lines(
     terms = find_terms(headings) + find_terms(headings, "common")
     terms = [row for row in terms if row[0] not in PLAIN_TERMS][:MAX_SHOWN_TERMS]
     if terms:
-        yield "Columns: " + "; ".join(
-            f"{term}, {re.split('[:;,(]', meaning)[0].strip()}" for term, meaning in terms
-        )
+        meanings = (f"{term}, {re.split('[:;,(]', text)[0].strip()}" for term, text in terms)
+        yield f"Columns: {'; '.join(meanings)}"
 
 
 def _iter_term_entries() -> Iterator[ReferenceEntry]:

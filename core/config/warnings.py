@@ -260,9 +260,8 @@ def list_result_warnings(
         )
     if setup.modifier is not None:
         simulated = setup.modifier.needs_driver and setup.tester.simulates
-        yield f"under a modifier: {setup.modifier.description} ({setup.modifier.source})" + (
-            ": not carried out: the device is simulated" if simulated else ""
-        )
+        note = ": not carried out: the device is simulated" if simulated else ""
+        yield f"under a modifier: {setup.modifier.description} ({setup.modifier.source}){note}"
     yield from _list_mix_warnings(setup)
     yield from setup.technology.warnings
     yield from _list_driver_default_warnings(setup)

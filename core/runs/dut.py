@@ -154,11 +154,9 @@ def verify(setup: RunSetup) -> str:
 
     _check_configurable(setup)
     if setup.tester.simulates:
-        raise UsageError(
-            f"the {setup.tester.name} tester simulates the device and cannot verify it",
-            "use another tester",
-            code="unsupported-by-tester",
-        )
+        problem = f"the {setup.tester.name} tester simulates the device and cannot verify it"
+        hint = "use another tester"
+        raise UsageError(problem, hint, code="unsupported-by-tester")
     run, plugin = setup.settings, setup.technology
     sizes = plugin.make_sizes(run.frame_sizes[0])
     with closing(Bench(setup)) as bench:

@@ -138,9 +138,8 @@ class Runner:
             V6tError: finished trials and results stay on disk.
         """
         if self._journal.torn:
-            self._events.on_message(
-                "the last line of the journal was incomplete; its trial is measured again"
-            )
+            text = "the last line of the journal was incomplete; its trial is measured again"
+            self._events.on_message(text)
         self._events.on_run_data(self.get_data)
         try:
             self._write_results()

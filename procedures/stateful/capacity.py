@@ -97,9 +97,8 @@ class _CapacitySearch:
             else:
                 good, rate = count, passing_cps
         bad = None if bad in self._unknown else bad
-        return CapacityResult(
-            spec, good, rate, bad, first, first_rate, tuple(self._steps), tuple(self._attempts)
-        )
+        steps, attempts = tuple(self._steps), tuple(self._attempts)
+        return CapacityResult(spec, good, rate, bad, first, first_rate, steps, attempts)
 
     def _find_start(self) -> tuple[int, float, int | None]:
         """Return C0 and R0, and the smallest number of connections above C0 that failed."""
