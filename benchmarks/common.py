@@ -8,7 +8,6 @@ from typing import Any
 
 from v6t.analysis.presentation import Card, Quantity, Ruling, TableRow, judge
 from v6t.analysis.record import MedianInterval, Record
-from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import (
     ABSENT,
     SIZES_HEADING,
@@ -18,7 +17,7 @@ from v6t.analysis.sheet import (
     format_offered_rate,
     mark_limited,
 )
-from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
+from v6t.benchmarks.base import RFC_REPETITIONS
 from v6t.benchmarks.point import Point
 from v6t.trials.verdict import Attempt
 
@@ -121,27 +120,6 @@ def check_repetitions(name: str, records: Sequence[Record]) -> Ruling:
     return judge(f"RFC 8219 section 7, {name}", f"at least {RFC_REPETITIONS} repetitions",
                  "none yet" if least is None else str(least),
                  None if least is None else least >= RFC_REPETITIONS)  # fmt: skip
-
-
-def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> Ruling:
-    """Check that streams were sent at the throughput of their point, its median or P1."""
-    throughputs = {
-        (r.sizes, r.direction): (record.median, record.p1)
-        for r in data.records
-        if r.throughput_fps is not None and (record := r.as_rate_record)
-    }
-    offered = [(r, t.request["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
-    right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
-    return judge(f"RFC 8219 section 7, {name}", "at the throughput of the same point",
-                 f"{sum(right)} of {len(right)} streams at the throughput found in this run",
-                 right)  # fmt: skip
-
-
-def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> Ruling:
-    """Check that trials lasted 60 s."""
-    lengths = (t.request["duration_s"] for t in data.list_valid_trials(records))
-    return judge(f"RFC 2544 section 24, {name}", f"trials of {RFC_TRIAL_S:g} s",
-                 *compare_minimum(RFC_TRIAL_S, lengths))  # fmt: skip
 
 
 def compare_minimum(

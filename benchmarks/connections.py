@@ -129,6 +129,7 @@ def make_rate_record(kind: type[R], result: ConnectionRateResult, point: Point, 
     """Make a record of the connection rate, over UDP or TCP."""
     spec = result.spec
     rates = [(r.rate_cps, r.attempts) for r in result.repetitions]
+    errors = (r.search.compute_error_fps(spec.resolution_cps) for r in result.repetitions)
     capacity, margin = point.tester_capacity.rate_fps, point.procedure.selftest_margin
     return kind.from_result(
         result,
@@ -137,7 +138,7 @@ def make_rate_record(kind: type[R], result: ConnectionRateResult, point: Point, 
         direction=NO_DIRECTION,
         alpha=spec.phase_one.alpha,
         validated=spec.phase_one.alpha is not None,
-        resolution_cps=result.error_cps,
+        resolution_cps=max(errors, default=spec.resolution_cps),
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
         wait_s=spec.phase_one.wait_s,
         counts=_count_connections(result.attempts, point.find),

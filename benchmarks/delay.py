@@ -398,7 +398,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         of_tags: dict[str, Any] = {} if not tags else {
             "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
         }  # fmt: skip
-        if tags and result.has_separate_stream:
+        if tags and any(t.separate_stream for r in valid for t in r.directions.values()):
             of_tags["of_load"] = True
         record = kind.from_result(
             result,
@@ -492,7 +492,16 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
 
     def check_clauses(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Ruling]:
         yield from self.check_streams(data, records)
-        yield common.check_stream_rates(self.name, data, records)
+        throughputs = {  # median and P1 by point
+            (r.sizes, r.direction): (record.median, record.p1)
+            for r in data.records
+            if r.throughput_fps is not None and (record := r.as_rate_record)
+        }
+        offered = [(r, t.request["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
+        right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
+        yield judge(f"RFC 8219 section 7, {self.name}", "at the throughput of the same point",
+                    f"{sum(right)} of {len(right)} streams at the throughput found in this run",
+                    right)  # fmt: skip
         yield common.check_repetitions(self.name, records)
 
     def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Ruling]:

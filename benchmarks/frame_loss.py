@@ -32,7 +32,7 @@ from v6t.analysis.sheet import (
 )
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import Benchmark, check_given_rate
+from v6t.benchmarks.base import RFC_TRIAL_S, Benchmark, check_given_rate
 from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.benchmarks.settings import AdaptiveSettings, RepetitionCount, TrialLength
 from v6t.benchmarks.throughput import WITH_TIMEOUT, FrameTimeoutBenchmark
@@ -126,7 +126,7 @@ def _summarize_rate(
     result: FrameLossResult, rate_fps: float, directions: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
     """Summarize the trials of all repetitions at a rate."""
-    offered = result.select_trials(rate_fps)
+    offered = [o for o in result.offered if o.rate_fps == rate_fps]
     loss_percent = {
         name: _summarize_shares(o.compute_loss(None if name == "sum" else name) for o in offered)
         for name in ((*directions, "sum") if len(directions) > 1 else directions)
@@ -338,7 +338,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                     "trials without loss",
                     f"so in {sum(descents)} of {len(descents)} results",
                     descents)  # fmt: skip
-        yield common.check_trial_length(self.name, data, records)
+        lengths = (t.request["duration_s"] for t in data.list_valid_trials(records))
+        yield judge(f"RFC 2544 section 24, {self.name}", f"trials of {RFC_TRIAL_S:g} s",
+                    *common.compare_minimum(RFC_TRIAL_S, lengths))  # fmt: skip
         yield common.check_repetitions(self.name, records)
 
 

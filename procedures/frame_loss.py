@@ -128,10 +128,6 @@ class FrameLossResult(RepeatedResult[FrameLossSpec, list[RateTrial]]):
         """All trials, in order."""
         return tuple(offered for descent in self.repetitions for offered in descent)
 
-    def select_trials(self, rate_fps: float) -> tuple[RateTrial, ...]:
-        """Select the trials of a rate."""
-        return tuple(o for o in self.offered if o.rate_fps == rate_fps)
-
     @property
     def rates(self) -> tuple[float, ...]:
         """Rates that were offered, in falling order."""

@@ -8,15 +8,7 @@ from math import inf
 from v6t.procedures.search.goals import Goal, GoalResult, find_goal_result
 from v6t.procedures.search.mlr import TrialCounts, run_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
-from v6t.procedures.trial_runner import (
-    PointSpec,
-    RepeatedResult,
-    TrialOutcome,
-    TrialRunner,
-    Watch,
-    repeat,
-)
-from v6t.trials.conditions import Conditions
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import Attempt, Verdict
@@ -55,17 +47,6 @@ def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = Non
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
 
 
-def count_loss(conditions: Conditions, outcome: TrialOutcome) -> TrialCounts:
-    """Count the lost frames of a trial and check for faults other than loss."""
-    # frames of one direction do not compensate the loss of the other
-    directions = outcome.result.directions.values()
-    required = [d.count_frames("required") for d in directions]
-    received = [d.count_frames("received") for d in directions]
-    lost = sum(max(0, due - came) for due, came in zip(required, received, strict=True))
-    sound = replace(conditions, loss_tolerance=1.0).assess(outcome.trial, outcome.result).passed
-    return TrialCounts(sum(required), lost, sound)
-
-
 def _search(spec: MlrSpec, trials: TrialRunner) -> MlrRepetition:
     """Search for the bounds of all goals, once."""
     conditions = spec.conditions
@@ -87,7 +68,15 @@ def _search(spec: MlrSpec, trials: TrialRunner) -> MlrRepetition:
             bracket[1] = min(high, load_fps)
         elif duration_s >= longest_s:
             bracket[0] = max(low, load_fps)
-        return count_loss(conditions, outcome)
+        frames = lost = 0
+        for counted in outcome.result.directions.values():
+            required = counted.count_frames("required")
+            frames += required
+            # frames of one direction do not compensate the loss of the other
+            lost += max(0, required - counted.count_frames("received"))
+        tolerant = replace(conditions, loss_tolerance=1.0)  # finds faults other than loss
+        sound = tolerant.assess(outcome.trial, outcome.result).passed
+        return TrialCounts(frames, lost, sound)
 
     observed = run_search(
         offer_load, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps

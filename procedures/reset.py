@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
-from v6t.trials.result import DirectionResult, Measure
+from v6t.trials.result import Measure
 from v6t.trials.trial import RESET_HOOKS, DeviceEvent, list_directions
 
 BENCHMARK = "reset"
@@ -60,17 +60,16 @@ def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None)
     )
 
     def reset_device(trials: TrialRunner) -> Mapping[str, Outage]:
-        """Reset the device once and measure the outages."""
+        """Reset the device once and compute the outages by both methods."""
         outcome = trials.run(trial)
-        directions = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
-        return {d: _compute_outage(spec, outcome.result.directions[d]) for d in directions}
+        outages = {}
+        for direction in list_directions(spec.conditions.mode) if outcome.verdict.valid else ():
+            counted = outcome.result.directions[direction]
+            lost = counted.count_frames("required") - counted.count_frames("received")
+            last_s = counted.last_lost_s
+            recovered = last_s is None or last_s < spec.duration_s - 1.5 / spec.rate_fps
+            by_loss_s = lost / spec.rate_fps if recovered else math.inf
+            outages[direction] = Outage(by_loss_s, counted.longest_gap_s)
+        return outages
 
     return repeat(spec, spec.repetitions, measure, watch, reset_device)
-
-
-def _compute_outage(spec: ResetSpec, counted: DirectionResult) -> Outage:
-    """Compute the outage of a direction by both methods."""
-    lost = counted.count_frames("required") - counted.count_frames("received")
-    last_s = counted.last_lost_s
-    recovered = last_s is None or last_s < spec.duration_s - 1.5 / spec.rate_fps
-    return Outage(lost / spec.rate_fps if recovered else math.inf, counted.longest_gap_s)

@@ -8,7 +8,6 @@ from v6t.procedures.throughput import ThroughputSpec
 from v6t.trials.trial import MAX_QUERIES_PER_NAME
 
 BENCHMARK = "resolution"
-QPS_UNIT = "queries/s"
 SELFTEST_TIMEOUT_SHARE = 0.25  # timeout of the self-test over that of the device (section 9.2.1)
 
 
@@ -16,9 +15,7 @@ SELFTEST_TIMEOUT_SHARE = 0.25  # timeout of the self-test over that of the devic
 class ResolutionSpec(ThroughputSpec):
     """Specification of the search for the highest rate of DNS queries."""
 
-    benchmark = BENCHMARK
-
-    unit = QPS_UNIT
+    benchmark, unit = BENCHMARK, "queries/s"
 
 
 def compute_covered_qps(capacity_qps: float, delta: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from v6t.trials.result import Measure, TrialResult
+from v6t.trials.result import Measure
 from v6t.trials.trial import Mode, Trial, make_sizes_key
 from v6t.trials.verdict import Verdict, assess_trial
 
@@ -201,8 +201,16 @@ def _make_trial(spec: SelfTestSpec, name: str, rate_fps: float, rules: TrialRule
 
 
 def _judge_trial(trial: Trial, measure: Measure, rules: TrialRules) -> Verdict:
-    result = _require_all_frames(measure(trial))
-    return assess_trial(trial, result, sending_time_tolerance=rules.sending_time_tolerance)
+    result = measure(trial)
+    directions = {}  # without a device, negative traffic is not dropped: it counts as background
+    for direction, counted in result.directions.items():
+        classes = {
+            name: replace(count, role="background") if count.role == "negative" else count
+            for name, count in counted.classes.items()
+        }
+        directions[direction] = replace(counted, classes=classes)
+    result, tolerance = replace(result, directions=directions), rules.sending_time_tolerance
+    return assess_trial(trial, result, sending_time_tolerance=tolerance)
 
 
 def _search_capacity(spec: SelfTestSpec, passes: Callable[[float], bool]) -> float:
@@ -232,18 +240,6 @@ def _search_capacity(spec: SelfTestSpec, passes: Callable[[float], bool]) -> flo
         else:
             high = middle
     return low
-
-
-def _require_all_frames(result: TrialResult) -> TrialResult:
-    """Count negative traffic as background, since without a device no frame is dropped."""
-    directions = {}
-    for direction, counted in result.directions.items():
-        classes = {
-            name: replace(count, role="background") if count.role == "negative" else count
-            for name, count in counted.classes.items()
-        }
-        directions[direction] = replace(counted, classes=classes)
-    return replace(result, directions=directions)
 
 
 def compute_usable_rate(capacity_fps: float, margin: float) -> float:

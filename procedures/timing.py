@@ -86,11 +86,6 @@ class TimingResult(RepeatedResult[TimingSpec, TimingRepetition]):
             return min((t.share for t in timed), default=1.0)
         return min(((t.frames + t.lost) / t.expected for t in timed), default=1.0)
 
-    @property
-    def has_separate_stream(self) -> bool:
-        """Whether the timed frames are a separate stream."""
-        return any(t.separate_stream for r in self.repetitions for t in r.directions.values())
-
 
 def measure_timing(spec: TimingSpec, measure: Measure, watch: Watch | None = None) -> TimingResult:
     """Repeat the trial and compute the figures of the benchmark [ns]."""

@@ -289,5 +289,6 @@ def collect_tester_facts(setup: RunSetup) -> list[Any]:
     """Return the kind and options of the tester and, if it runs here, facts about the machine."""
     run, neutral = setup.settings, setup.tester.speed_neutral_options
     options = {name: v for name, v in run.tester.options.items() if name not in neutral}
-    here = {k: describe_machine()[k] for k in _MACHINE_KEYS} if setup.tester.can_loop_back else None
-    return [run.tester.kind, options, here]
+    machine = describe_machine() if setup.tester.can_loop_back else None
+    facts = machine and {name: machine[name] for name in _MACHINE_KEYS}
+    return [run.tester.kind, options, facts]

@@ -286,13 +286,14 @@ class MeasuredPoint:
 
     def describe(self) -> dict[str, Any]:
         """Return the measurement conditions common to all results of this point."""
-        run, (capacity, source) = self.executor.setup.settings, self.capacity
+        setup, (capacity, source), machine = self.executor.setup, self.capacity, describe_machine()
+        run = setup.settings
         return {
             "preset": run.preset,
-            "demonstration": bool(find_short_trials(self.executor.setup)),
-            "caveats": list(list_result_warnings(self.executor.setup, self.executor.figures)),
+            "demonstration": bool(find_short_trials(setup)),
+            "caveats": list(list_result_warnings(setup, self.executor.figures)),
             "plugin": run.plugin,
-            "params": self.executor.setup.technology.params.model_dump(mode="json"),
+            "params": setup.technology.params.model_dump(mode="json"),
             "tester": run.tester.kind,
             "device": run.dut.driver,
             "line_rate_bps": run.line_rate_bps,
@@ -301,7 +302,7 @@ class MeasuredPoint:
             "selftest_trials": list(capacity.keys),
             "ceiling": source,
             **({"modifier": run.modifier} if run.modifier else {}),
-            "machine": {k: describe_machine()[k] for k in ("processor", "cores", "kernel")},
+            "machine": {name: machine[name] for name in ("processor", "cores", "kernel")},
         }
 
     def vary(self, name: str, change: TrafficChange) -> Point:

@@ -60,24 +60,14 @@ class ConnectionRateRepetition:
         return self.search.rate_fps
 
 
-@dataclass(frozen=True)
-class ConnectionRateResult(RepeatedResult[ConnectionRateSpec, ConnectionRateRepetition]):
-    """All repetitions of one point."""
-
-    @property
-    def error_cps(self) -> float:
-        """Error of the least exact search [connections/s]."""
-        resolution_cps = self.spec.resolution_cps
-        errors = (r.search.compute_error_fps(resolution_cps) for r in self.repetitions)
-        return max(errors, default=resolution_cps)
+ConnectionRateResult = RepeatedResult[ConnectionRateSpec, ConnectionRateRepetition]
 
 
 def measure_connection_rate(
     spec: ConnectionRateSpec, measure: Measure, watch: Watch | None = None
 ) -> ConnectionRateResult:
     """Repeat the search for the highest connection rate."""
-    done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
-    return ConnectionRateResult(spec, done.repetitions, done.attempts)
+    return repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
 
 
 def _search(spec: ConnectionRateSpec, trials: TrialRunner) -> ConnectionRateRepetition:

@@ -31,10 +31,6 @@ class TcpCapacitySpec:
             raise ValueError("the search needs settings of TCP")
         return self.search.phase_one.tcp
 
-    def count_excess_connections(self, capacity: int) -> int:
-        """Return the number of connections in the trial beyond the capacity."""
-        return min(self.search.most, capacity + max(1, math.ceil(self.beyond * capacity)))
-
 
 @dataclass(frozen=True)
 class TcpCapacityResult:
@@ -63,13 +59,13 @@ def measure_tcp_capacity(
         )
         return outcome.attempts[-1]
 
-    overfull, after = None, []
-    if result.capacity:
-        if result.first_failed is not None and result.capacity < spec.search.most:
-            excess = spec.count_excess_connections(result.capacity)
-            overfull = close_connections(excess, "rst", "overfull")
+    capacity, overfull, after = result.capacity, None, []
+    if capacity:
+        if result.first_failed is not None and capacity < spec.search.most:
+            count = min(spec.search.most, capacity + max(1, math.ceil(spec.beyond * capacity)))
+            overfull = close_connections(count, "rst", "overfull")
             after.append(overfull)
         else:
-            after.append(close_connections(result.capacity, "rst", "rst"))
-        after.append(close_connections(result.capacity, "fin", "fin"))
+            after.append(close_connections(capacity, "rst", "rst"))
+        after.append(close_connections(capacity, "fin", "fin"))
     return TcpCapacityResult(result, spec.tcp, overfull, tuple(after))
