@@ -1,4 +1,4 @@
-"""Errors in a run that are known before any traffic."""
+"""Checks that find errors in a run before any traffic is sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_ttl(setup: RunSetup) -> None:
         intent = setup.technology.make_dut_intent()
         hops += max(0, *(setup.driver.get_further_hops(intent, each) for each in DIRECTIONS))
     if ttl <= hops:
-        problem = f"ttl {ttl} ends within this device, which takes {hops} hops"
+        problem = f"ttl {ttl} expires within this device, which takes {hops} hops"
         hint = f"set ttl to {hops + 1} or more"
         raise UsageError(problem, hint, params={"ttl": hops + 1}, code="out-of-range")
 

@@ -31,7 +31,7 @@ def accepts_any_technology(driver: str) -> bool:
 def can_configure(driver: str, technology: str) -> bool:
     """Return whether a driver can configure a technology with its default parameters.
 
-    A broken driver or plugin of another distribution can not.
+    A broken driver or plugin of another distribution cannot.
     """
     try:
         if accepts_any_technology(driver):

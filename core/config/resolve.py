@@ -1,4 +1,4 @@
-"""From preset, run file, testbed file and options to the settings of one run. Later ones win."""
+"""The settings of one run from preset, run file, testbed file and options; later ones win."""
 
 from __future__ import annotations
 

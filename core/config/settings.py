@@ -263,12 +263,12 @@ _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
         "pause_s": 10.0,
         "repetitions": RFC_REPETITIONS,
         "resolution_fps": 1000.0,
-        # also of the rate searches on the way to a capacity
+        # also for the rate searches within the search for a capacity
         "connections": {"resolution_cps": 1000.0},
         "sending_time_tolerance": 1.00001,
         "invalid_retries": 2,
         "selftest": "cached",
-        # reading its load is work for the device that is measured
+        # reading the load would itself load the measured device
         "watch_device": False,
     },
 }

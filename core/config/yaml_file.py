@@ -1,4 +1,4 @@
-"""Settings as nested values: YAML files with line numbers, assignments of flags, errors with their place."""
+"""Settings as nested values: YAML files with line numbers, assignments of flags, located errors."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _check_system() -> Iterator[Diagnosis]:
         yield Diagnosis("cores", "ok", str(machine["cores"]))
     governor = machine["governor"]
     if governor not in (None, "performance"):
-        text = f"governor {governor}: rates will wander; cpupower frequency-set -g performance"
+        text = f"governor {governor}: rates will vary; cpupower frequency-set -g performance"
         yield Diagnosis("frequency", "note", text)
     if machine["smt"] == "1":
         text = "on: two CPUs may share a core; echo off >/sys/devices/system/cpu/smt/control"

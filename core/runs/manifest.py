@@ -28,7 +28,7 @@ def make_manifest(run: Settings, plugin: Technology, *, simulated: bool) -> dict
     """Return versions, machine, seed, start time and test setup of a run as JSON values."""
     return {
         "schema": "v6t-manifest/1",
-        "run": os.urandom(8).hex(),  # every line of the journal is marked with it
+        "run": os.urandom(8).hex(),  # also in every line of the journal
         "created": format_utc_now(),
         "seed": run.seed,
         "packages": {name: version(name) for name in LISTED_PACKAGES},

@@ -104,7 +104,7 @@ class Runner:
     """Executes a run: measures every benchmark at every point and writes the results.
 
     Benchmarks are measured frame size by frame size, phase by phase, mode by mode, and find their
-    trials in the journal if the run is resumed. A finished record is not changed any more.
+    trials in the journal if the run is resumed. Finished records do not change.
     """
 
     def __init__(

@@ -38,11 +38,11 @@ from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode, Trial
 
 PROC_STAT = Path("/proc/stat")
-# Place of the stolen time among the fields that add up to all CPU time (proc_stat(5)).
+# Index of the steal time among the fields that add up to all CPU time (proc_stat(5)).
 STEAL_FIELD, CPU_TIME_FIELDS = 7, 8
 # Key of the steal time in the tester's figures, a share of the time of all CPUs.
 STEAL_TIME_KEY = "stolen"
-# Steal times of the median and of the worst trial from which on they are a warning.
+# Smallest steal times of the median and of the worst trial that cause a warning.
 MEDIAN_STEAL_LIMIT, MAX_STEAL_LIMIT = 0.01, 0.05
 
 
