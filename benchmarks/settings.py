@@ -81,7 +81,7 @@ class ProcedureSettings(StrictModel):
     trial_duration_s: Annotated[TrialLength, Flag("--duration")]
     """Length of each throughput trial [s]."""
     residual_wait_s: float = Field(ge=0, le=3600, description="Wait for late frames [s].")
-    pause_s: float = Field(ge=0, le=86_400, description="Rest before each trial [s].")
+    pause_s: float = Field(ge=0, le=86_400, description="Pause before each trial [s].")
     repetitions: Annotated[RepetitionCount, Flag("--reps")]
     """Repetitions of each benchmark that sets no number itself."""
     resolution_fps: Annotated[float | None, Flag("--resolution")] = Field(default=None, ge=0.001)
