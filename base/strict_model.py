@@ -151,8 +151,7 @@ def describe_fields(model: type[BaseModel]) -> dict[str, str]:
 @cache
 def parse_docstrings(model: type) -> dict[str, str]:
     """Return the string below each field in the source of a class, or the text after ``#:``."""
-    definitions = _list_definitions(model.__module__)
-    definition, source = definitions.get(model.__qualname__, (None, ""))
+    definition, source = _list_definitions(model.__module__).get(model.__qualname__, (None, ""))
     pairs = pairwise(definition.body if definition else ())
     return dict(re.findall(r"^    (\w+): .*  #: (.*)$", source, re.MULTILINE)) | {
         field.target.id: inspect.cleandoc(below.value.value)

@@ -370,8 +370,7 @@ class TableBenchmark(Benchmark[C, S]):
 
     def make_csv_rows(self, point: Point, rows: Iterable[Collection[Any]]) -> list[CsvRow]:
         """Make the rows of the benchmark's CSV file, which have no direction."""
-        numbered = enumerate(map(tuple, rows), 1)
-        return self.make_rows(point.make_conditions(), numbered, NO_DIRECTION)
+        return self.make_rows(point.make_conditions(), enumerate(map(tuple, rows), 1), NO_DIRECTION)
 
 
 class CapacityRange(StrictModel):
@@ -479,8 +478,7 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
     )
 
     def list_quantities(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
-        label = f"{record.title}, {record.point}"
-        yield make_rate_quantity(record, label, record.resolution_cps)
+        yield make_rate_quantity(record, f"{record.title}, {record.point}", record.resolution_cps)
 
     def check_clauses(
         self, data: RunData, records: Sequence[ConnectionRateRecord]

@@ -367,9 +367,8 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         result = measure_timing(spec, point.measure, point.watch)
         loopback, rate_fps, measure = None, result.rate_fps, point.runner.loopback
         if measure and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
-            once = point.count_repetitions(1)
             loopback = measure_timing(
-                replace(spec, rate_fps=rate_fps, repetitions=once, shares=()),
+                replace(spec, rate_fps=rate_fps, repetitions=point.count_repetitions(1), shares=()),
                 lambda trial: measure(replace(trial, key=f"loopback-{trial.key}")),
             )
         tester = point.context.tester

@@ -449,8 +449,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     def list_quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         for point in record.points:
             flows, start = f"{point.flows:,} flows", f", {point.start}"
-            headline = flows + start * (point.flows > 1)
-            yield _make_quantity(point, f"rate, {flows}{start}", headline)
+            yield _make_quantity(point, f"rate, {flows}{start}", flows + start * (point.flows > 1))
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
@@ -564,9 +563,8 @@ def _make_benchmark_table(name: str, records: Sequence[FlowsRecord]) -> Table:
         rows = [(*point, key, *cells) for point, of in found.items() for key, cells in of.items()]
     else:
         names += [name for key, unit in figures for name in (f"{key}\n{unit}", "Xpd %")]
-        absent = (ABSENT, ABSENT)
         rows = [
-            (*point, *(cell for key, _ in figures for cell in of.get(key, absent)))
+            (*point, *(cell for key, _ in figures for cell in of.get(key, (ABSENT, ABSENT))))
             for point, of in found.items()
         ]
     return make_text_table(f"{name} by network flows, medians, {formula}", names, rows)

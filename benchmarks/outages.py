@@ -112,8 +112,7 @@ def _find_longest(times_s: Sequence[float | None]) -> float | None:
 def _check_event_time(section: str, event: str, at_s: float, duration_s: float) -> None:
     if at_s >= duration_s:
         problem = f"{event} at {at_s:g} s is not within a stream of {duration_s:g} s"
-        hint = f"raise {section}.duration_s"
-        raise UsageError(problem, hint, code="trial-too-short")
+        raise UsageError(problem, f"raise {section}.duration_s", code="trial-too-short")
 
 
 def _count_valid(repetitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -269,9 +269,8 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         settings, p = self.get_settings(point.context), point.procedure
         cached, aaaa = pair
         upper = min(point.media_fps, covered)
-        queries = Queries(cached / 100, aaaa / 100, settings.timeout_s, settings.cached_names)
         conditions = point.make_conditions(
-            queries=queries,
+            queries=Queries(cached / 100, aaaa / 100, settings.timeout_s, settings.cached_names),
             residual_wait_s=max(settings.timeout_s, p.residual_wait_s),
             # an overloaded device keeps processing old queries for a while
             pause_s=max(settings.timeout_s, p.pause_s),

@@ -474,8 +474,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             seen = "too few frames were lost" if record.has_loss else "no trial lost frames"
             yield "not-found", f"{seen}: the critical load is {record.excess}"
         elif record.estimate < record.lowest:
-            text = "the critical load is below all offered loads: it is extrapolated"
-            yield "extrapolated", text
+            yield "extrapolated", "the critical load is below all offered loads: it is extrapolated"
 
     def check_clauses(
         self, data: RunData, records: Sequence[CriticalLoadRecord]

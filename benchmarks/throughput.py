@@ -449,13 +449,12 @@ def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> s
         if trials := [s for s in steps if s.outcome == outcome]:
             curves.append(_make_curve(outcome, trials, marker=marker, color=color, linestyle=""))
     label = f"median {plots.abbreviate(result_fps)}"
-    median = (result_fps, label, {"color": plots.BLACK, "linestyle": "--"})
     return plots.draw_series(
         name,
         curves,
         "trial of the point",
         f"offered {_RATE_AXIS_LABEL}",
-        levels=[median],
+        levels=[(result_fps, label, {"color": plots.BLACK, "linestyle": "--"})],
         adjust=lambda at: at.set_ylim(bottom=0),
     )
 

@@ -52,11 +52,10 @@ def specify_flow_search(
     if starts is None:
         return replace(spec, conditions=conditions)
     longer = starts.last_start_s
-    final = None if spec.final_duration_s is None else spec.final_duration_s + longer
     return replace(
         spec,
         conditions=replace(conditions, flow_starts=starts),
         duration_s=spec.duration_s + longer,
-        final_duration_s=final,
+        final_duration_s=None if spec.final_duration_s is None else spec.final_duration_s + longer,
         search="binary",
     )

@@ -54,9 +54,8 @@ def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None)
 
     A repetition is empty if every attempt was invalid.
     """
-    event = DeviceEvent(spec.hook, spec.at_s)
     trial = spec.conditions.make_trial(
-        BENCHMARK, spec.rate_fps, spec.duration_s, device_event=event
+        BENCHMARK, spec.rate_fps, spec.duration_s, device_event=DeviceEvent(spec.hook, spec.at_s)
     )
 
     def reset_device(trials: TrialRunner) -> Mapping[str, Outage]:

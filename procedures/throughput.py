@@ -222,11 +222,10 @@ class _ThroughputSearch:
             checks.append(("final", final))
         if not checks or not search.rate_fps:
             return search.rate_fps
-        full = spec.duration_s
         passed = {
             a.trial.rate_fps
             for a in self._trials.all
-            if a.verdict.passed and a.trial.duration_s >= full
+            if a.verdict.passed and a.trial.duration_s >= spec.duration_s
         }
         failed = None
         for place, rate_fps in enumerate(sorted(passed, reverse=True)):

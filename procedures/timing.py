@@ -168,10 +168,9 @@ def _compute_figures(
         expected = sum(t.expected for t in classes[direction].values())
         if not counted.classes.keys() >= times.keys():
             expected = counted.count_frames("required")
-        share = 1.0 if counted.timed_share is None else counted.timed_share
         directions[direction] = replace(
             _make_figures(spec.benchmark, whole, expected),
-            share=share,
+            share=1.0 if counted.timed_share is None else counted.timed_share,
             separate_stream=counted.timed_of == "load",
         )
     return directions, classes

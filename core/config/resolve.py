@@ -177,8 +177,7 @@ def _drop_unsupported_benchmarks(setup: RunSetup, optional: Collection[str]) -> 
             benchmark.check(setup)
             if setup.settings.connects:
                 settings = setup.settings.model_copy(update={"benchmarks": (name,)})
-                needs = replace(setup, settings=settings).connection_needs
-                setup.tester.check_connections(*needs)
+                setup.tester.check_connections(*replace(setup, settings=settings).connection_needs)
             check_tester_capabilities(setup, benchmark, make_tester(setup).capabilities)
         except (EnvironmentLacking, UsageError) as exc:
             if exc.code in _UNSUPPORTED_CODES and len(names) > 1:

@@ -156,8 +156,7 @@ class Bench:
         measure: Measure = self.prepare().measure
         is_driven, modifier = setup.has_driver and not self._loopback, setup.modifier
         if is_driven and modifier and modifier.needs_driver:
-            session = self._require_session()
-            measure = partial(modifier.measure, measure=measure, session=session)
+            measure = partial(modifier.measure, measure=measure, session=self._require_session())
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])
 
     def _find_event_actions(self, trial: Trial) -> tuple[EventAction, EventAction] | None:

@@ -49,8 +49,7 @@ def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
     hook = f"hook {name}"
 
     def run() -> Output:
-        program = shlex.split(command)
-        return Output.decode(hook, *run_program(program, "", timeout_s, hook, command))
+        return Output.decode(hook, *run_program(shlex.split(command), "", timeout_s, hook, command))
 
     try:
         with ThreadPoolExecutor(1) as pool:  # the first Ctrl-C must not end a power cycle halfway
@@ -62,8 +61,7 @@ def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
         raise DutError(f"the {hook} cannot be run: {exc}", code="hook-failed") from exc
     if done.status:
         cause = f": {done.cause}" if (done.err + done.out).strip() else ""
-        problem = f"the {hook} failed with status {done.status}{cause}"
-        raise DutError(problem, code="hook-failed")
+        raise DutError(f"the {hook} failed with status {done.status}{cause}", code="hook-failed")
     return done.out
 
 

@@ -155,8 +155,7 @@ def verify(setup: RunSetup) -> str:
     _check_configurable(setup)
     if setup.tester.simulates:
         problem = f"the {setup.tester.name} tester simulates the device and cannot verify it"
-        hint = "use another tester"
-        raise UsageError(problem, hint, code="unsupported-by-tester")
+        raise UsageError(problem, "use another tester", code="unsupported-by-tester")
     run, plugin = setup.settings, setup.technology
     sizes = plugin.make_sizes(run.frame_sizes[0])
     with closing(Bench(setup)) as bench:
@@ -227,8 +226,7 @@ def rollback(
     if record_dir is not None and (ended or during_run_only):
         acquire_lock(record_dir).release()  # rejects a run in progress
         _remove_records_of_lost_devices(setup, record_dir, ended)
-    logins = setup.driver.get_logins(setup.intent)
-    elsewhere = any(ssh is not None and ssh.host for ssh in logins)
+    elsewhere = any(ssh is not None and ssh.host for ssh in setup.driver.get_logins(setup.intent))
     if during_run_only or (labs and len(ended) == len(labs) and not elsewhere):
         return [LAB_DEVICE_GONE]
     for name in ended:
@@ -303,8 +301,7 @@ def _remove_records_of_lost_devices(
 
 def _exists_during_run_only(setup: RunSetup) -> bool:
     """Return whether the device belongs to a lab that ends with the run."""
-    logins = setup.driver.get_logins(setup.intent)
-    return setup.tester.in_lab and all(ssh is None for ssh in logins)
+    return setup.tester.in_lab and all(ssh is None for ssh in setup.driver.get_logins(setup.intent))
 
 
 def _make_session(

@@ -322,8 +322,7 @@ def open_log(directory: Path | None, listener: Listener | None = None) -> Iterat
         return
     file = LogFile(directory)
     events = CompositeListener(listener or Listener(), file)
-    on_notice = None if listener is None else events.on_message
-    with log.copy_records(file.on_message, on_notice):
+    with log.copy_records(file.on_message, None if listener is None else events.on_message):
         try:
             with attribute_errors():
                 yield events

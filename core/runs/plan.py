@@ -90,9 +90,8 @@ class IdealDevice:
             self.seconds += self._compute_filling_time(connections)
         self.trials += self.trial_weight
         self.seconds += self.trial_weight * trial_s
-        counted = self._forward_frames(trial)
         result = TrialResult(
-            dict.fromkeys(list_directions(trial.mode), counted),
+            dict.fromkeys(list_directions(trial.mode), self._forward_frames(trial)),
             connections=None if connections is None else self._open_connections(connections),
         )
         self.results[trial.key] = result

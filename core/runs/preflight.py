@@ -57,8 +57,7 @@ def with_preflight_setup(
         return measure
     most = plugin.params.max_sessions or plugin.combinations
     count = min(PREFLIGHT_CONNECTIONS, plugin.combinations, most)
-    rate_cps = min(PREFLIGHT_CPS, max_cps)
-    return ConnectionPreparer(measure, Connections(count, rate_cps, wait_s=0.3))
+    return ConnectionPreparer(measure, Connections(count, min(PREFLIGHT_CPS, max_cps), wait_s=0.3))
 
 
 def with_loopback_setup(measure: Measure, setup: RunSetup) -> Measure:

@@ -86,8 +86,7 @@ def describe_content(directory: Path) -> str:
 def check_file_not_owned(file: Path) -> None:
     """Raise UsageError if a file to be written belongs to a run, a campaign or an audit."""
     if file.name in _OWNED_FILES and (owner := describe_content(file.parent)):
-        problem = f"{file} is a file of {owner}"
-        raise UsageError(problem, "choose another file", code="file-exists")
+        raise UsageError(f"{file} is a file of {owner}", "choose another file", code="file-exists")
 
 
 def check_report_directory(output: Path | None, directory: Path) -> None:

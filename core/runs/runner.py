@@ -213,8 +213,7 @@ class Runner:
     def _list_tester_warnings(self) -> list[str]:
         """List warnings about the tester; the manifest describes one that is not open."""
         tester = self._executor.bench.describe() or (self._files.manifest or {}).get("tester") or {}
-        in_lab = self._setup.tester.in_lab
-        return [*list_tester_warnings(self._run, tester, in_lab=in_lab)]
+        return [*list_tester_warnings(self._run, tester, in_lab=self._setup.tester.in_lab)]
 
     def _measure_point(
         self, phase: Phase, benchmarks: Sequence[Benchmark[Any, Any]], point: Point

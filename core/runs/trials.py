@@ -162,8 +162,7 @@ class TrialExecutor:
             self.figures.append(result.tester)
             # A simulated tester that is opened later continues after this trial.
             times = {**result.tester.get("phase 1", {}), **result.tester}
-            time_s = float(times.get("virtual_time_s", 0))
-            bench.virtual_time_s = max(bench.virtual_time_s, time_s)
+            bench.virtual_time_s = max(bench.virtual_time_s, float(times.get("virtual_time_s", 0)))
             failure = find_mismatch(result)
             if failure is not None and trial.benchmark != PREFLIGHT:
                 self.raise_mismatch(failure)

@@ -136,8 +136,7 @@ def _find_irregularity(
     if lower is None:
         return "no load is a lower bound"
     if upper is None:
-        at_max = lower >= max_load
-        return "the max load is a lower bound" if at_max else "no load is an upper bound"
+        return "the max load is a lower bound" if lower >= max_load else "no load is an upper bound"
     # loads are rounded to floating-point numbers
     if upper - lower > goal.width * upper * (1 + 1e-9):
         return f"the bounds are {(upper - lower) / upper:.4%} apart"

@@ -151,8 +151,7 @@ def attempt_connections(
         # an empty table before every step
         connections=replace(connections, purpose=purpose, reuse=False),
     )
-    tolerance = conditions.sending_time_tolerance
-    assess = partial(judge_connections, sending_time_tolerance=tolerance)
+    assess = partial(judge_connections, sending_time_tolerance=conditions.sending_time_tolerance)
     return trials.run(trial, step, steps=steps, bracket=bracket, assess=assess)
 
 
