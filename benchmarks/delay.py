@@ -544,8 +544,7 @@ class Latency(DelayBenchmark[LatencySettings]):
         for size, longest, media in list_media_rates(context):
             fixed_fps = s.get_rate_fps(longest)
             rate = media if fixed_fps is None else min(fixed_fps, media)
-            problem = find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate)
-            if problem:
+            if problem := find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate):
                 problem = f"latency at {size} octets: {problem}"
                 hint = "fewer --tags, a longer latency.duration_s or an earlier latency.first_tag_s"
                 raise UsageError(problem, hint, code="trial-too-short")

@@ -357,8 +357,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
 
     def check_clauses(self, data: RunData, records: Sequence[MlrRecord]) -> Iterator[Ruling]:
         yield common.check_repetitions(self.name, records)
-        every = [figures for r in records for figures in r.goals]
-        if every:
+        if every := [figures for r in records for figures in r.goals]:
             marked = sum(figures.irregular_count for figures in every)
             yield judge("RFC 9971 section 4.8.4",
                         "regular results: both bounds, no farther apart than the goal's width",

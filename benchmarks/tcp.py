@@ -312,8 +312,7 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         yield from super().list_deviations(context)
         yield from self._list_tester_warnings(context)
-        tries = self.get_tcp(context).retransmissions
-        if tries:
+        if tries := self.get_tcp(context).retransmissions:
             yield f"a lost SYN is sent again up to {tries} times: slower connections still count"
 
     def _list_tester_warnings(self, context: RunContext) -> Iterator[str]:

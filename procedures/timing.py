@@ -30,8 +30,7 @@ class TimingSpec(PointSpec):
         """Check that the tagged frames of latency fit the stream."""
         if self.benchmark == "latency":
             tags, first_tag_s = self.request.tags, self.request.first_tag_s
-            conflict = find_tag_conflict(tags, first_tag_s, self.duration_s, self.rate_fps)
-            if conflict:
+            if conflict := find_tag_conflict(tags, first_tag_s, self.duration_s, self.rate_fps):
                 raise ValueError(conflict)
 
 

@@ -127,8 +127,7 @@ def check_tester_capabilities(
     setup: RunSetup, benchmark: Benchmark[Any, Any], available: frozenset[Capability]
 ) -> None:
     """Reject a benchmark that needs more than the capabilities ``available`` of the tester."""
-    lacking = sorted(benchmark.list_capabilities(setup) - available)
-    if lacking:
+    if lacking := sorted(benchmark.list_capabilities(setup) - available):
         raise EnvironmentLacking(
             f"the {setup.settings.tester.kind} tester cannot measure {benchmark.name}: it needs a "
             f"tester that {' and '.join(CAPABILITIES[a] for a in lacking)}",

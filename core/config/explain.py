@@ -315,8 +315,7 @@ def _iter_benchmark_lines(
         yield f"  and {len(others)} more: v6t explain {', '.join(keys)}"
     headings = [column.name for column in benchmark.columns if not column.wide]
     terms = find_terms(headings) + find_terms(headings, "common")
-    terms = [row for row in terms if row[0] not in PLAIN_TERMS][:MAX_SHOWN_TERMS]
-    if terms:
+    if terms := [row for row in terms if row[0] not in PLAIN_TERMS][:MAX_SHOWN_TERMS]:
         meanings = (f"{term}, {re.split('[:;,(]', text)[0].strip()}" for term, text in terms)
         yield f"Columns: {'; '.join(meanings)}"
 

@@ -270,8 +270,7 @@ def _choose_driver(
 
 def _list_unused_option_warnings(configured: DutSettings, used: DutSettings) -> Iterator[str]:
     """Yield a warning if options of the testbed file are not used for another driver."""
-    unused = configured.options.keys() - used.options.keys()
-    if unused:
+    if unused := configured.options.keys() - used.options.keys():
         yield f"options {', '.join(sorted(unused))} of {configured.driver} are not used for {used.driver}"
 
 

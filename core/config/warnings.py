@@ -301,8 +301,7 @@ def _list_mix_warnings(setup: RunSetup) -> Iterator[str]:
             continue
         sizes = setup.technology.make_sizes(mix)
         sent = {pair.ipv6 for pair, _ in sizes.pair_counts}
-        missing = [size for size, _ in parse_mix(mix) if size not in sent]
-        if missing:
+        if missing := [size for size, _ in parse_mix(mix) if size not in sent]:
             yield (
                 f"{mix}: the technology has no frame of {' and '.join(map(str, missing))} octets; "
                 f"{sizes.label} is sent instead (RFC 8219 section 5.1.1)"

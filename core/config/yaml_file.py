@@ -74,8 +74,7 @@ def _parse_yaml(text: str, lines: dict[KeyPath, int]) -> Any:
     except UsageError:
         raise
     except MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        if mark:
+        if mark := exc.problem_mark or exc.context_mark:
             lines[()] = mark.line + 1
         problem = f"invalid YAML: {(exc.problem or 'unknown problem').strip()}"
         hint = "write NAME: VALUE, and indent sections with spaces"

@@ -223,7 +223,6 @@ def _list_device_findings(name: str, session: Session) -> Iterator[Diagnosis]:
     if protected := sorted(facts.find_protected_interfaces().items()):
         interfaces = ", ".join(f"{interface} ({why})" for interface, why in protected)
         yield Diagnosis("device", "ok", f"{name}: not touched: {interfaces}")
-    record = session.read_record()
-    if record is not None:
+    if (record := session.read_record()) is not None:
         text = f"{name}: configured by {record.owner}; a run restores it first"
         yield Diagnosis("device", "note", text)

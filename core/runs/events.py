@@ -193,8 +193,7 @@ class RemainingTimeEstimator:
         """Return the ratio of measured to planned time, from the most similar stages."""
         same = [other for other in self._finished if other.name == stage.name]
         for stages in ([s for s in same if s.mode == stage.mode], same, self._finished):
-            expected_s = sum(other.expected_s for other in stages)
-            if expected_s:
+            if expected_s := sum(other.expected_s for other in stages):
                 return sum(self._taken_s[other] for other in stages) / expected_s
         return 1.0
 
@@ -262,12 +261,10 @@ def _describe_last_trial(result: TrialResult | None) -> Iterator[str]:
     """Yield the frame loss of the last trial and the load of the device's busiest core."""
     if result is None:
         return
-    required = sum(d.count_frames("required") for d in result.directions.values())
-    if required:
+    if required := sum(d.count_frames("required") for d in result.directions.values()):
         received = sum(d.count_frames("received") for d in result.directions.values())
         yield f", last lost {(required - received) / required:.4%}"
-    busiest = [load.max_percent for load in result.device_loads.values() if load.max_percent]
-    if busiest:
+    if busiest := [load.max_percent for load in result.device_loads.values() if load.max_percent]:
         yield f", device CPU {max(median(cores) for cores in busiest):.0f} %"
 
 

@@ -106,8 +106,7 @@ class _CapacitySearch:
         count, failed = spec.first, None
         while count:
             share = spec.beta if spec.fixed else 0.0
-            passing_cps = self._find_rate(count, "first", spec.upper_bound_cps, share)
-            if passing_cps:
+            if passing_cps := self._find_rate(count, "first", spec.upper_bound_cps, share):
                 return count, passing_cps, failed
             count, failed = count // 2, count
         return 0, 0.0, failed
