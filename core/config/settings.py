@@ -42,7 +42,7 @@ def _parse_frame_size(value: Any) -> int | str:
         raise PydanticCustomError("int_type", "must be a whole number")
     try:
         number = int(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # of infinity
         raise PydanticCustomError("int_parsing", "must be a whole number") from None
     if isinstance(value, float) and number != value:
         raise PydanticCustomError("int_from_float", "must be a whole number")

@@ -204,7 +204,7 @@ def list_tester_warnings(
             f"the kernel's clock source is {clock}: it is slow to read, or its counter is not "
             "trusted; compare delays with a loopback run"
         )
-    macs = {run.links.left.tester_mac, run.links.right.tester_mac}
+    macs = {link.tester_mac.lower() for link in (run.links.left, run.links.right)}
     deaf = [
         f"{p.get('index')}"
         for p in ports

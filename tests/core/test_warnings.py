@@ -61,6 +61,13 @@ def test_lab_port_without_promiscuous_mode_gives_no_warning():
     assert not [*list_tester_warnings(run, {"ports": DEAF_PORTS}, in_lab=True)]
 
 
+def test_port_with_the_address_of_a_link_in_capitals_gives_no_warning():
+    run = resolve(plugin="mape-br", tester="sim")
+    left = run.links.left.model_copy(update={"tester_mac": OWN_MAC.upper()})
+    run = run.model_copy(update={"links": run.links.model_copy(update={"left": left})})
+    assert not [*list_tester_warnings(run, {"ports": [{**DEAF_PORTS[0], "hw_mac": OWN_MAC}]})]
+
+
 def test_default_settings_give_no_warning():
     assert list_setting_warnings(resolve_setup(plugin="mape-br", tester="sim")) == []
 
