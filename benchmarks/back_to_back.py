@@ -146,7 +146,6 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 f"back-to-back: {b.repetitions} repetitions, not the {RFC_BURSTS} of RFC 2544 "
                 "section 26.4"
             )
-
         if any(isinstance(size, str) for size in context.settings.frame_sizes):
             yield (
                 "back-to-back: bursts of several frame sizes at the medium's rate for their mean "
@@ -267,11 +266,8 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
 
     def find_warnings(self, record: BurstRecord) -> Iterator[tuple[str, str]]:
         if record.invalid_repetitions:
-            yield (
-                "invalid-repetitions",
-                f"{record.invalid_repetitions} repetitions are left out: the tester could not "
-                "send their bursts as required",
-            )
+            text = "repetitions are left out: the tester could not send their bursts as required"
+            yield "invalid-repetitions", f"{record.invalid_repetitions} {text}"
         if record.hit_longest:
             yield (
                 "longest-burst",

@@ -367,23 +367,16 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         for f in record.combinations:
             if f.reasons:
                 reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
-                yield (
-                    "unanswered-queries",
-                    f"{f.name}: queries not answered in all trials, failed ones too: {reasons}",
-                )
+                text = f"{f.name}: queries not answered in all trials, failed ones too: {reasons}"
+                yield "unanswered-queries", text
             each = (f.asked_aaaa or 0) + (f.asked_a or 0)
             if each > MAX_QUERIES_PER_NAME * 1.01:
-                yield (
-                    "many-questions",
-                    f"{f.name}: the device sends {each:.2f} queries for each client query; the "
-                    f"self-test assumes {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)",
-                )
+                sent = f"the device sends {each:.2f} queries for each client query"
+                limit = f"the self-test assumes {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)"
+                yield "many-questions", f"{f.name}: {sent}; {limit}"
             if f.cached_found_percent is not None and f.cached_found_percent < 99:
-                yield (
-                    "cache-misses",
-                    f"{f.name}: the device forwarded {100 - f.cached_found_percent:.1f} % of "
-                    "the queries for names that it had answered before",
-                )
+                missed = f"the device forwarded {100 - f.cached_found_percent:.1f} % of the queries"
+                yield "cache-misses", f"{f.name}: {missed} for names that it had answered before"
 
     def check_clauses(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Ruling]:
         deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}

@@ -140,7 +140,7 @@ def _search(spec: BurstSpec, trials: TrialRunner) -> BurstRepetition:
     known = True
     while high - low > max(spec.resolution_frames, 1):
         middle = max((low + high) // 2, spec.min_frames)
-        # between nothing and the shortest, which lost
+        # the shortest verifiable burst lost frames, so shorter ones are not known
         passed = None if middle >= high else _passes(spec, trials, middle)
         if passed is None:
             known = False
