@@ -169,9 +169,7 @@ def choose_trial(
     notes: list[str] = []
     if "above" not in trials:
         notes.append("no higher rate was offered: the medium or the tester is the limit")
-    for when in ("above", "found"):
-        if when not in trials:
-            continue
+    for when in (name for name in ("above", "found") if name in trials):
         trial, result = trials[when], results[when]
         refused = _find_failed_phase_one(result)
         verdict = assess_trial(trial, result, sending_time_tolerance=sending_time_tolerance)
