@@ -550,41 +550,43 @@ def _make_benchmark_table(name: str, records: Sequence[FlowsRecord]) -> Table:
     pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
     figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
     formula = XPD_FORMULA if all(f.more_is_better for _, f in pairs) else XPD_LOWER_FORMULA
-    found: dict[tuple[str, ...], dict[str, tuple[str, str]]] = {}
+    by_point: dict[tuple[str, ...], dict[str, tuple[str, str]]] = {}
     for r, f in pairs:
         applied = ABSENT if f.rate is None else format_count(f.rate)
         point = (r.sizes, r.direction, f"{f.flows:,}", _format_start(r, f), applied)
         cells = _format_value(f), _format_xpd(f.degradation_percent)
-        found.setdefault(point, {})[f.figure] = cells
+        by_point.setdefault(point, {})[f.figure] = cells
     names = [SIZES_HEADING, *make_text_columns("direction"), "flows", *make_text_columns("start")]
     names.append("applied fps\nper direction")
     if len(figures) > MAX_VALUE_COLUMNS:
         names += [*make_text_columns("value"), f"median\n{figures[0][1]}", "Xpd %"]
-        rows = [(*point, key, *cells) for point, of in found.items() for key, cells in of.items()]
+        rows = [
+            (*point, key, *cells) for point, row in by_point.items() for key, cells in row.items()
+        ]
     else:
         names += [name for key, unit in figures for name in (f"{key}\n{unit}", "Xpd %")]
         rows = [
-            (*point, *(cell for key, _ in figures for cell in of.get(key, (ABSENT, ABSENT))))
-            for point, of in found.items()
+            (*point, *(cell for key, _ in figures for cell in row.get(key, (ABSENT, ABSENT))))
+            for point, row in by_point.items()
         ]
     return make_text_table(f"{name} by network flows, medians, {formula}", names, rows)
 
 
 def _make_size_tables(records: Sequence[FlowsRecord]) -> Iterator[Table]:
     """Make a table of each benchmark with a column for each frame size (RFC 8219 section 10.2.1)."""
-    found: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
+    by_benchmark: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     for r in records:
         for f in r.all_figures:
             if f.flows > 1:
                 point = (r.direction, f"{f.flows:,}", _format_start(r, f), f.figure)
                 applied = "" if f.rate is None else f" at {format_count(f.rate)}"
-                cells = found.setdefault(f.benchmark, {}).setdefault(point, {})
+                cells = by_benchmark.setdefault(f.benchmark, {}).setdefault(point, {})
                 cells[r.sizes] = _format_xpd(f.degradation_percent) + applied
     sizes = list(dict.fromkeys(r.sizes for r in records))
     names = [*make_text_columns("direction"), "flows", *make_text_columns("start", "value"), *sizes]
-    for name, of in found.items():
+    for name, points in by_benchmark.items():
         title = f"{name} by network flows, Xpd % at the applied fps per direction, by frame size"
-        rows = [(*point, *(cells.get(s, ABSENT) for s in sizes)) for point, cells in of.items()]
+        rows = [(*point, *(cells.get(s, ABSENT) for s in sizes)) for point, cells in points.items()]
         yield make_text_table(title, names, rows)
 
 

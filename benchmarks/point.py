@@ -251,7 +251,7 @@ class Point:
         """
         values.setdefault("conditions", self.make_conditions())
         for name in {f.name for f in fields(kind)} - values.keys():
-            known = (getattr(of, name, None) for of in (settings, self.procedure))
+            known = (getattr(source, name, None) for source in (settings, self.procedure))
             setting = next((value for value in known if value is not None), None)
             if setting is not None:
                 values[name] = setting

@@ -202,16 +202,16 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     def make_measurement(self, result: SoakResult, conditions: Mapping[str, Any]) -> Measurement:
         """Make the record of a point, a row for each interval, and one for each invalid stretch."""
         spec, directions = result.spec, list_directions(result.spec.conditions.mode)
-        good = [s for s in result.repetitions if s.intervals]
+        valid = [s for s in result.repetitions if s.intervals]
         record = SoakRecord.from_result(
             result,
             conditions,
-            not_measured=None if good else "the tester failed in every stretch",
+            not_measured=None if valid else "the tester failed in every stretch",
             repetitions=1,
             duration_s=spec.stretches * spec.stretch_s,
-            measured_s=len(good) * spec.stretch_s,
+            measured_s=len(valid) * spec.stretch_s,
             stretches=len(result.repetitions),
-            faltered=len(result.repetitions) - len(good),
+            faltered=len(result.repetitions) - len(valid),
             directions={
                 d: _summarize_direction(s.intervals.get(d, ()) for s in result.repetitions)
                 for d in directions
@@ -293,10 +293,10 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
                 yield "growing-loss", f"{direction}: {text}"
 
     def check_clauses(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Ruling]:
-        whole = all(not r.faltered for r in records)
+        complete = all(not r.faltered for r in records)
         yield judge("v6t, soak test", "every stretch is measured",
                     f"{sum(r.faltered for r in records)} of {sum(r.stretches for r in records)} "
-                    "without a result", whole if records else None)  # fmt: skip
+                    "without a result", complete if records else None)  # fmt: skip
 
 
 MAX_LOAD_RATIO = 1000  # ratio of the largest to the smallest load of a search

@@ -328,7 +328,7 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
 
     def list_trial_rows(self, point: Point, iterations: Iterable[TcpIteration]) -> list[CsvRow]:
         """Return a CSV row for each trial."""
-        return self.make_csv_rows(point, (dict(one).values() for one in iterations))
+        return self.make_csv_rows(point, (dict(iteration).values() for iteration in iterations))
 
     def _make_exchange(self, context: RunContext) -> TcpExchange:
         return TcpExchange(http=HTTP_VERSION, **asdict(self.get_tcp(context).trial_settings))
@@ -351,14 +351,14 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
         spec = connections.specify_rate_search(point, self._make_phase_one(point), self.name)
         result = measure_connection_rate(spec, point.measure, point.watch)
         each = [list_iterations(r.attempts, point.find) for r in result.repetitions]
-        passed = [[one for one in tries if one.passed] for tries in each]
+        passed = [[o for o in tries if o.passed] for tries in each]
         record = connections.make_rate_record(
             TcpRateRecord,
             result,
             point,
             exchange=self._make_exchange(point.context),
-            iterations=[one for tries in each for one in tries],
-            decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
+            iterations=[o for tries in each for o in tries],
+            decisive=[max(tries, key=lambda o: o.rate_cps) for tries in passed if tries],
             alone=_find_fastest_loopback(point),
         )
         return Measurement(record, self.list_trial_rows(point, record.iterations), record.rates)

@@ -421,7 +421,7 @@ class SearchTrial(NamedTuple):
 def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
     steps = []
     for number, trial in enumerate(islice(data.find_trials(record), MAX_TRACED_TRIALS), 1):
-        repetition = re.search(r"/r(\d+)/", trial.key)
+        match = re.search(r"/r(\d+)/", trial.key)
         verdict = assess_trial(
             decode(Trial, trial.request),
             trial.result,
@@ -429,8 +429,8 @@ def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
             sending_time_tolerance=record.sending_time_tolerance,
         )
         outcome = "passed" if verdict.passed else "failed" if verdict.valid else "invalid"
-        of = int(repetition[1]) if repetition else 0
-        steps.append(SearchTrial(of, number, trial.request["rate_fps"], outcome))
+        repetition = int(match[1]) if match else 0
+        steps.append(SearchTrial(repetition, number, trial.request["rate_fps"], outcome))
     return steps
 
 
@@ -444,7 +444,7 @@ _RATE_AXIS_LABEL = "frames per second\nper direction"
 
 def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> str:
     grouped = {s.repetition: [t for t in steps if t.repetition == s.repetition] for s in steps}
-    curves = [_make_curve("_", of, color="#bbbbbb", linewidth=0.8) for of in grouped.values()]
+    curves = [_make_curve("_", group, color="#bbbbbb", linewidth=0.8) for group in grouped.values()]
     for outcome, (marker, color) in _OUTCOME_STYLES.items():
         if trials := [s for s in steps if s.outcome == outcome]:
             curves.append(_make_curve(outcome, trials, marker=marker, color=color, linestyle=""))

@@ -137,17 +137,17 @@ def measure_back_to_back(
 def _search(spec: BurstSpec, trials: TrialRunner) -> BurstRepetition:
     """Search for the longest burst without loss, once."""
     low, high = 0, spec.max_frames + 1
-    known = True
+    valid = True
     while high - low > max(spec.resolution_frames, 1):
         middle = max((low + high) // 2, spec.min_frames)
-        # the shortest verifiable burst lost frames, so shorter ones are not known
+        # the shortest verifiable burst lost frames, and shorter ones prove nothing
         passed = None if middle >= high else _passes(spec, trials, middle)
         if passed is None:
-            known = False
+            valid = False
             break
         low, high = (middle, high) if passed else (low, middle)
-    hit = known and high > spec.max_frames
-    return BurstRepetition(trials.number, low, hit, tuple(trials.all), valid=known)
+    hit = valid and high > spec.max_frames
+    return BurstRepetition(trials.number, low, hit, tuple(trials.all), valid=valid)
 
 
 def _passes(spec: BurstSpec, trials: TrialRunner, frames: int) -> bool | None:

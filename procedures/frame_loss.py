@@ -179,8 +179,8 @@ def _can_stop(adaptive: AdaptiveLimits, done: Sequence[Sequence[RateTrial]]) -> 
         for direction in offered.directions:
             if (loss := offered.compute_loss(direction)) is not None:
                 forwarded.setdefault((offered.rate_fps, direction), []).append(1 - loss)
-    whole = [v for (rate, _), v in forwarded.items() if times_offered[rate] == len(done)]
-    return bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
+    complete = [v for (rate, _), v in forwarded.items() if times_offered[rate] == len(done)]
+    return bool(complete) and all(adaptive.can_stop(v) or not any(v) for v in complete)
 
 
 def _count_losses(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:

@@ -43,13 +43,13 @@ def recommend_fields(
             "about the device's hash: use a faster one, or fewer cores in the device",
         )
     if best < MIN_GAIN * fixed:
-        held = [case for case in ("ports", "addresses", "both") if case in limited]
+        limiting = [case for case in ("ports", "addresses", "both") if case in limited]
         why = (
             "no variation raises the rate: the device forwards on one core, or distributes frames "
             "by other fields; RFC 4814 requires pseudorandom ports"
         )
-        if held:
-            why += f" (the tester or the medium was the limit with {' and '.join(held)})"
+        if limiting:
+            why += f" (the tester or the medium was the limit with {' and '.join(limiting)})"
         return Advice("ports", why)
     if ports * MIN_GAIN > best or "ports" in limited:
         return Advice("ports", "the device's hash includes ports: addresses may stay fixed")

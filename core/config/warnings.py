@@ -205,15 +205,15 @@ def list_tester_warnings(
             "trusted; compare delays with a loopback run"
         )
     macs = {link.tester_mac.lower() for link in (run.links.left, run.links.right)}
-    deaf = [
+    indexes = [
         f"{p.get('index')}"
         for p in ports
         if p.get("prom") == "off" and str(p.get("hw_mac")).lower() not in macs
     ]
-    if deaf and not in_lab:
-        nouns = ("ports", "are", "their") if len(deaf) > 1 else ("port", "is", "its")
+    if indexes and not in_lab:
+        nouns = ("ports", "are", "their") if len(indexes) > 1 else ("port", "is", "its")
         yield (
-            f"{nouns[0]} {' and '.join(deaf)} of the tester {nouns[1]} not promiscuous, and no link of "
+            f"{nouns[0]} {' and '.join(indexes)} of the tester {nouns[1]} not promiscuous, and no link of "
             f"the testbed has {nouns[2]} MAC address: the NIC may drop all returning frames; use "
             "its own address as tester_mac"
         )

@@ -226,9 +226,9 @@ def deep_merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dic
     """Return settings with some of them overridden, merged section by section."""
     merged = dict(defaults)
     for name, value in overrides.items():
-        under = merged.get(name)
-        both = isinstance(value, Mapping) and isinstance(under, Mapping)
-        merged[name] = deep_merge(under, value) if both else value
+        default = merged.get(name)
+        both = isinstance(value, Mapping) and isinstance(default, Mapping)
+        merged[name] = deep_merge(default, value) if both else value
     return merged
 
 

@@ -118,8 +118,8 @@ def _check_extensions() -> Iterator[Diagnosis]:
     )
     for title, group in groups:
         rows = registry.list_benchmarks() if group is registry.BENCHMARKS else group.list_rows()
-        good = sum(not row.error for row in rows)
-        yield Diagnosis(title, "ok" if good else "missing", str(good))
+        working = sum(not row.error for row in rows)
+        yield Diagnosis(title, "ok" if working else "missing", str(working))
         for row in rows:
             if row.error:
                 yield Diagnosis(f"{group.noun} {row.name}", "note", row.error)

@@ -216,7 +216,7 @@ class SelfTest:
         """Hash of everything that determines the capacity, such as tester and frames."""
         run, spec, links = self.setup.settings, self.spec, self.setup.technology.links
         left, right = run.links.left, run.links.right
-        what = [
+        facts = [
             *collect_tester_facts(self.setup),
             run.line_rate_bps,
             # A capacity measured in loopback also depends on the search. The streams contain the mix.
@@ -228,7 +228,7 @@ class SelfTest:
             *(("turned",) if links.swapped else ()),
             {d: [dict(s.trex) for s in one.streams] for d, one in sorted(self.streams.items())},
         ]
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dict[str, Any]]:

@@ -86,10 +86,10 @@ def classify_load(goal: Goal, trials: Iterable[ObservedTrial]) -> BoundType:
             short_low += lasted
     exceed = _make_exact(goal.exceed_ratio)
     high += max(Fraction(0), short_high - short_low * exceed / (1 - exceed))
-    whole = max(low + high, _make_exact(goal.duration_sum_s))
-    if whole - low <= exceed * whole:
+    total_s = max(low + high, _make_exact(goal.duration_sum_s))
+    if total_s - low <= exceed * total_s:
         return "lower"
-    return "upper" if high > exceed * whole else "undecided"
+    return "upper" if high > exceed * total_s else "undecided"
 
 
 def compute_conditional_throughput(
