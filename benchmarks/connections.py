@@ -152,19 +152,19 @@ def _count_connections(
 ) -> ConnectionCounts | None:
     """Return the counts of the last trial that passed."""
     passed = [a.trial.key for a in attempts if a.verdict.passed]
-    one = find_result(passed[-1]).connections if passed else None
-    if one is None:
+    phase_one = find_result(passed[-1]).connections if passed else None
+    if phase_one is None:
         return None
     return ConnectionCounts(
-        connections=one.required,
-        learned=one.learned,
-        sessions=one.sessions,
-        sessions_before=one.sessions_before,
-        initiator_endpoints=one.inside_endpoints,
-        public_endpoints=one.outside_endpoints,
-        device=None if one.device is None else dict(one.device),
-        gap_s=one.gap_s,
-        kept=one.reused,
+        connections=phase_one.required,
+        learned=phase_one.learned,
+        sessions=phase_one.sessions,
+        sessions_before=phase_one.sessions_before,
+        initiator_endpoints=phase_one.inside_endpoints,
+        public_endpoints=phase_one.outside_endpoints,
+        device=None if phase_one.device is None else dict(phase_one.device),
+        gap_s=phase_one.gap_s,
+        kept=phase_one.reused,
     )
 
 

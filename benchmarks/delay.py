@@ -185,8 +185,8 @@ def _summarize_direction(
     timed = [r.classes[direction] for r in valid]
     names = sorted({name for t in timed for name in t})
     classes = {n: _summarize_figures(kind, [t[n] for t in timed if n in t]) for n in names}
-    together = [r.directions[direction] for r in valid]
-    return {**_summarize_figures(kind, together), "classes": classes}
+    totals = [r.directions[direction] for r in valid]
+    return {**_summarize_figures(kind, totals), "classes": classes}
 
 
 def _summarize_figures(kind: type[DelayRecord], timed: Sequence[DelayFigures]) -> dict[str, Any]:

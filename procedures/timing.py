@@ -157,7 +157,7 @@ def _compute_figures(
     for direction in list_directions(spec.conditions.mode):
         counted = result.directions[direction]
         times = (counted.ipdv if spec.request.ipdv else counted.delays) or {}
-        together = Distribution.merge(times.values())
+        merged = Distribution.merge(times.values())
         classes[direction] = {}
         for name, part in times.items():
             known = counted.classes.get(name)  # port counters do not distinguish classes
@@ -168,7 +168,7 @@ def _compute_figures(
         if not counted.classes.keys() >= times.keys():
             expected = counted.count_frames("required")
         directions[direction] = replace(
-            _make_figures(spec.benchmark, together, expected),
+            _make_figures(spec.benchmark, merged, expected),
             share=1.0 if counted.timed_share is None else counted.timed_share,
             separate_stream=counted.timed_of == "load",
         )

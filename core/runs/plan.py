@@ -341,10 +341,10 @@ def _plan_size(
     run = setup.settings
     benchmarks = [b for b in registry.select_benchmarks(setup) if is_first_size or b.phase.sized]
     directed = [b for b in benchmarks if b.phase.directed]
-    once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
+    undirected = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
     tcp = [b for b in benchmarks if not b.phase.sized]
     groups: list[tuple[Point, SelfTestSpec, list[Benchmark[Any, Any]]]] = []
-    for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
+    for mode, group in (*((mode, directed) for mode in run.modes), ("forward", undirected)):
         spec = make_capacity_spec(run, sizes, mode)
         groups.append((_plan_point(setup, sizes, spec), spec, group))
     if tcp:
@@ -356,7 +356,7 @@ def _plan_size(
         point = next(point for point, _, group in groups if benchmark in group)
         planned = plan_stage(benchmark, replace(point, measured_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
-    before = [plan_first_stage(setup, sizes.label, is_first_size=is_first_size)]
+    stages_before = [plan_first_stage(setup, sizes.label, is_first_size=is_first_size)]
     connects: set[Capability] = {"connections"} if run.connects else set()
     learns = run.connects and setup.tester.can_loop_back and not setup.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
@@ -366,10 +366,10 @@ def _plan_size(
             mode_name = _name_stage_mode(benchmark.phase, point.mode)
             if place == 0 and benchmark.phase != Phase.VARIANTS:  # which has separate self-tests
                 times = selftest_s, selftest_s, selftest_trials
-                before.append(Stage(SELFTEST, point.sizes.label, mode_name, *times))
+                stages_before.append(Stage(SELFTEST, point.sizes.label, mode_name, *times))
             needs = benchmark.list_capabilities(setup) | connects
             stage = replace(stages[benchmark.name], mode=mode_name)
-            taken = [*before, stage]
+            taken = [*stages_before, stage]
             yield (
                 PlannedPoint(
                     benchmark.name,
@@ -383,7 +383,7 @@ def _plan_size(
                 ),
                 taken,
             )
-            before = []
+            stages_before = []
 
 
 def _estimate_selftest(setup: RunSetup, spec: SelfTestSpec) -> tuple[float, int]:

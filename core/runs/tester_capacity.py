@@ -240,8 +240,8 @@ def measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dict
     tester = setup.settings.tester
     for name in setup.tester.servers:
         on_message(f"server {name}")
-        one = tester.model_copy(update={"options": {**tester.options, "only": name}})
-        chosen = make_setup(setup.settings.model_copy(update={"tester": one}))
+        single = tester.model_copy(update={"options": {**tester.options, "only": name}})
+        chosen = make_setup(setup.settings.model_copy(update={"tester": single}))
         for row in _measure_capacities(chosen, on_message):
             yield {"server": name, **row}
     if setup.tester.servers:
