@@ -22,7 +22,7 @@ KNOWN_PARAMETERS = (  # names in configuration files of maptperf
 )
 PARAMETER_ALIASES = {  # known names by other spellings in lower case
     "bmr-ea-len": "BMR-EA-length",
-    # v1.3's own spelling
+    # spellings of version 1.3
     "bmr-ipv6-prefx-length": "BMR-IPv6-prefix-length",
     "bmr-ipv4-prefx-length": "BMR-IPv4-prefix-length",
     "dmr-ipv6-prefx-length": "DMR-IPv6-prefix-length",
@@ -51,11 +51,10 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
         reason = "the file contains the BR's address (DUT-L-IPv6)"
     if plugin:
         reason = "--plugin names it"
+    params = _read_addresses(source, chosen) | _read_rules(source, chosen) | _read_ports(source)
     source.run = {
         "plugin": chosen,
-        "params": _read_addresses(source, chosen)
-        | _read_rules(source, chosen)
-        | _read_ports(source),
+        "params": params,
         "preset": "rfc",
         "benchmarks": ["throughput"],
         "modes": source.read_modes("FW", "RV"),
@@ -69,12 +68,12 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     }
     source.comments += [
         f"{chosen} because {reason}",
-        "Frame size, repetitions and resolution are arguments of the peer's scripts, not in the "
+        "Frame size, repetitions and resolution are arguments of Maptperf's scripts, not in the "
         "file: preset and procedure have the scripts' defaults.",
-        "psid_offset is 0, the only one that the peer supports; RFC 7597's default is 6.",
-        "The peer leaves out IPv4 suffixes of all zeros and all ones: exclude_network_broadcast.",
-        "Foreground and background are spread evenly here; the peer sends them in bursts.",
-        "Frame sizes are of the IPv6 frame; the peer's argument differs by operation mode.",
+        "psid_offset is 0, the only one that Maptperf supports; RFC 7597's default is 6.",
+        "Maptperf leaves out IPv4 suffixes of all zeros and all ones: exclude_network_broadcast.",
+        "Foreground and background are spread evenly here; Maptperf sends them in bursts.",
+        "Frame sizes are of the IPv6 frame; Maptperf's argument differs by operation mode.",
     ]
     return source
 
@@ -83,16 +82,16 @@ def _read_addresses(source: Migration, plugin: str) -> dict[str, Any]:
     """Return the settings for the addresses of tester, device and server."""
     params = source.read_params(ADDRESS_PARAMETERS)
     try:
-        left, right = (_find_neighbor(params[n], 64) for n in list(ADDRESS_PARAMETERS)[:2])
+        left = _find_neighbor(params["tester_left_ipv6"], 64)
+        right = _find_neighbor(params["tester_right_ipv6"], 64)
         right4 = _find_neighbor(params["server_ipv4"], 24)
     except ValueError as exc:
         raise UsageError(f"{source.path}: {exc}", code="invalid-foreign-file") from exc
     params |= {"dut_right_ipv6": f"{right}/64", "dut_right_ipv4": f"{right4}/24"}
     if plugin == "mape-br":
         return params | source.read_params({"br_address": ("DUT-L-IPv6", left)})
-    return params | {
-        "dut_left_ipv6": f"{source.read_string('DUT-L-IPv6', left, 'params.dut_left_ipv6')}/64"
-    }
+    left = source.read_string("DUT-L-IPv6", left, "params.dut_left_ipv6")
+    return params | {"dut_left_ipv6": f"{left}/64"}
 
 
 def _find_neighbor(address: str, length: int) -> str:
@@ -117,17 +116,12 @@ def _read_rules(source: Migration, plugin: str) -> dict[str, Any]:
 
 def _read_ports(source: Migration) -> dict[str, Any]:
     """Return the port ranges of all directions and of the background traffic."""
+    random: dict[str, Any] = {"policy": "random"}
     return {
         "fw_sport": source.read_policy("FW-var-sport", "params.fw_sport", "3"),
         "fw_dport": source.read_ports("FW-var-dport", "FW-dport", "fw_dport", 1, 49151),
         "rv_sport": source.read_ports("RV-var-sport", "RV-sport", "rv_sport", 1024, 65535),
         "rv_dport": source.read_policy("RV-var-dport", "params.rv_dport", "3"),
-        "bg_sport": {
-            "policy": "random",
-            **source.read_bounds("bg-sport", "params.bg_sport", 1024, 65535),
-        },
-        "bg_dport": {
-            "policy": "random",
-            **source.read_bounds("bg-dport", "params.bg_dport", 1, 49151),
-        },
+        "bg_sport": random | source.read_bounds("bg-sport", "params.bg_sport", 1024, 65535),
+        "bg_dport": random | source.read_bounds("bg-dport", "params.bg_dport", 1, 49151),
     }

@@ -40,8 +40,7 @@ class Migration:
         self._targets: dict[str, str] = {}
         self._unknown: list[ForeignParameter] = []
         for parameter in _read_parameters(path):
-            name = self._spelt.get(parameter.name.lower())
-            if name is None:
+            if (name := self._spelt.get(parameter.name.lower())) is None:
                 self._unknown.append(parameter)
             else:
                 self._parameters[name] = parameter
@@ -195,7 +194,7 @@ class Migration:
             *(f"#   {remark}" for remark in self.comments),
             "#",
             f"# Settings that the parameters of {name} became:",
-            *(f"#   {g.name} {g.value} -> {what}" for g, what in self.parameter_targets),
+            *(f"#   {p.name} {p.value} -> {target}" for p, target in self.parameter_targets),
         ]
         testbed = [
             f"# From {name}. Any tester and device can be named here: `v6t init` writes an example.",

@@ -163,21 +163,18 @@ def _read_hosts(
         return {"first": ipv4}, {"ipv4": f"{ipv4}/32", "ipv6": f"{ipv6}/128"}
     source.check_host_range(side, low, high)
     if offset4 != 2:
-        raise source.make_error(
-            f"IPv4-{side}-offset", "only 2 can be converted", "vary the last 16 bits"
-        )
+        problem, hint = "only 2 can be converted", "vary the last 16 bits"
+        raise source.make_error(f"IPv4-{side}-offset", problem, hint)
     try:
         net4, packed6 = int(IPv4Address(ipv4)) >> 16 << 16, bytearray(IPv6Address(ipv6).packed)
     except ValueError as exc:
-        raise UsageError(
-            f"{source.path}: addresses of the {side} side: {exc}", code="invalid-foreign-file"
-        ) from exc
-    last = LAST_16_BITS_OFFSET["6"]
-    if not 0 <= offset6 <= last or any(packed6[offset6 + 2 :]):
+        problem = f"{source.path}: addresses of the {side} side: {exc}"
+        raise UsageError(problem, code="invalid-foreign-file") from exc
+    max_offset = LAST_16_BITS_OFFSET["6"]
+    if not 0 <= offset6 <= max_offset or any(packed6[offset6 + 2 :]):
         problem = f"no mapping of RFC 7757 has varying bits before the fixed end of {ipv6}"
-        raise source.make_error(
-            f"IPv6-{side}-offset", problem, f"let the last 16 bits vary: {last}"
-        )
+        hint = f"let the last 16 bits vary: {max_offset}"
+        raise source.make_error(f"IPv6-{side}-offset", problem, hint)
     packed6[offset6 : offset6 + 2] = bytes(2)
     first, last = (str(IPv4Address(net4 | value)) for value in (low, high))
     network6 = f"{IPv6Address(bytes(packed6))}/{8 * offset6}"
@@ -199,9 +196,8 @@ def _read_router(source: Migration, version: str) -> dict[str, Any]:
         )
         policy = source.read_policy(f"IP-{letter}-var", f"{target}.policy")
         varying: dict[str, Any] = source.read_bounds(f"IP-{letter}", target, low, high)
-        varying["offset"] = source.read_int(
-            f"IPv{version}-{letter}-offset", octet, f"{target}.offset"
-        )
+        name = f"IPv{version}-{letter}-offset"
+        varying["offset"] = source.read_int(name, octet, f"{target}.offset")
         params[f"{side}_hosts"] = {"policy": policy, **({} if policy == "fixed" else varying)}
     return params
 
@@ -225,24 +221,10 @@ def _read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, An
     params = _read_ports(source) | _read_addresses(source, versions[0])
     _adjust_ports(source, params)
     params |= _choose_pool(params)
-    reading = source.read_choice(
-        "Responder-tuples", "0", "procedure.connections.reading", READING_ORDERS
-    )
+    target = "procedure.connections.reading"
+    reading = READING_ORDERS[source.read_choice("Responder-tuples", "0", target, READING_ORDERS)]
     count = min(_count_tuples(params), MAX_CONNECTIONS)
-    settings = {
-        "plugin": plugin,
-        "params": params,
-        "benchmarks": ["connection-rate", "throughput"],
-        "frame_sizes": [84 if plugin == "nat64" else 64],
-        "procedure": {
-            "resolution_fps": 1000,
-            "connections": {
-                "count": count,
-                "reading": READING_ORDERS[reading],
-                "resolution_cps": 1000,
-            },
-        },
-    }
+    connections = {"count": count, "reading": reading, "resolution_cps": 1000}
     source.comments += [
         "N, M, R, T and D are arguments of siitperf's scripts, not in the file: "
         "procedure.connections holds count (N), entries (M), rate_cps (R), wait_ms (T), gap_ms.",
@@ -255,7 +237,13 @@ def _read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, An
     ]
     flush = {"flush": f"ssh root@dut {FLUSH_COMMANDS[plugin]}"}
     source.testbed = {"dut": {"options": {"hooks": flush}}}
-    return settings
+    return {
+        "plugin": plugin,
+        "params": params,
+        "benchmarks": ["connection-rate", "throughput"],
+        "frame_sizes": [84 if plugin == "nat64" else 64],
+        "procedure": {"resolution_fps": 1000, "connections": connections},
+    }
 
 
 def _read_ports(source: Migration) -> dict[str, Any]:
@@ -311,9 +299,8 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
     params: dict[str, Any] = {}
     if version == "6":
         target = "params.prefix and params.responder_ipv4"
-        server = int(
-            IPv6Address(source.read_address("IPv6-R-Virt", "6", "64:ff9b::198.19.0.2", target))
-        )
+        address = source.read_address("IPv6-R-Virt", "6", "64:ff9b::198.19.0.2", target)
+        server = int(IPv6Address(address))
         responder = str(IPv4Address(server & 0xFFFFFFFF))
         params["prefix"] = str(IPv6Network((server >> 32 << 32, 96)))
         unused = source.read_address("IPv4-R-Real", "4", responder, NOT_USED)
