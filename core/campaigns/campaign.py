@@ -329,12 +329,13 @@ def run_campaign(
     """
     errors: list[V6tError] = []
     pending = [r for r in enumerate(runs, 1) if read_status(directory, r[1]) != COMPLETE]
-    left_s = sum(run.duration_s for _, run in pending)
+    remaining_s = sum(run.duration_s for _, run in pending)
     planned_s = spent_s = 0.0  # of the finished runs
     for number, run in pending:
         events.on_run_start(run.directory)
-        left = format_duration(max(0.0, left_s * (spent_s / planned_s if planned_s else 1.0)))
-        events.on_message(f"run {number} of {len(runs)}, {run.directory}, about {left} left")
+        estimate_s = remaining_s * (spent_s / planned_s if planned_s else 1.0)
+        remaining = format_duration(max(0.0, estimate_s))
+        events.on_message(f"run {number} of {len(runs)}, {run.directory}, about {remaining} left")
         began = time.monotonic()
         try:
             with attribute_errors():
@@ -348,7 +349,7 @@ def run_campaign(
         else:  # a failed run takes less time than planned
             planned_s += run.duration_s
             spent_s += time.monotonic() - began
-        left_s -= run.duration_s
+        remaining_s -= run.duration_s
     events.on_run_start("")
     return errors
 

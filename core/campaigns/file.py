@@ -134,9 +134,8 @@ def _plan_runs(
             axes = dict(zip(experiment.matrix, (name for name, _ in choice), strict=True))
             if any(all(axes.get(k) == v for k, v in rule.items()) for rule in experiment.skip):
                 continue
-            testbed_name = _choose_testbed(
-                content, str(axes.get("testbed", experiment.testbed or ""))
-            )
+            requested = str(axes.get("testbed", experiment.testbed or ""))
+            testbed_name = _choose_testbed(content, requested)
             testbed = content.testbeds.get(testbed_name, {})
             if isinstance(testbed, str):
                 testbed = YamlFile(document.path.parent / testbed).data

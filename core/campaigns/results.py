@@ -56,7 +56,7 @@ def write_campaign_report(
 
     rundir.check_report_directory(output, directory)
     content = summarize(campaign, runs)
-    texts = {
+    renderers = {
         "html": lambda: to_html(_make_document(campaign, runs, figures=figures)),
         "md": lambda: to_markdown(_make_document(campaign, runs, figures=False)),
         "json": lambda: json.dumps(content, indent=1, sort_keys=True) + "\n",
@@ -67,7 +67,7 @@ def write_campaign_report(
     with report_write_errors(place):
         place.mkdir(parents=True, exist_ok=True)
         for kind, file in files.items():
-            write_atomically(file, texts[kind]())
+            write_atomically(file, renderers[kind]())
     return list(files.values())
 
 
@@ -125,11 +125,11 @@ def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) 
             if not (path / name).exists():
                 raise UsageError(f"{path / name} does not exist", code="file-not-found")
         if (path / rundir.CONFIG).exists():
-            found = collector.find(run.directory) or load_run(path)
-            if found.config != redact_json(run.settings.to_json()):
+            stored = collector.find(run.directory) or load_run(path)
+            if stored.config != redact_json(run.settings.to_json()):
                 problem = "its settings are not those of the campaign's plan"
                 raise UsageError(problem, code="campaign-changed")
-            data = found
+            data = stored
             if status == COMPLETE:
                 collector.ended[run.directory] = data
     except V6tError as exc:  # the other runs are shown nevertheless
@@ -142,9 +142,8 @@ def summarize(campaign: CampaignPlan, runs: Sequence[RunResult]) -> dict[str, An
     """Return the content of the campaign's ``summary.json``."""
     from v6t.analysis.report.campaign import summarize_campaign
 
-    return summarize_campaign(
-        campaign.name, campaign.title, campaign.paper, runs, load_presentations()
-    )
+    head = (campaign.name, campaign.title, campaign.paper)
+    return summarize_campaign(*head, runs, load_presentations())
 
 
 def summary_to_csv(summary: dict[str, Any]) -> str:
@@ -180,7 +179,7 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
     """Compare each run of the first campaign with the runs of the same name in the others."""
     from v6t.analysis.compare.comparison import RunComparison, compare_with_first
 
-    names = _name_campaigns(directories)
+    names, known = _name_campaigns(directories), load_presentations()
     lines, left_out = [], []
     first, *others = map(_find_runs, directories)
     for name, path in first.items():
@@ -189,12 +188,8 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
                 left_out.append(f"{name}: not in {campaign}")
                 continue
             with rundir.report_damage(other[name]):
-                comparison = compare_with_first(
-                    load_run(path),
-                    [load_run(other[name])],
-                    load_presentations(),
-                    anyway=allow_differences,
-                )
+                runs = load_run(path), [load_run(other[name])]
+                comparison = compare_with_first(*runs, known, anyway=allow_differences)
             lines += [
                 replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")
                 for line in comparison.lines
@@ -202,10 +197,9 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
             unlike = [text for texts in comparison.unlike.values() for text in texts]
             left_out += [f"{name}: {text}" for text in [*comparison.left_out, *unlike]]
     if not lines:
-        raise UsageError(
-            f"these campaigns cannot be compared: {(left_out or ['they do not contain runs'])[0]}",
-            code="not-comparable",
-        )
+        reason = left_out[0] if left_out else "they do not contain runs"
+        problem = f"these campaigns cannot be compared: {reason}"
+        raise UsageError(problem, code="not-comparable")
     return RunComparison(tuple(names), tuple(lines), tuple(dict.fromkeys(left_out)), {})
 
 
