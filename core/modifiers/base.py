@@ -50,8 +50,7 @@ class Modifier:
 
     def measure(self, trial: Trial, measure: Measure, session: DeviceSession) -> TrialResult:
         """Measure a trial while repeating the action on the device during its stream."""
-        action = self.make_action(trial, session)
-        if action is None:
+        if (action := self.make_action(trial, session)) is None:
             return measure(trial)
         with repeat_action(trial, action, self.interval_s) as counts:
             result = measure(trial)

@@ -35,7 +35,6 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Table, make_text_columns, make_text_table, pluralize
 from v6t.base.errors import UsageError
 from v6t.benchmarks import registry
-from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
 
 MAX_LISTED_REASONS = 10  # reasons for missing comparisons that a terminal shows
@@ -56,7 +55,7 @@ def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> RunCompari
         UsageError: the runs are not comparable.
     """
     first, *others = runs
-    compare = partial(compare_with_first, first, others, load_presentations())
+    compare = partial(compare_with_first, first, others, registry.load_presentations())
     comparison = compare(anyway=allow_differences)
     if comparison.lines and (allow_differences or not comparison.unlike):
         return comparison
@@ -100,10 +99,8 @@ def make_brief_document(comparison: RunComparison, directories: Sequence[Path]) 
         blocks.append(Paragraph(f"{count} not compared; -v prints the reasons and the intervals."))
     elif comparison.left_out:
         blocks += [Paragraph("Not compared:"), BulletList(comparison.left_out)]
-    blocks += [
-        Paragraph(summarize_comparison(comparison)),
-        *_suggest_further_runs(comparison, directories),
-    ]
+    blocks.append(Paragraph(summarize_comparison(comparison)))
+    blocks += _suggest_further_runs(comparison, directories)
     return ReportDocument("Comparison", "", [ReportSection("Differences", "differences", blocks)])
 
 
@@ -212,24 +209,24 @@ def _find_common_rate(lines: Sequence[ComparedFigure]) -> int | None:
 
 def make_published_document(directories: Sequence[Path]) -> ReportDocument:
     """Return a report that compares runs with results published for the same conditions."""
-    sections, known = [], load_presentations()
+    sections, known = [], registry.load_presentations()
     for number, data in enumerate(map(load_run, directories), 1):
         facts = collect_facts(data.config, data.params, simulated=data.simulated)
         pairs = [(r, ref) for r in data.records for ref in find_references(r, facts, known)]
         alike = [(r, ref) for r, ref in pairs if ref.alike]
-        blocks: list[Block] = [
-            Paragraph("No published result was made under the conditions of this run.")
-        ]
-        if alike:
-            blocks = list(make_reproduction_tables(alike))
+        blocks: list[Block] = [*make_reproduction_tables(alike)]
+        if not alike:
+            blocks.append(
+                Paragraph("No published result was made under the conditions of this run.")
+            )
         near = [
             f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
             for r, ref in pairs
             if not ref.alike
         ]
         if near:
-            blocks.append(Paragraph("Published under other conditions, so no reference:"))
-            blocks.append(BulletList(near))
+            text = "Published under other conditions, so no reference:"
+            blocks += [Paragraph(text), BulletList(near)]
         cited = sorted({ref.entry["seed"] for _, ref in pairs})
         blocks.append(BulletList([f"{name}: {list_sources()[name]}" for name in cited]))
         sections.append(ReportSection(data.name, f"run-{number}", blocks))

@@ -111,11 +111,9 @@ class LiveView(Listener):
         try:
             self._server = _Server(address, self)
         except OSError as exc:
-            raise UsageError(
-                f"cannot listen on {address[0]} port {address[1]}: {exc.strerror}",
-                "--live=127.0.0.1:0 takes any free port",
-                code="socket-failed",
-            ) from exc
+            problem = f"cannot listen on {address[0]} port {address[1]}: {exc.strerror}"
+            hint = "--live=127.0.0.1:0 takes any free port"
+            raise UsageError(problem, hint, code="socket-failed") from exc
         host, port = map(str, self._server.server_address[:2])
         self.url = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
         self._thread = threading.Thread(
@@ -156,9 +154,8 @@ class LiveView(Listener):
 
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
-        self._set_state(
-            f"{describe_position(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}"
-        )
+        offer = f"offering {progress.rate_fps:,.0f} {progress.unit}"
+        self._set_state(f"{describe_position(progress)}: {offer}")
 
     def on_step_end(self, progress: Progress) -> None:
         self._steps.appendleft(escape_controls(describe_step(progress)))
@@ -259,8 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not is_own_host(self.headers.get("Host", ""), int(server.server_address[1])):
             self.send_error(421, "Misdirected Request")
             return
-        page = server.view.find_page(self.path)
-        if page is None:
+        if (page := server.view.find_page(self.path)) is None:
             self.send_error(404)
             return
         kind, data = page[0], page[1].encode()

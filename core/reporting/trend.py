@@ -91,9 +91,9 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) 
         else:
             comparable.append(run)
     series = []
-    for one in _make_series(comparable, key, left_out):
-        changes = find_changes(one.values, one.more_is_better, min_percent)
-        series.append(replace(one, changes=changes, least_percent=min_percent))
+    for each in _make_series(comparable, key, left_out):
+        changes = find_changes(each.values, each.more_is_better, min_percent)
+        series.append(replace(each, changes=changes, least_percent=min_percent))
     if not series:
         raise UsageError(f"{last.name} contains no benchmark with a trend", code="no-such-run")
     left_out += load_presentations().failures
@@ -115,21 +115,20 @@ def _make_series(
         for place, record in index_records(run).items():
             if place not in last_points or not known.has_presentation(record):
                 continue
-            differing = compare_records(last_points[place], record)
-            if differing:
-                words = "; ".join(map(str, differing))
-                left_out.append(f"{run.name}, {' '.join(place)}: {words}")
+            point = " ".join(place)
+            if differing := compare_records(last_points[place], record):
+                left_out.append(f"{run.name}, {point}: {'; '.join(map(str, differing))}")
                 continue
             for result in known.find(record).list_quantities(record):
                 defined = result.defined_values
                 if not result.is_comparable:
                     continue
                 if len(defined) < len(result.values):
-                    left_out.append(f"{run.name}, {' '.join(place)}: {result.name} is undefined")
+                    left_out.append(f"{run.name}, {point}: {result.name} is undefined")
                     continue
                 value = TrendValue(run.name, key(run), median(defined), result.limited)
                 former = series.get((place, result.name)) or TrendSeries(
-                    " ".join(place), result.name, result.unit, result.more_is_better, (), ()
+                    point, result.name, result.unit, result.more_is_better, (), ()
                 )
                 series[place, result.name] = replace(
                     former,
@@ -154,9 +153,9 @@ def make_trend_document(trend: Trend, *, figures: bool) -> ReportDocument:
         make_table(f"By {trend.order}", trend.series, columns),
     ]
     if figures:
-        for number, one in enumerate(trend.series):
-            caption = f"{one.point}, {one.quantity}: {one.words}."
-            blocks.append(Drawing(_plot_series(one, f"trend-{number}"), caption, caption))
+        for number, series in enumerate(trend.series):
+            caption = f"{series.point}, {series.quantity}: {series.words}."
+            blocks.append(Drawing(_plot_series(series, f"trend-{number}"), caption, caption))
     if trend.left_out:
         blocks += [Paragraph("Left out:"), BulletList(trend.left_out)]
     blocks.append(
@@ -206,9 +205,8 @@ def _summarize(trend: Trend) -> Paragraph:
     if not any(s.has_enough_runs for s in trend.series):
         return Paragraph(f"{runs}: too few to tell a change from chance.")
     unseen = sum(bool(s.unseen) for s in trend.series if s.has_enough_runs)
-    more = (
-        f" Changes below the resolution could go unseen in {unseen} of {results}." if unseen else ""
-    )
+    text = f" Changes below the resolution could go unseen in {unseen} of {results}."
+    more = text if unseen else ""
     if changed:
         verb = "changes" if changed == 1 else "change"
         text = f"{changed} of {results} {verb} among {runs}.{more}"
