@@ -115,9 +115,8 @@ class Run(TableSource):
         ]
         if not rows:
             known = dict.fromkeys([*(r.benchmark for r in self.records), TRIALS_TABLE])
-            raise UsageError(
-                f"{self.path} has no table '{name}'", ", ".join(known), code="unknown-name"
-            )
+            problem = f"{self.path} has no table '{name}'"
+            raise UsageError(problem, ", ".join(known), code="unknown-name")
         return rows
 
     def report(self, *formats: str, figures: FigureSelection = "few") -> list[Path]:
@@ -130,9 +129,8 @@ class Run(TableSource):
         Raises:
             UsageError: a format or ``figures`` is unknown.
         """
-        return write_run_report(
-            self.path, None, formats or ("html",), figures=figures, data=self.data
-        )
+        chosen = formats or ("html",)
+        return write_run_report(self.path, None, chosen, figures=figures, data=self.data)
 
 
 @dataclass(frozen=True)

@@ -116,31 +116,24 @@ class RunDevice:
 
     def with_params(self, params: Mapping[str, Any]) -> RunDevice:
         """Return a copy of the device with additional parameters."""
-        settings = self.setup.settings
-        changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
-        changed = replace(
-            make_setup(changed_settings), rollback_command=self.setup.rollback_command
-        )
+        setup, settings = self.setup, self.setup.settings
+        settings = settings.model_copy(update={"params": {**settings.params, **params}})
+        changed = replace(make_setup(settings), rollback_command=setup.rollback_command)
         changed.driver.check_intent(changed.intent)
-        if self.setup.intent != changed.intent and changed.driver.has_equal_commands(
-            self.setup.intent, changed.intent
-        ):
-            raise UsageError(
-                "the driver has no setting for it",
-                f"audit with these parameters from the start: {', '.join(params)}",
-                code="setting-untellable",
-            )
+        intents = setup.intent, changed.intent
+        if setup.intent != changed.intent and changed.driver.has_equal_commands(*intents):
+            problem = "the driver has no setting for it"
+            hint = f"audit with these parameters from the start: {', '.join(params)}"
+            raise UsageError(problem, hint, code="setting-untellable")
         return replace(self, setup=changed)
 
 
 def _open_lab_device(setup: RunSetup, stack: ExitStack) -> ProbedDevice:
     """Set up a lab device and return it for probing; ``stack`` removes it at the end."""
     if setup.driver.is_cable:
-        raise UsageError(
-            "no device is configured for the audit",
-            "name a driver with --dut",
-            code="missing-driver",
-        )
+        problem = "no device is configured for the audit"
+        hint = "name a driver with --dut"
+        raise UsageError(problem, hint, code="missing-driver")
     links = setup.technology.make_dut_intent().emulated_links
     device = make_audited_device(setup.driver, setup.device_view, setup.intent, build_device)
     bed = stack.enter_context(closing(Bed(links, device)))
@@ -191,19 +184,15 @@ def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
         try:
             if_nametoindex(name)
         except OSError as exc:
-            raise EnvironmentLacking(
-                f"the interface {name} cannot be used: no interface has this name",
-                "`ip -br link` lists them",
-                code="unknown-interface",
-            ) from exc
+            problem = f"the interface {name} cannot be used: no interface has this name"
+            hint = "`ip -br link` lists them"
+            raise EnvironmentLacking(problem, hint, code="unknown-interface") from exc
     try:
         return SocketProber(links, None, interfaces)
     except TesterError as exc:
-        raise EnvironmentLacking(
-            f"the interfaces {', '.join(interfaces)} cannot be used: {exc.message}",
-            "they must exist and be up, and raw sockets need CAP_NET_RAW",
-            code=exc.code,
-        ) from exc
+        problem = f"the interfaces {', '.join(interfaces)} cannot be used: {exc.message}"
+        hint = "they must exist and be up, and raw sockets need CAP_NET_RAW"
+        raise EnvironmentLacking(problem, hint, code=exc.code) from exc
 
 
 class SocketProber:
