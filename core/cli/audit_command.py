@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError, V6tError
-from v6t.core.cli import options
+from v6t.core.cli import options, terminal
 from v6t.core.cli.dut_command import resolve_device_run
-from v6t.core.cli.terminal import (
-    CommandResult,
-    make_result,
-    print_document,
-    print_table,
-    print_text,
-)
+from v6t.core.cli.terminal import CommandResult, make_result, print_text
 from v6t.core.log import print_notice
 
 if TYPE_CHECKING:
@@ -104,6 +98,7 @@ def audit_command(
     names = [setup.driver.name]  # and its version, when it is open
     device = RunDevice(setup, interfaces, names.append)
     device, selection = _choose_clauses(device, suites)
+    status_line = Console(stderr=True).status("")
     started = time.monotonic()
 
     def make_current_record(progress: AuditProgress) -> AuditRecord:
@@ -117,14 +112,11 @@ def audit_command(
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
             write_record(make_current_record(progress), out)
 
+    def show_clause(number: int, planned: int, name: str) -> None:
+        status_line.update(f"clause {number} of {planned}: {name}")
+
+    progress = AuditProgress(tested=show_clause, save=save_record)
     request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait_s)
-    status_line = Console(stderr=True).status("")
-    progress = AuditProgress(
-        tested=lambda number, planned, name: status_line.update(
-            f"clause {number} of {planned}: {name}"
-        ),
-        save=save_record,
-    )
     with reserve_directory(out), open_log(out):
         with handle_device_signals(setup), status_line:
             error = run_audit(device, selection, request, progress)
@@ -191,11 +183,11 @@ def _print_record(record: AuditRecord, out: Path, show_all: bool) -> None:
     from v6t.audit.record import count_clauses, make_audit_document, summarize_audit
 
     if show_all:
-        print_document(make_audit_document(record))
+        terminal.print_document(make_audit_document(record))
     else:
         suites = ", ".join(record.suites)
         print_text(f"{record.plugin} by {record.device}, suites {suites}, {record.seconds:.0f} s")
-        print_table(count_clauses(record))
+        terminal.print_table(count_clauses(record))
         _print_deviations(record)
     print_text(f"\n{summarize_audit(record)}", indent=0)
     print_text(f"Report: {out / 'audit.html'}")

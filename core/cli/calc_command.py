@@ -98,11 +98,9 @@ def calc_map(
     elif psid is not None and rule.suffix_len == 0:
         address, number = rule.ipv4_prefix.network_address, psid
     else:
-        raise UsageError(
-            "the CE is not specified",
-            "give --ipv6, or --ipv4 with --psid or --port",
-            code="missing-setting",
-        )
+        problem = "the CE is not specified"
+        hint = "give --ipv6, or --ipv4 with --psid or --port"
+        raise UsageError(problem, hint, code="missing-setting")
     ports = rule.make_port_set(number)
     owned: IPv4Address | IPv4Network = address
     if rule.host_bits:
@@ -157,8 +155,7 @@ def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
     if port is not None:
         if not 0 <= port <= 65535:
             raise UsageError(f"port {port} is outside 0..65535", code="out-of-range")
-        owner = rule.find_psid(port)
-        if owner is None:
+        if (owner := rule.find_psid(port)) is None:
             raise UsageError(
                 f"port {port} does not belong to a CE: PSID offset {rule.psid_offset} excludes ports "
                 f"below {1 << 16 - rule.psid_offset}",
@@ -169,11 +166,9 @@ def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
             raise UsageError(message, code="outside-port-set")
         return owner
     if psid is None and rule.is_shared:
-        raise UsageError(
-            f"{rule.sharing_ratio} CEs share an IPv4 address in this rule",
-            "add --psid or --port",
-            code="missing-setting",
-        )
+        problem = f"{rule.sharing_ratio} CEs share an IPv4 address in this rule"
+        hint = "add --psid or --port"
+        raise UsageError(problem, hint, code="missing-setting")
     return psid or 0
 
 
@@ -184,8 +179,7 @@ def _find_ce(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
         raise UsageError(message, code="outside-prefix")
     if rule.ea_len:
         return rule.decode_ea(make_end_user_prefix_layout(rule).decode(int(ipv6))[EA])
-    ce = rule.decode_address(ipv6)
-    if ce is None:
+    if (ce := rule.decode_address(ipv6)) is None:
         raise UsageError(f"{ipv6} is not a MAP address of this rule", code="outside-prefix")
     return ce
 
@@ -199,8 +193,7 @@ def rfc6052_command(**arguments: Any) -> CommandResult:
     """Embed or extract an IPv4 address (RFC 6052)."""
     values = calc_rfc6052(**arguments)
     prefix, ipv4, ipv6 = values.values()
-    embedded = calc_rfc6052(prefix, ipv4)["ipv6"]
-    if embedded != ipv6:
+    if (embedded := calc_rfc6052(prefix, ipv4)["ipv6"]) != ipv6:
         print_notice(
             f"v6t: note: {ipv6} has bits set outside the embedded address, which must be 0 (RFC 6052, "
             f"section 2.2): {ipv4} behind {prefix} is {embedded}; check the prefix length"
@@ -235,11 +228,9 @@ def eam_command(pairs: tuple[str, ...], **arguments: Any) -> CommandResult:
     Addresses without a mapping are translated with --prefix.
     """
     if any(pair.count("=") != 1 for pair in pairs):
-        raise UsageError(
-            "a mapping is an IPv4 and an IPv6 prefix",
-            "write --map 198.18.0.0/24=2001:2::/120",
-            code="not-name-and-value",
-        )
+        problem = "a mapping is an IPv4 and an IPv6 prefix"
+        hint = "write --map 198.18.0.0/24=2001:2::/120"
+        raise UsageError(problem, hint, code="not-name-and-value")
     mappings = [[part.strip() for part in pair.split("=")] for pair in pairs]
     return _make_values_result(calc_eam(mappings, **arguments))
 

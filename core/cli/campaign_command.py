@@ -69,27 +69,22 @@ def campaign_command(
     if file is not None:
         document = YamlFile(locate_campaign(file))
     elif resume is None:
-        raise UsageError(
-            "the campaign file is missing",
-            "give a FILE, a packaged name (--list) or --resume DIR",
-            code="missing-setting",
-        )
+        problem = "the campaign file is missing"
+        hint = "give a FILE, a packaged name (--list) or --resume DIR"
+        raise UsageError(problem, hint, code="missing-setting")
     from v6t.core.campaigns.campaign import load_campaign, plan_campaign
     from v6t.core.cli import campaign_console as console
 
     if resume is not None:
         if output or dry_run or (file is None and any(overrides.values())):
-            raise UsageError(
-                "--resume continues the planned runs",
-                "only a FILE, with its options, adds runs",
-                code="conflicting-options",
-            )
+            problem = "--resume continues the planned runs"
+            hint = "only a FILE, with its options, adds runs"
+            raise UsageError(problem, hint, code="conflicting-options")
         if file is None and group is not None:
             return console.continue_group(resume, report, group)
         if file is None:
-            return console.execute_campaign(
-                load_campaign(resume), resume, report, live, is_new=False
-            )
+            campaign = load_campaign(resume)
+            return console.execute_campaign(campaign, resume, report, live, is_new=False)
 
     campaign = plan_campaign(document, setting_flags=overrides.pop("settings"), **overrides)
     if resume is not None:

@@ -141,9 +141,8 @@ class CampaignExecution:
     def execute_group(self, runs: Sequence[CampaignEntry], prefix: str) -> int:
         """Execute the runs of one testbed, write their reports and return the exit status."""
         try:
-            with show_progress(
-                self._collector, self._view, prefix=prefix, in_campaign=True
-            ) as events:
+            progress = show_progress(self._collector, self._view, prefix=prefix, in_campaign=True)
+            with progress as events:
                 failed = run_campaign(self._directory, runs, events)
                 if self._report:
                     events.on_message("writing the reports")
@@ -204,26 +203,20 @@ class CampaignExecution:
 
     def _report_results(self) -> None:
         """Print the states of the runs and the result tables, and write the campaign's report."""
-        from v6t.core.campaigns.results import (
-            REPORT_FILES,
-            check_no_damage,
-            load_runs,
-            make_tables,
-            write_campaign_report,
-        )
+        from v6t.core.campaigns import results
 
-        runs = load_runs(self._directory, self._campaign, self._collector)
+        runs = results.load_runs(self._directory, self._campaign, self._collector)
         for run in runs:
             print_text(f"{run.directory}: {run.status}")
-        for table in make_tables(runs):
+        for table in results.make_tables(runs):
             print_table(table)
         complete = sum(run.status == COMPLETE for run in runs)
         print_text(f"{complete} of {len(runs)} runs complete")
         # --no-report leaves out the page with figures; the other files are always written
-        formats = [name for name in REPORT_FILES if self._report or name != "html"]
-        written = write_campaign_report(self._directory, self._campaign, runs, formats)
+        formats = [name for name in results.REPORT_FILES if self._report or name != "html"]
+        written = results.write_campaign_report(self._directory, self._campaign, runs, formats)
         print(f"Summary: {written[0]}")
-        check_no_damage(runs)
+        results.check_no_damage(runs)
 
 
 def _die_with_parent() -> None:

@@ -37,7 +37,7 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
               default="stl-json", show_default=True, help="Format of the output.")  # fmt: skip
 @click.option("--count", type=click.IntRange(1),
               help="Frames of a burst; without it the profile is endless.")  # fmt: skip
-@click.option("--rate", "rate", default="1000", show_default=True, metavar="RATE",
+@click.option("--rate", default="1000", show_default=True, metavar="RATE",
               help="Frames per second of all streams together, for example 10k; or bit/s on the "
               "medium, for example 1Gbps.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1), default=1, show_default=True,
@@ -121,12 +121,8 @@ def compile_command(
         if output_format == "pcap" and output is not None:
             _write_capture(output, frames, rate_fps)
             return
-    render = {
-        "stl-json": exports.to_stl_json,
-        "stl-py": exports.to_stl_py,
-        "text": exports.explain,
-    }[output_format]
-    text = render(streams).removesuffix("\n") + "\n"
+    render = {"stl-json": exports.to_stl_json, "stl-py": exports.to_stl_py, "text": exports.explain}
+    text = render[output_format](streams).removesuffix("\n") + "\n"
     if output is None:
         sys.stdout.write(text)
         return
@@ -148,13 +144,13 @@ def _check_expected_capture(technology: Technology, expected: Path, output: Path
     if technology.stateful:
         raise UsageError(
             f"--expected is not available for {technology.name}",
-            "it is stateful: what it emits depends on the addresses and ports that the device "
+            "it is stateful: the expected frames depend on the addresses and ports that the device "
             "chooses; use a stateless technology",
             code="missing-reference",
         )
     if output is not None and expected.resolve() == output.resolve():
-        message = f"{expected} is also the output"
-        raise UsageError(message, "choose another name for --expected", code="conflicting-options")
+        problem = f"{expected} is also the output"
+        raise UsageError(problem, "choose another name for --expected", code="conflicting-options")
 
 
 def _write_capture(path: Path, frames: Sequence[bytes | None], rate_fps: float) -> None:
@@ -174,9 +170,8 @@ def _parse_rate(text: str, frame_octets: float, line_rate_bps: float) -> float:
     """
     try:
         if is_bit_rate(text):
-            rate_fps = compute_frame_rate_fps(
-                float(convert_quantity("rate_bps", text)), frame_octets
-            )
+            rate_bps = float(convert_quantity("rate_bps", text))
+            rate_fps = compute_frame_rate_fps(rate_bps, frame_octets)
         else:
             rate_fps = float(convert_quantity("rate_fps", text))
     except ValueError:

@@ -249,11 +249,9 @@ def resolve_device_run(
         from v6t.drivers.duts.registry import load_driver_type
 
         if driver is None and testbed is None:
-            raise UsageError(
-                "no device is named",
-                "add --testbed FILE, or name a run's directory",
-                code="missing-device",
-            )
+            problem = "no device is named"
+            hint = "add --testbed FILE, or name a run's directory"
+            raise UsageError(problem, hint, code="missing-device")
         if driver is not None:
             load_driver_type(driver)  # refuses an unknown name
         plugin = find_technology(driver or find_driver_name(testbed))
@@ -322,8 +320,8 @@ def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]
         ]
     else:
         lines = [f"{status['device']}: {_describe_configuration(status, rollback_command)}"]
-        if (left_s := status["rollback_in_s"]) is not None:
-            lines.append(f"  rollback timer: rolls back in {left_s} s unless confirmed")
+        if (remaining_s := status["rollback_in_s"]) is not None:
+            lines.append(f"  rollback timer: rolls back in {remaining_s} s unless confirmed")
         lines.append(f"  lock: {status['lock'] or 'free'}")
     for name, counters in status.get("now", {}).items():
         if counters:

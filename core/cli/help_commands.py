@@ -177,11 +177,10 @@ def explain_command(setting: tuple[str, ...], plugin: str | None, show_all: bool
 
     if not setting and not show_all:
         groups = list_names(plugin)
-        shown = {
-            kind: ", ".join(name for name in names if name.count(".") < 2)
+        lines = (
+            f"{kind}:\n  {', '.join(name for name in names if name.count('.') < 2)}"
             for kind, names in groups.items()
-        }
-        lines = (f"{kind}:\n  {names}" for kind, names in shown.items())
+        )
         return make_result(groups, lines, indent=0)
     settings = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
     return make_result([asdict(row) for row in settings], map(_describe_row, settings), indent=0)

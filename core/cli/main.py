@@ -160,13 +160,13 @@ def _add_option_hints(error: UsageError, command: str) -> None:
     """Add to the hint of an error the options and the drivers that avoid it."""
     from v6t.core.config.yaml_file import format_yaml
 
-    options = []
+    words = []
     for option, params in (("--set", error.params), ("--set-dut", error.dut_params)):
         for name, value in params.items():
             text = value if isinstance(value, str) else format_yaml(value)
-            options += [option, f"{name}={text}"]
-    if options and command in SET_COMMANDS:
-        error.add_hint(f"try: {shlex.join(options)}")
+            words += [option, f"{name}={text}"]
+    if words and command in SET_COMMANDS:
+        error.add_hint(f"try: {shlex.join(words)}")
     if error.technology:
         from v6t.core.config.compatibility import list_compatible_drivers
 
@@ -221,10 +221,8 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
         import traceback
 
         _print_line(redact_values(traceback.format_exc()).removesuffix("\n"))
-    message = (escape_line if status in ONE_LINE_STATUSES else escape_controls)(
-        redact_values(message)
-    )
-    first, newline, rest = message.partition("\n")
+    escape = escape_line if status in ONE_LINE_STATUSES else escape_controls
+    first, newline, rest = escape(redact_values(message)).partition("\n")
     _print_line(_wrap_message(f"v6t: {first} [{code}]") + newline + rest)
     if hint:
         _print_line(_wrap_message(f"     {escape_line(redact_values(hint))}"))
@@ -232,7 +230,7 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
 
 
 def _print_line(line: str) -> None:
-    """Print to standard error; if that fails, the exit status still tells what happened."""
+    """Print to standard error; if that fails, the exit status still shows the error."""
     with suppress(OSError):
         print(line, file=sys.stderr, flush=True)
 

@@ -28,9 +28,6 @@ _VERBOSITY_KEY = "v6t.verbosity"
 _WITHOUT_SETTINGS_KEY = "v6t.without_settings"
 
 
-# ---------------------------------------------------------------- types of values
-
-
 # A path that click does not check: v6t's own errors name the reason and have a code.
 PATH_TYPE = click.Path(path_type=Path, readable=False)
 
@@ -100,9 +97,6 @@ def parse_names(
     return names
 
 
-# -------------------------------------------------------------- kinds of options
-
-
 def flag(*names: str, text: str) -> Callable[[F], F]:
     """Return a decorator that adds an option without a value; ``text`` is its help."""
     return click.option(*names, is_flag=True, help=text)
@@ -115,10 +109,8 @@ def path_option(*names: str, text: str, **attrs: Any) -> Callable[[F], F]:
 
 def names_option(*names: str, text: str, **attrs: Any) -> Callable[[F], F]:
     """Return a decorator that adds a repeatable option for names separated by commas."""
-    attrs = {"metavar": "NAMES", "callback": parse_names, **attrs}
-    return click.option(
-        *names, multiple=True, shell_complete=complete_parameter, help=text, **attrs
-    )
+    attrs = {"metavar": "NAMES", "callback": parse_names, "multiple": True, **attrs}
+    return click.option(*names, shell_complete=complete_parameter, help=text, **attrs)
 
 
 def assignments_option(*names: str, text: str) -> Callable[[F], F]:
@@ -279,17 +271,13 @@ def run_options(command: F) -> F:
     )(command)
 
 
-# --------------------------------------------------------------------- commands
-
-
 def _set_verbosity(ctx: click.Context, _param: click.Parameter, value: int) -> None:
     """Set the verbosity given by -v or -q; reject both together."""
     if not value or ctx.resilient_parsing:
         return
     if ctx.meta.get(_VERBOSITY_KEY):
-        raise UsageError(
-            "-v and -q exclude each other", "leave one of them out", code="conflicting-options"
-        )
+        problem = "-v and -q exclude each other"
+        raise UsageError(problem, "leave one of them out", code="conflicting-options")
     ctx.meta[_VERBOSITY_KEY] = True
     log.configure_verbosity(log.QUIET if value is True else value)
 
@@ -393,9 +381,6 @@ def _add_setting(ctx: click.Context, param: click.Parameter, value: str | None) 
         ctx.params["settings"][param.opts[0]] = value
 
 
-# ----------------------------------------------------------------- resolved runs
-
-
 def resolve_run(arguments: dict[str, Any]) -> RunSetup:
     """Return the setup described by the values of :func:`run_options`.
 
@@ -411,17 +396,14 @@ def resolve_run(arguments: dict[str, Any]) -> RunSetup:
 
     params, variant = arguments["params"], arguments.pop("variant")
     if variant is not None and params.setdefault("variant", variant) != variant:
-        raise UsageError(
-            f"--variant {variant} and --set variant={params['variant']} contradict each other",
-            "give one of them",
-            code="conflicting-options",
-        )
+        problem = f"--variant {variant} and --set variant={params['variant']} contradict each other"
+        hint = "give one of them"
+        raise UsageError(problem, hint, code="conflicting-options")
     if arguments.pop("force"):
         arguments["tester_options"]["force"] = "true"
     if arguments.pop("adaptive"):
         arguments["procedure"] = {"adaptive": {}, **arguments["procedure"]}
-    flags = arguments.pop("settings")
-    return resolve_setup(run_file, testbed, setting_flags=flags, **arguments)
+    return resolve_setup(run_file, testbed, setting_flags=arguments.pop("settings"), **arguments)
 
 
 def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | None]:
@@ -472,9 +454,7 @@ def choose_technology(name: str | None, plugin: str | None) -> str | None:
     from v6t.core.config.plugins import resolve_alias
 
     if name is not None and plugin not in (None, name, resolve_alias(name)):
-        raise UsageError(
-            f"{name} and --plugin {plugin} name different technologies",
-            "leave out one of them",
-            code="conflicting-options",
-        )
+        problem = f"{name} and --plugin {plugin} name different technologies"
+        hint = "leave out one of them"
+        raise UsageError(problem, hint, code="conflicting-options")
     return plugin or name

@@ -16,7 +16,6 @@ from v6t.core.runs.plan import RunPlan, plan
 from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.session.plan_steps import format_plan
-from v6t.intent.device import LinkIntent
 from v6t.profiles.mixes import format_sizes
 
 LABEL_WIDTH = 13  # width of the labels of lines in characters
@@ -112,17 +111,13 @@ def _describe_trials(run_plan: RunPlan) -> str:
 
 def _describe_device(setup: RunSetup) -> Iterator[str]:
     """Yield lines with the addresses of each side and the numbers of routes and neighbors."""
-    intent = setup.intent
-    sides: tuple[tuple[str, LinkIntent], ...] = (("left", intent.left), ("right", intent.right))
-    for name, side in sides:
-        addresses = [str(a) for a in side.addresses]
-        more = len(addresses) - MAX_SHOWN_ADDRESSES
-        shown = ", ".join(addresses[:MAX_SHOWN_ADDRESSES]) + (
-            f" and {more} more" if more > 0 else ""
-        )
-        yield f"{name} {shown or 'no address'}"
-    routes = sum(len(side.routes) for _, side in sides)
-    neighbors = sum(len(side.neighbors) for _, side in sides)
+    sides = {"left": setup.intent.left, "right": setup.intent.right}
+    for name, side in sides.items():
+        shown = ", ".join(map(str, side.addresses[:MAX_SHOWN_ADDRESSES])) or "no address"
+        more = len(side.addresses) - MAX_SHOWN_ADDRESSES
+        yield f"{name} {shown}" + (f" and {more} more" if more > 0 else "")
+    routes = sum(len(side.routes) for side in sides.values())
+    neighbors = sum(len(side.neighbors) for side in sides.values())
     yield f"{pluralize(routes, 'route')}, {pluralize(neighbors, 'neighbor')}"
 
 

@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.analysis.trend import MIN_CHANGE_PERCENT
 from v6t.base.errors import UsageError
-from v6t.core.cli import options
-from v6t.core.cli.terminal import (
-    CommandResult,
-    get_width,
-    make_document_result,
-    print_table,
-    print_text,
-)
+from v6t.core.cli import options, terminal
+from v6t.core.cli.terminal import CommandResult, make_document_result, print_table
 from v6t.core.log import is_verbose
 
 if TYPE_CHECKING:
@@ -39,7 +33,6 @@ MAX_SHOWN_WARNINGS = 3  # kinds of warnings shown without --warnings
 SHARED_CODE_WARNING = (
     "The reference device uses v6t's own translation; matching frames verify the data path only."
 )
-TOO_FEW_RUNS_MESSAGE = "a comparison needs two runs, but no later run exists here or below ./runs"
 
 
 @click.command(cls=options.Command)
@@ -158,11 +151,11 @@ def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) ->
         lines += ["", f"{pluralize(len(kinds), 'kind')} of warnings{more}"]
         for text, count in kinds[:MAX_SHOWN_WARNINGS]:
             end = f"   {pluralize(count, 'figure')}" if count else ""
-            room = get_width(RESULTS_WIDTH) - len(end) - 2
+            room = terminal.get_width(RESULTS_WIDTH) - len(end) - 2
             lines.append(f"  {shorten(text, room, placeholder=' …'):<{room if count else 0}}{end}")
     lines += [f"shown unchanged, because {failure}" for failure in known.failures]
     for line in [*lines, "", *write_verdict(data)[:1]]:
-        print_text(line, indent=2 if line.startswith("- ") else 0)
+        terminal.print_text(line, indent=2 if line.startswith("- ") else 0)
 
 
 def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, int | None]]:
@@ -172,29 +165,24 @@ def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, 
     """
     from v6t.analysis.warnings import list_warnings
 
-    whole = [
-        *data.results.get("caveats", ()),
-        *([SHARED_CODE_WARNING] if data.shares_oracle else ()),
-    ]
+    run_warnings = [*data.caveats, *([SHARED_CODE_WARNING] if data.shares_oracle else ())]
     kinds: dict[tuple[str, str], tuple[str, int]] = {}
     for record in data.records:
         for warning in list_warnings([record], known) if record.measured else ():
             kind = record.benchmark, warning.code
             first, count = kinds.get(kind, (f"{record.benchmark}: {warning.text}", 0))
             kinds[kind] = first, count + 1
-    return [*((text, None) for text in whole), *kinds.values()]
+    return [*((text, None) for text in run_warnings), *kinds.values()]
 
 
 def _describe_bottleneck(data: RunData) -> Iterator[str]:
     """Yield lines about what limits the device, if this was measured."""
     from v6t.core.runs.bottleneck import describe_entry
 
-    entries = data.results.get("bottleneck") or []
-    if entries:
+    if data.bottleneck:
         yield "What limits the device"
-    for entry in entries:
-        yield from (f"  {line}" for line in describe_entry(entry))
-    yield from dict.fromkeys(f"  {entry['together']}" for entry in entries if "together" in entry)
+    yield from (f"  {line}" for entry in data.bottleneck for line in describe_entry(entry))
+    yield from dict.fromkeys(f"  {e['together']}" for e in data.bottleneck if "together" in e)
 
 
 def make_trials_result(data: RunData) -> CommandResult:
@@ -270,20 +258,16 @@ def report_command(
         from v6t.core.campaigns.results import check_no_damage, load_runs, write_campaign_report
 
         if paper:
-            message = "a campaign's paper is named in its file, not by --paper"
-            raise UsageError(message, code="conflicting-options")
+            problem = "a campaign's paper is named in its file, not by --paper"
+            raise UsageError(problem, code="conflicting-options")
         if figures == "pdf":
-            raise UsageError(
-                f"{directory} is a campaign, and --figures pdf is for runs",
-                "give the directory of one of its runs",
-                code="conflicting-options",
-            )
+            problem = f"{directory} is a campaign, and --figures pdf is for runs"
+            hint = "give the directory of one of its runs"
+            raise UsageError(problem, hint, code="conflicting-options")
         campaign = load_campaign(directory)
         runs = load_runs(directory, campaign)
-        written = write_campaign_report(
-            directory, campaign, runs, chosen, output, figures=figures != "none"
-        )
-        for path in written:
+        draw = figures != "none"
+        for path in write_campaign_report(directory, campaign, runs, chosen, output, figures=draw):
             click.echo(path)
         check_no_damage(runs)
         return
@@ -321,45 +305,38 @@ def compare_command(
     """
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns
     from v6t.core.reporting.compare import compare_runs, make_published_document
-    from v6t.core.runs.rundir import (
-        AUDIT,
-        check_paths_exist,
-        find_latest_runs,
-        report_damage,
-        resolve_run_path,
-    )
+    from v6t.core.runs import rundir
 
-    check_paths_exist(directories)
-    directories = directories or tuple(find_latest_runs(1 if published else 2))
-    are_audits = all((path / AUDIT).is_file() for path in directories)
+    rundir.check_paths_exist(directories)
+    directories = directories or tuple(rundir.find_latest_runs(1 if published else 2))
+    are_audits = all((path / rundir.AUDIT).is_file() for path in directories)
     if published and (anyway or are_audits):
-        raise UsageError(
-            "--published is for runs, and excludes --anyway", code="conflicting-options"
-        )
+        problem = "--published is for runs, and excludes --anyway"
+        raise UsageError(problem, code="conflicting-options")
     if are_audits:
         audits = _compare_audits(directories, anyway)
         return make_document_result(audits.document, output, audits.to_json)
     if published:
-        directories = tuple(map(resolve_run_path, directories))
+        directories = tuple(map(rundir.resolve_run_path, directories))
 
         def make_document() -> ReportDocument:
-            with report_damage(directories[-1]):
+            with rundir.report_damage(directories[-1]):
                 return make_published_document(directories)
 
         return make_document_result(make_document, output)
     if are_campaigns(directories):
         return make_comparison_result(compare_campaigns(directories, anyway), output)
-    directories = tuple(map(resolve_run_path, directories))
+    directories = tuple(map(rundir.resolve_run_path, directories))
     if len(directories) == 1:
         try:
-            directories = (*directories, resolve_run_path(None))
+            directories = (*directories, rundir.resolve_run_path(None))
         except UsageError:
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
-            raise UsageError(
-                TOO_FEW_RUNS_MESSAGE, "or --published for published results", code="no-such-run"
-            )
-    with report_damage(directories[-1]):
+            problem = "a comparison needs two runs, but no later run exists here or below ./runs"
+            hint = "or --published for published results"
+            raise UsageError(problem, hint, code="no-such-run")
+    with rundir.report_damage(directories[-1]):
         from v6t.core.runs.results import load_run
 
         runs = [*map(load_run, directories)]
@@ -389,17 +366,14 @@ def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> A
     from v6t.core.runs.rundir import AUDIT
 
     if len(directories) < 2:
-        message = "a comparison needs two audits"
-        raise UsageError(message, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
+        problem = "a comparison needs two audits"
+        raise UsageError(problem, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
     audits = [read_audit(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
     for path, audit in zip(directories[1:], audits[1:], strict=True):
         if audit.plugin != audits[0].plugin and not allow_differences:
-            raise UsageError(
-                f"{directories[0]} and {path} differ: technology {audits[0].plugin}, "
-                f"{audit.plugin}",
-                "--anyway compares them regardless",
-                code="not-comparable",
-            )
+            technologies = f"{audits[0].plugin}, {audit.plugin}"
+            problem = f"{directories[0]} and {path} differ: technology {technologies}"
+            raise UsageError(problem, "--anyway compares them regardless", code="not-comparable")
     return AuditComparison(audits)
 
 
@@ -434,6 +408,6 @@ def trend_command(
     check_paths_exist(directories)
     find = find_campaign_trend if are_campaigns(directories) else find_trend
     trend = find(directories, order, min_percent)
-    make = partial(make_trend_document, trend, figures=output is not None)
+    make_document = partial(make_trend_document, trend, figures=output is not None)
     status = WORSE_STATUS if trend.worse else 0
-    return make_document_result(make, output, trend.to_json, status)
+    return make_document_result(make_document, output, trend.to_json, status)

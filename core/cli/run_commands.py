@@ -36,11 +36,9 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
         rate_fps = float(convert_quantity("rate_fps", value))
         if 0 < rate_fps < math.inf:
             return rate_fps
-    raise UsageError(
-        f"{param.opts[0]} takes a rate in frames/s, not '{value}'",
-        "for example 500000, 500k or 1.2M",
-        code="wrong-form",
-    )
+    problem = f"{param.opts[0]} takes a rate in frames/s, not '{value}'"
+    hint = "for example 500000, 500k or 1.2M"
+    raise UsageError(problem, hint, code="wrong-form")
 
 
 def load_baseline(
@@ -180,18 +178,16 @@ def _describe_audit(setup: RunSetup, policy: str) -> str:
     Raises:
         UsageError: the device cannot be audited.
     """
+    from v6t.analysis.sheet import pluralize
     from v6t.audit.auditor import list_core_clauses
 
     if setup.tester.simulates:
-        raise UsageError(
-            f"the device of the {setup.tester.name} tester is simulated and cannot be audited",
-            "leave out --audit, or use --tester embedded",
-            code="unsupported-by-tester",
-        )
+        problem = f"the device of the {setup.tester.name} tester is simulated and cannot be audited"
+        hint = "leave out --audit, or use --tester embedded"
+        raise UsageError(problem, hint, code="unsupported-by-tester")
     if setup.driver.is_cable:
         raise UsageError("an audit needs a device", "leave out --audit", code="missing-device")
-    number = len(list_core_clauses(setup.technology))
-    clauses = f"{number} clause{'s' if number > 1 else ''}"
+    clauses = pluralize(len(list_core_clauses(setup.technology)), "clause")
     effect = "ends the run" if policy == "refuse" else "is printed"
     return (
         f"audit: the core of `v6t audit`, {clauses}, is tested before the first trial; "
@@ -213,11 +209,9 @@ def _audit_device(setup: RunSetup, *, refuse: bool) -> None:
         findings = audit_core_clauses(RunDevice(setup), list_core_clauses(setup.technology))
     failures = [f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in findings]
     if failures and refuse:
-        raise TranslationError(
-            f"the device deviates: {'; '.join(failures)}",
-            "`v6t audit` shows the frames; --audit warn measures it anyway",
-            code="device-deviates",
-        )
+        problem = f"the device deviates: {'; '.join(failures)}"
+        hint = "`v6t audit` shows the frames; --audit warn measures it anyway"
+        raise TranslationError(problem, hint, code="device-deviates")
     for line in failures or ["the device conforms to the core clauses"]:
         print_notice(f"audit: {line}")
 

@@ -96,11 +96,9 @@ def doctor_command(testbed: Path | None, plugin: str | None) -> CommandResult:
     from v6t.core.runs.doctor import examine_device, examine_machine
 
     if testbed is None and plugin is not None:
-        raise UsageError(
-            "--plugin is for the device of a testbed",
-            "add --testbed FILE",
-            code="conflicting-options",
-        )
+        problem = "--plugin is for the device of a testbed"
+        hint = "add --testbed FILE"
+        raise UsageError(problem, hint, code="conflicting-options")
     findings = [*examine_machine(None if testbed is None else resolve_tester(testbed))]
     if testbed is not None:
         findings += examine_device(testbed, plugin)

@@ -155,18 +155,13 @@ def make_document_result(
     elif output.suffix in (".html", ".md"):
         text = {".html": to_html, ".md": to_markdown}[output.suffix](make_document())
     else:
-        raise UsageError(
-            f"{output} has an unknown file name extension",
-            "use .html, .md or .json",
-            code="wrong-kind-of-file",
-        )
+        problem = f"{output} has an unknown file name extension"
+        hint = "use .html, .md or .json"
+        raise UsageError(problem, hint, code="wrong-kind-of-file")
     with report_write_errors(output):
         write_atomically(output, text)
     print(output, file=sys.stderr)
     return CommandResult(to_json, lambda: None, status=status)
-
-
-# ----------------------------------------------------------------------- tables
 
 
 def print_table(
@@ -215,8 +210,8 @@ def _measure_columns(table: Table, max_text_width: int | None = None) -> list[in
         max_text_width: width at which texts wrap, unless a word is longer; None for no wrapping.
     """
     widths = []
-    for place, column in enumerate(table.columns):
-        lines = "\n".join([column.name, *(row[place] for row in table.rows)]).split("\n")
+    for index, column in enumerate(table.columns):
+        lines = "\n".join([column.name, *(row[index] for row in table.rows)]).split("\n")
         width = max(map(len, lines))
         if column.text and max_text_width is not None:
             longest_word = max((len(word) for line in lines for word in line.split()), default=0)
@@ -245,8 +240,7 @@ def _print_grid(table: Table, widths: Sequence[int]) -> None:
             if column.text:
                 lines = [part for line in lines for part in wrap(line, 0, room).split("\n")]
             align = str.ljust if column.text else str.rjust
-            gap = " " * COLUMN_GAP
-            blocks.append([gap + align(line, room) for line in lines])
+            blocks.append([" " * COLUMN_GAP + align(line, room) for line in lines])
         height = max(map(len, blocks))
         if is_heading:
             blocks = [[""] * (height - len(block)) + block for block in blocks]
