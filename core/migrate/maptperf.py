@@ -33,10 +33,6 @@ ADDRESS_PARAMETERS = {  # name and default by setting
     "tester_right_ipv6": ("Tester-R-IPv6", "2001:db8:7::2"),
     "server_ipv4": ("Tester-R-IPv4", "203.0.113.56"),
 }
-RULE_PARAMETERS = {  # name and default by setting
-    "ea_len": ("BMR-EA-length", 13),
-    "ces": ("NUM-OF-CEs", 1000),
-}
 
 
 def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
@@ -105,7 +101,8 @@ def _read_rules(source: Migration, plugin: str) -> dict[str, Any]:
     rule = {
         "rule_ipv6": source.read_prefix("rule_ipv6", "BMR-IPv6", "2001:db8:ce::", 51),
         "rule_ipv4": source.read_prefix("rule_ipv4", "BMR-IPv4", "192.0.2.0", 24),
-        **source.read_params(RULE_PARAMETERS),
+        "ea_len": source.read_int("BMR-EA-length", 13, "params.ea_len"),
+        "ces": source.read_int("NUM-OF-CEs", 1000, "params.ces"),
         "psid_offset": 0,
         "exclude_network_broadcast": True,
     }

@@ -35,12 +35,12 @@ class Migration:
         self.run: dict[str, Any] = {}  # content of ``run.yaml``
         self.testbed: dict[str, Any] = {}  # content of ``testbed.yaml``
         self.comments: list[str] = []  # choices that the file does not make, and differences
-        self._spelt = {name.lower(): name for name in known} | dict(aliases)
+        self._spellings = {name.lower(): name for name in known} | dict(aliases)
         self._parameters: dict[str, ForeignParameter] = {}
         self._targets: dict[str, str] = {}
         self._unknown: list[ForeignParameter] = []
         for parameter in _read_parameters(path):
-            if (name := self._spelt.get(parameter.name.lower())) is None:
+            if (name := self._spellings.get(parameter.name.lower())) is None:
                 self._unknown.append(parameter)
             else:
                 self._parameters[name] = parameter
@@ -61,8 +61,7 @@ class Migration:
 
     def read_choice(self, name: str, default: str, target: str, values: Iterable[str]) -> str:
         """Return the value of a parameter; refuse one that is not among ``values``."""
-        value = self.read_string(name, default, target)
-        if value not in values:
+        if (value := self.read_string(name, default, target)) not in values:
             raise self.make_error(name, "is not a possible value", "one of " + ", ".join(values))
         return value
 
@@ -119,13 +118,13 @@ class Migration:
 
     def read_modes(self, forward: str, reverse: str) -> list[str]:
         """Return the traffic modes from the parameters of both directions."""
-        loaded = [
-            self.read_choice(name, "1", "modes", ("0", "1")) == "1" for name in (forward, reverse)
-        ]
-        if not any(loaded):
+        values = [self.read_choice(n, "1", "modes", ("0", "1")) for n in (forward, reverse)]
+        if values == ["0", "0"]:
             problem = f"{self.path}: {forward} and {reverse} are both 0: nothing is sent"
             raise UsageError(problem, code="invalid-foreign-file")
-        return ["bidirectional"] if all(loaded) else ["forward" if loaded[0] else "reverse"]
+        if values == ["1", "1"]:
+            return ["bidirectional"]
+        return ["forward" if values[0] == "1" else "reverse"]
 
     def read_mac_addresses(
         self, tester_name: str, device_name: str, side_letters: str = "LR"
@@ -178,8 +177,8 @@ class Migration:
             for name, parameter in self._parameters.items()
         ]
         for parameter in self._unknown:
-            near = find_similar_names(parameter.name.lower(), self._spelt)
-            hint = f"; did you mean {self._spelt[near[0]]}?" if near else ""
+            similar = find_similar_names(parameter.name.lower(), self._spellings)
+            hint = f"; did you mean {self._spellings[similar[0]]}?" if similar else ""
             rows.append((parameter, f"not known to v6t, left out{hint}"))
         return sorted(rows, key=lambda row: row[0].line)
 

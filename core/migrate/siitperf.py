@@ -188,12 +188,9 @@ def _read_router(source: Migration, version: str) -> dict[str, Any]:
     *defaults, low, high, octet = ROUTER_HOSTS[version]
     for (letter, side), host in zip(SIDES, defaults, strict=True):
         target = f"params.{side}_hosts"
-        params |= source.read_params(
-            {
-                f"{side}_ipv{version}": (f"IPv{version}-{letter}-Real", host),
-                f"{side}_networks": (f"Num-{letter}-Nets", 1),
-            }
-        )
+        address, networks = f"IPv{version}-{letter}-Real", f"Num-{letter}-Nets"
+        table = {f"{side}_ipv{version}": (address, host), f"{side}_networks": (networks, 1)}
+        params |= source.read_params(table)
         policy = source.read_policy(f"IP-{letter}-var", f"{target}.policy")
         varying: dict[str, Any] = source.read_bounds(f"IP-{letter}", target, low, high)
         name = f"IPv{version}-{letter}-offset"
