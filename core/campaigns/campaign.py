@@ -163,8 +163,8 @@ def _select_runs(runs: Sequence[CampaignEntry], name: str, values: str) -> list[
             setting = setting.get(part) if isinstance(setting, dict) else None
         for value in setting if isinstance(setting, list) else [setting]:
             by_value.setdefault(str(value), []).append(run)
-    wanted = {value.strip() for value in values.split(",")}
-    selected = [run for value in wanted & by_value.keys() for run in by_value[value]]
+    requested = {value.strip() for value in values.split(",")}
+    selected = [run for value in requested & by_value.keys() for run in by_value[value]]
     if not selected:
         hint = f"values in this campaign: {', '.join(sorted(by_value))}"
         raise UsageError(f"no run has {name}={values}", hint, code="unknown-name")
@@ -289,14 +289,13 @@ def extend_campaign(directory: Path, planned: CampaignPlan, campaign: CampaignPl
     runs, starts = [], [run.directory.partition("-")[0] for run in planned.runs]
     number = max((int(start) for start in starts if start.isdigit()), default=0)
     for run in campaign.runs:
-        before = known.pop(run.key, None)
-        if before is None:
+        if (previous := known.pop(run.key, None)) is None:
             number += 1
             name = name_directory(f"{number:03d}", run.experiment, run.axes)
-        elif before.settings == run.settings:
-            name = before.directory
+        elif previous.settings == run.settings:
+            name = previous.directory
         else:
-            problem = f"{before.directory} was planned with different settings"
+            problem = f"{previous.directory} was planned with different settings"
             hint = "measure the changed campaign in another directory with -o"
             raise UsageError(problem, hint, code="campaign-changed")
         runs.append(replace(run, directory=name))
@@ -362,8 +361,8 @@ def _execute_run(directory: Path, run: CampaignEntry, events: Listener) -> None:
         # a device that translated incorrectly is checked again; a directory without configuration
         # belongs to a run that was killed before its first trial
         if any(path.glob(f"**/{LOCAL_RECORD}")):
-            kept = path.rename(rundir.find_unused_path(path))  # maybe the last copy of the record
-            events.on_message(f"{kept} keeps the undo record of a device that was not restored")
+            backup = path.rename(rundir.find_unused_path(path))  # maybe the last copy of the record
+            events.on_message(f"{backup} keeps the undo record of a device that was not restored")
         shutil.rmtree(path, ignore_errors=True)
     run_plan = _find_plan(run)
     run_plan.setup.tester.prepare()

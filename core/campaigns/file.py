@@ -171,15 +171,15 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
             raise UsageError(problem, path=("matrix", axis), code="wrong-length")
         named = values.items() if isinstance(values, dict) else [(v, v) for v in values]
         choices = [(name, {axis: value}) for name, value in named]
-        for setting, others in experiment.along.get(axis, {}).items():
-            if len(others) != len(choices):
+        for setting, linked in experiment.along.get(axis, {}).items():
+            if len(linked) != len(choices):
                 raise UsageError(
-                    f"along {axis}, {setting} has {len(others)} values, the axis {len(choices)}",
+                    f"along {axis}, {setting} has {len(linked)} values, the axis {len(choices)}",
                     path=("along", axis, setting),
                     code="wrong-length",
                 )
-            for (_, settings), other in zip(choices, others, strict=True):
-                settings[setting] = other
+            for (_, settings), value in zip(choices, linked, strict=True):
+                settings[setting] = value
         axes.append(choices)
     return axes
 
@@ -196,11 +196,11 @@ def _choose_testbed(content: CampaignFile, name: str) -> str:
 
 def _apply_setting(settings: dict[str, Any], name: str, value: Any) -> None:
     """Change a setting named like ``a.b.c``; merge sections and accept single values for lists."""
-    under: Any = settings
+    current: Any = settings
     for part in name.split("."):
-        under = under.get(part) if isinstance(under, dict) else None
-    if isinstance(value, dict) and isinstance(under, dict):
-        value = deep_merge(under, value)
+        current = current.get(part) if isinstance(current, dict) else None
+    if isinstance(value, dict) and isinstance(current, dict):
+        value = deep_merge(current, value)
     elif name in ("frame_sizes", "modes", "benchmarks") and not isinstance(value, list):
         value = [value]
     if (part := set_value(settings, name, deepcopy(value))) is not None:

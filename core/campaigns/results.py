@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.csv_rows import format_csv
-from v6t.analysis.rundata import CampaignRun as RunResult
-from v6t.analysis.rundata import format_axis_value, strip_number
+from v6t.analysis.rundata import CampaignRun, format_axis_value, strip_number
 from v6t.analysis.sheet import Table
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import report_write_errors, write_atomically
@@ -45,7 +44,7 @@ REPORT_FILES = {  # files of a campaign report by format
 def write_campaign_report(
     directory: Path,
     campaign: CampaignPlan,
-    runs: Sequence[RunResult],
+    runs: Sequence[CampaignRun],
     formats: Sequence[str],
     output: Path | None = None,
     *,
@@ -79,7 +78,7 @@ def render_page(directory: Path, campaign: CampaignPlan, collector: RunDataColle
     return to_html(_make_document(campaign, runs, figures=False, links=False))
 
 
-def _make_document(campaign: CampaignPlan, runs: Sequence[RunResult], **options: bool) -> Any:
+def _make_document(campaign: CampaignPlan, runs: Sequence[CampaignRun], **options: bool) -> Any:
     """Return the report of a campaign as a document."""
     from v6t.analysis.report.campaign import build_campaign_document
 
@@ -87,27 +86,26 @@ def _make_document(campaign: CampaignPlan, runs: Sequence[RunResult], **options:
     return build_campaign_document(*head, runs, load_presentations(), **options)
 
 
-def make_tables(runs: Sequence[RunResult]) -> Iterator[Table]:
+def make_tables(runs: Sequence[CampaignRun]) -> Iterator[Table]:
     """Yield the result tables of a campaign's runs, experiment by experiment."""
     from v6t.analysis.report.campaign import make_campaign_tables
 
     for experiment in dict.fromkeys(run.experiment for run in runs):
-        mine = [run for run in runs if run.experiment == experiment]
-        yield from make_campaign_tables(mine, load_presentations())
+        group = [run for run in runs if run.experiment == experiment]
+        yield from make_campaign_tables(group, load_presentations())
 
 
 def load_runs(
     directory: Path, campaign: CampaignPlan, collector: RunDataCollector | None = None
-) -> list[RunResult]:
+) -> list[CampaignRun]:
     """Return the current results of each run; load those that ``collector`` does not have."""
     collector = collector or RunDataCollector()
     return [_load_run(directory, run, collector) for run in campaign.runs]
 
 
-def check_no_damage(runs: Sequence[RunResult]) -> None:
+def check_no_damage(runs: Sequence[CampaignRun]) -> None:
     """Raise UsageError that names all runs with damaged files."""
-    damaged = [f"{run.directory}: {run.failure}" for run in runs if run.is_damaged]
-    if damaged:
+    if damaged := [f"{run.directory}: {run.failure}" for run in runs if run.is_damaged]:
         hint = (
             "restore the file; or move the directory of the run away, and "
             "`v6t campaign --resume` measures it again"
@@ -115,7 +113,7 @@ def check_no_damage(runs: Sequence[RunResult]) -> None:
         raise UsageError("; ".join(damaged), hint, code="damaged-file")
 
 
-def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) -> RunResult:
+def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) -> CampaignRun:
     """Return the results of a run, or its failure; ``collector`` keeps those of a complete run."""
     status, data = read_status(directory, run), None
     failure = str((read_failure(directory, run) or {}).get("message", ""))
@@ -135,10 +133,10 @@ def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) 
     except V6tError as exc:  # the other runs are shown nevertheless
         status, failure, is_damaged = FAILED, f"it cannot be read: {exc.message}", True
     identity = (run.directory, run.experiment, run.testbed, run.axes)
-    return RunResult(*identity, status, failure, data, is_damaged)
+    return CampaignRun(*identity, status, failure, data, is_damaged)
 
 
-def summarize(campaign: CampaignPlan, runs: Sequence[RunResult]) -> dict[str, Any]:
+def summarize(campaign: CampaignPlan, runs: Sequence[CampaignRun]) -> dict[str, Any]:
     """Return the content of the campaign's ``summary.json``."""
     from v6t.analysis.report.campaign import summarize_campaign
 
@@ -239,5 +237,5 @@ def _find_runs(directory: Path) -> dict[str, Path]:
 
 def _name_campaigns(directories: Sequence[Path]) -> list[str]:
     """Return a unique name for each campaign."""
-    plain = [path.resolve().name for path in directories]
-    return [n if plain.count(n) == 1 else str(p) for n, p in zip(plain, directories, strict=True)]
+    names = [path.resolve().name for path in directories]
+    return [n if names.count(n) == 1 else str(p) for n, p in zip(names, directories, strict=True)]
