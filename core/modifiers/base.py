@@ -58,8 +58,7 @@ class Modifier:
 
     def summarize_actions(self, counts: Sequence[ModifierCounts]) -> str:
         """Return the outcomes of the actions in several trials as a sentence; empty without any."""
-        times = sum(each.times for each in counts)
-        if not times:
+        if not (times := sum(each.times for each in counts)):
             return ""
         right = sum(each.right for each in counts)
         slowest_s = max(each.slowest_s for each in counts)

@@ -152,7 +152,6 @@ def _suggest_further_runs(
     inconclusive = [line for line in uncovered if not all(line.limited)]
     undecided = [x for x in lines if x.verdict == "undecided" and x not in inconclusive]
     limited = [line for line in undecided if any(line.limited)]
-    unequal_loads = [line for line in lines if line.loads[0] != line.loads[1]]
     needed = count_needed_repetitions()
     reasons, options = [], []
     if inconclusive:
@@ -160,7 +159,7 @@ def _suggest_further_runs(
         options += _make_repetition_options({line.benchmark for line in inconclusive}, needed)
     sections = {name.partition(".")[0] for name in registry.list_flags().get("--rate", ())}
     rated = [b.name for b in registry.load_installed() if sections & b.list_sections().keys()]
-    unequal_loads = [line for line in unequal_loads if line.benchmark in rated]
+    unequal_loads = [x for x in lines if x.loads[0] != x.loads[1] and x.benchmark in rated]
     if rate_fps := _find_common_rate(unequal_loads):
         names = ", ".join(dict.fromkeys(line.benchmark for line in unequal_loads))
         reasons.append(f"{rate_fps:,} fps for {names}")
@@ -173,24 +172,25 @@ def _suggest_further_runs(
         )
     if reasons:
         yield Paragraph(f"To decide: {' and '.join(reasons)}{':' if directories else '.'}")
-        again = {path: path.with_name(f"{path.name}-again") for path in directories}
-        for path, output in again.items():
+        outputs = {path: path.with_name(f"{path.name}-again") for path in directories}
+        for path, output in outputs.items():
             yield CodeListing(shlex.join(["v6t", "run", str(path), *options, "-o", str(output)]))
         if directories:
-            yield CodeListing(shlex.join(["v6t", "compare", *(str(again[p]) for p in directories)]))
+            words = ["v6t", "compare", *(str(outputs[path]) for path in directories)]
+            yield CodeListing(shlex.join(words))
 
 
 def _make_repetition_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
     """Return command line options that set the number of repetitions of benchmarks."""
-    own = [
+    settings = [
         f"{key}.repetitions={repetitions}"
         for benchmark in registry.load_installed()
         if benchmark.name in benchmarks
         for key, model in benchmark.list_sections().items()
         if "repetitions" in model.model_fields
     ]
-    options = [word for setting in own for word in ("--set-procedure", setting)]
-    return [*options, "--reps", str(repetitions)] if len(own) < len(benchmarks) else options
+    options = [word for setting in settings for word in ("--set-procedure", setting)]
+    return [*options, "--reps", str(repetitions)] if len(settings) < len(benchmarks) else options
 
 
 def _find_common_rate(lines: Sequence[ComparedFigure]) -> int | None:
@@ -219,14 +219,14 @@ def make_published_document(directories: Sequence[Path]) -> ReportDocument:
             blocks.append(
                 Paragraph("No published result was made under the conditions of this run.")
             )
-        near = [
+        others = [
             f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
             for r, ref in pairs
             if not ref.alike
         ]
-        if near:
+        if others:
             text = "Published under other conditions, so no reference:"
-            blocks += [Paragraph(text), BulletList(near)]
+            blocks += [Paragraph(text), BulletList(others)]
         cited = sorted({ref.entry["seed"] for _, ref in pairs})
         blocks.append(BulletList([f"{name}: {list_sources()[name]}" for name in cited]))
         sections.append(ReportSection(data.name, f"run-{number}", blocks))

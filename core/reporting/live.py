@@ -21,14 +21,8 @@ from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.reporting.write import REPORT_ERRORS
-from v6t.core.runs.events import (
-    CurrentTrial,
-    Listener,
-    describe_position,
-    describe_step,
-    describe_trial,
-    format_duration,
-)
+from v6t.core.runs import events
+from v6t.core.runs.events import CurrentTrial, Listener
 from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
 
@@ -155,15 +149,15 @@ class LiveView(Listener):
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
         offer = f"offering {progress.rate_fps:,.0f} {progress.unit}"
-        self._set_state(f"{describe_position(progress)}: {offer}")
+        self._set_state(f"{events.describe_position(progress)}: {offer}")
 
     def on_step_end(self, progress: Progress) -> None:
-        self._steps.appendleft(escape_controls(describe_step(progress)))
-        self._set_state(f"{describe_position(progress)}: over")
+        self._steps.appendleft(escape_controls(events.describe_step(progress)))
+        self._set_state(f"{events.describe_position(progress)}: over")
 
     def on_trial_start(self, current_trial: CurrentTrial) -> None:
-        state = describe_trial(current_trial, self._progress, 0.0)
-        self._set_state(f"{state}; about {format_duration(current_trial.remaining_s)} left")
+        state = events.describe_trial(current_trial, self._progress, 0.0)
+        self._set_state(f"{state}; about {events.format_duration(current_trial.remaining_s)} left")
 
     def show_progress(self, read_progress: Callable[[], tuple[str, int]]) -> None:
         """Show the progress of runs in other processes if the page is being viewed."""

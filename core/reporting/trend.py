@@ -174,8 +174,7 @@ def _plot_series(series: TrendSeries, name: str) -> str:
     """Return a figure of the values, the medians and the changes of a series."""
     values, curves = [v.value for v in series.values], []
     for label, limited, marker in (("run", False, "o"), ("run limited by the tester", True, "^")):
-        places = [n for n, v in enumerate(series.values) if v.limited == limited]
-        if places:
+        if places := [n for n, v in enumerate(series.values) if v.limited == limited]:
             style = {"linestyle": "", "marker": marker, "color": BLUE}
             curves.append(Curve(label, places, [values[n] for n in places], style=style))
     bounds = [0, *(c.place for c in series.changes), len(values)]
