@@ -141,8 +141,7 @@ def _open_lab_device(setup: RunSetup, stack: ExitStack) -> ProbedDevice:
     if prober is None:
         prober = SocketProber(links, bed.open().tester.pid, (LEFT, RIGHT))
     stack.enter_context(closing(prober))
-    session = bed.device_session()
-    if session is not None:
+    if (session := bed.device_session()) is not None:
         session.verify()
     time.sleep(SETTLE_S)
     stack.push(lambda kind, *rest: None if kind else bed.check())
@@ -171,15 +170,14 @@ def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
     """Return a prober that uses two interfaces of this machine, or the tester's ports."""
     links = setup.technology.make_dut_intent().emulated_links
     if interfaces is None:
-        prober = setup.tester.make_prober(links, None)
-        if prober is None:
-            raise UsageError(
-                f"the {setup.tester.name} tester does not send single frames",
-                "`v6t audit --interfaces LEFT,RIGHT` uses two interfaces of this machine that are "
-                "cabled to the device",
-                code="unsupported-by-tester",
-            )
-        return prober
+        if (prober := setup.tester.make_prober(links, None)) is not None:
+            return prober
+        raise UsageError(
+            f"the {setup.tester.name} tester does not send single frames",
+            "`v6t audit --interfaces LEFT,RIGHT` uses two interfaces of this machine that are "
+            "cabled to the device",
+            code="unsupported-by-tester",
+        )
     for name in interfaces:
         try:
             if_nametoindex(name)

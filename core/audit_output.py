@@ -49,15 +49,7 @@ def reserve_directory(out: Path) -> Iterator[None]:
 def make_record(
     setup: RunSetup, device: str, suites: Sequence[str], duration_s: float, progress: AuditProgress
 ) -> AuditRecord:
-    """Return the audit record of the clauses tested so far.
-
-    Args:
-        setup: technology and driver.
-        device: name and version of the device.
-        suites: names of the suites.
-        duration_s: duration of the audit so far.
-        progress: numbers of clauses, and the findings so far.
-    """
+    """Return the audit record of the clauses tested so far; ``device`` is its name and version."""
     return AuditRecord(
         schema=SCHEMA,
         version=version("v6t"),

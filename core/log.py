@@ -37,13 +37,13 @@ def sanitize_text(text: str) -> str:
     return "\t".join(escape_controls(part) for part in redact_values(text).split("\t"))
 
 
-def _print_to_stderr(text: str) -> None:
-    """Print a line to standard error."""
-    with contextlib.suppress(OSError):  # the terminal may be gone
+def print_to_stderr(text: str) -> None:
+    """Print a line to standard error; ignore failures, because the terminal may be gone."""
+    with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 
 
-_stderr_handler = LineHandler(_print_to_stderr, NOTICE)
+_stderr_handler = LineHandler(print_to_stderr, NOTICE)
 
 
 def configure_verbosity(verbosity: int) -> None:
@@ -78,11 +78,11 @@ def print_notice(text: str) -> None:
 @contextlib.contextmanager
 def redirect_records(write: LineWriter) -> Iterator[None]:
     """Pass log records to ``write``, not to standard error, while the context is open."""
-    before, _stderr_handler.write = _stderr_handler.write, write
+    previous, _stderr_handler.write = _stderr_handler.write, write
     try:
         yield
     finally:
-        _stderr_handler.write = before
+        _stderr_handler.write = previous
 
 
 @contextlib.contextmanager

@@ -102,13 +102,13 @@ def calc_map(
         hint = "give --ipv6, or --ipv4 with --psid or --port"
         raise UsageError(problem, hint, code="missing-setting")
     ports = rule.make_port_set(number)
-    owned: IPv4Address | IPv4Network = address
+    ce_ipv4: IPv4Address | IPv4Network = address
     if rule.host_bits:
-        owned = IPv4Network((int(address), 32 - rule.host_bits), strict=False)
+        ce_ipv4 = IPv4Network((int(address), 32 - rule.host_bits), strict=False)
     return {
         "end_user_prefix": str(rule.compute_end_user_prefix(address, number)),
         "map_address": str(rule.map_address(address, number)),
-        "ipv4": str(owned),
+        "ipv4": str(ce_ipv4),
         "psid": number if rule.is_shared else None,
         "psid_len": rule.psid_len,
         "port_ranges": [list(r) for r in ports.ranges],
@@ -120,33 +120,31 @@ def calc_map(
 def _check_interface_identifier(arguments: Mapping[str, Any], ce: Mapping[str, Any]) -> str:
     """Return a warning if the interface identifier of ``ipv6`` belongs to another CE, else ``""``.
 
-    Only an identifier in the form of RFC 7597, section 6, or of the drafts before it names a CE.
-
-    Args:
-        arguments: arguments of :func:`calc_map`.
-        ce: its result.
+    Only an identifier in the form of RFC 7597, section 6, or of the drafts before it contains the
+    IPv4 address of a CE. ``ce`` is the result of :func:`calc_map` for the arguments.
     """
     if arguments["ipv6"] is None:
         return ""
     address = parse_address(IPv6Address, arguments["ipv6"], "IPv6 address")
     identifier = address.packed[8:]
-    named = []
+    embedded = []
     if identifier[:2] == bytes(2) and identifier[2]:
-        named.append(IPv4Address(identifier[2:6]))
+        embedded.append(IPv4Address(identifier[2:6]))
     if identifier[0] == identifier[7] == 0 and identifier[1]:
-        named.append(IPv4Address(identifier[1:5]))
+        embedded.append(IPv4Address(identifier[1:5]))
     prefix = IPv4Network(ce["ipv4"])
-    is_own_host = prefix.num_addresses > 1 and any(a in prefix for a in named)
-    if not named or is_own_host or str(address) == ce["map_address"]:
+    is_own_host = prefix.num_addresses > 1 and any(a in prefix for a in embedded)
+    if not embedded or is_own_host or str(address) == ce["map_address"]:
         return ""
     for name in ("rfc7597", "draft"):
-        alike: dict[str, Any] = {**arguments, "iid_format": name}
-        if calc_map(**alike)["map_address"] == str(address):
+        changed: dict[str, Any] = {**arguments, "iid_format": name}
+        if calc_map(**changed)["map_address"] == str(address):
             return f"the interface identifier has the format {name}: use --iid-format {name}"
+    addresses = " or ".join(map(str, embedded))
     psid = "" if ce["psid"] is None else f" and PSID {ce['psid']}"
     return (
-        f"the interface identifier of {address} names {' or '.join(map(str, named))}, but the prefix "
-        f"names {ce['ipv4']}{psid}: this CE's MAP address is {ce['map_address']}"
+        f"the interface identifier of {address} names {addresses}, but the prefix names "
+        f"{ce['ipv4']}{psid}: this CE's MAP address is {ce['map_address']}"
     )
 
 
@@ -279,15 +277,14 @@ def _parse_one_address(ipv4: str | None, ipv6: str | None) -> IPv4Address | IPv6
 def rate_command(line_rate: str, frame_size: int, overhead: int) -> CommandResult:
     """Print a link's maximum frame rate (RFC 8219)."""
     rate_bps = parse_line_rate(line_rate)
-    return _make_values_result(
-        {
-            "line_rate_bps": round(rate_bps),
-            "frame_size": frame_size,
-            "overhead": overhead,
-            "max_fps": compute_max_frame_rate_fps(rate_bps, frame_size, overhead),
-            "convention": "per_direction",
-        }
-    )
+    values = {
+        "line_rate_bps": round(rate_bps),
+        "frame_size": frame_size,
+        "overhead": overhead,
+        "max_fps": compute_max_frame_rate_fps(rate_bps, frame_size, overhead),
+        "convention": "per_direction",
+    }
+    return _make_values_result(values)
 
 
 def _make_values_result(values: Mapping[str, Any]) -> CommandResult:

@@ -77,8 +77,7 @@ def compile_command(
     from v6t.profiles.compiler.compile import compile_traffic
 
     output = None if str(output) == "-" else output
-    plugin = options.choose_technology(technology_name, plugin)
-    if plugin is None:
+    if (plugin := options.choose_technology(technology_name, plugin)) is None:
         raise UsageError("no technology", "try: v6t compile mape-br", code="missing-setting")
     if output_format == "pcap" and output is None:
         raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
@@ -136,11 +135,7 @@ def compile_command(
 
 
 def _check_expected_capture(technology: Technology, expected: Path, output: Path | None) -> None:
-    """Reject an expected capture that cannot be computed or would replace the output.
-
-    Raises:
-        UsageError: the technology is stateful, or both files are the same.
-    """
+    """Reject a capture of a stateful technology, or one that would replace the output."""
     if technology.stateful:
         raise UsageError(
             f"--expected is not available for {technology.name}",

@@ -172,8 +172,8 @@ def rollback_command(forget: bool, by_script: bool, **arguments: Any) -> Command
         from v6t.core.runs import dut
 
         record_dir = _find_run_dir(arguments)
-        done = dut.rollback(run, record_dir=record_dir, forget=forget, by_script=by_script)
-        return make_result(done, done)
+        actions = dut.rollback(run, record_dir=record_dir, forget=forget, by_script=by_script)
+        return make_result(actions, actions)
 
 
 @dut_command.command("bottleneck", short_help="watch it at the rates that a run measured")
@@ -282,10 +282,10 @@ def with_rollback_command(run: RunSetup, arguments: dict[str, Any]) -> RunSetup:
     words = [*ROLLBACK_COMMAND]
     flags = {"--testbed": "testbed", "--driver": "dut", "--set-dut": "dut_params"}
     run_file: Path | None = arguments["run_file"]
-    named = arguments["dut"] or find_driver_name(arguments["testbed"])
+    driver_name = arguments["dut"] or find_driver_name(arguments["testbed"])
     is_directory = run_file is not None and run_file.is_dir()
-    # a directory has the testbed, too; some drivers are not found without the technology
-    if is_directory or run.driver.is_chain or run.driver.name != named:
+    # a directory contains the testbed, too; some drivers are not found without the technology
+    if is_directory or run.driver.is_chain or run.driver.name != driver_name:
         words += [str(run_file)] if run_file is not None else []
         flags |= {"--plugin": "plugin", "--set": "params"}
     for option, name in flags.items():
@@ -331,8 +331,7 @@ def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]
 
 def _describe_configuration(status: dict[str, Any], rollback_command: str) -> str:
     """Return a sentence on who configured a device, for what, and how to undo it."""
-    record = status["configured"]
-    if record is None:
+    if (record := status["configured"]) is None:
         return "not configured by v6t"
     if status["timer"]:
         return f"{status['timer']}; `{rollback_command}` checks it"

@@ -7,7 +7,6 @@ import importlib
 import os
 import shlex
 import sys
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -127,7 +126,7 @@ def _run_command(arguments: list[str]) -> int:
         status = _invoke_command(arguments)
         sys.stdout.flush()  # while its failure can still be reported
     except (click.Abort, KeyboardInterrupt):
-        _print_line("v6t: interrupted")
+        log.print_to_stderr("v6t: interrupted")
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -220,19 +219,13 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
     if os.environ.get("V6T_DEBUG") and sys.exc_info()[0]:
         import traceback
 
-        _print_line(redact_values(traceback.format_exc()).removesuffix("\n"))
+        log.print_to_stderr(redact_values(traceback.format_exc()).removesuffix("\n"))
     escape = escape_line if status in ONE_LINE_STATUSES else escape_controls
     first, newline, rest = escape(redact_values(message)).partition("\n")
-    _print_line(_wrap_message(f"v6t: {first} [{code}]") + newline + rest)
+    log.print_to_stderr(_wrap_message(f"v6t: {first} [{code}]") + newline + rest)
     if hint:
-        _print_line(_wrap_message(f"     {escape_line(redact_values(hint))}"))
+        log.print_to_stderr(_wrap_message(f"     {escape_line(redact_values(hint))}"))
     return status
-
-
-def _print_line(line: str) -> None:
-    """Print to standard error; if that fails, the exit status still shows the error."""
-    with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
 
 
 def _wrap_message(line: str) -> str:

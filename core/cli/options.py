@@ -337,8 +337,8 @@ class RunCommand(Command):
         params = super().get_params(ctx)
         if ctx.meta.get(_WITHOUT_SETTINGS_KEY):
             return params
-        end = [param.name for param in params].index("procedure") + 1
-        return [*params[:end], *self._setting_options, *params[end:]]
+        index = [param.name for param in params].index("procedure") + 1
+        return [*params[:index], *self._setting_options, *params[index:]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.params["settings"] = {}
@@ -416,15 +416,15 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
     """
     from v6t.core.config.yaml_file import YamlFile
 
-    path, testbed = arguments["run_file"], arguments["testbed"]
-    files = None if testbed is None else YamlFile(testbed)
+    path, testbed_path = arguments["run_file"], arguments["testbed"]
+    testbed = None if testbed_path is None else YamlFile(testbed_path)
     if path is None:
-        return None, files
+        return None, testbed
     if (path / "config.json").is_file():
         from v6t.core.runs.rundir import read_run_files
 
-        run_file, own_testbed = read_run_files(path)
-        return run_file, files or own_testbed
+        run_file, run_testbed = read_run_files(path)
+        return run_file, testbed or run_testbed
     if path.is_dir() or not path.exists():
         from v6t.core.config.plugins import is_technology
         from v6t.core.runs.rundir import describe_content
@@ -432,13 +432,13 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
         if not describe_content(path) and is_technology(str(path)):
             arguments["plugin"] = choose_technology(str(path), arguments["plugin"])
             arguments["run_file"] = None
-            return None, files
+            return None, testbed
     if path.is_dir():
         from v6t.core.runs.rundir import make_no_run_error
 
         raise make_no_run_error(path)
     try:
-        return YamlFile(path), files
+        return YamlFile(path), testbed
     except UsageError as error:
         if error.code == "file-not-found":
             from v6t.core.config.plugins import ALIASES, list_names

@@ -95,8 +95,7 @@ def _describe_traffic(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
     if setup.settings.connects:
         count = setup.settings.procedure.connections.count
         yield f"{pluralize(count, 'connection')} of {technology.combinations:,} possible four-tuples"
-    background = [s for s in run_plan.stream_descriptions if "(background)" in s]
-    if background:
+    if background := [s for s in run_plan.stream_descriptions if "(background)" in s]:
         yield f"{pluralize(len(background), 'stream')} of background traffic"
 
 

@@ -16,15 +16,8 @@ from v6t.analysis.record import Record
 from v6t.base.text import escape_controls
 from v6t.core import log
 from v6t.core.cli.stopping import display_callbacks, write_stderr_line
-from v6t.core.runs.events import (
-    CompositeListener,
-    CurrentTrial,
-    Listener,
-    describe_point,
-    describe_step,
-    describe_trial,
-    format_duration,
-)
+from v6t.core.runs import events
+from v6t.core.runs.events import CurrentTrial, Listener
 from v6t.procedures.trial_runner import Progress
 
 if TYPE_CHECKING:
@@ -47,7 +40,7 @@ def show_progress(
     Args:
         collector: also receives the events.
         view: page that shows the events; None for no page.
-        prefix: of each message, if one of several processes prints them; steps are not shown.
+        prefix: start of each message, if one of several processes prints them; steps are not shown.
         in_campaign: the run is one of several, so its remaining time is not that of the command.
     """
     context = click.get_current_context(silent=True)
@@ -58,7 +51,7 @@ def show_progress(
     listeners = [collector, Listener() if log.is_quiet() else display, *([view] if view else [])]
     page = view or contextlib.nullcontext()
     with log.redirect_records(display.on_message), contextlib.closing(display), page:
-        yield CompositeListener(*listeners)
+        yield events.CompositeListener(*listeners)
 
 
 def open_view(
@@ -83,12 +76,8 @@ class _StderrConsole(Console):
 class ProgressDisplay(Listener):
     """Listener that prints lines and, on a terminal, draws the state of the run below them.
 
-    It prints a line for each message and point, with ``-v`` also for each step.
-
-    Args:
-        console: where to print; drawing starts with the first trial.
-        prefix: of each message, if one of several processes prints them.
-        in_campaign: the run is one of several.
+    It prints a line for each message and point, with ``-v`` also for each step. Drawing starts with
+    the first trial. The arguments are those of :func:`show_progress`.
     """
 
     def __init__(self, console: Console, prefix: str = "", *, in_campaign: bool = False) -> None:
@@ -113,11 +102,13 @@ class ProgressDisplay(Listener):
         verdict = progress.verdict
         if log.is_verbose() and verdict is not None and not self._prefix:
             style = "yellow" if not verdict.valid else "green" if verdict.passed else "red"
-            self._print_line(f"  {describe_step(progress)}", style)
+            self._print_line(f"  {events.describe_step(progress)}", style)
 
     def on_point_end(self, records: Sequence[Record]) -> None:
         began, self._point_began = self._point_began, time.monotonic()
-        for line in () if self._prefix else describe_point(records, self._point_began - began):
+        for line in (
+            () if self._prefix else events.describe_point(records, self._point_began - began)
+        ):
             self._print_line(line, "bold")
 
     def on_trial_start(self, current_trial: CurrentTrial) -> None:
@@ -164,11 +155,11 @@ class ProgressDisplay(Listener):
         total = current.number + current.remaining_trials
         state = (
             f" {share:4.0%}   trial {current.number:,} of ~{total:,}   "
-            f"{format_duration(remaining_s)} left{self._of_run}"
+            f"{events.format_duration(remaining_s)} left{self._of_run}"
         )
         width = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, self._console.width - len(state) - 3))
         bar = ("━" * round(width * share)).ljust(width, "─")
-        message = self._message or describe_trial(current, self._progress, passed_s)
+        message = self._message or events.describe_trial(current, self._progress, passed_s)
         return f"  {bar}{state}", f"  {escape_controls(message)}"
 
     def _print_line(self, text: str, style: str = "dim") -> None:

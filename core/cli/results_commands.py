@@ -99,7 +99,6 @@ def make_run_result(
     """Return the results of a run as a command result; its text ends with the path of any report.
 
     Args:
-        path: its directory.
         wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
     """

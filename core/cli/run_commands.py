@@ -173,11 +173,7 @@ def _check_rates(data: RunData, min_fps: float) -> int:
 
 
 def _describe_audit(setup: RunSetup, policy: str) -> str:
-    """Check that the device can be audited, and return a description of the audit.
-
-    Raises:
-        UsageError: the device cannot be audited.
-    """
+    """Return a description of the audit, or raise UsageError if the device cannot be audited."""
     from v6t.analysis.sheet import pluralize
     from v6t.audit.auditor import list_core_clauses
 

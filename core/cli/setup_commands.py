@@ -102,12 +102,9 @@ def doctor_command(testbed: Path | None, plugin: str | None) -> CommandResult:
     findings = [*examine_machine(None if testbed is None else resolve_tester(testbed))]
     if testbed is not None:
         findings += examine_device(testbed, plugin)
-    lines = (
-        escape_line(f"{STATE_LABELS[finding.state]} {finding.what}: {finding.text}")
-        for finding in findings
-    )
+    lines = (escape_line(f"{STATE_LABELS[f.state]} {f.what}: {f.text}") for f in findings)
     status = 3 if any(finding.state == "missing" for finding in findings) else 0
-    return make_result([asdict(finding) for finding in findings], lines, indent=8, status=status)
+    return make_result([*map(asdict, findings)], lines, indent=8, status=status)
 
 
 @click.command(cls=options.RunCommand)

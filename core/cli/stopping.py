@@ -41,7 +41,7 @@ def make_stop_messages(runs: Mapping[Path, Settings], resume_command: str) -> St
 
     Args:
         runs: settings of the runs that have begun, by directory.
-        resume_command: continues the run or the campaign.
+        resume_command: command that continues the run or the campaign.
     """
     if not runs:
         return StopMessages("stopping: nothing was started", ("nothing was started",))
@@ -59,8 +59,7 @@ def make_stop_messages(runs: Mapping[Path, Settings], resume_command: str) -> St
 
 def make_device_stop_messages(run: Settings, rollback_command: str) -> StopMessages:
     """Return the messages to print when a command that configures a device is stopped."""
-    limits = _list_rollback_limits(run)
-    if not limits:
+    if not (limits := _list_rollback_limits(run)):
         return StopMessages(STOPPING, ())
     device = ", ".join(dict.fromkeys(host for host, _ in limits))
     timers = ", ".join(f"{host} after {limit_s} s" for host, limit_s in limits if limit_s != "0")
@@ -81,11 +80,9 @@ def _list_rollback_limits(run: Settings) -> list[tuple[str, str]]:
     return [(str(host), str(o.get("undo_after_s", default))) for host, o in hosts if host]
 
 
-@contextmanager
-def handle_device_signals(run: RunSetup) -> Iterator[None]:
+def handle_device_signals(run: RunSetup) -> contextlib.AbstractContextManager[None]:
     """Let a signal restore the device that a command without a run directory configures."""
-    with handle_signals(lambda: make_device_stop_messages(run.settings, run.rollback_command)):
-        yield
+    return handle_signals(lambda: make_device_stop_messages(run.settings, run.rollback_command))
 
 
 @contextmanager
@@ -123,12 +120,12 @@ def handle_signals(make_messages: Callable[[], StopMessages] | None) -> Iterator
         finally:
             os.kill(os.getpid(), signum)
 
-    before = {name: signal.signal(name, handle_first_signal) for name in HANDLED_SIGNALS}
+    handlers = {name: signal.signal(name, handle_first_signal) for name in HANDLED_SIGNALS}
     try:
         yield
     finally:
-        for name, former in before.items():
-            signal.signal(name, former)
+        for name, handler in handlers.items():
+            signal.signal(name, handler)
 
 
 def write_stderr_line(text: str) -> None:

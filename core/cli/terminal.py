@@ -135,7 +135,7 @@ def make_document_result(
     """Return the result that a document describes, or write a file in the format of its extension.
 
     Args:
-        make_document: makes the document.
+        make_document: returns the document.
         output: .html, .md or .json file.
         to_json: returns the result as JSON; None if it exists as text only.
         status: exit status.
@@ -187,7 +187,7 @@ def fit_table(
     """Return a table without the columns that do not fit.
 
     Args:
-        width: width of the output.
+        width: maximum width [characters].
         optional: words in the names of columns that may be left out together, in this order.
 
     Returns:
@@ -222,9 +222,9 @@ def _measure_columns(table: Table, max_text_width: int | None = None) -> list[in
 
 def _choose_widths(table: Table, width: int) -> list[int]:
     """Return widths at which a table that fits is printed; the widest texts wrap first."""
-    widths, least = _measure_columns(table), _measure_columns(table, 0)
+    widths, min_widths = _measure_columns(table), _measure_columns(table, 0)
     while sum(widths) > width:
-        widest = max((n, i) for i, n in enumerate(widths) if n > least[i])[1]
+        widest = max((n, i) for i, n in enumerate(widths) if n > min_widths[i])[1]
         widths[widest] -= 1
     return widths
 
@@ -258,13 +258,13 @@ def _print_cards(table: Table, width: int) -> None:
     """Print each row as a card: its leading cells, then a line for each other cell."""
     texts = [column.text for column in table.columns]
     leading = [*texts[1:], False].index(False)  # texts after the first column
-    named = 1 if all(texts) else 1 + (leading if texts[0] else min(leading, 1))
+    head = 1 if all(texts) else 1 + (leading if texts[0] else min(leading, 1))  # number of cells
     names = [" ".join(escape_controls(column.name).split()) for column in table.columns]
-    name_width = max(map(len, names[named:]), default=0)
+    name_width = max(map(len, names[head:]), default=0)
     for row in table.rows:
-        subjects = zip(row[:named], names, texts, strict=False)
+        subjects = zip(row[:head], names, texts, strict=False)
         subject = ", ".join(cell if text else f"{cell} {name}" for cell, name, text in subjects)
         click.secho(escape_controls(subject), bold=True)
-        for name, cell in zip(names[named:], row[named:], strict=True):
+        for name, cell in zip(names[head:], row[head:], strict=True):
             line = f"  {name:<{name_width}}  {escape_controls(cell)}"
             click.echo(wrap(line, indent=name_width + 4, width=width))
