@@ -1,7 +1,7 @@
 """A campaign: many runs, one after the other or on several testbeds at once, resumable as a whole.
 
 Everything is decided before the first run and written to ``campaign.json``; each run has its own
-directory. A campaign that was killed goes on from its directory alone.
+directory. A killed campaign can be continued from its directory alone.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _resolve_run(
     """Resolve the settings of a planned run and return it with its number of trials."""
     testbed = planned_run.testbed_settings
     settings = testbed.data.get("tester") or {}
-    # a tester that is not a section is an error of the resolution
+    # a tester that is not a section is rejected by resolve_setup
     if tester is not None and isinstance(settings, dict) and settings.get("kind") != tester:
         testbed.data["tester"] = {"kind": tester}
     setup = resolve_setup(planned_run.run, testbed, **options)

@@ -171,14 +171,14 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
             raise UsageError(problem, path=("matrix", axis), code="wrong-length")
         named = values.items() if isinstance(values, dict) else [(v, v) for v in values]
         choices = [(name, {axis: value}) for name, value in named]
-        for setting, linked in experiment.along.get(axis, {}).items():
-            if len(linked) != len(choices):
+        for setting, linked_values in experiment.along.get(axis, {}).items():
+            if len(linked_values) != len(choices):
                 raise UsageError(
-                    f"along {axis}, {setting} has {len(linked)} values, the axis {len(choices)}",
+                    f"along {axis}, {setting} has {len(linked_values)} values, the axis {len(choices)}",
                     path=("along", axis, setting),
                     code="wrong-length",
                 )
-            for (_, settings), value in zip(choices, linked, strict=True):
+            for (_, settings), value in zip(choices, linked_values, strict=True):
                 settings[setting] = value
         axes.append(choices)
     return axes

@@ -95,7 +95,7 @@ def audit_command(
     if interfaces is None:
         setup.tester.prepare()
     out = output or find_unused_path(Path(f"audit-{setup.settings.plugin}-{setup.driver.name}"))
-    names = [setup.driver.name]  # and its version, when it is open
+    names = [setup.driver.name]  # followed by name and version once the device is open
     device = RunDevice(setup, interfaces, names.append)
     device, selection = _choose_clauses(device, suites)
     status_line = Console(stderr=True).status("")

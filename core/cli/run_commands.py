@@ -158,8 +158,7 @@ def _check_results(path: Path, data: RunData, output: RunOutput) -> int:
 
 def _check_rates(data: RunData, min_fps: float) -> int:
     """Print each throughput below ``min_fps`` and return the exit status."""
-    rates = [(r.point, r.throughput_fps) for r in data.records]
-    measured = [(point, fps) for point, fps in rates if fps is not None]
+    measured = [(r.point, fps) for r in data.records if (fps := r.throughput_fps) is not None]
     lines = [
         f"{point}: {fps:,.0f} fps is below {min_fps:,.0f} fps"
         for point, fps in measured

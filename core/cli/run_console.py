@@ -140,8 +140,8 @@ def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunDa
             raise
         if any(path.glob(f"**/{LOCAL_RECORD}")):  # changes may be left
             raise
-        again = f"; v6t dut bottleneck {shlex.quote(str(path))} tries again"
-        hint = "" if exc.code == "no-such-run" else again  # it would fail again
+        retry = f"; v6t dut bottleneck {shlex.quote(str(path))} tries again"
+        hint = "" if exc.code == "no-such-run" else retry  # which would fail, too
         _LOG.warning("the device could not be watched: %s%s", exc.message, hint)
         return data
     return replace(data, results=results)

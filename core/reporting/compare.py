@@ -219,14 +219,14 @@ def make_published_document(directories: Sequence[Path]) -> ReportDocument:
             blocks.append(
                 Paragraph("No published result was made under the conditions of this run.")
             )
-        others = [
+        differing = [
             f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
             for r, ref in pairs
             if not ref.alike
         ]
-        if others:
+        if differing:
             text = "Published under other conditions, so no reference:"
-            blocks += [Paragraph(text), BulletList(others)]
+            blocks += [Paragraph(text), BulletList(differing)]
         cited = sorted({ref.entry["seed"] for _, ref in pairs})
         blocks.append(BulletList([f"{name}: {list_sources()[name]}" for name in cited]))
         sections.append(ReportSection(data.name, f"run-{number}", blocks))

@@ -99,7 +99,7 @@ class LiveView(Listener):
         self._ended_runs = self._version = 0
         self._progress: Progress | None = None
         self._steps: deque[str] = deque(maxlen=MAX_LISTED_STEPS)
-        self._state = self._state_to_json("It begins.")
+        self._state = self._state_to_json("Starting.")
         self._report = _WAITING_PAGE
         self._viewed, self._next_report = -VIEWER_TIMEOUT_S, 0.0
         try:
