@@ -132,8 +132,7 @@ def _open_lab_device(setup: RunSetup, stack: ExitStack) -> ProbedDevice:
     """Set up a lab device and return it for probing; ``stack`` removes it at the end."""
     if setup.driver.is_cable:
         problem = "no device is configured for the audit"
-        hint = "name a driver with --dut"
-        raise UsageError(problem, hint, code="missing-driver")
+        raise UsageError(problem, "name a driver with --dut", code="missing-driver")
     links = setup.technology.make_dut_intent().emulated_links
     device = make_audited_device(setup.driver, setup.device_view, setup.intent, build_device)
     bed = stack.enter_context(closing(Bed(links, device)))

@@ -120,8 +120,7 @@ def read_campaign(
             problem = f"{document.path}: these are more than {MAX_RUNS:,} runs"
             raise UsageError(problem, code="out-of-range")
     if not runs:
-        problem = f"{document.path}: skip leaves out every combination"
-        raise UsageError(problem, code="wrong-length")
+        raise UsageError(f"{document.path}: skip leaves out every combination", code="wrong-length")
     return content, runs
 
 

@@ -106,10 +106,7 @@ def load_runs(
 def check_no_damage(runs: Sequence[CampaignRun]) -> None:
     """Raise UsageError that names all runs with damaged files."""
     if damaged := [f"{run.directory}: {run.failure}" for run in runs if run.is_damaged]:
-        hint = (
-            "restore the file; or move the directory of the run away, and "
-            "`v6t campaign --resume` measures it again"
-        )
+        hint = "restore the file, or move the run's directory away and use `v6t campaign --resume`"
         raise UsageError("; ".join(damaged), hint, code="damaged-file")
 
 
@@ -196,8 +193,7 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
             left_out += [f"{name}: {text}" for text in [*comparison.left_out, *unlike]]
     if not lines:
         reason = left_out[0] if left_out else "they do not contain runs"
-        problem = f"these campaigns cannot be compared: {reason}"
-        raise UsageError(problem, code="not-comparable")
+        raise UsageError(f"these campaigns cannot be compared: {reason}", code="not-comparable")
     return RunComparison(tuple(names), tuple(lines), tuple(dict.fromkeys(left_out)), {})
 
 

@@ -165,8 +165,7 @@ def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
         return owner
     if psid is None and rule.is_shared:
         problem = f"{rule.sharing_ratio} CEs share an IPv4 address in this rule"
-        hint = "add --psid or --port"
-        raise UsageError(problem, hint, code="missing-setting")
+        raise UsageError(problem, "add --psid or --port", code="missing-setting")
     return psid or 0
 
 

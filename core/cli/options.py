@@ -397,8 +397,7 @@ def resolve_run(arguments: dict[str, Any]) -> RunSetup:
     params, variant = arguments["params"], arguments.pop("variant")
     if variant is not None and params.setdefault("variant", variant) != variant:
         problem = f"--variant {variant} and --set variant={params['variant']} contradict each other"
-        hint = "give one of them"
-        raise UsageError(problem, hint, code="conflicting-options")
+        raise UsageError(problem, "give one of them", code="conflicting-options")
     if arguments.pop("force"):
         arguments["tester_options"]["force"] = "true"
     if arguments.pop("adaptive"):
@@ -455,6 +454,5 @@ def choose_technology(name: str | None, plugin: str | None) -> str | None:
 
     if name is not None and plugin not in (None, name, resolve_alias(name)):
         problem = f"{name} and --plugin {plugin} name different technologies"
-        hint = "leave out one of them"
-        raise UsageError(problem, hint, code="conflicting-options")
+        raise UsageError(problem, "leave out one of them", code="conflicting-options")
     return plugin or name

@@ -106,10 +106,9 @@ class ProgressDisplay(Listener):
 
     def on_point_end(self, records: Sequence[Record]) -> None:
         began, self._point_began = self._point_began, time.monotonic()
-        for line in (
-            () if self._prefix else events.describe_point(records, self._point_began - began)
-        ):
-            self._print_line(line, "bold")
+        if not self._prefix:
+            for line in events.describe_point(records, self._point_began - began):
+                self._print_line(line, "bold")
 
     def on_trial_start(self, current_trial: CurrentTrial) -> None:
         self._current, self._trial_began, self._message = current_trial, time.monotonic(), ""

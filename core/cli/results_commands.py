@@ -333,8 +333,7 @@ def compare_command(
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
             problem = "a comparison needs two runs, but no later run exists here or below ./runs"
-            hint = "or --published for published results"
-            raise UsageError(problem, hint, code="no-such-run")
+            raise UsageError(problem, "or --published for published results", code="no-such-run")
     with rundir.report_damage(directories[-1]):
         from v6t.core.runs.results import load_run
 

@@ -37,8 +37,7 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
         if 0 < rate_fps < math.inf:
             return rate_fps
     problem = f"{param.opts[0]} takes a rate in frames/s, not '{value}'"
-    hint = "for example 500000, 500k or 1.2M"
-    raise UsageError(problem, hint, code="wrong-form")
+    raise UsageError(problem, "for example 500000, 500k or 1.2M", code="wrong-form")
 
 
 def load_baseline(

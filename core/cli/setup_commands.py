@@ -97,8 +97,7 @@ def doctor_command(testbed: Path | None, plugin: str | None) -> CommandResult:
 
     if testbed is None and plugin is not None:
         problem = "--plugin is for the device of a testbed"
-        hint = "add --testbed FILE"
-        raise UsageError(problem, hint, code="conflicting-options")
+        raise UsageError(problem, "add --testbed FILE", code="conflicting-options")
     findings = [*examine_machine(None if testbed is None else resolve_tester(testbed))]
     if testbed is not None:
         findings += examine_device(testbed, plugin)

@@ -135,10 +135,8 @@ def make_document_result(
     """Return the result that a document describes, or write a file in the format of its extension.
 
     Args:
-        make_document: returns the document.
         output: .html, .md or .json file.
         to_json: returns the result as JSON; None if it exists as text only.
-        status: exit status.
 
     Raises:
         UsageError: the extension is unknown, or the file belongs to a run or cannot be written.
@@ -156,8 +154,7 @@ def make_document_result(
         text = {".html": to_html, ".md": to_markdown}[output.suffix](make_document())
     else:
         problem = f"{output} has an unknown file name extension"
-        hint = "use .html, .md or .json"
-        raise UsageError(problem, hint, code="wrong-kind-of-file")
+        raise UsageError(problem, "use .html, .md or .json", code="wrong-kind-of-file")
     with report_write_errors(output):
         write_atomically(output, text)
     print(output, file=sys.stderr)
