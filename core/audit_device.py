@@ -38,8 +38,8 @@ class ProbedDevice:
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
         """Send frames and return the received ones; see :meth:`v6t.drivers.prober.Prober.exchange`."""
-        sent = [(frame.side, frame.octets) for frame in frames]
-        return [Frame(*received) for received in self.prober.exchange(sent, wait_s, quiet_s)]
+        outgoing = [(frame.side, frame.octets) for frame in frames]
+        return [Frame(*received) for received in self.prober.exchange(outgoing, wait_s, quiet_s)]
 
     def pause(self, seconds: float) -> None:
         """Wait without sending frames."""

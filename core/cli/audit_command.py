@@ -157,7 +157,7 @@ def _choose_clauses(device: RunDevice, suites: tuple[str, ...]) -> tuple[RunDevi
 def _list_clauses(
     setup: RunSetup, suites: tuple[str, ...], names: tuple[str, ...], *, variants: bool
 ) -> CommandResult:
-    """Print notices about untested clauses, and return the others with sections and levels."""
+    """Print notices about clauses that are left out, and return a table of the others."""
     from v6t.audit.auditor import AuditRequest, find_uncovered_rfcs, plan_audit
     from v6t.core.audit_device import RunDevice
 

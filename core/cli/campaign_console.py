@@ -130,13 +130,13 @@ class CampaignExecution:
 
     def _make_stop_messages(self) -> StopMessages:
         """Return the messages to print when the campaign is stopped."""
-        begun = {}
+        settings_by_path = {}
         for run in self._campaign.runs:
             path = self._directory / run.directory
             if (path / CONFIG).exists():
                 with contextlib.suppress(UsageError):  # settings of another version
-                    begun[path] = run.settings
-        return make_stop_messages(begun, self._resume_command)
+                    settings_by_path[path] = run.settings
+        return make_stop_messages(settings_by_path, self._resume_command)
 
     def execute_group(self, runs: Sequence[CampaignEntry], prefix: str) -> int:
         """Execute the runs of one testbed, write their reports and return the exit status."""
@@ -214,8 +214,8 @@ class CampaignExecution:
         print_text(f"{complete} of {len(runs)} runs complete")
         # --no-report leaves out the page with figures; the other files are always written
         formats = [name for name in results.REPORT_FILES if self._report or name != "html"]
-        written = results.write_campaign_report(self._directory, self._campaign, runs, formats)
-        print(f"Summary: {written[0]}")
+        paths = results.write_campaign_report(self._directory, self._campaign, runs, formats)
+        print(f"Summary: {paths[0]}")
         results.check_no_damage(runs)
 
 

@@ -153,8 +153,8 @@ def _write_capture(path: Path, frames: Sequence[bytes | None], rate_fps: float) 
     from v6t.profiles.exports import write_pcap
 
     with report_write_errors(path):
-        written = write_pcap(path, frames, rate_fps, overwrite=True)
-    print(f"{written} frames in {path}", file=sys.stderr)
+        count = write_pcap(path, frames, rate_fps, overwrite=True)
+    print(f"{count} frames in {path}", file=sys.stderr)
 
 
 def _parse_rate(text: str, frame_octets: float, line_rate_bps: float) -> float:

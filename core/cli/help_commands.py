@@ -120,7 +120,7 @@ def _describe_drivers(name: str | None) -> CommandResult:
 
 
 def _check_conformance(name: str | None) -> CommandResult:
-    """Return the findings of the conformance suite; they end with an error if there are some.
+    """Return the findings of the conformance suite; the command fails if there are any.
 
     Raises:
         UsageError: no name is given.

@@ -20,7 +20,7 @@ def complete_parameter(
 ) -> list[CompletionItem]:
     """Return the completions of a parameter; an extension that cannot be loaded has its error as help."""
     name = str(param.name)
-    before, comma, last = (
+    prefix, comma, word = (
         incomplete.rpartition(",") if name in LIST_PARAMETERS else ("", "", incomplete)
     )
     helps: dict[str, str] = {}
@@ -31,9 +31,9 @@ def complete_parameter(
     else:
         names = list(_find_names(name, ctx))
     return [
-        CompletionItem(f"{before}{comma}{name}", help=helps.get(name))
+        CompletionItem(f"{prefix}{comma}{name}", help=helps.get(name))
         for name in dict.fromkeys(names)
-        if name.startswith(last)
+        if name.startswith(word)
     ]
 
 

@@ -41,8 +41,8 @@ class Broadcast(Modifier):
         classes = tuple(replace(c, weight=FRAMES_PER_BROADCAST * c.weight) for c in traffic.classes)
         weight = sum(c.weight for c in traffic.classes)
         octets = traffic.classes[0].frame_size
-        sent = TrafficClass(self.name, Role.NEGATIVE, layers, octets, weight=weight)
-        return replace(traffic, classes=(*classes, sent))
+        broadcasts = TrafficClass(self.name, Role.NEGATIVE, layers, octets, weight=weight)
+        return replace(traffic, classes=(*classes, broadcasts))
 
 
 class Management(Modifier):

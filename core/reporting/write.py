@@ -83,18 +83,18 @@ def write_run_report(
         "csv": lambda: read_text(path / REPETITIONS),
     }
     directory = output or path
-    written = []
+    paths = []
     with report_write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         for kind in dict.fromkeys(formats):
-            written.append(directory / FILES_BY_FORMAT[kind])
+            paths.append(directory / FILES_BY_FORMAT[kind])
             if kind != "csv" or output is not None:
                 with report_damage(path):
                     text = renderers[kind]()
-                write_atomically(written[-1], text)
+                write_atomically(paths[-1], text)
         if figures == "pdf":
-            written.append(_write_pdf_figures(directory, data))
-    return written
+            paths.append(_write_pdf_figures(directory, data))
+    return paths
 
 
 def _write_pdf_figures(directory: Path, data: RunData) -> Path:
