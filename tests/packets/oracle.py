@@ -1,4 +1,4 @@
-"""Checksums of test frames, located by scapy and summed independently."""
+"""Independent checksum calculation for test frames, whose headers scapy locates."""
 
 import numpy as np
 from scapy.layers.inet import IP, UDP
@@ -9,18 +9,18 @@ from scapy.packet import NoPayload
 LENGTHS = {Ether: 14, Dot1Q: 4, Dot1AD: 4, IPv6: 40, UDP: 8}
 
 
-def offsets(frame):
-    """Return where the innermost header of each kind begins."""
-    found, at, layer = {}, 0, Ether(frame)
+def find_offsets(frame):
+    """Return the offset of the innermost header of each kind."""
+    offsets, at, layer = {}, 0, Ether(frame)
     while type(layer) in {*LENGTHS, IP} and not isinstance(layer, NoPayload):
-        found[type(layer)] = at
+        offsets[type(layer)] = at
         at += 4 * layer.ihl if isinstance(layer, IP) else LENGTHS[type(layer)]
         layer = layer.payload
-    return found
+    return offsets
 
 
-def remainder(*parts):
-    """Sum of 16-bit words modulo 0xFFFF; 0 where a checksum among them is right."""
+def compute_remainder(*parts):
+    """Return the sum of 16-bit words modulo 0xFFFF, which is 0 if the parts have a valid checksum."""
     total = 0
     for part in parts:
         padded = np.pad(part.astype(np.int64), ((0, 0), (0, part.shape[1] % 2)))
@@ -29,18 +29,17 @@ def remainder(*parts):
 
 
 def verify(frames):
-    """Check each row's checksums: UDP's, and that of the IPv4 header next to it."""
-    none = np.zeros(len(frames), dtype=bool)
-    result = offsets(frames[0].tobytes()) if len(frames) else {}
-    if UDP not in result:
-        return none
-    udp = result[UDP]
+    """Return whether the checksums of UDP and of an IPv4 header before it are valid, for each row."""
+    offsets = find_offsets(frames[0].tobytes()) if len(frames) else {}
+    if UDP not in offsets:
+        return np.zeros(len(frames), dtype=bool)
+    udp, ipv4 = offsets[UDP], offsets.get(IP)
     length = int.from_bytes(frames[0, udp + 4 : udp + 6].tobytes(), "big")
-    covered, four = frames[:, udp : udp + length], result.get(IP)
+    covered = frames[:, udp : udp + length]
     valid = frames[:, udp + 6 : udp + 8].any(axis=1)
-    if four is not None and four > result.get(IPv6, 0):
-        valid &= remainder(frames[:, four:udp]) == 0
-        addresses = frames[:, four + 12 : four + 20]
+    if ipv4 is not None and ipv4 > offsets.get(IPv6, 0):
+        valid &= compute_remainder(frames[:, ipv4:udp]) == 0
+        addresses = frames[:, ipv4 + 12 : ipv4 + 20]
     else:
-        addresses = frames[:, result[IPv6] + 8 : result[IPv6] + 40]
-    return valid & ((remainder(addresses, covered) + 17 + len(covered[0])) % 0xFFFF == 0)
+        addresses = frames[:, offsets[IPv6] + 8 : offsets[IPv6] + 40]
+    return valid & ((compute_remainder(addresses, covered) + 17 + len(covered[0])) % 0xFFFF == 0)

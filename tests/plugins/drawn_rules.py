@@ -1,4 +1,4 @@
-"""Drawn MAP rules and their CEs."""
+"""Hypothesis strategies for MAP rules and their CEs."""
 
 from ipaddress import IPv4Network, IPv6Network
 
@@ -6,17 +6,18 @@ from hypothesis import strategies as st
 from v6t.plugins.map_rules import MapRule
 
 
-def masked(value, length, width):
+def clear_host_bits(value, length, width):
+    """Clear the bits of an address of ``width`` bits that follow its prefix."""
     return value >> width - length << width - length
 
 
 @st.composite
 def rules(draw, *, shared=False, sendable=False):
-    """Draw any legal rule: all a, PSID lengths, EA lengths and prefix lengths.
+    """Draw a valid rule with any PSID offset, PSID length, EA length and prefix lengths.
 
     Args:
-        shared: several CEs share an address.
-        sendable: its prefixes lie in 3ffe::/16 and 128.0.0.0/3, which devices forward.
+        shared: whether several CEs share an address.
+        sendable: whether its prefixes lie in 3ffe::/16 and 128.0.0.0/3, which devices forward.
     """
     fixed6, fixed4 = (16, 3) if sendable else (0, 0)
     if not shared and draw(st.booleans()):
@@ -24,8 +25,8 @@ def rules(draw, *, shared=False, sendable=False):
         explicit = k
     else:
         o = draw(st.integers(1 if shared else 0, 45 if sendable else 48))
-        least = 32 - o + 1 if shared else fixed4
-        r = draw(st.integers(max(0, least), min(32, 48 - o)))
+        shortest = 32 - o + 1 if shared else fixed4
+        r = draw(st.integers(max(0, shortest), min(32, 48 - o)))
         k, explicit = max(0, o - (32 - r)), -1
     n = draw(st.integers(fixed6, 64 - o))
     a = draw(st.integers(0, 16 - k if k else 16))
@@ -33,13 +34,13 @@ def rules(draw, *, shared=False, sendable=False):
     if sendable:
         ipv6, ipv4 = 0x3FFE << 112 | ipv6 >> 16, 0b100 << 29 | ipv4 >> 3
     form = draw(st.sampled_from(["rfc7597", "draft"]))
-    networks = IPv6Network((masked(ipv6, n, 128), n)), IPv4Network((masked(ipv4, r, 32), r))
-    return MapRule(*networks, o, a, explicit, form)
+    ipv6, ipv4 = clear_host_bits(ipv6, n, 128), clear_host_bits(ipv4, r, 32)
+    return MapRule(IPv6Network((ipv6, n)), IPv4Network((ipv4, r)), o, a, explicit, form)
 
 
 @st.composite
 def ces(draw):
-    """Draw a rule, and the EA value and PSID of one of its CEs."""
+    """Draw a rule with the EA value and PSID of one of its CEs."""
     rule = draw(rules())
     ea = draw(st.integers(0, rule.ce_count - 1))
     psid = rule.decode_ea(ea)[1] if rule.ea_len else draw(st.integers(0, rule.sharing_ratio - 1))
@@ -47,7 +48,7 @@ def ces(draw):
 
 
 def rule_settings(rule):
-    """Return the parameters of a rule."""
+    """Return the parameters of a technology with this rule."""
     return {
         "rule_ipv6": str(rule.ipv6_prefix),
         "rule_ipv4": str(rule.ipv4_prefix),
@@ -60,7 +61,7 @@ def rule_settings(rule):
 
 
 def ce_settings(rule, ea):
-    """Return the parameters of a rule's CE number ``ea``."""
+    """Return the parameters of the CE with the EA value ``ea``."""
     ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
     if rule.psid_len == 16 and not psid:
         psid = 1

@@ -1,4 +1,4 @@
-"""Routers of protocols other than UDP in IPv4, in IPv6 or in IPv4 in IPv6."""
+"""Router technologies whose test traffic is not UDP in IPv4, in IPv6 or in IPv4 in IPv6."""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -14,30 +14,32 @@ IPV4 = ("198.51.100.1", "203.0.113.1")
 IPV6 = ("2001:db8:1::1", "2001:db8:2::1")
 
 
-class Carried(StatelessTechnology):
+class ProtocolRouter(StatelessTechnology):
     params_model = LinkParams
     rfcs = ("RFC 1812",)
     overhead = 0
     rfc_frame_sizes = (128, 512, 1518)
     above: ClassVar[tuple[Layer, ...]]
     varying: ClassVar[tuple[tuple[str, int], ...]]
-    """Fields and widths whose values are drawn at random."""
+    """Fields with random values, and their widths in bits."""
 
     def build_traffic(self, direction, sizes, seed=1):
         p = self.params
-        ends = IPV4 if self.ip_versions[0] == 4 else IPV6
-        src, dst = ends if direction == "forward" else ends[::-1]
+        hosts = IPV4 if self.ip_versions[0] == 4 else IPV6
+        src, dst = hosts if direction == "forward" else hosts[::-1]
         outer = make_ipv4(p, src, dst) if self.ip_versions[0] == 4 else make_ipv6(p, src, dst)
         layers = (*make_ethernet(self.links, direction), outer, *self.above)
         size = sizes.ipv6 if direction == "forward" else sizes.ipv4
-        made = TrafficClass("fg", Role.FOREGROUND, layers, size)
+        foreground = TrafficClass("fg", Role.FOREGROUND, layers, size)
         for number, (path, width) in enumerate(self.varying):
             name, _, field = path.partition(".")
-            varied = Variable(f"v{number}", width).place(0, made.find_layer(name).fields[field])
-            made = replace(made, layers=made.replace_fields(name, **{field: varied}))
+            constant = foreground.find_layer(name).fields[field]
+            value = Variable(f"v{number}", width).place(0, constant)
+            layers = foreground.replace_fields(name, **{field: value})
+            foreground = replace(foreground, layers=layers)
         field = "ttl" if self.ip_versions[0] == 4 else "hlim"
-        expired = change_header(made, "expired", outer.name, **{field: 1})
-        classes = replace(made, weight=80 * p.m), replace(expired, weight=20 * p.n)
+        expired = change_header(foreground, "expired", outer.name, **{field: 1})
+        classes = replace(foreground, weight=80 * p.m), replace(expired, weight=20 * p.n)
         return Traffic(direction, classes, seed)
 
     def make_dut_intent(self):
@@ -48,7 +50,7 @@ class Carried(StatelessTechnology):
         return ReferenceDevice(self.links, handlers, handlers)
 
 
-class OverTcp(Carried):
+class OverTcp(ProtocolRouter):
     name, title, ip_versions = "over-tcp", "TCP segments", (4, 4)
     above = (Layer("TCP", {"sport": 1024, "dport": 443, "flags": "A", "seq": 1}),)
     varying = (("TCP.sport", 16), ("TCP.dport", 16))
@@ -58,7 +60,7 @@ class OverTcp6(OverTcp):
     name, ip_versions = "over-tcp6", (6, 6)
 
 
-class Gre(Carried):
+class Gre(ProtocolRouter):
     name, title, ip_versions = "gre", "GRE packets", (4, 4)
     above = (Layer("GRE", {"proto": 0x88B5, "key_present": 1, "key": 5}),)
     varying = (("GRE.key", 32),)
@@ -70,20 +72,20 @@ IPV6_UDP = (
 )
 
 
-class GreTunnel(Carried):
+class GreTunnel(ProtocolRouter):
     name, title, ip_versions = "gre-tunnel", "IPv6 through GRE", (4, 4)
     above = (Layer("GRE"), *IPV6_UDP)
     varying = (("IPv6.src", 8), ("UDP.dport", 16), ("IP.id", 16))
 
 
-class Sixin4(Carried):
+class Sixin4(ProtocolRouter):
     name, title, ip_versions = "six-in-four", "IPv6 through IPv4", (4, 4)
     above = IPV6_UDP
     varying = (("UDP.sport", 16), ("IP.id", 16))
 
 
-class Echo(Carried):
-    # TRex's hardware checksums do not cover ICMP
+class Echo(ProtocolRouter):
+    # no varying field: a NIC cannot compute the checksum of ICMP for TRex
     name, title, ip_versions = "echo", "ICMP echo requests", (4, 4)
     above = (Layer("ICMP", {"type": 8, "id": 1, "seq": 1}),)
     varying = ()

@@ -1,4 +1,4 @@
-"""Variants of NAT44 for connections of other protocols than UDP."""
+"""Variants of NAT44 for connections of protocols other than UDP."""
 
 from pydantic import Field
 from v6t.plugins import four_tuples
@@ -30,12 +30,14 @@ class QueryParams(Nat44Params):
     initiator_ports: Ports = Field(
         Ports(min=1024, max=5119), description="identifiers of the Initiator's queries"
     )
-    responder_ports: Ports = Field(NoPorts(min=0, max=0), description="queries have no such port")
+    responder_ports: Ports = Field(
+        NoPorts(min=0, max=0), description="unused: queries have an identifier only"
+    )
 
     def list_port_fields(self):
-        """Return one field, which both ends share."""
-        own = self.initiator_ports
-        return [four_tuples.TupleField("identifiers", "ICMP.id", 15, own.min, own.count)]
+        """Return the identifier, which both sides share."""
+        ports = self.initiator_ports
+        return [four_tuples.TupleField("identifiers", "ICMP.id", 15, ports.min, ports.count)]
 
 
 class QueryNat(Nat44):

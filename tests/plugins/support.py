@@ -1,7 +1,6 @@
-"""Technologies by name, their frames, and the packet-level devices that judge them."""
+"""Make technologies by name, their frames, and packet-level devices that translate them."""
 
 from enum import IntEnum
-from functools import cache
 from importlib.metadata import entry_points
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -25,7 +24,7 @@ FIGURE_8 = {
     "ea_len": 13,
     "psid_offset": 0,
 }
-"""The rule of the Mapperf paper."""
+"""Rule of Figure 8 in the Mapperf paper."""
 BUILT_IN = tuple(
     sorted(e.name for e in entry_points(group="v6t.plugins") if e.value.startswith("v6t.plugins."))
 )
@@ -33,7 +32,7 @@ STATELESS = (
     "clat", "ipv4-router", "ipv6-router", "lwaftr", "lwb4",
     "mape-br", "mape-ce", "mapt-br", "mapt-ce", "siit"
 )  # fmt: skip
-"""Stateless technologies whose traffic has background; NPTv6 has IPv6 on both sides."""
+"""Stateless technologies with background traffic; NPTv6 has none because both its sides are IPv6."""
 VARIANTS = tuple({"variant": v} for v in ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t"))
 MAC = "02:00:00:00:01:02", "02:00:00:00:01:01", "02:00:00:00:02:02", "02:00:00:00:02:01"
 _LEFT, _RIGHT = ({"tester_mac": MAC[n], "dut_mac": MAC[n + 1]} for n in (0, 2))
@@ -56,96 +55,80 @@ class MapeDrop(IntEnum):
 
 
 def make(name, links=None, /, **params):
-    """Make a technology with these parameters."""
+    """Make a technology with the given parameters."""
     kind = load_technology_type(name)
     return kind(kind.params_model.model_validate(params), links)
 
 
-def make_checked(name, given):
-    """Make a technology as a run does: its addresses are checked, too."""
+def make_checked(name, params):
+    """Make a technology as a run does, which also checks its addresses."""
     kind = load_technology_type(name)
-    return make_technology(kind, kind.params_model.model_validate(given), Links())
+    return make_technology(kind, kind.params_model.model_validate(params), Links())
 
 
 def load_vectors(name):
-    """Read a table of this folder."""
+    """Read a YAML table from the directory ``vectors``."""
     return yaml.safe_load((Path(__file__).parent / "vectors" / f"{name}.yaml").read_text())
 
 
-def relay(links=None, **params):
+def make_mape_br(links=None, **params):
     """Make a MAP-E border relay."""
     return make("mape-br", links, **params)
 
 
-def compiled(plugin, direction, size=None, seed=1):
-    """Compile the streams of one direction, by default of the usual frame size."""
+def compile_streams(plugin, direction, size=None, seed=1):
+    """Compile the streams of one direction, by default for the first default frame size."""
     sizes = plugin.make_frame_pair(size or plugin.default_frame_sizes[0])
     return compile_traffic(plugin.build_traffic(direction, sizes, seed)).streams
 
 
 def stream_frames(plugin, direction, count, *, size=None, seed=1, first=0):
-    """Return ``count`` frames of every class by its name."""
-    streams = compiled(plugin, direction, size, seed)
+    """Return ``count`` frames of each traffic class, by class name."""
+    streams = compile_streams(plugin, direction, size, seed)
     return {s.name: Expander(s).compute_frames(first, count) for s in streams}
 
 
 def first_frames(plugin, direction, count, size=None):
-    """Return the first frames of the first class."""
-    return Expander(compiled(plugin, direction, size)[0]).compute_frames(0, count)
+    """Return the first frames of the first traffic class."""
+    return Expander(compile_streams(plugin, direction, size)[0]).compute_frames(0, count)
 
 
-def addresses(frames, first, octets):
-    """Return the distinct addresses that begin at an offset, as text."""
+def read_addresses(frames, at, octets):
+    """Return the distinct addresses at an offset of the frames, as text."""
     kind = IPv4Address if octets == 4 else IPv6Address
-    return {
-        str(kind(row.tobytes())) for row in np.unique(frames[:, first : first + octets], axis=0)
-    }
+    return {str(kind(row.tobytes())) for row in np.unique(frames[:, at : at + octets], axis=0)}
 
 
-def number(frames, at, octets):
-    """Read big-endian numbers ``(n,)`` uint64 of up to 8 octets at an offset."""
+def read_numbers(frames, at, octets):
+    """Return the big-endian number of up to 8 octets at an offset of each frame, as uint64."""
     total = np.zeros(len(frames), dtype=np.uint64)
     for column in range(at, at + octets):
         total = total << np.uint64(8) | frames[:, column].astype(np.uint64)
     return total
 
 
-def ports(frames, direction, *, native=False):
-    """Return UDP source and destination ports of untagged frames of a tunnel's relay."""
-    at = 14 + (40 if native or direction == "forward" else 0) + (0 if native else 20)
-    return number(frames, at, 2).astype(int), number(frames, at + 2, 2).astype(int)
-
-
-def deviation(observed):
-    """Return chi-square of equally likely cells, in standard deviations from its mean."""
-    expected = observed.sum() / len(observed)
-    chi2 = float(((observed - expected) ** 2 / expected).sum())
-    freedom = len(observed) - 1
-    return (chi2 - freedom) / (2 * freedom) ** 0.5
-
-
-def packet_device(technology):
-    """Make the packet-level device; the reference translation accepts private servers, too."""
+def make_device(technology):
+    """Make a packet-level device that, like the reference translation, accepts private servers."""
     device = build_device(technology)
     if isinstance(device, TranslatingDevice):
         device.checks_global = False
     return device
 
 
-def forwarded_frame(device, direction, frame):
-    """Return the frame that a packet-level device sends on the other link, or nothing."""
-    side, out = ("left", "right") if direction == "forward" else ("right", "left")
-    sent = [octets for at, octets in device.receive(side, frame) if at == out]
+def forward_frame(device, direction, frame):
+    """Return the frame that a packet-level device sends on the opposite link, or no octets."""
+    side, opposite = ("left", "right") if direction == "forward" else ("right", "left")
+    sent = [octets for at, octets in device.receive(side, frame) if at == opposite]
     return sent[0] if sent else b""
 
 
-def forwarded_frames(device, direction, frames):
-    """Return what a packet-level device makes of each frame."""
-    return [forwarded_frame(device, direction, frame.tobytes()) for frame in frames]
+def forward_frames(device, direction, frames):
+    """Return the frame that a packet-level device sends for each received frame."""
+    return [forward_frame(device, direction, frame.tobytes()) for frame in frames]
 
 
-def emitted(answer):
-    """Return the octets of each frame that leaves the reference device."""
+def list_emitted(answer):
+    """Return the octets of each frame of a reference translation."""
     rows = zip(answer.frames, answer.length, strict=True)
     return [frame[:length].tobytes() for frame, length in rows]
 
@@ -154,17 +137,17 @@ CONNECTIONS = 48
 
 
 def establish(plugin, device, size=108):
-    """Return the first frames of connections, what leaves the device, and the Responder's table."""
+    """Return first frames of connections, the frames that leave the device, and learned four-tuples."""
     frames = first_frames(plugin, "forward", CONNECTIONS, size)
-    out = forwarded_frames(device, "forward", frames)
+    out = forward_frames(device, "forward", frames)
     assert all(out)
     row = slice(22, 58) if plugin.ip_versions[1] == 6 else slice(26, 38)
     return frames, out, np.array([list(o[row]) for o in out], dtype=np.uint8)
 
 
-def responses(plugin, learned, size=108):
-    """Return the Responder's frames in the connections that it learned."""
-    streams = compiled(plugin, "reverse", size)
+def make_responses(plugin, learned, size=108):
+    """Return the Responder's frames of the connections that it learned."""
+    streams = compile_streams(plugin, "reverse", size)
     (template,) = [s for s in streams if s.role is Role.FOREGROUND]
     back = np.repeat(Expander(template).compute_frames(0, 1), len(learned), axis=0)
     half = 16 if plugin.ip_versions[1] == 6 else 4
@@ -175,16 +158,3 @@ def responses(plugin, learned, size=108):
         write_ipv4_checksum(back, 14)
     locate_headers(back[0]).write_checksum(back)
     return back
-
-
-@cache
-def lw_rows(count, pool="198.18.0.0", length=6, offset=6):
-    """Return the generated binding table as the documentation describes it."""
-    rows = []
-    first, net = int(IPv4Address(pool)), int(IPv6Address("2001:db8:b400::"))
-    for index in range(count):
-        ipv4 = IPv4Address(first + index // 2**length)
-        psid = index % 2**length
-        b4 = IPv6Address((net >> 64) + index << 64 | int(ipv4) << 16 | psid)
-        rows.append((str(ipv4), psid, length, offset, str(b4), "2001:db8:6::1"))
-    return tuple(rows)

@@ -1,4 +1,4 @@
-"""Addresses that no device forwards, and address plans of devices that cannot be (RFC 1812, RFC 4291)."""
+"""Rejection of addresses that no device forwards, and of impossible address plans (RFC 1812, RFC 4291)."""
 
 from dataclasses import replace
 from ipaddress import (
@@ -32,11 +32,11 @@ ON_LINK = (IPv4Interface, IPv6Interface)
 
 
 def make(case, links=None, **changed):
-    """Make a technology from texts, as the command line does."""
+    """Make a technology from parameters as strings, as the command line does."""
     name, params = CASES.get(case, (case, {}))
     kind = load_technology_type(name)
-    given = validate(kind.params_model, {**params, **{k: str(v) for k, v in changed.items()}})
-    return make_technology(kind, given, links or Links())
+    texts = {**params, **{name: str(value) for name, value in changed.items()}}
+    return make_technology(kind, validate(kind.params_model, texts), links or Links())
 
 
 def is_refused(case, links=None, **changed):
@@ -48,20 +48,20 @@ def is_refused(case, links=None, **changed):
 
 
 def is_unused(case, name, address):
-    """Return whether the intent does not depend on a parameter: nothing of it can be wrong."""
+    """Return whether the intent does not depend on a parameter, so that any value is accepted."""
     return make(case, **{name: address}).make_dut_intent() == make(case).make_dut_intent()
 
 
-def owners(intent):
+def list_owners(intent):
     """Yield the addresses on the outer links with their side and owner."""
     for side in ("left", "right"):
-        given = getattr(intent, side)
-        yield from ((interface.ip, side, "device") for interface in given.addresses)
-        yield from ((address, side, "tester") for address in given.neighbors)
+        link = getattr(intent, side)
+        yield from ((interface.ip, side, "device") for interface in link.addresses)
+        yield from ((address, side, "tester") for address in link.neighbors)
 
 
-def address_parameters(case, kinds):
-    """Return the parameters with addresses and their defaults."""
+def list_address_parameters(case, kinds):
+    """Return the defaults of the parameters that are addresses, by name."""
     params = make(case).params
     values = {name: getattr(params, name) for name in type(params).model_fields}
     return {name: value for name, value in values.items() if isinstance(value, kinds)}
@@ -70,7 +70,7 @@ def address_parameters(case, kinds):
 SINGLES = [
     (case, name)
     for case in CASES
-    for name, value in address_parameters(case, SINGLE).items()
+    for name, value in list_address_parameters(case, SINGLE).items()
     if not isinstance(value, ON_LINK)
 ]
 
@@ -78,33 +78,33 @@ SINGLES = [
 @pytest.mark.parametrize(("case", "name"), SINGLES, ids=[" ".join(s) for s in SINGLES])
 def test_address_parameter_with_a_used_address_is_refused(case, name):
     plugin = make(case)
-    own = getattr(plugin.params, name)
-    for address, side, owner in owners(plugin.make_dut_intent()):
-        if address.version != own.version or address == own:
+    default = getattr(plugin.params, name)
+    for address, side, owner in list_owners(plugin.make_dut_intent()):
+        if address.version != default.version or address == default:
             continue
         if owner == "device" and (
-            name == "b4_address"  # a tunnel may end at any address of the device
-            # many NATs translate to the address of their interface
+            name == "b4_address"  # the tunnel may use any address of the device as its end
+            # many NATs translate to their interface address
             or (name in ("pool_first", "public_ipv4") and side == "right")
         ):
             continue
         if is_refused(case, **{name: address}) or is_unused(case, name, address):
             continue
         assert owner == "tester", address
-        # the tester itself may be a host behind its own link, and no other
+        # only the tester may itself be the host, on its own link
         changed = make(case, **{name: address}).make_dut_intent()
-        here, there = (changed.left, changed.right)[:: 1 if side == "left" else -1]
-        assert address in here.neighbors or ip_network(address) in here.routes
-        assert address not in [*(net.network_address for net in there.routes), *there.neighbors]
+        near, far = (changed.left, changed.right)[:: 1 if side == "left" else -1]
+        assert address in near.neighbors or ip_network(address) in near.routes
+        assert address not in [*(net.network_address for net in far.routes), *far.neighbors]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_interface_parameter_on_the_opposite_link_is_refused(case):
     intent = make(case).make_dut_intent()
-    for name, own in address_parameters(case, ON_LINK).items():
-        for address, _, _ in owners(intent):
-            if address.version == own.version and address != own.ip:
-                wrong = f"{address}/{own.network.prefixlen}"
+    for name, default in list_address_parameters(case, ON_LINK).items():
+        for address, _, _ in list_owners(intent):
+            if address.version == default.version and address != default.ip:
+                wrong = f"{address}/{default.network.prefixlen}"
                 assert is_refused(case, **{name: wrong}) or is_unused(case, name, wrong), name
 
 
@@ -113,7 +113,7 @@ def test_interface_parameter_on_the_opposite_link_is_refused(case):
     "address", ["240.0.0.1", "127.0.0.1", "169.254.0.1", "fe80::1", "ff02::1", "::1", "with a zone"]
 )
 def test_address_parameter_that_no_device_forwards_is_refused(case, address):
-    for name, value in address_parameters(case, SINGLE).items():
+    for name, value in list_address_parameters(case, SINGLE).items():
         wrong = f"{ip_interface(value).ip}%eth0" if address == "with a zone" else address
         version = 6 if ":" in wrong else 4
         length = f"/{value.network.prefixlen}" if isinstance(value, ON_LINK) else ""
@@ -123,25 +123,25 @@ def test_address_parameter_that_no_device_forwards_is_refused(case, address):
 @pytest.mark.parametrize("case", [c for c in CASES if make(c).stateful])
 def test_range_parameter_that_passes_the_end_of_its_network_is_refused(case):
     params = make(case).params
-    name, given = CASES[case]
+    name, configured = CASES[case]
     ports = {"initiator_ports": {"min": 1024, "max": 1151}, "responder_ports": {"min": 1, "max": 1}}
     many = {"enumerate_ips": 3, "initiator_count": 4, "responder_count": 4, **ports}
     counters = {n for n in type(params).model_fields if n.endswith("_count")}
     assert counters == set(params.range_counters.values())
     for first, counter in params.range_counters.items():
-        four = "4" in first or isinstance(getattr(params, first), IPv4Address)
-        ends = ["255.255.255.255", "223.255.255.255"] if four else [
+        is_ipv4 = "4" in first or isinstance(getattr(params, first), IPv4Address)
+        ends = ["255.255.255.255", "223.255.255.255"] if is_ipv4 else [
             "2001:db8::ffff:ffff", "2001:db8::ffff:ffff:ffff:ffff",
             "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
         ]  # fmt: skip
         for end in ends:
-            beyond = {**given, **many, counter: 4, first: ip_address(end) - 2}
+            beyond = {**configured, **many, counter: 4, first: ip_address(end) - 2}
             with pytest.raises((UsageError, ValidationError)):
                 load_technology_type(name).params_model(**beyond)
 
 
 @pytest.mark.parametrize(("plugin", "parameter", "text"), [
-    ("lwaftr", "binding_table", "198.18.0.0 1 6 6 2001:db8:6::9"),  # in the link's network
+    ("lwaftr", "binding_table", "198.18.0.0 1 6 6 2001:db8:6::9"),  # a B4 in the network of the link
     ("lwaftr", "binding_table", "240.0.0.1 1 6 6 2001:db8:b400:1::1"),
     ("lwaftr", "binding_table", "198.18.0.0 1 6 6 fe80::1"),
     ("lwaftr", "binding_table", "198.18.0.0 1 6 6 2001:db8:b400:1::1 ff02::1"),
@@ -155,8 +155,8 @@ def test_table_with_an_address_that_no_device_forwards_is_refused(
 ):
     table, valid = tmp_path / "table", "198.18.0.0 2 6 6 2001:db8:b400:2::1\n"
     table.write_text(f"{valid if plugin == 'lwaftr' else ''}{text}\n")
-    others = {} if plugin == "lwaftr" else {"eam": "[]"}
-    assert is_refused(plugin, **{parameter: table}, **others)
+    without_eam = {} if plugin == "lwaftr" else {"eam": "[]"}
+    assert is_refused(plugin, **{parameter: table}, **without_eam)
 
 
 BACKGROUND = Links(*(

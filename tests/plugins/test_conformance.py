@@ -1,4 +1,4 @@
-"""Every built-in plugin conforms; one with a fault does not, and the fault is named."""
+"""The conformance check passes every built-in technology and finds planted faults."""
 
 import json
 from dataclasses import replace
@@ -29,12 +29,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("name", [*BUILT_IN, "siit nat46", *ALL, foreign_stateful.TcpNat])
 def test_built_in_technology_conforms(name):
-    if isinstance(name, str):
-        kind = load_technology_type(name.split()[0])
-        given = {"orientation": "nat46"} if name == "siit nat46" else None
-        assert_conforms(kind, kind.params_model(**given) if given else None)
-    else:
-        assert_conforms(name)
+    kind = load_technology_type(name.split()[0]) if isinstance(name, str) else name
+    is_nat46 = name == "siit nat46"
+    assert_conforms(kind, kind.params_model(orientation="nat46") if is_nat46 else None)
 
 
 def test_checksum_that_trex_cannot_compute_is_a_finding():
@@ -43,11 +40,11 @@ def test_checksum_that_trex_cannot_compute_is_a_finding():
     assert all("ICMP" in str(finding) for finding in findings)
 
 
-def flip_octet(octet, only):
+def flip_octet(octet, in_direction):
     def change(answer, direction, frames):
         changed = answer.frames.copy()
         changed[answer.length > 0, octet] ^= 0x10
-        return replace(answer, frames=changed) if direction == only else answer
+        return replace(answer, frames=changed) if direction == in_direction else answer
 
     return change
 
@@ -67,7 +64,7 @@ def change_input(answer, direction, frames):
     return answer
 
 
-def spoil_trailer(answer, direction, frames):
+def damage_trailer(answer, direction, frames):
     if answer.length.any():
         answer.frames[:, -1] ^= 1
     return answer
@@ -77,9 +74,9 @@ def raise_ttl_of_tunnels(self, direction, frames):
     alive = frames.copy()
     ttl = 14 + 40 + 8 if direction == "forward" else 14 + 8
     if frames.shape[1] > ttl:
-        ended = alive[:, ttl] == 1
-        alive[ended, ttl] = 2
-        alive[ended, ttl + 2] -= 1  # the checksum of the header with one TTL more
+        expired = alive[:, ttl] == 1
+        alive[expired, ttl] = 2
+        alive[expired, ttl + 2] -= 1  # the checksum for a TTL increased by one
     return MapEBorderRelay.expect(self, direction, alive)
 
 
@@ -114,7 +111,7 @@ class RequiredParams(MapEParams):
 
 
 def faulty(change=None, kind=MapEBorderRelay, **attributes):
-    """Make a technology whose answers are changed, or that has other attributes."""
+    """Make a technology with a changed reference translation or with other attributes."""
 
     def expect(self, direction, frames):
         return change(kind.expect(self, direction, frames), direction, frames)
@@ -151,7 +148,7 @@ RAISING = faulty(lambda answer, direction, frames: frames[goood])  # noqa: F821
     ("drop-reason", faulty(set_unknown_reason)),
     ("negative-forwarded", faulty(forward_all)),
     ("input-changed", faulty(change_input)),
-    ("trailer", faulty(spoil_trailer)),
+    ("trailer", faulty(damage_trailer)),
     ("error", RAISING),
     ("intent", faulty(make_dut_intent=lambda self: replace(MapEBorderRelay().make_dut_intent(), configuration={}))),
     ("frame-size", faulty(rfc_frame_sizes=(*MapEBorderRelay.rfc_frame_sizes, 9000))),
@@ -162,19 +159,19 @@ def test_faulty_technology_has_a_finding_with_its_code(code, kind):
 
 
 def omit_a_write(streams):
-    def spoil(stream):
+    def omit(stream):
         at = next(n for n, i in enumerate(stream.program) if i["type"].startswith("write"))
         return stream.with_program(stream.program[:at] + stream.program[at + 1 :])
 
-    return replace(streams, streams=tuple(map(spoil, streams.streams)))
+    return replace(streams, streams=tuple(map(omit, streams.streams)))
 
 
-@pytest.mark.parametrize(("name", "faulty", "code"), [
+@pytest.mark.parametrize(("name", "replacement", "code"), [
     ("compile_traffic", lambda traffic, **keys: omit_a_write(compile_traffic(traffic, **keys)), "variable"),
     ("to_stl_json", lambda streams: to_stl_json(omit_a_write(streams)), "export"),
 ])  # fmt: skip
-def test_faulty_stream_is_a_finding(monkeypatch, name, faulty, code):
-    monkeypatch.setattr(conformance, name, faulty)
+def test_faulty_stream_is_a_finding(monkeypatch, name, replacement, code):
+    monkeypatch.setattr(conformance, name, replacement)
     assert code in {finding.code for finding in check_plugin(MapEBorderRelay).findings}
 
 

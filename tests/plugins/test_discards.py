@@ -1,4 +1,4 @@
-"""Every reference device discards what RFC 1812, RFC 7915 and RFC 4291 require to be discarded."""
+"""Every reference device drops the packets that RFC 1812, RFC 7915 and RFC 4291 require it to drop."""
 
 from functools import cache
 from ipaddress import ip_address
@@ -13,7 +13,7 @@ from v6t.plugins.reference_device import select_forwardable
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 
-from .support import BUILT_IN, compiled, make
+from .support import BUILT_IN, compile_streams, make
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ FAULTS = {
         *((f"to {a}", 24, ip_address(a).packed, 0) for a in SIX[:4]),
     ],
 }  # fmt: skip
-"""Name, place and octets (None: one bit more) of a fault, and whether the header's checksum stays."""
+"""Name, offset and octets of a fault (None flips the lowest bit), and whether the checksum is kept."""
 
 
 def plant(packet, version, at, octets, keep_checksum):
@@ -54,13 +54,13 @@ def plant(packet, version, at, octets, keep_checksum):
 
 
 @cache
-def forwarded_frames():
-    """Return two frames that each technology forwards, of each direction and class."""
+def list_forwarded_frames():
+    """Return two frames of each direction and class that each technology forwards."""
     results = []
     for name in BUILT_IN:
         plugin = make(name)
         for direction in DIRECTIONS if plugin.exchange == "frames" else ():
-            for stream in compiled(plugin, direction, 128):
+            for stream in compile_streams(plugin, direction, 128):
                 frames = Expander(stream).compute_frames(0, 2)
                 forwards = not plugin.expect(direction, frames).reason.any()
                 if stream.role is not Role.NEGATIVE and forwards:
@@ -69,37 +69,37 @@ def forwarded_frames():
 
 
 def assert_dropped(plugin, direction, frames, start, fault):
-    what, *place = fault
+    name, *place = fault
     version = int(frames[0, start]) >> 4
-    spoilt = frames.copy()
-    plant(spoilt[0, start:], version, *place)
-    assert (spoilt[0] != frames[0]).any()
-    answer = plugin.expect(direction, spoilt)
-    assert answer.reason[0], (plugin.name, direction, what)
+    faulty = frames.copy()
+    plant(faulty[0, start:], version, *place)
+    assert (faulty[0] != frames[0]).any()
+    answer = plugin.expect(direction, faulty)
+    assert answer.reason[0], (plugin.name, direction, name)
     assert answer.length[0] == 0
-    assert answer.reason[1] == 0  # its neighbour is forwarded as before
+    assert answer.reason[1] == 0  # the intact frame is still forwarded
 
 
 def test_packet_that_may_not_be_forwarded_is_dropped():
-    tried, tunnels = set(), set()
-    for name, plugin, direction, frames in forwarded_frames():
+    tested, tunnels = set(), set()
+    for name, plugin, direction, frames in list_forwarded_frames():
         version = int(frames[0, L3]) >> 4
         tunnelled = frames[0, L3 + (6 if version == 6 else 9)] in (4, 41)
         for fault in FAULTS[version]:
-            if not (tunnelled and fault[0] == HOP):  # the outer packet ends here
+            if not (tunnelled and fault[0] == HOP):  # a tunnel endpoint ignores the outer hop limit
                 assert_dropped(plugin, direction, frames, L3, fault)
-        tried.add((name, version))
+        tested.add((name, version))
         if (version, frames[0, L3 + 6]) == (6, 4) and not plugin.stateful:
             for fault in FAULTS[4]:
                 assert_dropped(plugin, direction, frames, L3 + 40, fault)
             tunnels.add(name)
-    assert {v for _, v in tried} == {4, 6}
-    assert len({n for n, _ in tried}) > 10
+    assert {v for _, v in tested} == {4, 6}
+    assert len({n for n, _ in tested}) > 10
     assert {"mape-br", "lwaftr"} <= tunnels
 
 
 def is_readable(octets):
-    """Return whether the packet-level device reads a packet that it may forward."""
+    """Return whether the packet-level device accepts a packet for forwarding."""
     try:
         read_packet(octets)
     except Drop:
@@ -108,7 +108,7 @@ def is_readable(octets):
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_random_headers_are_judged_as_by_the_packet_level_device(version):
+def test_random_header_is_accepted_if_packet_level_device_accepts_it(version):
     rng = np.random.default_rng(version)
     packets = rng.integers(0, 256, (3000, 68), dtype=np.uint8)
     packets[:, 0] = version << 4 | rng.integers(4, 9, 3000) if version == 4 else 0x60

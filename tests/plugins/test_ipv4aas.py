@@ -1,4 +1,4 @@
-"""IPv4 as a service and DS-Lite: two devices in one setup, and what their parts receive."""
+"""IPv4 as a service and DS-Lite: chains of two devices, and the intents and frames of their parts."""
 
 from ipaddress import IPv4Address
 
@@ -14,14 +14,14 @@ from v6t.tests.expect import expect_error
 
 from .support import (
     CONNECTIONS,
-    compiled,
-    emitted,
+    compile_streams,
     establish,
     first_frames,
-    forwarded_frames,
+    forward_frames,
+    list_emitted,
     make,
-    packet_device,
-    responses,
+    make_device,
+    make_responses,
 )
 from .test_stateful import ONE_SOFTWIRE, TRANSLATING, VARIANTS, DualDevice
 
@@ -39,11 +39,11 @@ def make_dual(variant, **params):
 
 def make_aftr(**params):
     plugin = make("dslite-aftr", **params)
-    return plugin, packet_device(plugin)
+    return plugin, make_device(plugin)
 
 
 def nat_part(nat, pool_first, count, ports):
-    """Make a packet-level device of the NAT among the parts of a chain."""
+    """Make a packet-level device for the NAT of a chain."""
     pool = tuple(pool_first + n for n in range(count))
     return NatDevice(nat.intent, Nat((), (), pool, public_ports=(ports.min, ports.max)))
 
@@ -62,7 +62,7 @@ def chain_oracle(plugin, initial, learned):
     return oracle
 
 
-def rows(frames):
+def to_rows(frames):
     return np.array([list(frame) for frame in frames], dtype=np.uint8)
 
 
@@ -73,10 +73,10 @@ def test_parts_in_series_equal_two_devices(variant):
     (nat,) = [part for part in plugin.parts if part.stateful]
     device = nat_part(nat, p.public_pool.first, p.public_pool.count, p.public_pool.ports)
 
-    def through(direction, frames):
+    def forward_through_parts(direction, frames):
         for part in plugin.parts if direction == "forward" else plugin.parts[::-1]:
             if part is nat:
-                frames = rows(forwarded_frames(device, direction, frames))
+                frames = to_rows(forward_frames(device, direction, frames))
                 continue
             opposite = {"forward": "reverse", "reverse": "forward"}[direction]
             answer = part.reference.expect(opposite if part.mirrored else direction, frames)
@@ -85,30 +85,33 @@ def test_parts_in_series_equal_two_devices(variant):
         return frames
 
     frames = first_frames(plugin, "forward", CONNECTIONS)
-    out = through("forward", frames)
+    out = forward_through_parts("forward", frames)
     oracle = chain_oracle(plugin, frames, out[:, 26:38])
-    assert (rows(emitted(oracle.expect("forward", frames))) == out).all()
-    back = responses(plugin, out[:, 26:38])
-    assert (rows(emitted(oracle.expect("reverse", back))) == through("reverse", back)).all()
+    assert (to_rows(list_emitted(oracle.expect("forward", frames))) == out).all()
+    back = make_responses(plugin, out[:, 26:38])
+    answer = to_rows(list_emitted(oracle.expect("reverse", back)))
+    assert (answer == forward_through_parts("reverse", back)).all()
 
 
-@pytest.mark.parametrize("several", [True, False])
-def test_dslite_parts_in_series_equal_aftr(several):
-    plugin, _ = make_aftr(**({} if several else ONE_SOFTWIRE))
+@pytest.mark.parametrize(
+    ("params", "inside_network"), [({}, "10.0.0.0/28"), (ONE_SOFTWIRE, "192.168.1.2/32")]
+)
+def test_dslite_parts_in_series_equal_aftr(params, inside_network):
+    plugin, _ = make_aftr(**params)
     end, nat = plugin.parts
     device = nat_part(nat, plugin.params.pool_first, 1, plugin.params.pool_ports)
     frames = first_frames(plugin, "forward", CONNECTIONS)
     middle = end.reference.expect("forward", frames)
     assert not middle.reason.any()
-    out = forwarded_frames(device, "forward", middle.frames)
-    learned = rows(out)[:, 26:38]
+    out = forward_frames(device, "forward", middle.frames)
+    learned = to_rows(out)[:, 26:38]
     oracle = chain_oracle(plugin, frames, learned)
-    assert emitted(oracle.expect("forward", frames)) == out
-    back = responses(plugin, learned)
-    answer = end.reference.expect("reverse", rows(forwarded_frames(device, "reverse", back)))
-    assert emitted(oracle.expect("reverse", back)) == emitted(answer)
+    assert list_emitted(oracle.expect("forward", frames)) == out
+    back = make_responses(plugin, learned)
+    answer = end.reference.expect("reverse", to_rows(forward_frames(device, "reverse", back)))
+    assert list_emitted(oracle.expect("reverse", back)) == list_emitted(answer)
     (inside,) = nat.intent.configuration.inside4
-    assert str(inside) == ("10.0.0.0/28" if several else "192.168.1.2/32")
+    assert str(inside) == inside_network
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -121,7 +124,7 @@ def test_frame_size_is_that_of_the_middle_link(variant):
     for direction in ("forward", "reverse"):
         (only,) = plugin.build_traffic(direction, sizes).classes
         assert only.frame_size == 64
-    # the medium carries what the middle link carries
+    # the outer links carry the frame rate of the middle link
     assert compute_max_frame_rate_fps(10e9, sizes.ipv6) == 10e9 / 8 // (sizes.ipv6 + 20)
 
 
@@ -139,8 +142,8 @@ def test_port_set_with_little_headroom_has_warning(count, warned):
     assert any("8192" in line for line in plugin.warnings) == warned
     p = plugin.params
     assert (p.endpoints > MAX_PORT_SHARE * p.public_pool.ports.count) == warned
-    other, _ = make_dual("464xlat", initiator_ports=ports)
-    assert not any("8192" in line for line in other.warnings)
+    nat64, _ = make_dual("464xlat", initiator_ports=ports)
+    assert not any("8192" in line for line in nat64.warnings)
 
 
 def test_frame_longer_than_the_middle_link_carries_is_refused():
@@ -150,7 +153,7 @@ def test_frame_longer_than_the_middle_link_carries_is_refused():
 
 
 def test_equal_inner_tuples_of_two_softwires_are_two_connections():
-    """All combinations of 2 B4s; each inner four-tuple comes from both."""
+    """Two B4s send all combinations, so each inner four-tuple comes from both."""
     plugin, device = make_aftr(**TWO_SOFTWIRES)
     assert plugin.combinations == 48
     frames, _, learned = establish(plugin, device)
@@ -160,17 +163,17 @@ def test_equal_inner_tuples_of_two_softwires_are_two_connections():
     assert len(np.unique(learned, axis=0)) == 48
     # an endpoint is a softwire and a port
     assert plugin.params.endpoints == 8
-    assert count_inside_endpoints(compiled(plugin, "forward")[0], plugin.combinations) == 8
+    assert count_inside_endpoints(compile_streams(plugin, "forward")[0], plugin.combinations) == 8
 
 
 def test_dslite_tunnel_end_drops_packets_of_no_softwire():
     end = make_aftr()[0].parts[0].reference
     frames = first_frames(make_aftr()[0], "forward", 6)
-    frames[0, 37] = 0xFF  # an unknown B4
-    frames[1, 53] ^= 1  # another AFTR
-    frames[2, 20] = 17  # no tunnel
-    frames[3, 69] ^= 1  # not the customer's address
-    frames[4, 62] = 1  # the last hop
+    frames[0, 37] = 0xFF  # unknown B4
+    frames[1, 53] ^= 1  # another AFTR address
+    frames[2, 20] = 17  # UDP instead of IPv4 in IPv6
+    frames[3, 69] ^= 1  # an inner source outside the customer's network
+    frames[4, 62] = 1  # TTL 1
     assert (end.expect("forward", frames).length > 0).tolist() == [False] * 5 + [True]
     out = end.expect("forward", frames[5:]).frames
     back = out.copy()

@@ -1,4 +1,4 @@
-"""Binding tables, from a file or generated, a million rows too."""
+"""The lwAFTR with binding tables from a file and generated ones of up to a million softwires."""
 
 import random
 from ipaddress import IPv4Address, IPv6Address
@@ -18,22 +18,29 @@ from v6t.profiles.model import Role
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
-from .support import addresses, compiled, emitted, forwarded_frames, lw_rows, make, packet_device
+from .support import (
+    compile_streams,
+    forward_frames,
+    list_emitted,
+    make,
+    make_device,
+    read_addresses,
+)
 
 BR = IPv6Address("2001:db8:6::1")
 OTHER_BR = "2001:db8:6::77"
 
 
-def some_rows():
-    """Provide softwires with several port sharings, whole addresses and two lwAFTR addresses."""
-    chance = random.Random(7596)
+def make_rows():
+    """Make softwires with shared and unshared addresses and two lwAFTR addresses."""
+    rng = random.Random(7596)
     rows = []
     for number in range(1500):
         kind = number % 3
         length, offset = ((4, 6), (8, 0), (0, 0))[kind]
         ipv4 = f"10.{kind}.{number // 64}.{number % 64 if kind == 2 else number % 8}"
         psid = number // 8 % 8 if length else 0
-        b4 = f"2001:db8:{number:x}:{chance.randrange(1, 65536):x}::{chance.randrange(1, 65536):x}"
+        b4 = f"2001:db8:{number:x}:{rng.randrange(1, 65536):x}::{rng.randrange(1, 65536):x}"
         br = str(BR) if number % 2 else OTHER_BR
         rows.append((ipv4, psid, length, offset, b4, br))
     unique = {(row[0], row[1]): row for row in rows}
@@ -44,9 +51,9 @@ def some_rows():
 def table_file(tmp_path):
     path = tmp_path / "table.txt"
     lines = ["# ipv4 psid length offset b4 br"]
-    for ipv4, psid, length, offset, b4, br in some_rows():
-        last = "" if br == str(BR) else f", {br}"
-        lines.append(f"{ipv4}, {psid:#x}, {length}, {offset}, {b4}{last}  # comment")
+    for ipv4, psid, length, offset, b4, br in make_rows():
+        aftr = "" if br == str(BR) else f", {br}"
+        lines.append(f"{ipv4}, {psid:#x}, {length}, {offset}, {b4}{aftr}  # comment")
     path.write_text("\n".join(lines) + "\n\n")
     return path
 
@@ -54,28 +61,28 @@ def table_file(tmp_path):
 @pytest.mark.slow
 def test_frames_of_a_table_equal_those_of_the_packet_level_device(table_file):
     plugin = make("lwaftr", binding_table=str(table_file), negative_percent=6)
-    device = packet_device(plugin)
-    met: set[str] = set()
+    device = make_device(plugin)
+    destinations: set[str] = set()
     for direction in ("forward", "reverse"):
-        classes = compiled(plugin, direction)
+        classes = compile_streams(plugin, direction)
         assert sum(s.role is Role.FOREGROUND for s in classes) == 6
         for stream in classes:
             frames = Expander(stream).compute_frames(0, 3000)
             assert verify(frames).all()
             answer = plugin.expect(direction, frames)
             assert set(answer.length > 0) == {stream.role is Role.FOREGROUND}
-            assert emitted(answer)[::41] == forwarded_frames(device, direction, frames[::41])
+            assert list_emitted(answer)[::41] == forward_frames(device, direction, frames[::41])
             if stream.role is Role.FOREGROUND and direction == "reverse":
-                met |= addresses(answer.frames, 38, 16)
-    assert met == {str(IPv6Address(row[4])) for row in some_rows()}
+                destinations |= read_addresses(answer.frames, 38, 16)
+    assert destinations == {str(IPv6Address(row[4])) for row in make_rows()}
 
 
 def test_packet_for_another_lwaftr_address_is_dropped(table_file):
     plugin = make("lwaftr", binding_table=str(table_file))
-    frames = Expander(compiled(plugin, "forward")[0]).compute_frames(0, 3)
-    own = IPv6Address(frames[0, 38:54].tobytes())
-    other = BR if str(own) == OTHER_BR else IPv6Address(OTHER_BR)
-    frames[0, 38:54] = list(other.packed)
+    frames = Expander(compile_streams(plugin, "forward")[0]).compute_frames(0, 3)
+    aftr = IPv6Address(frames[0, 38:54].tobytes())
+    wrong = BR if str(aftr) == OTHER_BR else IPv6Address(OTHER_BR)
+    frames[0, 38:54] = list(wrong.packed)
     frames[1, 38:54] = list(IPv6Address("2001:db8:6::ffff").packed)
     answer = plugin.expect("forward", frames)
     assert answer.reason.tolist() == [LwAftrDrop.WRONG_OUTER_ADDRESSES, NOT_FORWARDED, 0]
@@ -85,11 +92,11 @@ def test_directions_have_the_same_softwires(table_file):
     plugin = make("lwaftr", binding_table=str(table_file), simulated=100)
     seen: dict[str, set[str]] = {"forward": set(), "reverse": set()}
     for direction, at in (("forward", 22), ("reverse", 38)):
-        for stream in compiled(plugin, direction):
+        for stream in compile_streams(plugin, direction):
             frames = Expander(stream).compute_frames(0, 500)
             if direction == "reverse":
                 frames = plugin.expect(direction, frames).frames
-            seen[direction] |= addresses(frames, at, 16)
+            seen[direction] |= read_addresses(frames, at, 16)
     assert seen["forward"] == seen["reverse"]
     assert len(seen["forward"]) == 100
 
@@ -97,24 +104,26 @@ def test_directions_have_the_same_softwires(table_file):
 def test_million_softwires_are_used_once_each():
     count = 1_000_000
     plugin = make("lwaftr", softwires=count)
-    (stream,) = compiled(plugin, "forward")
+    (stream,) = compile_streams(plugin, "forward")
     expander = Expander(stream)
-    met = np.zeros(count, dtype=np.int64)
+    uses = np.zeros(count, dtype=np.int64)
     for first in range(0, count, 50_000):
         frames = expander.compute_frames(first, 50_000)
         numbers = np.ascontiguousarray(frames[:, 26:30]).view(">u4")[:, 0] & 0xFFFFFF
-        met += np.bincount(numbers.astype(np.int64), minlength=count)
+        uses += np.bincount(numbers.astype(np.int64), minlength=count)
         assert not plugin.expect("forward", frames[::10]).reason.any()
-    assert (met == 1).all()
+    assert (uses == 1).all()
 
 
 def test_generated_table_is_the_documented_one():
     pool = parse_ipv4_network("198.18.0.0/15", "")
     prefix = parse_ipv6_network("2001:db8:b400::/40", "")
     table = generate_table(GeneratedSoftwires(pool, prefix, 6, 13), 5000, 6, BR)
-    rows = map(table.read_row, range(len(table)))
-    shown = [(str(row.ipv4), row.psid, str(row.b4), str(row.aftr)) for row in rows]
-    assert shown == [(r[0], r[1], str(IPv6Address(r[4])), r[5]) for r in lw_rows(5000)]
+    assert len(table) == 5000
+    for n, row in enumerate(map(table.read_row, range(5000))):
+        ipv4, psid = IPv4Address("198.18.0.0") + n // 64, n % 64
+        b4 = IPv6Address(0x20010DB8B4000000 + n << 64 | int(ipv4) << 16 | psid)
+        assert (row.ipv4, row.psid, row.b4, row.aftr) == (ipv4, psid, b4, BR)
 
 
 @settings(max_examples=60)
@@ -128,9 +137,9 @@ def test_port_has_at_most_one_softwire(length, data):
     address = table.ipv4[0]
     rows = table.find_rows(np.full(65536, address), ports)
     for row in {0, min(count, 1 << length) - 1}:
-        mine = set(np.flatnonzero(rows == row).tolist())
-        low = PortSet(offset, length, int(table.psid[row])).ranges
-        assert mine == {p for first, last in low for p in range(first, last + 1)}
+        owned = set(np.flatnonzero(rows == row).tolist())
+        ranges = PortSet(offset, length, int(table.psid[row])).ranges
+        assert owned == {p for first, last in ranges for p in range(first, last + 1)}
     assert (table.ipv4[rows[rows >= 0]] == address).all()
     assert (table.find_rows(np.array([address - np.uint64(1)]), ports[5000:5001]) == -1).all()
 
@@ -166,7 +175,7 @@ def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, nam
         make("lwaftr", binding_table=str(table_file), **{name: value})
 
 
-def test_table_is_read_whatever_its_line_ends_and_again_when_it_changes(tmp_path):
+def test_table_with_crlf_and_byte_order_mark_is_read_again_after_a_change(tmp_path):
     path = tmp_path / "table.txt"
     path.write_text("# nothing\n")
     with expect_error("empty-file"):
@@ -185,5 +194,5 @@ def test_intent_contains_table_addresses_and_routes(table_file):
     assert intent.configuration.table.file == str(table_file)
     assert [str(a) for a in intent.left.addresses] == [f"{BR}/64", f"{OTHER_BR}/128"]
     assert [str(net) for net in intent.left.routes] == ["2001:db8::/37"]
-    few = make("lwaftr", binding_table=str(table_file), server_ipv4="203.0.113.57")
-    assert int(IPv4Address("203.0.113.57")) not in few.params.load_table().ipv4
+    plugin = make("lwaftr", binding_table=str(table_file), server_ipv4="203.0.113.57")
+    assert int(IPv4Address("203.0.113.57")) not in plugin.params.load_table().ipv4

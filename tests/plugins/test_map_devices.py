@@ -1,4 +1,4 @@
-"""Relays and customers' devices of MAP and lw4o6: any rule, examples of the RFCs and papers, drops."""
+"""Relays and CEs of MAP and lw4o6: any rule, examples of RFCs and papers, and dropped packets."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
@@ -24,7 +24,15 @@ from v6t.plugins.map_ce import (
 )
 
 from .drawn_rules import ce_settings, rule_settings, rules
-from .support import addresses, emitted, first_frames, forwarded_frames, make, number, packet_device
+from .support import (
+    first_frames,
+    forward_frames,
+    list_emitted,
+    make,
+    make_device,
+    read_addresses,
+    read_numbers,
+)
 
 SERVER = "203.0.113.56"
 
@@ -46,16 +54,16 @@ def test_frames_of_any_rule_equal_those_of_the_packet_level_device(name, rule, l
     except UsageError as exc:
         assert exc.code in ("address-conflict", "not-enough-addresses")
         return
-    device = packet_device(plugin)
+    device = make_device(plugin)
     for direction in DIRECTIONS:
         frames = first_frames(plugin, direction, 40)
         answer = plugin.expect(direction, frames)
         assert not answer.reason.any()
-        assert emitted(answer)[::7] == forwarded_frames(device, direction, frames[::7])
+        assert list_emitted(answer)[::7] == forward_frames(device, direction, frames[::7])
 
 
 def test_example_of_rfc_7599_is_translated():
-    """Appendix A, examples 2 and 3."""
+    """Examples 2 and 3 of appendix A."""
     plugin = make(
         "mapt-br", rule_ipv6="2001:db8::/40", rule_ipv4="192.0.2.0/24", ea_len=16, ces=100,
         server_ipv4=SERVER, dmr="2001:db8:ffff::/64",
@@ -73,29 +81,26 @@ def test_example_of_rfc_7599_is_translated():
 @pytest.mark.parametrize("name", ["mape-br", "mapt-br"])
 @pytest.mark.parametrize("iid_format", ["rfc7597", "draft"])
 def test_all_hosts_of_ces_with_a_prefix_send_and_receive(iid_format, name):
-    """Sixteen CEs with a /28 each: erratum 5225 of RFC 7599 shows every host in the identifier."""
+    """Each of 16 CEs has a /28; by erratum 5225 of RFC 7599 the identifier contains the host."""
     plugin = make(name, rule_ipv6="2001:db8:100::/40", ea_len=4, ces=16, iid_format=iid_format)
     pool = {f"192.0.2.{n}" for n in range(256)}
     sent = plugin.expect("forward", first_frames(plugin, "forward", 5000)).frames
-    assert addresses(sent, 26, 4) == addresses(first_frames(plugin, "reverse", 5000), 30, 4) == pool
-
-
-def routes(texts):
-    return LinkIntent(routes=texts).routes
+    received = first_frames(plugin, "reverse", 5000)
+    assert read_addresses(sent, 26, 4) == read_addresses(received, 30, 4) == pool
 
 
 def test_ce_of_figure_8_of_the_mapperf_paper_has_its_addresses_and_ports():
     plugin = make("mape-ce", psid_offset=0)
-    ports = number(first_frames(plugin, "reverse", 20_000), 34, 2)
+    ports = read_numbers(first_frames(plugin, "reverse", 20_000), 34, 2)
     assert (ports.min(), ports.max()) == (18432, 20479)
     intent = plugin.make_dut_intent()
     assert str(intent.configuration.end_user_prefix) == "2001:db8:ce:17a9::/64"
     assert str(intent.configuration.tunnel_local) == "2001:db8:ce:17a9:0:c000:2bd:9"
-    assert intent.left.routes == routes({"2001:db8:6::1/128": "2001:db8:6::1"})
-    assert intent.right.routes == routes({"192.0.2.189/32": "192.168.19.2"})
+    assert intent.left.routes == LinkIntent(routes={"2001:db8:6::1/128": "2001:db8:6::1"}).routes
+    assert intent.right.routes == LinkIntent(routes={"192.0.2.189/32": "192.168.19.2"}).routes
 
 
-def reasons(plugin, frames):
+def list_reasons(plugin, frames):
     return plugin.expect("forward", frames).reason.tolist()
 
 
@@ -103,7 +108,7 @@ def reasons(plugin, frames):
 def test_packet_from_another_tunnel_end_is_dropped(kind):
     frames = first_frames(kind(), "forward", 3)
     frames[1, 37] ^= 1  # the outer source
-    assert reasons(kind(), frames) == [0, CustomerDrop.WRONG_RELAY, 0]
+    assert list_reasons(kind(), frames) == [0, CustomerDrop.WRONG_RELAY, 0]
 
 
 @pytest.mark.parametrize(("kind", "at"), [(MapECe, 76), (MapTCe, 56), (LwB4, 76)])
@@ -114,8 +119,7 @@ def test_port_below_the_offset_is_dropped(kind, at):
     low = ports.psid << ports.low_bits
     for row, port in enumerate((low, (1 << 16 - ports.psid_offset) + low)):
         frames[row, at : at + 2] = list(port.to_bytes(2, "big"))
-    expected = [CustomerDrop.BAD_PORT, 0, 0]
-    assert reasons(plugin, frames) == expected
+    assert list_reasons(plugin, frames) == [CustomerDrop.BAD_PORT, 0, 0]
 
 
 def test_packet_for_another_address_is_dropped_by_a_mapt_ce():
@@ -125,19 +129,20 @@ def test_packet_for_another_address_is_dropped_by_a_mapt_ce():
     frames[bits, 38 + bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
     frames[128, 22:38] = list(IPv6Address("2001:db8:7::2").packed)
     answer = plugin.expect("forward", frames)
-    # other prefixes are not the CE's, packets from elsewhere are native
-    assert set(reasons(plugin, frames)[:64]) == {0}
+    # packets to other prefixes and from other sources are native traffic
+    reasons = list_reasons(plugin, frames)
+    assert set(reasons[:64]) == {0}
     assert set(answer.length[:64].tolist()) == {80}
-    assert set(reasons(plugin, frames)[64:128]) == {CustomerDrop.WRONG_ADDRESS}
+    assert set(reasons[64:128]) == {CustomerDrop.WRONG_ADDRESS}
     assert answer.length[128:].tolist() == [80, 60, 60, 60]
 
 
 @pytest.mark.parametrize("name", ["mape-ce", "mapt-ce"])
-def test_ce_with_a_prefix_has_many_hosts(name):
+def test_ce_with_a_prefix_receives_for_all_its_hosts(name):
     plugin = make(name, rule_ipv6="2001:db8::/40", ea_len=4, ce_ipv4="192.0.2.48", ce_psid=0)
     assert plugin.params.customer.ipv4 == IPv4Network("192.0.2.48/28")
     out = plugin.expect("forward", first_frames(plugin, "forward", 2000)).frames
-    assert addresses(out, 30, 4) == {f"192.0.2.{n}" for n in range(48, 64)}
+    assert read_addresses(out, 30, 4) == {f"192.0.2.{n}" for n in range(48, 64)}
 
 
 def test_default_psid_fits_the_rule():

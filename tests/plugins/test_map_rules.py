@@ -1,4 +1,4 @@
-"""MAP and RFC 6052 arithmetic: identities over everything legal, and refusals."""
+"""Arithmetic of MAP rules: identities for all valid rules, and rejection of malformed input."""
 
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -15,13 +15,13 @@ from v6t.plugins.map_rules import MapRule, RuleTable, find_served_eas
 from v6t.plugins.prefixes import parse_address, parse_ipv4_network, parse_ipv6_network
 from v6t.tests.expect import expect_error
 
-from .drawn_rules import ces, masked, rules
+from .drawn_rules import ces, clear_host_bits, rules
 from .support import make, stream_frames
 
 
 @settings(max_examples=400)
 @given(ces())
-def test_ce_encoded_and_decoded_is_the_same(drawn):
+def test_ce_encoded_and_decoded_is_unchanged(drawn):
     rule, ea, psid = drawn
     ipv4 = rule.decode_ea(ea)[0]
     assert ipv4 in rule.ipv4_prefix
@@ -38,7 +38,8 @@ def test_ce_encoded_and_decoded_is_the_same(drawn):
     assert (rule.host_bits > 0) == (rule.ea_len + rule.ipv4_prefix.prefixlen < 32)
 
 
-def halves(ipv6):
+def split_halves(ipv6):
+    """Return the upper and lower 64 bits of addresses as numbers."""
     return to_numbers(ipv6[:, :8]), to_numbers(ipv6[:, 8:])
 
 
@@ -58,7 +59,7 @@ def test_rule_table_finds_destinations_and_sources(rule, data):
         if psid is not None:
             expected = rule.map_address(IPv4Address(int(ipv4[row])), psid, embeds_host=True)
             assert IPv6Address(ce.ipv6[row].tobytes()) == expected
-    source = table.find_sources(*halves(ce.ipv6[ce.owned]), numbers[ce.owned])
+    source = table.find_sources(*split_halves(ce.ipv6[ce.owned]), numbers[ce.owned])
     assert (source.known & source.consistent & source.owned).all()
     assert (source.ipv4 == ipv4[ce.owned]).all()
 
@@ -74,16 +75,16 @@ def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
     ce = table.find_destinations(ipv4, number)
     if not ce.owned[0]:
         return
-    spoiled = np.repeat(ce.ipv6, 128, axis=0)
+    damaged = np.repeat(ce.ipv6, 128, axis=0)
     bits = np.arange(128)
-    spoiled[bits, bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
-    source = table.find_sources(*halves(spoiled), np.repeat(number, 128))
+    damaged[bits, bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
+    source = table.find_sources(*split_halves(damaged), np.repeat(number, 128))
     n = rule.ipv6_prefix.prefixlen
     assert not source.known[:n].any()
     assert source.known[n:].all()
     passed = np.flatnonzero(source.known & source.consistent & source.owned)
     assert not source.consistent[n:64].any() or (passed >= 64).all()
-    # only the host's own bits, which a CE with an IPv4 prefix may choose, are free
+    # only the host bits, which a CE with an IPv4 prefix may choose, are free
     at = 111 if rule.iid_format == "rfc7597" else 103
     free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.host_bits else 0
     assert passed.tolist() == list(range(at - free + 1, at + 1))
@@ -101,17 +102,17 @@ def test_psids_of_all_ports_equal_the_port_sets(rule):
     assert set(counts.tolist()) == {rule.make_port_set(0).count}
     for number in {0, rule.sharing_ratio - 1}:
         ranges = rule.make_port_set(number).ranges
-        mine = ports[owned & (psid == number)].tolist()
-        assert mine == [p for low, high in ranges for p in range(low, high + 1)]
+        owned_ports = ports[owned & (psid == number)].tolist()
+        assert owned_ports == [p for low, high in ranges for p in range(low, high + 1)]
 
 
 @st.composite
 def small_rules(draw):
-    """Draw a rule of few CEs in a small world, so that rules often lie within each other."""
+    """Draw a rule of few CEs in a small address space, where rules often contain each other."""
     o, r = draw(st.integers(0, 6)), draw(st.integers(26, 32))
     n = draw(st.integers(56, 64 - o))
-    ipv6 = masked(draw(st.integers(0, 255)) << 64, n, 128)
-    ipv4 = masked(draw(st.integers(0, 63)), r, 32)
+    ipv6 = clear_host_bits(draw(st.integers(0, 255)) << 64, n, 128)
+    ipv4 = clear_host_bits(draw(st.integers(0, 63)), r, 32)
     return MapRule(IPv6Network((ipv6, n)), IPv4Network((ipv4, r)), o, 2)
 
 
@@ -123,9 +124,9 @@ def test_served_ces_of_a_wider_rule_avoid_narrower_rules(rule, others):
         prefix = rule.compute_end_user_prefix(*ce)
         pool = IPv4Network((int(ce[0]), min(32, rule.ipv4_prefix.prefixlen + rule.ea_len)))
         return any(
-            narrow.prefixlen > wide.prefixlen and mine.overlaps(narrow)
+            narrow.prefixlen > wide.prefixlen and network.overlaps(narrow)
             for other in others
-            for narrow, wide, mine in (
+            for narrow, wide, network in (
                 (other.ipv6_prefix, rule.ipv6_prefix, prefix),
                 (other.ipv4_prefix, rule.ipv4_prefix, pool),
             )
@@ -159,8 +160,8 @@ def test_relay_with_two_psids_of_one_address_forwards_both(name, direction):
 
 def test_relay_sends_a_packet_to_the_ce_of_its_port():
     plugin = make("mape-br", **FIRST, domains=[SECOND], iid_format="draft")
-    rules_ = [(r.psid, r.psid_len, r.iid_format) for r in plugin.make_configuration().rules]
-    assert rules_ == [(0x34, 8, "draft"), (0x35, 8, "rfc7597")]
+    configured = [(r.psid, r.psid_len, r.iid_format) for r in plugin.make_configuration().rules]
+    assert configured == [(0x34, 8, "draft"), (0x35, 8, "rfc7597")]
     plugin = make("mape-br", **FIRST, domains=[SECOND])
     table = RuleTable(plugin.params.rules)
     assert [table.find_ce(SHARED_IPV4, port) for port in (1232, 1236, 1240)] == [CE_34, CE_35, None]
@@ -171,13 +172,13 @@ def test_relay_sends_a_packet_to_the_ce_of_its_port():
     assert not make("mape-br", **FIRST).expect("reverse", sent["fg-1"]).length.any()
 
 
-def test_ce_of_a_rule_without_ea_bits_has_the_whole_prefix():
+def test_ce_of_a_rule_without_ea_bits_has_the_rules_prefix():
     got = calc_map("2001:db8::/56", "192.0.2.16/28", 0, 6, ipv4="192.0.2.21")
     assert (got["ipv4"], got["psid"]) == ("192.0.2.16/28", None)
     assert got["map_address"] == "2001:db8::c000:210:0"
 
 
-@pytest.mark.parametrize(("read", "text", "code", "suggested"), [
+@pytest.mark.parametrize(("parse", "text", "code", "suggested"), [
     (parse_ipv6_network, "2001:db8::1/40", "not-a-prefix", "2001:db8::/40"),
     (parse_ipv6_network, "2001:db8::/129", "not-a-prefix", "2001:db8::/40"),
     (parse_ipv4_network, "192.0.2.1/24", "not-a-prefix", "192.0.2.0/24"),
@@ -185,8 +186,8 @@ def test_ce_of_a_rule_without_ea_bits_has_the_whole_prefix():
     (partial(parse_address, IPv4Address), "x", "not-an-address", ""),
     (partial(parse_address, IPv6Address), "x", "not-an-address", ""),
 ])  # fmt: skip
-def test_malformed_prefix_or_address_is_refused_with_a_suggestion(read, text, code, suggested):
+def test_malformed_prefix_or_address_is_refused_with_a_suggestion(parse, text, code, suggested):
     with expect_error(code, path=["the setting"]) as caught:
-        read(text, "the setting")
+        parse(text, "the setting")
     assert suggested in (caught.value.hint or "")
-    assert not suggested or str(read(suggested, "x")) == suggested
+    assert not suggested or str(parse(suggested, "x")) == suggested

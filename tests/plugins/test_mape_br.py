@@ -1,4 +1,4 @@
-"""The MAP-E border relay: its translation against the packet-level device, and its parameters."""
+"""The MAP-E border relay: its translation compared with the packet-level device, and its parameters."""
 
 import random
 from collections import Counter
@@ -13,12 +13,12 @@ from v6t.tests.profiles.vm import ones_sum
 from .support import (
     TAGGED,
     MapeDrop,
-    addresses,
-    emitted,
-    forwarded_frames,
+    forward_frames,
+    list_emitted,
     load_vectors,
-    packet_device,
-    relay,
+    make_device,
+    make_mape_br,
+    read_addresses,
     stream_frames,
 )
 
@@ -27,12 +27,12 @@ FAULTS = load_vectors("faults")
 
 
 def make_relay(name="offset 6", links=None):
-    return relay(links, **{"ces": "all", **CONFIGURATIONS[name], "n": 3, "m": 2})
+    return make_mape_br(links, **{"ces": "all", **CONFIGURATIONS[name], "n": 3, "m": 2})
 
 
-def relay_device(plugin):
-    """Make the packet-level device; it routes all native IPv6 across, as the reference relay does."""
-    device = packet_device(plugin)
+def make_relay_device(plugin):
+    """Make a packet-level device that routes all native IPv6, as the reference translation does."""
+    device = make_device(plugin)
 
     def route(side, packet):
         return [("right" if side == "left" else "left", device.decrement(packet))]
@@ -42,22 +42,22 @@ def relay_device(plugin):
 
 
 def compare(plugin, direction, frames):
-    """Compare both relays octet by octet; return how often each reason occurred."""
+    """Compare the frames of both relays and return the number of frames for each drop reason."""
     answer = plugin.expect(direction, frames)
     assert len(answer.frames) == len(answer.length) == len(answer.reason) == len(frames)
-    expected = forwarded_frames(relay_device(plugin), direction, frames)
-    seen: Counter[MapeDrop] = Counter()
-    for code, octets, wanted in zip(answer.reason, emitted(answer), expected, strict=True):
+    expected = forward_frames(make_relay_device(plugin), direction, frames)
+    reasons: Counter[MapeDrop] = Counter()
+    for code, octets, wanted in zip(answer.reason, list_emitted(answer), expected, strict=True):
         reason = MapeDrop(code)
-        # the reference relay forwards whole UDP only
+        # the reference translation forwards unfragmented UDP only
         assert octets == (b"" if reason is MapeDrop.NO_TUNNEL else wanted), reason
         assert (reason is MapeDrop.FORWARDED) == bool(octets)
-        seen[reason] += 1
-    return seen
+        reasons[reason] += 1
+    return reasons
 
 
 def damage(plugin, direction, frames, count, seed):
-    """Return frames with one or two bits flipped, or with an old packet, where a relay looks."""
+    """Return frames with one or two bits flipped in fields that a relay checks, or with a low TTL."""
     rng = random.Random(seed)
     tag = 4 if frames[0, 12] == 0x81 else 0
     l3 = 14 + tag
@@ -90,13 +90,13 @@ def test_frames_equal_those_of_the_packet_level_relay(name, direction, links):
     for frames in classes.values():
         assert compare(plugin, direction, frames) == {MapeDrop.FORWARDED: len(frames)}
     foreground = np.concatenate([f for n, f in classes.items() if n.startswith("fg")])
-    seen = compare(plugin, direction, damage(plugin, direction, foreground, 300, name))
+    counted = compare(plugin, direction, damage(plugin, direction, foreground, 300, name))
     reasons = {MapeDrop.NOT_OURS, MapeDrop.NO_TUNNEL, MapeDrop.TTL, MapeDrop.FORWARDED}
     if direction == "forward":
         reasons |= {MapeDrop.NO_RULE, MapeDrop.BAD_IID, MapeDrop.BAD_SOURCE}
     else:
         reasons |= {MapeDrop.NO_DESTINATION}
-    assert reasons <= set(seen)
+    assert reasons <= set(counted)
 
 
 def first_frame(name="offset 6", direction="forward", kind="fg"):
@@ -104,35 +104,35 @@ def first_frame(name="offset 6", direction="forward", kind="fg"):
     return plugin, stream_frames(plugin, direction, 1)[kind].copy()
 
 
-def drop_reason(plugin, direction, frame):
-    """Return why a frame is dropped; the packet-level device drops it, too, if it is whole UDP."""
+def find_drop_reason(plugin, direction, frame):
+    """Return the drop reason of a frame, which the packet-level device also drops."""
     (reason,) = compare(plugin, direction, frame)
     assert reason is not MapeDrop.FORWARDED
     return reason
 
 
 @pytest.mark.parametrize(
-    ("direction", "what", "at", "bits", "reason"),
-    [(d, what, *fault) for d, faults in FAULTS.items() for what, fault in faults.items()],
+    ("direction", "fault", "at", "bits", "reason"),
+    [(d, name, *fault) for d, faults in FAULTS.items() for name, fault in faults.items()],
 )
-def test_faulty_frame_is_dropped_for_its_reason(direction, what, at, bits, reason):
+def test_faulty_frame_is_dropped_for_its_reason(direction, fault, at, bits, reason):
     plugin, frame = first_frame(direction=direction)
     frame[0, at] ^= bits
     header = 54 if direction == "forward" else 14
     frame[0, header + 10 : header + 12] = 0
     total = 0xFFFF ^ ones_sum(frame[0, header : header + 20].tobytes())
     frame[0, header + 10 : header + 12] = total >> 8, total & 255
-    assert drop_reason(plugin, direction, frame) == MapeDrop[reason], what
+    assert find_drop_reason(plugin, direction, frame) == MapeDrop[reason], fault
 
 
 @pytest.mark.parametrize(
     ("direction", "at", "reason"),
     [("forward", 74, MapeDrop.BAD_PORT), ("reverse", 36, MapeDrop.NO_PORT)],
 )
-def test_port_below_the_excluded_ones_is_dropped(direction, at, reason):
+def test_port_with_zero_offset_bits_is_dropped(direction, at, reason):
     plugin, frame = first_frame(direction=direction)
-    frame[0, at] &= 0x03  # A = 0, the PSID stays
-    assert drop_reason(plugin, direction, frame) == reason
+    frame[0, at] &= 0x03  # A = 0 with the same PSID
+    assert find_drop_reason(plugin, direction, frame) == reason
 
 
 def test_port_0_without_psid_offset_is_forwarded():
@@ -167,12 +167,12 @@ def test_mixed_batch_is_judged_frame_by_frame():
     plugin = make_relay("domains, nested")
     frames = np.concatenate(list(stream_frames(plugin, "forward", 40).values()))
     mixed = frames[np.random.default_rng(3).permutation(len(frames))]
-    mixed[::7, 66] ^= 255  # inner source address, or payload of the background
+    mixed[::7, 66] ^= 255  # inner source address of foreground frames, payload of background frames
     assert compare(plugin, "forward", mixed)[MapeDrop.FORWARDED] > 100
     assert set(plugin.expect("forward", mixed).length.tolist()) == {0, 60, 100}
 
 
-def test_ports_of_rfc_4814_are_the_defaults():
+def test_default_ports_are_those_of_rfc_4814():
     p = MapEParams()
     assert (p.fw_dport.min, p.fw_dport.max) == (p.bg_dport.min, p.bg_dport.max) == (1, 49151)
     assert (p.rv_sport.min, p.rv_sport.max) == (p.bg_sport.min, p.bg_sport.max) == (1024, 65535)
@@ -192,5 +192,5 @@ def test_ports_of_rfc_4814_are_the_defaults():
 ])  # fmt: skip
 def test_address_parameter_is_in_the_frames(given, kind, direction, at):
     (address,) = given.values()
-    frames = stream_frames(relay(**given, n=2, m=1), direction, 4)[kind]
-    assert addresses(frames, at, 16 if ":" in address else 4) == {address}
+    frames = stream_frames(make_mape_br(**given, n=2, m=1), direction, 4)[kind]
+    assert read_addresses(frames, at, 16 if ":" in address else 4) == {address}

@@ -1,4 +1,4 @@
-"""Every policy that a parameter accepts is visible in the frames, for all technologies."""
+"""For all technologies, the frames follow every policy that a parameter accepts."""
 
 from itertools import pairwise
 from typing import get_args
@@ -14,28 +14,28 @@ from v6t.plugins.ports import HeaderPorts, Policy
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 
-from .support import compiled, make, number
+from .support import compile_streams, make, read_numbers
 
 COUNT = 100
 POLICIES = get_args(Policy)
-ENOUGH = {"hosts": {}, "left_hosts": {}, "right_hosts": {}} | {
+RANGES = {"hosts": {}, "left_hosts": {}, "right_hosts": {}} | {
     "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.201"},
     "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.201"},
 }
-"""Values that give a range of hosts more than one."""
+"""Parameters that give a range of hosts several hosts."""
 PORTS = {"min": 3000, "max": 3099}
 ONE_CUSTOMER = {"mape-br": {"ces": 1}, "mapt-br": {"ces": 1}, "lwaftr": {"softwires": 1}}
-"""Parameters with which a port's PSID bits are constant."""
+"""Parameters that make the PSID bits of ports constant."""
 WITHOUT_BACKGROUND = ("dslite-aftr", "ipv4aas", "nat46", "nat66")
-"""Technologies that refuse background traffic, with any ports."""
+"""Technologies that reject background traffic."""
 FIXED_HOSTS = {"nptv6": {"hosts": {"policy": "fixed"}}}
 
 
 def list_places(field):
-    """Return the directions and fields whose frames show a parameter."""
-    prefix, _, end = field.partition("_")
-    if end in ("sport", "dport"):
-        return [(d, end) for d in {"fw": ["forward"], "rv": ["reverse"]}.get(prefix, DIRECTIONS)]
+    """Return the directions and header fields in which a parameter appears."""
+    prefix, _, port = field.partition("_")
+    if port in ("sport", "dport"):
+        return [(d, port) for d in {"fw": ["forward"], "rv": ["reverse"]}.get(prefix, DIRECTIONS)]
     ends = ("dst", "src") if field in ("right_hosts", "ipv4_hosts") else ("src", "dst")
     return list(zip(DIRECTIONS, ends, strict=True))
 
@@ -63,19 +63,19 @@ def with_policy(technology, field, policy):
     if field.startswith("bg_"):
         given |= {"n": 2, "m": 1}
     opposite = {"ipv6_hosts": "ipv4_hosts", "ipv4_hosts": "ipv6_hosts"}
-    enough = ENOUGH.get(opposite.get(field, field) if technology == "clat" else field, PORTS)
-    return given | {field: policy if scalar else {"policy": policy, **enough}}
+    bounds = RANGES.get(opposite.get(field, field) if technology == "clat" else field, PORTS)
+    return given | {field: policy if scalar else {"policy": policy, **bounds}}
 
 
-def values_of(stream, place):
-    """Return one field of the first frames as numbers."""
+def read_values(stream, place):
+    """Return one header field of the first frames as numbers."""
     frames = Expander(stream).compute_frames(0, COUNT)
     layout = locate_headers(frames[0])
     if place in ("sport", "dport"):
         assert layout.transport == "UDP"
-        return number(frames, layout.start + 2 * (place == "dport"), 2).astype(int).tolist()
+        return read_numbers(frames, layout.start + 2 * (place == "dport"), 2).astype(int).tolist()
     if place == "inner dst":
-        return number(frames, layout.start - 4, 4).astype(int).tolist()
+        return read_numbers(frames, layout.start - 4, 4).astype(int).tolist()
     version, start = layout.networks[0]
     first, octets = (8, 16) if version == 6 else (12, 4)
     at = start + first + octets * (place == "dst")
@@ -92,7 +92,7 @@ def assert_order(values, policy):
     else:
         rising, falling = (up, down) if policy == "inc" else (down, up)
         assert rising + falling == COUNT - 1
-        assert falling <= COUNT // 10  # a short range begins anew
+        assert falling <= COUNT // 10  # a short range starts again
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -106,19 +106,19 @@ def test_policy_of_a_parameter_orders_the_values_in_the_frames(technology, field
         assert (exc.code, technology in WITHOUT_BACKGROUND) == ("no-background", True)
         return
     role = "bg" if field.startswith("bg_") else "fg"
-    seen = 0
+    checked = 0
     for direction, place in list_places(field):
         if plugin.stateful and direction == "reverse":
-            continue  # the Responder answers what it has received
-        for stream in compiled(plugin, direction, plugin.rfc_frame_sizes[1]):
+            continue  # the Responder uses the received four-tuples
+        for stream in compile_streams(plugin, direction, plugin.rfc_frame_sizes[1]):
             if stream.name.startswith(role):
-                values = values_of(stream, place)
+                values = read_values(stream, place)
                 assert_order(values, policy)
                 if isinstance(getattr(plugin.params, field), HeaderPorts):
                     assert {*values} <= {*range(3000, 3100)}
                     assert policy == "random" or values[0] == (3099 if policy == "dec" else 3000)
-                seen += 1
-    assert seen
+                checked += 1
+    assert checked
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -128,22 +128,23 @@ def test_policy_of_hosts_in_several_mappings_orders_the_addresses(policy):
     hosts = {"first": "198.18.0.2", "last": "198.18.0.201", "policy": policy}
     plugin = make("siit", eam=eam, ipv6_hosts=hosts)
     for direction, place in list_places("ipv6_hosts"):
-        (stream,) = compiled(plugin, direction)
-        assert_order(values_of(stream, place), policy)
+        (stream,) = compile_streams(plugin, direction)
+        assert_order(read_values(stream, place), policy)
 
 
 ORDERS = {1: "inc", 2: "dec", 3: "random"}
 
 
-def enumerating():
+def list_enumerating_technologies():
     models = {n: load_technology_type(n).params_model for n in list_names()}
     return [n for n, model in models.items() if "enumerate_ports" in model.model_fields]
 
 
-def forward_tuples(technology, params, places):
+def read_tuples(technology, params, places):
+    """Return two header fields of the first forward frames, each pair as one number."""
     plugin = make(technology, **params)
-    (stream,) = compiled(plugin, "forward", plugin.rfc_frame_sizes[1])
-    slow, fast = (values_of(stream, place) for place in places)
+    (stream,) = compile_streams(plugin, "forward", plugin.rfc_frame_sizes[1])
+    slow, fast = (read_values(stream, place) for place in places)
     return [a << 128 | b for a, b in zip(slow, fast, strict=True)]
 
 
@@ -158,7 +159,7 @@ MANY_HOSTS = {
 
 
 @pytest.mark.parametrize("mode", ORDERS)
-@pytest.mark.parametrize("technology", enumerating())
+@pytest.mark.parametrize("technology", list_enumerating_technologies())
 @pytest.mark.parametrize("enumerated", ["enumerate_ports", "enumerate_ips"])
 def test_enumeration_orders_the_values_in_the_frames(enumerated, technology, mode):
     fields = load_technology_type(technology).params_model.model_fields
@@ -166,7 +167,7 @@ def test_enumeration_orders_the_values_in_the_frames(enumerated, technology, mod
     params = {n: v for n, v in (MANY_PORTS if of_ports else MANY_HOSTS).items() if n in fields}
     params |= {enumerated: mode, **({"responder_count": 1} if of_ports and is_tunnel else {})}
     hosts = ("inner dst" if is_tunnel else "dst", "src")
-    values = forward_tuples(technology, params, ("dport", "sport") if of_ports else hosts)
+    values = read_tuples(technology, params, ("dport", "sport") if of_ports else hosts)
     assert_order(values, ORDERS[mode])
     assert len(set(values)) == COUNT
 
@@ -174,7 +175,7 @@ def test_enumeration_orders_the_values_in_the_frames(enumerated, technology, mod
 def test_enumeration_upwards_of_unaligned_addresses_is_refused_with_the_address():
     params = {"enumerate_ports": 0, "enumerate_ips": 1, "initiator_count": 3, "responder_count": 2}
     with expect_error("beyond-trex", mentions="198.18.0.2") as refusal:
-        forward_tuples("nat44", params, ("dst", "src"))
+        read_tuples("nat44", params, ("dst", "src"))
     assert "3323068418" not in refusal.value.message
 
 

@@ -1,4 +1,4 @@
-"""SIIT and CLAT: address tables and header translation against scalar arithmetic, hosts and their ranges."""
+"""SIIT and CLAT: address tables and header translation compared with scalar code, and ranges of hosts."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
@@ -28,20 +28,20 @@ from v6t.plugins.translation import (
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
-from .support import addresses, first_frames, make
+from .support import first_frames, make, read_addresses
 
 FAST = settings(max_examples=80)
 IPV4 = st.integers(0, 2**32 - 1).map(IPv4Address)
 IPV6 = st.integers(0, 2**128 - 1).map(IPv6Address)
 
 
-def octets(addresses):
+def to_octets(addresses):
     packed = b"".join(a.packed for a in addresses)
     return np.frombuffer(packed, np.uint8).reshape(len(addresses), -1)
 
 
 @st.composite
-def prefixes6052(draw):
+def rfc6052_prefixes(draw):
     length = draw(st.sampled_from(translation.PREFIX_LENGTHS))
     value = draw(st.integers(0, 2**128 - 1)) >> 128 - length << 128 - length
     return IPv6Network((value & ~(0xFF << 56), length))
@@ -57,23 +57,23 @@ def eams(draw):
 
 
 @FAST
-@given(st.lists(eams(), max_size=12), st.none() | prefixes6052(), st.data())
+@given(st.lists(eams(), max_size=12), st.none() | rfc6052_prefixes(), st.data())
 def test_table_uses_the_longest_prefix(entries, prefix, data):
     assume(entries or prefix)
     entries = list({e.ipv4: e for e in {e.ipv6: e for e in entries}.values()}.values())
     table = Mappings(tuple(entries), prefix and Rfc6052Mapping(prefix))
-    by_hand = TableMap(AddressTable(tuple((e.ipv4, e.ipv6) for e in entries), prefix))
+    scalar_table = TableMap(AddressTable(tuple((e.ipv4, e.ipv6) for e in entries), prefix))
     near4 = [IPv4Address(0), *(e.ipv4[n] for e in entries for n in (0, -1))]
     near6 = [IPv6Address(0), *(e.ipv6[n] for e in entries for n in (0, -1))]
     four = data.draw(st.lists(IPV4 | st.sampled_from(near4), min_size=1, max_size=9))
     six = data.draw(st.lists(IPV6 | st.sampled_from(near6), min_size=1, max_size=9))
-    mapped = [address for address in map(by_hand.to_ipv6, four) if address]
+    mapped = [address for address in map(scalar_table.to_ipv6, four) if address]
     six += [*mapped, *(IPv6Address(int(address) ^ 0x5A) for address in mapped)]
     array = MappingsArray(table)
     for name, chosen in (("to_ipv6", four), ("to_ipv4", six)):
-        out, ok = getattr(array, name)(octets(chosen))
+        out, ok = getattr(array, name)(to_octets(chosen))
         for row, address in enumerate(chosen):
-            expected = getattr(by_hand, name)(address)
+            expected = getattr(scalar_table, name)(address)
             scalar = getattr(table, name)(address)
             assert scalar == expected
             assert bool(ok[row]) == (expected is not None)
@@ -83,7 +83,7 @@ def test_table_uses_the_longest_prefix(entries, prefix, data):
 
 @st.composite
 def packets(draw):
-    """Draw IPv4 UDP packets of one length with arbitrary fields."""
+    """Draw IPv4 UDP packets of equal length with arbitrary fields."""
     size = draw(st.integers(0, 60))
     count = draw(st.integers(1, 5))
     items = []
@@ -98,44 +98,44 @@ def packets(draw):
 
 
 @FAST
-@given(packets(), prefixes6052())
-def test_packet_translated_back_is_the_same(ipv4, prefix):
+@given(packets(), rfc6052_prefixes())
+def test_packet_translated_back_is_unchanged(ipv4, prefix):
     array = Rfc6052Array(prefix)
     assert select_plain_udp(ipv4, 4).all()
     out = build_ipv6(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
     assert select_plain_udp(out, 6).all()
     for row in range(len(ipv4)):
-        again = IPv6(out[row].tobytes())
-        del again[UDP].chksum
-        assert bytes(again) == out[row].tobytes()
+        rebuilt = IPv6(out[row].tobytes())
+        del rebuilt[UDP].chksum
+        assert bytes(rebuilt) == out[row].tobytes()
     out = out[out[:, 7] > 1]
     if not len(out):
         return
     back = build_ipv4(out, array.to_ipv4(out[:, 8:24])[0], array.to_ipv4(out[:, 24:40])[0])
     for row in range(len(out)):
-        again = IP(back[row].tobytes())
-        del again.chksum
-        del again[UDP].chksum
-        assert bytes(again) == back[row].tobytes()
-    kept = [*range(4), 9, *range(12, back.shape[1])]
-    assert (back[:, kept] == ipv4[ipv4[:, 8] > 2][:, kept]).all()
+        rebuilt = IP(back[row].tobytes())
+        del rebuilt.chksum
+        del rebuilt[UDP].chksum
+        assert bytes(rebuilt) == back[row].tobytes()
+    unchanged = [*range(4), 9, *range(12, back.shape[1])]
+    assert (back[:, unchanged] == ipv4[ipv4[:, 8] > 2][:, unchanged]).all()
 
 
 @FAST
 @given(packets(), st.integers(1, 65535))
 def test_invalid_checksum_stays_invalid(ipv4, error):
-    """RFC 7915: checksums are updated, so a damaged packet does not become a good one."""
+    """Checksums are updated, not recomputed (RFC 7915), so damaged packets remain invalid."""
     ipv4 = ipv4.copy()
     array = Rfc6052Array(IPv6Network("2001:db8::/96"))
     wrong = (ipv4[:, 26].astype(int) << 8 | ipv4[:, 27]) ^ error
     ipv4[:, 26], ipv4[:, 27] = wrong >> 8, wrong & 255
-    bad = select_plain_udp(ipv4, 4)
+    translated = select_plain_udp(ipv4, 4)
     out = build_ipv6(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
-    for row in np.flatnonzero(bad & (wrong % 0xFFFF != (wrong ^ error) % 0xFFFF)):
-        again = IPv6(out[row].tobytes())
-        checksum = again[UDP].chksum
-        del again[UDP].chksum
-        assert IPv6(bytes(again))[UDP].chksum != checksum
+    for row in np.flatnonzero(translated & (wrong % 0xFFFF != (wrong ^ error) % 0xFFFF)):
+        packet = IPv6(out[row].tobytes())
+        checksum = packet[UDP].chksum
+        del packet[UDP].chksum
+        assert IPv6(bytes(packet))[UDP].chksum != checksum
 
 
 FOUR = {"src": "198.19.0.2", "dst": "198.18.0.2"}
@@ -160,11 +160,11 @@ def test_packet_that_is_not_translated_is_dropped_for_its_reason(packet, reason)
     assert answer.length[0] == 0
 
 
-def hosts(plugin, direction, first, octets_):
-    """Return the distinct addresses among 5000 frames."""
+def read_hosts(plugin, direction, at, octets):
+    """Return the distinct addresses at an offset of 5000 frames."""
     frames = first_frames(plugin, direction, 5000)
     assert verify(frames).all()
-    return addresses(frames, first, octets_)
+    return read_addresses(frames, at, octets)
 
 
 def test_every_host_of_range_is_used():
@@ -174,9 +174,9 @@ def test_every_host_of_range_is_used():
         ipv4_hosts={"first": "198.19.0.250", "last": "198.19.0.255", "policy": "inc"},
     )
     right = range(250, 256)
-    assert hosts(plugin, "forward", 22, 16) == {f"2001:2::{n:x}" for n in range(2, 102)}
-    assert hosts(plugin, "forward", 38, 16) == {f"2001:2:0:1000::{n:x}" for n in right}
-    assert hosts(plugin, "reverse", 26, 4) == {f"198.19.0.{n}" for n in right}
+    assert read_hosts(plugin, "forward", 22, 16) == {f"2001:2::{n:x}" for n in range(2, 102)}
+    assert read_hosts(plugin, "forward", 38, 16) == {f"2001:2:0:1000::{n:x}" for n in right}
+    assert read_hosts(plugin, "reverse", 26, 4) == {f"198.19.0.{n}" for n in right}
     intent = plugin.make_dut_intent()
     assert "2001:2::/121" in map(str, intent.left.routes)
     assert set(map(str, intent.right.routes)) >= {"198.19.0.250/31", "198.19.0.252/30"}
@@ -191,7 +191,7 @@ def test_every_host_behind_prefix_is_used(length):
     )  # fmt: skip
     first = IPv4Address("10.0.255.200")
     expected = {str(TableMap(AddressTable(prefix=prefix)).to_ipv6(first + n)) for n in range(100)}
-    assert hosts(plugin, "forward", 22, 16) == expected
+    assert read_hosts(plugin, "forward", 22, 16) == expected
 
 
 RIGHT = {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}
@@ -200,17 +200,17 @@ SHADOWED = [
     {"ipv4": "192.0.2.9/32", "ipv6": "2001:db8::2/128"},
     RIGHT,
 ]
-"""The IPv6 address of 10.0.0.2 falls under a longer prefix, which is another host's."""
+"""The IPv6 address of 10.0.0.2 is 2001:db8::2, which a longer mapping assigns to another host."""
 
 
-def test_host_that_is_not_mapped_back_is_left_out_on_request():
+def test_host_that_is_not_mapped_back_is_omitted_with_only_mapped():
     chosen = {"first": "10.0.0.0", "last": "10.0.0.3"}
     with expect_error("not-enough-addresses", mentions="10.0.0.2"):
         make("siit", eam=SHADOWED, ipv6_hosts=chosen)
     plugin = make("siit", eam=SHADOWED, ipv6_hosts={**chosen, "only_mapped": True})
-    assert hosts(plugin, "reverse", 30, 4) == {"10.0.0.0", "10.0.0.1", "10.0.0.3"}
+    assert read_hosts(plugin, "reverse", 30, 4) == {"10.0.0.0", "10.0.0.1", "10.0.0.3"}
     plugin = make("siit", eam=SHADOWED, ipv6_hosts={"first": "10.0.0.4", "last": "10.0.0.7"})
-    assert len(hosts(plugin, "forward", 22, 16)) == 4
+    assert len(read_hosts(plugin, "forward", 22, 16)) == 4
 
 
 @pytest.mark.parametrize(("last", "mapping"), [("192.0.2.9", 0), ("192.0.2.130", None)])
@@ -222,7 +222,7 @@ def test_range_has_a_common_mapping_unless_a_longer_one_overlaps(last, mapping):
 
 
 @pytest.mark.parametrize("policy", ["random", "inc", "dec"])
-def test_range_over_many_mappings_leaves_out_unmapped_hosts(tmp_path, policy):
+def test_range_over_many_mappings_omits_unmapped_hosts(tmp_path, policy):
     table = tmp_path / "eam.txt"
     lines = [f"10.0.{n}.0/28 2001:db8:{n:x}::/124" for n in range(40)]
     table.write_text("\n".join(["# forty", *lines, "2001:2:0:1000::/120, 198.19.0.0/24\n"]))
@@ -231,7 +231,7 @@ def test_range_over_many_mappings_leaves_out_unmapped_hosts(tmp_path, policy):
     plugin = make("siit", eam=(), eam_file=str(table), ipv6_hosts=chosen)
     expected = {IPv6Address(f"2001:db8:3::{n:x}") for n in range(8, 16)}
     expected |= {IPv6Address(f"2001:db8:{net:x}::{n:x}") for net in range(4, 9) for n in range(16)}
-    assert hosts(plugin, "forward", 22, 16) == set(map(str, expected))
+    assert read_hosts(plugin, "forward", 22, 16) == set(map(str, expected))
 
 
 @pytest.mark.parametrize("line", [

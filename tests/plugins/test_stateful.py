@@ -1,4 +1,4 @@
-"""Technologies with connections against packet-level devices that choose their own public ports."""
+"""Stateful technologies compared with packet-level devices, which choose the public ports themselves."""
 
 from ipaddress import IPv6Network
 from types import SimpleNamespace
@@ -20,15 +20,15 @@ from v6t.tests.packets.oracle import verify
 from .support import (
     CONNECTIONS,
     TAGGED,
-    compiled,
-    emitted,
+    compile_streams,
     establish,
     first_frames,
-    forwarded_frames,
+    forward_frames,
+    list_emitted,
     load_vectors,
     make,
-    packet_device,
-    responses,
+    make_device,
+    make_responses,
 )
 
 VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
@@ -37,7 +37,7 @@ DEFAULTS = ("nat44", "nat64", "nat66", "nat46")
 ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
 CASES = load_vectors("configurations")["connections"]
 INSIDE = TableMap(AddressTable(prefix=IPv6Network("2001:db8:46::/96")))
-"""Addresses between both translators of a chain; frames outside the chain do not show them."""
+"""Addresses between both translators of a chain, which do not appear in frames outside the chain."""
 
 
 class Nat46Device(MappingDevice, StatelessTranslatingDevice):
@@ -77,11 +77,11 @@ class DualDevice(NatDevice):
         return self.hop.to_ipv4(six, INSIDE)
 
 
-def make_both(case, links=None):
+def make_case(case, links=None):
     """Make the technology of a case and its packet-level device."""
     name, params = CASES[case]
     plugin = make(name, links, **params)
-    device = {"nat46": Nat46Device, "ipv4aas": DualDevice}.get(name, packet_device)
+    device = {"nat46": Nat46Device, "ipv4aas": DualDevice}.get(name, make_device)
     return plugin, device(plugin)
 
 
@@ -91,29 +91,29 @@ def make_both(case, links=None):
 )
 @pytest.mark.parametrize("case", CASES)
 def test_connection_frames_equal_those_of_the_packet_level_device(case, links, size):
-    plugin, device = make_both(case, links)
+    plugin, device = make_case(case, links)
     frames, out, learned = establish(plugin, device, size)
     assert verify(frames).all()
     assert len(np.unique(frames, axis=0)) == len(np.unique(learned, axis=0)) == CONNECTIONS
     answer = plugin.expect_for_connections("forward", frames, frames, learned)
     assert not answer.reason.any()
-    assert emitted(answer) == out
-    back = responses(plugin, learned, size)
+    assert list_emitted(answer) == out
+    back = make_responses(plugin, learned, size)
     answer = plugin.expect_for_connections("reverse", back, frames, learned)
     assert not answer.reason.any()
-    assert emitted(answer) == forwarded_frames(device, "reverse", back)
+    assert list_emitted(answer) == forward_frames(device, "reverse", back)
 
 
 @pytest.mark.parametrize("case", ["nat44 upwards", "nat64 wkp"])
 def test_background_without_a_connection_is_forwarded(case):
-    plugin, device = make_both(case)
+    plugin, device = make_case(case)
     for direction in DIRECTIONS:
-        streams = compiled(plugin, direction, 108)
+        streams = compile_streams(plugin, direction, 108)
         (background,) = [s for s in streams if s.role is Role.BACKGROUND]
         frames = Expander(background).compute_frames(0, 50)
-        expected = forwarded_frames(device, direction, frames)
+        expected = forward_frames(device, direction, frames)
         assert all(expected)
-        assert emitted(plugin.expect(direction, frames)) == expected
+        assert list_emitted(plugin.expect(direction, frames)) == expected
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,11 @@ def test_foreground_without_a_connection_is_dropped(name, direction):
 
 @pytest.mark.parametrize("case", [*DEFAULTS, "nat66 hosts", "nat46 hosts"])
 def test_public_endpoint_outside_the_pool_is_dropped(case):
-    plugin, device = make_both(case)
+    plugin, device = make_case(case)
     frames, _, learned = establish(plugin, device)
     size = (learned.shape[1] - 4) // 2
-    learned[0, size - 1] ^= 8  # another address
-    learned[1, 3] ^= 8  # of IPv6: another network
+    learned[0, size - 1] ^= 8  # another IPv4 address
+    learned[1, 3] ^= 8  # another IPv6 network
     learned[2, -4:-2] = (0, 80)  # a port below the pool
     reason = plugin.expect_for_connections("forward", frames, frames, learned).reason
     assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] * 3 + [0] * (CONNECTIONS - 3)
@@ -139,12 +139,12 @@ def test_public_endpoint_outside_the_pool_is_dropped(case):
 
 @pytest.mark.parametrize("case", [*DEFAULTS, *VARIANTS, "dslite-aftr"])
 def test_listed_size_leaves_at_the_size_of_the_other_side(case):
-    plugin, device = make_both(case)
+    plugin, device = make_case(case)
     for size in plugin.rfc_frame_sizes:
         pair = plugin.make_frame_pair(size)
         sizes = plugin.list_link_sizes(pair)
         frames = first_frames(plugin, "forward", 1, size)
-        (out,) = forwarded_frames(device, "forward", frames)
+        (out,) = forward_frames(device, "forward", frames)
         assert (frames.shape[1] + 4, len(out) + 4) == sizes
         assert pair.ipv6 - pair.ipv4 == plugin.overhead
 

@@ -1,4 +1,4 @@
-"""What holds for every technology: its frames, sizes, mixtures, intents and documentation."""
+"""Frames, frame sizes, traffic mixtures and intents of every technology."""
 
 import json
 import random
@@ -21,13 +21,13 @@ from .support import (
     BUILT_IN,
     STATELESS,
     VARIANTS,
-    compiled,
-    emitted,
+    compile_streams,
     first_frames,
-    forwarded_frames,
+    forward_frames,
+    list_emitted,
     load_vectors,
     make,
-    packet_device,
+    make_device,
     stream_frames,
 )
 
@@ -39,9 +39,9 @@ CASES = load_vectors("configurations")["stateless"]
 @pytest.mark.parametrize("case", CASES)
 def test_frames_equal_those_of_the_packet_level_device(case):
     plugin = make(case.split()[0], **CASES[case])
-    device = packet_device(plugin)
+    device = make_device(plugin)
     for direction in DIRECTIONS:
-        for stream in compiled(plugin, direction, max(84, plugin.default_frame_sizes[0])):
+        for stream in compile_streams(plugin, direction, max(84, plugin.default_frame_sizes[0])):
             foreground = stream.role is Role.FOREGROUND
             frames = Expander(stream).compute_frames(0, FRAMES if foreground else FRAMES // 10)
             assert verify(frames).all()
@@ -54,31 +54,31 @@ def test_frames_equal_those_of_the_packet_level_device(case):
                 assert set(answer.length.tolist()) == {answer.frames.shape[1]}
                 assert verify(answer.frames).all()
             sample = random.Random(case).sample(range(len(frames)), SAMPLE)
-            out = emitted(answer)
-            expected = forwarded_frames(device, direction, frames[sample])
+            out = list_emitted(answer)
+            expected = forward_frames(device, direction, frames[sample])
             assert [out[row] for row in sample] == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [*STATELESS, "nptv6", "siit nat46"])
 def test_listed_size_is_forwarded_at_the_size_of_the_other_side(case):
-    given = {k: v for k, v in CASES.get(case, {}).items() if k != "negative_percent"}
-    plugin = make(case.split()[0], **given)
+    params = {k: v for k, v in CASES.get(case, {}).items() if k != "negative_percent"}
+    plugin = make(case.split()[0], **params)
     for size in plugin.rfc_frame_sizes:
         sizes = plugin.make_frame_pair(size)
         assert sizes.ipv6 - sizes.ipv4 == plugin.overhead
         for direction, side in (("forward", 0), ("reverse", 1)):
-            here, there = plugin.list_link_sizes(sizes)[:: 1 - 2 * side]
-            for stream in compiled(plugin, direction, size):
+            sent, received = plugin.list_link_sizes(sizes)[:: 1 - 2 * side]
+            for stream in compile_streams(plugin, direction, size):
                 frames = Expander(stream).compute_frames(0, 8)
                 answer = plugin.expect(direction, frames)
                 assert not answer.reason.any()
                 octets = frames.shape[1] + 4, int(answer.length[0]) + 4
                 foreground = stream.role is Role.FOREGROUND
-                assert octets == ((here, there) if foreground else (sizes.ipv6, sizes.ipv6))
+                assert octets == ((sent, received) if foreground else (sizes.ipv6, sizes.ipv6))
 
 
-def links_with(mtu=1500, vlan=None):
+def make_links(mtu=1500, vlan=None):
     changed, links = {"mtu": mtu, "vlan": vlan}, Links()
     return Links(links.left.model_copy(update=changed), links.right.model_copy(update=changed))
 
@@ -87,9 +87,9 @@ def links_with(mtu=1500, vlan=None):
 def test_jumbo_frame_within_the_mtu_is_forwarded(name):
     listed = load_technology_type(name).rfc_frame_sizes
     assert make(name).list_rfc_sizes() == listed
-    assert make(name, links_with(vlan=7)).list_rfc_sizes()[-1] == 1522
-    assert make(name, links_with(4082)).list_rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
-    plugin = make(name, links_with(9216))
+    assert make(name, make_links(vlan=7)).list_rfc_sizes()[-1] == 1522
+    assert make(name, make_links(4082)).list_rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
+    plugin = make(name, make_links(9216))
     assert plugin.list_rfc_sizes() == (*listed, *JUMBO_SIZES)
     for size in JUMBO_SIZES:
         sizes = plugin.make_frame_pair(size)
@@ -105,8 +105,8 @@ def test_jumbo_frame_within_the_mtu_is_forwarded(name):
     (1280, None, (1280, 1300)), (128, 5, (128, 152)), (82, None, (82, 102)),
 ])  # fmt: skip
 def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
-    here, there = Links().left, Links().left.model_copy(update={"vlan": vlan})
-    assert make_translated_pair(size, -20, here, there, "6rd") == FramePair(*pair)
+    left, right = Links().left, Links().left.model_copy(update={"vlan": vlan})
+    assert make_translated_pair(size, -20, left, right, "6rd") == FramePair(*pair)
 
 
 @pytest.mark.parametrize(("name", "given", "size", "code", "limit"), [
@@ -117,7 +117,7 @@ def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
     ("6rd", {}, 81, "frame-too-small", "82"), ("6rd", {}, 1518, "frame-too-long", "1518"),
 ])  # fmt: skip
 def test_impossible_frame_size_is_refused_with_the_limit(name, given, size, code, limit):
-    links = links_with(**given)
+    links = make_links(**given)
     with expect_error(code) as caught:
         if name == "6rd":
             make_translated_pair(size, -20, links.left, links.right, name)
@@ -126,7 +126,7 @@ def test_impossible_frame_size_is_refused_with_the_limit(name, given, size, code
     assert limit in f"{caught.value.message} {caught.value.hint}"
 
 
-def test_background_needs_room_for_ipv6():
+def test_background_in_frames_too_small_for_ipv6_is_refused():
     plugin = make("ipv4-router", n=2, m=1)
     with expect_error("frame-too-small"):
         plugin.build_traffic("forward", plugin.make_frame_pair(64))
@@ -134,10 +134,10 @@ def test_background_needs_room_for_ipv6():
 
 
 LARGEST_UNFRAGMENTED = 1280 + 18
-"""IPv6 frame that no translator makes fragments of, FCS included."""
+"""Size of the largest IPv6 frame that a translator never fragments, with FCS."""
 
 
-def refused_directions(plugin, size):
+def list_refused_directions(plugin, size):
     refused = []
     for direction in DIRECTIONS:
         try:
@@ -157,9 +157,9 @@ def test_frame_without_df_that_becomes_fragments_is_refused(name, given):
     versions = {"forward": plugin.ip_versions, "reverse": plugin.ip_versions[::-1]}
     translates = plugin.overhead == 20
     towards_ipv6 = [d for d in DIRECTIONS if translates and versions[d] != (6, 4)]
-    assert refused_directions(plugin, LARGEST_UNFRAGMENTED) == []
-    assert refused_directions(plugin, LARGEST_UNFRAGMENTED + 1) == towards_ipv6
-    assert refused_directions(make(name, df=True, **given), 1518) == []
+    assert list_refused_directions(plugin, LARGEST_UNFRAGMENTED) == []
+    assert list_refused_directions(plugin, LARGEST_UNFRAGMENTED + 1) == towards_ipv6
+    assert list_refused_directions(make(name, df=True, **given), 1518) == []
 
 
 @pytest.mark.parametrize("name", ["siit", "clat", "mapt-br", "mapt-ce"])
@@ -168,7 +168,7 @@ def test_frame_without_df_up_to_a_raised_lowest_mtu_is_forwarded(name):
     frames = first_frames(raised, "reverse", 5, 1518)
     assert raised.expect("reverse", frames).length.all()
     assert not make(name, df=False).expect("reverse", frames).length.any()
-    narrow = make(name, links_with(1280), df=False, lowest_ipv6_mtu=1500)
+    narrow = make(name, make_links(1280), df=False, lowest_ipv6_mtu=1500)
     assert not narrow.expect("reverse", frames).length.any()
 
 
@@ -181,7 +181,7 @@ def test_proportion_of_foreground_is_exact(name, percent):
     n, m = PROPORTIONS[percent]
     plugin = make(name, n=n, m=m)
     for direction in DIRECTIONS:
-        streams = compiled(plugin, direction, 128)
+        streams = compile_streams(plugin, direction, 128)
         shares = dict.fromkeys(("foreground", "background"), 0)
         counts = count_frames([s.weight for s in streams], 10**6)
         for stream, share in zip(streams, counts, strict=True):
@@ -190,51 +190,52 @@ def test_proportion_of_foreground_is_exact(name, percent):
         assert shares == {"foreground": 10_000 * percent, "background": 10**6 - 10_000 * percent}
 
 
-def _add_background(side, vlan, background):
+def make_background_link(side, vlan, background):
     update = {"vlan": vlan, "background": BackgroundVlan.with_default_addresses(side, background)}
     return getattr(Links(), side).model_copy(update=update)
 
 
 BACKGROUND_VLANS = Links(
-    _add_background("left", 100, 200),
-    _add_background("right", 101, 201),
+    make_background_link("left", 100, 200),
+    make_background_link("right", 101, 201),
 )  # fmt: skip
 
 
-def vlans(frames):
+def read_vlans(frames):
     assert (frames[:, 12:14] == (0x81, 0x00)).all()
     return {int(tag) for tag in frames[:, 14:16].astype(int) @ (256, 1)}
 
 
 @pytest.mark.parametrize("name", STATELESS)
-def test_mix04_background_vlans_are_those_of_the_links(name):
+def test_background_vlans_are_those_of_the_links(name):
     plugin = make(name, BACKGROUND_VLANS, n=2, m=1)
     intent = plugin.make_dut_intent()
     for side, vlan in (("left", 200), ("right", 201)):
-        given = getattr(intent, side)
+        link = getattr(intent, side)
         assert getattr(intent.links, side).background.vlan == vlan
-        assert not {*given.background.neighbors} & {*given.neighbors}
+        assert not {*link.background.neighbors} & {*link.neighbors}
     for direction, at in (("forward", 0), ("reverse", 1)):
         sent = stream_frames(plugin, direction, 20, size=128)
         background = sent["bg"]
         foreground = next(frames for name, frames in sent.items() if name != "bg")
         answer = plugin.expect(direction, background)
-        assert (vlans(background), vlans(answer.frames)) == ({(200, 201)[at]}, {(201, 200)[at]})
+        vlans = read_vlans(background), read_vlans(answer.frames)
+        assert vlans == ({(200, 201)[at]}, {(201, 200)[at]})
         changed = [*range(12), 14, 15, 25]
         assert (np.delete(answer.frames, changed, 1) == np.delete(background, changed, 1)).all()
         assert (answer.frames[:, 25] == background[:, 25] - 1).all()
         if foreground.shape[1] == background.shape[1]:
             both = np.stack([foreground, background], axis=1).reshape(40, -1)
             mixed = plugin.expect(direction, both)
-            assert emitted(mixed)[1] == answer.frames[0].tobytes()
+            assert list_emitted(mixed)[1] == answer.frames[0].tobytes()
             assert mixed.length.all()
-            assert vlans(mixed.frames[::2]) == {(101, 100)[at]}
+            assert read_vlans(mixed.frames[::2]) == {(101, 100)[at]}
         background[:, 15] = 77
         assert not plugin.expect(direction, background).length.any()
 
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "dns64"])
-def test_sides_roles_and_parts_are_consistent(name):
+def test_technology_has_consistent_sides_roles_and_parts(name):
     plugin = make(name)
     assert len(plugin.sides) == 2
     assert any(role.stateful for role in plugin.roles) == plugin.stateful

@@ -1,4 +1,4 @@
-"""Plugins from outside the tree, the tutorial's and 6rd's: checked, measured and audited. ``tests/packaging`` has pip install them."""
+"""Installed plugins are checked, measured and audited; ``tests/packaging`` installs the same ones with pip."""
 
 import ast
 import json
@@ -22,22 +22,22 @@ from v6t.tests.audit.in_process import execute_clauses
 from v6t.tests.core.support import v6t
 from v6t.tests.packaging.support import install_without_pip
 
-from .support import MAC, emitted
+from .support import MAC, list_emitted
 
 TESTS = Path(__file__).parents[1]
 BR, SERVER = "192.88.99.129", "2001:2:0:f001::9"
-# RFC 5969 section 4: 2001:db8::/32 and 10.0.0.0/8 make 10.1.2.3 the owner of 2001:db8:102:300::/56
+# RFC 5969, section 4: with 2001:db8::/32 and 10.0.0.0/8, CE 10.1.2.3 has 2001:db8:102:300::/56
 CE, HOST = "10.1.2.3", "2001:db8:102:300::1"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def site(tmp_path_factory):
-    place = tmp_path_factory.mktemp("site")
+def site_packages(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("site")
     for name in ("plugin", "6rd"):
-        install_without_pip(TESTS / f"example_{name}", place)
+        install_without_pip(TESTS / f"example_{name}", directory)
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(place))
-        yield place
+        patch.syspath_prepend(str(directory))
+        yield directory
     for module in ("v6t_nptv6", "v6t_sixrd", "v6t_sixrd_audit"):
         sys.modules.pop(module, None)
 
@@ -47,7 +47,7 @@ def sixrd():
     return plugins.load_technology_type("sixrd-br")()
 
 
-def clauses_of(technology):
+def list_clauses(technology):
     return list(select_clauses(load_suites(()), technology).clauses)
 
 
@@ -82,17 +82,17 @@ def test_tutorial_plugin_is_short_and_imports_names_that_the_tutorial_explains()
 def test_plugin_conforms_and_is_audited_by_the_clauses_of_its_view(name, rfcs):
     assert_conforms(plugins.load_technology_type(name))
     technology = plugins.load_technology_type(name)()
-    result = execute_clauses(build_device(technology), clauses_of(technology))
+    result = execute_clauses(build_device(technology), list_clauses(technology))
     assert {o.clause.rfc for o in result} >= rfcs
     assert {o.judgement.verdict for o in result} == {"conforms"}
     assert len(make_subject(technology).views) == 1
 
 
-def outside(src, dst, hlim=64):
+def make_native(src, dst, hlim=64):
     return IPv6(src=src, dst=dst, hlim=hlim, tc=8) / UDP(sport=5, dport=6) / Raw(bytes(30))
 
 
-def tunnelled(ce, inner, **more):
+def make_tunnelled(ce, inner, **more):
     return IP(src=ce, dst=BR, ttl=9, tos=8, id=3, **more) / inner
 
 
@@ -102,27 +102,27 @@ def expect(plugin, direction, packet):
     return plugin.expect(direction, frame[None].copy())
 
 
-def test_packets_leave_6rd_as_rfc_5969_requires(sixrd):
-    inside = Ether(src=MAC[3], dst=MAC[2]) / outside(HOST, SERVER, hlim=63)
-    sent = tunnelled(CE, outside(HOST, SERVER))
-    assert emitted(expect(sixrd, "forward", sent)) == [bytes(inside)]
-    outer = IP(src=BR, dst=CE, tos=8, id=0, ttl=64) / outside(SERVER, HOST, hlim=63)
+def test_6rd_relay_translates_headers_as_rfc_5969_requires(sixrd):
+    inside = Ether(src=MAC[3], dst=MAC[2]) / make_native(HOST, SERVER, hlim=63)
+    sent = make_tunnelled(CE, make_native(HOST, SERVER))
+    assert list_emitted(expect(sixrd, "forward", sent)) == [bytes(inside)]
+    outer = IP(src=BR, dst=CE, tos=8, id=0, ttl=64) / make_native(SERVER, HOST, hlim=63)
     expected = bytes(Ether(src=MAC[1], dst=MAC[0]) / outer)
-    assert emitted(expect(sixrd, "reverse", outside(SERVER, HOST))) == [expected]
+    assert list_emitted(expect(sixrd, "reverse", make_native(SERVER, HOST))) == [expected]
 
 
-@pytest.mark.parametrize(("packet", "why"), [
-    (tunnelled("10.1.2.4", outside(HOST, SERVER)), "not of the CE"),
-    (tunnelled(CE, outside("2001:db9:102:300::1", SERVER)), "not of the CE"),
-    (tunnelled(CE, outside(HOST, SERVER), frag=3), "not a packet that this device forwards"),
-    (tunnelled(CE, outside(HOST, SERVER), proto=4), "not a packet that this device forwards"),
-    (tunnelled(CE, outside(HOST, SERVER, hlim=1)), "TTL or hop limit"),
-    (IP(src=CE, dst="192.88.99.130") / outside(HOST, SERVER), "not a packet that this device"),
+@pytest.mark.parametrize(("packet", "reason"), [
+    (make_tunnelled("10.1.2.4", make_native(HOST, SERVER)), "not of the CE"),
+    (make_tunnelled(CE, make_native("2001:db9:102:300::1", SERVER)), "not of the CE"),
+    (make_tunnelled(CE, make_native(HOST, SERVER), frag=3), "not a packet that this device forwards"),
+    (make_tunnelled(CE, make_native(HOST, SERVER), proto=4), "not a packet that this device forwards"),
+    (make_tunnelled(CE, make_native(HOST, SERVER, hlim=1)), "TTL or hop limit"),
+    (IP(src=CE, dst="192.88.99.130") / make_native(HOST, SERVER), "not a packet that this device"),
 ])  # fmt: skip
-def test_packet_without_customer_is_dropped_by_6rd(sixrd, packet, why):
+def test_packet_that_6rd_relay_must_not_forward_is_dropped(sixrd, packet, reason):
     answer = expect(sixrd, "forward", packet)
     assert answer.length.tolist() == [0]
-    assert why in sixrd.drops.describe(answer.reason[0])
+    assert reason in sixrd.drops.describe(answer.reason[0])
 
 
 @pytest.mark.parametrize(("method", "wrong", "clauses"), [
@@ -132,5 +132,5 @@ def test_packet_without_customer_is_dropped_by_6rd(sixrd, packet, why):
 ])  # fmt: skip
 def test_planted_fault_of_6rd_relay_is_found(sixrd, method, wrong, clauses, monkeypatch):
     monkeypatch.setattr(SixInFourDevice, method, wrong)
-    result = execute_clauses(build_device(sixrd), clauses_of(sixrd))
+    result = execute_clauses(build_device(sixrd), list_clauses(sixrd))
     assert clauses <= {o.clause.label for o in result if o.judgement.verdict == "deviates"}

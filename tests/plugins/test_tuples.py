@@ -1,4 +1,4 @@
-"""Four-tuples are enumerated exactly once, in any order, on any number of cores."""
+"""Enumeration of each four-tuple exactly once, in any order and on any number of cores."""
 
 import math
 from itertools import product
@@ -17,7 +17,7 @@ from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
 from v6t.tests.expect import expect_error
 from v6t.tests.settings import resolve
 
-from .support import compiled, make, number
+from .support import compile_streams, make, read_numbers
 
 pytestmark = pytest.mark.slow
 
@@ -29,17 +29,17 @@ BOTH = {
 }  # fmt: skip
 
 
-def tuple_numbers(plugin, frames):
-    """Return a number for each four-tuple: low octets of the addresses, and both ports."""
-    first = (36, 52, 54, 56) if plugin.ip_versions[0] == 6 else (28, 32, 34, 36)
+def number_tuples(plugin, frames):
+    """Return the low 16 bits of both addresses and both ports of each frame as one number."""
+    offsets = (36, 52, 54, 56) if plugin.ip_versions[0] == 6 else (28, 32, 34, 36)
     total = np.zeros(len(frames), dtype=np.uint64)
-    for at in first:
-        total = total << np.uint64(16) | number(frames, at, 2)
+    for at in offsets:
+        total = total << np.uint64(16) | read_numbers(frames, at, 2)
     return total
 
 
-def expander_of(plugin, core=0, cores=1, seed=1):
-    return Expander(compiled(plugin, "forward", 84, seed)[0], core, cores)
+def make_expander(plugin, core=0, cores=1, seed=1):
+    return Expander(compile_streams(plugin, "forward", 84, seed)[0], core, cores)
 
 
 @pytest.mark.parametrize(("name", "cores"), [("nat44", 1), ("nat44", 16), ("nat64", 4)])
@@ -47,29 +47,29 @@ def test_each_of_four_million_four_tuples_occurs_once(name, cores):
     plugin = make(name, **BOTH)
     count = 400 * 100 * 10 * 10
     assert plugin.combinations == count == 4_000_000
-    results = []
+    batches = []
     for core in range(cores):
-        expander = expander_of(plugin, core, cores)
-        mine = len(range(core, count, cores))
-        for first in range(0, mine, BATCH):
-            frames = expander.compute_frames(first, min(BATCH, mine - first))
-            results.append(tuple_numbers(plugin, frames))
-    every = np.sort(np.concatenate(results))
-    assert len(every) == count
-    assert (every[1:] != every[:-1]).all()
+        expander = make_expander(plugin, core, cores)
+        frame_count = len(range(core, count, cores))
+        for first in range(0, frame_count, BATCH):
+            frames = expander.compute_frames(first, min(BATCH, frame_count - first))
+            batches.append(number_tuples(plugin, frames))
+    tuples = np.sort(np.concatenate(batches))
+    assert len(tuples) == count
+    assert (tuples[1:] != tuples[:-1]).all()
     for shift, values in ((0, 100), (16, 400), (32, 10), (48, 10)):
-        often = np.bincount((every >> np.uint64(shift) & np.uint64(0xFFFF)).astype(np.uint16))
-        assert np.count_nonzero(often) == values
+        uses = np.bincount((tuples >> np.uint64(shift) & np.uint64(0xFFFF)).astype(np.uint16))
+        assert np.count_nonzero(uses) == values
 
 
 def test_order_of_four_tuples_is_pseudorandom_and_depends_on_seed():
     plugin = make("nat44")
-    first, again, other = (
-        tuple_numbers(plugin, expander_of(plugin, seed=seed).compute_frames(0, 20_000))
+    first, repeated, reseeded = (
+        number_tuples(plugin, make_expander(plugin, seed=seed).compute_frames(0, 20_000))
         for seed in (1, 1, 2)
     )
-    assert (first == again).all()
-    assert (first != other).mean() > 0.9
+    assert (first == repeated).all()
+    assert (first != reseeded).mean() > 0.9
     for shift, most in ((16, 40_000), (0, 100)):
         values = (first >> np.uint64(shift) & np.uint64(0xFFFF)).astype(float)
         assert abs(np.corrcoef(values[1:], values[:-1])[0, 1]) < 0.05
@@ -101,8 +101,8 @@ def test_more_frames_than_combinations_are_refused(source, wanted, code):
         resolve(**flags)
 
 
-def enumerated(fields, tuples):
-    """Return the values of the fields in the frames of a stream, one row per frame."""
+def read_enumerated(fields, tuples):
+    """Return the values of the fields in one cycle of frames, one row for each frame."""
     first = fields[0].first
     layers = (
         Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}),
@@ -110,17 +110,17 @@ def enumerated(fields, tuples):
         Layer("UDP", {"sport": first, "dport": first}),
     )
     layers = tuples.vary_layers(layers)
-    made_class = TrafficClass("fg", Role.FOREGROUND, layers, 64, draw_order=tuples.draw_order)
-    (stream,) = compile_traffic(Traffic("forward", (made_class,))).streams
+    foreground = TrafficClass("fg", Role.FOREGROUND, layers, 64, draw_order=tuples.draw_order)
+    (stream,) = compile_traffic(Traffic("forward", (foreground,))).streams
     count = math.prod(f.count for f in fields)
     frames = Expander(stream).compute_frames(0, 2 * count)
     at = {"IP.src": 28, "IP.dst": 32, "UDP.sport": 34, "UDP.dport": 36}
-    rows = np.stack([number(frames, at[f.field], 2) for f in fields], axis=1)
-    assert (rows[:count] == rows[count:]).all()  # phase 2 begins again where phase 1 began
+    rows = np.stack([read_numbers(frames, at[f.field], 2) for f in fields], axis=1)
+    assert (rows[:count] == rows[count:]).all()  # phase 2 repeats the order of phase 1
     return rows[:count]
 
 
-def fields_of(*counts, first=0):
+def make_fields(*counts, first=0):
     places = ("IP.dst", "IP.src", "UDP.dport", "UDP.sport")
     lasts = (31, 31, 15, 15)
     return [
@@ -136,7 +136,7 @@ SHUFFLED = [
 
 
 LARGE = [(2, 3, 32, 1024), (1, 12, 16, 1024), (1, 5, 64, 512), (1, 1, 256, 1024)]
-"""More bits than a list: with counters, and with the even list of ranges that are not aligned."""
+"""More bits than a list has: with counters, and with the even list of unaligned ranges."""
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ LARGE = [(2, 3, 32, 1024), (1, 12, 16, 1024), (1, 5, 64, 512), (1, 1, 256, 1024)
     [*product(SHUFFLED, [0, 1, 2, 24]), *zip(LARGE, [0, 24, 0, 24], strict=True)],
 )
 def test_shuffled_combinations_come_once_per_cycle_in_the_same_order(counts, first):
-    fields = fields_of(*counts, first=first)
-    result = enumerated(fields, four_tuples.shuffle_tuples(fields, 5))
+    fields = make_fields(*counts, first=first)
+    result = read_enumerated(fields, four_tuples.shuffle_tuples(fields, 5))
     total = np.zeros(len(result), dtype=np.uint64)
     for column, f in zip(result.T, fields, strict=True):
         total = total << np.uint64(16) | column
@@ -156,11 +156,10 @@ def test_shuffled_combinations_come_once_per_cycle_in_the_same_order(counts, fir
 @pytest.mark.parametrize("down", [False, True])
 @pytest.mark.parametrize("counts", [(3, 4, 8, 2), (5, 1, 2, 16), (1, 1, 7, 64), (1, 1, 1, 100)])
 def test_linear_combinations_change_the_last_field_fastest(counts, down):
-    fields = fields_of(*counts)
+    fields = make_fields(*counts)
     expected = list(product(*(range(f.first, f.first + f.count) for f in fields)))
-    result = list(
-        map(tuple, enumerated(fields, four_tuples.enumerate_linearly(fields, down)).tolist())
-    )
+    rows = read_enumerated(fields, four_tuples.enumerate_linearly(fields, down)).tolist()
+    result = list(map(tuple, rows))
     assert result == (expected[::-1] if down else expected)
 
 
@@ -170,17 +169,17 @@ def test_linear_combinations_change_the_last_field_fastest(counts, down):
 ], ids=["shuffled", "linear"])  # fmt: skip
 def test_combinations_that_trex_cannot_enumerate_are_refused(enumerate_tuples, counts, hint):
     with expect_error("beyond-trex") as caught:
-        enumerate_tuples(fields_of(*counts))
+        enumerate_tuples(make_fields(*counts))
     assert hint in caught.value.hint
 
 
-def params(name="nat44", **given):
+def make_params(name="nat44", **given):
     return load_technology_type(name).params_model(**given)
 
 
 @pytest.mark.parametrize("name", ["nat44", "nat64", "dslite-aftr"])
 def test_subscribers_share_one_server(name):
-    p = params(name, subscribers=1000, connections_per_subscriber=200)
+    p = make_params(name, subscribers=1000, connections_per_subscriber=200)
     assert p.combinations == p.subscriber_connections == 200_000
     assert (p.initiator_count, p.initiator_ports.count) == (1000, 200)
     assert (p.responder_count, p.responder_ports.count) == (1, 1)
@@ -192,7 +191,7 @@ def test_subscribers_share_one_server(name):
 ])  # fmt: skip
 def test_too_many_subscribers_or_connections_are_refused_by_name(name, value):
     with pytest.raises(ValidationError) as caught:
-        params(**{"subscribers": 10, "connections_per_subscriber": 10, name: value})
+        make_params(**{"subscribers": 10, "connections_per_subscriber": 10, name: value})
     assert [error["loc"][0] for error in caught.value.errors()] == [name]
 
 
@@ -202,29 +201,29 @@ def test_too_many_subscribers_or_connections_are_refused_by_name(name, value):
 ])  # fmt: skip
 def test_pool_has_blocks_or_a_tenth_of_its_ports_free(subscribers, connections, block, pool):
     given = {"subscribers": subscribers, "connections_per_subscriber": connections}
-    p = params(**given, port_block=block)
+    p = make_params(**given, port_block=block)
     assert (p.pool_count, str(p.pool_first)) == (pool, "198.19.1.0")
     assert block or p.combinations <= 0.9 * p.pool_count * p.pool_ports.count
 
 
-def test_connections_that_cannot_be_enumerated_name_the_next_number_that_can():
-    p = params(subscribers=24_000, connections_per_subscriber=180)
+def test_unenumerable_number_of_connections_is_refused_with_the_next_possible_one():
+    p = make_params(subscribers=24_000, connections_per_subscriber=180)
     with expect_error("beyond-trex") as info:
-        p.enumerate_tuples(fields(p), 1)
+        p.enumerate_tuples(list_initiator_fields(p), 1)
     assert "181" in info.value.hint
-    p = params(subscribers=24_000, connections_per_subscriber=181)
-    p.enumerate_tuples(fields(p), 1)
+    p = make_params(subscribers=24_000, connections_per_subscriber=181)
+    p.enumerate_tuples(list_initiator_fields(p), 1)
 
 
-def fields(p):
+def list_initiator_fields(p):
     return [four_tuples.describe_addresses("initiators", "IP.src", p.initiator, p.initiator_count)]
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_several_clients_need_enumerated_addresses_only(servers):
-    few = {"min": 1024, "max": 1031}
-    p = params(
+def test_enumerated_addresses_of_several_initiators_multiply_the_combinations(servers):
+    ports = {"min": 1024, "max": 1031}
+    p = make_params(
         initiator_count=4, responder_count=servers, enumerate_ips=3,
-        initiator_ports=few, responder_ports={"min": 1, "max": 1},
+        initiator_ports=ports, responder_ports={"min": 1, "max": 1},
     )  # fmt: skip
     assert p.combinations == 4 * servers * 8

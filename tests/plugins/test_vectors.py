@@ -1,4 +1,4 @@
-"""Every published vector of MAP, SIIT and RFC 6052 (A14): one check for each kind of vector."""
+"""Published test vectors of MAP, SIIT and RFC 6052, with one check function for each kind of vector."""
 
 import json
 from contextlib import nullcontext
@@ -27,7 +27,7 @@ from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.profiles.traffics import ETHER, OVER_SIX, Binding, one
 
-from .support import MapeDrop, first_frames, make, relay
+from .support import MapeDrop, first_frames, make, make_mape_br
 
 VECTORS = [
     vector
@@ -39,7 +39,7 @@ VECTORS = [
 ]
 
 
-def rule_of(vector):
+def make_rule(vector):
     r = vector["rule"]
     draft = vector.get("iid_format", "rfc7597").startswith("draft")
     return parse_rule(
@@ -49,7 +49,7 @@ def rule_of(vector):
 
 
 def calculate(vector, iid_format=None, **which):
-    rule = rule_of(vector)
+    rule = make_rule(vector)
     return calc_map(
         str(rule.ipv6_prefix), str(rule.ipv4_prefix), rule.ea_len, rule.psid_offset,
         psid_len=rule.psid_len, iid_format=iid_format or rule.iid_format, **which,
@@ -57,23 +57,23 @@ def calculate(vector, iid_format=None, **which):
 
 
 def check_map_address(v):
-    rule, psid, ipv4 = rule_of(v), v["psid"] or 0, IPv4Address(v["ipv4"])
-    got = calculate(v, ipv4=v["ipv4"], psid=psid)
-    assert got["map_address"] == v["map_ipv6"]
-    assert (got["ipv4"], got["psid"]) == (v["ipv4"], psid if rule.is_shared else None)
+    rule, psid, ipv4 = make_rule(v), v["psid"] or 0, IPv4Address(v["ipv4"])
+    result = calculate(v, ipv4=v["ipv4"], psid=psid)
+    assert result["map_address"] == v["map_ipv6"]
+    assert (result["ipv4"], result["psid"]) == (v["ipv4"], psid if rule.is_shared else None)
     assert rule.decode_address(IPv6Address(v["map_ipv6"])) == (ipv4, psid)
-    assert calculate(v, ipv6=v["map_ipv6"]) == got
+    assert calculate(v, ipv6=v["map_ipv6"]) == result
     compared = {
-        "end_user_prefix": got["end_user_prefix"],
-        "map_ipv6_expanded": IPv6Address(got["map_address"]).exploded,
-        "sharing_ratio": got["sharing_ratio"],
-        "psid_len": got["psid_len"],
-        "ports_per_ce": got["ports_per_ce"],
-        "port_ranges": len(got["port_ranges"]),
-        "first_range": got["port_ranges"][0],
-        "last_range": got["port_ranges"][-1],
+        "end_user_prefix": result["end_user_prefix"],
+        "map_ipv6_expanded": IPv6Address(result["map_address"]).exploded,
+        "sharing_ratio": result["sharing_ratio"],
+        "psid_len": result["psid_len"],
+        "ports_per_ce": result["ports_per_ce"],
+        "port_ranges": len(result["port_ranges"]),
+        "first_range": result["port_ranges"][0],
+        "last_range": result["port_ranges"][-1],
         "rfc7597_equivalent": calculate(v, "rfc7597", ipv4=v["ipv4"], psid=psid)["map_address"],
-        "nat44_range": "-".join(map(str, got["port_ranges"][0])),
+        "nat44_range": "-".join(map(str, result["port_ranges"][0])),
     }
     assert compared | {key: v[key] for key in compared if key in v} == compared
     for key in ("ea_bits", "ea_13bit"):
@@ -84,12 +84,12 @@ def check_map_address(v):
     if "port" in v:
         assert (v["port"] in rule.make_port_set(psid)) == v["port_in_set"]
         assert rule.find_psid(v["port"]) == v["psid_from_port"]
-        assert calculate(v, ipv4=v["ipv4"], port=v["port"]) == got
+        assert calculate(v, ipv4=v["ipv4"], port=v["port"]) == result
 
 
 def check_map_packet(v):
     source = v["expect"]["ipv6_src"]
-    plugin, frame = tunnelled(v, source)
+    plugin, frame = make_tunnelled(v, source)
     assert v["direction"] == "forward"
     assert calculate(v, ipv4=v["ipv4_src"], port=v["sport"])["map_address"] == source
     assert plugin.expect("forward", frame).reason[0] == MapeDrop.FORWARDED
@@ -101,11 +101,11 @@ def check_dmr_embed(v):
     check_rfc6052({**v, "prefix": v["dmr"]})
 
 
-def tunnelled(v, source):
-    """Make a relay for the vector's rule, and a frame from ``source`` with the vector's port."""
+def make_tunnelled(v, source):
+    """Make a relay with the vector's rule, and a frame from ``source`` with the vector's port."""
     r = v["rule"]
     br = v["expect"]["ipv6_dst_mape"] if isinstance(v["expect"], dict) else "2001:db8:ffff::1"
-    plugin = relay(
+    plugin = make_mape_br(
         rule_ipv6=r["ipv6_prefix"], rule_ipv4=r["ipv4_prefix"], ea_len=r["ea_len"],
         psid_offset=r["psid_offset"], br_address=br,
     )  # fmt: skip
@@ -128,11 +128,11 @@ REASONS = {
 
 def check_negative_source_check(v):
     assert v["expect"] == "drop"
-    plugin, frame = tunnelled(v, v["ipv6_src"])
+    plugin, frame = make_tunnelled(v, v["ipv6_src"])
     answer = plugin.expect("forward", frame)
     assert (answer.length[0], answer.reason[0]) == (0, REASONS[v["id"]])
     if "psid_from_port" in v:
-        assert rule_of(v).find_psid(v["sport"]) == v["psid_from_port"]
+        assert make_rule(v).find_psid(v["sport"]) == v["psid_from_port"]
 
 
 def check_port_set(v):
@@ -155,24 +155,24 @@ def check_port_set(v):
 
 
 def check_ipv4_prefix_ce(v):
-    rule = rule_of(v)
+    rule = make_rule(v)
     assert rule.host_bits
     ipv4, psid = rule.decode_ea(v["ce_index"])
     assert str(rule.compute_end_user_prefix(ipv4, psid)) == v["end_user_prefix"]
     if v["mode"] == "MAP-E":
         assert str(rule.map_address(ipv4, psid)) == v["map_ipv6"]
-        got = calculate(v, ipv4=str(ipv4 + 5))
-        assert (got["ipv4"], got["map_address"]) == (v["ipv4_prefix"], v["map_ipv6"])
+        result = calculate(v, ipv4=str(ipv4 + 5))
+        assert (result["ipv4"], result["map_address"]) == (v["ipv4_prefix"], v["map_ipv6"])
     else:
         host = IPv4Address(v["ipv4_host"])
         assert str(rule.map_address(host, psid, embeds_host=True)) == v["map_ipv6"]
 
 
-def configure(given):
-    if "dmr" in given:
-        return calc_rfc6052(given["dmr"], ipv4="192.0.2.1")
-    own = {"ipv6_prefix": "2001:db8::/56", "ipv4_prefix": "192.0.2.1/32", "ea_len": 0}
-    return rule_of({"rule": {"psid_offset": 6, "psid_len": None, **own, **given}})
+def configure(config):
+    if "dmr" in config:
+        return calc_rfc6052(config["dmr"], ipv4="192.0.2.1")
+    defaults = {"ipv6_prefix": "2001:db8::/56", "ipv4_prefix": "192.0.2.1/32", "ea_len": 0}
+    return make_rule({"rule": {"psid_offset": 6, "psid_len": None, **defaults, **config}})
 
 
 def check_negative_config(v):
@@ -191,7 +191,7 @@ def check_rfc6052_extract(v):
 
 
 def check_rfc6052_rule(v):
-    if v["id"] == "wkp-non-global":  # a lab may embed what the Internet may not
+    if v["id"] == "wkp-non-global":  # allowed in a lab although RFC 6052 forbids it on the Internet
         assert calc_rfc6052("64:ff9b::/96", ipv4="198.18.0.1")["ipv6"] == "64:ff9b::c612:1"
         return
     for length in range(129):
@@ -237,7 +237,7 @@ def check_nat64_timer(v):
 
 
 def assert_maps(v, build_ipv6, build_ipv4):
-    """Check addresses through the table one by one and as an array."""
+    """Check translation of a pair in both directions, as an address and as an array."""
     table = parse_mappings(v["table"], None)
     for name, pair in (("to_ipv6", build_ipv6), ("to_ipv4", build_ipv4)):
         source, destination = map(ip_address, pair)
@@ -257,13 +257,13 @@ def check_eam_lpm(v):
 
 def check_eam_rule(v):
     assert "identical prefixes rejected" in v["note"]
-    fits = [["192.0.2.0/24", "2001:db8::/120"]]
-    last = parse_mappings(fits, None).to_ipv6(IPv4Address("192.0.2.255"))
+    valid = [["192.0.2.0/24", "2001:db8::/120"]]
+    last = parse_mappings(valid, None).to_ipv6(IPv4Address("192.0.2.255"))
     assert last == IPv6Address("2001:db8::ff")
     for table, code in (
         ([["192.0.2.0/24", "2001:db8::/121"]], "outside-prefix"),
-        ([*fits, ["192.0.2.0/24", "2001:db9::/120"]], "duplicate"),
-        ([*fits, ["192.0.3.0/24", "2001:db8::/120"]], "duplicate"),
+        ([*valid, ["192.0.2.0/24", "2001:db9::/120"]], "duplicate"),
+        ([*valid, ["192.0.3.0/24", "2001:db8::/120"]], "duplicate"),
     ):
         with expect_error(code):
             parse_mappings(table, None)
@@ -273,7 +273,7 @@ PREFIX = "2001:db8:64::/96"
 
 
 def parse_packet(text):
-    """Read hexadecimal octets; ``5..9`` stands for the payload octets n modulo 251 of that range."""
+    """Read hexadecimal octets; ``5..9`` means octets 5 to 8 of a payload whose octet n is n modulo 251."""
     parts = (part.partition("..") for part in text.split())
     return b"".join(
         bytes(n % 251 for n in range(int(first), int(last))) if last else bytes.fromhex(first)
@@ -283,10 +283,10 @@ def parse_packet(text):
 
 def check_translation(v):
     plugin = make("siit", eam=(), prefix=PREFIX)
-    wire, far = Wire(plugin.links), "left" if v["sent_from"] == "right" else "right"
+    wire, opposite = Wire(plugin.links), "left" if v["sent_from"] == "right" else "right"
     frame = wire.frame(v["sent_from"], parse_packet(v["sent"])).octets
     sent = build_device(plugin).receive(v["sent_from"], frame)
-    received = wire.octets(far, [Frame(side, octets) for side, octets in sent])
+    received = wire.octets(opposite, [Frame(side, octets) for side, octets in sent])
     assert received == [parse_packet(text) for text in v["received"]]
 
 
@@ -296,7 +296,7 @@ CHECKS = {
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["id"])
-def test_vector(vector):
+def test_published_vector_is_reproduced(vector):
     CHECKS[vector["kind"]](vector)
 
 

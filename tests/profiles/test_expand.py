@@ -13,7 +13,7 @@ from v6t.profiles.expand import BLOCK_FRAMES, Expander, expand_set, make_draw_ta
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.tests.plugins.support import TAGGED, relay
+from v6t.tests.plugins.support import TAGGED, make_mape_br
 
 from .test_export_trex import traffics as compiler_traffics
 from .test_template import rebuilt
@@ -27,7 +27,7 @@ each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 
 
 def mape_set(name, direction, *, size=104, links=None, **keys):
-    plugin = relay(links, **MAPE[name])
+    plugin = make_mape_br(links, **MAPE[name])
     return compile_traffic(plugin.build_traffic(direction, plugin.make_frame_pair(size)), **keys)
 
 
