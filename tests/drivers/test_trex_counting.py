@@ -42,7 +42,7 @@ from v6t.profiles.streams import StreamSet, start_at_frame
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.foreign import ALL, Echo, Gre, OverTcp
-from v6t.tests.profiles.test_protocols import streams as compile_foreign
+from v6t.tests.profiles.test_protocols import compile_streams as compile_foreign
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import DelayRequest, DeviceEvent, FlowStarts, Segment, Trial
 from v6t.trials.verdict import assess_trial

@@ -7,27 +7,20 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Variable
 from v6t.tests.packets.oracle import verify
-from v6t.tests.profiles.test_template import rebuilt
-from v6t.tests.profiles.traffics import ETHER, FOUR_IN_SIX, OVER_FOUR, OVER_SIX, VLAN, one
-
-LAYERS = {
-    "4in6": FOUR_IN_SIX,
-    "ipv6": OVER_SIX,
-    "ipv4": OVER_FOUR,
-    "vlan": (ETHER, VLAN, *FOUR_IN_SIX[1:]),
-}
+from v6t.tests.profiles.test_template import STACKS, rebuild
+from v6t.tests.profiles.traffics import FOUR_IN_SIX, UDP6, make_traffic
 
 
-def frames_of(layers, size, count=50):
-    traffic = one(Variable("v", 16), bind=(), layers=layers, frame_size=size)
+def compute_frames(layers, size, count=50):
+    traffic = make_traffic(Variable("v", 16), bind=(), layers=layers, frame_size=size)
     expander = Expander(compile_traffic(traffic).streams[0])
     return expander.compute_frames(0, count), expander.checksum
 
 
 @pytest.mark.parametrize("size", [108, 109, 300, 1517, 1518])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", ["4in6", "ipv6", "ipv4", "vlan"])
 def test_stamped_trailers_are_read(name, size):
-    before, checksum = frames_of(LAYERS[name], size)
+    before, checksum = compute_frames(STACKS[name], size)
     ring = np.full((50, 2048), 0x55, np.uint8)
     frames = ring[:, 32 : 28 + size]
     frames[:] = before
@@ -40,18 +33,18 @@ def test_stamped_trailers_are_read(name, size):
     assert (marks.time_ns == times).all()
     assert set(marks.stream_id.tolist()) == {127}
     assert set(marks.nonce.tolist()) == {255}
-    # nothing but the last 16 octets and the UDP checksum
+    # only the last 16 octets and the UDP checksum change
     changed = np.flatnonzero((frames != before).any(axis=0))
     field = {checksum.field, checksum.field + 1}
     assert set(changed.tolist()) <= field | set(range(size - 4 - 16, size - 4))
     assert (ring[:, :32] == 0x55).all()
     assert (ring[:, 28 + size :] == 0x55).all()
     assert verify(frames).all()
-    assert [rebuilt(f.tobytes()) for f in frames[::7]] == [f.tobytes() for f in frames[::7]]
+    assert [rebuild(f.tobytes()) for f in frames[::7]] == [f.tobytes() for f in frames[::7]]
 
 
-def test_layout_is_that_of_trexs_latency_header():
-    frames, checksum = frames_of(OVER_SIX, 128, 2)
+def test_trailer_has_the_layout_of_trex_latency_header():
+    frames, checksum = compute_frames(UDP6, 128, 2)
     seq, time_ns = np.array([5, 0xFFFFFFFF]), 0x0102030405060708
     trailer.stamp(frames, checksum, seq=seq, stream_id=3, nonce=0x7E, time_ns=time_ns)
     assert frames[0, -16:].tobytes() == struct.pack("<BBHIQ", 0xAB, 0x7E, 3, 5, time_ns)
@@ -59,7 +52,7 @@ def test_layout_is_that_of_trexs_latency_header():
 
 
 def test_rows_have_separate_trailers():
-    frames, checksum = frames_of(FOUR_IN_SIX, 104, 5)
+    frames, checksum = compute_frames(FOUR_IN_SIX, 104, 5)
     ids, nonces = np.array([0, 1, 64, 126, 127]), np.array([0, 1, 2, 254, 255], dtype=np.uint8)
     trailer.stamp(frames, checksum, seq=np.arange(5), stream_id=ids, nonce=nonces, time_ns=9)
     marks = trailer.read(frames)
@@ -70,7 +63,7 @@ def test_rows_have_separate_trailers():
 
 def test_checksums_stay_valid_for_any_sum():
     for size in (84, 85):
-        frames, checksum = frames_of(OVER_SIX, size, 1 << 16)
+        frames, checksum = compute_frames(UDP6, size, 1 << 16)
         trailer.stamp(frames, checksum, seq=np.arange(1 << 16), stream_id=0, nonce=0, time_ns=0)
         assert verify(frames).all()
         field = frames[:, checksum.field : checksum.field + 2].view(">u2")

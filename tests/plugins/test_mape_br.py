@@ -8,7 +8,7 @@ import pytest
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins.base import Links
 from v6t.plugins.mape_br import MapEParams
-from v6t.tests.profiles.vm import ones_sum
+from v6t.tests.profiles.vm import sum_ones_complement
 
 from .support import (
     TAGGED,
@@ -120,7 +120,7 @@ def test_faulty_frame_is_dropped_for_its_reason(direction, fault, at, bits, reas
     frame[0, at] ^= bits
     header = 54 if direction == "forward" else 14
     frame[0, header + 10 : header + 12] = 0
-    total = 0xFFFF ^ ones_sum(frame[0, header : header + 20].tobytes())
+    total = 0xFFFF ^ sum_ones_complement(frame[0, header : header + 20].tobytes())
     frame[0, header + 10 : header + 12] = total >> 8, total & 255
     assert find_drop_reason(plugin, direction, frame) == MapeDrop[reason], fault
 

@@ -25,7 +25,7 @@ from v6t.profiles.model import Kind, Layer, Variable
 from v6t.profiles.template import build_template
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.tests.profiles.traffics import ETHER, OVER_SIX, Binding, one
+from v6t.tests.profiles.traffics import ETHER, UDP6, Binding, make_traffic
 
 from .support import MapeDrop, first_frames, make, make_mape_br
 
@@ -225,9 +225,10 @@ def check_udp_checksum(v):
 
 def check_multi_ip(v):
     bits = 8 * v["offset_bytes"]
-    layers = (ETHER, Layer("IPv6", {"src": "2001:2::1", "dst": v["base"]}), OVER_SIX[-1])
+    layers = (ETHER, Layer("IPv6", {"src": "2001:2::1", "dst": v["base"]}), UDP6[-1])
     variable = Variable("net", 16, Kind.LIST, values=[v["value"], 4660])
-    traffic = one(variable, bind=(Binding("net", "IPv6.dst", bits, bits + 15),), layers=layers)
+    bind = (Binding("net", "IPv6.dst", bits, bits + 15),)
+    traffic = make_traffic(variable, bind=bind, layers=layers)
     frame = Expander(compile_traffic(traffic).streams[0]).compute_frames(0, 1)[0]
     assert str(IPv6Address(frame[38:54].tobytes())) == v["ipv6"]
 

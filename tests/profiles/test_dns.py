@@ -1,4 +1,4 @@
-"""DNS messages against dnspython: questions, answers and verdicts on answers."""
+"""DNS questions, answers and verdicts on answers, compared with dnspython."""
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
@@ -23,29 +23,29 @@ NUMBERS = np.arange(0, 1 << 30, (1 << 30) // COUNT)[:COUNT]
 ADDRESSES = ZONE.list_addresses(NUMBERS)
 
 
-def name_of(address):
+def make_name(address):
     return "-".join(f"{octet:03d}" for octet in int(address).to_bytes(4, "big")) + f".{SUFFIX}."
 
 
-def questions():
-    made = np.tile(np.frombuffer(build_question(), np.uint8), (COUNT, 1))
-    write_questions(made, np.arange(COUNT) * 211, ADDRESSES)
-    return made
+def make_questions():
+    rows = np.tile(np.frombuffer(build_question(), np.uint8), (COUNT, 1))
+    write_questions(rows, np.arange(COUNT) * 211, ADDRESSES)
+    return rows
 
 
 def test_dnspython_parses_questions():
-    for row, (octets, address) in enumerate(zip(questions(), ADDRESSES, strict=True)):
+    for row, (octets, address) in enumerate(zip(make_questions(), ADDRESSES, strict=True)):
         read = dns.message.from_wire(octets.tobytes())
         (requested,) = read.question
-        assert (read.id, str(requested.name)) == (row * 211 & 0xFFFF, name_of(address))
+        assert (read.id, str(requested.name)) == (row * 211 & 0xFFFF, make_name(address))
         assert requested.rdtype == dns.rdatatype.AAAA
         assert read.flags == dns.flags.RD
         assert read.to_wire() == octets.tobytes()
 
 
 def test_labels_are_decoded_and_others_rejected():
-    addresses, right = decode_labels(encode_labels(ADDRESSES))
-    assert right.all()
+    addresses, valid = decode_labels(encode_labels(ADDRESSES))
+    assert valid.all()
     assert (addresses == ADDRESSES).all()
     wrong = ("256-000-000-001", "12a-000-000-001", "001-002-003.004", " 01-002-003-004")
     rows = np.array([[*w.encode(), 9] for w in wrong], np.uint8)
@@ -57,15 +57,15 @@ def test_labels_are_decoded_and_others_rejected():
 @pytest.mark.parametrize("kind", ["A", "AAAA", "HTTPS"])
 def test_authority_answers_from_its_zone(kind, edns, share):
     requested = [
-        dns.message.make_query(name_of(a), kind, use_edns=0 if edns else -1, id=n)
+        dns.message.make_query(make_name(a), kind, use_edns=0 if edns else -1, id=n)
         for n, a in enumerate(ADDRESSES)
     ]
     rows = np.array([list(m.to_wire()) for m in requested], np.uint8)
     authority = Authority(ZONE, native_share=share)
-    seen = 0
+    answered = 0
     for chosen, answers in authority.answer(rows):
         for row, octets in zip(chosen, answers, strict=True):
-            seen += 1
+            answered += 1
             read = dns.message.from_wire(octets.tobytes())
             assert requested[row].is_response(read)
             assert read.rcode() == dns.rcode.NOERROR
@@ -78,17 +78,17 @@ def test_authority_answers_from_its_zone(kind, edns, share):
                 expected = str(IPv6Address(ZONE.list_native_records(address).tobytes()))
             matching = [str(r) for rrset in read.answer for r in rrset]
             assert matching == ([expected] if expected else [])
-            if not expected:  # a resolver may keep that there is nothing (RFC 2308)
+            if not expected:  # a resolver may cache that the record does not exist (RFC 2308)
                 (soa,) = read.authority
                 assert soa.rdtype == dns.rdatatype.SOA
-    assert seen == COUNT
+    assert answered == COUNT
     counted = {"A": authority.counts.a, "AAAA": authority.counts.aaaa}
     assert counted == {k: COUNT * (k == kind) for k in counted}
 
 
 @pytest.mark.parametrize("kind", ["SOA", "NS", "DS"])
 @pytest.mark.parametrize("name", [f"{SUFFIX}.", f"other.{SUFFIX}.", "elsewhere.example."])
-def test_authority_answers_other_questions(name, kind):
+def test_authority_refuses_only_names_outside_its_zone(name, kind):
     requested = dns.message.make_query(name, kind, use_edns=0)
     authority = Authority(ZONE)
     ((_, answers),) = authority.answer(np.frombuffer(requested.to_wire(), np.uint8)[None, :])
@@ -125,70 +125,70 @@ def judge(message, share=0.0):
     return result.reasons.get(0, messages.VALID)
 
 
-def response(*records, code=0, kind="AAAA", name="", flags=0):
-    requested = dns.message.make_query(name or name_of(ADDRESSES[0]), kind)
-    made = dns.message.make_response(requested)
-    made.set_rcode(code)
-    made.flags |= flags
-    made.answer = [dns.rrset.from_text(*r.split(maxsplit=4)) for r in records]
-    return made
+def make_response(*records, code=0, kind="AAAA", name="", flags=0):
+    requested = dns.message.make_query(name or make_name(ADDRESSES[0]), kind)
+    message = dns.message.make_response(requested)
+    message.set_rcode(code)
+    message.flags |= flags
+    message.answer = [dns.rrset.from_text(*r.split(maxsplit=4)) for r in records]
+    return message
 
 
-RIGHT = str(IPv6Address(ZONE.list_expected_records(ADDRESSES[:1], 0.0).tobytes()))
-OWN = name_of(ADDRESSES[0])
+AAAA = str(IPv6Address(ZONE.list_expected_records(ADDRESSES[:1], 0.0).tobytes()))
+NAME = make_name(ADDRESSES[0])
+RECORD = f"{NAME} 60 IN AAAA {AAAA}"
 
 
 ANSWERS = [
-    (response(f"{OWN} 60 IN AAAA {RIGHT}"), messages.VALID),
-    (response(f"{OWN} 60 IN CNAME x.test.", f"x.test. 60 IN AAAA {RIGHT}"), messages.VALID),
-    (response(f"{OWN.upper()} 60 IN AAAA {RIGHT}"), messages.VALID),
-    (response(f"x.test. 60 IN AAAA {RIGHT}"), messages.EMPTY),
-    (response(f"{OWN} 60 IN AAAA 2001:db8:64::1"), messages.WRONG),
-    (response(f"{OWN} 60 IN AAAA {RIGHT}", f"{OWN} 60 IN AAAA 2001:db8::1"), messages.WRONG),
-    (response(), messages.EMPTY),
-    (response(f"{OWN} 60 IN AAAA {RIGHT}", flags=dns.flags.TC), messages.TRUNCATED),
-    (response(code=2), "SERVFAIL"),
-    (response(code=3), "NXDOMAIN"),
-    (response(code=9), "RCODE 9"),
-    (response(f"{OWN} 60 IN A 1.2.3.4", kind="A"), messages.OTHER_QUESTION),
-    (response(name=name_of(ADDRESSES[1])), messages.OTHER_QUESTION),
-    (dns.message.make_query(OWN, "AAAA"), messages.MALFORMED),
+    (make_response(RECORD), messages.VALID),
+    (make_response(f"{NAME} 60 IN CNAME x.test.", f"x.test. 60 IN AAAA {AAAA}"), messages.VALID),
+    (make_response(f"{NAME.upper()} 60 IN AAAA {AAAA}"), messages.VALID),
+    (make_response(f"x.test. 60 IN AAAA {AAAA}"), messages.EMPTY),
+    (make_response(f"{NAME} 60 IN AAAA 2001:db8:64::1"), messages.WRONG),
+    (make_response(RECORD, f"{NAME} 60 IN AAAA 2001:db8::1"), messages.WRONG),
+    (make_response(), messages.EMPTY),
+    (make_response(RECORD, flags=dns.flags.TC), messages.TRUNCATED),
+    (make_response(code=2), "SERVFAIL"),
+    (make_response(code=3), "NXDOMAIN"),
+    (make_response(code=9), "RCODE 9"),
+    (make_response(f"{NAME} 60 IN A 1.2.3.4", kind="A"), messages.OTHER_QUESTION),
+    (make_response(name=make_name(ADDRESSES[1])), messages.OTHER_QUESTION),
+    (dns.message.make_query(NAME, "AAAA"), messages.MALFORMED),
     (b"\0\0\x80\0" + bytes(8), messages.MALFORMED),
-    (response(f"{OWN} 60 IN AAAA {RIGHT}").to_wire()[:-9], messages.MALFORMED),
+    (make_response(RECORD).to_wire()[:-9], messages.MALFORMED),
 ]
 
 
 @pytest.mark.parametrize(("message", "reason"), ANSWERS, ids=map(str, range(len(ANSWERS))))
-def test_answer_has_its_verdict(message, reason):
+def test_dns_answer_is_judged(message, reason):
     assert judge(message) == reason
 
 
 def test_name_with_a_native_record_must_be_answered_with_it():
-    own = IPv6Address(ZONE.list_native_records(ADDRESSES[:1]).tobytes())
-    assert judge(response(f"{OWN} 60 IN AAAA {own}"), share=1.0) == messages.VALID
-    assert judge(response(f"{OWN} 60 IN AAAA {RIGHT}"), share=1.0) == messages.WRONG
+    native = IPv6Address(ZONE.list_native_records(ADDRESSES[:1]).tobytes())
+    assert judge(make_response(f"{NAME} 60 IN AAAA {native}"), share=1.0) == messages.VALID
+    assert judge(make_response(RECORD), share=1.0) == messages.WRONG
 
 
-def test_random_change_of_an_answer_is_never_valid():
-    right = np.frombuffer(response(f"{OWN} 60 IN AAAA {RIGHT}").to_wire(), np.uint8)
-    chance = np.random.default_rng(1)
+def test_answer_with_random_change_of_its_record_is_not_valid():
+    valid = np.frombuffer(make_response(RECORD).to_wire(), np.uint8)
+    rng = np.random.default_rng(1)
     for _ in range(300):
-        spoiled = right.copy()
-        place = int(chance.integers(2, len(right)))
-        if 8 <= place < 12:  # what stands behind the answer is not read
+        damaged = valid.copy()
+        place = int(rng.integers(2, len(valid)))
+        if 8 <= place < 12:  # counts of later sections, which are not read
             continue
-        spoiled[place] ^= chance.integers(1, 256)
-        text = judge(spoiled.tobytes())
-        # what an answer is judged by, and not what may stand there
-        if text == messages.VALID:
-            read = dns.message.from_wire(spoiled.tobytes(), ignore_trailing=True)
-            assert [str(r) for rrset in read.answer for r in rrset] == [RIGHT]
+        damaged[place] ^= rng.integers(1, 256)
+        # an answer remains valid only if its record and code are unchanged
+        if judge(damaged.tobytes()) == messages.VALID:
+            read = dns.message.from_wire(damaged.tobytes(), ignore_trailing=True)
+            assert [str(r) for rrset in read.answer for r in rrset] == [AAAA]
             assert read.rcode() == 0
 
 
 @pytest.mark.parametrize("version", [4, 6])
 @pytest.mark.parametrize("vlan", [None, 7])
-def test_frames_and_replies_are_valid(version, vlan):
+def test_dns_frames_and_replies_have_valid_headers(version, vlan):
     zone = Dns64(Dns64Params(upstream="ipv6" if version == 6 else "ipv4")).zone
     layout = DnsLayout(version, vlan)
     head = layout.build_header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.egress, zone.server)

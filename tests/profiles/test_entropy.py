@@ -1,4 +1,4 @@
-"""Traffic with less that varies in it is still the technology's traffic."""
+"""Traffic with fewer varying fields or flows, which devices still forward."""
 
 import numpy as np
 import pytest
@@ -15,21 +15,19 @@ SPREAD = ("mape-br", "mapt-br", "siit", "lwaftr", "ipv4-router", "ipv6-router")
 ONE_HOST = ("clat", "lwb4", "mape-ce", "mapt-ce")
 
 
-def traffic_of(name, direction):
+def build_traffic(name, direction):
     plugin = make(name, **load_technology_type(name).varying_params)
     sizes = plugin.make_frame_pair(plugin.default_frame_sizes[0])
     return plugin, plugin.build_traffic(direction, sizes, 1)
 
 
-def frames_of(traffic, count=400):
+def compute_frames(traffic, count=400):
     return Expander(compile_traffic(traffic).streams[0]).compute_frames(0, count)
 
 
-def outer(frames):
-    """Return addresses and the octets after the outer header where ports may be, as rows."""
-    if frames[0, 14] >> 4 == 6:
-        return frames[:, 22:54], frames[:, 54:58]
-    return frames[:, 26:34], frames[:, 34:38]
+def read_outer_addresses(frames):
+    """Return the addresses of the outer header as rows."""
+    return frames[:, 22:54] if frames[0, 14] >> 4 == 6 else frames[:, 26:34]
 
 
 def count_distinct(rows):
@@ -38,15 +36,15 @@ def count_distinct(rows):
 
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_held_variables_are_constant_and_frames_still_forwarded(name, direction):
-    plugin, traffic = traffic_of(name, direction)
+def test_frames_with_held_variables_are_constant_and_forwarded(name, direction):
+    plugin, traffic = build_traffic(name, direction)
     assert find_variation(traffic) == (True, True)
     for ports in (False, True):
         for addresses in (False, True):
-            frames = frames_of(hold_variables(traffic, ports=ports, addresses=addresses))
+            frames = compute_frames(hold_variables(traffic, ports=ports, addresses=addresses))
             assert np.all(plugin.expect(direction, frames).length > 0)
             assert (count_distinct(frames) == 1) is (ports and addresses)
-            assert (count_distinct(outer(frames)[0]) == 1) is addresses
+            assert (count_distinct(read_outer_addresses(frames)) == 1) is addresses
     assert find_variation(hold_variables(traffic, ports=True, addresses=True)) == (False, False)
     assert find_variation(hold_variables(traffic, ports=True, addresses=False)) == (False, True)
 
@@ -54,18 +52,18 @@ def test_held_variables_are_constant_and_frames_still_forwarded(name, direction)
 @pytest.mark.parametrize("name", ONE_HOST)
 def test_addresses_of_one_customer_are_constant(name):
     for direction in DIRECTIONS:
-        assert find_variation(traffic_of(name, direction)[1]) == (True, False)
+        assert find_variation(build_traffic(name, direction)[1]) == (True, False)
 
 
 @pytest.mark.parametrize("name", SPREAD + ONE_HOST)
 @pytest.mark.parametrize("count", [1, 2, 16, 100])
 def test_limited_flows_take_turns(name, count):
     for direction in DIRECTIONS:
-        plugin, traffic = traffic_of(name, direction)
-        frames = frames_of(limit_flows(traffic, count), 3 * count + 5)
+        plugin, traffic = build_traffic(name, direction)
+        frames = compute_frames(limit_flows(traffic, count), 3 * count + 5)
         assert np.all(plugin.expect(direction, frames).length > 0)
         assert count_distinct(frames) == count
-        # frame k is of flow k mod n, as testers that start flows one by one take it to be
+        # testers that start flows one by one assume that frame k belongs to flow k mod n
         assert np.array_equal(frames[count:], frames[:-count])
 
 
@@ -76,7 +74,7 @@ def test_background_has_same_number_of_flows():
         assert count_distinct(Expander(stream).compute_frames(0, 64)) == 8
 
 
-def test_lists_of_equal_length_stay_together():
+def test_lists_of_equal_length_are_limited_together():
     a = Variable("a", 16, Kind.LIST, values=(3, 1, 2))
     b = Variable("b", 16, Kind.LIST, values=(30, 10, 20))
     layers = (Layer("IP", {"dst": a.place(16, "198.18.0.1")}), Layer("UDP", {"dport": b}))

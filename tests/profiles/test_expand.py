@@ -1,4 +1,4 @@
-"""The expander against the scalar machine, against scapy, and against TRex itself."""
+"""Frames of the expander compared with the scalar field engine, with scapy, and with TRex."""
 
 from pathlib import Path
 
@@ -15,24 +15,24 @@ from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.support import TAGGED, make_mape_br
 
-from .test_export_trex import traffics as compiler_traffics
-from .test_template import rebuilt
-from .traffics import FOUR_IN_SIX, OVER_FOUR, OVER_SIX, Binding, compile_one
+from .test_export_trex import make_samples
+from .test_template import rebuild
+from .traffics import FOUR_IN_SIX, UDP4, UDP6, Binding, compile_stream
 from .vm import Machine
 
 VECTORS = yaml.safe_load((Path(__file__).parent / "vectors" / "expansion.yaml").read_text())
 MAPE = VECTORS["relays"]
-each_mape = pytest.mark.parametrize("name", MAPE)
+each_relay = pytest.mark.parametrize("name", MAPE)
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 
 
-def mape_set(name, direction, *, size=104, links=None, **keys):
+def compile_relay(name, direction, *, size=104, links=None, **keys):
     plugin = make_mape_br(links, **MAPE[name])
     return compile_traffic(plugin.build_traffic(direction, plugin.make_frame_pair(size)), **keys)
 
 
-def assert_same(stream, count, core=0, cores=1):
-    """Check that expander and machine make the same first frames."""
+def assert_equals_machine(stream, count, core=0, cores=1):
+    """Check that the expander and the machine compute the same first frames."""
     frames = Expander(stream, core, cores).compute_frames(0, count)
     assert frames.dtype == np.uint8
     assert [f.tobytes() for f in frames] == Machine(stream, core, cores).take(count)
@@ -40,45 +40,45 @@ def assert_same(stream, count, core=0, cores=1):
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 4])
 @each_direction
-@each_mape
+@each_relay
 def test_frames_equal_scalar_machine(name, direction, cores):
-    for stream in mape_set(name, direction, cores=cores).streams:
+    for stream in compile_relay(name, direction, cores=cores).streams:
         for core in range(cores):
-            assert_same(stream, 120 // cores, core, cores)
+            assert_equals_machine(stream, 120 // cores, core, cores)
 
 
 @pytest.mark.parametrize("cores", [1, 3])
-@pytest.mark.parametrize("name", compiler_traffics())
+@pytest.mark.parametrize("name", make_samples())
 def test_frames_of_other_traffic_equal_scalar_machine(name, cores):
-    for stream in compile_traffic(compiler_traffics()[name], cores=cores).streams:
+    for stream in compile_traffic(make_samples()[name], cores=cores).streams:
         for core in range(cores):
-            assert_same(stream, 100, core, cores)
+            assert_equals_machine(stream, 100, core, cores)
 
 
 @each_direction
 @pytest.mark.parametrize("name", ["offset 6", "million", "spoofed"])
-def test_long_runs_cross_blocks_and_cycles(name, direction):
-    for stream in mape_set(name, direction).streams:
-        assert_same(stream, BLOCK_FRAMES + 500)
+def test_frames_beyond_one_block_equal_scalar_machine(name, direction):
+    for stream in compile_relay(name, direction).streams:
+        assert_equals_machine(stream, BLOCK_FRAMES + 500)
 
 
 @pytest.mark.parametrize(
     ("size", "links"), [(104, None), (105, None), (169, None), (1518, None), (108, TAGGED)]
 )
 @each_direction
-@each_mape
+@each_relay
 def test_checksums_equal_scapy(name, direction, size, links):
-    for stream in mape_set(name, direction, size=size, links=links).streams:
+    for stream in compile_relay(name, direction, size=size, links=links).streams:
         frames = Expander(stream).compute_frames(0, 2000)
         assert links or verify(frames).all()
-        assert [rebuilt(f.tobytes()) for f in frames[::400]] == [f.tobytes() for f in frames[::400]]
+        assert [rebuild(f.tobytes()) for f in frames[::400]] == [f.tobytes() for f in frames[::400]]
 
 
-@pytest.mark.parametrize("layers", [OVER_FOUR, OVER_SIX, FOUR_IN_SIX])
+@pytest.mark.parametrize("layers", [UDP4, UDP6, FOUR_IN_SIX])
 def test_udp_checksum_is_never_zero(layers):
     variables = Variable("a", 16, Kind.INC), Variable("b", 16)
     bind = Binding("a", "UDP.dport", 0, 15), Binding("b", "UDP.sport", 0, 15)
-    expander = Expander(compile_one(*variables, bind=bind, layers=layers))
+    expander = Expander(compile_stream(*variables, bind=bind, layers=layers))
     udp, ones = expander.layout.start, 0
     for first in range(0, 1 << 20, 1 << 16):
         frames = expander.compute_frames(first, 1 << 16)
@@ -90,33 +90,34 @@ def test_udp_checksum_is_never_zero(layers):
 
 
 @each_direction
-@each_mape
+@each_relay
 def test_frames_do_not_depend_on_batches(name, direction):
-    for stream in mape_set(name, direction).streams:
+    for stream in compile_relay(name, direction).streams:
         for core, cores in ((0, 1), (1, 2)):
             expander = Expander(stream, core, cores)
-            whole = expander.compute_frames(0, 2 * BLOCK_FRAMES + 20)
+            frames = expander.compute_frames(0, 2 * BLOCK_FRAMES + 20)
             cuts = (0, 37), (37, 63), (BLOCK_FRAMES - 3, 6), (5, 2 * BLOCK_FRAMES + 7)
             for first, count in cuts:
-                assert (expander.compute_frames(first, count) == whole[first : first + count]).all()
+                part = expander.compute_frames(first, count)
+                assert (part == frames[first : first + count]).all()
 
 
 @each_direction
-@each_mape
-def test_frames_repeat_after_all_cycles_however_far_away(name, direction):
-    for stream in mape_set(name, direction).streams:
-        period = 1 << 32  # of the generator, times all cycles
+@each_relay
+def test_frames_repeat_after_multiples_of_all_cycles(name, direction):
+    for stream in compile_relay(name, direction).streams:
+        period = 1 << 32  # period of the random generator times all cycles
         for i in stream.program:
             if i["type"] == "flow_var" and i["op"] != "random":
-                listed = i.get("value_list")
-                period *= len(listed) if listed else i["max_value"] - i["min_value"] + 1
+                values = i.get("value_list")
+                period *= len(values) if values else i["max_value"] - i["min_value"] + 1
         expander = Expander(stream)
-        near = expander.compute_frames(0, 20)
-        assert all((expander.compute_frames(period * n, 20) == near).all() for n in (1, 3, 1 << 8))
+        first = expander.compute_frames(0, 20)
+        assert all((expander.compute_frames(period * n, 20) == first).all() for n in (1, 3, 1 << 8))
 
 
 def test_frames_can_be_written_into_a_ring():
-    expander = Expander(mape_set("offset 6", "forward").streams[0])
+    expander = Expander(compile_relay("offset 6", "forward").streams[0])
     for at in (32, 33):
         ring = np.full((3000, 256), 0x77, np.uint8)
         rows = ring[:, at : at + expander.length]
@@ -126,39 +127,38 @@ def test_frames_can_be_written_into_a_ring():
         assert (ring[:, at + expander.length :] == 0x77).all()
 
 
-def test_no_frames_and_constant_frames():
-    stream = compile_one(Variable("v", 8), bind=())
+def test_stream_without_bindings_expands_to_its_packet():
+    stream = compile_stream(Variable("v", 8), bind=())
     assert Expander(stream).compute_frames(0, 0).shape == (0, 124)
     frames = Expander(stream).compute_frames(7, 5000)
-    packet = stream.packet
-    assert {f.tobytes() for f in frames} == {packet}
+    assert {f.tobytes() for f in frames} == {stream.packet}
 
 
 @each_direction
 @pytest.mark.parametrize("name", ["million", "spoofed", "domains"])
-def test_sets_come_in_sending_order(name, direction):
-    streams = mape_set(name, direction)
+def test_expand_set_yields_frames_in_sending_order(name, direction):
+    streams = compile_relay(name, direction)
     count = BLOCK_FRAMES + 300
-    got = list(expand_set(streams, 0, count))
+    frames = list(expand_set(streams, 0, count))
     which, index = list_classes_with_index([s.weight for s in streams.streams], 0, count)
     machines = [Machine(s).frames() for s in streams.streams]
-    assert got[:300] == [next(machines[which[k]]) for k in range(300)]
+    assert frames[:300] == [next(machines[which[k]]) for k in range(300)]
     expanders = [Expander(s) for s in streams.streams]
     for k in range(300, count, 97):
-        assert got[k] == expanders[which[k]].compute_frames(int(index[k]), 1)[0].tobytes()
-    assert list(expand_set(streams, 1234, 900)) == got[1234:2134]
+        assert frames[k] == expanders[which[k]].compute_frames(int(index[k]), 1)[0].tobytes()
+    assert list(expand_set(streams, 1234, 900)) == frames[1234:2134]
 
 
-def with_end(*instructions, drop):
-    """Return a compiled stream with other instructions at its end."""
-    stream = mape_set("figure 8", "forward").streams[0]
-    kept = stream.program[: max(0, len(stream.program) - drop)]
-    return stream.with_program([*kept, *instructions])
+def replace_end(*instructions, drop):
+    """Return a compiled stream whose last ``drop`` instructions are replaced."""
+    stream = compile_relay("figure 8", "forward").streams[0]
+    start = stream.program[: max(0, len(stream.program) - drop)]
+    return stream.with_program([*start, *instructions])
 
 
 @pytest.mark.parametrize(("op", "first"), [("inc", [0, 7, 14]), ("dec", [255, 248, 241])])
 def test_range_is_rounded_up_to_the_step_as_the_server_does(op, first):
-    stream = with_end(ins.declare_range("x", 2, op, 0, 255, 7), ins.write("x", 22), drop=99)
+    stream = replace_end(ins.declare_range("x", 2, op, 0, 255, 7), ins.write("x", 22), drop=99)
     values = Expander(stream).compute_frames(0, 75)[:, 22:24].copy().view(">u2")[:, 0].tolist()
     assert values[:3] == first
     assert len(set(values)) == 37
@@ -169,7 +169,7 @@ EA = {"type": "write_mask_flow_var", "name": "ea", "pkt_offset": 22, "pkt_cast_s
       "mask": 1, "shift": 0, "add_value": 0, "is_big_endian": True}  # fmt: skip
 REFUSED = {
     "an unknown instruction": ({"type": "trim_pkt_size"}, 1),
-    "a write behind the checksum": (EA, 0),
+    "a write after the checksum": (EA, 0),
     "a write past the end": ({**EA, "pkt_offset": 99}, 1),
     "a little-endian write": ({**EA, "is_big_endian": False}, 1),
     "a random variable of 8 octets": (ins.declare_range("x", 8, "random", 0, 9), 1),
@@ -182,7 +182,7 @@ REFUSED = {
 @pytest.mark.parametrize(("instruction", "drop"), REFUSED.values(), ids=REFUSED)
 def test_unsupported_instruction_is_rejected(instruction, drop):
     with expect_error("expander-unsupported"):
-        Expander(with_end(instruction, drop=drop))
+        Expander(replace_end(instruction, drop=drop))
 
 
 DRAWS = VECTORS["draws"]

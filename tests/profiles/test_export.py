@@ -16,44 +16,45 @@ from v6t.profiles.exports import (
     to_stl_py,
     write_pcap,
 )
-from v6t.profiles.model import Kind, Layer, Traffic, Variable
+from v6t.profiles.model import Kind, Traffic, Variable
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
 
-from .traffics import ETHER, IPV4, IPV6, OVER_SIX, UDP, Binding, background, mape, one
+from .test_template import STACKS
+from .traffics import UDP6, Binding, make_background, make_mape, make_traffic
 
 
-def example(direction="forward"):
-    traffic = Traffic(direction, (mape(Kind.PERMUTATION), background(3)), seed=4)
+def compile_example(direction="forward"):
+    traffic = Traffic(direction, (make_mape(Kind.PERMUTATION), make_background(3)), seed=4)
     return compile_traffic(traffic, rate_fps=4000, frames=1000)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_json_round_trip_is_lossless(direction):
-    streams = example(direction)
+    streams = compile_example(direction)
     assert from_stl_json(to_stl_json(streams)) == streams
 
 
 def test_json_is_a_list_of_trex_streams():
-    objects = json.loads(to_stl_json(example()))
-    for made, stream in zip(objects, example().streams, strict=True):
-        assert made.pop("v6t")["stream_id"] == stream.stream_id
-        assert made == stream.trex
-        # what STLStream.from_json demands
-        assert {"packet", "vm", "mode", "flow_stats", "enabled", "self_start"} <= made.keys()
-        assert {"isg", "action_count", "flags"} <= made.keys()
+    objects = json.loads(to_stl_json(compile_example()))
+    for entry, stream in zip(objects, compile_example().streams, strict=True):
+        assert entry.pop("v6t")["stream_id"] == stream.stream_id
+        assert entry == stream.trex
+        # keys that STLStream.from_json requires
+        assert {"packet", "vm", "mode", "flow_stats", "enabled", "self_start"} <= entry.keys()
+        assert {"isg", "action_count", "flags"} <= entry.keys()
 
 
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", "[1]", "[{}]", '[{"v6t": {}}]', '{"v6t": 1}', "null"]
 )
-def test_other_json_is_refused(text):
+def test_json_that_is_not_a_stream_set_is_refused(text):
     with expect_error("invalid-stream-set"):
         from_stl_json(text)
 
 
 def load_profile(streams, monkeypatch):
-    """Import a profile as trex-console does, with a client that returns its argument."""
+    """Import a profile as trex-console does, with a client that returns the dictionaries of streams."""
     api = ModuleType("trex.stl.api")
     api.STLStream = SimpleNamespace(from_json=lambda stream: stream)
     for name in ("trex", "trex.stl"):
@@ -63,19 +64,19 @@ def load_profile(streams, monkeypatch):
     imported = set(re.findall(r"^(?:from|import) ([\w.]+)", source, re.M))
     assert imported == {"argparse", "json", "trex.stl.api"}
     exec(compile(source, "profile", "exec"), namespace)  # noqa: S102
-    # TRex passes on what it knows by name
+    # TRex passes these keyword arguments
     return namespace["register"]().get_streams(direction=0, tunables=(), port_id=1)
 
 
 @pytest.mark.parametrize("name", ["fg", 'x"""\\'])
 def test_python_profile_returns_the_streams_under_any_name(name, monkeypatch):
-    (made,) = one(bind=()).classes
-    streams = compile_traffic(Traffic("forward", (replace(made, name=name),)))
+    (traffic_class,) = make_traffic(bind=()).classes
+    streams = compile_traffic(Traffic("forward", (replace(traffic_class, name=name),)))
     assert load_profile(streams, monkeypatch) == [streams.streams[0].trex]
 
 
 def test_explanation_names_every_field_and_decision():
-    text = explain(example())
+    text = explain(compile_example())
     for phrase in (
         "stream 0 'fg' (foreground, forward)",
         "Ether/IPv6/IP/UDP, 104 octets with FCS",
@@ -94,26 +95,24 @@ def test_explanation_names_every_field_and_decision():
         "UDP.dport",
     ):
         assert phrase in text
-    program = [len(s.program) for s in example().streams]
+    program = [len(s.program) for s in compile_example().streams]
     assert text.count("\n    ") == sum(program)
 
 
-FOUR_IN_FOUR = (ETHER, IPV4, IPV4, UDP)
-PING6 = (ETHER, IPV6, Layer("ICMPv6EchoRequest", {}))
 LOW_OCTET = Binding("v", "IP.src", 24, 31, 16, 23), Binding("v", "Ether.dst", 24, 47, add=-3)
 
 
 @pytest.mark.parametrize(("variable", "bind", "layers", "phrases"), [
-    (Variable("v", 24, Kind.DEC), LOW_OCTET, FOUR_IN_FOUR,
+    (Variable("v", 24, Kind.DEC), LOW_OCTET, STACKS["4in4"],
         ("counts down within", "IPv4 header at octet 14")),
-    (Variable("v", 48, Kind.INC), (Binding("v", "IPv6.src", 80, 127),), OVER_SIX, ("v.32",)),
-    (Variable("v", 16), (Binding("v", "ICMPv6EchoRequest.id", 0, 15),), PING6,
+    (Variable("v", 48, Kind.INC), (Binding("v", "IPv6.src", 80, 127),), UDP6, ("v.32",)),
+    (Variable("v", 16), (Binding("v", "ICMPv6EchoRequest.id", 0, 15),), STACKS["icmpv6"],
         ("ICMPv6 checksum at octet 54",)),
-    (Variable("v", 16, Kind.INC), (Binding("v", "UDP.sport", 0, 15),), OVER_SIX,
+    (Variable("v", 16, Kind.INC), (Binding("v", "UDP.sport", 0, 15),), UDP6,
         ("payload octet",)),
 ])  # fmt: skip
-def test_explanation_of_the_other_instructions(variable, bind, layers, phrases):
-    text = explain(compile_traffic(one(variable, bind=bind, layers=layers)))
+def test_explanation_describes_counters_and_checksums(variable, bind, layers, phrases):
+    text = explain(compile_traffic(make_traffic(variable, bind=bind, layers=layers)))
     assert all(phrase in text for phrase in phrases)
 
 
@@ -152,8 +151,8 @@ def test_capture_has_frames_and_stamps(tmp_path):
     assert read_pcap(path)[0][-1] == round(30_000 * 1e9 / 14_880_952.38)
 
 
-@pytest.mark.parametrize("content", [None, b"mine"])
-def test_failure_half_way_leaves_no_capture(tmp_path, content):
+@pytest.mark.parametrize("content", [None, b"old"])
+def test_capture_that_fails_while_written_keeps_the_old_file(tmp_path, content):
     def fail():
         yield FRAMES[0]
         raise UsageError("no more", code="duplicate")

@@ -1,4 +1,4 @@
-"""What TRex itself makes of compiled streams; needs an installation named by TREX_DIR."""
+"""Compiled streams loaded and simulated by TRex, whose installation TREX_DIR names."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.exports import to_stl_json, to_stl_py
 from v6t.profiles.model import Kind, Traffic, Variable
 
-from .test_template import rebuilt
-from .traffics import FOUR_IN_SIX, Binding, background, mape, one
+from .test_template import rebuild
+from .traffics import FOUR_IN_SIX, Binding, make_background, make_mape, make_traffic
 from .vm import Machine
 
 TREX = os.environ.get("TREX_DIR", "")
@@ -28,7 +28,7 @@ needs_simulator = pytest.mark.skipif(
     reason="needs TRex with its simulator: set TREX_DIR to the directory with bp-sim-64",
 )
 
-# its own process: TRex brings another scapy and yaml and removes the present ones
+# a separate process, because TRex replaces scapy and yaml by its own versions
 CHILD = """
 import html, json, sys, types, warnings
 cgi = types.ModuleType("cgi")
@@ -52,7 +52,7 @@ def run_client(body):
 
 
 def simulate(streams, directory, limit, cores=1):
-    """Return the frames that each core of TRex's simulator sends, checksums computed by scapy."""
+    """Return the frames that each core of TRex's simulator sends, with checksums computed by scapy."""
     profile = directory / f"v6t_{cores}.json"
     profile.write_text(to_stl_json(streams))
     captures = [directory / f"{cores}_{core}.pcap" for core in range(cores)]
@@ -63,11 +63,11 @@ def simulate(streams, directory, limit, cores=1):
         for core, capture in enumerate(captures)
     ]
     run_client("\n".join(body))
-    # the simulator leaves to a NIC what fix_checksum_hw leaves to it
-    return [[rebuilt(bytes(f)) for f, _ in RawPcapReader(os.fspath(c))] for c in captures]
+    # the simulator does not compute the checksums of fix_checksum_hw, which a NIC would compute
+    return [[rebuild(bytes(f)) for f, _ in RawPcapReader(os.fspath(c))] for c in captures]
 
 
-def traffics():
+def make_samples():
     everything = (
         Variable("uni", 13),
         Variable("port", 16),
@@ -88,23 +88,24 @@ def traffics():
     mixed = Binding("v", "IPv6.src", 104, 119, 0, 15), Binding("v", "UDP.sport", 0, 14, 16, 30)
     permutation = Variable("v", 16, Kind.PERMUTATION)
     apart = Variable("v", 31, Kind.PERMUTATION, apart=2)
+    wide = (Binding("v", "IPv6.src", 79, 126),)
     return {
-        "mape": Traffic("forward", (mape(),)),
-        "enumerated": Traffic("forward", (mape(Kind.PERMUTATION),)),
-        "background": Traffic("forward", (background(),)),
-        "everything": one(*everything, bind=bind, layers=FOUR_IN_SIX),
-        "neutral": one(permutation, bind=(Binding("v", "UDP.sport", 0, 15),)),
-        "mixed": one(apart, bind=mixed, layers=FOUR_IN_SIX),
-        "wide": one(Variable("v", 48, Kind.DEC), bind=(Binding("v", "IPv6.src", 79, 126),)),
+        "mape": Traffic("forward", (make_mape(),)),
+        "enumerated": Traffic("forward", (make_mape(Kind.PERMUTATION),)),
+        "background": Traffic("forward", (make_background(),)),
+        "everything": make_traffic(*everything, bind=bind, layers=FOUR_IN_SIX),
+        "neutral": make_traffic(permutation, bind=(Binding("v", "UDP.sport", 0, 15),)),
+        "mixed": make_traffic(apart, bind=mixed, layers=FOUR_IN_SIX),
+        "wide": make_traffic(Variable("v", 48, Kind.DEC), bind=wide),
     }
 
 
 @pytest.mark.trex
 @needs_client
-@pytest.mark.parametrize("name", traffics())
+@pytest.mark.parametrize("name", make_samples())
 @pytest.mark.parametrize("kind", ["json", "py"])
-def test_trex_loads_files_unchanged(name, kind, tmp_path):
-    streams = compile_traffic(traffics()[name], frames=1000)
+def test_trex_loads_streams_unchanged_from_files(name, kind, tmp_path):
+    streams = compile_traffic(make_samples()[name], frames=1000)
     path = tmp_path / f"v6t_{name}.{kind}"
     path.write_text(to_stl_json(streams) if kind == "json" else to_stl_py(streams))
     out = run_client(f"print('JSON', json.dumps(STLProfile.load({str(path)!r}).to_json()))")
@@ -114,9 +115,9 @@ def test_trex_loads_files_unchanged(name, kind, tmp_path):
 
 @pytest.mark.trex
 @needs_simulator
-@pytest.mark.parametrize("name", traffics())
+@pytest.mark.parametrize("name", make_samples())
 @pytest.mark.parametrize("cores", [1, 2, 3])
 def test_trex_sends_frames_of_program(name, cores, tmp_path):
-    streams = compile_traffic(traffics()[name], frames=120 * cores, cores=cores)
+    streams = compile_traffic(make_samples()[name], frames=120 * cores, cores=cores)
     for core, sent in enumerate(simulate(streams, tmp_path, 120 * cores, cores)):
         assert sent == Machine(streams.streams[0], core, cores).take(120)

@@ -1,4 +1,4 @@
-"""Bits of variables arrive where the bindings put them, for any bindings."""
+"""Frames contain the bits of variables at the places of any bindings."""
 
 from collections import Counter as Tally
 from ipaddress import IPv4Address, IPv6Address
@@ -13,15 +13,15 @@ from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import Kind, Layer, Variable
 from v6t.profiles.template import build_template, refresh_checksums
 
-from .traffics import ETHER, FOUR_IN_SIX, Binding, compile_one
+from .traffics import ETHER, FOUR_IN_SIX, Binding, compile_stream
 from .vm import Machine
 
 FRAMES = 12
-FIELDS = {
+FIELD_WIDTHS = {
     "Ether.dst": 48, "IPv6.tc": 8, "IPv6.fl": 20, "IPv6.src": 128, "IPv6.dst": 128, "IP.tos": 8, "IP.id": 16,
     "IP.frag": 13, "IP.src": 32, "IP.dst": 32, "UDP.sport": 16, "UDP.dport": 16,
 }  # fmt: skip
-"""Widths in bits."""
+"""Widths of header fields in bits."""
 
 
 def count_types(stream):
@@ -38,7 +38,7 @@ TEMPLATES = st.builds(
     st.fixed_dictionaries({"src": IPV4S, "dst": IPV4S, "id": SMALL, "tos": SMALL}),
     st.fixed_dictionaries({"sport": SMALL, "dport": SMALL}),
 )
-"""4in6 headers with arbitrary constants around the bindings."""
+"""4in6 headers with arbitrary constants."""
 
 
 @st.composite
@@ -65,9 +65,9 @@ def cases(draw):
     taken, bindings = set(), []
     for _ in range(draw(st.integers(1, 9))):
         variable = chosen[draw(st.sampled_from(names))]
-        field = draw(st.sampled_from(sorted(FIELDS)))
-        length = draw(st.integers(1, min(variable.width, FIELDS[field])))
-        first = draw(st.integers(0, FIELDS[field] - length))
+        field = draw(st.sampled_from(sorted(FIELD_WIDTHS)))
+        length = draw(st.integers(1, min(variable.width, FIELD_WIDTHS[field])))
+        first = draw(st.integers(0, FIELD_WIDTHS[field] - length))
         source = draw(st.integers(0, variable.width - length))
         bits = {(field, b) for b in range(first, first + length)}
         if bits & taken:
@@ -76,13 +76,13 @@ def cases(draw):
         may_add = variable.kind is not Kind.UNIFORM and variable.width <= 32
         add = draw(st.sampled_from([0, 0, 1, 1024, -1, 77777])) if may_add else 0
         end = first + length - 1
-        made = Binding(variable.name, field, first, end, source, source + length - 1, add)
-        bindings.append(made)
+        binding = Binding(variable.name, field, first, end, source, source + length - 1, add)
+        bindings.append(binding)
     return layers, list(chosen.values()), bindings
 
 
-def sequence(v, count):
-    """Return the first values of a variable by the model's definition."""
+def list_values(v, count):
+    """Return the first values of a variable by the definition of the model."""
     if v.kind is Kind.LIST:
         values = list(v.values)
     else:
@@ -91,7 +91,7 @@ def sequence(v, count):
     return [values[k % len(values)] for k in range(count)]
 
 
-def taken_bits(v, b, value):
+def select_bits(v, b, value):
     bits = b.bits([v])
     low = v.width - bits.source - bits.length
     return (value + b.add) % (1 << v.width) >> low & ((1 << bits.length) - 1)
@@ -100,17 +100,17 @@ def taken_bits(v, b, value):
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(cases())
-def test_every_bit_is_placed(case):
+def test_frames_contain_the_bits_of_all_bindings(case):
     layers, chosen, bindings = case
     try:
-        stream = compile_one(*chosen, bind=tuple(bindings), layers=layers)
+        stream = compile_stream(*chosen, bind=tuple(bindings), layers=layers)
     except UsageError as exc:
-        # the only limit such small cases can meet
+        # the only limit that small cases can exceed
         assert exc.code == "beyond-trex"
         return
     template = build_template(layers, 128)
     machine = Machine(stream)
-    known = {v.name: sequence(v, FRAMES) for v in chosen if v.kind is not Kind.UNIFORM}
+    known = {v.name: list_values(v, FRAMES) for v in chosen if v.kind is not Kind.UNIFORM}
     by_name = {v.name: v for v in chosen}
     for k, frame in enumerate(machine.take(FRAMES)):
         number, size = int.from_bytes(frame, "big"), 8 * len(frame)
@@ -121,7 +121,7 @@ def test_every_bit_is_placed(case):
             shift = size - 1 - field.first - b.last
             mask = (1 << b.last - b.first + 1) - 1
             if b.variable in known:
-                placed = taken_bits(v, b, known[b.variable][k])
+                placed = select_bits(v, b, known[b.variable][k])
             else:
                 placed = number >> shift & mask
                 low = v.width - b.var_first - (b.last - b.first + 1)
@@ -129,48 +129,48 @@ def test_every_bit_is_placed(case):
                     value = placed >> bit & 1
                     assert seen.setdefault((b.variable, low + bit), value) == value
             expected = expected & ~(mask << shift) | placed << shift
-        wanted = bytearray(expected.to_bytes(len(frame), "big"))
+        rebuilt = bytearray(expected.to_bytes(len(frame), "big"))
         payload = template.layout.payload
-        wanted[payload:] = frame[payload:]  # complements may stand there; checksums judge them
-        refresh_checksums(wanted, template.layout)
-        assert frame == bytes(wanted)
+        rebuilt[payload:] = frame[payload:]  # may contain complements, which checksums cover
+        refresh_checksums(rebuilt, template.layout)
+        assert frame == bytes(rebuilt)
 
 
 LONG = [0, 0xFFFFFFFF, 0x12345678]
 
 
 @pytest.mark.parametrize(("variable", "bind", "masked", "plain"), [
-    # two copies with the same shift, a constant bit between
+    # two copies with the same shift and a constant bit between them
     (Variable("v", 16),
         [Binding("v", "IP.src", 8, 14, 0, 6), Binding("v", "IP.src", 16, 23, 8, 15)], 1, 0),
-    # over a window of four octets
+    # more bits than one write of four octets
     (Variable("v", 32, Kind.LIST, values=LONG), [Binding("v", "IPv6.src", 3, 34)], 2, 0),
     # aligned
     (Variable("v", 32, Kind.LIST, values=range(9)), [Binding("v", "IP.src", 0, 31)], 0, 1),
 ])  # fmt: skip
-def test_number_of_writes(variable, bind, masked, plain):
-    result = count_types(compile_one(variable, bind=tuple(bind), layers=FOUR_IN_SIX))
+def test_bindings_are_compiled_to_few_writes(variable, bind, masked, plain):
+    result = count_types(compile_stream(variable, bind=tuple(bind), layers=FOUR_IN_SIX))
     assert (result["write_mask_flow_var"], result["write_flow_var"]) == (masked, plain)
 
 
 def test_sum_does_not_carry_into_the_constant_bits_before_a_field():
     bind = (Binding("v", "IP.id", 4, 15, add=1),)
     variable = Variable("v", 12, Kind.LIST, values=[0xFFF])
-    (frame,) = Machine(compile_one(variable, bind=bind, layers=FOUR_IN_SIX)).take(1)
+    (frame,) = Machine(compile_stream(variable, bind=bind, layers=FOUR_IN_SIX)).take(1)
     assert frame[58:60] == b"\0\0"
 
 
-def test_windows_stay_within_the_frame():
+def test_write_at_the_end_of_a_frame_stays_within_it():
     flow_var = FlowVariable("v", 0, 24, "inc", values=[0xABCDEF], sizes=(4,))
     (_, write), _ = encode_writes([flow_var], [Write("v", 8 * 17, 24, 0)], bytes(20))
     assert write["pkt_offset"] + write.get("pkt_cast_size", 4) <= 20
 
 
-def test_plain_writes_that_spoil_each_other_are_put_in_order():
-    # 4-octet variables in 2-octet fields: the second overwrites what the first spoils
+def test_overlapping_plain_writes_are_ordered():
+    # 4-octet variables in 2-octet fields: the second write restores octets that the first changed
     lists = [Variable(n, 17, Kind.LIST, values=[70000, 5]) for n in "ab"]
     bind = tuple(Binding(n, f"UDP.{f}", 0, 15, 1, 16) for n, f in (("a", "sport"), ("b", "dport")))
-    stream = compile_one(*lists, bind=bind, layers=FOUR_IN_SIX)
+    stream = compile_stream(*lists, bind=bind, layers=FOUR_IN_SIX)
     assert count_types(stream)["write_flow_var"] >= 1
     (frame,) = Machine(stream).take(1)
     assert frame[74:78] == (70000 & 0xFFFF).to_bytes(2, "big") * 2

@@ -1,4 +1,4 @@
-"""Frames of any protocol are compiled, expanded and marked; what covers the mark stays valid."""
+"""Frames of any protocol are compiled, expanded and stamped, and their checksums remain valid."""
 
 import numpy as np
 import pytest
@@ -12,18 +12,19 @@ from v6t.tests.expect import expect_error
 from v6t.tests.plugins.foreign import ALL
 
 from .test_export_trex import needs_simulator, simulate
-from .test_template import rebuilt
-from .traffics import ETHER, IPV4, IPV6, UDP, one
+from .test_template import rebuild
+from .traffics import ETHER, IPV4, IPV6, UDP, make_traffic
 
 SIZE = 128
 
 
-def streams(plugin, direction="forward", **more):
-    made = plugin()
-    return compile_traffic(made.build_traffic(direction, made.make_frame_pair(SIZE)), **more)
+def compile_streams(plugin, direction="forward", **more):
+    technology = plugin()
+    sizes = technology.make_frame_pair(SIZE)
+    return compile_traffic(technology.build_traffic(direction, sizes), **more)
 
 
-def marked(stream, count=3000):
+def stamp_frames(stream, count=3000):
     expander = Expander(stream)
     frames = expander.compute_frames(0, count)
     trailer.stamp(
@@ -36,13 +37,13 @@ def marked(stream, count=3000):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("plugin", ALL)
 def test_frames_are_valid_with_and_without_a_trailer(plugin, direction):
-    for stream in streams(plugin, direction).streams:
+    for stream in compile_streams(plugin, direction).streams:
         plain = Expander(stream).compute_frames(0, 300)
         assert [find_problems(f.tobytes()) for f in plain] == [[]] * 300
-        assert [rebuilt(f.tobytes()) for f in plain[::50]] == [f.tobytes() for f in plain[::50]]
-        frames = marked(stream)
+        assert [rebuild(f.tobytes()) for f in plain[::50]] == [f.tobytes() for f in plain[::50]]
+        frames = stamp_frames(stream)
         assert not any(find_problems(f.tobytes()) for f in frames)
-        assert [rebuilt(f.tobytes()) for f in frames[::300]] == [f.tobytes() for f in frames[::300]]
+        assert [rebuild(f.tobytes()) for f in frames[::300]] == [f.tobytes() for f in frames[::300]]
 
 
 SUMMED = Layer("GRE", {"proto": 0x88B5, "chksum_present": 1})
@@ -51,37 +52,36 @@ CASES = {
     "no udp checksum": ((ETHER, IPV4, Layer("UDP", {"chksum": 0})), None),
     "tcp": ((ETHER, IPV6, Layer("TCP")), ("TCP", 14, 54, 70)),
     "gre": ((ETHER, IPV4, Layer("GRE", {"proto": 0x88B5})), None),
-    "gre with one": ((ETHER, IPV4, SUMMED), ("GRE", 14, 34, 38)),
-    "the innermost": ((ETHER, IPV4, Layer("GRE", {"chksum_present": 1}), IPV6, UDP), ("UDP", 42, 82, 88)),
+    "gre checksum": ((ETHER, IPV4, SUMMED), ("GRE", 14, 34, 38)),
+    "innermost udp": ((ETHER, IPV4, Layer("GRE", {"chksum_present": 1}), IPV6, UDP), ("UDP", 42, 82, 88)),
     "ethernet": ((ETHER,), None),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_final_checksum_is_found(name):
+def test_innermost_checksum_is_located(name):
     layers, expected = CASES[name]
-    (stream,) = compile_traffic(one(bind=(), layers=layers, frame_size=256)).streams
-    result = stream.checksum
-    assert (
-        result and (result.protocol, result.network, result.header, result.field)
-    ) == expected, result
+    (stream,) = compile_traffic(make_traffic(bind=(), layers=layers, frame_size=256)).streams
+    found = stream.checksum
+    place = found and (found.protocol, found.network, found.header, found.field)
+    assert place == expected
     if name != "ethernet":
-        assert not any(find_problems(f.tobytes()) for f in marked(stream, 50))
+        assert not any(find_problems(f.tobytes()) for f in stamp_frames(stream, 50))
 
 
 def test_frame_without_room_for_a_trailer_is_rejected():
     with expect_error("invalid-traffic-model", mentions="10"):
-        compile_traffic(one(bind=(), layers=(ETHER, IPV6, Layer("TCP")), frame_size=88))
+        compile_traffic(make_traffic(bind=(), layers=(ETHER, IPV6, Layer("TCP")), frame_size=88))
 
 
 @pytest.mark.trex
 @needs_simulator
 @pytest.mark.parametrize("plugin", ALL)
-def test_trex_sends_the_same_octets(plugin, tmp_path):
-    made = streams(plugin, frames=100)
-    (sent,) = simulate(made, tmp_path, 200)
+def test_trex_sends_the_expanded_frames(plugin, tmp_path):
+    compiled = compile_streams(plugin, frames=100)
+    (sent,) = simulate(compiled, tmp_path, 200)
     assert set(sent) == {
         f.tobytes()
-        for stream in made.streams
+        for stream in compiled.streams
         for f in Expander(stream).compute_frames(0, stream.trex["mode"]["total_pkts"])
     }

@@ -1,4 +1,4 @@
-"""Rows and later starts give the frames of the program that they replace."""
+"""Streams of precomputed rows and streams with a later start send the frames of the original program."""
 
 import numpy as np
 import pytest
@@ -14,21 +14,21 @@ from v6t.profiles.streams import compute_period, start_at_frame
 from v6t.tests.expect import expect_error
 from v6t.tests.settings import resolve
 
-from .test_export_trex import traffics
+from .test_export_trex import make_samples
 
 pytestmark = pytest.mark.slow
 
 
-def sets(plugin, size=104, **params):
+def compile_plugin(plugin, size=104, **params):
     run = resolve(plugin=plugin, params=params)
-    made = make_setup(run).technology
-    return compile_directions(made, made.make_frame_pair(size), run.seed)
+    technology = make_setup(run).technology
+    return compile_directions(technology, technology.make_frame_pair(size), run.seed)
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "mapt-br", "siit", "ipv4-router", "ipv6-router"])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_rows_give_the_same_frames(plugin, direction):
-    plain = sets(plugin)[direction]
+def test_rows_send_the_frames_of_the_program(plugin, direction):
+    plain = compile_plugin(plugin)[direction]
     listed = convert_to_rows(plain, 500)
     for before, after in zip(plain.streams, listed.streams, strict=True):
         frames = Expander(before).compute_frames(0, 500)
@@ -41,7 +41,7 @@ def test_rows_give_the_same_frames(plugin, direction):
 
 
 def test_zero_rows_change_nothing_and_too_many_are_rejected():
-    plain = sets("mape-br")["forward"]
+    plain = compile_plugin("mape-br")["forward"]
     assert convert_to_rows(plain, 0) == plain
     with expect_error("too-many-for-trex", mentions="65535"):
         convert_to_rows(plain, 70_000)
@@ -49,7 +49,7 @@ def test_zero_rows_change_nothing_and_too_many_are_rejected():
 
 @given(st.sets(st.integers(14, 99), max_size=60))
 @settings(max_examples=200)
-def test_windows_cover_the_changing_octets(octets):
+def test_writes_cover_the_changing_octets(octets):
     changing = sorted(octets)
     result = cover_octets(changing, 100)
     covered = {at + k for at, size in result for k in range(size)}
@@ -59,15 +59,15 @@ def test_windows_cover_the_changing_octets(octets):
     assert len(result) <= len(changing)
 
 
-def fixed_ports(ces):
+def compile_with_fixed_ports(ces):
     port = '{"policy": "fixed", "min": 5000}'
     ports = {"fw_sport": "fixed", "fw_dport": port, "rv_sport": port, "rv_dport": "fixed"}
-    return sets("mape-br", ces=ces, **ports)
+    return compile_plugin("mape-br", ces=ces, **ports)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_frames_that_repeat_soon_are_always_listed(direction):
-    plain = fixed_ports("1000")[direction]
+def test_frames_with_a_short_period_are_always_converted_to_rows(direction):
+    plain = compile_with_fixed_ports("1000")[direction]
     listed = convert_to_rows(plain, 0)
     (before,), (after,) = plain.streams, listed.streams
     assert compute_period(before) == 1000
@@ -80,9 +80,11 @@ def test_frames_that_repeat_soon_are_always_listed(direction):
     )
 
 
-@pytest.mark.parametrize("made", [sets("mape-br"), fixed_ports("all")], ids=["drawn", "long"])
-def test_pseudorandom_and_long_traffic_remains_a_program(made):
-    for streams in made.values():
+@pytest.mark.parametrize(
+    "compiled", [compile_plugin("mape-br"), compile_with_fixed_ports("all")], ids=["random", "long"]
+)
+def test_pseudorandom_and_long_traffic_remains_a_program(compiled):
+    for streams in compiled.values():
         assert convert_to_rows(streams, 0) == streams
 
 
@@ -90,24 +92,25 @@ def test_pseudorandom_and_long_traffic_remains_a_program(made):
     st.sampled_from(["inc", "dec"]), st.integers(1, 300), st.integers(1, 9), st.integers(0, 1000)
 )
 def test_period_equals_period_of_frames(op, count, step, low):
-    stream = sets("ipv4-router", size=84)["forward"].streams[0]
+    stream = compile_plugin("ipv4-router", size=84)["forward"].streams[0]
     program = [ins.declare_range("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
-    alone = stream.with_program(program)
-    result = compute_period(alone)
-    frames = Expander(alone).compute_frames(0, 2 * result)
-    assert np.array_equal(frames[:result], frames[result:])
-    assert len(np.unique(frames[:result, 36:38], axis=0)) == result
+    counting = stream.with_program(program)
+    period = compute_period(counting)
+    frames = Expander(counting).compute_frames(0, 2 * period)
+    assert np.array_equal(frames[:period], frames[period:])
+    assert len(np.unique(frames[:period, 36:38], axis=0)) == period
 
 
-ENUMERATING = {
-    name: compile_traffic(traffics()[name], frames=1000).streams[0] for name in ("neutral", "wide")
+STREAMS = {
+    name: compile_traffic(make_samples()[name], frames=1000).streams[0]
+    for name in ("neutral", "wide")
 }
-ENUMERATING["rows"] = convert_to_rows(sets("mape-br", ces="5000")["forward"], 300).streams[0]
+STREAMS["rows"] = convert_to_rows(compile_plugin("mape-br", ces="5000")["forward"], 300).streams[0]
 
 
-@pytest.mark.parametrize("name", ENUMERATING)
+@pytest.mark.parametrize("name", STREAMS)
 @given(first=st.integers(0, 1 << 20), count=st.integers(1, 300))
 def test_stream_with_later_start_continues_from_there(name, first, count):
-    stream = ENUMERATING[name]
+    stream = STREAMS[name]
     later = Expander(start_at_frame(stream, first)).compute_frames(0, count)
     assert np.array_equal(later, Expander(stream).compute_frames(first, count))

@@ -1,4 +1,4 @@
-"""Segments of many connections at once, as scapy sees them: lengths, checksums, options, tunnels."""
+"""TCP segments of many connections, parsed by scapy: lengths, checksums, options and tunnels."""
 
 import numpy as np
 import pytest
@@ -27,73 +27,73 @@ from v6t.profiles.tcp.segments import (
     read_quoted_segments,
 )
 
-from .test_template import rebuilt
+from .test_template import rebuild
 
 FOUR = IP(src="198.18.0.2", dst="198.19.0.2")
 SIX = IPv6(src="2001:2::2", dst="2001:2:1::2")
 HEADS = {"IPv4": FOUR, "IPv6": SIX, "IPv4 in IPv6": SIX / FOUR, "VLAN": FOUR}
 
 
-def frame_of(name):
-    """Return a UDP test frame whose headers are used."""
+def make_udp_frame(name):
+    """Return a UDP test frame, whose headers the segments use."""
     ethernet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
     if name == "VLAN":
         ethernet = ethernet / Dot1Q(vlan=7)
-    made = ethernet / HEADS[name] / UDP(sport=1024, dport=7) / (b"x" * 40)
-    return np.frombuffer(bytes(made), np.uint8)
+    packet = ethernet / HEADS[name] / UDP(sport=1024, dport=7) / (b"x" * 40)
+    return np.frombuffer(bytes(packet), np.uint8)
 
 
-def segments(name, count, flags=ACK, data=b"", *, is_reversed=False):
-    """Make layout and segments of connections 0, 1, 2 ... from ports 1024, 1025, 1026 ..."""
-    frame = frame_of(name)[None, :]
-    layout, which = TcpLayout(frame[0]), np.arange(count)
+def make_segments(name, count, flags=ACK, data=b"", *, is_reversed=False):
+    """Return the layout and segments of connections 0, 1, 2 ... from ports 1024, 1025, 1026 ..."""
+    frame = make_udp_frame(name)[None, :]
+    layout, numbers = TcpLayout(frame[0]), np.arange(count)
     read = layout.read_reversed_endpoints if is_reversed else layout.read_endpoints
     endpoints = np.repeat(read(frame), count, axis=0)
     if not is_reversed:
-        endpoints[:, -4:-2] = [[4, n] for n in which]
+        endpoints[:, -4:-2] = [[4, n] for n in numbers]
     rows = np.zeros((count, layout.count_frame_octets(flags, len(data))), np.uint8)
-    numbers = compute_client_isns(which), compute_server_isns(which)
+    isns = compute_client_isns(numbers), compute_server_isns(numbers)
     content = np.frombuffer(data, np.uint8) if data else None
-    layout.write(rows, endpoints, flags, *numbers, (which.astype(np.uint32), 9), content)
+    layout.write(rows, endpoints, flags, *isns, (numbers.astype(np.uint32), 9), content)
     return layout, rows
 
 
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize(("flags", "data"), [(SYN, b""), (PSH | ACK, REQUEST), (RST | ACK, b"")])
 def test_segments_equal_scapy(name, flags, data):
-    layout, rows = segments(name, 5, flags, data)
-    which = np.arange(5)
+    layout, rows = make_segments(name, 5, flags, data)
+    numbers = np.arange(5)
     assert layout.select_frames(rows).all()
     read = layout.read(rows)
     assert read.is_valid.all()
     assert read.has_timestamp.all()
-    assert read.timestamp.tolist() == which.tolist()
+    assert read.timestamp.tolist() == numbers.tolist()
     assert set(read.data_octets.tolist()) == {len(data)}
     for number, row in enumerate(rows):
         seen = Ether(row.tobytes())
         assert seen[TCP].sport == 1024 + number
         assert seen[TCP].dport == 7
-        assert seen[TCP].seq == int(compute_client_isns(which)[number])
-        assert seen[TCP].ack == int(compute_server_isns(which)[number])
+        assert seen[TCP].seq == int(compute_client_isns(numbers)[number])
+        assert seen[TCP].ack == int(compute_server_isns(numbers)[number])
         assert bytes(seen[TCP].payload) == data
         assert ("Timestamp", (number, 9)) in seen[TCP].options
         assert (("MSS", SEGMENT_OCTETS) in seen[TCP].options) == (flags == SYN)
         assert seen[TCP].dataofs * 4 == (OPENING_OCTETS if flags == SYN else HEADER_OCTETS)
-        assert rebuilt(row.tobytes()) == row.tobytes()
+        assert rebuild(row.tobytes()) == row.tobytes()
 
 
 def test_damaged_or_fragmented_segment_is_ignored():
-    layout, rows = segments("IPv4", 3)
+    layout, rows = make_segments("IPv4", 3)
     rows[1, layout.tcp + 4] ^= 1
     assert layout.read(rows).is_valid.tolist() == [True, False, True]
-    layout, rows = segments("IPv4", 2)
-    assert not layout.select_frames(frame_of("IPv4")[None, :]).any()  # UDP
-    rows[1, 14 + 6] |= 0x20  # more fragments
+    layout, rows = make_segments("IPv4", 2)
+    assert not layout.select_frames(make_udp_frame("IPv4")[None, :]).any()  # UDP
+    rows[1, 14 + 6] |= 0x20  # flag for more fragments
     assert layout.select_frames(rows).tolist() == [True, False]
 
 
 def test_reversed_endpoints_include_those_of_tunnels():
-    _, back = segments("IPv4 in IPv6", 1, is_reversed=True)
+    _, back = make_segments("IPv4 in IPv6", 1, is_reversed=True)
     seen = Ether(back[0].tobytes())
     assert (seen[IPv6].src, seen[IPv6].dst) == ("2001:2:1::2", "2001:2::2")
     assert (seen[IP].src, seen[IP].dst) == ("198.19.0.2", "198.18.0.2")
@@ -114,7 +114,7 @@ def test_packet_shorter_than_a_tcp_header_has_no_ports():
     assert select_with_ports(packets).tolist() == [False, True]
 
 
-def quote(kind, number, ports, version=4, cut=None):
+def make_quote(kind, number, ports, version=4, cut=None):
     """Build an ICMP message that quotes a segment."""
     segment = TCP(sport=ports[0], dport=ports[1], seq=number)
     if version == 4:
@@ -128,27 +128,28 @@ def quote(kind, number, ports, version=4, cut=None):
 
 
 def read_quotes(*frames):
+    """Return the sequence numbers and destination ports of quoted segments."""
     rows = np.stack([np.frombuffer(f, np.uint8) for f in frames])
     return [(tuple(n.tolist()), p[:, 3].tolist()) for p, n in read_quoted_segments(rows)]
 
 
 def test_icmp_errors_quote_their_segments():
-    errors = [quote(3, 1000 + n, (1, n)) for n in range(4)]
+    errors = [make_quote(3, 1000 + n, (1, n)) for n in range(4)]
     assert read_quotes(*errors) == [((1000, 1001, 1002, 1003), [0, 1, 2, 3])]
-    expired, asking = quote(11, 5, (1, 9)), quote(8, 6, (1, 9))
-    quotes = read_quotes(errors[0], asking, expired, errors[1])
+    expired, request = make_quote(11, 5, (1, 9)), make_quote(8, 6, (1, 9))
+    quotes = read_quotes(errors[0], request, expired, errors[1])
     assert quotes == [((1000, 1001), [0, 1]), ((5,), [9])]
-    assert read_quotes(quote(1, 7, (1, 2), 6), quote(128, 7, (1, 2), 6)) == [((7,), [2])]
+    assert read_quotes(make_quote(1, 7, (1, 2), 6), make_quote(128, 7, (1, 2), 6)) == [((7,), [2])]
 
 
 def test_icmp_messages_are_selected():
-    layout, rows = segments("IPv4", 2)
-    error = np.frombuffer(quote(3, 1, (1, 2), cut=rows.shape[1]), np.uint8)
+    layout, rows = make_segments("IPv4", 2)
+    error = np.frombuffer(make_quote(3, 1, (1, 2), cut=rows.shape[1]), np.uint8)
     assert layout.select_icmp(np.stack([*rows, error])).tolist() == [error.tolist()]
 
 
 @pytest.mark.parametrize("octets", [14 + 20 + 8 + 20 + 8, 14 + 20 + 8 + 20 + 7])
 def test_quote_needs_eight_octets_of_a_segment(octets):
-    """RFC 792; one octet fewer names no connection."""
-    result = read_quotes(quote(3, 77, (1, 2), cut=octets))
+    """RFC 792 requires eight octets; seven do not contain the sequence number."""
+    result = read_quotes(make_quote(3, 77, (1, 2), cut=octets))
     assert result == ([((77,), [2])] if octets == 70 else [])

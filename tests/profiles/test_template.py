@@ -5,13 +5,13 @@ from v6t.profiles.model import Layer, Variable
 from v6t.profiles.template import build_template
 from v6t.tests.expect import expect_error
 
-from .traffics import ETHER, FOUR_IN_SIX, IPV4, IPV6, OVER_FOUR, OVER_SIX, VLAN, Binding
+from .traffics import ETHER, FOUR_IN_SIX, IPV4, IPV6, UDP4, UDP6, VLAN, Binding
 from .traffics import UDP as UDP_LAYER
 
 STACKS = {
     "4in6": FOUR_IN_SIX,
-    "ipv6": OVER_SIX,
-    "ipv4": OVER_FOUR,
+    "ipv6": UDP6,
+    "ipv4": UDP4,
     "vlan": (ETHER, VLAN, *FOUR_IN_SIX[1:]),
     "tcp": (ETHER, IPV4, Layer("TCP", {"sport": 1, "dport": 2})),
     "tcp6": (ETHER, IPV6, Layer("TCP", {"sport": 1, "dport": 2})),
@@ -23,7 +23,7 @@ STACKS = {
 }
 
 
-def rebuilt(packet):
+def rebuild(packet):
     """Rebuild the packet with every length and checksum computed by scapy."""
     frame = Ether(packet)
     layer = frame
@@ -43,7 +43,7 @@ def rebuilt(packet):
 def test_lengths_and_checksums_equal_scapy(stack, size):
     template = build_template(STACKS[stack], size)
     assert len(template.packet) == size - 4
-    assert template.packet == rebuilt(template.packet)
+    assert template.packet == rebuild(template.packet)
     assert not any(template.packet[template.layout.payload :])
 
 
@@ -56,19 +56,19 @@ def test_lengths_and_checksums_equal_scapy(stack, size):
     ("4in4", "IP.src", 26 * 8, 32),
     ("4in4", "IP:1.src", 46 * 8, 32),
 ])  # fmt: skip
-def test_fields_have_their_bits(stack, path, first, width):
+def test_field_is_found_at_its_bits(stack, path, first, width):
     _, field = build_template(STACKS[stack], 128).layout.find_field(path)
     assert (field.first, field.width) == (first, width)
 
 
-def test_constants_keep_checksums_valid():
+def test_changed_constants_keep_checksums_valid():
     template = build_template(FOUR_IN_SIX, 104)
     _, src = template.layout.find_field("IP.src")
     _, sport = template.layout.find_field("UDP.sport")
     changed = template.with_bits([(src.first + 24, 8, 0xAB), (sport.first, 3, 5)])
     frame = Ether(changed.packet)
     assert (frame[IP].src, frame[UDP].sport) == ("192.0.2.171", 5 << 13)
-    assert changed.packet == rebuilt(changed.packet)
+    assert changed.packet == rebuild(changed.packet)
     assert changed.packet != template.packet
 
 
@@ -79,15 +79,15 @@ def test_given_checksum_is_kept():
 
 
 def test_udp_checksum_is_never_zero():
-    # the port makes the sum of everything else 0xffff, so the plain checksum would be 0
-    first = Ether(build_template(OVER_FOUR, 64).packet)[UDP].chksum
-    layers = (ETHER, IPV4, Layer("UDP", {"sport": first, "dport": 12345}))
+    # a port equal to the checksum makes the sum 0xFFFF, for which the checksum would be 0
+    checksum = Ether(build_template(UDP4, 64).packet)[UDP].chksum
+    layers = (ETHER, IPV4, Layer("UDP", {"sport": checksum, "dport": 12345}))
     assert Ether(build_template(layers, 64).packet)[UDP].chksum == 0xFFFF
-    written = build_template(OVER_FOUR, 64).with_bits([(34 * 8, 16, first)])
+    written = build_template(UDP4, 64).with_bits([(34 * 8, 16, checksum)])
     assert Ether(written.packet)[UDP].chksum == 0xFFFF
 
 
-def test_octets_are_described_by_their_fields():
+def test_bits_are_described_by_their_fields():
     layout = build_template(FOUR_IN_SIX, 104).layout
     assert layout.describe_bits(69 * 8, 70 * 8 - 1) == "IP.src[24..31]"
     assert layout.describe_bits(74 * 8, 78 * 8 - 1) == "UDP.sport, UDP.dport"

@@ -1,4 +1,4 @@
-"""Traffic that several tests compile."""
+"""Traffic for several tests of the compiler."""
 
 from dataclasses import dataclass
 
@@ -20,8 +20,8 @@ IPV4 = Layer("IP", {"src": "192.0.2.0", "dst": "198.51.100.1", "flags": "DF", "t
 UDP = Layer("UDP", {"sport": 0, "dport": 12345})
 VLAN = Layer("Dot1Q", {"vlan": 42})
 FOUR_IN_SIX = (ETHER, IPV6, IPV4, UDP)
-OVER_SIX = (ETHER, IPV6, UDP)
-OVER_FOUR = (ETHER, IPV4, UDP)
+UDP6 = (ETHER, IPV6, UDP)
+UDP4 = (ETHER, IPV4, UDP)
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,19 @@ class Binding:
     add: int = 0
 
     def bits(self, variables):
-        """Return the bits of the variable, which is one of ``variables``."""
+        """Return the bound bits of the named variable."""
         variable = next(v for v in variables if v.name == self.variable)
         length = self.last - self.first + 1
         return VariableBits(variable, self.first, length, self.var_first, self.add)
 
 
-def bind(layers, variables, bindings):
-    """Return the layers with all bindings."""
+def bind_fields(layers, variables, bindings):
+    """Return the layers with expressions for all bindings."""
     layers, names = list(layers), [layer.name for layer in layers]
     for binding in bindings:
         path, name = binding.field.split(".")
         label, _, nth = path.partition(":")
-        at = [k for k, other in enumerate(names) if other == label][int(nth or 0)]
+        at = [k for k, layer_name in enumerate(names) if layer_name == label][int(nth or 0)]
         value = layers[at].fields.get(name, 0)
         if not isinstance(value, Expression):
             value = Expression(value, ())
@@ -56,11 +56,11 @@ def bind(layers, variables, bindings):
     return tuple(layers)
 
 
-def single(variables, bindings, layers=OVER_SIX, frame_size=128):
+def make_class(variables, bindings, layers=UDP6, frame_size=128):
     """Make a class whose variables are drawn in the given order."""
     order = tuple(v.name for v in variables)
-    made = bind(layers, variables, bindings)
-    return TrafficClass("fg", Role.FOREGROUND, made, frame_size, draw_order=order)
+    layers = bind_fields(layers, variables, bindings)
+    return TrafficClass("fg", Role.FOREGROUND, layers, frame_size, draw_order=order)
 
 
 MAPE_BINDINGS = (
@@ -73,24 +73,24 @@ MAPE_BINDINGS = (
 )
 
 
-def mape(kind=Kind.UNIFORM, layers=FOUR_IN_SIX):
-    """Make traffic of Mapperf's Figure 8: 2001:db8:ce::/51, 192.0.2.0/24, EA length 13."""
-    return single((Variable("ea", 13, kind), Variable("low", 11)), MAPE_BINDINGS, layers, 104)
+def make_mape(kind=Kind.UNIFORM, layers=FOUR_IN_SIX):
+    """Make the class of Figure 8 of Mapperf: 2001:db8:ce::/51, 192.0.2.0/24, EA length 13."""
+    return make_class((Variable("ea", 13, kind), Variable("low", 11)), MAPE_BINDINGS, layers, 104)
 
 
-def background(weight=1):
-    """Make native IPv6 traffic with the ports of RFC 4814."""
+def make_background(weight=1):
+    """Make a class of native IPv6 traffic with the ports of RFC 4814."""
     sport, dport = Variable("sport", 16, low=1024), Variable("dport", 16, low=1, high=49151)
     layers = (ETHER, IPV6, Layer("UDP", {"sport": sport, "dport": dport}))
     return TrafficClass("bg", Role.BACKGROUND, layers, 104, weight=weight)
 
 
-def one(*variables, bind, layers=OVER_SIX, frame_size=128, seed=1):
-    """Make a traffic of a single class."""
-    return Traffic("forward", (single(variables, bind, layers, frame_size),), seed)
+def make_traffic(*variables, bind, layers=UDP6, frame_size=128, seed=1):
+    """Make traffic of a single class."""
+    return Traffic("forward", (make_class(variables, bind, layers, frame_size),), seed)
 
 
-def compile_one(*variables, bind, frames=None, cores=1, **keys):
-    """Compile a traffic of a single class to its stream."""
-    traffic = one(*variables, bind=bind, **keys)
+def compile_stream(*variables, bind, frames=None, cores=1, **keys):
+    """Compile traffic of a single class to its stream."""
+    traffic = make_traffic(*variables, bind=bind, **keys)
     return compile_traffic(traffic, frames=frames, cores=cores).streams[0]

@@ -1,4 +1,4 @@
-"""Field engine for tests, which executes the instructions of TRex v3.08 for single frames.
+"""Field engine that executes the instructions of TRex v3.08 for single frames.
 
 It follows ``trex_stl_stream_vm.{h,cpp}``, ``trex_stl_vm_splitter.cpp`` and the checks of
 ``trex_stl_rpc_cmds.cpp`` step by step, so that it shares no arithmetic with the compiler or the
@@ -11,7 +11,7 @@ U16, U32, U64 = 0xFFFF, 0xFFFFFFFF, (1 << 64) - 1
 
 
 class Counter:
-    """``inc``/``dec`` variable, over a range or a list, on one core of several."""
+    """Value of an ``inc`` or ``dec`` variable, over a range or a list, on one of several cores."""
 
     def __init__(self, v, core=0, cores=1):
         assert v["step"] > 0
@@ -27,7 +27,7 @@ class Counter:
             assert 0 <= self.low <= init <= self.high < 1 << 8 * v["size"]
             assert v["step"] < 1 << 8 * v["size"]
             assert (self.high - self.low + 1) % v["step"] == 0, "the server would pad the range"
-            # the client forgets init_value when it loads a file
+            # the client ignores init_value when it loads a file
             assert init == (self.low if self.up else self.high)
         span = self.high - self.low + 1
         assert 0 < span <= U64
@@ -50,7 +50,7 @@ class Counter:
 
 
 class Machine:
-    """Execute the program of a stream like core number ``core`` of ``cores``."""
+    """Executes the program of a stream as core number ``core`` of ``cores``."""
 
     def __init__(self, stream, core=0, cores=1):
         self.packet = stream.packet
@@ -74,7 +74,7 @@ class Machine:
         return list(islice(self.frames(), count))
 
     def frames(self):
-        """Yield frames without end."""
+        """Yield an endless sequence of frames."""
         while True:
             frame, values = bytearray(self.packet), {}
             for i in self.program:
@@ -141,10 +141,10 @@ def write_checksum(frame, field, start, end, addresses=b"", protocol=0):
     frame[field : field + 2] = b"\0\0"
     pseudo = bytes(addresses) + (end - start).to_bytes(4, "big") + protocol.to_bytes(4, "big")
     octets = (pseudo if addresses else b"") + bytes(frame[start:end])
-    frame[field : field + 2] = (U16 ^ ones_sum(octets)).to_bytes(2, "big")
+    frame[field : field + 2] = (U16 ^ sum_ones_complement(octets)).to_bytes(2, "big")
 
 
-def ones_sum(octets):
+def sum_ones_complement(octets):
     """Return the one's complement sum of 16-bit words (RFC 1071)."""
     octets = bytes(octets) + b"\0" * (len(octets) % 2)
     total = sum(int.from_bytes(octets[k : k + 2], "big") for k in range(0, len(octets), 2))
