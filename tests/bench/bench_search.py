@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from v6t.procedures.throughput import SearchMethod, ThroughputSpec, measure_throughput
-from v6t.tests.procedures.support import Recorded, sim
+from v6t.tests.procedures.support import Recorder, make_sim
 from v6t.trials.conditions import Conditions
 
 UPPER_FPS = 10_080_645.0
@@ -101,8 +101,8 @@ def measure(search: SearchMethod, name: str) -> Line:
     errors, traffic, total, full_trials, unproven = [], [], [], [], 0
     for seed in range(DEVICES):
         device = make_devices(random.Random(seed))[name]
-        tester = sim(seed, **device.options)
-        recorder = Recorded(tester.measure)
+        tester = make_sim(seed, **device.options)
+        recorder = Recorder(tester.measure)
         spec = ThroughputSpec(
             conditions=Conditions(104, 64, "forward", residual_wait_s=2.0, pause_s=10.0),
             upper_bound_fps=UPPER_FPS,

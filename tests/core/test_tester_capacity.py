@@ -23,7 +23,7 @@ from v6t.core.runs.tester_capacity import (
 )
 from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate, measure_tester_capacity
 from v6t.tests.core.support import read_journal, simulate
-from v6t.tests.procedures.support import limited
+from v6t.tests.procedures.support import make_limited
 from v6t.tests.settings import resolve
 
 MEDIA = 10_000_000.0
@@ -42,7 +42,7 @@ class Loopback:
 
     def __call__(self, trial):
         self.trials.append(trial)
-        return limited(self.limits[trial.duration_s > 10])(trial)
+        return make_limited(self.limits[trial.duration_s > 10])(trial)
 
 
 def make_run(seed=1, tester="embedded", **procedure):
@@ -120,7 +120,7 @@ def test_sending_late_is_judged_as_in_the_benchmark():
     """1 % longer than asked passes while looking, but no trial of the rfc preset."""
 
     def slow(trial):
-        result = limited(1e9)(trial)
+        result = make_limited(1e9)(trial)
         late = trial.duration_s * (1.01 if trial.rate_fps > 4e6 else 1.0)
         directions = {n: replace(d, sending_time_s=late) for n, d in result.directions.items()}
         return replace(result, directions=directions)

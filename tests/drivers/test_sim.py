@@ -8,7 +8,7 @@ from v6t.core.config.plugins import load_technology_type
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.tests.expect import expect_error
-from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
+from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, make_sim
 from v6t.trials.codec import decode, encode
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import DelayRequest, DeviceEvent, Queries, Segment, Trial
@@ -18,7 +18,7 @@ TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forwa
 
 def measure(device=None, **changes):
     """Measure a trial with these changes of TRIAL; return the counts of its direction."""
-    return sim(**(device or {})).measure(replace(TRIAL, **changes)).directions["forward"]
+    return make_sim(**(device or {})).measure(replace(TRIAL, **changes)).directions["forward"]
 
 
 def count_lost(counted):
@@ -66,7 +66,7 @@ def test_bimodal_device_keeps_mode_within_repetition():
 
 def test_delays_of_every_frame():
     trial = replace(TRIAL, delays=DelayRequest(ipdv=True))
-    result = sim(delay_us=100.0, jitter_us=50.0).measure(trial)
+    result = make_sim(delay_us=100.0, jitter_us=50.0).measure(trial)
     counted = result.directions["forward"]
     assert counted.delays["fg"].frames == 10_000
     assert 100_000 <= counted.delays["fg"].minimum_ns < 101_000
@@ -119,7 +119,7 @@ def test_times_of_loss(options, changes, first_s, last_s):
 
 def test_loopback_has_no_device():
     tester = SimTester(SimOptions(capacity_fps=1.0, tail_share=0.5), loopback=True)
-    tester.load({"forward": sim()._streams["forward"]}, None)
+    tester.load({"forward": make_sim()._streams["forward"]}, None)
     counted = tester.measure(replace(TRIAL, delays=DelayRequest())).directions["forward"]
     assert count_lost(counted) == 0
     assert counted.delays["fg"].maximum_ns == 2000
@@ -133,7 +133,7 @@ def test_randomness_depends_on_seed_and_key():
 
 
 def test_virtual_time_advances_by_trial_length():
-    tester = sim()
+    tester = make_sim()
     tester.measure(replace(TRIAL, pause_s=3.0, residual_wait_s=2.0))
     assert tester.read_clock() == pytest.approx(15.0)
 
@@ -143,7 +143,7 @@ def test_simulation_has_required_capabilities():
         TRIAL, delays=DelayRequest(ipdv=True), frame_timeout_s=1.0,
         second_segment=Segment(1.0, 1.0), device_event=DeviceEvent("x", 1.0),
     )  # fmt: skip
-    assert sim().capabilities >= trial.required_capabilities
+    assert make_sim().capabilities >= trial.required_capabilities
     assert replace(TRIAL, delays=DelayRequest(tags=1)).required_capabilities == {"tags"}
     assert replace(TRIAL, queries=Queries()).required_capabilities == {"queries"}
 
@@ -161,7 +161,7 @@ def test_negative_traffic_is_dropped_and_not_timed():
 
 
 def test_simulated_time_may_exceed_the_calendar():
-    tester = sim(teardown_s=1e15)
+    tester = make_sim(teardown_s=1e15)
     tester.table.flush()
     assert tester.measure(TRIAL).started.startswith("5168-")
 
@@ -177,4 +177,4 @@ def test_invalid_option_is_refused(options):
 
 def test_simulated_tester_fault_makes_trial_invalid():
     with expect_error("tester-fault"):
-        sim(crash_at=1).measure(TRIAL)
+        make_sim(crash_at=1).measure(TRIAL)

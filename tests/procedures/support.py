@@ -1,4 +1,4 @@
-"""Testers for procedures: the simulated tester, and testers with computed results."""
+"""Testers for tests of procedures: the simulated tester, and testers with computed results."""
 
 from types import SimpleNamespace
 
@@ -12,77 +12,79 @@ FOREGROUND = SimpleNamespace(name="fg", weight=1, role=SimpleNamespace(value="fo
 BACKGROUND = SimpleNamespace(name="bg", weight=1, role=SimpleNamespace(value="background"))
 
 
-def sim(seed=1, streams=(FOREGROUND,), **options):
-    """Make a simulated tester whose capacity does not limit results."""
+def make_sim(seed=1, streams=(FOREGROUND,), **options):
+    """Make a simulated tester whose own capacity does not limit results."""
     tester = SimTester(SimOptions(**{"tester_fps": 1e9, **options}), seed)
     loaded = SimpleNamespace(streams=tuple(streams))
     tester.load({"forward": loaded, "reverse": loaded}, None)
     return tester
 
 
-def at(mode="forward", **changes):
-    """Make conditions without waiting."""
+def make_conditions(mode="forward", **changes):
+    """Make conditions without waiting times."""
     given = {"residual_wait_s": 0.0, "pause_s": 0.0, **changes}
     return Conditions(ipv6_frame_size=104, ipv4_frame_size=64, mode=mode, **given)
 
 
-def searching(conditions=None, **changes):
-    """Specify a throughput point on a medium of 10 Mfps."""
+def make_spec(conditions=None, **changes):
+    """Make the specification of a throughput point on a medium that carries 10 Mfps."""
     given = {
         "upper_bound_fps": 10_000_000.0, "upper_bound_reason": "media", "resolution_fps": 1000.0,
         "duration_s": 60.0, "repetitions": 1, **changes,
     }  # fmt: skip
-    return ThroughputSpec(conditions=conditions or at(), **given)
+    return ThroughputSpec(conditions=conditions or make_conditions(), **given)
 
 
-def count(sent, received, role="foreground"):
+def make_count(sent, received, role="foreground"):
     return ClassCount(role, sent, sent, received)
 
 
-def one_way(classes, duration_s=1.0, **more):
-    """Make a result of the forward direction; a class is ``(sent, received)`` or a count."""
-    counted = {n: count(*c) if isinstance(c, tuple) else c for n, c in classes.items()}
+def make_result(classes, duration_s=1.0, **more):
+    """Make a result of the forward direction; a class is ``(sent, received)`` or a ClassCount."""
+    counted = {n: make_count(*c) if isinstance(c, tuple) else c for n, c in classes.items()}
     return TrialResult({"forward": DirectionResult(counted, duration_s, **more)})
 
 
-def by_rule(received):
-    """Return a measure function; ``received(direction, trial)`` is the number of received frames."""
+def make_tester(received):
+    """Return a measure function that receives ``received(direction, trial)`` frames."""
 
     def measure(trial):
         classes = {
-            way: {"fg": count(trial.frames, received(way, trial))}
-            for way in list_directions(trial.mode)
+            direction: {"fg": make_count(trial.frames, received(direction, trial))}
+            for direction in list_directions(trial.mode)
         }
         seconds = trial.total_duration_s
-        return TrialResult({way: DirectionResult(c, seconds) for way, c in classes.items()})
+        return TrialResult({d: DirectionResult(c, seconds) for d, c in classes.items()})
 
     return measure
 
 
-def limited(limit_fps, short_limit_fps=None):
+def make_limited(limit_fps, short_limit_fps=None):
     """Return a measure function of a device that loses all frames above a limit.
 
     Args:
         limit_fps: limit in trials of at least 60 s.
-        short_limit_fps: another limit in shorter trials.
+        short_limit_fps: limit in shorter trials, by default the same.
     """
 
-    def received(_way, trial):
+    def received(_direction, trial):
         limit = limit_fps if trial.duration_s >= 60 else short_limit_fps or limit_fps
         return min(trial.frames, int(limit * trial.duration_s))
 
-    return by_rule(received)
+    return make_tester(received)
 
 
-class Recorded:
+class Recorder:
+    """Calls a measure function and records its trials and results."""
+
     def __init__(self, measure):
-        self.inner = measure
+        self.measure_trial = measure
         self.trials = []
         self.results = {}
 
     def __call__(self, trial):
         self.trials.append(trial)
-        self.results[trial.key] = self.inner(trial)
+        self.results[trial.key] = self.measure_trial(trial)
         return self.results[trial.key]
 
     def find(self, key):

@@ -1,4 +1,4 @@
-"""Procedures with connections against devices whose truth is known: rate, tear-down, capacity, phase 1."""
+"""Connection rate, tear-down rate, capacity and phase 1, measured with devices of known properties."""
 
 import math
 from dataclasses import replace
@@ -21,10 +21,11 @@ from v6t.procedures.stateful.phases import (
     judge_connections,
 )
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
-from v6t.tests.procedures.support import Recorded, at, sim
 from v6t.trials.connections import Connections, PhaseOneResult, Tcp
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
+
+from .support import Recorder, make_conditions, make_sim
 
 UPPER_CPS = 1_000_000.0
 LIMIT = 3_000_000.0
@@ -32,81 +33,83 @@ CONNECTIONS = Connections(10_000, 100_000.0, wait_s=0.1)
 TRIAL = Trial("throughput", "k", 84, 64, "bidirectional", 1000.0, 1.0)
 
 
-def stateful(**device):
-    """Make a recorded tester with a simulated stateful device."""
-    tester = sim(**device)
-    return Recorded(TwoPhaseTester(tester, tester.table).measure)
+def make_stateful(**device):
+    """Make a recorder of a tester with a simulated stateful device."""
+    tester = make_sim(**device)
+    return Recorder(TwoPhaseTester(tester, tester.table).measure)
 
 
-def rate_spec(connections, **changes):
+def make_rate_spec(connections, **changes):
     given = {"resolution_cps": 1000.0, **changes}
     return ConnectionRateSpec(
-        conditions=given.pop("conditions", at()), connections=connections,
+        conditions=given.pop("conditions", make_conditions()), connections=connections,
         upper_bound_cps=UPPER_CPS, upper_bound_reason="media", **given,
     )  # fmt: skip
 
 
-def rate_of(tester, alpha=1.0):
-    spec = rate_spec(10_000, phase_one=PhaseOneSettings(alpha=alpha))
+def measure_rate(tester, alpha=1.0):
+    spec = make_rate_spec(10_000, phase_one=PhaseOneSettings(alpha=alpha))
     (repetition,) = measure_connection_rate(spec, tester).repetitions
     return repetition
 
 
-def capacity_of(tester, **changes):
+def find_capacity(tester, **changes):
     given = {
         "first": 1000, "most": 4_000_000, "error": 1, "resolution_cps": 10_000.0,
         "phase_one": PhaseOneSettings(), **changes,
     }  # fmt: skip
     bound = {"upper_bound_cps": UPPER_CPS, "upper_bound_reason": "media"}
-    return measure_capacity(CapacitySpec(conditions=at(), **bound, **given), tester)
+    return measure_capacity(CapacitySpec(conditions=make_conditions(), **bound, **given), tester)
 
 
 def test_nat_without_a_table_fails_only_the_validation():
     device = {"table_stores": False, "table_tells": False}
-    validated = rate_of(stateful(**device))
+    validated = measure_rate(make_stateful(**device))
     assert validated.rate_cps == 0.0
     (reason,) = {r for a in validated.attempts for r in a.verdict.reasons}
     assert "10000 of 10000" in reason
-    assert rate_of(stateful(**device), alpha=None).rate_cps == UPPER_CPS
+    assert measure_rate(make_stateful(**device), alpha=None).rate_cps == UPPER_CPS
 
 
 @pytest.mark.parametrize("limit", [1_234.0, 56_789.0, 555_555.0, 2e6])
 def test_connection_rate_equals_device_limit(limit):
-    tester = stateful(insertion_cps=limit)
-    outcome = rate_of(tester)
-    assert rate_spec(10_000).steps == 11
+    tester = make_stateful(insertion_cps=limit)
+    outcome = measure_rate(tester)
+    assert make_rate_spec(10_000).steps == 11
     expected = min(limit, UPPER_CPS)
     assert expected - 1000.0 <= outcome.rate_cps <= expected
     assert outcome.search.hit_upper_bound == (limit > UPPER_CPS)
     for trial in tester.trials:
-        asked = trial.connections
-        assert (asked.count, asked.reuse, asked.purpose) == (10_000, False, "establish")
-        assert trial.rate_fps == asked.rate_cps
+        requested = trial.connections
+        assert (requested.count, requested.reuse, requested.purpose) == (10_000, False, "establish")
+        assert trial.rate_fps == requested.rate_cps
 
 
 def test_loss_tolerance_does_not_apply_to_connections():
-    """The tolerance of phase 2 has no meaning for connections."""
-    spec = rate_spec(1_000_000, conditions=at(loss_tolerance=0.5))
-    (found,) = measure_connection_rate(spec, stateful(insertion_cps=400_000.0)).repetitions
-    assert 399_000 <= found.rate_cps <= 400_000
-    lossy = stateful(phase_one_loss=1, phase_one_loss_trials=10**6)
-    (found,) = measure_connection_rate(spec, lossy).repetitions
-    assert found.rate_cps == 0.0
+    """The loss tolerance applies to phase 2 only."""
+    spec = make_rate_spec(1_000_000, conditions=make_conditions(loss_tolerance=0.5))
+    device = make_stateful(insertion_cps=400_000.0)
+    (repetition,) = measure_connection_rate(spec, device).repetitions
+    assert 399_000 <= repetition.rate_cps <= 400_000
+    lossy = make_stateful(phase_one_loss=1, phase_one_loss_trials=10**6)
+    (repetition,) = measure_connection_rate(spec, lossy).repetitions
+    assert repetition.rate_cps == 0.0
 
 
 def test_teardown_after_lossy_phase_one_is_repeated():
-    spec = TeardownSpec(at(), 1000, 10_000.0, "given", repetitions=1, retakes=2)
+    spec = TeardownSpec(make_conditions(), 1000, 10_000.0, "given", repetitions=1, retakes=2)
     device = {"teardown_cps": 1000.0, "phase_one_loss": 1}
-    outcome = measure_teardown(spec, stateful(**device, phase_one_loss_trials=2))
+    outcome = measure_teardown(spec, make_stateful(**device, phase_one_loss_trials=2))
     assert [a.verdict.passed for a in outcome.attempts] == [False, False, True]
     assert [a.trial.key.split("/")[-2] for a in outcome.attempts] == ["t1", "t2", "t3"]
     with pytest.raises(PhaseOneError, match="3 times"):
-        measure_teardown(spec, stateful(**device, phase_one_loss_trials=3))
+        measure_teardown(spec, make_stateful(**device, phase_one_loss_trials=3))
 
 
 def test_teardown_disturbed_by_tester_has_no_rate():
-    device = stateful(teardown_cps=1000.0)
-    spec = TeardownSpec(at(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1, retakes=2)
+    device = make_stateful(teardown_cps=1000.0)
+    conditions = make_conditions(invalid_retries=0)
+    spec = TeardownSpec(conditions, 1000, 10_000.0, "given", repetitions=1, retakes=2)
     with pytest.raises(PhaseOneError, match="3 times: late") as caught:
         measure_teardown(spec, lambda trial: replace(device(trial), faults=("late",)))
     assert caught.value.tester
@@ -114,8 +117,8 @@ def test_teardown_disturbed_by_tester_has_no_rate():
 
 @pytest.mark.parametrize("size", [1, 3, 999, 1000, 65_537, 1_000_003])
 def test_capacity_of_table_is_exact(size):
-    tester = stateful(table_entries=size)
-    result = capacity_of(tester)
+    tester = make_stateful(table_entries=size)
+    result = find_capacity(tester)
     assert (result.capacity, result.first_failed) == (size, size + 1)
     assert result.first_connections <= max(1000, size)
     assert {t.connections.alpha for t in tester.trials} == {1.0}
@@ -126,27 +129,25 @@ def test_capacity_of_table_is_exact(size):
 )
 def test_capacity_of_a_table_that_becomes_slower_depends_on_beta(share, beta, capacity):
     device = {"insertion_cps": 500_000.0, "slow_from": 40_000, "slow_insertion_share": share}
-    result = capacity_of(stateful(**device), most=200_000, beta=beta)
+    result = find_capacity(make_stateful(**device), most=200_000, beta=beta)
     assert result.capacity == capacity
     if (share, beta) == (0.2, 0.1):
         assert result.rate_cps < 0.25 * result.first_rate_cps
 
 
-def by_number(rate_of_count):
-    """Return a device that opens connections at rates up to ``rate_of_count(connections)``."""
+def make_device(limit_of_count):
+    """Make a device that opens ``n`` connections at rates up to ``limit_of_count(n)``."""
 
     def measure(trial):
-        asked = trial.connections
-        learned = asked.count - (asked.rate_cps > rate_of_count(asked.count))
-        outcome = PhaseOneResult(
-            asked.count, asked.count, learned, validation_sent=learned, validated=learned
-        )
+        count = trial.connections.count
+        learned = count - (trial.connections.rate_cps > limit_of_count(count))
+        outcome = PhaseOneResult(count, count, learned, validation_sent=learned, validated=learned)
         return TrialResult({}, connections=outcome)
 
-    return Recorded(measure)
+    return Recorder(measure)
 
 
-def slower_above_40_000(connections):
+def limit_above_40_000(connections):
     if connections <= 40_000:
         return 400_000.0
     return 120_000.0 if connections <= 70_000 else 0.0
@@ -157,8 +158,8 @@ def slower_above_40_000(connections):
     ({"first": 10_000, "gamma": 0.25}, 70_000, 70_001),
     ({"first": 35_000, "most": 70_000, "gamma": 0.5}, 70_000, None),
 ])  # fmt: skip
-def test_the_binary_search_of_a_capacity_goes_by_gamma(changes, capacity, failed):
-    result = capacity_of(by_number(slower_above_40_000), beta=0.1, **changes)
+def test_capacity_search_bisects_down_to_the_share_gamma(changes, capacity, failed):
+    result = find_capacity(make_device(limit_above_40_000), beta=0.1, **changes)
     assert (result.capacity, result.first_failed) == (capacity, failed)
     assert capacity == 40_000 or result.rate_cps <= 120_000
 
@@ -166,23 +167,23 @@ def test_the_binary_search_of_a_capacity_goes_by_gamma(changes, capacity, failed
 @pytest.mark.parametrize(("first", "device", "capacity"), [
     (1000, 10**9, 20_000), (1000, 25_000, 20_000), (64_000, 10**9, 20_000), (1000, 19_000, 19_000),
 ])  # fmt: skip
-def test_tester_failure_limits_no_capacity(first, device, capacity):
-    def falter(trial):
-        result = by_number(lambda n: UPPER_CPS if n <= device else 0.0)(trial)
+def test_capacity_is_not_limited_by_tester_failure(first, device, capacity):
+    def fail(trial):
+        result = make_device(lambda n: UPPER_CPS if n <= device else 0.0)(trial)
         return replace(result, faults=("late",) if trial.connections.count > 20_000 else ())
 
-    result = capacity_of(falter, first=first, resolution_cps=500_000.0)
+    result = find_capacity(fail, first=first, resolution_cps=500_000.0)
     assert result.capacity == capacity
     assert result.first_failed == (19_001 if device == 19_000 else None)
 
 
-def test_rates_on_the_way_to_a_capacity_are_bounded_by_the_last_one():
-    def rate(connections):
-        others = 500_000.0 if connections <= 6000 else 0.0
-        return {1000: 300_000.0, 2000: 200_000.0}.get(connections, others)
+def test_rate_of_each_capacity_step_is_bounded_by_earlier_steps():
+    def limit(connections):
+        default = 500_000.0 if connections <= 6000 else 0.0
+        return {1000: 300_000.0, 2000: 200_000.0}.get(connections, default)
 
-    tester = by_number(rate)
-    result = capacity_of(tester, most=8000)
+    tester = make_device(limit)
+    result = find_capacity(tester, most=8000)
     assert (result.capacity, result.first_failed) == (6000, 6001)
     rates = [step.rate_cps for step in result.steps if step.carried]
     assert rates == sorted(rates, reverse=True)
@@ -196,12 +197,12 @@ def test_rates_on_the_way_to_a_capacity_are_bounded_by_the_last_one():
     ("tester_fps", "most", "capacity"), [(50_000.0, 300_000, 70_001), (1.0, 2000, 0)]
 )
 def test_slow_tester_does_not_change_table_capacity(tester_fps, most, capacity):
-    result = capacity_of(stateful(table_entries=70_001, tester_fps=tester_fps), most=most)
+    result = find_capacity(make_stateful(table_entries=70_001, tester_fps=tester_fps), most=most)
     assert result.capacity == capacity
     assert result.rate_cps <= 50_000
 
 
-def test_default_shares_of_a_capacity_search_are_a_tenth_and_a_half():
+def test_capacity_search_has_default_beta_and_gamma():
     settings = CapacitySettings()
     assert (settings.beta, settings.gamma) == (CapacitySpec.beta, CapacitySpec.gamma) == (0.1, 0.5)
 
@@ -211,11 +212,11 @@ def test_default_shares_of_a_capacity_search_are_a_tenth_and_a_half():
 )
 def test_impossible_capacity_search_is_refused(changes):
     with pytest.raises(ValueError, match="must"):
-        capacity_of(stateful(), **changes)
+        find_capacity(make_stateful(), **changes)
 
 
 def test_second_attempt_does_not_lower_other_rates():
-    tester = stateful(table_entries=5000)
+    tester = make_stateful(table_entries=5000)
     offered = []
 
     def measure(trial):
@@ -226,32 +227,32 @@ def test_second_attempt_does_not_lower_other_rates():
         one_less = replace(result.connections, learned=result.connections.learned - 1)
         return replace(result, connections=one_less)
 
-    fixed = {
+    settings = {
         "fixed": True, "resolution_cps": UPPER_CPS / 2, "beta": 0.5, "gamma": 0.5, "most": 8000,
     }  # fmt: skip
-    assert capacity_of(measure, **fixed).capacity == 5000
+    assert find_capacity(measure, **settings).capacity == 5000
     assert {rate for count, rate in offered if count == 2000} == {UPPER_CPS, UPPER_CPS / 2}
     assert {(4000, UPPER_CPS), (5000, UPPER_CPS)} <= set(offered)
     assert min(rate for _, rate in offered) == UPPER_CPS / 2
 
 
 def test_repetitions_of_phase_one_are_limited():
-    asked = Connections(1000, 10_000.0)
-    tester = stateful(phase_one_loss=1, phase_one_loss_trials=2)
-    prepared = ConnectionPreparer(tester, asked)
-    assert prepared(TRIAL).directions["reverse"].count_frames("received") == 1000
+    connections = Connections(1000, 10_000.0)
+    tester = make_stateful(phase_one_loss=1, phase_one_loss_trials=2)
+    preparer = ConnectionPreparer(tester, connections)
+    assert preparer(TRIAL).directions["reverse"].count_frames("received") == 1000
     assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
-    assert prepared.make_finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
+    assert preparer.make_finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
+    lossy = {"phase_one_loss": 1, "phase_one_loss_trials": 4}
     with pytest.raises(PhaseOneError, match="999 of 1000"):
-        ConnectionPreparer(stateful(phase_one_loss=1, phase_one_loss_trials=4), asked)(TRIAL)
-    lossy = stateful(phase_one_loss=1, phase_one_loss_trials=4)
-    assert ConnectionPreparer(lossy, asked, 4)(TRIAL).connections
+        ConnectionPreparer(make_stateful(**lossy), connections)(TRIAL)
+    assert ConnectionPreparer(make_stateful(**lossy), connections, 4)(TRIAL).connections
 
 
-def resetting(direction, connections, **device):
-    """Reset a device with connections three times; return result, record and trials."""
-    tester = stateful(capacity_fps=LIMIT, reset_s=2.0, **device)
-    spec = ResetSpec(at(direction), "software-reset", 100_000.0, 30.0, 10.0, 3)
+def reset_device(direction, connections, **device):
+    """Reset a device with connections three times and return the result, the record and the trials."""
+    tester = make_stateful(capacity_fps=LIMIT, reset_s=2.0, **device)
+    spec = ResetSpec(make_conditions(direction), "software-reset", 100_000.0, 30.0, 10.0, 3)
     result = measure_reset(spec, ConnectionPreparer(tester, connections))
     return result, Reset().make_record(result, {"connections": {}}), tester.trials
 
@@ -259,7 +260,7 @@ def resetting(direction, connections, **device):
 @pytest.mark.parametrize(("keeps", "survived"), [(True, [True] * 3), (False, [False] * 3)])
 def test_reset_of_device_that_keeps_connections_is_survived(keeps, survived):
     reused = replace(CONNECTIONS, reuse=True)
-    result, record, trials = resetting("reverse", reused, reset_keeps=keeps)
+    result, record, trials = reset_device("reverse", reused, reset_keeps=keeps)
     lost_s = [outages["reverse"].by_loss_s for outages in result.repetitions]
     assert list(map(math.isfinite, lost_s)) == survived
     assert record.state_survived == survived
@@ -270,25 +271,25 @@ def test_reset_of_device_that_keeps_connections_is_survived(keeps, survived):
 
 
 def test_frames_from_inside_reestablish_connections():
-    result, record, _ = resetting("forward", CONNECTIONS)
+    result, record, _ = reset_device("forward", CONNECTIONS)
     lost_s = [outages["forward"].by_loss_s for outages in result.repetitions]
     assert lost_s == [pytest.approx(2.0)] * 3
     assert record.state_survived is None
 
 
-def falters(trial):
+def overflow_ring(trial):
     outcome = PhaseOneResult(required=1000, sent=1000, learned=990)
     return TrialResult({}, ("its receive ring overflowed",), connections=outcome)
 
 
 @pytest.mark.parametrize("is_tester", [True, False])
 def test_failed_phase_one_names_tester_or_device(is_tester):
-    tester = falters if is_tester else stateful(phase_one_loss=1, phase_one_loss_trials=10)
-    words = "its receive ring" if is_tester else "of 1000"
+    lossy = make_stateful(phase_one_loss=1, phase_one_loss_trials=10)
+    tester, words = (overflow_ring, "its receive ring") if is_tester else (lossy, "of 1000")
     with pytest.raises(PhaseOneError, match=words) as caught:
         ConnectionPreparer(tester, Connections(1000, 10_000.0))(TRIAL)
     assert caught.value.tester is is_tester
-    spec = TeardownSpec(at(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1)
+    spec = TeardownSpec(make_conditions(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1)
     with pytest.raises(PhaseOneError, match=words) as caught:
         measure_teardown(spec, tester)
     assert caught.value.tester is is_tester
@@ -299,8 +300,8 @@ VERDICTS = yaml.safe_load((Path(__file__).parent / "vectors" / "verdicts.yaml").
 
 @pytest.mark.parametrize(("given", "valid", "words"), VERDICTS)
 def test_verdict_on_connections_names_tester_or_device(given, valid, words):
-    asked = Connections(100, 1000.0, alpha=1.0)
-    trial = Trial("connection-rate", "k", 84, 64, "bidirectional", 1000.0, 0.1, connections=asked)
+    connections = Connections(100, 1000.0, alpha=1.0)
+    trial = replace(TRIAL, benchmark="connection-rate", duration_s=0.1, connections=connections)
     outcome = PhaseOneResult(**{"required": 100, "sent": 100, "learned": 100, **given})
     verdict = judge_connections(trial, TrialResult({}, connections=outcome))
     assert verdict.reasons[0].startswith(words)
@@ -308,24 +309,24 @@ def test_verdict_on_connections_names_tester_or_device(given, valid, words):
 
 
 def test_unsent_end_of_connection_is_tester_fault():
-    tester = sim(tcp_aging_s=3)
-    asked = Connections(100, 1000.0, alpha=1.0, purpose="establish", tcp=Tcp(aging_s=60.0))
-    trial = at().make_trial("tcp-rate", 1000.0, 0.1, mode="forward", connections=asked)
-    preparing = TwoPhaseTester(tester, tester.table)
-    whole = preparing.measure(trial)
-    assert not whole.faults
-    assert whole.connections.tcp.expiry_s == 3.0
+    tester = make_sim(tcp_aging_s=3)
+    tcp = Connections(100, 1000.0, alpha=1.0, purpose="establish", tcp=Tcp(aging_s=60.0))
+    trial = make_conditions().make_trial("tcp-rate", 1000.0, 0.1, mode="forward", connections=tcp)
+    two_phase = TwoPhaseTester(tester, tester.table)
+    result = two_phase.measure(trial)
+    assert not result.faults
+    assert result.connections.tcp.expiry_s == 3.0
     disconnect = tester.disconnect
 
-    def disconnect_one_less(trial, connections):
+    def omit_one_end(trial, connections):
         ended = disconnect(trial, connections)
         ((name, counted),) = ended.result.classes.items()
         classes = {name: replace(counted, sent=counted.sent - 1)}
-        tester.wait(1.25)  # for answers: the device's time runs
+        tester.wait(1.25)  # time for answers, which passes in the simulated device
         return replace(ended, result=replace(ended.result, classes=classes))
 
-    tester.disconnect = disconnect_one_less
-    result = preparing.measure(trial)
+    tester.disconnect = omit_one_end
+    result = two_phase.measure(trial)
     (fault,) = result.faults
     assert "99 of 100" in fault
     assert 3.0 <= result.connections.tcp.expiry_s < 4.0

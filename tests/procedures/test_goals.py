@@ -1,4 +1,4 @@
-"""RFC 9971's definitions: its own example, and its algorithms reimplemented as oracle."""
+"""Definitions of RFC 9971: the example of the RFC, and a second implementation of its algorithms."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -19,18 +19,18 @@ from v6t.procedures.search.goals import (
 LOAD = 1_000_000.0
 
 
-def goal(final_s, sum_s, loss_percent, exceed_percent, name="goal", width=0.005):
+def make_goal(final_s, sum_s, loss_percent, exceed_percent, name="goal", width=0.005):
     return Goal(name, loss_percent / 100, exceed_percent / 100, width, final_s, final_s, sum_s)
 
 
-def trials(*groups):
-    """Make trials from ``(how many, seconds, loss in per cent)``."""
-    each = ((s, percent / 100) for many, s, percent in groups for _ in range(many))
+def make_trials(*groups):
+    """Make trials from groups of ``(number, duration in s, loss in %)``."""
+    each = ((s, percent / 100) for number, s, percent in groups for _ in range(number))
     return [ObservedTrial(LOAD, *trial) for trial in each]
 
 
 RFC9971 = yaml.safe_load((Path(__file__).parent / "vectors" / "rfc9971.yaml").read_text())
-GOALS = {name: goal(*numbers) for name, (*numbers, _code) in RFC9971["goals"].items()}
+GOALS = {name: make_goal(*numbers) for name, (*numbers, _code) in RFC9971["goals"].items()}
 U, L, N = "upper", "lower", "undecided"
 
 
@@ -41,51 +41,52 @@ def test_rfc_goals_have_their_codes():
 @pytest.mark.parametrize("point", RFC9971["points"].values(), ids=RFC9971["points"])
 def test_rfc_example_search_has_its_results(point):
     groups, classes, *ratios = point
-    measured = trials(*groups)
+    measured = make_trials(*groups)
     for of, expected, low, high in zip(GOALS.values(), classes, *ratios, strict=True):
         assert classify_load(of, measured) == classify_load(of, measured[::-1]) == expected
-        outcome = oracle_ratios(of, measured)
+        outcome = compute_ratios(of, measured)
         assert [round(float(100 * r), 3) for r in outcome] == [low, high]
 
 
-def sums(of, measured):
+def sum_durations(of, measured):
+    """Return the durations of full and short trials with loss up to and above the goal's ratio."""
     full_low = full_high = short_low = short_high = Fraction(0)
     for trial in measured:
-        lasts = Fraction(str(trial.duration_s))
+        duration_s = Fraction(str(trial.duration_s))
         is_full = trial.duration_s >= of.final_trial_s
         is_high = trial.loss_ratio > of.loss_ratio
-        full_low += lasts * (is_full and not is_high)
-        full_high += lasts * (is_full and is_high)
-        short_low += lasts * (not is_full and not is_high)
-        short_high += lasts * (not is_full and is_high)
+        full_low += duration_s * (is_full and not is_high)
+        full_high += duration_s * (is_full and is_high)
+        short_low += duration_s * (not is_full and not is_high)
+        short_high += duration_s * (not is_full and is_high)
     return full_low, full_high, short_low, short_high
 
 
-def oracle_ratios(of, measured):
-    """Return optimistic and pessimistic exceed ratio."""
-    full_low, full_high, short_low, short_high = sums(of, measured)
+def compute_ratios(of, measured):
+    """Return the optimistic and the pessimistic exceed ratio."""
+    full_low, full_high, short_low, short_high = sum_durations(of, measured)
     exceed = Fraction(str(of.exceed_ratio))
     coefficient = exceed / (1 - exceed)
     effective_high = full_high + max(Fraction(0), short_high - short_low * coefficient)
-    whole = max(full_low + effective_high, Fraction(str(of.duration_sum_s)))
-    return effective_high / whole, (whole - full_low) / whole
+    total = max(full_low + effective_high, Fraction(str(of.duration_sum_s)))
+    return effective_high / total, (total - full_low) / total
 
 
-def oracle_class(of, measured):
+def classify_by_ratios(of, measured):
     exceed = Fraction(str(of.exceed_ratio))
-    is_lower = tuple(ratio <= exceed for ratio in oracle_ratios(of, measured))
+    is_lower = tuple(ratio <= exceed for ratio in compute_ratios(of, measured))
     return {(True, True): L, (False, False): U, (True, False): N}[is_lower]
 
 
-def oracle_conditional(of, measured):
-    """Return the conditional throughput: the load without the loss that the exceed ratio allows."""
-    full_low, full_high, *_ = sums(of, measured)
-    whole = max(Fraction(str(of.duration_sum_s)), full_low + full_high)
-    wanted = whole * (1 - Fraction(str(of.exceed_ratio)))
+def compute_conditional(of, measured):
+    """Return the conditional throughput, the load less the loss that the exceed ratio allows."""
+    full_low, full_high, *_ = sum_durations(of, measured)
+    total = max(Fraction(str(of.duration_sum_s)), full_low + full_high)
+    required = total * (1 - Fraction(str(of.exceed_ratio)))
     full = [t for t in measured if t.duration_s >= of.final_trial_s]
     for ratio in sorted({t.loss_ratio for t in full}):
-        within = sum(Fraction(str(t.duration_s)) for t in full if t.loss_ratio <= ratio)
-        if within >= wanted:
+        duration_s = sum(Fraction(str(t.duration_s)) for t in full if t.loss_ratio <= ratio)
+        if duration_s >= required:
             return LOAD * (1 - ratio)
     return 0.0
 
@@ -98,8 +99,8 @@ DURATIONS = st.sampled_from([0.1, 0.3, 0.7, 1.0, 2.0, 3.0, 20.0, 60.0, 120.0])
 @st.composite
 def goals(draw):
     final, loss = draw(DURATIONS), draw(st.sampled_from([0.0, 0.001, 0.005, 0.5]))
-    whole = final * draw(st.sampled_from([1, 2, 3, 10]))
-    return Goal("drawn", loss, draw(EXCEEDS), 0.005, final, final, whole)
+    duration_sum_s = final * draw(st.sampled_from([1, 2, 3, 10]))
+    return Goal("drawn", loss, draw(EXCEEDS), 0.005, final, final, duration_sum_s)
 
 
 MEASURED = st.lists(st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), max_size=30)
@@ -108,20 +109,20 @@ MEASURED = st.lists(st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), 
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(of=goals(), measured=MEASURED)
-# three of six bad tenths of a second are half of them, regardless of floating-point sums
-@example(of=goal(0.1, 0.6, 0, 50), measured=trials((3, 0.1, 0), (3, 0.1, 1)))
-@example(of=goal(1, 10, 0, 10), measured=trials((9, 1, 0), (1, 1, 1)))
-@example(of=goal(1, 10, 0, 10), measured=trials((8, 1, 0), (2, 1, 1)))
-@example(of=goal(60, 60, 0, 0), measured=[])
+# three of six tenths of a second are exactly half, regardless of rounding
+@example(of=make_goal(0.1, 0.6, 0, 50), measured=make_trials((3, 0.1, 0), (3, 0.1, 1)))
+@example(of=make_goal(1, 10, 0, 10), measured=make_trials((9, 1, 0), (1, 1, 1)))
+@example(of=make_goal(1, 10, 0, 10), measured=make_trials((8, 1, 0), (2, 1, 1)))
+@example(of=make_goal(60, 60, 0, 0), measured=[])
 def test_classification_follows_rfc(of, measured):
-    assert classify_load(of, measured) == oracle_class(of, measured)
+    assert classify_load(of, measured) == classify_by_ratios(of, measured)
 
 
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(of=goals(), measured=MEASURED.filter(bool))
 def test_conditional_throughput_follows_rfc(of, measured):
-    assert compute_conditional_throughput(of, LOAD, measured) == oracle_conditional(of, measured)
+    assert compute_conditional_throughput(of, LOAD, measured) == compute_conditional(of, measured)
 
 
 RFC2544 = GOALS["RFC2544"]
@@ -130,12 +131,12 @@ WIDE = replace(RFC2544, width=0.1)
 
 @pytest.mark.parametrize(("of", "trials_", "lower", "upper", "conditional", "is_regular"), [
     (RFC2544, [(1000, 0.1), (900, 0), (904, 0.01), (800, 0)], 900, 904, 900, True),
-    # loss inversion: the lower bound is below the smallest upper bound
+    # loss inversion: the largest load without loss is above an upper bound
     (RFC2544, [(1000, 0.1), (900, 0), (804, 0.01), (800, 0)], 800, 804, 800, True),
     (RFC2544, [(1000, 0), (900, 0)], 1000, None, 1000, False),
     (RFC2544, [(1000, 0.1), (1, 0.1)], None, 1, None, False),
     (RFC2544, [(900, 0)], 900, None, 900, False),
-    # bounds too far apart, but for a goal that differs in its width only
+    # bounds that are too far apart, except for a goal with a larger width
     (RFC2544, [(1000, 0.1), (900, 0)], 900, 1000, 900, False),
     (WIDE, [(1000, 0.1), (900, 0)], 900, 1000, 900, True),
 ], ids=["regular", "inversion", "max load", "no lower", "no upper", "wide", "wide allowed"])  # fmt: skip
@@ -151,8 +152,8 @@ def test_result_of_full_trials_has_the_relevant_bounds(
 
 
 @pytest.mark.parametrize(("of", "like"), [
-    (goal(60, 60, 0, 0), "unconditionally"), (goal(59, 60, 0, 0), "conditionally"),
-    (goal(60, 120, 0, 50), "not"), (goal(60, 60, 0.5, 0), "not"),
+    (make_goal(60, 60, 0, 0), "unconditionally"), (make_goal(59, 60, 0, 0), "conditionally"),
+    (make_goal(60, 120, 0, 50), "not"), (make_goal(60, 60, 0.5, 0), "not"),
 ])  # fmt: skip
-def test_goal_complies_with_rfc_2544(of, like):
+def test_compliance_of_goal_with_rfc_2544_is_classified(of, like):
     assert of.like_rfc2544 == like

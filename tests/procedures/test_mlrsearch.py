@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from v6t.procedures.mlrsearch import MlrSpec, measure_mlrsearch
 from v6t.procedures.search.goals import Goal
 from v6t.procedures.search.mlr import SUPPORTED_VERSION, TrialCounts, run_search
-from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
 
-# collecting must not import it: within pytest that takes a second
+from .support import Recorder, make_conditions, make_limited, make_sim, make_tester
+
+# the package is not imported during collection, because that takes a second
 pytestmark = pytest.mark.skipif(
     find_spec("MLRsearch") is None, reason="needs the package MLRsearch"
 )
@@ -24,28 +25,28 @@ TST009 = Goal("TST009", 0.0, 0.5, 0.005, 60.0, 60.0, 120.0)
 GOALS = (NDR, PDR, CSIT, TST009)
 
 
-def searching(*goals, mode="forward", **changes):
+def make_spec(*goals, mode="forward", **changes):
     given = {
         "goals": goals, "min_load_fps": 1000.0, "max_load_fps": 10_000_000.0, "max_load_reason": "media",
         "repetitions": 1, **changes,
     }  # fmt: skip
-    return MlrSpec(conditions=at(mode), **given)
+    return MlrSpec(conditions=make_conditions(mode), **given)
 
 
 def search(tester, *goals, **changes):
-    return measure_mlrsearch(searching(*goals, **changes), tester).repetitions[0]
+    return measure_mlrsearch(make_spec(*goals, **changes), tester).repetitions[0]
 
 
 @settings(max_examples=30)
 @given(capacity=st.floats(20_000.0, 9.9e6), seed=st.integers(0, 9999))
 def test_results_of_a_steady_device_are_regular(capacity, seed):
-    results = search(sim(seed, capacity_fps=capacity).measure, NDR, PDR).results
+    results = search(make_sim(seed, capacity_fps=capacity).measure, NDR, PDR).results
     for result, loss_ratio in zip(results, (0.0, 0.005), strict=True):
         assert result.irregular == ""
-        truth = capacity / (1 - loss_ratio)
-        assert result.lower_fps <= truth + 1 < result.upper_fps + 2
+        expected_fps = capacity / (1 - loss_ratio)
+        assert result.lower_fps <= expected_fps + 1 < result.upper_fps + 2
         assert result.upper_fps - result.lower_fps <= 0.005 * result.upper_fps * (1 + 1e-9)
-        assert capacity * 0.99 <= result.conditional_fps <= truth + 1
+        assert capacity * 0.99 <= result.conditional_fps <= expected_fps + 1
     assert results[0].lower_fps <= results[1].lower_fps
 
 
@@ -58,20 +59,20 @@ DEVICES = [
 @settings(max_examples=25)
 @given(seed=st.integers(0, 9999), device=st.sampled_from(DEVICES))
 def test_bounds_equal_those_of_library(seed, device):
-    ours = search(sim(seed, **{"capacity_fps": LIMIT, **device}).measure, *GOALS)
-    loads = {attempt.trial.rate_fps for attempt in ours.attempts}
-    theirs = librarys(ours, GOALS)
-    for result in ours.results:
+    repetition = search(make_sim(seed, **{"capacity_fps": LIMIT, **device}).measure, *GOALS)
+    loads = {attempt.trial.rate_fps for attempt in repetition.attempts}
+    library_results = search_with_library(repetition, GOALS)
+    for result in repetition.results:
         assert loads >= {result.lower_fps, result.upper_fps} - {None}
-        other = theirs[result.goal.name]
-        bounds = other.relevant_lower_bound, other.relevant_upper_bound
+        expected = library_results[result.goal.name]
+        bounds = expected.relevant_lower_bound, expected.relevant_upper_bound
         assert (result.lower_fps, result.upper_fps) == tuple(b and float(b) for b in bounds)
         if result.conditional_fps:
-            assert result.conditional_fps == pytest.approx(float(other.conditional_throughput))
+            assert result.conditional_fps == pytest.approx(float(expected.conditional_throughput))
 
 
-def librarys(repetition, goals):
-    """Return the library's own results of the same trials."""
+def search_with_library(repetition, goals):
+    """Return the results of the MLRsearch package for the same trials."""
     import MLRsearch
 
     answers = iter(repetition.attempts)
@@ -105,7 +106,7 @@ def librarys(repetition, goals):
     ("limit", "choose", "bound"), [(LIMIT, max, 5_000_000.0), (0, min, 20_000.0)]
 )
 def test_no_load_outside_limits_is_offered(limit, choose, bound):
-    tester = Recorded(limited(limit))
+    tester = Recorder(make_limited(limit))
     search(tester, *GOALS, min_load_fps=20_000.0, max_load_fps=5_000_000.0)
     assert choose(t.rate_fps for t in tester.trials) == bound
     assert len(tester.trials) < 60 or limit
@@ -113,24 +114,24 @@ def test_no_load_outside_limits_is_offered(limit, choose, bound):
 
 @pytest.mark.parametrize(("limit", "bounds"), [(2e7, (1e7, None, 1e7)), (0, (None, 1000.0, None))])
 def test_results_outside_load_limits_are_irregular(limit, bounds):
-    results = search(limited(limit), *GOALS).results
+    results = search(make_limited(limit), *GOALS).results
     assert all(r.irregular for r in results)
     assert {(r.lower_fps, r.upper_fps, r.conditional_fps) for r in results} == {bounds}
 
 
-@pytest.mark.parametrize("what", ["fault", "surplus"])
-def test_invalid_trial_fails_for_every_goal(what):
+@pytest.mark.parametrize("cause", ["fault", "surplus"])
+def test_invalid_trial_fails_for_every_goal(cause):
     def measure(trial):
-        result = limited(1e9)(trial)
+        result = make_limited(1e9)(trial)
         if trial.rate_fps <= 2e6:
             return result
-        if what == "fault":
+        if cause == "fault":
             return replace(result, faults=("the tester's rings dropped frames",))
-        ways = {
-            way: replace(d, classes={"fg": replace(d.classes["fg"], surplus=1)})
-            for way, d in result.directions.items()
+        directions = {
+            name: replace(d, classes={"fg": replace(d.classes["fg"], surplus=1)})
+            for name, d in result.directions.items()
         }
-        return replace(result, directions=ways)
+        return replace(result, directions=directions)
 
     for result in search(measure, *GOALS).results:
         assert result.lower_fps <= 2e6 < result.upper_fps
@@ -138,39 +139,39 @@ def test_invalid_trial_fails_for_every_goal(what):
 
 
 def test_loss_ratio_covers_both_directions():
-    """RFC 9971 section 4.5.6: 0.8 % of one direction's frames are 0.4 % of all."""
+    """RFC 9971, section 4.5.6: loss of 0.8 % in one direction is 0.4 % of all frames."""
 
-    def received(way, trial):
-        return trial.frames - (trial.frames // 125 if way == "reverse" else 0)
+    def received(direction, trial):
+        return trial.frames - (trial.frames // 125 if direction == "reverse" else 0)
 
-    both = search(by_rule(received), PDR, mode="bidirectional").results[0]
+    both = search(make_tester(received), PDR, mode="bidirectional").results[0]
     assert (both.lower_fps, both.upper_fps) == (1e7, None)
-    alone = search(by_rule(received), PDR, mode="reverse").results[0]
-    assert alone.lower_fps is None
+    reverse = search(make_tester(received), PDR, mode="reverse").results[0]
+    assert reverse.lower_fps is None
 
 
 def test_surplus_of_one_direction_does_not_hide_loss_of_the_other():
-    def received(way, trial):
-        extra = trial.frames // 2
-        return trial.frames + (extra if way == "forward" else -extra)
+    def received(direction, trial):
+        surplus = trial.frames // 2
+        return trial.frames + (surplus if direction == "forward" else -surplus)
 
-    result = search(by_rule(received), PDR, mode="bidirectional").results[0]
+    result = search(make_tester(received), PDR, mode="bidirectional").results[0]
     assert result.lower_fps is None
 
 
 def test_goals_with_the_same_attributes_have_the_same_result():
-    alone, beside = (Recorded(sim(3, capacity_fps=LIMIT).measure) for _ in range(2))
-    search(alone, NDR)
-    first, second = search(beside, NDR, replace(NDR, name="again")).results
-    assert len(beside.trials) == len(alone.trials)
+    single, double = (Recorder(make_sim(3, capacity_fps=LIMIT).measure) for _ in range(2))
+    search(single, NDR)
+    first, second = search(double, NDR, replace(NDR, name="again")).results
+    assert len(double.trials) == len(single.trials)
     assert replace(second, goal=NDR) == first
 
 
 @pytest.mark.parametrize("loads", [(0.0, 1.0), (2.0, 1.0), (1.0, 1.0)])
 def test_impossible_loads_are_refused(loads):
-    least, most = loads
+    low, high = loads
     with pytest.raises(ValueError, match="below the largest"):
-        run_search(lambda *_: TrialCounts(1, 0, True), [NDR], min_load_fps=least, max_load_fps=most)
+        run_search(lambda *_: TrialCounts(1, 0, True), [NDR], min_load_fps=low, max_load_fps=high)
 
 
 def test_library_version_is_that_of_rfc():

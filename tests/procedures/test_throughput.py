@@ -1,4 +1,4 @@
-"""Throughput and its searches."""
+"""Throughput and its search methods."""
 
 import importlib.util
 import math
@@ -14,8 +14,9 @@ from v6t.procedures import tester_rate
 from v6t.procedures.repetition import AdaptiveLimits
 from v6t.procedures.search.binary import FINE_SHARE, ROUGH_SHARE, binary_search, count_halvings
 from v6t.procedures.throughput import SearchMethod, find_error_fps, measure_throughput
-from v6t.tests.procedures.support import Recorded, at, by_rule, limited, searching, sim
 from v6t.trials.verdict import Verdict
+
+from .support import Recorder, make_conditions, make_limited, make_sim, make_spec, make_tester
 
 LIMIT = 3_141_592.0
 RESOLUTION = 1000.0
@@ -29,17 +30,18 @@ EVERY_SEARCH = pytest.mark.parametrize("search", SEARCHES)
 
 def measure(spec, tester):
     """Measure a point; return its result and the recorded tester."""
-    recorded = Recorded(getattr(tester, "measure", tester))
-    return measure_throughput(spec, recorded), recorded
+    recorder = Recorder(getattr(tester, "measure", tester))
+    return measure_throughput(spec, recorder), recorder
 
 
-def record(result, recorded, capacity_fps=None):
+def make_record(result, recorder, capacity_fps=None):
+    """Return the record of a point as JSON."""
     parts = {
         "tester_capacity": {"rate_fps": capacity_fps}, "procedure": {"selftest_margin": 0.1},
         "context": {"tester": SimpleNamespace(simulates=False)},
     }  # fmt: skip
-    made = {name: SimpleNamespace(**values) for name, values in parts.items()}
-    point = SimpleNamespace(find=recorded.find, run_conditions={}, **made)
+    attributes = {name: SimpleNamespace(**values) for name, values in parts.items()}
+    point = SimpleNamespace(find=recorder.find, run_conditions={}, **attributes)
     return make_search_record(point, result).to_json()
 
 
@@ -59,7 +61,8 @@ DEVICES = st.one_of(
 @settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), capacity=st.floats(2000.0, 12e6), device=DEVICES)
 def test_reported_rate_has_passed_full_trial(search, seed, capacity, device):
-    result, door = measure(searching(search=search), sim(seed, capacity_fps=capacity, **device))
+    tester = make_sim(seed, capacity_fps=capacity, **device)
+    result, recorder = measure(make_spec(search=search), tester)
     (repetition,) = result.repetitions
     passed = [
         a.trial.rate_fps
@@ -67,17 +70,18 @@ def test_reported_rate_has_passed_full_trial(search, seed, capacity, device):
         if a.verdict.passed and a.trial.duration_s >= 60.0
     ]
     assert repetition.rate_fps in [0.0, *passed]
-    assert len(door.trials) < 150
+    assert len(recorder.trials) < 150
 
 
 @EVERY_SEARCH
 @settings(max_examples=40)
 @given(capacity=st.floats(2000.0, 9.9e6), buffer=st.integers(0, 10_000))
 def test_rate_of_steady_device_is_found_within_resolution(search, capacity, buffer):
-    result, _ = measure(searching(search=search), sim(capacity_fps=capacity, buffer_frames=buffer))
+    tester = make_sim(capacity_fps=capacity, buffer_frames=buffer)
+    result, _ = measure(make_spec(search=search), tester)
     (repetition,) = result.repetitions
-    truth = capacity + (buffer + 1) / 60  # what sixty seconds can hide
-    assert truth - RESOLUTION - 1 <= repetition.rate_fps <= truth + 1
+    expected_fps = capacity + (buffer + 1) / 60  # the buffer hides some overload of 60 s
+    assert expected_fps - RESOLUTION - 1 <= repetition.rate_fps <= expected_fps + 1
     if search != "mlrsearch":
         assert repetition.search.first_failed_fps - repetition.rate_fps <= RESOLUTION + 1e-6
         assert not repetition.search.hit_upper_bound
@@ -87,7 +91,7 @@ def test_rate_of_steady_device_is_found_within_resolution(search, capacity, buff
 @settings(max_examples=40)
 @given(capacity=st.floats(RESOLUTION / 50, 10 * RESOLUTION))
 def test_rate_far_below_resolution_is_found_more_exactly(search, capacity):
-    result, _ = measure(searching(search=search), sim(capacity_fps=capacity))
+    result, _ = measure(make_spec(search=search), make_sim(capacity_fps=capacity))
     (repetition,) = result.repetitions
     failed = repetition.search.first_failed_fps
     assert repetition.rate_fps <= capacity + 1 <= failed + 2
@@ -96,21 +100,20 @@ def test_rate_far_below_resolution_is_found_more_exactly(search, capacity):
 
 
 @pytest.mark.skipif("mlrsearch" not in SEARCHES, reason="MLRsearch is not installed")
-def test_short_trials_have_wait_of_rfc():
-    _, door = measure(searching(at(pause_s=10.0), search="mlrsearch"), limited(LIMIT))
-    assert {t.pause_s for t in door.trials if t.duration_s < 60.0} == {5.0}
-    assert {t.pause_s for t in door.trials if t.duration_s >= 60.0} == {10.0}
+def test_short_trials_have_the_minimum_pause_of_rfc_2544():
+    spec = make_spec(make_conditions(pause_s=10.0), search="mlrsearch")
+    _, recorder = measure(spec, make_limited(LIMIT))
+    assert {t.pause_s for t in recorder.trials if t.duration_s < 60.0} == {5.0}
+    assert {t.pause_s for t in recorder.trials if t.duration_s >= 60.0} == {10.0}
 
 
 @EVERY_SEARCH
 def test_replayed_search_has_the_same_trials(search):
-    first, again = (
-        measure(
-            searching(search=search, repetitions=3), sim(7, capacity_fps=LIMIT, capacity_noise=0.01)
-        )[1].trials
-        for _ in range(2)
+    spec, device = make_spec(search=search, repetitions=3), {"capacity_noise": 0.01}
+    first, repeated = (
+        measure(spec, make_sim(7, capacity_fps=LIMIT, **device))[1].trials for _ in range(2)
     )
-    assert again == first
+    assert repeated == first
     assert len({t.key for t in first}) == len(first)
 
 
@@ -119,8 +122,8 @@ def test_bounds_that_are_not_positive_are_refused(bounds):
     upper, resolution = bounds
     with pytest.raises(ValueError, match="positive"):
         binary_search(lambda *_: Verdict(True, True), upper_fps=upper, resolution_fps=resolution)
-    least = binary_search(lambda *_: Verdict(True, True), upper_fps=2.0, resolution_fps=1.0)
-    assert least.rate_fps == 2.0
+    result = binary_search(lambda *_: Verdict(True, True), upper_fps=2.0, resolution_fps=1.0)
+    assert result.rate_fps == 2.0
 
 
 @pytest.mark.parametrize("share", [FINE_SHARE, ROUGH_SHARE])
@@ -141,47 +144,47 @@ def test_binary_search_refines_low_rates_only(limit, share):
     assert low in [1024.0 * n / 16 for n in range(17)] or len(tried) > 5
 
 
-def test_hard_limit_is_found_from_below():
-    spec = searching()
-    (repetition,) = measure(spec, limited(LIMIT))[0].repetitions
+def test_hard_limit_is_found_within_resolution_in_few_steps():
+    spec = make_spec()
+    (repetition,) = measure(spec, make_limited(LIMIT))[0].repetitions
     assert LIMIT - spec.resolution_fps < repetition.rate_fps <= LIMIT
     assert repetition.rate_fps == max(
         s.rate_fps for s in repetition.search.steps if s.verdict.passed
     )
     steps = math.ceil(math.log2(spec.upper_bound_fps / spec.resolution_fps))
     assert count_halvings(spec.upper_bound_fps, spec.resolution_fps) == steps
-    assert len(repetition.search.steps) == steps + 1  # and the upper bound itself
+    assert len(repetition.search.steps) == steps + 1  # the halvings, and the upper bound
 
 
-def test_device_without_loss_is_not_the_limit():
-    result, door = measure(searching(), by_rule(lambda _, t: t.frames))
+def test_device_without_loss_hits_the_upper_bound():
+    result, recorder = measure(make_spec(), make_tester(lambda _, t: t.frames))
     assert result.repetitions[0].rate_fps == 10_000_000.0
     assert result.repetitions[0].search.hit_upper_bound
-    assert record(result, door)["upper_bound_hit"] is True
+    assert make_record(result, recorder)["upper_bound_hit"] is True
 
 
 @pytest.mark.parametrize(("tester", "capacity_fps", "flagged"), [
-    (limited(4_750_000.0), 5_000_000.0, True),
-    (limited(4_250_000.0), 5_000_000.0, False),
-    # far below the self-test's capacity, but no trial above the rate was a failure of the device
-    (sim(tester_fps=1e6, capacity_fps=1e12), 9_000_000.0, True),
-    (sim(capacity_fps=1e6), 9_000_000.0, False),
+    (make_limited(4_750_000.0), 5_000_000.0, True),
+    (make_limited(4_250_000.0), 5_000_000.0, False),
+    # far below the tester capacity, but in no trial above the rate did the device fail
+    (make_sim(tester_fps=1e6, capacity_fps=1e12), 9_000_000.0, True),
+    (make_sim(capacity_fps=1e6), 9_000_000.0, False),
 ])  # fmt: skip
 def test_rate_limited_by_tester_is_flagged(tester, capacity_fps, flagged):
-    result, door = measure(searching(), tester)
-    assert record(result, door, capacity_fps=capacity_fps)["tester_limited"] is flagged
+    result, recorder = measure(make_spec(), tester)
+    assert make_record(result, recorder, capacity_fps=capacity_fps)["tester_limited"] is flagged
     assert tester_rate.compute_usable_rate(5_000_000.0, 0.1) == 4_500_000.0
 
 
 def test_confirmation_failed_by_tester_only_is_flagged():
-    def falter(trial):
+    def fail(trial):
         faults = ("late",) if "/c00-1/" in trial.key else ()
-        return replace(limited(LIMIT)(trial), faults=faults)
+        return replace(make_limited(LIMIT)(trial), faults=faults)
 
-    result, door = measure(searching(confirmations=1), falter)
+    result, recorder = measure(make_spec(confirmations=1), fail)
     (repetition,) = result.repetitions
     assert repetition.rate_fps < repetition.search.rate_fps
-    assert record(result, door, capacity_fps=1e9)["tester_limited"]
+    assert make_record(result, recorder, capacity_fps=1e9)["tester_limited"]
 
 
 @pytest.mark.parametrize(
@@ -190,13 +193,13 @@ def test_confirmation_failed_by_tester_only_is_flagged():
 )
 def test_capacity_is_tester_rate_without_device(tester_fps, low, high):
     spec = tester_rate.SelfTestSpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
-    capacity = tester_rate.measure_tester_capacity(spec, sim(tester_fps=tester_fps).measure)
+    capacity = tester_rate.measure_tester_capacity(spec, make_sim(tester_fps=tester_fps).measure)
     assert low < capacity.rate_fps <= high
     assert capacity.faults
 
 
 def test_trial_with_missing_sent_frames_is_repeated_and_not_loss():
-    (repetition,) = measure(searching(), sim(tester_fps=1e6, capacity_fps=1e12))[0].repetitions
+    (repetition,) = measure(make_spec(), make_sim(tester_fps=1e6, capacity_fps=1e12))[0].repetitions
     assert 999_000 < repetition.rate_fps <= 1_000_010
     invalid = [a for a in repetition.attempts if not a.verdict.valid]
     assert invalid
@@ -205,42 +208,42 @@ def test_trial_with_missing_sent_frames_is_repeated_and_not_loss():
 
 
 def test_confirmed_rate_has_passed_twice():
-    spec = searching(confirmations=2)
-    (repetition,) = measure(spec, sim(capacity_fps=LIMIT, bursts_per_s=1 / 600))[0].repetitions
+    spec = make_spec(confirmations=2)
+    (repetition,) = measure(spec, make_sim(capacity_fps=LIMIT, bursts_per_s=1 / 600))[0].repetitions
     passed = [a for a in repetition.attempts if a.verdict.passed]
     assert sum(a.trial.rate_fps == repetition.rate_fps for a in passed) >= 3
 
 
 def test_search_with_refuted_rates_descends_to_rate_that_passes_twice():
-    def measure_worse(trial):  # what the search found does not last
+    def measure_worse(trial):  # the device is slower after the search
         is_search = trial.key.split("/")[4].startswith("s")
-        return limited(50_000.0 if is_search else 20_000.0)(trial)
+        return make_limited(50_000.0 if is_search else 20_000.0)(trial)
 
-    spec = searching(upper_bound_fps=64_000.0, confirmations=1)
+    spec = make_spec(upper_bound_fps=64_000.0, confirmations=1)
     (repetition,) = measure(spec, measure_worse)[0].repetitions
     assert repetition.search.rate_fps == 50_000.0
-    assert repetition.rate_fps == 17_000.0  # 1, 3, 7 and 15 kfps below the lowest of the search
+    assert repetition.rate_fps == 17_000.0  # 1, 3, 7 and 15 kfps below the lowest searched rate
 
 
 @pytest.mark.parametrize(("duration_s", "further"), [(2.0, True), (40.0, True), (60.0, False)])
 def test_final_trial_has_configured_duration(duration_s, further):
-    spec = searching(duration_s=duration_s, final_duration_s=60.0)
-    (repetition,) = measure(spec, sim(capacity_fps=LIMIT, buffer_frames=2500))[0].repetitions
+    spec = make_spec(duration_s=duration_s, final_duration_s=60.0)
+    (repetition,) = measure(spec, make_sim(capacity_fps=LIMIT, buffer_frames=2500))[0].repetitions
     last = repetition.attempts[-1]
     assert last.trial.duration_s == 60.0
     assert (len(repetition.attempts) > spec.steps) is further
     assert last.verdict.passed or not further
-    # two seconds hide 1250 fps of overload in the buffer, sixty seconds only 42
+    # the buffer hides 1250 fps of overload in 2 s, but only 42 fps in 60 s
     assert LIMIT - 10_000 < repetition.rate_fps <= LIMIT + 42
 
 
 def test_descent_to_rate_of_long_trial_has_separate_keys():
-    spec = searching(upper_bound_fps=64_000.0, duration_s=2.0, final_duration_s=60.0)
-    result, door = measure(spec, limited(28_000, 33_000))
+    spec = make_spec(upper_bound_fps=64_000.0, duration_s=2.0, final_duration_s=60.0)
+    result, recorder = measure(spec, make_limited(28_000, 33_000))
     (repetition,) = result.repetitions
-    keys = [t.key for t in door.trials]
+    keys = [t.key for t in recorder.trials]
     assert len(set(keys)) == len(keys)
-    final = [(t.key.split("/")[4], t.rate_fps) for t in door.trials if t.duration_s == 60.0]
+    final = [(t.key.split("/")[4], t.rate_fps) for t in recorder.trials if t.duration_s == 60.0]
     assert final[-5:] == [
         ("d01-final", 31_000), ("d02-final", 29_000), ("d03-final", 25_000),
         ("e01-final", 27_000), ("e02-final", 28_000),
@@ -253,11 +256,11 @@ def test_progress_of_repeated_trial_has_its_verdict():
     progress = []
     tries = iter([True, False])
 
-    def falter(trial):
-        result = limited(1e9)(trial)
+    def fail_first(trial):
+        result = make_limited(1e9)(trial)
         return replace(result, faults=("its ring overflowed",)) if next(tries) else result
 
-    measure_throughput(searching(upper_bound_fps=1000.0), falter, progress.append)
+    measure_throughput(make_spec(upper_bound_fps=1000.0), fail_first, progress.append)
     before, after = progress
     assert before.verdict is None
     assert after.verdict.passed
@@ -266,33 +269,34 @@ def test_progress_of_repeated_trial_has_its_verdict():
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_rate_above_failed_rate_is_noted(noise):
-    spec = searching(repetitions=20, confirmations=3)
-    result, door = measure(spec, sim(capacity_fps=LIMIT, capacity_noise=noise))
+    spec = make_spec(repetitions=20, confirmations=3)
+    result, recorder = measure(spec, make_sim(capacity_fps=LIMIT, capacity_noise=noise))
     noted = [r for r in result.repetitions if r.passed_above_failure]
     assert bool(noted) is bool(noise)
-    for found in noted:
-        passed = max(a.trial.rate_fps for a in found.attempts if a.verdict.passed)
-        assert any(a.trial.rate_fps <= passed for a in found.attempts if not a.verdict.passed)
-    assert record(result, door)["non_monotonic"] == len(noted)
+    for repetition in noted:
+        attempts = repetition.attempts
+        passed_fps = max(a.trial.rate_fps for a in attempts if a.verdict.passed)
+        assert any(a.trial.rate_fps <= passed_fps for a in attempts if not a.verdict.passed)
+    assert make_record(result, recorder)["non_monotonic"] == len(noted)
 
 
 @pytest.mark.parametrize(("width_fps", "unresolved"), [(1000.0, 0), (5000.0, 1)])
 def test_unfinished_search_is_unresolved_in_record(width_fps, unresolved):
-    result, door = measure(searching(), sim(capacity_fps=LIMIT))
+    result, recorder = measure(make_spec(), make_sim(capacity_fps=LIMIT))
     (repetition,) = result.repetitions
     search = replace(repetition.search, first_failed_fps=repetition.rate_fps + width_fps)
     result = replace(result, repetitions=(replace(repetition, search=search),))
-    assert record(result, door)["unresolved"] == unresolved
+    assert make_record(result, recorder)["unresolved"] == unresolved
 
 
 def test_frame_timeout_selects_separate_benchmark():
     tester = {"capacity_fps": LIMIT, "tail_share": 0.05, "tail_us": 50_000.0}
-    relaxed, door = measure(searching(at(frame_timeout_s=0.1)), sim(**tester))
-    strict, _ = measure(searching(at(frame_timeout_s=0.01)), sim(**tester))
+    relaxed, recorder = measure(make_spec(make_conditions(frame_timeout_s=0.1)), make_sim(**tester))
+    strict, _ = measure(make_spec(make_conditions(frame_timeout_s=0.01)), make_sim(**tester))
     assert relaxed.repetitions[0].rate_fps > LIMIT - 1000
     assert strict.repetitions[0].rate_fps == 0.0
     assert relaxed.spec.key_prefix == "throughput-frame-timeout/104/forward"
-    entry = record(relaxed, door)
+    entry = make_record(relaxed, recorder)
     assert entry["benchmark"] == "throughput-frame-timeout"
     assert "100 ms" in entry["title"]
 
@@ -302,8 +306,8 @@ def test_frame_timeout_selects_separate_benchmark():
     [(AdaptiveLimits(), 0.0, 6), (AdaptiveLimits(most=15, width=0.001), 0.05, 15)],
 )
 def test_adaptive_repetition_stops_at_known_median(adaptive, noise, repetitions):
-    spec = searching(adaptive=adaptive)
-    result, _ = measure(spec, sim(capacity_fps=LIMIT, capacity_noise=noise))
+    spec = make_spec(adaptive=adaptive)
+    result, _ = measure(spec, make_sim(capacity_fps=LIMIT, capacity_noise=noise))
     assert len(result.repetitions) == repetitions
 
 
