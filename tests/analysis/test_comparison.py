@@ -1,4 +1,4 @@
-"""Comparison of one quantity of two runs: factor, difference, interval and verdict."""
+"""Comparison of a quantity of two runs: factor, difference, interval and verdict."""
 
 import random
 
@@ -40,7 +40,7 @@ def test_improvement_follows_more_is_better(more_is_better, factor):
     (2.0, (True, False), None), (2.0, (False, True), True),
 ])  # fmt: skip
 def test_limited_run_is_not_worse(factor, limited, improved):
-    """A limited run does not show how fast its device is."""
+    """The result of a limited run is a lower bound of the device's rate."""
     result = compare(HUNDREDS, [factor * v for v in HUNDREDS], limited=limited)
     assert result.improved is improved
     assert (result.verdict == "undecided") is (improved is None)
@@ -54,7 +54,7 @@ THOUSAND, TWO_THOUSAND = ({"connections": {"count": count}} for count in (1000, 
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "unlike"),
+    ("name", "values", "differing"),
     [
         ("conditions", [THOUSAND, THOUSAND], []),
         ("conditions", [THOUSAND, TWO_THOUSAND], ["connections"]),
@@ -65,12 +65,12 @@ THOUSAND, TWO_THOUSAND = ({"connections": {"count": count}} for count in (1000, 
         ("title", ["Loss (adaptive, n=6)", "Loss"], ["title"]),
     ],
 )
-def test_records_with_other_settings_are_unlike(name, values, unlike):
-    differing = compare_records(*(Record(**{**RECORD, name: value}) for value in values))
-    assert [d.what for d in differing] == unlike
+def test_records_with_different_settings_are_unlike(name, values, differing):
+    differences = compare_records(*(Record(**{**RECORD, name: value}) for value in values))
+    assert [d.what for d in differences] == differing
 
 
-def test_flows_with_other_durations_are_unlike():
+def test_flows_with_different_durations_are_unlike():
     flows = {"start": "together", "degradation_percent": None, "resolution_fps": 1.0}
     record = {"convention": "per_direction", "interval_s": 1.0}
     point = {**RATES, **flows, "flows": 1, "matched": None, "decisive_trials": []}
@@ -129,7 +129,7 @@ def test_runs_over_different_media_are_unlike():
 
 
 def draw_values(rng, count, middle):
-    """Return repetitions with a mixture of Gaussian and exponential noise."""
+    """Return values with a mixture of Gaussian and exponential noise."""
     noise = [rng.choice((rng.gauss(0, 1), rng.expovariate(1))) for _ in range(count)]
     return [middle * (1 + 0.01 * n) for n in noise]
 
@@ -137,14 +137,14 @@ def draw_values(rng, count, middle):
 @pytest.mark.parametrize("counts", [(4, 4), (6, 6), (20, 20), (20, 6)])
 def test_interval_contains_true_factor_at_stated_confidence(counts):
     rng = random.Random(8)
-    held = 0
+    contained = 0
     for _ in range(400):
         first, second = (draw_values(rng, n, m) for n, m in zip(counts, (1e6, 5e5), strict=True))
         result = estimate_factor(first, second)
         assert result.coverage >= CONFIDENCE
         assert result.low <= result.estimate <= result.high
-        held += result.low <= 0.5 <= result.high
-    assert held / 400 > CONFIDENCE - 0.03
+        contained += result.low <= 0.5 <= result.high
+    assert contained / 400 > CONFIDENCE - 0.03
 
 
 def test_few_repetitions_give_little_coverage():
@@ -178,7 +178,7 @@ def test_values_without_positive_center_have_difference_instead_of_factor():
 
 
 def test_difference_interval_excludes_extremes():
-    """Of 20 and 20 values, the interval is symmetric and excludes more than the extreme differences."""
+    """With 20 values in each run, the interval is symmetric and excludes the extreme differences."""
     rng = random.Random(9)
     first = [rng.gauss(100, 1) for _ in range(20)]
     result = estimate_shift(first, [value + 5 for value in first])

@@ -1,4 +1,4 @@
-"""Records: their schema, presentation without knowledge of the benchmark, and warnings."""
+"""Records: their schema, their presentation without benchmark-specific code, and warnings."""
 
 import ast
 from pathlib import Path
@@ -21,8 +21,8 @@ UNITS = {
     "_percent": "[%]",
 }
 HEAD = {
-    "benchmark": "of-mine",
-    "title": "Mine",
+    "benchmark": "custom",
+    "title": "Custom",
     "direction": "forward",
     "frame_sizes": {"ipv6": 104, "ipv4": 64},
     "repetitions": 3,
@@ -33,7 +33,7 @@ HEAD = {
 
 
 def list_fields():
-    """Return every key of the results' schemas with its place and description."""
+    """Return each key of the schema of results, with its place and description."""
     return [
         (f"{name}.{key}", key, schema.get("description", ""))
         for name, model in make_results_schema()["$defs"].items()
@@ -49,8 +49,8 @@ def test_fields_have_description_with_unit():
                 assert unit in text, place
 
 
-def test_rates_are_per_direction_or_sums():
-    """Stated by the field, or by the record's convention."""
+def test_descriptions_of_rates_state_direction_or_sum():
+    """The description of the field, or of the record's convention, states it."""
     for place, key, text in list_fields():
         if key.endswith("_fps") or "frames per second" in text:
             stated = any(words in text for words in ("per direction", "together", "sum of"))
@@ -70,10 +70,10 @@ def test_analysis_names_no_benchmark():
 
 
 class CustomBenchmark(Presentation[RateRecord]):
-    """A benchmark that defines nothing but the type of its records."""
+    """A benchmark that defines only the type of its records."""
 
-    name = "of-mine"
-    title = "Mine"
+    name = "custom"
+    title = "Custom"
     record = RateRecord
 
 
@@ -88,7 +88,7 @@ RATES = {
 
 
 def test_record_keeps_all_its_values():
-    values = {**RATES, "of_tomorrow": [1]}
+    values = {**RATES, "unknown_key": [1]}
     record = PRESENTATIONS.read_record(values)
     assert isinstance(record, RateRecord)
     assert record.limited
@@ -102,10 +102,10 @@ def test_stored_statistics_are_computed_again():
     assert (record.median, record.p1, record.to_json()["median"]) == (2.5, 1, 2.5)
 
 
-def test_default_table_has_the_single_values():
+def test_default_table_has_the_values_of_the_record():
     (table,) = make_all_tables(PRESENTATIONS, [PRESENTATIONS.read_record(RATES)])
     row = dict(zip((c.name for c in table.columns), table.rows[0], strict=True))
-    assert table.title == "Mine"
+    assert table.title == "Custom"
     assert row["IPv6/IPv4\noctets"] == "104/64"
     assert row["median"] == "2.5"
     assert row["upper bound reason"] == "media"
@@ -116,7 +116,7 @@ def test_default_table_has_the_single_values():
     ("changes", "kind"),
     [
         ({}, RateRecord),
-        ({"benchmark": "of-nobody"}, Record),
+        ({"benchmark": "unknown"}, Record),
         ({"not_measured": "no rate passed"}, Record),
         ({"rates": "many"}, Record),
     ],
@@ -131,7 +131,7 @@ def test_record_without_frame_sizes_is_rejected():
 
 
 def test_records_of_one_benchmark_in_two_forms_have_a_table_each():
-    records = [PRESENTATIONS.read_record(values) for values in (RATES, {**HEAD, "marvel": 7})]
+    records = [PRESENTATIONS.read_record(values) for values in (RATES, {**HEAD, "extra_value": 7})]
     assert [len(table.rows) for table in make_all_tables(PRESENTATIONS, records)] == [1, 1]
 
 

@@ -11,15 +11,15 @@ from v6t.analysis.scaling import (
 )
 
 
-def test_scale_up_over_cores():
+def test_scale_up_over_cores_is_a_share_of_linear_scaling():
     result = compute_scaling({1: 1000.0, 2: 1600.0, 4: 2400.0}, per_core=True)
     assert result == {1: 1.0, 2: pytest.approx(0.8), 4: pytest.approx(0.6)}
-    # a printed value of the dual-DUT paper, whose formula lacks P(1)
+    # published in the dual-DUT paper, whose formula omits P(1)
     result = compute_scaling({1: 883_553, 2: 1_540_032}, per_core=True)
     assert result[2] == pytest.approx(0.871, abs=5e-4)
 
 
-def test_scale_up_over_connections():
+def test_scale_up_over_connections_is_a_share_of_the_first_rate():
     assert compute_scaling({10**6: 500.0, 2 * 10**6: 400.0}) == {10**6: 1.0, 2 * 10**6: 0.8}
 
 
@@ -43,7 +43,7 @@ def test_degradation_is_positive_for_worse_values():
     assert compute_degradation(80.0, 100.0) == 20.0
     assert compute_degradation(120.0, 100.0, more_is_better=False) == 20.0
     assert compute_degradation(80.0, 100.0, more_is_better=False) == -20.0
-    # a smallest IPDV is worse the farther it is from 0
+    # a minimum IPDV is worse if it is farther from 0
     assert compute_degradation(-20.0, -10.0, more_is_better=False) == 100.0
     assert compute_degradation(-5.0, -10.0, more_is_better=False) == -50.0
 

@@ -1,4 +1,4 @@
-"""Summaries, notes, means on request, and JSON without infinities."""
+"""Summaries, notes, optional means, and JSON without infinities."""
 
 import json
 import math
@@ -19,7 +19,7 @@ def test_p99_of_many_values_is_not_the_maximum():
     assert (summary["p1"], summary["p99"], summary["min"], summary["max"]) == (2, 198, 1, 200)
 
 
-def test_dispersion():
+def test_dispersion_is_the_range_in_percent_of_the_median():
     assert summarize([90.0, 100.0, 110.0])["dispersion"] == pytest.approx(20.0)
     assert summarize([0.0, 0.0])["dispersion"] is None
 
@@ -75,7 +75,7 @@ def test_undefined_repetitions_are_counted(values, share):
     assert note.startswith(share)
 
 
-def test_mean_follows_ipv6net_formula():
+def test_means_follow_the_formulas_of_ipv6net():
     means = compute_means([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
     assert means["mean"] == 5.0
     assert means["margin_99"] == pytest.approx(2.575 * 2.13809 / 8**0.5, rel=1e-5)
@@ -83,11 +83,11 @@ def test_mean_follows_ipv6net_formula():
 
 
 @pytest.mark.parametrize("values", [[], [5.0], [1.0, None], [1.0, float("inf")], [1.0, -1.0]])
-def test_values_without_a_mean(values):
+def test_means_of_undefined_or_single_values_are_none(values):
     assert compute_means(values) is None
 
 
-def measure(path, **procedure):
+def measure_records(path, **procedure):
     run = simulate(
         "throughput", "latency", device={"capacity_noise": 0.05}, modes=("forward",),
         procedure={"repetitions": 5, "resolution_fps": 1000.0, **procedure},
@@ -97,10 +97,10 @@ def measure(path, **procedure):
 
 
 def test_means_are_reported_with_the_median_on_request(tmp_path):
-    throughput, latency = measure(tmp_path / "with", means=True)
+    throughput, latency = measure_records(tmp_path / "with", means=True)
     assert throughput["means"]["mean"] == pytest.approx(sum(throughput["rates"]) / 5)
     assert latency["directions"]["forward"]["tl"]["means"]["rsd_percent"] >= 0
-    plain, _ = measure(tmp_path / "without")
+    plain, _ = measure_records(tmp_path / "without")
     assert "means" not in plain
     assert plain["median"] == throughput["median"]
     for name, printed in (("with", True), ("without", False)):

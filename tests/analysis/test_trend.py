@@ -1,4 +1,4 @@
-"""Change points: real ones are found, and no others."""
+"""Change points of series: real changes are found, and noise is not reported as a change."""
 
 import random
 from dataclasses import replace
@@ -14,7 +14,7 @@ RUNS, SERIES = 30, sample(25, 100)
 RATE_FPS, RESOLUTION_FPS = 3_100_000.0, 1000.0
 
 
-def values_of(*rates):
+def make_values(*rates):
     return [TrendValue(f"r{n}", str(n), rate) for n, rate in enumerate(rates)]
 
 
@@ -31,7 +31,7 @@ def draw_series(seed, change, noise):
         if rng.random() < 0.04:
             rate *= 0.85
         rates.append(round(rate / RESOLUTION_FPS) * RESOLUTION_FPS)
-    return values_of(*rates), at
+    return make_values(*rates), at
 
 
 def is_located(values, place, tolerance):
@@ -54,7 +54,7 @@ def test_unchanged_series_has_no_change(noise):
 
 
 def test_change_has_place_direction_and_size():
-    values = values_of(*[100.0 + n % 3 for n in range(10)], *[94.0 + n % 3 for n in range(10)])
+    values = make_values(*[100.0 + n % 3 for n in range(10)], *[94.0 + n % 3 for n in range(10)])
     (change,) = find_changes(values, True)
     assert (change.place, change.run, change.better) == (10, "r10", False)
     assert (change.before, change.after) == (101.0, 95.0)
@@ -65,7 +65,7 @@ def test_change_has_place_direction_and_size():
 
 @pytest.mark.parametrize(("before", "after", "percent"), [(0.0, 5.0, None), (5.0, 0.0, -100.0)])
 def test_start_or_end_of_loss_is_a_change(before, after, percent):
-    (change,) = find_changes(values_of(*[before] * 10, *[after] * 10), more_is_better=False)
+    (change,) = find_changes(make_values(*[before] * 10, *[after] * 10), more_is_better=False)
     assert (change.percent, change.better) == (percent, after < before)
 
 
@@ -73,7 +73,7 @@ def test_start_or_end_of_loss_is_a_change(before, after, percent):
 def test_change_to_limited_runs_is_not_for_the_worse(limited_fps, better):
     """The tester became slower, not the device."""
     rates = [*[100.0] * 10, *[50.0] * 10]
-    values = [replace(v, limited=v.value == limited_fps) for v in values_of(*rates)]
+    values = [replace(v, limited=v.value == limited_fps) for v in make_values(*rates)]
     changes = find_changes(values, True)
     assert [c.better for c in changes] == [better]
     series = TrendSeries("p", "rate", "fps", True, tuple(values), changes)
@@ -82,17 +82,17 @@ def test_change_to_limited_runs_is_not_for_the_worse(limited_fps, better):
 
 def test_two_changes_are_found():
     steps = [100.0] * 12 + [110.0] * 12 + [95.0] * 12
-    values = values_of(*[rate + n % 4 / 10 for n, rate in enumerate(steps)])
+    values = make_values(*[rate + n % 4 / 10 for n, rate in enumerate(steps)])
     assert [c.place for c in find_changes(values, True)] == [12, 24]
 
 
 @pytest.mark.parametrize(
     "rates",
     [[100.0] * 20, [0.0] * 20, [100.0] * 19 + [50.0], [100.0] * 6, [], [100.0, 101.0] * 10],
-    ids=["all alike", "nothing passes", "one bad day", "few", "none", "to and fro"],
+    ids=["constant", "zero", "one outlier", "too few", "none", "alternating"],
 )
 def test_series_without_a_change_has_none(rates):
-    assert find_changes(values_of(*rates), True) == ()
+    assert find_changes(make_values(*rates), True) == ()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -100,7 +100,7 @@ def test_fall_after_identical_results_is_found(seed):
     """Earlier rates may all equal the tester's limit, whereas later ones vary."""
     rng = random.Random(seed)
     rates = [*[100.0] * 16, *(rng.gauss(70, 1) for _ in range(14))]
-    (change,) = find_changes(values_of(*rates), True)
+    (change,) = find_changes(make_values(*rates), True)
     assert change.place == 16
 
 
@@ -110,7 +110,7 @@ def count_located_falls(runs, after, fall):
     for seed in range(10):
         rng = random.Random(seed)
         factors = [1 - fall * (n >= runs - after) for n in range(runs)]
-        values = values_of(*[RATE_FPS * factor * rng.gauss(1, 0.01) for factor in factors])
+        values = make_values(*[RATE_FPS * factor * rng.gauss(1, 0.01) for factor in factors])
         located += is_located(values, runs - after, 1)
     return located
 
@@ -122,41 +122,41 @@ def test_fall_is_located_after_a_few_runs(runs, after, fall):
 
 
 def test_change_explained_by_chance_waits_for_more_runs():
-    """One in 4,060 orders of 30 runs ends with the three lowest rates."""
+    """One of 4,060 orders of 30 runs ends with the three lowest rates."""
     assert count_located_falls(30, 3, 0.3) == 0
 
 
 def test_false_alarm_probability_is_bounded():
-    (clear,) = find_changes(values_of(*[100.0 + n % 3 for n in range(15)], *[80.0] * 15), True)
-    assert clear.chance == MAX_CHANCE
-    few = values_of(*[100.0 + n % 3 / 10 for n in range(26)], *[80.0] * 4)
-    (unsure,) = find_changes(few, True)
-    assert 0 < unsure.chance <= MAX_CHANCE  # of 27,405 orders two are as extreme: 0.00007
+    (large,) = find_changes(make_values(*[100.0 + n % 3 for n in range(15)], *[80.0] * 15), True)
+    assert large.chance == MAX_CHANCE
+    few = make_values(*[100.0 + n % 3 / 10 for n in range(26)], *[80.0] * 4)
+    (late,) = find_changes(few, True)
+    assert 0 < late.chance <= MAX_CHANCE  # two of 27,405 orders are as extreme: 0.00007
 
 
 def test_small_change_is_found_only_on_request():
-    values = values_of(*[1000.0] * 10, *[1004.0] * 10)
+    values = make_values(*[1000.0] * 10, *[1004.0] * 10)
     assert find_changes(values, True) == ()
     (change,) = find_changes(values, True, 0.1)
     assert change.percent == pytest.approx(0.4)
 
 
-def series_of(*rates, **options):
-    values = tuple(values_of(*rates))
+def make_series(*rates, **options):
+    values = tuple(make_values(*rates))
     return TrendSeries("p", "rate", "fps", True, values, find_changes(values, True), **options)
 
 
 def test_resolution_that_hides_changes_is_stated():
-    coarse = series_of(*[850_000.0] * 20, resolution=280_000.0)
+    coarse = make_series(*[850_000.0] * 20, resolution=280_000.0)
     assert coarse.changes == ()
     assert coarse.resolution_percent == pytest.approx(32.94, abs=0.01)
     assert "280,000 fps, 32.9 %" in coarse.words
-    nothing = series_of(*[0.0] * 20, resolution=5.0)
-    assert nothing.resolution_percent is None
-    assert "5 fps" in nothing.words
+    zero = make_series(*[0.0] * 20, resolution=5.0)
+    assert zero.resolution_percent is None
+    assert "5 fps" in zero.words
     fine = {"resolution": 8000.0, "least_percent": 1.0}
-    assert series_of(*[850_000.0] * 20, **fine).unseen == ""
-    assert series_of(*[850_000.0] * 20, **{**fine, "least_percent": 0.5}).unseen
+    assert make_series(*[850_000.0] * 20, **fine).unseen == ""
+    assert make_series(*[850_000.0] * 20, **{**fine, "least_percent": 0.5}).unseen
 
 
 def make_reset_run(name, time_s):
@@ -178,23 +178,23 @@ def test_run_that_did_not_recover_is_named():
 
 
 def test_first_line_mentions_changes_that_the_resolution_hides():
-    def lead(*series):
+    def read_first_line(*series):
         trend = Trend(("a",) * len(series[0].values), "time", series, ())
         first = make_trend_document(trend, figures=False).sections[0].blocks[0]
         return first.text, first.tone
 
-    coarse = series_of(*[850_000.0] * 20, resolution=280_000.0)
-    words, tone = lead(coarse)
+    coarse = make_series(*[850_000.0] * 20, resolution=280_000.0)
+    words, tone = read_first_line(coarse)
     assert tone == "warning"
     assert "1 of 1" in words
-    steady = series_of(*[5.0] * 20)
-    assert lead(steady)[1] == "good"
-    worse = series_of(*[100.0] * 10, *[90.0] * 10)
-    words, tone = lead(worse)
+    steady = make_series(*[5.0] * 20)
+    assert read_first_line(steady)[1] == "good"
+    worse = make_series(*[100.0] * 10, *[90.0] * 10)
+    words, tone = read_first_line(worse)
     assert tone == "bad"
     assert "1 of 1" in words
-    assert lead(worse, coarse)[0].count("1 of 2") == 2
-    assert "1 run" in lead(series_of(1.0))[0]
+    assert read_first_line(worse, coarse)[0].count("1 of 2") == 2
+    assert "1 run" in read_first_line(make_series(1.0))[0]
 
 
 @pytest.mark.parametrize(
@@ -207,4 +207,4 @@ def test_first_line_mentions_changes_that_the_resolution_hides():
     ],
 )
 def test_first_line_describes_the_change(rates, words):
-    assert series_of(*rates).words.startswith(words)
+    assert make_series(*rates).words.startswith(words)

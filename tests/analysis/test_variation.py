@@ -1,4 +1,4 @@
-"""Descriptions of varying fields, which are compared with those of published results."""
+"""Descriptions of varying fields, which must match those of published results."""
 
 import pytest
 from v6t.analysis.variation import (
@@ -50,7 +50,7 @@ def test_connection_tuples_are_described():
     assert describe_tuples({**ports, **hosts, "enumerate_ports": 0}) == ""
 
 
-def test_equal_numbers_of_hosts_are_described():
+def test_equal_numbers_of_hosts_are_counted():
     two = {"min": 2, "max": 65534}
     assert count_hosts({"left_hosts": two, "right_hosts": two}) == 65533
     assert count_hosts({"left_hosts": two, "right_hosts": {"min": 0, "max": 9}}) is None

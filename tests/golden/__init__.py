@@ -1,1 +1,1 @@
-"""Regression net: what v6t computes, compared with stored results."""
+"""Regression tests that compare computed results with stored ones."""

@@ -1,7 +1,7 @@
-"""Cases of the regression net; each computes lines that are compared with the stored ones.
+"""Cases of the regression tests, which compute the lines that are compared with stored ones.
 
-Nothing depends on English sentences or on names of keys: documents are compared by their numbers, and warnings are
-counted.
+Results do not depend on English sentences or on names of keys: documents are compared by their numbers, and warnings
+are counted.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import read_config
 from v6t.tests.core.support import v6t
 from v6t.tests.core.test_migrate import MAPPERF, NAT64, SIITPERF
+from v6t.tests.drivers.duts.cases import CASES as RECORDED_PLANS
 from v6t.tests.golden import devices, frames, testers
 from v6t.tests.golden.store import Parts
 
@@ -53,7 +54,7 @@ BENCHMARKS = (
     "throughput,frame-loss,back-to-back,latency,pdv,ipdv,flows,reset,system-recovery,throughput-frame-timeout,"
     "frame-loss-frame-timeout,critical-load,reconfiguration"
 )
-"""All benchmarks of stateless technologies that need no optional package."""
+"""All benchmarks of stateless technologies that do not need an optional package."""
 CONNECTION_BENCHMARKS = "capacity,connection-rate,teardown,tcp-rate,tcp-capacity,throughput"
 SIMULATED_RUNS = {
     "mape-br": f"--plugin mape-br --mode bidirectional --measure {BENCHMARKS} --frame-timeout 5 "
@@ -115,15 +116,15 @@ experiments:
 class Case:
     """One input whose results are stored."""
 
-    family: str  # the file in which the results are stored
-    name: str  # the name of the case in this file
+    family: str  # file in which the results are stored
+    name: str  # name of the case in this file
     compute: Callable[[], Parts]  # returns the lines of each part; called in an empty directory
     in_lab: bool = False  # whether it needs network namespaces or device programs
-    slow: bool = False  # whether it takes so long that `make test` leaves it out
+    slow: bool = False  # whether `make test` omits it
 
 
 def compute(case: Case) -> Parts:
-    """Compute a case in a temporary directory that is also the home of caches."""
+    """Compute a case in a temporary directory that also contains the caches."""
     before, home = Path.cwd(), os.environ.get("XDG_CACHE_HOME")
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
@@ -141,31 +142,31 @@ def compute(case: Case) -> Parts:
                 os.environ["XDG_CACHE_HOME"] = home
 
 
-def leaves(value: Any) -> Iterator[Any]:
+def iterate_leaves(value: Any) -> Iterator[Any]:
     """Yield all values of a document that are neither mappings nor lists."""
     if isinstance(value, dict):
         for item in value.values():
-            yield from leaves(item)
+            yield from iterate_leaves(item)
     elif isinstance(value, list):
         for item in value:
-            yield from leaves(item)
+            yield from iterate_leaves(item)
     else:
         yield value
 
 
-def numbers(value: Any) -> list[str]:
+def list_numbers(value: Any) -> list[str]:
     """Return all numbers of a document in ascending order."""
-    result = sorted(float(x) for x in leaves(value) if isinstance(x, bool | int | float))
+    result = sorted(float(x) for x in iterate_leaves(value) if isinstance(x, bool | int | float))
     return [f"{number:.10g}" for number in result]
 
 
 def count_sentences(value: Any) -> str:
-    """Return the number of texts of several words: warnings, notes and titles."""
-    return str(sum(isinstance(x, str) and x.count(" ") > 2 for x in leaves(value)))
+    """Return the number of texts of several words, such as warnings, notes and titles."""
+    return str(sum(isinstance(x, str) and x.count(" ") > 2 for x in iterate_leaves(value)))
 
 
-def table_numbers(text: str) -> list[str]:
-    """Return the numbers of each row of the Markdown tables of a text."""
+def read_table_numbers(text: str) -> list[str]:
+    """Return the numbers in each row of Markdown tables."""
     rows = []
     for line in text.splitlines():
         if line.startswith("|"):
@@ -175,25 +176,25 @@ def table_numbers(text: str) -> list[str]:
     return [row for row in rows if row]
 
 
-def command(*arguments: object) -> tuple[Parts, str]:
-    """Run a v6t command and return its exit status as a part, and its standard output."""
+def run_command(*arguments: object) -> tuple[Parts, str]:
+    """Run a v6t command and return its exit status, as a part, and its standard output."""
     done = v6t(*arguments)
     return {"exit status": [str(done.status)]}, done.out
 
 
-def run_directory(path: Path) -> Parts:
+def read_run_directory(path: Path) -> Parts:
     """Return every trial, the numbers of every record and the tables of a run."""
     parts: Parts = {}
     if not (path / "results.json").exists():
         return parts
     journal = (path / "journal.jsonl").read_text().splitlines()
     trials = [json.loads(line[line.index("{") :]) for line in journal if "{" in line]
-    parts["trials"] = [" ".join(numbers(trial)) for trial in trials]
-    document = read_results(path)  # each record with the conditions that all share
+    parts["trials"] = [" ".join(list_numbers(trial)) for trial in trials]
+    document = read_results(path)  # each record contains the common conditions
     sections = [value for value in document.values() if isinstance(value, list)]
     records = [item for section in sections for item in section if isinstance(item, dict)]
-    parts["records"] = [" ".join(numbers(record)) for record in records]
-    parts["estimate"] = numbers(plan(make_setup(read_config(path))).to_json())
+    parts["records"] = [" ".join(list_numbers(record)) for record in records]
+    parts["estimate"] = list_numbers(plan(make_setup(read_config(path))).to_json())
     parts["warnings"] = [count_sentences(document), *map(count_sentences, records)]
     for table in sorted(path.glob("*.csv")):
         rows = list(csv.reader(io.StringIO(table.read_text())))
@@ -203,7 +204,7 @@ def run_directory(path: Path) -> Parts:
         parts.setdefault("CSV", []).extend(" ".join(row) for row in values if row)
     v6t("report", path, "--format", "md", "--figures", "none", "-o", "pages")
     pages = [page.read_text() for page in sorted(Path("pages").glob("*.md"))]
-    parts["report"] = [row for page in pages for row in table_numbers(page)]
+    parts["report"] = [row for page in pages for row in read_table_numbers(page)]
     return parts
 
 
@@ -212,8 +213,8 @@ def simulate(arguments: str) -> Parts:
     if "mlrsearch" in arguments and find_spec("MLRsearch") is None:
         raise EnvironmentLacking("the package MLRsearch is not installed")
     fixed = ("--tester", "sim", "--seed", 1, "--no-report", "-o", "run")
-    parts, _ = command("run", *arguments.split(), *fixed)
-    return parts | run_directory(Path("run"))
+    parts, _ = run_command("run", *arguments.split(), *fixed)
+    return parts | read_run_directory(Path("run"))
 
 
 def resume_and_compare() -> Parts:
@@ -223,71 +224,72 @@ def resume_and_compare() -> Parts:
             f"capacity_noise={noise}", "--label", name, "--no-report", "-o", name)  # fmt: skip
     parts: Parts = {}
     for verb in ("compare", "trend"):
-        status, text = command(verb, "one", "two", "--json")
-        parts[verb] = status["exit status"] + (numbers(json.loads(text)) if text else [])
+        status, text = run_command(verb, "one", "two", "--json")
+        parts[verb] = status["exit status"] + (list_numbers(json.loads(text)) if text else [])
     journal = Path("one/journal.jsonl")
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(lines[: len(lines) // 2]))
     for path in (Path("one/results.json"), *Path("one").glob("*.csv")):
         path.unlink()
-    status, _ = command("resume", "one", "--no-report")
-    return parts | status | run_directory(Path("one"))
+    status, _ = run_command("resume", "one", "--no-report")
+    return parts | status | read_run_directory(Path("one"))
 
 
-def campaign() -> Parts:
+def run_campaign() -> Parts:
     """Execute a small campaign."""
     Path("campaign.yaml").write_text(CAMPAIGN)
-    parts, _ = command("campaign", "campaign.yaml", "--no-report", "-o", "out")
+    parts, _ = run_command("campaign", "campaign.yaml", "--no-report", "-o", "out")
     summary = Path("out/summary.json")
     if summary.exists():
-        parts["summary"] = numbers(json.loads(summary.read_text()))
+        parts["summary"] = list_numbers(json.loads(summary.read_text()))
     for results in sorted(Path("out").rglob("results.json")):
-        parts.setdefault("records", []).append(" ".join(numbers(json.loads(results.read_text()))))
+        numbers = list_numbers(json.loads(results.read_text()))
+        parts.setdefault("records", []).append(" ".join(numbers))
     return parts
 
 
 def convert(tester: str, text: str) -> Parts:
-    """Convert a file of another tester and return the values of the run file and the testbed file."""
+    """Convert a file of another tester and return the values in the run file and the testbed file."""
     Path("other.conf").write_text(text)
-    parts, _ = command("init", f"--from-{tester}", "other.conf", "--dir", "here")
+    parts, _ = run_command("init", f"--from-{tester}", "other.conf", "--dir", "here")
     for path in sorted(Path("here").glob("*.yaml")):
         document = YAML(typ="safe").load(path.read_text())
-        parts[path.name] = [str(value) for value in leaves(document)]
+        parts[path.name] = [str(value) for value in iterate_leaves(document)]
     return parts
 
 
 def calculate(line: str) -> Parts:
-    """Return the values of a calculation except sentences."""
-    parts, text = command("calc", *line.split(), "--json")
-    values = leaves(json.loads(text)) if text else ()
+    """Return the values of a calculation without sentences."""
+    parts, text = run_command("calc", *line.split(), "--json")
+    values = iterate_leaves(json.loads(text)) if text else ()
     return parts | {"values": sorted(str(x) for x in values if str(x).count(" ") < 3)}
 
 
-def refuse(line: str) -> Parts:
+def run_refused(line: str) -> Parts:
     """Return the exit status of a command that must fail."""
     done = v6t(*line.split())
     return {"": [str(done.status), str("Traceback" in done.err), str(bool(done.out))]}
 
 
-def settings() -> Parts:
-    """Return name, kind and default of every setting."""
-    status, text = command("explain", "--all", "--json")
+def list_settings() -> Parts:
+    """Return the name, kind and default of each setting."""
+    status, text = run_command("explain", "--all", "--json")
     rows = json.loads(text)
     return status | {"settings": [f"{r['name']} {r['kind']} {r['default']}" for r in rows]}
 
 
-def parameters(technology: str) -> Parts:
-    """Return name and default of every parameter, and the frame sizes of a technology."""
-    status, text = command("plugins", technology, "--json")
+def list_parameters(technology: str) -> Parts:
+    """Return the name and default of each parameter, and all numbers of a technology's description."""
+    status, text = run_command("plugins", technology, "--json")
     document = json.loads(text)
     rows = [f"{row['name']} {row['default']}" for row in document["parameters"]]
-    return status | {"parameters": rows, "numbers": numbers(document)}
+    return status | {"parameters": rows, "numbers": list_numbers(document)}
 
 
-def cases() -> Iterator[Case]:
+def list_cases() -> Iterator[Case]:
     """Yield all cases."""
     for t in TECHNOLOGIES:
-        yield Case("settings", t, partial(parameters, t))
+        yield Case("settings", t, partial(list_parameters, t))
         audit = partial(devices.audit_models, t)
         yield Case("clauses", t, audit, slow=t in SLOW_AUDITS)
         yield Case("frames", t, partial(frames.exchange_frames, t))
@@ -301,19 +303,19 @@ def cases() -> Iterator[Case]:
         yield Case("plans", f"{t}, VLANs", vlans)
     prefix = partial(devices.plan_technology, "siit", "", eam="[]", prefix="2001:db8:64::/96")
     yield Case("plans", "siit, prefix", prefix)
-    for recorded in devices.recorded_plans():
+    for recorded in RECORDED_PLANS:
         yield Case("plans", recorded.name, partial(devices.plan_recorded, recorded))
     for name, arguments in SIMULATED_RUNS.items():
         yield Case("runs", name, partial(simulate, arguments))
     yield Case("runs", "resume, compare and trend", resume_and_compare)
-    yield Case("runs", "campaign", campaign)
+    yield Case("runs", "campaign", run_campaign)
     for name, tester, text in CONVERTED_FILES:
         yield Case("runs", name, partial(convert, tester, text))
     for line in CALCULATIONS:
         yield Case("settings", f"calc {line}", partial(calculate, line))
     for line in REFUSED:
-        yield Case("settings", line, partial(refuse, line))
-    yield Case("settings", "settings", settings)
+        yield Case("settings", line, partial(run_refused, line))
+    yield Case("settings", "settings", list_settings)
     for t in testers.TECHNOLOGIES:
         yield Case("testers", t, partial(testers.describe_trials, t))
     yield Case("testers", "orders, shells and devices", testers.describe_parts)

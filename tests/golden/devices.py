@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,13 @@ from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.plan import ACTIONS, Check, DeviceChange, IfExists, Plan
-from v6t.drivers.duts.registry import list_driver_names as driver_names
-from v6t.drivers.duts.registry import load_driver_type, make_driver
-from v6t.packets import header_policy as headerpolicy
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.packets.direction import DIRECTIONS
+from v6t.packets.header_policy import tolerate
 from v6t.plugins.base import Technology
 from v6t.plugins.conformance import Case as FrameCase
 from v6t.tests.audit.in_process import execute_clauses, list_configurations
 from v6t.tests.core.support import v6t
-from v6t.tests.drivers.duts.cases import CASES
 from v6t.tests.drivers.duts.cases import Case as RecordedPlan
 from v6t.tests.golden.store import Parts
 
@@ -33,23 +31,17 @@ LAB_AUDITS = (
     ("nat44", "nftables"), ("nat44", "iptables"), ("nat64", "tayga-nftables"),
 )  # fmt: skip
 OUTPUTS = ("", "0\n", "1\n", "x on\n", "no such thing\n", "\n".join(map(str, range(400))))
-"""Outputs that no device configured by a plan prints."""
+"""Outputs that no device with the planned configuration prints."""
 TRANSLATED_FRAMES = 3
 LETTERS = {"deviates": "d", "information": "d", "not testable": "u"}
-"""Letters of verdicts; any other verdict is `c`: the device conforms."""
-
-
-def recorded_plans() -> Sequence[RecordedPlan]:
-    """Return the intents, versions and options of the recorded plans."""
-    return CASES
+"""Letters of verdicts; any other verdict is `c`, which means that the device conforms."""
 
 
 def plan_recorded(case: RecordedPlan) -> Parts:
     """Plan one of the recorded cases."""
     driver = make_driver(case.driver, case.options)
-    return describe(
-        driver, driver.plan(case.intent, driver.make_example_facts(case.intent)), case.intent
-    )
+    facts = driver.make_example_facts(case.intent)
+    return describe_plan(driver, driver.plan(case.intent, facts), case.intent)
 
 
 def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
@@ -58,13 +50,13 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
     if path is not None:
         path.write_text(testbed)
     parts: Parts = {}
-    for name in driver_names():
+    for name in list_driver_names():
         try:
             setup = resolve_setup(None, path, plugin=technology, dut=name, params=params)
             if not load_driver_type(name).configures_device:
                 continue
             driver, plan = setup.driver, setup.example_plan
-            result = describe(driver, plan, setup.intent)
+            result = describe_plan(driver, plan, setup.intent)
             result["frames"] = list(translate(setup))
             result["warnings"] = [str(len([*list_result_warnings(setup)]))]
         except V6tError as exc:
@@ -75,8 +67,8 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
     return parts | {"refused": statuses}
 
 
-def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
-    """Return what a plan does, undoes and looks at, its flush, its checks and its readings."""
+def describe_plan(driver: Any, plan: Plan, intent: Any) -> Parts:
+    """Return the commands of a plan, their inverses, its flush, its checks and its readings."""
     steps = (*plan.steps, *plan.flush)
     commands = "\n".join(step.command + "\n" + step.text for step in steps)
     outputs = (*OUTPUTS, commands, *(step.command + "\n" + step.text for step in plan.steps))
@@ -165,7 +157,7 @@ def _first_frames(technology: Technology) -> list[tuple[Any, Any]]:
 
 
 def translate(setup: Any) -> Iterator[str]:
-    """Yield the frames that the driver's device emits, and the octets that it may choose."""
+    """Yield the expected frames of a driver's device, and which damaged octets the driver accepts."""
     technology = setup.technology
     if technology.zone is not None:
         return
@@ -182,7 +174,7 @@ def translate(setup: Any) -> Iterator[str]:
             damaged[octets, octets] ^= 0x41
             policy = oracle.header_policy.for_direction(direction)
             rows = np.repeat(sent[:1], len(octets), axis=0)
-            allowed = headerpolicy.tolerate(policy, rows, expected, damaged)
+            allowed = tolerate(policy, rows, expected, damaged)
             matches = allowed.allowed & (allowed.frames == expected).all(axis=1)
             yield "".join(map(str, matches.astype(int).tolist()))
 

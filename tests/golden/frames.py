@@ -1,4 +1,4 @@
-"""Compiled streams, captures, and the frames that a correct device emits."""
+"""Compiled streams, captures, and the frames that a correct device sends."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ links:
 CAPTURED_FRAMES = 40
 COMPARED_FRAMES = 6
 DAMAGED_OCTETS = (0, 11, 15, 22, 33, 45)
-"""Octets of Ethernet, IP and transport headers that are changed, each in a separate frame."""
-STRANGE_OCTETS = (0, 12, 14, 17, 20, 26, 34)
+"""Octets of Ethernet, IP and transport headers, each of which is changed in a separate frame."""
+INPUT_OCTETS = (0, 12, 14, 17, 20, 26, 34)
 """Octets of received frames that are changed: destination MAC, EtherType, lengths, addresses."""
 PCAP_HEADER_OCTETS, RECORD_HEADER_OCTETS = 24, 16
 
@@ -49,23 +49,23 @@ def compile_all(technology: str, words: list[str]) -> Parts:
         profile = v6t(*shape)
         statuses = [profile.status]
         if profile.status == 0:
-            parts[f"{direction} streams"] = list(stream_lines(profile.out))
+            parts[f"{direction} streams"] = list(list_stream_lines(profile.out))
         if "--count" not in shape:
             shape += ["--count", str(CAPTURED_FRAMES)]
         shape += ["--format", "pcap", "--overwrite", "-o", "sent"]
         both = v6t(*shape, "--expected", "expected").status
-        # a technology without expected frames has those that are sent
+        # the capture of sent frames is written even if there are no expected frames
         statuses += [both and v6t(*shape).status, both]
         for name, status in zip(("sent", "expected"), statuses[1:], strict=True):
             if status == 0:
-                capture = capture_lines(Path(name).read_bytes())
+                capture = list_capture_lines(Path(name).read_bytes())
                 parts[f"{direction} {name}"] = list(capture)[:CAPTURED_FRAMES]
         parts[f"{direction} exit status"] = [str(status) for status in statuses]
     return parts
 
 
-def stream_lines(text: str) -> Iterator[str]:
-    """Yield packet, mode and instructions of each stream, without names of streams and variables."""
+def list_stream_lines(text: str) -> Iterator[str]:
+    """Yield the packet, mode and instructions of each stream, without names of streams and variables."""
     for entry in json.loads(text):
         stream = entry.get("stream", entry)
         names: dict[str, str] = {}
@@ -80,8 +80,8 @@ def stream_lines(text: str) -> Iterator[str]:
         yield json.dumps(entry, sort_keys=True)
 
 
-def capture_lines(capture: bytes) -> Iterator[str]:
-    """Yield time stamp and octets of each frame of a capture."""
+def list_capture_lines(capture: bytes) -> Iterator[str]:
+    """Yield the time stamp and octets of each frame of a capture."""
     at = PCAP_HEADER_OCTETS
     while at < len(capture):
         octets = int.from_bytes(capture[at + 8 : at + 12], "little")
@@ -91,25 +91,25 @@ def capture_lines(capture: bytes) -> Iterator[str]:
 
 
 def exchange_frames(technology: str) -> Parts:
-    """Return what a correct device emits in each case of the conformance suite."""
+    """Return the frames that a correct device sends in each case of the conformance check."""
     kind = load_technology_type(technology)
     zone = kind().zone
     if zone is not None:
-        return {"names": zone_lines(zone)}
+        return {"names": list_zone_lines(zone)}
     parts: Parts = {}
     for case in list_cases(kind):
         part = f"{case.size} {case.direction} VLANs {case.links[0].vlan} {case.links[1].vlan}"
         part += f" {len(case.streams.streams)} streams"
         try:
             for stream in case.streams.streams:
-                parts.setdefault(part, []).extend(answer_lines(case, stream))
+                parts.setdefault(part, []).extend(list_answer_lines(case, stream))
         except V6tError as exc:
             parts[part] = [f"exit status {exc.exit_code}"]
     return parts
 
 
-def answer_lines(case: Case, stream: Stream) -> Iterator[str]:
-    """Yield each marked frame, its translation or drop reason, and which damaged frames match."""
+def list_answer_lines(case: Case, stream: Stream) -> Iterator[str]:
+    """Yield each stamped frame, its translation or drop reason, and which damaged frames match."""
     sent = case.stamp_frames(stream)[:COMPARED_FRAMES]
     answer = case.translate(stream, sent)
     rows = zip(sent, answer.frames, answer.length.tolist(), answer.reason.tolist(), strict=True)
@@ -118,9 +118,9 @@ def answer_lines(case: Case, stream: Stream) -> Iterator[str]:
         yield emitted[:length].tobytes().hex() if length else f"drop-{reason}"
     if answer.length[0] and case.direction == "forward" and stream is case.streams.streams[0]:
         yield judge(case, stream, answer)
-        for frame in strange_frames(sent[0]):
-            strange = case.translate(stream, frame)
-            yield f"{strange.reason[0]} {strange.length[0]}"
+        for frame in make_changed_frames(sent[0]):
+            translated = case.translate(stream, frame)
+            yield f"{translated.reason[0]} {translated.length[0]}"
 
 
 class _FirstAnswer:
@@ -138,34 +138,34 @@ class _FirstAnswer:
         return Expected(*(np.repeat(part[:1], len(rows), axis=0) for part in parts))
 
 
-def strange_frames(frame: U8) -> Iterator[U8]:
-    """Yield copies of a frame that a device drops or handles differently."""
+def make_changed_frames(frame: U8) -> Iterator[U8]:
+    """Yield changed copies of a frame, which a device drops or translates differently."""
     yield exhaust_hops(frame[None])
-    for octet in STRANGE_OCTETS:
-        strange = frame[None].copy()
-        strange[0, octet] ^= 0x15
-        yield strange
+    for octet in INPUT_OCTETS:
+        changed = frame[None].copy()
+        changed[0, octet] ^= 0x15
+        yield changed
 
 
 def judge(case: Case, stream: Stream, answer: Expected) -> str:
-    """Compare a correct, some damaged and a short frame with the translation: 1 for each match."""
+    """Compare a correct, several damaged and a short frame with the translation; 1 means a match."""
     oracle = _FirstAnswer(case, answer)
-    right = answer.frames[:1, : answer.length[0]]
-    received = [right]
+    correct = answer.frames[:1, : answer.length[0]]
+    received = [correct]
     for octet in DAMAGED_OCTETS:
-        received.append(right.copy())
+        received.append(correct.copy())
         received[-1][0, octet] ^= 0x41
-    received.append(right[:, :-1].copy())
+    received.append(correct[:, :-1].copy())
     matches = (
         compare_samples(stream, [rows], NONCE, case.direction, oracle).matched for rows in received
     )
     return "".join(map(str, matches))
 
 
-def zone_lines(zone: Zone) -> list[str]:
-    """Return addresses of a zone and the names and records at its start and end."""
+def list_zone_lines(zone: Zone) -> list[str]:
+    """Return a zone, its first and last addresses, and which of them have native records."""
     numbers = np.array([0, 1, 2, zone.count - 1, zone.count])
     addresses = zone.list_addresses(numbers)
     shares = (0.0, 0.3, 1.0)
-    own = [zone.has_native_record(addresses, share).tolist() for share in shares]
-    return [str(dataclasses.astuple(zone)), str(addresses.tolist()), *map(str, own)]
+    native = [zone.has_native_record(addresses, share).tolist() for share in shares]
+    return [str(dataclasses.astuple(zone)), str(addresses.tolist()), *map(str, native)]

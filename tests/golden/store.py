@@ -1,4 +1,4 @@
-"""Stored results: one token for each line that a case computes, in one JSON file for each family of cases."""
+"""Stored results: a token for each line that a case computes, in a JSON file for each family of cases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 Parts = dict[str, list[str]]
-"""What a case computes: lines of text by the name of the part."""
+"""Results of a case: lines of text by the name of the part."""
 
 DIRECTORY = Path(__file__).parent / "stored"
 LONGEST_VERBATIM_LINE = 12
@@ -18,16 +18,18 @@ SHOWN_LINES = 8
 SHOWN_COLUMNS = 200
 
 
-def token(line: str) -> str:
-    """Return a short line unchanged and the digest of any other line."""
+def make_token(line: str) -> str:
+    """Return a short line unchanged, and the digest of any other line."""
     if 0 < len(line) <= LONGEST_VERBATIM_LINE and line.isprintable() and " " not in line:
         return line
     return "#" + hashlib.sha256(line.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
 def tokenize(parts: Parts) -> dict[str, str]:
-    """Return the tokens of each part that has lines, separated by spaces."""
-    return {part: " ".join(map(token, lines)) for part, lines in sorted(parts.items()) if lines}
+    """Return the tokens of each part, separated by spaces; parts without lines are omitted."""
+    return {
+        part: " ".join(map(make_token, lines)) for part, lines in sorted(parts.items()) if lines
+    }
 
 
 def load(family: str) -> dict[str, dict[str, str]]:
@@ -44,15 +46,15 @@ def save(family: str, cases: Mapping[str, Mapping[str, str]]) -> None:
     (DIRECTORY / f"{family}.json").write_text(text + "\n")
 
 
-def differences(stored: Mapping[str, str], parts: Parts) -> list[str]:
-    """Return one message for each part that differs: added lines in full, lost lines as tokens."""
+def list_differences(stored: Mapping[str, str], parts: Parts) -> list[str]:
+    """Return a message for each part that differs, with added lines as text and lost lines as tokens."""
     messages = []
     for part in sorted(stored.keys() | parts.keys()):
         lines = parts.get(part, [])
-        before, now = stored.get(part, "").split(), [token(line) for line in lines]
-        if before == now:
+        before, after = stored.get(part, "").split(), [make_token(line) for line in lines]
+        if before == after:
             continue
-        matcher = difflib.SequenceMatcher(None, before, now, autojunk=False)
+        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
         changes: list[str] = []
         for operation, low, high, new_low, new_high in matcher.get_opcodes():
             if operation != "equal":

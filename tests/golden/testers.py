@@ -1,4 +1,4 @@
-"""Parts of the testers and of the lab that compute without sending a frame."""
+"""Results of parts of the testers and the lab that do not send frames."""
 
 from __future__ import annotations
 
@@ -52,11 +52,10 @@ DIRECTION_RESULTS = (
 
 
 def describe_trials(technology: str) -> Parts:
-    """Return what TRex is asked to send in some trials, with its stamps and marks."""
+    """Return the bursts that TRex must send in several trials, and the programs of its streams."""
     params = {"negative_percent": "10"} if technology == "mape-br" else {}
-    setup = resolve_setup(None, None, plugin=technology, params=params)
-    made = setup.technology
-    compiled = compile_directions(made, made.make_sizes(104), 1)
+    plugin = resolve_setup(None, None, plugin=technology, params=params).technology
+    compiled = compile_directions(plugin, plugin.make_sizes(104), 1)
     parts: Parts = {}
     for direction, streams in compiled.items():
         marks = StreamSet(direction, tuple(with_mark(stream) for stream in streams.streams))
@@ -79,7 +78,7 @@ def _programs(streams: StreamSet) -> Iterator[str]:
 
 
 def describe_parts() -> Parts:
-    """Return orders of connections, shell lines, and what the known device does with frames."""
+    """Return orders of connections, shell lines, sending times, verdicts and device behaviour."""
     numbers = np.arange(40)
     readings: tuple[Any, ...] = ("linear", "fixed", "pseudorandom")
     orders = [ConnectionOrder(7, reading, 3) for reading in readings]

@@ -15,4 +15,4 @@ def test_sort_unique_equals_numpy(kind, shape):
 def test_count_unique_equals_numpy():
     values = np.random.default_rng(1).integers(0, 50, 1000)
     counted = zip(count_unique(values), np.unique(values, return_counts=True), strict=True)
-    assert all(np.array_equal(found, expected) for found, expected in counted)
+    assert all(np.array_equal(result, expected) for result, expected in counted)

@@ -1,4 +1,4 @@
-"""Bit layouts: integers, arrays and bindings give the same bits, those of the oracle."""
+"""Bit layouts, compared with a digit-by-digit implementation, for integers, arrays and expressions."""
 
 import numpy as np
 from hypothesis import given
@@ -12,7 +12,7 @@ NIBBLES = BitLayout(
 
 
 def write_expression(layout, **values):
-    """Write an expression's bits to a field, digit by digit."""
+    """Return the value of a field, with the bits of an expression copied digit by digit."""
     digits = list(f"{layout.constant:0{layout.width}b}")
     variables = {name: Variable(name, width) for name, width in layout.variables.items()}
     for copy in Expression.from_layout(layout, 0, **variables).bits:
@@ -41,7 +41,8 @@ def layouts(draw):
     return BitLayout(width, widths, tuple(copies), constant), values
 
 
-def columns(value, width):
+def split_words(value, width):
+    """Return a number as arrays of 64-bit words, the upper word first."""
     words = -(-width // 64)
     shifts = range(64 * (words - 1), -1, -64)
     return [np.array([value >> shift & (1 << 64) - 1], dtype=np.uint64) for shift in shifts]
@@ -52,8 +53,9 @@ def test_layout_gives_same_bits_for_integers_arrays_and_bindings(drawn):
     layout, values = drawn
     field = layout.encode(**values)
     assert field == write_expression(layout, **values)
-    words = layout.encode_words(**{n: columns(v, layout.variables[n]) for n, v in values.items()})
-    assert [int(word[0]) for word in words] == [int(w[0]) for w in columns(field, layout.width)]
+    inputs = {n: split_words(v, layout.variables[n]) for n, v in values.items()}
+    words = layout.encode_words(**inputs)
+    assert [int(word[0]) for word in words] == [int(w[0]) for w in split_words(field, layout.width)]
     assert layout.encode(**layout.decode(field)) == field
 
 
@@ -67,8 +69,8 @@ def test_mask_selects_the_bits_of_one_variable():
 
 
 def test_compose_replaces_variables_and_joins_adjacent_copies():
-    whole = BitLayout(8, {"z": 16}, (BitCopy("z", 0, 4, 2), BitCopy("z", 4, 4, 6)))
-    composed = BitLayout(8, {"x": 8}, (BitCopy("x", 0, 8),)).compose(x=whole)
+    halves = BitLayout(8, {"z": 16}, (BitCopy("z", 0, 4, 2), BitCopy("z", 4, 4, 6)))
+    composed = BitLayout(8, {"x": 8}, (BitCopy("x", 0, 8),)).compose(x=halves)
     assert composed.copies == (BitCopy("z", 0, 8, 2),)
     assert composed.variables == {"z": 16}
     assert NIBBLES.compose(x=BitLayout(8, {}, (), 0x12)).encode(y=3) == 0x23A1

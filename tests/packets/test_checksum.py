@@ -1,4 +1,4 @@
-"""The Internet checksum against scapy's."""
+"""The Internet checksum, compared with scapy."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_update_checksum_changed_words_equals_a_new_checksum(before, new):
 
 
 def test_update_checksum_rfc1624_example():
-    # the example of RFC 1624: 0x5555 becomes 0x3285 under the checksum 0xDD2F
+    # a word changes from 0x5555 to 0x3285 below the checksum 0xDD2F
     assert checksum.update_checksum(0xDD2F, 0x5555, 0x3285) == 0x0000
 
 

@@ -1,4 +1,4 @@
-"""Header views against scapy."""
+"""Header views, compared with scapy."""
 
 import numpy as np
 import pytest
@@ -69,10 +69,10 @@ def test_write_traffic_class_keeps_the_flow_label(value):
 def test_decrement_hops_all_values_keep_the_checksum_valid(version):
     kind = IP if version == 4 else IPv6
     field = headers.HOP_LIMIT_FIELD[version]
-    made = [bytes(kind(**{field: hops}, src="2001:db8::1", dst="::2") if version == 6
-                  else kind(ttl=hops, id=257 * hops, src="192.0.2.1", dst="192.0.2.2"))
-            for hops in range(1, 256)]  # fmt: skip
-    packets = np.frombuffer(b"".join(made), np.uint8).reshape(255, -1).copy()
+    octets = [bytes(kind(**{field: hops}, src="2001:db8::1", dst="::2") if version == 6
+                    else kind(ttl=hops, id=257 * hops, src="192.0.2.1", dst="192.0.2.2"))
+              for hops in range(1, 256)]  # fmt: skip
+    packets = np.frombuffer(b"".join(octets), np.uint8).reshape(255, -1).copy()
     headers.decrement_hops(packets, version)
     assert headers.read_hops(packets, version).tolist() == list(range(255))
     for packet in packets:

@@ -19,7 +19,7 @@ def compute_frames(layers, size, count=50):
 
 @pytest.mark.parametrize("size", [108, 109, 300, 1517, 1518])
 @pytest.mark.parametrize("name", ["4in6", "ipv6", "ipv4", "vlan"])
-def test_stamped_trailers_are_read(name, size):
+def test_stamped_trailers_are_read_back(name, size):
     before, checksum = compute_frames(STACKS[name], size)
     ring = np.full((50, 2048), 0x55, np.uint8)
     frames = ring[:, 32 : 28 + size]

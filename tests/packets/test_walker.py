@@ -125,7 +125,7 @@ def test_locate_headers_finds_networks(packet, networks):
 
 
 def test_locate_endpoints_frame_without_ports_is_rejected():
-    # an option of IPv6, ESP and SCTP
+    # IPv6 hop-by-hop options, ESP and SCTP
     others = [ETHER / IP(src="192.0.2.1", proto=number) / DATA for number in (0, 50, 132)]
     for packet in (ETHER, ETHER / FOUR / GRE(proto=0x88B5) / DATA, *others):
         with pytest.raises(TesterError) as caught:
@@ -152,7 +152,7 @@ def test_row_has_addresses_and_ports(packet, row):
     assert octets[layout.swapped_row][:-4].tolist() == swapped
 
 
-def test_tunnel_row_has_the_tunnels_addresses_first():
+def test_tunnel_row_has_outer_before_inner_addresses():
     frames = array(ETHER / SIX / FOUR / PORTS / DATA)
     octets = frames[0, locate_endpoints(frames[0]).tunnel_row].tobytes().hex()
     source, destination = SIX_ROW[:32], SIX_ROW[32:]
@@ -212,11 +212,11 @@ def test_group_by_headers_random_flips_equals_walking_each_frame():
         frames = np.repeat(array(packet / DATA), 400, axis=0)
         at = rng.integers(12, min(100, frames.shape[1]), 400)
         frames[np.arange(400), at] ^= (1 << rng.integers(0, 8, 400)).astype(np.uint8)
-        seen = []
+        grouped = []
         for rows, headers in group_by_headers(frames):
-            seen += rows.tolist()
+            grouped += rows.tolist()
             assert all(walk(frames[row].tobytes()) == headers for row in rows)
-        assert sorted(seen) == list(range(400))
+        assert sorted(grouped) == list(range(400))
 
 
 @pytest.mark.parametrize(("packet", "names"), [
