@@ -9,8 +9,6 @@ from v6t.analysis.variation import (
 )
 
 PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
-
-
 FIXED, INC, RANDOM = ({"policy": policy} for policy in ("fixed", "inc", "random"))
 
 

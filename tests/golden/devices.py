@@ -183,7 +183,7 @@ class Silent:
     """A device that drops every frame."""
 
     def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> list[tuple[str, bytes]]:
-        """Emit nothing."""
+        """Send nothing."""
         return []
 
     def flush(self) -> None:
@@ -192,17 +192,12 @@ class Silent:
     reset = flush
 
 
-class Cable:
+class Cable(Silent):
     """A device that forwards every frame unchanged."""
 
     def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> list[tuple[str, bytes]]:
-        """Emit the frame on the other side."""
+        """Send the frame on the opposite side."""
         return [("right" if side == "left" else "left", frame)]
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-    reset = flush
 
 
 def audit_models(technology: str) -> Parts:
@@ -229,11 +224,11 @@ def audit_models(technology: str) -> Parts:
     return parts
 
 
-def _verdicts(found: Iterable[Any]) -> Iterator[str]:
-    for outcome in found:
-        heard = "".join(str(len(heard)) for _, heard in outcome.turns)
+def _verdicts(outcomes: Iterable[Any]) -> Iterator[str]:
+    for outcome in outcomes:
+        received = "".join(str(len(frames)) for _, frames in outcome.turns)
         letter = LETTERS.get(outcome.judgement.verdict, "c")
-        yield f"{letter}{outcome.tries}/{heard[:8]}"
+        yield f"{letter}{outcome.tries}/{received[:8]}"
 
 
 def audit_in_lab(technology: str, device: str) -> Parts:

@@ -115,16 +115,11 @@ def make_device(technology):
     return device
 
 
-def forward_frame(device, direction, frame):
-    """Return the frame that a packet-level device sends on the opposite link, or no octets."""
-    side, opposite = ("left", "right") if direction == "forward" else ("right", "left")
-    sent = [octets for at, octets in device.receive(side, frame) if at == opposite]
-    return sent[0] if sent else b""
-
-
 def forward_frames(device, direction, frames):
-    """Return the frame that a packet-level device sends for each received frame."""
-    return [forward_frame(device, direction, frame.tobytes()) for frame in frames]
+    """Return the frame that a packet-level device forwards for each frame, or no octets if it drops it."""
+    side, opposite = ("left", "right") if direction == "forward" else ("right", "left")
+    received = (device.receive(side, frame.tobytes()) for frame in frames)
+    return [next((octets for at, octets in sent if at == opposite), b"") for sent in received]
 
 
 def list_emitted(answer):

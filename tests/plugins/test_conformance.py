@@ -107,7 +107,7 @@ class UndescribedParams(MapEParams):
 
 
 class RequiredParams(MapEParams):
-    wanted: int = Field(description="must be given")
+    required: int = Field(description="must be given")
 
 
 def faulty(change=None, kind=MapEBorderRelay, **attributes):

@@ -1,6 +1,7 @@
 """IPv4 as a service and DS-Lite: chains of two devices, and the intents and frames of their parts."""
 
 from ipaddress import IPv4Address
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,17 +49,12 @@ def nat_part(nat, pool_first, count, ports):
     return NatDevice(nat.intent, Nat((), (), pool, public_ports=(ports.min, ports.max)))
 
 
-class StatefulTranslation:
-    def __init__(self, plugin, initial, learned):
-        self.plugin, self.initial, self.learned = plugin, initial, learned
+def make_chain_oracle(plugin, initial, learned):
+    def expect(direction, frames):
+        return plugin.expect_for_connections(direction, frames, initial, learned)
 
-    def expect(self, direction, frames):
-        return self.plugin.expect_for_connections(direction, frames, self.initial, self.learned)
-
-
-def chain_oracle(plugin, initial, learned):
     oracle = make_driver("chain", {}).adapt_oracle(plugin, plugin.make_dut_intent())
-    oracle.oracle = StatefulTranslation(plugin, initial, learned)
+    oracle.oracle = SimpleNamespace(expect=expect)
     return oracle
 
 
@@ -86,7 +82,7 @@ def test_parts_in_series_equal_two_devices(variant):
 
     frames = first_frames(plugin, "forward", CONNECTIONS)
     out = forward_through_parts("forward", frames)
-    oracle = chain_oracle(plugin, frames, out[:, 26:38])
+    oracle = make_chain_oracle(plugin, frames, out[:, 26:38])
     assert (to_rows(list_emitted(oracle.expect("forward", frames))) == out).all()
     back = make_responses(plugin, out[:, 26:38])
     answer = to_rows(list_emitted(oracle.expect("reverse", back)))
@@ -105,7 +101,7 @@ def test_dslite_parts_in_series_equal_aftr(params, inside_network):
     assert not middle.reason.any()
     out = forward_frames(device, "forward", middle.frames)
     learned = to_rows(out)[:, 26:38]
-    oracle = chain_oracle(plugin, frames, learned)
+    oracle = make_chain_oracle(plugin, frames, learned)
     assert list_emitted(oracle.expect("forward", frames)) == out
     back = make_responses(plugin, learned)
     answer = end.reference.expect("reverse", to_rows(forward_frames(device, "reverse", back)))

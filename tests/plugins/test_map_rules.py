@@ -147,7 +147,6 @@ FIRST = {
 SECOND = {**FIRST, "rule_ipv6": "2001:db8:12:3500::/56", "psid": 0x35}
 CE_34 = IPv6Address("2001:db8:12:3400:0:c000:212:34")
 CE_35 = IPv6Address("2001:db8:12:3500:0:c000:212:35")
-SHARED_IPV4 = IPv4Address("192.0.2.18")
 
 
 @pytest.mark.parametrize("name", ["mape-br", "mapt-br"])
@@ -163,8 +162,8 @@ def test_relay_sends_a_packet_to_the_ce_of_its_port():
     configured = [(r.psid, r.psid_len, r.iid_format) for r in plugin.make_configuration().rules]
     assert configured == [(0x34, 8, "draft"), (0x35, 8, "rfc7597")]
     plugin = make("mape-br", **FIRST, domains=[SECOND])
-    table = RuleTable(plugin.params.rules)
-    assert [table.find_ce(SHARED_IPV4, port) for port in (1232, 1236, 1240)] == [CE_34, CE_35, None]
+    table, ipv4 = RuleTable(plugin.params.rules), IPv4Address("192.0.2.18")
+    assert [table.find_ce(ipv4, port) for port in (1232, 1236, 1240)] == [CE_34, CE_35, None]
     sent = stream_frames(plugin, "reverse", 64)
     for name, address in (("fg-0", CE_34), ("fg-1", CE_35)):
         out = plugin.expect("reverse", sent[name]).frames
@@ -173,9 +172,9 @@ def test_relay_sends_a_packet_to_the_ce_of_its_port():
 
 
 def test_ce_of_a_rule_without_ea_bits_has_the_rules_prefix():
-    got = calc_map("2001:db8::/56", "192.0.2.16/28", 0, 6, ipv4="192.0.2.21")
-    assert (got["ipv4"], got["psid"]) == ("192.0.2.16/28", None)
-    assert got["map_address"] == "2001:db8::c000:210:0"
+    result = calc_map("2001:db8::/56", "192.0.2.16/28", 0, 6, ipv4="192.0.2.21")
+    assert (result["ipv4"], result["psid"]) == ("192.0.2.16/28", None)
+    assert result["map_address"] == "2001:db8::c000:210:0"
 
 
 @pytest.mark.parametrize(("parse", "text", "code", "suggested"), [

@@ -47,10 +47,10 @@ def compare(plugin, direction, frames):
     assert len(answer.frames) == len(answer.length) == len(answer.reason) == len(frames)
     expected = forward_frames(make_relay_device(plugin), direction, frames)
     reasons: Counter[MapeDrop] = Counter()
-    for code, octets, wanted in zip(answer.reason, list_emitted(answer), expected, strict=True):
+    for code, octets, forwarded in zip(answer.reason, list_emitted(answer), expected, strict=True):
         reason = MapeDrop(code)
         # the reference translation forwards unfragmented UDP only
-        assert octets == (b"" if reason is MapeDrop.NO_TUNNEL else wanted), reason
+        assert octets == (b"" if reason is MapeDrop.NO_TUNNEL else forwarded), reason
         assert (reason is MapeDrop.FORWARDED) == bool(octets)
         reasons[reason] += 1
     return reasons

@@ -71,8 +71,8 @@ def test_million_frames_are_valid_and_evenly_distributed(name, direction):
     customers = SHARED.get(name, 1 if name in SINGLE else PAIRS.get(name))
     if customers:
         # half a million draws miss a few of many thousand pairs
-        least = customers if customers <= 10_000 else 0.999 * customers
-        assert least <= len(combinations) <= customers
+        minimum = customers if customers <= 10_000 else 0.999 * customers
+        assert minimum <= len(combinations) <= customers
     assert not ports[:, 0].any()
     customer_side = None if name in PAIRS else int((direction == "forward") == (name in SINGLE))
     for side, (counts, values) in enumerate(zip(ports, ((1024, 65536), (1, 49152)), strict=True)):

@@ -133,11 +133,7 @@ def test_policy_of_hosts_in_several_mappings_orders_the_addresses(policy):
 
 
 ORDERS = {1: "inc", 2: "dec", 3: "random"}
-
-
-def list_enumerating_technologies():
-    models = {n: load_technology_type(n).params_model for n in list_names()}
-    return [n for n, model in models.items() if "enumerate_ports" in model.model_fields]
+ENUMERATING = [name for name, field, _ in FIELDS if field == "enumerate_ports"]
 
 
 def read_tuples(technology, params, places):
@@ -159,7 +155,7 @@ MANY_HOSTS = {
 
 
 @pytest.mark.parametrize("mode", ORDERS)
-@pytest.mark.parametrize("technology", list_enumerating_technologies())
+@pytest.mark.parametrize("technology", ENUMERATING)
 @pytest.mark.parametrize("enumerated", ["enumerate_ports", "enumerate_ips"])
 def test_enumeration_orders_the_values_in_the_frames(enumerated, technology, mode):
     fields = load_technology_type(technology).params_model.model_fields

@@ -70,10 +70,10 @@ def test_order_of_four_tuples_is_pseudorandom_and_depends_on_seed():
     )
     assert (first == repeated).all()
     assert (first != reseeded).mean() > 0.9
-    for shift, most in ((16, 40_000), (0, 100)):
+    for shift, count in ((16, 40_000), (0, 100)):
         values = (first >> np.uint64(shift) & np.uint64(0xFFFF)).astype(float)
         assert abs(np.corrcoef(values[1:], values[:-1])[0, 1]) < 0.05
-        assert abs(values.mean() - values.min() - most / 2) < most * 0.05
+        assert abs(values.mean() - values.min() - count / 2) < count * 0.05
 
 
 def test_combinations_are_computed_exactly():
@@ -89,13 +89,13 @@ def test_combinations_are_computed_exactly():
 
 
 @pytest.mark.parametrize(
-    ("source", "wanted", "code"),
+    ("max_port", "count", "code"),
     [(65535, 3_170_829_313, "out-of-range"), (1024, 49_152, "not-enough-addresses")],
 )
-def test_more_frames_than_combinations_are_refused(source, wanted, code):
-    params = {"initiator_ports.min": "1024", "initiator_ports.max": str(source),
+def test_more_frames_than_combinations_are_refused(max_port, count, code):
+    params = {"initiator_ports.min": "1024", "initiator_ports.max": str(max_port),
               "responder_ports.min": "1", "responder_ports.max": "49151"}  # fmt: skip
-    texts = {"connections.count": str(wanted)}
+    texts = {"connections.count": str(count)}
     flags = {"plugin": "nat44", "tester": "sim", "params": params, "procedure": texts}
     with expect_error(code):
         resolve(**flags)
@@ -133,8 +133,6 @@ SHUFFLED = [
     *[(2, 2, 2, 2), (3, 3, 5, 7), (1, 1, 100, 400), (10, 10, 10, 40), (8, 8, 8, 16)],
     *[(6, 6, 6, 6), (1, 12, 18, 30), (256, 1, 1, 81), (1, 1, 1, 40_000), (1, 1, 7, 4096)],
 ]
-
-
 LARGE = [(2, 3, 32, 1024), (1, 12, 16, 1024), (1, 5, 64, 512), (1, 1, 256, 1024)]
 """More bits than a list has: with counters, and with the even list of unaligned ranges."""
 

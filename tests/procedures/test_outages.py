@@ -156,13 +156,13 @@ def test_loss_without_valid_verification_decides_nothing(step):
     assert result.bursts == ()
 
 
-@pytest.mark.parametrize(("shortest", "found"), [(1, 300), (256, 300), (301, None), (2000, None)])
-def test_bursts_have_at_least_the_shortest_measurable_length(shortest, found):
+@pytest.mark.parametrize(("shortest", "longest"), [(1, 300), (256, 300), (301, None), (2000, None)])
+def test_bursts_have_at_least_the_shortest_measurable_length(shortest, longest):
     tester = Recorder(make_tester(lambda _, t: min(t.frames, 300)))
     result = measure_back_to_back(make_burst_spec(shortest_frames=shortest), tester)
     assert min(t.frames for t in tester.trials) >= shortest
-    assert result.bursts == (() if found is None else (found,))
-    if found is None:
+    assert result.bursts == (() if longest is None else (longest,))
+    if longest is None:
         assert not result.repetitions[0].hit_longest
         assert f"{shortest:,}" in make_burst_record(result)["not_measured"]
 

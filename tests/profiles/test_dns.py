@@ -137,8 +137,6 @@ def make_response(*records, code=0, kind="AAAA", name="", flags=0):
 AAAA = str(IPv6Address(ZONE.list_expected_records(ADDRESSES[:1], 0.0).tobytes()))
 NAME = make_name(ADDRESSES[0])
 RECORD = f"{NAME} 60 IN AAAA {AAAA}"
-
-
 ANSWERS = [
     (make_response(RECORD), messages.VALID),
     (make_response(f"{NAME} 60 IN CNAME x.test.", f"x.test. 60 IN AAAA {AAAA}"), messages.VALID),

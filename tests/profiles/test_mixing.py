@@ -46,11 +46,11 @@ def test_every_prefix_of_the_order_has_the_shares(weights, total):
 @given(WEIGHTS, st.integers(0, 400), st.integers(0, 100))
 def test_part_of_the_order_equals_that_part_of_the_whole(weights, first, count):
     classes, index = list_classes_with_index(weights, first, count)
-    whole = list_classes(weights, 0, first + count)
-    assert classes.tolist() == whole[first:].tolist()
+    order = list_classes(weights, 0, first + count)
+    assert classes.tolist() == order[first:].tolist()
     for place, (c, k) in enumerate(zip(classes, index, strict=True)):
-        assert k == np.count_nonzero(whole[: first + place] == c)
-    counts = np.bincount(whole, minlength=len(weights)).tolist()
+        assert k == np.count_nonzero(order[: first + place] == c)
+    counts = np.bincount(order, minlength=len(weights)).tolist()
     assert counts == count_frames(weights, first + count)
 
 
