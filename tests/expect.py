@@ -1,4 +1,4 @@
-"""Expect an error by its code, raised in this process or printed by a command."""
+"""Expect an error with a code, which this process raises or a command prints."""
 
 import contextlib
 import re
@@ -12,13 +12,13 @@ from v6t.base.validation import make_setting_error
 
 @contextlib.contextmanager
 def expect_error(code, *, path=None, mentions="", kind=V6tError):
-    """Expect an error with a code, and with a path from the top of the file if one is given.
+    """Expect an error with a code and, optionally, with the path of a setting.
 
     Args:
-        code: of the error, or of the problem that pydantic reports.
-        path: keys and indices of the setting.
-        mentions: a name or number that the message must contain as a whole word.
-        kind: class of the error; V6tError includes those of validators and of pydantic.
+        code: code of the error, or of the problem that pydantic reports.
+        path: keys and indices of the setting, from the top of the file.
+        mentions: a name or number that the message must contain as a word.
+        kind: class of the error; V6tError includes errors of validators and of pydantic.
     """
     with pytest.raises(
         (V6tError, InvalidValue, ValidationError) if kind is V6tError else kind
@@ -26,8 +26,8 @@ def expect_error(code, *, path=None, mentions="", kind=V6tError):
         yield error
     found = error.value
     is_rejection = isinstance(found, ValidationError)
-    own = make_setting_error(BaseModel, found).code if is_rejection else found.code
-    assert own == code, f"{own}: {found!r}"
+    actual = make_setting_error(BaseModel, found).code if is_rejection else found.code
+    assert actual == code, f"{actual}: {found!r}"
     if path is not None:
         assert found.path == tuple(path)
     if mentions:
@@ -35,10 +35,10 @@ def expect_error(code, *, path=None, mentions="", kind=V6tError):
 
 
 def expect_refusal(done, code=None, status=2):
-    """Expect that a command printed nothing but an error of at most two lines; return those.
+    """Expect that a command printed only an error of at most two lines, and return its text.
 
     Args:
-        code: of the error; None: any code that exists.
+        code: code of the error, or None for any code.
     """
     assert (done.status, done.out) == (status, ""), done
     assert done.code == code if code else done.code in ERROR_CODES, done

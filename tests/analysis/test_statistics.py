@@ -24,7 +24,7 @@ def test_dispersion_is_the_range_in_percent_of_the_median():
     assert summarize([0.0, 0.0])["dispersion"] is None
 
 
-def test_undefined_is_none_in_json():
+def test_undefined_statistics_are_none_in_json():
     summary = summarize([1.0, math.inf, math.inf])
     assert (summary["median"], summary["min"]) == (None, 1.0)
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary

@@ -49,7 +49,7 @@ def test_update_checksum_changed_words_equals_a_new_checksum(before, new):
 
 
 def test_update_checksum_rfc1624_example():
-    # a word changes from 0x5555 to 0x3285 below the checksum 0xDD2F
+    # the example of RFC 1624: a word changes from 0x5555 to 0x3285 in a packet with checksum 0xDD2F
     assert checksum.update_checksum(0xDD2F, 0x5555, 0x3285) == 0x0000
 
 

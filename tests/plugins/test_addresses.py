@@ -91,7 +91,7 @@ def test_address_parameter_with_a_used_address_is_refused(case, name):
         if is_refused(case, **{name: address}) or is_unused(case, name, address):
             continue
         assert owner == "tester", address
-        # only the tester may itself be the host, on its own link
+        # only the tester may be the host itself, and only on its own link
         changed = make(case, **{name: address}).make_dut_intent()
         near, far = (changed.left, changed.right)[:: 1 if side == "left" else -1]
         assert address in near.neighbors or ip_network(address) in near.routes

@@ -181,7 +181,7 @@ def test_faulty_technology_does_not_conform():
 
 
 @pytest.mark.parametrize(("kind", "words"), [(RAISING, "goood"), (faulty(refuse), "hop limit")])
-def test_error_names_file_and_line(kind, words):
+def test_error_in_technology_is_found_with_file_and_line(kind, words):
     text = next(f.text for f in check_plugin(kind).findings if words in f.text)
     assert "test_conformance.py, line " in text
 
@@ -191,7 +191,7 @@ def test_technology_without_negative_traffic_is_noted(kind, noted):
     assert bool(check_plugin(kind).notes) is noted
 
 
-def test_command_prints_the_number_of_checks():
+def test_check_command_reports_conformance_and_number_of_checks():
     done = v6t("plugins", "--check", "dns64")
     assert done.status == 0
     assert "dns64 conforms" in done.out

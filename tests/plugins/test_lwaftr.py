@@ -150,7 +150,7 @@ def test_port_has_at_most_one_softwire(length, data):
     "10.0.0 0 4 6 2001:db8::1", "10.0.0.1 0 4 6 2001:db8::1 2001:db8::2 x",
     "10.0.0.9 0 4 6 2001:db8::9", "10.0.0.9 1 5 6 2001:db8::9",
 ])  # fmt: skip
-def test_impossible_row_is_refused_with_its_file(tmp_path, row):
+def test_invalid_table_row_is_refused_with_its_file(tmp_path, row):
     path = tmp_path / "table.txt"
     path.write_text(f"10.0.0.9 0 4 6 2001:db8::1\n{row}\n")
     with expect_error("invalid-table-row", mentions="table.txt"):

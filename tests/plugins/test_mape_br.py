@@ -163,7 +163,7 @@ def test_packet_longer_than_the_tunnel_carries_is_dropped(mtu, reason):
     assert compare(plugin, "reverse", frame) == {reason: 1}
 
 
-def test_mixed_batch_is_judged_frame_by_frame():
+def test_mixed_batch_is_translated_frame_by_frame():
     plugin = make_relay("domains, nested")
     frames = np.concatenate(list(stream_frames(plugin, "forward", 40).values()))
     mixed = frames[np.random.default_rng(3).permutation(len(frames))]

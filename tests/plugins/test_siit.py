@@ -58,7 +58,7 @@ def eams(draw):
 
 @FAST
 @given(st.lists(eams(), max_size=12), st.none() | rfc6052_prefixes(), st.data())
-def test_table_uses_the_longest_prefix(entries, prefix, data):
+def test_address_table_uses_the_longest_prefix(entries, prefix, data):
     assume(entries or prefix)
     entries = list({e.ipv4: e for e in {e.ipv6: e for e in entries}.values()}.values())
     table = Mappings(tuple(entries), prefix and Rfc6052Mapping(prefix))

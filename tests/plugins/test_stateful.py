@@ -130,8 +130,8 @@ def test_public_endpoint_outside_the_pool_is_dropped(case):
     plugin, device = make_case(case)
     frames, _, learned = establish(plugin, device)
     size = (learned.shape[1] - 4) // 2
-    learned[0, size - 1] ^= 8  # another IPv4 address
-    learned[1, 3] ^= 8  # another IPv6 network
+    learned[0, size - 1] ^= 8  # another address
+    learned[1, 3] ^= 8  # another address; of IPv6, another network
     learned[2, -4:-2] = (0, 80)  # a port below the pool
     reason = plugin.expect_for_connections("forward", frames, frames, learned).reason
     assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] * 3 + [0] * (CONNECTIONS - 3)

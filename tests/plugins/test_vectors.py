@@ -35,7 +35,7 @@ VECTORS = [
     for vector in json.loads((Path(__file__).parents[1] / "vectors" / f"{name}.json").read_text())[
         "vectors"
     ]
-    if vector["kind"] not in ("frame_size_pair", "max_rate")  # tests/base
+    if vector["kind"] not in ("frame_size_pair", "max_rate")  # tested in tests/base
 ]
 
 

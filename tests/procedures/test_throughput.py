@@ -166,7 +166,7 @@ def test_device_without_loss_hits_the_upper_bound():
 @pytest.mark.parametrize(("tester", "capacity_fps", "flagged"), [
     (make_limited(4_750_000.0), 5_000_000.0, True),
     (make_limited(4_250_000.0), 5_000_000.0, False),
-    # far below the tester capacity, but in no trial above the rate did the device fail
+    # far below the tester capacity, but the device failed in no trial above the rate
     (make_sim(tester_fps=1e6, capacity_fps=1e12), 9_000_000.0, True),
     (make_sim(capacity_fps=1e6), 9_000_000.0, False),
 ])  # fmt: skip
@@ -191,7 +191,7 @@ def test_confirmation_failed_by_tester_only_is_flagged():
     ("tester_fps", "low", "high"),
     [(1_000_000.0, 0.9e6, 1.02e6), (6_000.0, 5_000, 6_150), (10.0, -1, 0)],
 )
-def test_capacity_is_tester_rate_without_device(tester_fps, low, high):
+def test_tester_capacity_is_its_rate_without_device(tester_fps, low, high):
     spec = tester_rate.SelfTestSpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
     capacity = tester_rate.measure_tester_capacity(spec, make_sim(tester_fps=tester_fps).measure)
     assert low < capacity.rate_fps <= high

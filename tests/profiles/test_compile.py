@@ -170,7 +170,7 @@ LONG = [(20, 0, (1 << 20) - 1, 16), (21, 0, (1 << 21) - 1, 3)]
     ("width", "low", "high", "cores"),
     [*((*bounds, cores) for bounds in RANGES for cores in (1, 3, 16)), *LONG],
 )
-def test_each_value_is_used_once(width, low, high, cores):
+def test_enumeration_uses_each_value_once(width, low, high, cores):
     stream = compile_low(Variable("v", width, Kind.PERMUTATION, low, high))
     count = high - low + 1
     parts = [

@@ -133,7 +133,7 @@ def read_quotes(*frames):
     return [(tuple(n.tolist()), p[:, 3].tolist()) for p, n in read_quoted_segments(rows)]
 
 
-def test_icmp_errors_quote_their_segments():
+def test_quoted_segments_of_icmp_errors_are_read():
     errors = [make_quote(3, 1000 + n, (1, n)) for n in range(4)]
     assert read_quotes(*errors) == [((1000, 1001, 1002, 1003), [0, 1, 2, 3])]
     expired, request = make_quote(11, 5, (1, 9)), make_quote(8, 6, (1, 9))
