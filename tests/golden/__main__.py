@@ -56,7 +56,7 @@ def write(results: dict[tuple[str, str], Parts]) -> int:
     for family in sorted({case.family for case in list_cases()}):
         names = {case.name for case in list_cases() if case.family == family}
         stored = {name: parts for name, parts in load(family).items() if name in names}
-        fresh = {name: tokenize(parts) for (of, name), parts in results.items() if of == family}
+        fresh = {key[1]: tokenize(parts) for key, parts in results.items() if key[0] == family}
         save(family, stored | fresh)
     print(f"{len(results)} cases stored")
     return 0
