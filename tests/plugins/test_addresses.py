@@ -26,7 +26,7 @@ from .support import BUILT_IN, VARIANTS
 
 CASES = {name: (name, {}) for name in BUILT_IN}
 CASES |= {"siit nat46": ("siit", {"orientation": "nat46"})}
-CASES |= {f"ipv4aas {given['variant']}": ("ipv4aas", given) for given in VARIANTS[1:]}
+CASES |= {f"ipv4aas {params['variant']}": ("ipv4aas", params) for params in VARIANTS[1:]}
 SINGLE = (IPv4Address, IPv6Address)
 ON_LINK = (IPv4Interface, IPv6Interface)
 
@@ -166,13 +166,13 @@ BACKGROUND = Links(*(
 ))  # fmt: skip
 
 
-@pytest.mark.parametrize(("plugin", "links", "given"), [
+@pytest.mark.parametrize(("plugin", "links", "params"), [
     ("ipv6-router", BACKGROUND, {}),
     ("nat44", None, {"responder_ipv4": "192.168.19.2"}),  # the tester is the host
     ("nat44", None, {"pool_first": "192.168.19.1"}),  # the device's right address is public
 ])  # fmt: skip
-def test_possible_address_plan_is_accepted(plugin, links, given):
-    make(plugin, links, **given)
+def test_possible_address_plan_is_accepted(plugin, links, params):
+    make(plugin, links, **params)
 
 
 def test_default_route_is_accepted():
@@ -182,17 +182,17 @@ def test_default_route_is_accepted():
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
-@pytest.mark.parametrize(("given", "addresses"), [
+@pytest.mark.parametrize(("params", "addresses"), [
     ({}, ["2001:db8:6::1/64"]),
     ({"br_address": "2404:9200:225:100::64"}, ["2001:db8:6::1/64", "2404:9200:225:100::64/128"]),
     ({"br_address": "2001:db8:9::64", "tester_left_ipv6": "2001:db8:9::2"}, ["2001:db8:9::64/64"]),
     ({"br_address": "2001:db8:6::64", "dut_left_ipv6": "2001:db8:6::1/64"},
      ["2001:db8:6::1/64", "2001:db8:6::64/128"]),
 ], ids=["default", "outside the link", "network of the tester", "given link address"])  # fmt: skip
-def test_tunnel_address_is_the_links_or_a_host_address(plugin, given, addresses):
-    intent = make(plugin, **given).make_dut_intent()
+def test_tunnel_address_is_the_links_or_a_host_address(plugin, params, addresses):
+    intent = make(plugin, **params).make_dut_intent()
     assert [str(a) for a in intent.left.addresses] == addresses
-    assert str(intent.configuration.br_address) == given.get("br_address", "2001:db8:6::1")
+    assert str(intent.configuration.br_address) == params.get("br_address", "2001:db8:6::1")
 
 
 @pytest.mark.parametrize("value", [

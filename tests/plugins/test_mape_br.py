@@ -181,7 +181,7 @@ def test_default_ports_are_those_of_rfc_4814():
     assert p.psid_offset == 6
 
 
-@pytest.mark.parametrize(("given", "kind", "direction", "at"), [
+@pytest.mark.parametrize(("params", "kind", "direction", "at"), [
     ({"tester_left_ipv6": "3fff::a"}, "bg", "forward", 22),
     ({"tester_left_ipv6": "3fff::a"}, "bg", "reverse", 38),
     ({"tester_right_ipv6": "3fff::b"}, "bg", "forward", 38),
@@ -190,7 +190,7 @@ def test_default_ports_are_those_of_rfc_4814():
     ({"server_ipv4": "198.51.100.9"}, "fg", "reverse", 26),
     ({"br_address": "3fff::c"}, "fg", "forward", 38),
 ])  # fmt: skip
-def test_address_parameter_is_in_the_frames(given, kind, direction, at):
-    (address,) = given.values()
-    frames = stream_frames(make_mape_br(**given, n=2, m=1), direction, 4)[kind]
+def test_address_parameter_is_in_the_frames(params, kind, direction, at):
+    (address,) = params.values()
+    frames = stream_frames(make_mape_br(**params, n=2, m=1), direction, 4)[kind]
     assert read_addresses(frames, at, 16 if ":" in address else 4) == {address}

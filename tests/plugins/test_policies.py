@@ -57,14 +57,14 @@ FIELDS = [
 def with_policy(technology, field, policy):
     plugin = load_technology_type(technology)
     scalar = plugin.params_model.model_fields[field].annotation == Policy
-    given = dict(ONE_CUSTOMER.get(technology, {}))
+    params = dict(ONE_CUSTOMER.get(technology, {}))
     if field != "hosts":
-        given |= FIXED_HOSTS.get(technology, {})
+        params |= FIXED_HOSTS.get(technology, {})
     if field.startswith("bg_"):
-        given |= {"n": 2, "m": 1}
+        params |= {"n": 2, "m": 1}
     opposite = {"ipv6_hosts": "ipv4_hosts", "ipv4_hosts": "ipv6_hosts"}
     bounds = RANGES.get(opposite.get(field, field) if technology == "clat" else field, PORTS)
-    return given | {field: policy if scalar else {"policy": policy, **bounds}}
+    return params | {field: policy if scalar else {"policy": policy, **bounds}}
 
 
 def read_values(stream, place):
@@ -187,5 +187,5 @@ def test_nested_parameter_given_in_part_keeps_the_other_defaults(technology, fie
     model = load_technology_type(technology).params_model
     default = getattr(model(), field)
     for name in type(default).model_fields:
-        given = model.model_validate({field: {name: getattr(default, name)}})
-        assert getattr(given, field) == default
+        validated = model.model_validate({field: {name: getattr(default, name)}})
+        assert getattr(validated, field) == default

@@ -11,9 +11,9 @@ ROWS = [(name, *row) for name, rows in load_vectors("refusals").items() for row 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_impossible_parameters_are_refused(row):
-    technology, given, code, *parameter = row
+    technology, params, code, *parameter = row
     with expect_error(code) as refusal:
-        make_checked(technology, given)
+        make_checked(technology, params)
     if parameter:
         assert f"{parameter[0]}: " in str(refusal.value)
 

@@ -254,7 +254,7 @@ def test_mapping_as_printed_is_accepted_as_a_parameter():
 TABLE = [["0.0.0.0/0", "2001:db8:ff00::/40"], ["198.51.100.64/32", "2001:db8::abcd/128"]]
 
 
-@pytest.mark.parametrize(("arguments", "which", "answer"), [
+@pytest.mark.parametrize(("arguments", "address", "answer"), [
     ((TABLE,), {"ipv4": "198.51.100.64"},
      ("198.51.100.64", "2001:db8::abcd", "198.51.100.64/32 = 2001:db8::abcd/128")),
     ((TABLE,), {"ipv6": "2001:db8:ffc6:3364:4000::"},
@@ -262,12 +262,12 @@ TABLE = [["0.0.0.0/0", "2001:db8:ff00::/40"], ["198.51.100.64/32", "2001:db8::ab
     ((TABLE,), {"ipv6": "2001:db9::1"}, (None, "2001:db9::1", None)),
     ((TABLE[1:],), {"ipv4": "192.0.2.1"}, ("192.0.2.1", None, None)),
 ])  # fmt: skip
-def test_calculation_of_an_eam_shows_the_mapping(arguments, which, answer):
-    result = calc_eam(*arguments, **which)
+def test_calculation_of_an_eam_shows_the_mapping(arguments, address, answer):
+    result = calc_eam(*arguments, **address)
     assert (result["ipv4"], result["ipv6"], result["mapping"]) == answer
 
 
-@pytest.mark.parametrize("which", [{}, {"ipv4": "192.0.2.1", "ipv6": "::1"}])
-def test_calculation_of_an_eam_without_one_address_is_refused(which):
+@pytest.mark.parametrize("address", [{}, {"ipv4": "192.0.2.1", "ipv6": "::1"}])
+def test_calculation_of_an_eam_without_one_address_is_refused(address):
     with expect_error("missing-setting"):
-        calc_eam(TABLE, **which)
+        calc_eam(TABLE, **address)

@@ -109,15 +109,15 @@ def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
     assert make_translated_pair(size, -20, left, right, "6rd") == FramePair(*pair)
 
 
-@pytest.mark.parametrize(("name", "given", "size", "code", "limit"), [
+@pytest.mark.parametrize(("name", "params", "size", "code", "limit"), [
     ("ipv4-router", {}, 63, "frame-too-small", "64"), ("ipv6-router", {}, 81, "frame-too-small", "82"),
     ("ipv4-router", {}, 1519, "frame-too-long", "1518"), ("mape-br", {}, 1519, "frame-too-long", "1518"),
     ("mape-br", {}, 103, "frame-too-small", "104"), ("mape-br", {"vlan": 1}, 107, "frame-too-small", "108"),
     ("mape-br", {"mtu": 1000}, 1019, "frame-too-long", "1018"),
     ("6rd", {}, 81, "frame-too-small", "82"), ("6rd", {}, 1518, "frame-too-long", "1518"),
 ])  # fmt: skip
-def test_impossible_frame_size_is_refused_with_the_limit(name, given, size, code, limit):
-    links = make_links(**given)
+def test_impossible_frame_size_is_refused_with_the_limit(name, params, size, code, limit):
+    links = make_links(**params)
     with expect_error(code) as caught:
         if name == "6rd":
             make_translated_pair(size, -20, links.left, links.right, name)
@@ -149,17 +149,17 @@ def list_refused_directions(plugin, size):
 
 
 @pytest.mark.parametrize(
-    ("name", "given"),
+    ("name", "params"),
     [(name, {}) for name in BUILT_IN if name != "dns64"] + [("ipv4aas", v) for v in VARIANTS],
 )
-def test_frame_without_df_that_becomes_fragments_is_refused(name, given):
-    plugin = make(name, df=False, **given)
+def test_frame_without_df_that_becomes_fragments_is_refused(name, params):
+    plugin = make(name, df=False, **params)
     versions = {"forward": plugin.ip_versions, "reverse": plugin.ip_versions[::-1]}
     translates = plugin.overhead == 20
     towards_ipv6 = [d for d in DIRECTIONS if translates and versions[d] != (6, 4)]
     assert list_refused_directions(plugin, LARGEST_UNFRAGMENTED) == []
     assert list_refused_directions(plugin, LARGEST_UNFRAGMENTED + 1) == towards_ipv6
-    assert list_refused_directions(make(name, df=True, **given), 1518) == []
+    assert list_refused_directions(make(name, df=True, **params), 1518) == []
 
 
 @pytest.mark.parametrize("name", ["siit", "clat", "mapt-br", "mapt-ce"])

@@ -171,8 +171,8 @@ def test_combinations_that_trex_cannot_enumerate_are_refused(enumerate_tuples, c
     assert hint in caught.value.hint
 
 
-def make_params(name="nat44", **given):
-    return load_technology_type(name).params_model(**given)
+def make_params(name="nat44", **params):
+    return load_technology_type(name).params_model(**params)
 
 
 @pytest.mark.parametrize("name", ["nat44", "nat64", "dslite-aftr"])
@@ -198,8 +198,8 @@ def test_too_many_subscribers_or_connections_are_refused_by_name(name, value):
     (24_000, 181, 0, 75),
 ])  # fmt: skip
 def test_pool_has_blocks_or_a_tenth_of_its_ports_free(subscribers, connections, block, pool):
-    given = {"subscribers": subscribers, "connections_per_subscriber": connections}
-    p = make_params(**given, port_block=block)
+    params = {"subscribers": subscribers, "connections_per_subscriber": connections}
+    p = make_params(**params, port_block=block)
     assert (p.pool_count, str(p.pool_first)) == (pool, "198.19.1.0")
     assert block or p.combinations <= 0.9 * p.pool_count * p.pool_ports.count
 

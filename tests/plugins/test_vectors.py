@@ -48,11 +48,11 @@ def make_rule(vector):
     )  # fmt: skip
 
 
-def calculate(vector, iid_format=None, **which):
+def calculate(vector, iid_format=None, **address):
     rule = make_rule(vector)
     return calc_map(
         str(rule.ipv6_prefix), str(rule.ipv4_prefix), rule.ea_len, rule.psid_offset,
-        psid_len=rule.psid_len, iid_format=iid_format or rule.iid_format, **which,
+        psid_len=rule.psid_len, iid_format=iid_format or rule.iid_format, **address,
     )  # fmt: skip
 
 

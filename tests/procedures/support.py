@@ -22,17 +22,17 @@ def make_sim(seed=1, streams=(FOREGROUND,), **options):
 
 def make_conditions(mode="forward", **changes):
     """Make conditions without waiting times."""
-    given = {"residual_wait_s": 0.0, "pause_s": 0.0, **changes}
-    return Conditions(ipv6_frame_size=104, ipv4_frame_size=64, mode=mode, **given)
+    fields = {"residual_wait_s": 0.0, "pause_s": 0.0, **changes}
+    return Conditions(ipv6_frame_size=104, ipv4_frame_size=64, mode=mode, **fields)
 
 
 def make_spec(conditions=None, **changes):
     """Make the specification of a throughput point on a medium that carries 10 Mfps."""
-    given = {
+    fields = {
         "upper_bound_fps": 10_000_000.0, "upper_bound_reason": "media", "resolution_fps": 1000.0,
         "duration_s": 60.0, "repetitions": 1, **changes,
     }  # fmt: skip
-    return ThroughputSpec(conditions=conditions or make_conditions(), **given)
+    return ThroughputSpec(conditions=conditions or make_conditions(), **fields)
 
 
 def make_count(sent, received, role="foreground"):

@@ -40,10 +40,10 @@ def make_stateful(**device):
 
 
 def make_rate_spec(connections, **changes):
-    given = {"resolution_cps": 1000.0, **changes}
+    fields = {"resolution_cps": 1000.0, **changes}
     return ConnectionRateSpec(
-        conditions=given.pop("conditions", make_conditions()), connections=connections,
-        upper_bound_cps=UPPER_CPS, upper_bound_reason="media", **given,
+        conditions=fields.pop("conditions", make_conditions()), connections=connections,
+        upper_bound_cps=UPPER_CPS, upper_bound_reason="media", **fields,
     )  # fmt: skip
 
 
@@ -54,12 +54,12 @@ def measure_rate(tester, alpha=1.0):
 
 
 def find_capacity(tester, **changes):
-    given = {
+    fields = {
         "first": 1000, "most": 4_000_000, "error": 1, "resolution_cps": 10_000.0,
         "phase_one": PhaseOneSettings(), **changes,
     }  # fmt: skip
     bound = {"upper_bound_cps": UPPER_CPS, "upper_bound_reason": "media"}
-    return measure_capacity(CapacitySpec(conditions=make_conditions(), **bound, **given), tester)
+    return measure_capacity(CapacitySpec(conditions=make_conditions(), **bound, **fields), tester)
 
 
 def test_nat_without_a_table_fails_only_the_validation():
@@ -298,11 +298,11 @@ def test_failed_phase_one_names_tester_or_device(is_tester):
 VERDICTS = yaml.safe_load((Path(__file__).parent / "vectors" / "verdicts.yaml").read_text())
 
 
-@pytest.mark.parametrize(("given", "valid", "words"), VERDICTS)
-def test_verdict_on_connections_names_tester_or_device(given, valid, words):
+@pytest.mark.parametrize(("fields", "valid", "words"), VERDICTS)
+def test_verdict_on_connections_names_tester_or_device(fields, valid, words):
     connections = Connections(100, 1000.0, alpha=1.0)
     trial = replace(TRIAL, benchmark="connection-rate", duration_s=0.1, connections=connections)
-    outcome = PhaseOneResult(**{"required": 100, "sent": 100, "learned": 100, **given})
+    outcome = PhaseOneResult(**{"required": 100, "sent": 100, "learned": 100, **fields})
     verdict = judge_connections(trial, TrialResult({}, connections=outcome))
     assert verdict.reasons[0].startswith(words)
     assert (verdict.passed, verdict.valid) == (False, valid)

@@ -14,8 +14,8 @@ ONE_RATE = {"rates_fps": (1000.0,)}
 
 
 def make_point(mode="forward", **changes):
-    given = {"maximum_fps": 1000.0, "maximum_reason": "media", "duration_s": 60.0, "repetitions": 1}
-    return FrameLossSpec(changes.pop("conditions", make_conditions(mode)), **{**given, **changes})
+    fields = {"conditions": make_conditions(mode), "maximum_fps": 1000.0, "maximum_reason": "media"}
+    return FrameLossSpec(**{**fields, "duration_s": 60.0, "repetitions": 1, **changes})
 
 
 def measure(spec, tester, media_fps=1000.0):

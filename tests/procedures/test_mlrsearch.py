@@ -26,11 +26,11 @@ GOALS = (NDR, PDR, CSIT, TST009)
 
 
 def make_spec(*goals, mode="forward", **changes):
-    given = {
+    fields = {
         "goals": goals, "min_load_fps": 1000.0, "max_load_fps": 10_000_000.0, "max_load_reason": "media",
         "repetitions": 1, **changes,
     }  # fmt: skip
-    return MlrSpec(conditions=make_conditions(mode), **given)
+    return MlrSpec(conditions=make_conditions(mode), **fields)
 
 
 def search(tester, *goals, **changes):

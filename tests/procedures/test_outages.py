@@ -24,11 +24,11 @@ LOSSLESS = make_tester(lambda _, trial: trial.frames)
 
 
 def make_burst_spec(**changes):
-    given = {
+    fields = {
         "rate_fps": LINE, "rate_reason": "media", "throughput_fps": 4_000_000.0, "longest_s": 2.0,
         "resolution_frames": 1, "repetitions": 1, **changes,
     }  # fmt: skip
-    return BurstSpec(make_conditions(residual_wait_s=2.0), **given)
+    return BurstSpec(make_conditions(residual_wait_s=2.0), **fields)
 
 
 def make_burst_record(result):
@@ -168,11 +168,11 @@ def test_bursts_have_at_least_the_shortest_measurable_length(shortest, longest):
 
 
 def make_recovery_spec(**changes):
-    given = {
+    fields = {
         "throughput_fps": 1_000_000.0, "limit_fps": 1e7, "overload_s": 60.0, "afterwards_s": 60.0,
         "repetitions": 3, **changes,
     }  # fmt: skip
-    return RecoverySpec(make_conditions("bidirectional"), **given)
+    return RecoverySpec(make_conditions("bidirectional"), **fields)
 
 
 def test_overload_is_followed_by_half_its_rate():
@@ -217,11 +217,11 @@ def test_device_without_loss_was_not_overloaded():
 
 
 def make_reset_spec(**changes):
-    given = {
+    fields = {
         "hook": "software-reset", "rate_fps": 100_000.0, "duration_s": 60.0, "at_s": 20.0,
         "repetitions": 3, **changes,
     }  # fmt: skip
-    return ResetSpec(make_conditions(), **given)
+    return ResetSpec(make_conditions(), **fields)
 
 
 def test_device_that_does_not_recover_has_infinite_outage():

@@ -25,8 +25,8 @@ def make_passing_tester(short_fps, long_fps):
 
 
 def make_spec(**changes):
-    given = {"media_fps": 1e9, "start_fps": 20_000.0, "rules": LONG, **changes}
-    return SelfTestSpec(84, 64, "forward", **given)
+    fields = {"media_fps": 1e9, "start_fps": 20_000.0, "rules": LONG, **changes}
+    return SelfTestSpec(84, 64, "forward", **fields)
 
 
 @pytest.mark.parametrize("tenths", [1, 2, 5])

@@ -39,15 +39,15 @@ UNTIMED = make_tester(lambda _, trial: trial.frames)
 
 
 def make_latency_spec(conditions=None, tags=50_000, first_tag_s=60.0, **changes):
-    given = {"rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0, "repetitions": 3}
+    fields = {"rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0, "repetitions": 3}
     request = DelayRequest(tags=tags, first_tag_s=first_tag_s)
-    return TimingSpec(conditions or make_conditions(), request=request, **{**given, **changes})
+    return TimingSpec(conditions or make_conditions(), request=request, **{**fields, **changes})
 
 
 def make_variation_spec(benchmark, **changes):
-    given = {"rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3}
-    given |= {"benchmark": benchmark, "request": DelayRequest(ipdv=benchmark == "ipdv")}
-    return TimingSpec(make_conditions(), **{**given, **changes})
+    fields = {"rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3}
+    fields |= {"benchmark": benchmark, "request": DelayRequest(ipdv=benchmark == "ipdv")}
+    return TimingSpec(make_conditions(), **{**fields, **changes})
 
 
 def make_delay_tester(delays, frames=None, name="fg", **more):

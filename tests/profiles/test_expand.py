@@ -140,12 +140,12 @@ def test_expand_set_yields_frames_in_sending_order(name, direction):
     streams = compile_relay(name, direction)
     count = BLOCK_FRAMES + 300
     frames = list(expand_set(streams, 0, count))
-    which, index = list_classes_with_index([s.weight for s in streams.streams], 0, count)
+    classes, index = list_classes_with_index([s.weight for s in streams.streams], 0, count)
     machines = [Machine(s).frames() for s in streams.streams]
-    assert frames[:300] == [next(machines[which[k]]) for k in range(300)]
+    assert frames[:300] == [next(machines[classes[k]]) for k in range(300)]
     expanders = [Expander(s) for s in streams.streams]
     for k in range(300, count, 97):
-        assert frames[k] == expanders[which[k]].compute_frames(int(index[k]), 1)[0].tobytes()
+        assert frames[k] == expanders[classes[k]].compute_frames(int(index[k]), 1)[0].tobytes()
     assert list(expand_set(streams, 1234, 900)) == frames[1234:2134]
 
 

@@ -62,7 +62,7 @@ def cases(draw):
     layers = draw(TEMPLATES)
     names = [f"v{k}" for k in range(draw(st.integers(1, 3)))]
     chosen = {n: draw(variables(n)) for n in names}
-    taken, bindings = set(), []
+    used_bits, bindings = set(), []
     for _ in range(draw(st.integers(1, 9))):
         variable = chosen[draw(st.sampled_from(names))]
         field = draw(st.sampled_from(sorted(FIELD_WIDTHS)))
@@ -70,9 +70,9 @@ def cases(draw):
         first = draw(st.integers(0, FIELD_WIDTHS[field] - length))
         source = draw(st.integers(0, variable.width - length))
         bits = {(field, b) for b in range(first, first + length)}
-        if bits & taken:
+        if bits & used_bits:
             continue
-        taken |= bits
+        used_bits |= bits
         may_add = variable.kind is not Kind.UNIFORM and variable.width <= 32
         add = draw(st.sampled_from([0, 0, 1, 1024, -1, 77777])) if may_add else 0
         end = first + length - 1
