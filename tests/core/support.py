@@ -34,7 +34,7 @@ from v6t.tests.settings import resolve
 
 COMMAND = [sys.executable, "-m", "v6t.core.cli.entry"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
-PATIENCE_S = 60
+WAIT_LIMIT_S = 60
 
 RUN_FILES = [
     *(".lock", "config.json", "journal.jsonl", "log.txt", "manifest.json"),
@@ -49,7 +49,7 @@ _NO_SETUID_FIXUP = 1 << 2
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     """Result of a command; ``code`` is the printed error code, which is removed from ``err``."""
 
     status: int
@@ -61,13 +61,13 @@ class Done:
 _CODE = re.compile(r"^(v6t: .*) \[([a-z0-9-]+)\]$", re.MULTILINE)
 
 
-def parse_done(status: int, out: str, err: str) -> Done:
+def parse_result(status: int, out: str, err: str) -> CommandResult:
     """Separate the printed error code from the messages of a command."""
     codes = _CODE.findall(err)
-    return Done(status, out, _CODE.sub(r"\1", err), codes[-1][1] if codes else "")
+    return CommandResult(status, out, _CODE.sub(r"\1", err), codes[-1][1] if codes else "")
 
 
-def v6t(*arguments: object) -> Done:
+def v6t(*arguments: object) -> CommandResult:
     """Run ``v6t ARGUMENTS`` in this process and directory."""
     out, err = io.StringIO(), io.StringIO()
     with (
@@ -82,14 +82,14 @@ def v6t(*arguments: object) -> Done:
         except SystemExit as exc:
             status = exc.code
     assert isinstance(status, int)
-    return parse_done(status, out.getvalue(), err.getvalue())
+    return parse_result(status, out.getvalue(), err.getvalue())
 
 
-def v6t_process(*arguments: object, **environment: str) -> Done:
+def v6t_process(*arguments: object, **environment: str) -> CommandResult:
     """Run ``v6t ARGUMENTS`` in a new process, with changes to the environment."""
     command, environment = [*COMMAND, *map(str, arguments)], {**os.environ, **environment}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    return parse_done(done.returncode, done.stdout, done.stderr)
+    return parse_result(done.returncode, done.stdout, done.stderr)
 
 
 def start_v6t(*words: object, network: int | None = None, **pipes: Any) -> subprocess.Popen[str]:
@@ -104,8 +104,8 @@ def start_v6t(*words: object, network: int | None = None, **pipes: Any) -> subpr
 
 
 def wait_until(condition, process=None):
-    """Wait until a function returns a true value, while the process runs; return the value."""
-    end = time.monotonic() + PATIENCE_S
+    """Return the first true value of a function; fail after a time limit or if the process ends."""
+    end = time.monotonic() + WAIT_LIMIT_S
     while not (value := condition()):
         assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < end, "no progress"
@@ -114,10 +114,10 @@ def wait_until(condition, process=None):
 
 
 def open_page(url, profile, *options):
-    """Load a page in Chromium; skip the test where there is none.
+    """Load a page in Chromium, or skip the test if Chromium is missing.
 
     Returns:
-        The ended process: its output is the document if ``--dump-dom`` is given.
+        The completed process; with ``--dump-dom`` its output is the document.
     """
     names = ("chromium", "chromium-browser", "google-chrome")
     browser = next(filter(None, map(shutil.which, names)), None)
@@ -128,26 +128,26 @@ def open_page(url, profile, *options):
         *("--enable-logging=stderr", "--log-level=0", f"--user-data-dir={profile}"),
         *("--disable-background-networking", "--disable-component-update", *options, url),
     ]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    if ended.returncode != 0:
+    completed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if completed.returncode != 0:
         pytest.skip("the browser of the package chromium does not start here")
-    return ended
+    return completed
 
 
 @contextlib.contextmanager
 def enforce_permissions() -> Iterator[None]:
-    """Make file permissions apply to root, in this thread and within the context."""
+    """Apply file permissions also to root, in this thread, until the context ends."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     # effective, permitted, inheritable: of the first 32 capabilities, then of the others
-    held = (ctypes.c_uint32 * 6)()
-    if libc.capget(header, held):
+    current = (ctypes.c_uint32 * 6)()
+    if libc.capget(header, current):
         raise OSError(ctypes.get_errno(), "capget")
-    limited = (ctypes.c_uint32 * 6)(*held)
+    limited = (ctypes.c_uint32 * 6)(*current)
     limited[0] &= ~(1 << _CAP_DAC_OVERRIDE | 1 << _CAP_DAC_READ_SEARCH)
     bits = libc.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0)
     root = os.geteuid() == 0
-    # else access(2) tells root by what it could take back
+    # otherwise access(2) would use root's permitted capabilities, not the effective ones
     if root and libc.prctl(_PR_SET_SECUREBITS, bits | _NO_SETUID_FIXUP, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
     try:
@@ -155,7 +155,7 @@ def enforce_permissions() -> Iterator[None]:
             raise OSError(ctypes.get_errno(), "capset")
         yield
     finally:
-        if libc.capset(header, held) or (root and libc.prctl(_PR_SET_SECUREBITS, bits, 0, 0, 0)):
+        if libc.capset(header, current) or (root and libc.prctl(_PR_SET_SECUREBITS, bits, 0, 0, 0)):
             raise OSError(ctypes.get_errno(), "capset, prctl")
 
 
@@ -166,13 +166,13 @@ def simulate(*benchmarks, plugin="mape-br", device=None, **flags):
 
 
 def read_journal(path):
-    """Read the lines of a run's journal; an incomplete last line is left out."""
+    """Read the lines of a run's journal, without an incomplete last line."""
     lines = (path / "journal.jsonl").read_text().split("\n")[:-1]
     return [json.loads(line.partition(" ")[2]) for line in lines]
 
 
 def replace_config(path, change):
-    """Change the configuration of a run as if the run had begun with it."""
+    """Change the stored configuration of a run, and its digest in the manifest."""
     config, manifest = (json.loads((path / n).read_text()) for n in (CONFIG, MANIFEST))
     change(config)
     (path / CONFIG).write_text(json.dumps(config))
@@ -196,7 +196,7 @@ def measure_run(run, path):
 
 
 def measure_records(path, *benchmarks, **settings):
-    """Simulate a run; return its records by benchmark, as in results.json, which follows its schema."""
+    """Simulate a run, validate its results.json and return the records by benchmark."""
     measure_run(simulate(*benchmarks, **settings), path)
     content = json.loads((path / "results.json").read_text())
     jsonschema.Draft202012Validator(make_results_schema()).validate(content)
@@ -205,7 +205,7 @@ def measure_records(path, *benchmarks, **settings):
 
 
 def make_run(path, *benchmarks, device=None, procedure=None, modes=("bidirectional",), **flags):
-    """Simulate a run in a new directory; ``device`` and ``procedure`` change settings of all runs."""
+    """Simulate a run in a new directory; ``device`` and ``procedure`` override default settings."""
     quick = {"repetitions": 6, "resolution_fps": 5_000.0, "trial_duration_s": 1.0}
     run = simulate(
         *(benchmarks or ("throughput",)),
@@ -225,7 +225,7 @@ def write_report(path):
 
 
 def read_csv(path):
-    """Read the rows of a table with one line of names."""
+    """Read the rows of a CSV file as dictionaries."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
@@ -238,19 +238,19 @@ def count_new_trials(path):
 
 
 def read_comparable(path):
-    """Read results without the conditions, which differ between machines and moments."""
+    """Read the records of a run without their conditions, which differ between machines."""
     records = read_results(path)["results"]
     return [{k: v for k, v in record.items() if k != "conditions"} for record in records]
 
 
 def read_reproducible(path):
-    """Return what runs with equal settings have in common: results and the number of CSV lines."""
+    """Return the results and the number of CSV lines, which are equal for equal settings."""
     content = json.loads((path / "results.json").read_text())
     del content["run"], content["sha256"]
     return json.dumps(content), (path / "results.csv").read_text().count("\n")
 
 
-def tree(directory: Path) -> dict[str, bytes | None]:
+def read_tree(directory: Path) -> dict[str, bytes | None]:
     """Return everything below a directory: file contents by name, None for directories."""
     paths = sorted(directory.rglob("*"))
     return {str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes() for p in paths}
@@ -275,7 +275,7 @@ def write_distribution(directory, name, **entry_points):
     """Write the metadata of an installed distribution.
 
     Args:
-        entry_points: lines by group, whose name stands without ``v6t.``.
+        entry_points: lines of entry_points.txt by group, without the prefix ``v6t.`` of groups.
     """
     info = directory / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir()

@@ -1,4 +1,4 @@
-"""A terminal that tests can read: a pseudo-terminal, and what would be seen on it."""
+"""A pseudo-terminal with an emulated screen, for tests of interactive commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS = 50
 
 
 class Screen:
-    """Text on the screen, with lines that have scrolled off; long lines are wrapped, as terminals do."""
+    """Emulated screen that wraps long lines and keeps lines that have scrolled off."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
@@ -33,37 +33,37 @@ class Screen:
         return "\n".join(self.lines).rstrip() + "\n"
 
     def feed(self, text: str) -> None:
-        """Show what a program writes; an unfinished control sequence waits for its end."""
-        text, place = self._unfinished + text, 0
-        while token := _TOKEN.match(text, place):
-            place = token.end()
+        """Add a program's output; an incomplete control sequence is kept for the next call."""
+        text, position = self._unfinished + text, 0
+        while token := _TOKEN.match(text, position):
+            position = token.end()
             arguments, command, letter = token.groups()
             if command:
-                self._obey(arguments, command)
+                self._execute(arguments, command)
             elif letter == "\n":
-                self._down()
+                self._move_down()
             elif letter == "\r":
                 self._column = 0
             elif letter and letter not in "\b\a":
                 self._write(letter)
-        self._unfinished = text[place:]
+        self._unfinished = text[position:]
 
-    def _obey(self, arguments: str, command: str) -> None:
+    def _execute(self, arguments: str, command: str) -> None:
         if command == "A":
             self._row = max(0, self._row - int(arguments or 1))
-        elif command == "K":  # only ever the whole line
+        elif command == "K":  # v6t erases whole lines only
             self._lines[self._row] = ""
         elif command in "lh" and arguments == "?25":
             self.cursor = command == "h"
 
-    def _down(self) -> None:
+    def _move_down(self) -> None:
         self._row += 1
         if self._row == len(self._lines):
             self._lines.append("")
 
     def _write(self, letter: str) -> None:
         if self._column == self.columns:
-            self._down()
+            self._move_down()
             self._column = 0
         line = self._lines[self._row].ljust(self._column)
         self._lines[self._row] = line[: self._column] + letter + line[self._column + 1 :]
@@ -71,13 +71,13 @@ class Screen:
 
 
 class Session:
-    """A command on a new terminal, which receives Ctrl-C as from a person."""
+    """Command that runs on a new pseudo-terminal and receives key presses."""
 
     def __init__(self, command: list[str], columns: int) -> None:
         """Start the command."""
         self.screen = Screen(columns)
-        fixed = {"COLUMNS", "LINES", "NO_COLOR"}
-        environment = {name: value for name, value in os.environ.items() if name not in fixed}
+        removed = {"COLUMNS", "LINES", "NO_COLOR"}
+        environment = {name: value for name, value in os.environ.items() if name not in removed}
         self._child = pexpect.spawn(
             *(command[0], command[1:]), dimensions=(ROWS, columns),
             env={**environment, "TERM": "xterm-256color"}, encoding="utf-8", codec_errors="replace",
@@ -85,12 +85,12 @@ class Session:
         self.press = self._child.send
 
     def resize(self, columns: int) -> None:
-        """Resize the window, and tell the program as the kernel would."""
+        """Resize the terminal; the kernel notifies the program."""
         self.screen.columns = columns
         self._child.setwinsize(ROWS, columns)
 
     def read(self, seconds: float) -> bool:
-        """Show the output of the next seconds; return False if the program has ended."""
+        """Read output for this many seconds; return False if the program has ended."""
         end = time.monotonic() + seconds
         while (remaining_s := end - time.monotonic()) > 0:
             try:

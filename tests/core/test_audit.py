@@ -1,4 +1,4 @@
-"""``v6t audit``: the command, its files and exit statuses, suites of other distributions."""
+"""``v6t audit``: the command, its files and exit statuses, and suites of other distributions."""
 
 import json
 import pickle
@@ -30,7 +30,7 @@ WRONG_TABLE = (
     '[{"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"}, '
     '{"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}]'
 )
-CABLED = """
+INTERFACES_SCRIPT = """
 import subprocess, sys, threading
 from multiprocessing import Pipe
 from pathlib import Path
@@ -52,7 +52,7 @@ _, control = Pipe()
 threading.Thread(target=dut.idle, args=(control,), daemon=True).start()
 main.main(["audit", "--plugin", "siit", "--interfaces", "one,two", "--no-variants", *sys.argv[1:]])
 """
-FOREIGN = """
+SUITE_MODULE = """
 from v6t.audit.clause import Clause, Suite
 
 class Mine(Suite):
@@ -64,18 +64,18 @@ class Mine(Suite):
 
 
 def replace_device(monkeypatch, device):
-    """Audit a packet-level device in place of the run's."""
+    """Replace the device of a run by a packet-level device."""
 
     @contextmanager
-    def opened(run_device):
+    def open_device(run_device):
         run_device.on_open("a device")
         yield DeviceProbe(device)
 
-    monkeypatch.setattr(RunDevice, "open", opened)
+    monkeypatch.setattr(RunDevice, "open", open_device)
 
 
 def test_suite_of_another_distribution_is_found(tmp_path, monkeypatch):
-    (tmp_path / "v6t_mine.py").write_text(FOREIGN)
+    (tmp_path / "v6t_mine.py").write_text(SUITE_MODULE)
     write_distribution(tmp_path, "v6t-mine", audits="mine = v6t_mine:Mine")
     monkeypatch.syspath_prepend(str(tmp_path))
     done = v6t("audit", "--plugin", "nat44", "--list", "--suite", "mine")
@@ -132,14 +132,14 @@ def test_plan_of_run_has_number_of_clauses():
 )
 def test_variant_without_driver_setting_is_rejected(driver, plugin, params, rejected):
     device = RunDevice(resolve_setup(plugin=plugin, dut=driver, params=params))
-    untellable = set()
+    rejected_variants = set()
     for variant, changes in device.technology.list_audit_variants().items():
         try:
             device.with_params(changes)
         except UsageError as exc:
             if exc.code == "setting-untellable":
-                untellable.add(variant)
-    assert untellable == rejected
+                rejected_variants.add(variant)
+    assert rejected_variants == rejected
 
 
 def test_audit_of_silent_device_stops_and_prints_the_packet(monkeypatch, tmp_path):
@@ -151,7 +151,7 @@ def test_audit_of_silent_device_stops_and_prints_the_packet(monkeypatch, tmp_pat
     assert "UDP, 66 octets" in done.out
 
 
-def test_findings_are_printed_though_the_disk_is_full(monkeypatch, tmp_path):
+def test_findings_are_printed_if_the_disk_is_full(monkeypatch, tmp_path):
     replace_device(monkeypatch, Silent())
     full = UsageError("no space left", code="file-unwritable")
     monkeypatch.setattr(audit_output, "write_audit", Mock(side_effect=full))
@@ -161,7 +161,7 @@ def test_findings_are_printed_though_the_disk_is_full(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("timers", "absent"), [("minutes", {"tcp-established"}), ("hours", set())])
-def test_too_short_timers_are_found_within_the_given_time(monkeypatch, tmp_path, timers, absent):
+def test_too_short_timers_deviate_within_the_time_limit(monkeypatch, tmp_path, timers, absent):
     """The lifetimes are those of the kernel's NAT, except that a connection lives for half an hour."""
     device = build_device(Nat44())
     lifetimes_s = {"udp_timeout_s": 30, "icmp_timeout_s": 30, "tcp_transitory_s": 120}
@@ -190,7 +190,7 @@ def test_device_in_use_is_not_audited(monkeypatch):
     device = RunDevice(resolve_setup(plugin="siit"), ("one", "two"))
     with pytest.raises(DutError):
         run_audit(*choose_clauses(device, (), ()), AuditRequest(), AuditProgress())
-    session.rollback.assert_not_called()  # of another user
+    session.rollback.assert_not_called()  # another user configured the device
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_run_and_audit_directories_are_distinguished(tmp_path):
 
 
 @pytest.mark.lab
-def test_audit_of_packet_level_nat_in_the_lab(tmp_path):
+def test_correct_packet_level_nat_conforms_in_the_lab(tmp_path):
     words = ["--clause", "REQ-1-mapped,flush-udp,configured-again", "--no-variants"]
     done = v6t("audit", "--plugin", "nat44", "--dut", "reference", *words, "-o", tmp_path / "out")
     assert done.status == 0, done.err
@@ -268,7 +268,7 @@ def test_run_with_audit_refuses_wrong_device(tmp_path):
 def test_device_at_two_interfaces_is_audited(tmp_path):
     words = ["--clause", "5.1-udp,4.1-udp,ttl-1", "-o", str(tmp_path / "audit"), "--json"]
     done = subprocess.run(
-        ["unshare", "-r", "-n", sys.executable, "-c", CABLED, *words],
+        ["unshare", "-r", "-n", sys.executable, "-c", INTERFACES_SCRIPT, *words],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

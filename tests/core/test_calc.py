@@ -19,7 +19,7 @@ def calc(*arguments):
     return json.loads(done.out)
 
 
-def test_ce_of_the_papers_figure_8():
+def test_map_ce_equals_figure_8_of_the_mapperf_paper():
     expected = {
         "end_user_prefix": "2001:db8:ce:17a9::/64",
         "map_address": "2001:db8:ce:17a9:0:c000:2bd:9",
@@ -79,7 +79,7 @@ def test_rfc6052_address_is_embedded_and_extracted():
         assert calc("rfc6052", "--prefix", expected["prefix"], *address) == expected
 
 
-def test_rate_counts_the_overhead():
+def test_max_rate_includes_the_overhead():
     """RFC 8219 appendix A."""
     words = ("--line-rate", "10G", "--frame-size", 64, "--overhead", 20)
     assert calc("rate", *words)["max_fps"] == 12_019_230

@@ -21,11 +21,11 @@ from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.plugins import MODIFIERS
 from v6t.core.config.yaml_file import YamlFile
 from v6t.tests.core.support import (
-    PATIENCE_S,
+    WAIT_LIMIT_S,
     read_csv,
     read_schema,
+    read_tree,
     start_v6t,
-    tree,
     v6t,
     wait_until,
 )
@@ -81,7 +81,7 @@ def small(tmp_path_factory):
     """Provide a finished campaign."""
     home = tmp_path_factory.mktemp("campaign")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_report, "MAX_FIGURES", 0)  # test_report.py draws those of runs
+        patch.setattr(run_report, "MAX_FIGURES", 0)  # test_report.py checks figures of runs
         done = v6t("campaign", write_file(home), "--report", "-o", home / "out")
     assert done.status == 0, done.err
     numbers = re.findall(r"run (\d) of 6, \S+, about .* left", done.err)
@@ -89,7 +89,7 @@ def small(tmp_path_factory):
     return home / "out"
 
 
-def test_matrix_becomes_runs(small):
+def test_matrix_is_expanded_to_runs(small):
     runs = read_summary(small)["runs"]
     assert [(r["experiment"], *r["axes"].values()) for r in runs] == [
         ("customers", 64),
@@ -156,7 +156,7 @@ experiments:
 """
 
 
-def test_named_values_cores_and_mixtures_have_their_curves(tmp_path):
+def test_report_has_curves_of_named_values_cores_and_mixtures(tmp_path):
     out = tmp_path / "out"
     runs = measure_campaign(write_file(tmp_path, SCALING), out)["runs"]
     assert [r["axes"].get("params") for r in runs[:2]] == ["one", "two"]
@@ -170,7 +170,7 @@ def test_named_values_cores_and_mixtures_have_their_curves(tmp_path):
         assert re.search(rf"\| {cores} \| {median:,.0f} \|.*\| {efficiency} \|", text)
     for formula in ("min(Tt / a, Tn / (1 - a))", "1 / (a / Tt + (1 - a) / Tn)"):
         assert f"T(a) = {formula}" in text
-    assert not (out / "report.html").exists()  # nobody asked for it
+    assert not (out / "report.html").exists()  # not requested
     assert v6t("report", out).status == 0
     page = (out / "report.html").read_text()
     assert page.count("<svg") == 3  # names, cores, mixtures
@@ -216,18 +216,22 @@ def kill_after(process, directory, trials):
 def test_killed_campaign_ends_with_same_summary(tmp_path):
     slow = SMALL[: SMALL.index("  - name: directions")]
     slow = slow.replace("capacity_noise: 0.05", "capacity_noise: 0.05, trial_delay_s: 0.03")
-    path, whole, torn = write_file(tmp_path, slow), tmp_path / "whole", tmp_path / "torn"
-    measure_campaign(path, whole)
-    trials = count_trials(whole)
-    kill_after(start_campaign(path, "-o", torn), torn, trials // 4)
-    kill_after(start_campaign("--resume", torn), torn, trials // 2)
-    assert v6t("report", torn).status == 0
-    assert "waiting" in {r["status"] for r in read_summary(torn)["runs"]}
-    done = v6t("campaign", "--resume", torn, "--no-report")
+    path, uninterrupted, killed = (
+        write_file(tmp_path, slow),
+        tmp_path / "uninterrupted",
+        tmp_path / "killed",
+    )
+    measure_campaign(path, uninterrupted)
+    trials = count_trials(uninterrupted)
+    kill_after(start_campaign(path, "-o", killed), killed, trials // 4)
+    kill_after(start_campaign("--resume", killed), killed, trials // 2)
+    assert v6t("report", killed).status == 0
+    assert "waiting" in {r["status"] for r in read_summary(killed)["runs"]}
+    done = v6t("campaign", "--resume", killed, "--no-report")
     assert (done.status, "3 of 3" in done.out) == (0, True), done.err
     for name in ("summary.json", "summary.csv", "report.md"):
-        assert (torn / name).read_text() == (whole / name).read_text(), name
-    assert count_trials(torn) == trials  # nothing was measured twice
+        assert (killed / name).read_text() == (uninterrupted / name).read_text(), name
+    assert count_trials(killed) == trials  # nothing was measured twice
 
 
 @pytest.mark.parametrize(
@@ -269,11 +273,11 @@ def test_directory_with_another_run_than_planned_is_failed(small, tmp_path):
 
 def test_report_is_not_written_into_another_run(small, tmp_path):
     copy = shutil.copytree(small, tmp_path / "copy")
-    before = tree(copy)
+    before = read_tree(copy)
     expect_refusal(v6t("report", small, "-o", copy), "file-exists")
     expect_refusal(v6t("report", next(small.glob("001-*")), "-o", copy), "file-exists")
     expect_refusal(v6t("report", small, "-o", next(copy.glob("001-*"))), "file-exists")
-    assert tree(copy) == before
+    assert read_tree(copy) == before
 
 
 def test_failed_run_does_not_stop_campaign(tmp_path):
@@ -290,7 +294,7 @@ def test_failed_run_does_not_stop_campaign(tmp_path):
 
 
 def test_interrupted_run_with_failed_rollback_ends_campaign(tmp_path, monkeypatch):
-    """The error takes the interrupt's place; no further run begins."""
+    """The error of the rollback replaces the interrupt, and no further run is started."""
     error = DutError("the device is not put back", "this does it", code="command-failed")
     error.__cause__ = KeyboardInterrupt()
     execute = Mock(side_effect=error)
@@ -302,8 +306,8 @@ def test_interrupted_run_with_failed_rollback_ends_campaign(tmp_path, monkeypatc
     assert done.err.splitlines()[-1] == "     this does it"
 
 
-def two_testbeds(tmp_path):
-    """Write a campaign of the same run on two testbeds."""
+def write_two_testbeds(tmp_path):
+    """Write a campaign that measures one run on two testbeds."""
     bed = "{tester: {kind: sim, options: {trial_delay_s: 0.05}}}"
     text = SMALL[: SMALL.index("testbeds:")] + (
         f"testbeds:\n  one: {bed}\n  two: {bed}\n"
@@ -315,18 +319,18 @@ def two_testbeds(tmp_path):
 def test_closed_terminal_ends_runs_of_all_testbeds(tmp_path):
     """All processes receive the signal at once, and each run restores its device."""
     out = tmp_path / "out"
-    process = start_campaign(two_testbeds(tmp_path), "-o", out, stderr=subprocess.PIPE)
+    process = start_campaign(write_two_testbeds(tmp_path), "-o", out, stderr=subprocess.PIPE)
     logs = [out / name / "log.txt" for name in ("001-both-one", "002-both-two")]
     wait_until(lambda: all(log.exists() for log in logs), process)
     os.killpg(process.pid, signal.SIGHUP)
-    assert process.communicate(timeout=PATIENCE_S)[1].count("stopping: ") == 1
+    assert process.communicate(timeout=WAIT_LIMIT_S)[1].count("stopping: ") == 1
     assert process.returncode == 130
     assert [log.read_text().splitlines()[-1].split()[-1] for log in logs] == ["interrupted"] * 2
 
 
-def test_testbeds_work_at_the_same_time(tmp_path):
+def test_testbeds_run_in_parallel(tmp_path):
     out = tmp_path / "out"
-    runs = measure_campaign(two_testbeds(tmp_path), out)["runs"]
+    runs = measure_campaign(write_two_testbeds(tmp_path), out)["runs"]
     assert [r["testbed"] for r in runs] == ["one", "two"]
     manifests = [json.loads((out / r["directory"] / "manifest.json").read_text()) for r in runs]
     one, two = ((m["created"], m["finished"][-1]) for m in manifests)
@@ -335,7 +339,7 @@ def test_testbeds_work_at_the_same_time(tmp_path):
 
 
 def test_runs_that_share_a_tester_wait_for_one_another(tmp_path):
-    text = two_testbeds(tmp_path).read_text()
+    text = write_two_testbeds(tmp_path).read_text()
     text = text.replace("kind: sim, options: {trial_delay_s: 0.05}", "kind: trex")
     campaign = plan_campaign(write_file(tmp_path, text))
     assert [len(runs) for runs in campaign.group_runs().values()] == [2]
@@ -362,7 +366,7 @@ def test_resume_adds_new_runs_of_file(small, tmp_path):
     assert [r["directory"] for r in runs[:3]] == [
         "007-customers-32", "001-customers-64", "002-customers-128",
     ]  # fmt: skip
-    assert runs[-1]["directory"] == "003-customers-256"  # the file has it no more: nothing is lost
+    assert runs[-1]["directory"] == "003-customers-256"  # kept, though no longer in the file
     assert [r["status"] for r in runs] == ["complete"] * 7
     added = (out / "007-customers-32" / "journal.jsonl").read_text().splitlines()
     assert count_trials(out) == before + len(added)
@@ -386,7 +390,7 @@ testbeds:
 experiments:
   - name: hosts
     note: Nothing and addresses.
-    differs: {params.left_hosts: the paper has more of them., clock: nobody sets it}
+    differs: {params.left_hosts: the paper has more of them., clock: not set}
     run: {plugin: ipv4-router}
     matrix:
       params: {nothing: {}, addresses: {left_hosts: {policy: random}}}
@@ -410,9 +414,9 @@ experiments:
         (ALONG, "params: {dut", "modes: {dut", "unknown-name"),
     ],
 )
-def test_invalid_file_is_rejected_before_anything_is_made(text, old, new, code, tmp_path):
+def test_invalid_campaign_file_is_rejected_before_output_is_created(text, old, new, code, tmp_path):
     file = write_file(tmp_path, text.replace(old, new))
-    for more in ([], ["--tester", "sim"]):  # which does not hide an invalid tester of the file
+    for more in ([], ["--tester", "sim"]):  # --tester does not hide the file's invalid tester
         expect_refusal(v6t("campaign", file, *more, "-o", tmp_path / "out"), code)
     assert not (tmp_path / "out").exists()
 
@@ -442,7 +446,7 @@ def test_settings_change_along_with_an_axis(tmp_path):
     ],
 )
 def test_plan_changed_by_hand_is_rejected(changes, code, tmp_path):
-    """Nothing is written where it leads."""
+    """A plan cannot make v6t write files elsewhere."""
     campaign = plan_campaign(write_file(tmp_path), tester="sim")
     create_campaign(campaign, tmp_path / "out")
     plan = tmp_path / "out" / "campaign.json"
@@ -450,10 +454,10 @@ def test_plan_changed_by_hand_is_rejected(changes, code, tmp_path):
     if isinstance(changes.get("runs"), list):
         changes = {"runs": [{**content["runs"][0], **changes["runs"][0]}]}
     plan.write_text(json.dumps({**content, **changes}))
-    before = tree(tmp_path)
+    before = read_tree(tmp_path)
     for arguments in (["campaign", "--resume"], ["report"]):
         expect_refusal(v6t(*arguments, tmp_path / "out"), code)
-    assert tree(tmp_path).keys() - {"out/.lock"} == before.keys() - {"out/.lock"}
+    assert read_tree(tmp_path).keys() - {"out/.lock"} == before.keys() - {"out/.lock"}
 
 
 PAPERS = {
@@ -523,20 +527,20 @@ def test_every_section_of_rfc_8219_has_its_experiment():
 
 @pytest.fixture
 def one_process(monkeypatch):
-    """Run testbeds in this process one after the other: each new one would import v6t."""
+    """Run testbeds one after the other in this process, since new ones would import v6t again."""
 
-    def work(execution, groups):
+    def execute_in_sequence(execution, groups):
         for group in groups:
-            begin = "campaign", "--resume", execution._directory, "--no-report", "--group"
-            assert v6t(*begin, group).status == 0
+            command = "campaign", "--resume", execution._directory, "--no-report", "--group"
+            assert v6t(*command, group).status == 0
         return 0
 
-    monkeypatch.setattr(CampaignExecution, "_execute_in_parallel", work)
+    monkeypatch.setattr(CampaignExecution, "_execute_in_parallel", execute_in_sequence)
 
 
 @pytest.mark.usefixtures("one_process")
 def test_rfc_8219_campaign_can_be_simulated(tmp_path):
-    """Two sections of the RFC show it."""
+    """Only two of its sections are simulated, to save time."""
     sections, quick = {"7.7-reset", "8-connections"}, ("--tester", "sim", "--preset", "quick")
     only = ("--reps", 1, "--experiment", ",".join(sections))
     runs = measure_campaign(COMPLETE, tmp_path / "out", *quick, *only)["runs"]
@@ -572,7 +576,7 @@ def shorten_campaign(path, tmp_path):
             if "frame_sizes" in along:
                 along["frame_sizes"] = list(map(select_first, along["frame_sizes"]))
         for axis, values in experiment.get("matrix", {}).items():
-            # each line rate of ipv6net has its table
+            # ipv6net has one table for each line rate
             experiment["matrix"][axis] = select_first(values, 2 if axis == "line_rate" else 1)
     return write_file(tmp_path, json.dumps(content, default=list), path.name)
 
@@ -592,7 +596,7 @@ def test_paper_campaign_can_be_simulated(name, tmp_path):
 
 
 def test_undo_record_of_incorrect_run_is_not_deleted(tmp_path):
-    """The rollback of its device failed, and the copy in the run's directory may be the last."""
+    """After a failed rollback, the copy in the run's directory may be the only one."""
     text = SMALL.replace("options: {capacity_fps", "options: {mismatch: 1, capacity_fps")
     out = tmp_path / "out"
     options = ("--no-report", "--only", "modes=reverse", "-o", out)

@@ -1,4 +1,4 @@
-"""Campaigns that are extended, resumed or wrong."""
+"""Campaigns that are extended, resumed or invalid."""
 
 import json
 from dataclasses import replace
@@ -22,7 +22,7 @@ from v6t.core.runs.events import Listener
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.expect import expect_error
 
-LABELS = ["aaaaaaaaaaaaaaaaaaaaaaaa-one", "aaaaaaaaaaaaaaaaaaaaaaaa-two"]  # the same slug
+LABELS = ["aaaaaaaaaaaaaaaaaaaaaaaa-one", "aaaaaaaaaaaaaaaaaaaaaaaa-two"]  # with equal slugs
 RUN = {"plugin": "mape-br", "modes": ["forward"], "procedure": {"repetitions": 1}}
 
 
@@ -86,7 +86,7 @@ def test_failed_run_does_not_shorten_the_remaining_time(tmp_path, monkeypatch):
     assert "10 min" in str(listener.on_message.call_args_list)
 
 
-def test_benchmark_that_the_tester_lacks_is_left_out_of_all(tmp_path, monkeypatch):
+def test_all_excludes_benchmark_that_the_tester_lacks(tmp_path, monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", SimTester.capabilities - {"ipdv"})
     planned = plan_campaign(make_file(tmp_path, {"label": ["one"]}, run={"benchmarks": ["all"]}))
     benchmarks = planned.runs[0].config["benchmarks"]
@@ -94,7 +94,7 @@ def test_benchmark_that_the_tester_lacks_is_left_out_of_all(tmp_path, monkeypatc
     assert "ipdv" not in benchmarks
 
 
-def test_initiator_can_vary(tmp_path):
+def test_initiator_can_be_an_axis(tmp_path):
     planned = plan_campaign(make_file(tmp_path, {"initiator": ["left", "right"]}))
     assert [run.config["initiator"] for run in planned.runs] == ["left", "right"]
 

@@ -20,8 +20,8 @@ STREAMS = (
 CONNECTIONS = ("connection-rate", "teardown", "capacity", "tcp-rate", "tcp-capacity")
 
 
-def rehearse(home, line_rate, benchmarks, plugin, procedure, **device):
-    """Rehearse a run of the rfc preset on a medium slow enough for a quick simulation."""
+def simulate_run(home, line_rate, benchmarks, plugin, procedure, **device):
+    """Simulate a run of the rfc preset on a medium slow enough for a quick simulation."""
     testbed = home / "testbed.yaml"
     testbed.write_text(f"line_rate: {line_rate}\n")
     run = resolve(
@@ -36,12 +36,12 @@ def rehearse(home, line_rate, benchmarks, plugin, procedure, **device):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Provide a run of streams and one of connections, both correct."""
-    streams = rehearse(
+    streams = simulate_run(
         tmp_path_factory.mktemp("streams"), "3M", STREAMS, "ipv6-router",
         {"latency": {"tags": 500}, "back_to_back": {"resolution_frames": 1024}},
         capacity_fps=1100, buffer_frames=100, recovery_s=0.1, reset_s=2,
     )  # fmt: skip
-    connections = rehearse(
+    connections = simulate_run(
         tmp_path_factory.mktemp("connections"), "100M", CONNECTIONS, "nat64",
         {
             **{"connections": {"count": 1000}, "capacity": {"first": 500, "most": 4000}},
@@ -102,12 +102,12 @@ def change_requests(benchmark, values):
 
 
 def change_counts(benchmark, change, every=False):
-    def count_otherwise(trial):
+    def change_result(trial):
         content = encode(trial.result)
         change(content)
         return replace(trial, result=decode(TrialResult, content))
 
-    return change_trials(benchmark, count_otherwise, every)
+    return change_trials(benchmark, change_result, every)
 
 
 def each_direction(change):
@@ -144,24 +144,24 @@ def fail_at_table_size(record):
         step["carried"] = step["connections"] != 3000
 
 
-# ------------------------------------------------------- what a rehearsal cannot follow
+# ------------------------------------------------ clauses that a simulated run cannot follow
 
 
-def with_learning(data):
+def insert_preflight_trials(data):
     """Insert a preflight trial before every trial."""
     preflight = next(t for t in data.trials if t.request["benchmark"] == "preflight")
     return replace(data, trials=[one for t in data.trials for one in (preflight, t)])
 
 
-def as_measured(data):
+def mark_as_measured(data):
     setup = {**data.manifest.get("setup", {}), "simulated": False}
     return replace(data, manifest={**data.manifest, "setup": setup})
 
 
-def with_neighbor_answers(data):
+def add_neighbor_answers(data):
     """Make the tester answer neighbor requests in every pause."""
     tester = {**(data.manifest.get("tester") or {}), "answers_on": ["left", "right"]}
-    data = as_measured(data)
+    data = mark_as_measured(data)
     return replace(data, manifest={**data.manifest, "tester": tester})
 
 
@@ -172,13 +172,13 @@ REPEATED = (
 """Benchmarks of which 20 repetitions are required."""
 SEVEN, GENERAL = "RFC 8219 section 7", "RFC 8219 section 5.3"
 UNSIMULATED = {
-    ("RFC 8219 section 4", "a tester around the device under test"): as_measured,
-    ("RFC 2544 section 23 a", "routes announced or used before each trial"): with_learning,
-    ("RFC 2544 section 23 b", "learning frames 2 s before each trial"): with_neighbor_answers,
+    ("RFC 8219 section 4", "a tester around the device under test"): mark_as_measured,
+    ("RFC 2544 section 23 a", "routes announced or used before each trial"): insert_preflight_trials,
+    ("RFC 2544 section 23 b", "learning frames 2 s before each trial"): add_neighbor_answers,
 }  # fmt: skip
-"""What a rehearsal does not follow, and the run that would."""
+"""Clauses that a simulated run does not follow, each with a change after which it follows them."""
 COMPUTED = "RFC 8219 section 12"
-"""Medians and percentiles are computed from the repetitions: nothing could be damaged."""
+"""Clause about medians and percentiles; they are computed from data that other damages cover."""
 CHANGED_RECORDS = {
     f"{GENERAL} bidirectional": ("throughput", {"direction": "forward"}),
     "RFC 2544 section 26.1 the highest": ("throughput", {"unresolved": 1}),
@@ -252,7 +252,7 @@ def list_names(clause):
 
 
 def test_correct_run_follows_every_clause_and_each_has_a_damage(runs):
-    """A clause without a damage above may be one that cannot fail."""
+    """A clause without a damage may be a check that cannot fail."""
     names = set()
     for data in runs:
         for clause, verdict in rule(replace(data, rfc_frame_sizes=(128,))).items():
@@ -270,7 +270,7 @@ def test_damaged_run_deviates(runs, name):
 
 
 @pytest.mark.parametrize("clause", UNSIMULATED)
-def test_measured_run_follows_what_a_rehearsal_cannot(runs, clause):
+def test_measured_run_follows_clauses_that_a_simulated_run_cannot(runs, clause):
     for data in runs:
         assert rule(UNSIMULATED[clause](data))[clause] == "follows"
 

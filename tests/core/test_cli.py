@@ -20,7 +20,7 @@ from v6t.core.config import plugins
 from v6t.core.runs.events import open_log
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.manifest import find_commit
-from v6t.tests.core.support import COMMAND, RUN_FILES, SIM, tree, v6t, v6t_process
+from v6t.tests.core.support import COMMAND, RUN_FILES, SIM, read_tree, v6t, v6t_process
 
 HEAVY = ("scapy", "numpy", "matplotlib", "pydantic", "ruamel", "rich")
 
@@ -92,7 +92,7 @@ def test_help_names_every_command():
 
 
 @pytest.mark.parametrize("path", list(CLI_COMMANDS)[1:], ids=" ".join)
-def test_help_of_every_command(path):
+def test_help_of_command_describes_its_options(path):
     done = v6t(*path, "--help")
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith(f"Usage: v6t {' '.join(path)} ")
@@ -132,7 +132,7 @@ def test_options_of_same_name_have_one_declaration():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_code(shell):
+def test_completion_prints_code_for_shell(shell):
     done = v6t("completion", shell)
     assert done.status == 0
     assert "_V6T_COMPLETE" in done.out
@@ -161,7 +161,7 @@ def test_option_before_the_command_keeps_the_hint(monkeypatch):
 
 
 @pytest.mark.slow
-def test_full_disk_is_reported():
+def test_full_standard_output_is_reported():
     with open("/dev/full", "w") as full:
         completed = subprocess.run(
             [*COMMAND, "compile", "--plugin", "mape-br"],
@@ -257,7 +257,7 @@ def test_selftest_measures_the_tester_alone(tmp_path, monkeypatch):
     text = v6t(*words).out
     assert "104/64 octets, reverse: " in text
     assert "line_rate" not in text
-    assert tree(tmp_path) == {}
+    assert read_tree(tmp_path) == {}
 
 
 def test_selftest_reports_line_rate_bound(tmp_path):
@@ -276,7 +276,7 @@ def test_environment_is_not_stored(tmp_path, monkeypatch):
         monkeypatch.setenv(name, secret)
     done = v6t("--debug", *SIM, "--reps", "1", "-o", tmp_path / "out")
     assert done.status == 0
-    content = b"".join(octets or b"" for octets in tree(tmp_path / "out").values())
+    content = b"".join(octets or b"" for octets in read_tree(tmp_path / "out").values())
     assert b'"status": "complete"' in content
     assert secret.encode() not in content
     assert secret not in done.out + done.err
@@ -321,7 +321,7 @@ LEVELS = [logging.DEBUG, logging.INFO, NOTICE, logging.WARNING]
 
 
 @pytest.fixture(autouse=True)
-def _normal():
+def _restore_verbosity():
     yield
     log.configure_verbosity(log.NORMAL)
 

@@ -12,7 +12,14 @@ from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.reporting.trend import _make_natural_key
 from v6t.core.runs.results import load_run, read_results
-from v6t.tests.core.support import make_run, read_schema, replace_config, tree, v6t, v6t_process
+from v6t.tests.core.support import (
+    make_run,
+    read_schema,
+    read_tree,
+    replace_config,
+    v6t,
+    v6t_process,
+)
 from v6t.tests.expect import expect_refusal
 from v6t.tests.needs import needs_lab
 
@@ -64,7 +71,7 @@ def test_worse_device_has_a_factor_with_its_interval(name, quantity, verdict, fa
     line = compare(runs / "first", runs / name)[quantity]
     assert (line.verdict, line.kind, line.improved) == (verdict, "factor", False)
     assert "worse" in line.words and "times" in line.words
-    # how often the interval holds the true factor: tests/analysis/test_comparison.py
+    # tests/analysis/test_comparison.py checks how often the interval contains the true factor
     assert line.effect.estimate == pytest.approx(factor, rel=0.05 if name == "slow" else 0.02)
     assert line.effect.high - line.effect.low < 0.05
     reverse = compare(runs / name, runs / "first")[quantity]
@@ -147,7 +154,7 @@ def test_difference_below_resolution_is_no_difference(tmp_path):
         ({"procedure": {"search": "mlrsearch"}}, ["search: binary and mlrsearch"]),
     ],
 )
-def test_unlike_runs_are_compared_only_with_anyway(change, words, plain, tmp_path):
+def test_incomparable_runs_are_compared_only_with_anyway(change, words, plain, tmp_path):
     procedure = {"repetitions": 1, **change.pop("procedure", {})}
     make_run(tmp_path / "b", procedure=procedure, **change)
     command = ("compare", plain, tmp_path / "b")
@@ -204,10 +211,10 @@ def test_json_follows_its_schema_and_replaces_an_earlier_comparison(runs, tmp_pa
     ],
 )
 def test_file_of_a_run_is_not_replaced(name, command, runs):
-    before = tree(runs)
+    before = read_tree(runs)
     done = v6t(command, runs / "first", runs / "again", "-o", runs / "first" / name)
     expect_refusal(done, "file-exists")
-    assert tree(runs) == before
+    assert read_tree(runs) == before
 
 
 def test_invalid_arguments_are_rejected(runs, tmp_path, monkeypatch):
@@ -280,8 +287,8 @@ def test_published_result_with_other_conditions_is_skipped(params, driver, words
 @pytest.mark.lab
 @pytest.mark.alone
 @needs_lab
-def test_slowed_device_is_found_slower(tmp_path):
-    # a medium that a busy machine can fill, and a device that is slower by what it sleeps
+def test_slowed_lab_device_has_a_lower_rate(tmp_path):
+    # a rate that a busy machine can send, and a device that sleeps for each frame
     bed = "line_rate: 20M\ndut: {options: {faults: {slow_ns: %d}}}\n"
     procedure = ("residual_wait_s=0.1", "pause_s=0", "sending_time_tolerance=10")
     settings = [word for setting in procedure for word in ("--set-procedure", setting)]
@@ -309,11 +316,11 @@ def test_slowed_device_is_found_slower(tmp_path):
     ],
 )
 def test_cores_of_a_chain_are_those_of_the_providers_edge(parts, cores):
-    """As the paper varies them: the customer's edge has all of its cores."""
+    """The paper varies only the cores of the provider's edge."""
     options = {name: {"options": {"cores": n} if n else {}} for name, n in parts.items()}
     dut = {"driver": "chain", "options": {"parts": options}}
     config = {"plugin": "ipv4aas", "procedure": {}, "dut": dut}
-    config = json.loads(json.dumps(config, sort_keys=True))  # as a run's file has it
+    config = json.loads(json.dumps(config, sort_keys=True))  # in the order of a run's file
     assert collect_facts(config, {}, simulated=False)["cores"] == cores
 
 
@@ -323,7 +330,7 @@ VERSIONS = ("26.02", "26.6", "26.10")
 
 @pytest.fixture(scope="module")
 def series_runs(tmp_path_factory):
-    """Provide eighteen runs, slower from the tenth on: six runs, and two copies of each."""
+    """Provide 18 runs, slower from the tenth on; only six are measured, the others are copies."""
     home, procedure = tmp_path_factory.mktemp("series"), {"repetitions": 1, "resolution_fps": 500.0}
     for number, path in enumerate(list_series(home)):
         slowness, change = number % 3, number >= SERIES_LENGTH // 2
@@ -353,7 +360,7 @@ def test_decrease_has_its_own_exit_status(series_runs):
     assert done.status == WORSE_STATUS
     assert "-5.0 % from r09" in " ".join(done.out.split())
     for words, status in (
-        (series[::-1], WORSE_STATUS),  # by time, in any order
+        (series[::-1], WORSE_STATUS),  # sorted by time
         (["--by", "given", *series[::-1]], 0),  # an increase
         (["--least", 6, *series], 0),
         (series[:9], 0),
@@ -379,7 +386,7 @@ def test_directory_leaves_out_incomparable_runs(setting, words, series_runs, tmp
     assert words in left_out
 
 
-def test_json_has_the_values_in_order(series_runs):
+def test_trend_json_has_values_in_order_of_time(series_runs):
     runs = list_series(series_runs)
     content = trend_json(*runs[::-1], runs[0])  # a run that is named twice counts once
     jsonschema.validate(content, read_schema("trend-1"))

@@ -10,7 +10,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.profiles.exports import from_stl_json
-from v6t.tests.core.support import tree, v6t
+from v6t.tests.core.support import read_tree, v6t
 from v6t.tests.expect import expect_refusal
 
 COMPILE = ["compile", "--plugin", "mape-br"]
@@ -26,13 +26,13 @@ def compile_text(*arguments):
     return done.out
 
 
-def translated_size(direction, packet):
+def compute_translated_size(direction, packet):
     """Return the length of a correct relay's output for a frame; 0 if it drops it."""
     frames = np.frombuffer(bytes(packet), dtype=np.uint8)[None, :]
     return MapEBorderRelay().expect(direction, frames).length[0]
 
 
-def sent_octets(direction, size):
+def compute_sent_octets(direction, size):
     """Return the octets of a frame without FCS on the side where it is sent."""
     return size - 4 if direction == "forward" else size - 44
 
@@ -42,7 +42,7 @@ def test_json_profile_has_rate_size_and_direction(direction):
     text = compile_text("--direction", direction, "--frame-size", 1518, "--rate", 5000)
     (stream,) = json.loads(text)
     assert stream["mode"] == {"type": "continuous", "rate": {"type": "pps", "value": 5000.0}}
-    assert len(base64.b64decode(stream["packet"]["binary"])) == sent_octets(direction, 1518)
+    assert len(base64.b64decode(stream["packet"]["binary"])) == compute_sent_octets(direction, 1518)
     assert from_stl_json(text).direction == direction
 
 
@@ -59,9 +59,9 @@ def test_capture_is_read_by_scapy_and_satisfies_the_relay(direction, tmp_path):
     assert float(packets[59].time) == pytest.approx(0.059)
     foreground = [p for p in packets if IP in p]
     assert len(foreground) == 40
-    assert {len(p) for p in foreground} == {sent_octets(direction, 105)}
+    assert {len(p) for p in foreground} == {compute_sent_octets(direction, 105)}
     assert {IPv6 in p for p in foreground} == {direction == "forward"}
-    assert all(translated_size(direction, packet) for packet in packets)
+    assert all(compute_translated_size(direction, packet) for packet in packets)
 
 
 def test_capture_without_count_has_1000_different_frames(tmp_path):
@@ -94,9 +94,9 @@ def test_file_is_overwritten_only_by_force(kind, tmp_path):
     path.write_text("mine")
     words = [*COMPILE, "--format", kind, "--count", 10, "-o", path]
     assert "--overwrite" in expect_refusal(v6t(*words), "file-exists")
-    assert tree(tmp_path) == {"mape.json": b"mine"}
+    assert read_tree(tmp_path) == {"mape.json": b"mine"}
     assert v6t(*words, "--overwrite").status == 0
-    assert list(tree(tmp_path)) == ["mape.json"]
+    assert list(read_tree(tmp_path)) == ["mape.json"]
     assert path.read_bytes() != b"mine"
 
 
@@ -128,7 +128,7 @@ def test_failed_write_leaves_no_file(kind, tmp_path):
     (tmp_path / "x").mkdir()
     done = v6t(*COMPILE, "--format", kind, "--count", 5, "--overwrite", "-o", tmp_path / "x")
     expect_refusal(done, "file-unwritable")
-    assert tree(tmp_path) == {"x": None}
+    assert read_tree(tmp_path) == {"x": None}
 
 
 def test_number_of_ces_does_not_enlarge_profile():
@@ -161,7 +161,7 @@ def test_expected_capture_holds_the_translation_of_each_forwarded_frame(tmp_path
     assert v6t(*COMPILE, *words, "-o", sent, "--expected", expected).status == 0
     frames = {float(p.time): bytes(p) for p in rdpcap(str(sent))}
     translated = {float(p.time): bytes(p) for p in rdpcap(str(expected))}
-    sizes = {time: translated_size("forward", frame) for time, frame in frames.items()}
+    sizes = {time: compute_translated_size("forward", frame) for time, frame in frames.items()}
     assert 0 < len(translated) < len(frames) == 50
     assert {t: len(raw) for t, raw in translated.items()} == {t: n for t, n in sizes.items() if n}
     assert all(raw[26:30] == frames[t][66:70] for t, raw in translated.items())
@@ -178,7 +178,7 @@ def test_compile_takes_the_technology_as_argument(name):
     assert v6t("compile", name, "--format", "text").out == compile_text("--format", "text")
 
 
-def test_reverse_traffic_of_a_nat_is_noted():
+def test_reverse_traffic_of_a_nat_gives_a_note():
     done = v6t("compile", "nat44", "--direction", "reverse")
     assert done.status == 0 and json.loads(done.out)
     assert "note" in done.err and not v6t("compile", "nat44").err

@@ -43,7 +43,7 @@ def test_defaults_are_the_quick_preset_on_the_embedded_tester():
     assert find_short_trials(make_setup(run))
 
 
-def test_preset_then_file_then_flags(tmp_path):
+def test_flags_override_file_and_file_overrides_preset(tmp_path):
     text = "procedure: {repetitions: 7, residual_wait_s: 3}"
     run = resolve_texts(tmp_path, text, procedure={"repetitions": 9})
     assert run.procedure.repetitions == 9
@@ -244,6 +244,6 @@ def test_every_value_of_the_rfc_preset_has_its_clause():
 
 
 def test_bursts_of_30_s_can_be_searched():
-    """RFC 9004 section 6.2: the longest burst MUST be configurable to as much."""
+    """RFC 9004 section 6.2: the longest burst MUST be configurable to 30 s."""
     run = resolve(plugin="mape-br", preset="rfc", procedure={"back_to_back.longest_s": "30"})
     assert run.procedure.back_to_back.longest_s == 30.0

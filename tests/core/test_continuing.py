@@ -1,4 +1,4 @@
-"""Resumed and complete runs: no result is lost or replaced by less."""
+"""Resumed and complete runs: no result is lost or replaced by an incomplete one."""
 
 import json
 import shutil
@@ -18,19 +18,19 @@ from v6t.tests.core.support import (
     measure_run,
     read_comparable,
     read_journal,
+    read_tree,
     read_trial_keys,
     remove_crash,
-    tree,
     v6t,
 )
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
-from .test_run import simulated
+from .test_run import simulate_throughput
 
 
-def rewrite(path, change):
+def rewrite_journal(path, change):
     """Rewrite the journal with changed entries and valid checksums."""
     lines = []
     for entry in map(change, read_journal(path)):
@@ -39,11 +39,11 @@ def rewrite(path, change):
     (path / "journal.jsonl").write_bytes(b"".join(lines))
 
 
-def without_run_id(entry):
+def remove_run_id(entry):
     return {k: v for k, v in entry.items() if k != "run"}
 
 
-def without_counters(entry):
+def remove_counters(entry):
     for direction in entry["result"]["directions"].values():
         for count in direction["classes"].values():
             count.pop("received")
@@ -54,7 +54,7 @@ def without_counters(entry):
 def finished(tmp_path_factory):
     """Provide a complete run, which tests copy."""
     path = tmp_path_factory.mktemp("finished") / "out"
-    measure_run(simulated(), path)
+    measure_run(simulate_throughput(), path)
     return path
 
 
@@ -63,7 +63,7 @@ def failed(tmp_path_factory):
     """Provide a run whose tester failed after one of three directions."""
     path = tmp_path_factory.mktemp("failed") / "out"
     with pytest.raises(TesterError):
-        measure_run(simulated(crash_at=60), path)
+        measure_run(simulate_throughput(crash_at=60), path)
     assert 1 <= len(read_results(path)["results"]) < 3
     remove_crash(path)
     return path
@@ -80,11 +80,11 @@ def incomplete(failed, tmp_path):
 
 
 def test_complete_run_is_only_read(complete):
-    before = tree(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}
+    before = read_tree(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}
     assert "nothing was measured" in v6t("resume", complete).err
     outcome = resume(complete, Listener())
     assert len(outcome.trials) == len(read_trial_keys(complete))
-    assert (tree(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}) == before
+    assert (read_tree(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}) == before
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def replace_results(path, **changes):
 
 def exchange_journal(path):
     """Replace the journal by that of another run."""
-    measure_run(simulated(delay_us=30), path.parent / "other")
+    measure_run(simulate_throughput(delay_us=30), path.parent / "other")
     shutil.copy(path.parent / "other" / "journal.jsonl", path)
 
 
@@ -133,13 +133,13 @@ def change_seed(path):
 
 def exchange_results(path):
     """Replace the results by those of another run with the same trials."""
-    measure_run(simulated(), path.parent / "other")
+    measure_run(simulate_throughput(), path.parent / "other")
     shutil.copy(path.parent / "other" / "results.json", path)
 
 
 DAMAGES = {
     "trials without a run": (
-        "incomplete", "journal-mismatch", "journal.jsonl", lambda p: rewrite(p, without_run_id)),
+        "incomplete", "journal-mismatch", "journal.jsonl", lambda p: rewrite_journal(p, remove_run_id)),
     "lost line": (
         "incomplete", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: lines[:10] + lines[11:])),
@@ -172,10 +172,10 @@ DAMAGES = {
         "complete", "damaged-file", "results.json",
         lambda p: flip_after(p / "results.json", b'"median": ')),
     "trials without a count": (
-        "complete", "damaged-file", "journal.jsonl", lambda p: rewrite(p, without_counters)),
+        "complete", "damaged-file", "journal.jsonl", lambda p: rewrite_journal(p, remove_counters)),
     "journal of a later version": (
         "complete", "journal-other-version", "journal.jsonl",
-        lambda p: rewrite(p, lambda entry: {**entry, "schema": "x/9"})),
+        lambda p: rewrite_journal(p, lambda entry: {**entry, "schema": "x/9"})),
     "results of a later version": (
         "complete", "journal-other-version", "results.json",
         lambda p: replace_results(p, schema="v6t-results/9")),
@@ -190,30 +190,32 @@ DAMAGES = {
 def test_resume_of_a_damaged_run_changes_nothing(name, incomplete):
     _, code, file, damage = DAMAGES[name]
     damage(incomplete)
-    before = tree(incomplete)
+    before = read_tree(incomplete)
     with enforce_permissions():
         done = v6t("resume", incomplete)
     assert str(incomplete / file) in expect_refusal(done, code)
-    assert tree(incomplete) == before
+    assert read_tree(incomplete) == before
 
 
 @pytest.mark.parametrize("name", [n for n, row in DAMAGES.items() if row[0] != "incomplete"])
 def test_damaged_complete_run_is_not_read(name, complete):
     _, code, file, damage = DAMAGES[name]
     damage(complete)
-    before = tree(complete)
+    before = read_tree(complete)
     for words in (["show"], ["report", "--format", "md"], ["compare", complete], ["resume"]):
         assert file in expect_refusal(v6t(*words, complete), code), words
-    assert tree(complete) == before
+    assert read_tree(complete) == before
 
 
 def test_trial_without_a_length_is_damage(complete):
-    rewrite(complete, lambda entry: {**entry, "trial": {**entry["trial"], "duration_s": None}})
+    rewrite_journal(
+        complete, lambda entry: {**entry, "trial": {**entry["trial"], "duration_s": None}}
+    )
     expect_refusal(v6t("show", "--trials", complete), "damaged-file")
 
 
 def test_resume_without_config_digest_is_accepted(incomplete):
-    """The manifests of version 0.1.0 have none."""
+    """Manifests of version 0.1.0 have no digest."""
     manifest = json.loads((incomplete / "manifest.json").read_text())
     del manifest["config_sha256"]
     (incomplete / "manifest.json").write_text(json.dumps(manifest))
@@ -228,7 +230,7 @@ def test_published_run_is_read_without_journal(complete):
 
 
 def test_results_without_run_id_are_accepted(complete):
-    """Earlier versions wrote none."""
+    """Earlier versions of v6t wrote no run ID."""
     content = json.loads((complete / "results.json").read_text())
     del content["run"], content["sha256"]
     (complete / "results.json").write_text(json.dumps(content))
@@ -236,14 +238,16 @@ def test_results_without_run_id_are_accepted(complete):
 
 
 def test_foreign_journal_without_run_id_is_rejected_unchanged(complete):
-    """Without the run's manifest, replaying finds the difference."""
+    """Without the manifest, the difference is detected when trials are replayed."""
     (complete / "manifest.json").unlink()
-    rewrite(complete, lambda e: without_run_id({**e, "trial": {**e["trial"], "colour": "blue"}}))
+    rewrite_journal(
+        complete, lambda e: remove_run_id({**e, "trial": {**e["trial"], "colour": "blue"}})
+    )
     replace_results(complete, status="running")
-    before = tree(complete)
+    before = read_tree(complete)
     with expect_error("journal-mismatch"):
         resume(complete, Listener())
-    assert tree(complete) | {"log.txt": b""} == before | {"log.txt": b""}
+    assert read_tree(complete) | {"log.txt": b""} == before | {"log.txt": b""}
 
 
 def test_resume_never_shrinks_results_file(incomplete, monkeypatch):
@@ -251,11 +255,11 @@ def test_resume_never_shrinks_results_file(incomplete, monkeypatch):
     counts = [len(read_results(incomplete)["results"])]
     write = ResultWriter.write
 
-    def watched(self, head, *, has_new_trials):
+    def write_and_count(self, head, *, has_new_trials):
         write(self, head, has_new_trials=has_new_trials)
         counts.append(len(read_results(incomplete)["results"]))
 
-    monkeypatch.setattr(ResultWriter, "write", watched)
+    monkeypatch.setattr(ResultWriter, "write", write_and_count)
     resume(incomplete, Listener())
     assert counts == sorted(counts)
     assert counts[-1] == 3
@@ -271,14 +275,14 @@ def test_lost_results_are_restored_from_journal(complete):
 def test_journal_is_resumed_without_manifest(incomplete, tmp_path):
     (incomplete / "manifest.json").unlink()
     resume(incomplete, Listener())
-    measure_run(simulated(), tmp_path / "other")
+    measure_run(simulate_throughput(), tmp_path / "other")
     assert read_comparable(incomplete) == read_comparable(tmp_path / "other")
     assert count_new_trials(incomplete) == 0
     assert len({e["run"] for e in read_journal(incomplete)}) == 1
 
 
 def test_missing_trial_setting_has_its_default(tmp_path):
-    """A later version knows one more setting of trials and asks for its default."""
+    """A later version has one more setting of trials, here at its default."""
     trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0, residual_wait_s=2.0)
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(trial, TrialResult({}))

@@ -128,8 +128,8 @@ def test_client_and_server_are_examined(machine, tmp_path):
     assert findings["interface lo"].state == "ok"
 
 
-def test_this_machine_is_judged_like_its_lab(monkeypatch, tmp_path):
-    """The real probe and the status agree."""
+def test_doctor_of_this_machine_agrees_with_the_lab_check(monkeypatch, tmp_path):
+    """The findings, which are not replaced here, agree with the exit status."""
     monkeypatch.delenv("TREX_DIR", raising=False)
     monkeypatch.setattr(channel, "DEFAULT_LOCATION", tmp_path)
     is_available, _ = privilege.check_availability()

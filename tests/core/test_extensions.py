@@ -48,7 +48,7 @@ FAULTY_RUN = (*RUN, "--tester", "sim")
 @pytest.fixture
 def install(tmp_path, monkeypatch):
     """Provide a function that installs a module as a distribution with a technology and a driver."""
-    # its help names the installed plugins, in all tests after this
+    # its help lists the plugins that are installed when it is imported
     importlib.import_module("v6t.core.cli.run_commands")
     directory = Path(tempfile.mkdtemp(dir=tmp_path))  # loaded classes are cached by sys.path
     monkeypatch.syspath_prepend(str(directory))
@@ -204,7 +204,7 @@ def test_doctor_lists_a_broken_driver(install):
     assert "ZeroDivisionError" in expect_refusal(plan)
 
 
-def test_completion_lists_a_broken_one_with_its_error(install):
+def test_completion_lists_a_broken_plugin_with_its_error(install):
     install("1 / 0\n", plugins="faulty = odd_things:Faulty")
     context = click.Context(plugins_command)
     items = {i.value: i.help for i in plugins_command.params[0].shell_complete(context, "")}
@@ -298,7 +298,7 @@ def test_duplicate_distribution_is_listed_once(install):
     assert plugins.load_technology_type("mape-br") is MapEBorderRelay
 
 
-def test_names_do_not_import(install):
+def test_listing_plugin_names_does_not_import_plugins(install):
     install(plugins="broken = nowhere_at_all:Plugin")
     assert "broken" in plugins.list_names()
 

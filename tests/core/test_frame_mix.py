@@ -30,7 +30,7 @@ def compute_imix_mean(smallest):
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("notation", "normalized"),
     [
         ("imix", IMIX),
         ("IMIX:csit", IMIX),
@@ -38,19 +38,19 @@ def compute_imix_mean(smallest):
         (" imix: 64x7, 1518x1 ", "imix:64x7,1518x1"),
     ],
 )
-def test_mix_notations_are_normalized(written, meant):
-    assert normalize_mix(written) == meant
-    run = resolve(plugin="siit", frame_sizes=(written.strip(), 84))
-    assert run.frame_sizes == (meant, 84)
+def test_mix_notations_are_normalized(notation, normalized):
+    assert normalize_mix(notation) == normalized
+    run = resolve(plugin="siit", frame_sizes=(notation.strip(), 84))
+    assert run.frame_sizes == (normalized, 84)
 
 
 @pytest.mark.parametrize(
-    "written", ["imix:", "imix:64", "imix:64x0,70x1", "imix:64x1", "imix:84x1,84x2", "imix:5x1,9x1",
+    "notation", ["imix:", "imix:64", "imix:64x0,70x1", "imix:64x1", "imix:84x1,84x2", "imix:5x1,9x1",
                 "imix:64x1,9000x1", "imix:nobody", "imix:64x99999,128x1"]
 )  # fmt: skip
-def test_invalid_mix_is_rejected(written):
+def test_invalid_mix_is_rejected(notation):
     with pytest.raises(UsageError):
-        resolve(plugin="siit", frame_sizes=(written,))
+        resolve(plugin="siit", frame_sizes=(notation,))
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_sizes_are_pairs_and_the_smallest_is_raised(plugin, label, ipv6, ipv4):
     [("siit", {}), ("siit", {"n": "10", "m": "9"}), ("mape-br", {"negative_percent": "5"}),
      ("nat64", {"n": "2", "m": "1"}), ("ipv4aas", {})],
 )  # fmt: skip
-def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
-    """Of any stretch of frames every size has its share to within the number of classes."""
+def test_frame_sizes_of_mix_are_spread_evenly(plugin, params):
+    """In any sequence, the count of each size deviates by at most the number of classes."""
     setup = resolve_setup(plugin=plugin, params=params, frame_sizes=("imix",))
     sizes = setup.technology.make_sizes("imix")
     alone = compile_streams(setup, sizes.pair_counts[0][0])
@@ -105,7 +105,7 @@ def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
         ("64x1000,128x1", "A = 64, B = 128 octets; the k-th of n frames"),
     ],
 )
-def test_the_order_is_spelled_out(mix, genome):
+def test_order_of_mix_is_described(mix, genome):
     """RFC 6985 sections 5 and 6.3."""
     assert describe_sequence(mix).startswith(genome)
 
@@ -122,22 +122,22 @@ def test_frames_of_all_sizes_belong_to_the_same_connections(plugin):
 
 
 @pytest.mark.parametrize(("plugin", "smallest"), [("siit", 84), ("mape-br", 104)])
-def test_media_rate_is_that_of_the_mean_frame(plugin, smallest):
-    """The mean on the side where it is larger, gap included."""
+def test_media_rate_follows_from_the_mean_frame_size(plugin, smallest):
+    """The mean size of the side with larger frames, plus preamble and gap, determines the rate."""
     run = ("run", plugin, "--tester", "sim", "--frame-size", "imix", "--dry-run", "--json")
     media = {p["media_fps"] for p in json.loads(v6t(*run).out)["points"]}
     assert media == {int(10e9 / (8 * (compute_imix_mean(smallest) + 20)))}
 
 
-def test_a_rate_in_bits_is_that_of_the_mean_frame(tmp_path):
+def test_bit_rate_is_converted_with_the_mean_frame_size(tmp_path):
     run = simulate("latency", plugin="siit", frame_sizes=("imix",), modes=("forward",),
                    setting_flags={"--rate": "1Gbps"})  # fmt: skip
     (record,) = measure_run(run, tmp_path / "out").records
     assert record.rate == pytest.approx(1e9 / (8 * (compute_imix_mean(84) + 20)))
 
 
-def test_every_benchmark_is_measured_and_named(tmp_path):
-    """All benchmarks that accept a mix, with a mix and a single size."""
+def test_every_benchmark_is_measured_with_a_mix(tmp_path):
+    """Measure all benchmarks that accept a mix, with a mix and with a single size."""
     run, out = simulate(
         *("throughput", "frame-loss", "latency", "pdv", "ipdv", "back-to-back"),
         *("system-recovery", "flows"),
@@ -162,7 +162,7 @@ def test_every_benchmark_is_measured_and_named(tmp_path):
     assert "imix" in v6t("compare", out, out).out
 
 
-def test_the_exported_profile_is_the_mix():
+def test_exported_profile_has_streams_of_the_mix():
     done = v6t("compile", "--plugin", "siit", "--direction", "forward", "--frame-size", "imix",
                "--rate", "12000", "--count", "48", "--format", "stl-json")  # fmt: skip
     modes = [stream["mode"] for stream in json.loads(done.out)]
@@ -179,8 +179,8 @@ def test_the_exported_profile_is_the_mix():
         ("nat64", {}, Connections(100, 500.0, wait_s=0.2, alpha=1.0), 1),
     ],
 )
-def test_the_embedded_tester_keeps_proportion_and_totals(plugin, params, connections, roles):
-    """Every frame of every size is the translated one; of the reference device."""
+def test_embedded_tester_sends_sizes_of_mix_in_proportion(plugin, params, connections, roles):
+    """The reference device forwards every frame of each size correctly translated."""
     sizes_of_mix = ("imix:64x7,570x4,1518x1",)
     setup = resolve_setup(plugin=plugin, tester="embedded", frame_sizes=sizes_of_mix, params=params)
     sizes = setup.technology.make_sizes(setup.settings.frame_sizes[0])

@@ -1,4 +1,4 @@
-"""Figures and statements of a run: from the right trials, and with the settings that apply."""
+"""Figures and warnings of a run use the right trials and the settings that apply."""
 
 from contextlib import nullcontext
 
@@ -77,7 +77,7 @@ ADAPTIVE = "adaptive repetition: 6 to 50"
          [f"throughput: {ADAPTIVE}", "system-recovery: 2 repetitions,"]),
     ],
 )  # fmt: skip
-def test_repetitions_are_those_of_the_benchmarks(benchmarks, procedure, starts):
+def test_repetition_warnings_state_repetitions_of_benchmarks(benchmarks, procedure, starts):
     run = simulate(*benchmarks, procedure=procedure)
     warnings = [t for t in list_result_warnings(make_setup(run)) if "repetition" in t]
     assert [w.startswith(s) for w, s in zip(warnings, starts, strict=True)] == [True] * len(starts)

@@ -17,7 +17,7 @@ from v6t.tests.core.support import v6t as command
 
 
 @pytest.fixture
-def read_files(monkeypatch):
+def read_counts(monkeypatch):
     """Count how often each file of a run is read."""
     counts, read = Counter(), files.read_octets
 
@@ -31,11 +31,11 @@ def read_files(monkeypatch):
 
 
 @pytest.fixture
-def unread(read_files):
+def expect_no_reads(read_counts):
     """Check that configuration, results and journal of a run are not read."""
     yield
     names = ("config.json", "results.json", "journal.jsonl")
-    assert {name: read_files[name] for name in names} == dict.fromkeys(names, 0)
+    assert {name: read_counts[name] for name in names} == dict.fromkeys(names, 0)
 
 
 @pytest.fixture
@@ -50,32 +50,32 @@ def campaign_file(tmp_path):
     return path
 
 
-def test_python_reports_a_run_without_reading_it(unread, tmp_path):
+def test_python_reports_a_run_without_reading_it(expect_no_reads, tmp_path):
     run = v6t.run("siit", tester="sim", modes="forward", frame_sizes=104, output=tmp_path / "out")
     assert run.status == "complete"
     assert run.report("md")[0].exists()
 
 
-def test_python_reads_a_stored_run_once(read_files, tmp_path):
+def test_python_reads_a_stored_run_once(read_counts, tmp_path):
     measure_run(simulate(modes=("forward",)), tmp_path)
-    read_files.clear()
+    read_counts.clear()
     run = v6t.load(tmp_path)
     assert run.status == "complete"
     assert run.report("md")[0].exists()
-    assert read_files["results.json"] == read_files["config.json"] == 1
+    assert read_counts["results.json"] == read_counts["config.json"] == 1
 
 
 @pytest.mark.parametrize("crashes", [False, True], ids=["complete", "interrupted"])
-def test_resume_reads_each_file_once(crashes, read_files, tmp_path):
+def test_resume_reads_each_file_once(crashes, read_counts, tmp_path):
     device = {"crash_at": 20} if crashes else {}
     try:
         measure_run(simulate(modes=("forward", "reverse"), device=device), tmp_path)
     except TesterError:
         remove_crash(tmp_path)
-    read_files.clear()
+    read_counts.clear()
     assert command("resume", tmp_path, "--json", "--report").status == 0
     names = ("config.json", "manifest.json", "results.json", "journal.jsonl")
-    assert {name: read_files[name] for name in names} == dict.fromkeys(names, 1)
+    assert {name: read_counts[name] for name in names} == dict.fromkeys(names, 1)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_stored_data_equals_data_in_memory(plugin, benchmarks, frame_sizes, tmp_
 
 
 def test_campaign_plans_each_run_once_and_reports_it_without_reading_it(
-    unread, campaign_file, monkeypatch, tmp_path
+    expect_no_reads, campaign_file, monkeypatch, tmp_path
 ):
     plan = Mock(wraps=campaigns.plan)
     monkeypatch.setattr(campaigns, "plan", plan)
@@ -119,5 +119,5 @@ def test_resumed_campaign_compares_plans(digest, status, campaign_file, tmp_path
     done = command("campaign", "--resume", directory)
     assert done.status == status
     assert ("was planned with other" in done.err) == bool(status)
-    again = campaigns.plan_campaign(campaign_file)
-    assert again.runs[1].plan_sha256 == stored["runs"][1]["plan_sha256"]
+    planned = campaigns.plan_campaign(campaign_file)
+    assert planned.runs[1].plan_sha256 == stored["runs"][1]["plan_sha256"]

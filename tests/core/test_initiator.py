@@ -44,12 +44,12 @@ def setup(run):
     return make_setup(run)
 
 
-def test_the_technologys_left_is_the_cable_at_the_right_port(run, setup):
+def test_left_of_technology_is_the_link_at_the_right_port(run, setup):
     links = setup.technology.links
     assert (links.left.dut_mac, links.left.vlan) == ("02:00:00:00:0b:01", None)
     assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
     assert (links.get_link("left"), links.get_link("right")) == (links.right, links.left)
-    assert run.links.left.vlan == 7  # the files keep the tester's words
+    assert run.links.left.vlan == 7  # files name links by the tester's ports
     streams = compile_directions(setup.technology, setup.technology.make_frame_pair(64), 1)
     first = Expander(streams["forward"].streams[0]).compute_frames(0, 1)[0, :12].tobytes()
     assert first == bytes.fromhex("020000000b01020000000b02")
@@ -58,8 +58,9 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run, setup):
 def test_device_has_private_side_at_initiator(setup):
     driver, intent = setup.driver, setup.intent
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
-    own = str(intent.left.addresses[0])
-    (step,) = [s for s in setup.example_plan.steps if own in s.command and " addr " in s.command]
+    address = str(intent.left.addresses[0])
+    steps = setup.example_plan.steps
+    (step,) = [s for s in steps if address in s.command and " addr " in s.command]
     assert "eth2" in step.command
     assert "eth1" not in step.command
 
@@ -111,8 +112,8 @@ def test_capacity_key_depends_on_initiator(run):
     assert len(keys) == 2
 
 
-def test_siitperfs_initiator_on_the_right(tmp_path):
-    """Stateful 2 is Stateful 1 with L and R, Fwd and Rev exchanged; cables stay where they are."""
+def test_siitperf_file_with_initiator_on_the_right_is_converted(tmp_path):
+    """Stateful 2 is Stateful 1 with L and R, Fwd and Rev exchanged; links keep their sides."""
     one = """IP-L-Vers 6\nIP-R-Vers 4\nIPv6-L-Real 2001:2::2\nIPv6-R-Virt 64:ff9b::c613:0002
 IPv4-R-Real 198.19.0.2\nMAC-L-Tester 02:00:00:00:00:0a\nForward 1\nReverse 0
 Fwd-sport-min 1024\nFwd-sport-max 2047\nFwd-dport-min 5\nFwd-dport-max 9\nStateful 1\n"""

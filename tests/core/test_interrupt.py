@@ -17,9 +17,9 @@ from v6t.core.cli.stopping import HANDLED_SIGNALS, handle_signals
 from v6t.core.config import resolve as resolve_module
 from v6t.tests.core.support import (
     COMMAND,
-    PATIENCE_S,
     RUN_FILES,
     SIM,
+    WAIT_LIMIT_S,
     read_comparable,
     read_trial_keys,
     start_v6t,
@@ -36,18 +36,18 @@ SHAPE = ["--reps", "2", "--mode", "forward", "--set-tester", "capacity_noise=0.0
 SLOW = ["--set-tester", "trial_delay_s=0.05"]
 
 
-def start(out, *words):
+def start_run(out, *words):
     """Start a command in its own process group, as a terminal would."""
     return start_v6t(*words, "-o", out, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def trials(out):
+def list_trial_keys(out):
     """Return the keys of the trials in a journal, which may not exist yet."""
     return read_trial_keys(out) if (out / "journal.jsonl").exists() else []
 
 
 def wait_for_trials(out, count, process=None):
-    wait_until(lambda: len(trials(out)) >= count, process)
+    wait_until(lambda: len(list_trial_keys(out)) >= count, process)
 
 
 def find_lab(parent):
@@ -57,8 +57,8 @@ def find_lab(parent):
         if not faketrex.has_ended(pid):
             with contextlib.suppress(OSError):  # it has ended in the meantime
                 namespaces[pid] = os.readlink(f"/proc/{pid}/ns/net")
-    own = os.readlink("/proc/self/ns/net")
-    return list(namespaces) if set(namespaces.values()) - {own} else []
+    own_namespace = os.readlink("/proc/self/ns/net")
+    return list(namespaces) if set(namespaces.values()) - {own_namespace} else []
 
 
 @pytest.fixture(scope="module")
@@ -73,42 +73,42 @@ def test_suspended_and_interrupted_simulation_can_be_resumed(tmp_path, uninterru
     out = tmp_path / "out"
     words = [*SIM, *SHAPE, *SLOW, "-o", out]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        before = trials(out)
+        before = list_trial_keys(out)
         process = start_v6t(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_for_trials(out, len(before) + 1, process)
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.2)
-        suspended = trials(out)
+        suspended = list_trial_keys(out)
         process.send_signal(signal.SIGCONT)
         wait_for_trials(out, len(suspended) + 1, process)
         process.send_signal(number)
-        stdout, stderr = process.communicate(timeout=PATIENCE_S)
+        stdout, stderr = process.communicate(timeout=WAIT_LIMIT_S)
         assert (process.returncode, stdout) == (130, "")
         assert f"v6t resume {out}" in stderr
         assert stderr.splitlines()[-1] == "v6t: interrupted"
         assert "Traceback" not in stderr
         assert suspended[: len(before)] == before
-        assert trials(out)[: len(suspended)] == suspended
+        assert list_trial_keys(out)[: len(suspended)] == suspended
         assert json.loads((out / "results.json").read_text())["status"] == "running"
         assert sorted(p.name for p in out.iterdir()) == RUN_FILES
         words = ["resume", out]
     done = v6t("resume", out, "--json")
     assert (done.status, json.loads(done.out)["status"]) == (0, "complete")
     assert read_comparable(out) == read_comparable(uninterrupted)
-    assert trials(out) == trials(uninterrupted)
+    assert list_trial_keys(out) == list_trial_keys(uninterrupted)
 
 
 def test_second_signal_ends_run_without_data_loss(tmp_path):
     out = tmp_path / "out"
-    process = start(out, *SIM, *SHAPE, *SLOW)
+    process = start_run(out, *SIM, *SHAPE, *SLOW)
     wait_for_trials(out, 3, process)
-    before = trials(out)
+    before = list_trial_keys(out)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
-    stderr = process.communicate(timeout=PATIENCE_S)[1]
+    stderr = process.communicate(timeout=WAIT_LIMIT_S)[1]
     assert process.returncode in (130, -signal.SIGINT)
     assert "internal error" not in stderr
-    assert trials(out)[: len(before)] == before
+    assert list_trial_keys(out)[: len(before)] == before
     assert v6t("resume", out).status == 0
 
 
@@ -122,10 +122,10 @@ def test_closed_terminal_loses_no_trials(tmp_path, uninterrupted):
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 130
-    before = trials(out)
+    before = list_trial_keys(out)
     assert v6t("resume", out).status == 0
     assert read_comparable(out) == read_comparable(uninterrupted)
-    assert trials(out)[: len(before)] == before
+    assert list_trial_keys(out)[: len(before)] == before
 
 
 def test_closed_standard_error_does_not_stop_run(tmp_path, uninterrupted):
@@ -137,7 +137,7 @@ def test_closed_standard_error_does_not_stop_run(tmp_path, uninterrupted):
     process.stderr.readline()
     process.stderr.close()
     process.stderr = None
-    stdout, _ = process.communicate(timeout=PATIENCE_S)
+    stdout, _ = process.communicate(timeout=WAIT_LIMIT_S)
     assert process.returncode == 0
     assert f"Results: {out}" in stdout
     assert read_comparable(out) == read_comparable(uninterrupted)
@@ -179,11 +179,11 @@ with handle_signals(Messages):
 
 
 def test_worker_handles_one_interrupt_only():
-    """Its reaction to the first is not disturbed by one from the terminal and one from its parent."""
+    """Later signals from the terminal or the parent do not disturb the handling of the first."""
     before = [signal.getsignal(number) for number in HANDLED_SIGNALS]
     restored = []
 
-    def work():
+    def raise_signals():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
@@ -192,7 +192,7 @@ def test_worker_handles_one_interrupt_only():
             restored.append(True)
 
     with pytest.raises(KeyboardInterrupt), handle_signals(None):
-        work()
+        raise_signals()
     assert restored
     assert [signal.getsignal(number) for number in HANDLED_SIGNALS] == before
 
@@ -203,14 +203,14 @@ def test_worker_handles_one_interrupt_only():
 def test_interrupted_lab_is_removed(number, to_group, tmp_path):
     """A terminal sends Ctrl-C to every process of the run; ``kill`` only to the first."""
     out = tmp_path / "out"
-    # real interfaces at a rate that a busy machine can carry, too
+    # real interfaces, at a rate that a busy machine can send
     (tmp_path / "bed.yaml").write_text("line_rate: 20M\n")
     (tmp_path / "run.yaml").write_text(
         "plugin: mape-br\nmodes: [forward]\nprocedure: {repetitions: 4, trial_duration_s: 0.1, "
         "residual_wait_s: 0.1, pause_s: 0, resolution_fps: 2000, sending_time_tolerance: 10}\n"
     )
     files = [tmp_path / "run.yaml", "--testbed", tmp_path / "bed.yaml"]
-    process = start(out, "run", *files)
+    process = start_run(out, "run", *files)
     wait_for_trials(out, 3, process)
     # between self-test and measurement there is no lab
     pids = wait_until(lambda: find_lab(process.pid), process)
@@ -218,13 +218,13 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
-    stderr = process.communicate(timeout=PATIENCE_S)[1]
+    stderr = process.communicate(timeout=WAIT_LIMIT_S)[1]
     assert process.returncode == 130
     assert f"v6t resume {out}" in stderr
     assert "Traceback" not in stderr
     # processes of the lab may outlive their parent for a moment
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-    before = trials(out)
+    before = list_trial_keys(out)
     assert len(before) >= 3
 
     done = v6t_process("resume", out, "--json")
@@ -232,8 +232,8 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
     content = json.loads(done.out)
     assert content["status"] == "complete"
     assert [r["direction"] for r in content["results"]] == ["forward"]
-    assert trials(out)[: len(before)] == before
-    assert len(set(trials(out))) == len(trials(out))
+    assert list_trial_keys(out)[: len(before)] == before
+    assert len(set(list_trial_keys(out))) == len(list_trial_keys(out))
 
 
 def test_durations_use_monotonic_clock():
@@ -249,7 +249,7 @@ def test_durations_use_monotonic_clock():
     assert modules == {
         *(f"core/runs/{name}" for name in ("events", "rundir", "manifest", "bottleneck", "device")),
         "drivers/clock",
-        # next to the stamp of a trial's first frame, in a trial during which no clock was stepped
+        # compared with the timestamp of a trial's first frame, which needs a clock without steps
         *(f"drivers/duts/session/{name}" for name in ("telemetry", "transaction")),
         *(f"drivers/embedded/{name}" for name in ("tester", "sender", "dns", "tcp", "tcp_ends")),
         *("drivers/trex/tester", "drivers/trex/astf", "drivers/embedded/port"),

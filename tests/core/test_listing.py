@@ -74,7 +74,7 @@ def test_list_skips_directories_without_run(tmp_path):
     assert list_runs(tmp_path) == []
 
 
-def test_directory_that_may_not_be_searched_is_no_run(tmp_path, monkeypatch):
+def test_directory_without_search_permission_is_not_listed(tmp_path, monkeypatch):
     (tmp_path / "closed").mkdir(mode=0)
     tmp_path.chmod(0o755)
     monkeypatch.chdir(tmp_path)

@@ -40,7 +40,7 @@ def request(url, path="/", method="GET", **headers):
 
 
 def read_state(url):
-    """Request what the page shows beside the report."""
+    """Request the live state that the page shows next to the report."""
     return json.loads(request(url, "/now")[2])
 
 
@@ -120,10 +120,10 @@ def test_only_remote_addresses_give_a_warning(tmp_path):
 
 
 def test_idle_clients_do_not_block_others(view):
-    where = urlsplit(view.url)
+    address = urlsplit(view.url)
     with contextlib.ExitStack() as idle:
         for _ in range(8):
-            idle.enter_context(socket.create_connection((where.hostname, where.port)))
+            idle.enter_context(socket.create_connection((address.hostname, address.port)))
         assert request(view.url, "/now")[0] == 200
 
 
@@ -152,7 +152,7 @@ def test_report_is_built_only_on_request(tmp_path, monkeypatch):
     assert "MAP-E border relay" in report and "<svg" not in report
     assert state["title"] == "v6t: seen" and state["version"] >= 1
     assert state["trials"][0].startswith("104/forward 3/3")
-    # making it takes a twentieth of the time at most: not once for each trial
+    # building takes at most a twentieth of the time, so not once for each trial
     assert build.call_count < listener.on_step_end.call_count
 
 
@@ -180,7 +180,7 @@ def test_browser_follows_run(tmp_path):
         running = threading.Thread(target=measure_again, args=(view,))
         running.start()
         try:
-            # self-tests come before and are not listed
+            # self-tests come first and are not listed
             wait_for_state(view.url, lambda state: state["version"] and state["trials"])
             options = ("--dump-dom", "--virtual-time-budget=8000")
             browser = open_page(view.url, tmp_path / "profile", *options)
@@ -194,7 +194,7 @@ def test_browser_follows_run(tmp_path):
 
 
 def wait_for_state(url, condition):
-    """Wait until the page shows what a condition accepts; return that."""
+    """Wait until a condition accepts the state of the page, and return this state."""
     return wait_until(lambda: condition(state := read_state(url)) and state)
 
 
@@ -242,7 +242,7 @@ def test_live_page_follows_campaign(tmp_path):
             campaign.terminate()
     assert (state["title"], state["version"] >= 1) == ("v6t: out", True)
     assert "A campaign that is followed" in report
-    assert "report.html" not in report  # what is not served is not linked
+    assert "report.html" not in report  # files that are not served are not linked
 
 
 def make_campaign(tmp_path, text):
@@ -303,9 +303,9 @@ def test_page_is_built_once_per_finished_run(tmp_path):
 
 def test_messages_of_runs_are_kept_apart(tmp_path):
     with LiveView(LOOPBACK, tmp_path) as view:
-        over = Verdict(passed=True, valid=True)
+        verdict = Verdict(passed=True, valid=True)
         view.on_run_start("001-first")
-        view.on_step_end(Progress("throughput/1/forward", 1, 1, 1, 2, 1.0, 9.0, 5.0, over))
+        view.on_step_end(Progress("throughput/1/forward", 1, 1, 1, 2, 1.0, 9.0, 5.0, verdict))
         view.on_run_start("002-second")
         view.on_message("run 2 of 2")
         state = read_state(view.url)
@@ -330,5 +330,5 @@ def test_complete_runs_are_read_once_despite_damaged_run(tmp_path, monkeypatch):
 
 
 def test_replaced_sections_are_laid_out_immediately():
-    """A page whose parts had to be seen to be laid out would jump at each update."""
+    """Sections that are laid out only when visible would make the page jump at each update."""
     assert "#report section, #report figure { content-visibility: visible; }" in PAGE_HTML

@@ -65,14 +65,14 @@ def resolve_run(*benchmarks, plugin="mape-br", device=None, modes=("bidirectiona
     )
 
 
-def by_benchmark(path):
+def read_by_benchmark(path):
     return {r["benchmark"]: r for r in read_results(path)["results"]}
 
 
 def measure(path, *benchmarks, **settings):
     """Measure benchmarks on a simulated device; return their results by name."""
     measure_run(resolve_run(*benchmarks, **settings), path)
-    return by_benchmark(path)
+    return read_by_benchmark(path)
 
 
 def read_column(table, name):
@@ -102,8 +102,8 @@ def everything(tmp_path_factory):
     return out
 
 
-def test_every_benchmark_reports_the_devices_truth(everything):
-    results = by_benchmark(everything)
+def test_results_equal_parameters_of_the_simulated_device(everything):
+    results = read_by_benchmark(everything)
     assert set(results) == set(ALL)
     rate = results["throughput"]["median"]
     # a second of overload fits into the buffer below 2000 fps
@@ -149,7 +149,7 @@ def test_tables_name_counting_method(everything, tmp_path, monkeypatch):
                 assert "counted\nby" not in [column.name for column in table.columns]
 
 
-def test_every_number_comes_with_its_trials(everything):
+def test_every_record_lists_its_trials(everything):
     text = (everything / "results.json").read_text()
     assert "Infinity" not in text and "NaN" not in text
     keys = set(read_trial_keys(everything))
@@ -160,7 +160,7 @@ def test_every_number_comes_with_its_trials(everything):
         assert record["conditions"]["caveats"]
 
 
-def test_raw_values_of_each_benchmark(everything):
+def test_each_benchmark_has_a_csv_file_of_its_values(everything):
     names = {p.name for p in everything.glob("*.csv")}
     assert names >= {f"{b}.csv" for b in SIX[1:]} | {"results.csv", "trials.csv"}
     rows = read_csv(everything / "latency.csv")
@@ -179,7 +179,7 @@ def test_missing_throughput_is_measured_for_latency(tmp_path):
 
 def test_latency_without_throughput_is_not_measured(tmp_path):
     device = {**DEVICE, "dead_zones": "[[1500, 1e12]]"}
-    # a 256th of it, where a search ends in which nothing passed, is in that zone
+    # a search in which no rate passes ends at a 256th of this resolution, inside that zone
     coarse = {**QUICK, "resolution_fps": 800_000.0}
     results = measure(tmp_path, "latency", "reset", device=device, **coarse)
     assert results["throughput"]["median"] == 0.0
@@ -218,17 +218,17 @@ CRITICAL_LOAD = {"target": 1e-3, "search_s": 30, "first_s": 1.0}
 )
 def test_run_resumes_in_any_benchmark(tmp_path, plugin, benchmarks, crash_at, device, procedure):
     """The tester fails again and again, until the run is complete."""
-    whole, cut, device = tmp_path / "whole", tmp_path / "cut", {**DEVICE, **device}
-    measure_run(resolve_run(*benchmarks, plugin=plugin, device=device, **procedure), whole)
+    complete, resumed, device = tmp_path / "complete", tmp_path / "resumed", {**DEVICE, **device}
+    measure_run(resolve_run(*benchmarks, plugin=plugin, device=device, **procedure), complete)
     device["crash_at"] = crash_at
     with pytest.raises(TesterError):
-        measure_run(resolve_run(*benchmarks, plugin=plugin, device=device, **procedure), cut)
-    for _ in read_trial_keys(whole):
+        measure_run(resolve_run(*benchmarks, plugin=plugin, device=device, **procedure), resumed)
+    for _ in read_trial_keys(complete):
         with contextlib.suppress(TesterError):
-            resume(cut, Listener())
+            resume(resumed, Listener())
             break
-    assert read_comparable(cut) == read_comparable(whole)
-    assert read_trial_keys(cut) == read_trial_keys(whole)
+    assert read_comparable(resumed) == read_comparable(complete)
+    assert read_trial_keys(resumed) == read_trial_keys(complete)
 
 
 def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch):
@@ -241,7 +241,7 @@ def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("plugin", "benchmark", "ability"),
+    ("plugin", "benchmark", "capability"),
     [
         ("dns64", "resolution", "queries"),
         ("nat44", "tcp-rate", "tcp"),
@@ -249,20 +249,20 @@ def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch)
         ("ipv4-router", "flows", "flow-starts"),
     ],
 )
-def test_tester_without_an_ability_is_rejected(plugin, benchmark, ability):
+def test_tester_without_a_capability_is_rejected(plugin, benchmark, capability):
     setup = make_setup(simulate(benchmark, plugin=plugin))
-    tester = SimpleNamespace(capabilities=frozenset(CAPABILITIES) - {ability})
+    tester = SimpleNamespace(capabilities=frozenset(CAPABILITIES) - {capability})
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         check_capabilities(setup, tester)
 
 
-def test_flows_that_start_together_need_no_ability(monkeypatch):
+def test_flows_that_start_together_need_no_capability(monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset())
     setup = make_setup(resolve_run("flows", plugin="siit", flows={"starts": ["together"]}))
     check_capabilities(setup)
 
 
-def test_classes_that_have_the_number_of_flows_each_are_named():
+def test_plan_lists_classes_that_each_have_the_number_of_flows():
     plan = ("run", "--plugin", "ipv4-router", "--tester", "sim", "--measure", "flows", "--dry-run")
     mixed = ("--frame-size", 128, "--set", "n=2", "--set", "m=1")
     outputs = [v6t(*plan, *more).out for more in ((), mixed)]

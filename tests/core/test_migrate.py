@@ -15,7 +15,7 @@ from v6t.core.migrate import siitperf
 from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.tests.core.support import read_sample, tree, v6t
+from v6t.tests.core.support import read_sample, read_tree, v6t
 from v6t.tests.expect import expect_refusal
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ SIITPERF, SIIT, NAT44, NAT64, MANY_IPV4, MANY_IPV6, MANY_NAT64, MAPPERF = map(
     ("siitperf", "siit", "nat44", "nat64", "many-ipv4", "many-ipv6", "many-nat64", "mapperf"),
 )
 
-# version 1.3 of Maptperf spells two names its own way, and has no BR address
+# Maptperf 1.3 writes Prefx-Length, and has no BR address
 MAPTPERF = MAPPERF.replace("DUT-L-IPv6 2001:db8:6::1 # corresponding BR for MAP-E\n", "").replace(
     "Prefix-Length", "Prefx-Length"
 )
@@ -292,7 +292,7 @@ NARROW = NAT64.replace("-min 1024\nFwd-sport-max 41023", "-min 1\nFwd-sport-max 
 )
 def test_invalid_siitperf_file_is_rejected_with_its_line(text, code, place, tmp_path):
     assert place in expect_refusal(run_init(tmp_path, text), code)
-    assert list(tree(tmp_path)) == ["siitperf.conf"]
+    assert list(read_tree(tmp_path)) == ["siitperf.conf"]
 
 
 def test_invalid_arguments_are_rejected(tmp_path):

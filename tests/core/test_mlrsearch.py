@@ -71,7 +71,7 @@ def test_each_goal_has_a_result_with_all_its_attributes(run):
     assert record.max_load == half.upper_bound > record.min_load
 
 
-def test_an_irregular_result_is_marked_everywhere(run):
+def test_irregular_result_is_marked_in_tables_files_and_report(run):
     path, record = run
     most = record.goals[-1]
     assert len(most.irregular) == 2
@@ -116,10 +116,10 @@ def test_runs_are_compared_goal_by_goal(run, tmp_path):
     ndr = lines["lower bound, NDR 0.7f0.7d0l0e"]
     assert ndr.effect.estimate == pytest.approx(0.5, rel=0.02)
     assert "conditional throughput, NDR 0.7f0.7d0l0e" in lines
-    assert not any("PDR" in what for what in lines)  # another exceed ratio is another quantity
+    assert not any("PDR" in what for what in lines)  # the exceed ratios differ
 
 
-def test_the_records_of_a_run_are_read_again(run):
+def test_stored_records_are_read_back(run):
     path, record = run
     (again,) = read_records(path, read_results(path))
     assert isinstance(again, MlrRecord)
@@ -160,7 +160,7 @@ def test_library_of_other_version_is_rejected(monkeypatch):
         check_capabilities(setup)
 
 
-def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
+def test_throughput_with_mlrsearch_reports_its_goal(tmp_path):
     measure_run(resolve_run("throughput", device=STEADY, search="mlrsearch"), tmp_path / "o")
     content = read_results(tmp_path / "o")
     record = content["results"][0]

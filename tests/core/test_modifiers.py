@@ -1,4 +1,4 @@
-"""What changes under traffic: the modifiers of RFC 2544, section 11, and reconfiguration."""
+"""The modifiers of RFC 2544, section 11, and reconfiguration of a device under traffic."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ from v6t.trials.result import ModifierCounts, TrialResult
 from v6t.trials.trial import Trial
 
 TRIAL = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
-DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
+DRIVER_MODIFIERS = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
 
 
 def make_plan(plugin, dut, modifier, **more):
@@ -128,15 +128,15 @@ def test_filters_pass_only_test_traffic(plugin, dut, count):
     """RFC 2544 section 11.4.1: 12 denied, then the one that forwards, then 12 denied."""
     plan, setup = make_plan(plugin, dut, f"filters-{count}")
     step = plan.steps[-1]
-    assert "policy accept" in step.text  # what the device forwards for others is not looked at
+    assert "policy accept" in step.text  # other traffic of the device is not filtered
     for side, other in (("left", "right"), ("right", "left")):
         assert f'iifname "{side}" jump from_{side}\n    iifname "{side}" drop' in step.text
         rules = read_rules(step, side)
         assert [r.split()[-1] for r in rules].index("accept") == count // 2
-        allowed, *aside = [r for r in rules if r.endswith("accept")]
-        # native IPv6 may be sent along with IPv4
-        assert all(r.split()[0] == "ip6" != allowed.split()[0] for r in aside) and len(aside) < 2
-        assert len(rules) == len(set(rules)) == count + len(aside)
+        allowed, *native = [r for r in rules if r.endswith("accept")]
+        # native IPv6 may be sent as background traffic of IPv4
+        assert all(r.split()[0] == "ip6" != allowed.split()[0] for r in native) and len(native) < 2
+        assert len(rules) == len(set(rules)) == count + len(native)
         for field, hosts in (("saddr", side), ("daddr", other)):
             nets = allowed.partition(f"{field} {{ ")[2].partition(" }")[0].split(", ")
             assert set(map(str, getattr(setup.intent, hosts).routes)) <= set(nets)
@@ -155,7 +155,7 @@ def test_filters_pass_only_test_traffic(plugin, dut, count):
 
 
 def test_addresses_read_back_as_nftables_writes_them():
-    """In any order, a single one without braces, neighbouring networks as one or as a range."""
+    """Nft may reorder addresses, omit the braces of a single one, and merge adjacent networks."""
     listed = "ip saddr { 10.0.0.0/24, 10.0.1.0/24, 10.9.0.0/16 } ip daddr { 10.8.0.0/16 } accept"
     for same in (
         "ip saddr { 10.9.0.0/16, 10.0.0.0/23 } ip daddr 10.8.0.0/16 accept",
@@ -231,7 +231,7 @@ def test_chain_does_not_support_route_updates():
 
 
 def make_session(*answers):
-    """Return a session with a device that gives these answers to queries again and again."""
+    """Return a session whose device repeats these answers to queries."""
     session = Mock(management_check="show")
     session.get_sessions.return_value = [("it", session)]
     session.check_management_query.side_effect = cycle(answers)
@@ -384,8 +384,8 @@ def test_simulated_device_is_not_queried(tmp_path):
 
 @pytest.mark.lab
 @needs_lab
-@pytest.mark.parametrize("modifier", ["broadcast", *sorted({*DRIVEN} - {"filters-25"})])
-def test_router_of_the_kernel_under_each_modifier(modifier, tmp_path):
+@pytest.mark.parametrize("modifier", ["broadcast", *sorted({*DRIVER_MODIFIERS} - {"filters-25"})])
+def test_kernel_router_loses_no_frames_under_each_modifier(modifier, tmp_path):
     """The router is queried and changed while frames pass, none of which is lost.
 
     The test of denied frames below has 25 filters.
@@ -435,7 +435,7 @@ def test_router_of_the_kernel_under_each_modifier(modifier, tmp_path):
 @needs_lab
 @pytest.mark.skipif(shutil.which("nft") is None, reason="needs nft")
 def test_denied_frames_are_dropped_and_rollback_is_complete():
-    """Their hosts are those to whom the device has a route, but whom the filters deny."""
+    """The device has a route to the hosts of the denied frames."""
     requirements = DeviceRequirements(filters=25, route_updates=True)
     with open_bed("linux-router", replace(ROUTER4, requirements=requirements)) as bed:
         session, net = bed.session, "203.0.113"
@@ -476,7 +476,7 @@ def resolve_reconfiguration(plugin="siit", dut=None, tester="sim", options=None,
 
 @pytest.mark.parametrize(("plugin", "dut"), DEVICES)
 def test_plan_contains_live_change_and_its_removal(plugin, dut):
-    """What is added is in the undo record from the beginning, and is none of the run's own."""
+    """The change is in the undo record from the start and differs from the run's configuration."""
     setup = make_setup(resolve_reconfiguration(plugin, dut, "embedded"))
     driver, plan = setup.driver, setup.example_plan
     assert isinstance(plan.live_change, DeviceChange)
@@ -521,8 +521,8 @@ def measure_changes(path, run):
     return record.to_json()["changes"]
 
 
-def test_the_blocked_time_of_a_simulated_device(tmp_path):
-    """It forwards nothing for 40 ms when something is changed, and everything otherwise."""
+def test_blocked_time_of_a_simulated_device_is_measured(tmp_path):
+    """The device forwards nothing for 40 ms after each change, and every frame otherwise."""
     out = tmp_path / "out"
     run = resolve_reconfiguration(options={"reconfigure_s": "0.04"}, repetitions=3)
     changes = measure_changes(out, run)
@@ -542,7 +542,7 @@ def test_the_blocked_time_of_a_simulated_device(tmp_path):
     ("ipv4-router", "linux-router", "ip"), ("nat44", "nftables", "nft"),
     ("nat44", "iptables", "iptables"),
 ])  # fmt: skip
-def test_devices_of_the_kernel_are_changed_under_traffic(plugin, dut, program, tmp_path):
+def test_kernel_devices_are_changed_under_traffic(plugin, dut, program, tmp_path):
     """Each change is read back by the driver; the device is restored, else the run fails."""
     if shutil.which(program) is None:
         pytest.skip(f"needs {program}")

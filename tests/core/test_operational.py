@@ -1,4 +1,4 @@
-"""The operational capability that IPv6NET scored devices by, asked of v6t: a test for each task.
+"""The operational tasks by which IPv6NET scored devices, applied to v6t: a test for each task.
 
 ``docs/operations.md`` names these tests. The tasks are those of section 3.2 of the paper.
 """
@@ -41,7 +41,7 @@ def short_run(tmp_path_factory):
 
 @pytest.mark.parametrize("name", list_names())
 def test_initial_setup_3_configures_itself(name):
-    """A technology's name is enough: addresses, traffic, tester, device, sizes follow."""
+    """The name of a technology determines addresses, traffic, tester, device and frame sizes."""
     run = resolve(plugin=name)
     assert run.frame_sizes
     assert run.modes
@@ -162,7 +162,7 @@ def test_rca_1_errors_are_kept(here):
     before = (here / "out" / "log.txt").read_text()
     assert "error: " in before
     expect_refusal(v6t(*SIM, "-o", "out"), "file-exists")
-    assert (here / "out" / "log.txt").read_text() == before  # this run's log is not another's
+    assert (here / "out" / "log.txt").read_text() == before  # not changed by the rejected run
 
 
 def test_rca_2_the_log_is_shown(short_run, tmp_path):

@@ -23,7 +23,7 @@ from v6t.core.config.yaml_file import YamlFile
 
 pytestmark = pytest.mark.slow
 
-UNSPECIFIED = "not said"
+UNSPECIFIED = "not specified"
 """Value of a setting that the paper does not state."""
 Values = dict[str, Any]
 G = 1e9
@@ -284,7 +284,7 @@ PAPERS = {
 }
 
 SETTING = re.compile(r"^(params|procedure|dut|links)\.|^(modes|frame_sizes|line_rate)$")
-"""A difference by one of these is about a setting; others are about what v6t does not set."""
+"""Names of settings; other listed differences are about conditions that v6t does not set."""
 
 
 def read_setting(run: Mapping[str, Any], name: str) -> Any:
@@ -304,7 +304,7 @@ def read_setting(run: Mapping[str, Any], name: str) -> Any:
 
 
 def is_equal(name: str, paper: Any, ours: Any) -> bool:
-    """Compare a setting with the paper's; a range that begins elsewhere is another one."""
+    """Compare a setting with the paper's; ranges with different first values are not equal."""
     if paper == UNSPECIFIED:
         return False
     if name.endswith("workers") and isinstance(paper, tuple):
@@ -331,7 +331,7 @@ def find_differing(run: CampaignEntry, settings: Values) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_campaign_is_the_papers_or_names_the_difference(name):
+def test_campaign_equals_its_paper_except_for_listed_differences(name):
     path = list_packaged_campaigns()[name]
     content, _ = read_campaign(YamlFile(path))
     campaign = plan_campaign(path, tester="sim")

@@ -29,7 +29,7 @@ from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimTester
 from v6t.procedures.search.binary import count_halvings
 from v6t.procedures.trial_runner import FPS, Progress
-from v6t.tests.core.support import SIM, tree, v6t
+from v6t.tests.core.support import SIM, read_tree, v6t
 from v6t.trials.result import ClassCount, DeviceLoad, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 
@@ -53,7 +53,7 @@ def test_verbose_dry_run_prints_points_streams_and_commands():
         assert word in done.out
 
 
-def test_json(tmp_path, monkeypatch):
+def test_dry_run_json_has_settings_points_and_intent(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = v6t(*SIM, "--dry-run", "--json", "--seed", 77, "-o", "out")
     assert (done.status, done.err) == (0, "")
@@ -69,11 +69,11 @@ def test_json(tmp_path, monkeypatch):
     assert device["configuration"]["rules"][0]["ea_len"] == 13
     assert device["left"]["routes"] == {"2001:db8:ce::/51": "2001:db8:6::2"}
     assert device["links"]["left"]["dut_mac"] == "02:00:00:00:01:01"
-    assert tree(tmp_path) == {}
+    assert read_tree(tmp_path) == {}
 
 
 def test_dry_run_opens_nothing(monkeypatch):
-    """Neither sockets nor programs nor the tester itself."""
+    """A dry run opens no socket, starts no program, sends no frames and does not wait."""
     refuse = Mock(side_effect=AssertionError("a dry run touched the machine"))
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(subprocess, "Popen", refuse)
@@ -85,7 +85,7 @@ def test_dry_run_opens_nothing(monkeypatch):
         assert f", {tester} tester" in done.out
 
 
-def test_trials_follow_from_search_repetitions_and_confirmations():
+def test_planned_trials_follow_from_search_repetitions_and_confirmations():
     procedure = {"repetitions": 7, "resolution_fps": RESOLUTION_FPS, "confirmations": 2}
     planned = plan_run(modes=["forward"], procedure=procedure)
     (point,) = planned.points
@@ -93,7 +93,7 @@ def test_trials_follow_from_search_repetitions_and_confirmations():
     assert planned.trial_count == point.trials == 7 * (steps + 2)
 
 
-def test_time_follows_from_trials():
+def test_planned_time_follows_from_trials():
     quick, rfc = plan_run(), plan_run(preset="rfc")
     assert rfc.duration_s > 20 * 60 * len(rfc.points)
     assert quick.duration_s < 300
@@ -102,13 +102,13 @@ def test_time_follows_from_trials():
     assert twice.duration_s > quick.duration_s
 
 
-def test_every_size_and_mode_is_a_point():
+def test_plan_has_a_point_for_every_size_and_mode():
     planned = plan_run(frame_sizes=[104, 1518], modes=["reverse", "forward"])
     points = [(p.frame_sizes["ipv6"], p.mode) for p in planned.points]
     assert points == [(n, mode) for n in (104, 1518) for mode in ("reverse", "forward")]
 
 
-def test_streams_with_their_shares():
+def test_plan_describes_streams_with_their_shares():
     planned = plan_run(params={"n": "3", "m": "2", "negative_percent": "10"})
     shares = dict(line.split(", ") for line in planned.stream_descriptions)
     forward = [float(v.split("%")[0]) for name, v in shares.items() if "forward" in name]
@@ -118,7 +118,7 @@ def test_streams_with_their_shares():
 
 
 def test_simulation_needs_the_planned_trials(tmp_path):
-    """The simulated device carries less than the bound, so every step is taken."""
+    """The capacity of the simulated device is below the upper bound, so no step is skipped."""
     shape = ["--mode", "forward", "--reps", 3, "--resolution", RESOLUTION_FPS]
     expected = json.loads(v6t(*SIM, *shape, "--dry-run", "--json").out)["trials"]
     done = v6t(*SIM, *shape, "--json", "-o", tmp_path / "out")
@@ -154,14 +154,14 @@ class Clock:
         return self.s
 
 
-def progress_of(repetition, step, *, point="throughput/84/forward", repetitions=4, steps=5):
+def make_progress(repetition, step, *, point="throughput/84/forward", repetitions=4, steps=5):
     return Progress(point, repetition, repetitions, step, steps, 0.0, 1e6, 5e5, unit=FPS)
 
 
 @pytest.mark.parametrize("pace", [0.25, 1.0, 4.0])
 @pytest.mark.parametrize("selftest", [0.5, 3.0])
 def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
-    """Searches and self-tests that take other times than planned, each by its own factor."""
+    """Searches and self-tests differ from the planned time by different factors."""
     clock, kinds = Clock(), {"self-test": (8.0, selftest), "throughput": (60.0, pace)}
     planned = [
         Stage(name, octets, "forward", seconds, seconds)
@@ -176,8 +176,8 @@ def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
         seconds, factor = kinds[stage.name]
         for repetition, step in product((1, 2, 3, 4), (1, 2, 3, 4, 5)):
             if stage.name == "throughput":
-                remaining.record_progress(progress_of(repetition, step))
-            remaining.start_trial(trial_of("t"), None)
+                remaining.record_progress(make_progress(repetition, step))
+            remaining.start_trial(make_trial("t"), None)
             if clock.s >= whole_s / 3:
                 errors.append((clock.s + remaining.estimate_remaining_s()) / whole_s - 1)
             clock.s += seconds * factor / 20
@@ -198,7 +198,7 @@ def test_remaining_time_ignores_an_unplanned_stage_and_never_becomes_negative():
     assert remaining.estimate_remaining_s() == 0.0
 
 
-def test_a_stage_that_goes_on_after_another_keeps_its_plan():
+def test_interrupted_stage_keeps_its_planned_time():
     clock = Clock()
     search = Stage("throughput", "84/64", "forward", 10.0, 10.0)
     selftest = Stage("self-test", "84/64", "", 2.0, 2.0)
@@ -264,7 +264,7 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
 
 
 def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
-    """In a rehearsal as in a lab, every trial is announced: self-tests and retries, too."""
+    """Every trial is announced to listeners, including self-tests and retries."""
     seen, begin = [], create_autospec(RemainingTimeEstimator.begin)
     begin.side_effect = RemainingTimeEstimator.begin
     monkeypatch.setattr(RemainingTimeEstimator, "begin", begin)
@@ -295,7 +295,7 @@ def test_plan_includes_overhead_of_tester():
     assert lab.duration_s == pytest.approx(sum(p.seconds for p in lab.stages))
 
 
-def trial_of(key, **changes):
+def make_trial(key, **changes):
     values = {"rate_fps": 5e5, "duration_s": 60.0, "residual_wait_s": 2.0, "pause_s": 10.0}
     return Trial("throughput", key, 84, 64, "forward", **{**values, **changes})
 
@@ -309,22 +309,22 @@ def test_state_line_describes_current_trial():
     load = DeviceLoad((1.0, 2.0), (90, 98), (50, 52))
     lossy = DirectionResult({"fg": ClassCount("foreground", 1000, 1000, 995)}, 1.0)
     last = TrialResult({"forward": lossy}, device_loads={"d": load})
-    now = CurrentTrial(stage, trial_of("throughput/84/forward/r02/s03/a2"), last, 200.0)
-    text = describe_trial(now, progress_of(2, 3), 12.0)
+    now = CurrentTrial(stage, make_trial("throughput/84/forward/r02/s03/a2"), last, 200.0)
+    text = describe_trial(now, make_progress(2, 3), 12.0)
     numbers = "84 64 2 4 3 500,000 0 1,000,000 2 12 72 0.5000 94"
     assert find_numbers(text) == numbers.split()
 
 
 def test_state_line_during_self_test_omits_search():
     stage = Stage("self-test", "84/64", "reverse")
-    trial = trial_of("selftest/84/reverse/t03", duration_s=0.3, residual_wait_s=0.1, pause_s=0.0)
-    text = describe_trial(CurrentTrial(stage, trial, None, 60.0), progress_of(2, 5), 0.0)
+    trial = make_trial("selftest/84/reverse/t03", duration_s=0.3, residual_wait_s=0.1, pause_s=0.0)
+    text = describe_trial(CurrentTrial(stage, trial, None, 60.0), make_progress(2, 5), 0.0)
     assert find_numbers(text) == ["84", "64", "500,000"]
 
 
-def test_the_state_line_advances_while_a_trial_runs():
+def test_state_line_advances_while_a_trial_runs():
     live = ProgressDisplay(Console(force_terminal=True, width=200, file=io.StringIO()))
-    stage, trial = Stage("pdv", "84/64", "forward"), trial_of("pdv/84/forward/r01/a1")
+    stage, trial = Stage("pdv", "84/64", "forward"), make_trial("pdv/84/forward/r01/a1")
     live.on_trial_start(CurrentTrial(stage, trial, None, 500.0, 500.0, 7, 13))
     first = str(live._render())
     live._trial_began -= 30

@@ -42,8 +42,8 @@ from v6t.tests.core.support import (
     open_page,
     read_csv,
     read_schema,
+    read_tree,
     replace_config,
-    tree,
     v6t,
     write_report,
 )
@@ -62,7 +62,7 @@ EVERYTHING = (
     *("ipdv", "system-recovery", "reset"),
 )
 SHORT = (*SIM, "--reps", 1, "--mode", "forward")
-EVIL = '<script>alert("x")</script> & $x^2$ | `a` \\ b\nc \u202e\x07'
+HOSTILE_LABEL = '<script>alert("x")</script> & $x^2$ | `a` \\ b\nc \u202e\x07'
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,9 @@ def run(tmp_path_factory):
     procedure = {"frame_timeout": {"deadline_ms": 5.0}, "resolution_fps": 50_000.0}
     home = tmp_path_factory.mktemp("runs")
     device = {"buffer_frames": 2000, "tail_share": 0.001, "recovery_s": 0.1, "reset_s": 0.2}
-    path = make_run(home / "run", *EVERYTHING, device=device, procedure=procedure, label=EVIL)
+    path = make_run(
+        home / "run", *EVERYTHING, device=device, procedure=procedure, label=HOSTILE_LABEL
+    )
     write.write_run_report(path)
     return path
 
@@ -82,7 +84,7 @@ def page(run):
 
 
 class Page(HTMLParser):
-    """An HTML file as a browser takes it apart: elements balanced, tables, identifiers, text."""
+    """Parsed HTML file: its elements, which must be balanced, tables, identifiers and text."""
 
     VOID = ("meta", "br", "img", "link", "hr", "input")
     REFERENCES = ("href", "src", "xlink:href", "action", "data", "poster", "srcset")
@@ -130,13 +132,13 @@ def read_records(run, benchmark):
 def test_report_is_reproducible(tmp_path):
     path = make_run(tmp_path / "run", "latency", procedure={"repetitions": 2})
     write.write_run_report(path)
-    before = tree(path)
+    before = read_tree(path)
     for name in ("report.html", "report.md", "report.json", "junit.xml"):
         (path / name).unlink()
     done = v6t("report", path)
     assert done.status == 0
     assert done.out.split() == [str(path / name) for name in write.DEFAULT_FILES.values()]
-    assert tree(path) == before
+    assert read_tree(path) == before
 
 
 def test_page_has_no_scripts_or_external_resources(page):
@@ -172,8 +174,8 @@ def test_every_benchmark_has_its_table_and_figures(run, page):
     for words in ("Throughput", "Frame loss", "Back-to-back", "Latency", "PDV", "IPDV", "System",
                   "Reset", "Clause by clause", "Every trial", "Headroom"):  # fmt: skip
         assert any(c and c.startswith(words) for c in captions), words
-    # the setup, rate by size, trace, repetitions (twice), loss curve, forwarded, delays of three benchmarks
-    # and of each benchmark its trials over their time
+    # one figure of the setup, rates by size, the search, two of repetitions, loss curve, forwarded rate,
+    # delays of three benchmarks, and the timelines of each benchmark
     assert page.elements.count("svg") == 1 + 3 + 3 + 2 + 3 + len(EVERYTHING)
     for name in ("throughput-sizes", "frame-loss-curve", "latency-104-bidirectional"):
         assert any(i.startswith(f"{name}-") for i in page.ids), name
@@ -202,7 +204,7 @@ def test_tables_equal_results(run, page):
             assert losses[label, f"{point['rate']:,.0f}"] == f"{loss['median']:.4f}"
 
 
-def test_the_report_names_the_medium(page):
+def test_report_states_the_medium(page):
     """RFC 8219 section 5.1: details of the media MUST be noted in all reports."""
     assert re.search(r"Medium\s*10 Gbit/s", page.text)
 
@@ -260,7 +262,7 @@ def test_neighbor_clause_follows_tester_and_driver(run, answers_on, entries, ver
 
 
 def test_invalid_trials_are_reported(tmp_path):
-    # the tester manages less than the search offers: its sending takes too long now and then
+    # the tester is slower than the offered rates, so that some of its trials take too long
     path = make_run(tmp_path / "run", device={"tester_fps": 500_000})
     write.write_run_report(path, formats=["html"], figures="none")
     page = Page((path / "report.html").read_text())
@@ -336,7 +338,7 @@ def test_junit_has_a_case_per_point(run):
 def test_csv_is_in_siitperfs_column_order(run, tmp_path):
     done = v6t("report", run, "--format", "csv", "-o", tmp_path / "out")
     assert done.status == 0
-    assert list(tree(tmp_path / "out")) == ["results.csv"]
+    assert list(read_tree(tmp_path / "out")) == ["results.csv"]
     rows = read_csv(tmp_path / "out" / "results.csv")
     assert list(rows[0]) == [
         *("No", "Size", "Dir", "n", "m", "Duration", "Initial Rate", "Timeout", "Error", "Date"),
@@ -401,7 +403,7 @@ def test_failed_report_keeps_results(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("error", [ImportError, ZeroDivisionError])
 def test_report_without_a_library_that_draws_lacks_figures_only(error, tmp_path, monkeypatch):
-    load_presentations()  # modules that draw are imported before what they draw with is broken
+    load_presentations()  # import the drawing modules before their library is replaced
     monkeypatch.setattr(plots, "make_axes", Mock(side_effect=error("cannot draw")))
     done = v6t(*SHORT, "--report", "-o", tmp_path)
     assert done.status == 0
@@ -452,7 +454,7 @@ def test_summary_cards_are_those_of_the_smallest_frames(tmp_path):
 
 
 def test_required_benchmarks_are_listed(tmp_path):
-    """A stateful device's connection rate comes with its throughput."""
+    """A benchmark may require others: the throughput of a stateful device its connection rate."""
     path = make_run(tmp_path / "run", "throughput", "frame-loss")
     replace_config(path, lambda config: config.update(benchmarks=["throughput"]))
     assert "throughput, frame-loss" in write_report(path)
@@ -516,7 +518,7 @@ def test_figure_of_old_run_uses_plugin(short_run, monkeypatch):
     assert "Test setup: sim tester" in draw_setup(short_run)
 
 
-OWN = ("file://", "data:", "chrome:", "chrome-extension:", "devtools:")
+LOCAL_SCHEMES = ("file://", "data:", "chrome:", "chrome-extension:", "devtools:")
 
 
 def browse(path, profile, *more, window=1300):
@@ -524,16 +526,16 @@ def browse(path, profile, *more, window=1300):
     log = profile.with_suffix(".netlog.json")
     options = ("--dump-dom", f"--window-size={window},2000", f"--log-net-log={log}", *more)
     browser = open_page(f"file://{path}", profile, *options)
-    # the browser itself asks for its updates; what a page asks for has an origin
+    # requests of the page have an initiator; the browser's own requests for updates have none
     events = [event.get("params", {}) for event in json.loads(log.read_text())["events"]]
     urls = {e["url"] for e in events if e.get("initiator", "not an origin") != "not an origin"}
     return browser.stdout, browser.stderr, urls
 
 
-def test_browser_draws_every_figure_without_complaint(run, page, tmp_path):
+def test_browser_draws_every_figure_without_errors(run, page, tmp_path):
     document, errors, urls = browse(run / "report.html", tmp_path / "profile")
     assert "CONSOLE" not in errors, errors
-    assert [url for url in urls if not url.startswith(OWN)] == []
+    assert [url for url in urls if not url.startswith(LOCAL_SCHEMES)] == []
     assert document.count("<svg") == page.elements.count("svg")
     assert document.count("<table") == page.elements.count("table")
 
@@ -598,7 +600,7 @@ def test_openmetrics_has_a_sample_for_every_figure(run, tmp_path):
     assert {s.labels["statistic"]: s.value for s in mine} == statistics
     assert {s.labels["benchmark"] for s in samples} == set(EVERYTHING)
     assert {s.labels["benchmark"] for s in families["v6t_trials"]} == set(EVERYTHING)
-    assert {s.labels["label"] for s in samples} == {EVIL}
+    assert {s.labels["label"] for s in samples} == {HOSTILE_LABEL}
     trials = sum(s.value for s in families["v6t_trials"])
     assert trials == sum(len(r["trials"]) for b in EVERYTHING for r in read_records(run, b))
 
@@ -625,7 +627,7 @@ def test_reports_without_ipv6_never_mention_it(tmp_path):
         path = make_run(tmp_path / name, plugin=name, procedure={"repetitions": 2})
         write.write_run_report(path, formats=["md", "html"], figures="none")
         text = (path / "report.md").read_text()
-        # free text: parameters and the files of the run are shown unchanged
+        # parameters and files of the run are shown unchanged, and may contain IPv6
         prose = text[: text.index("**Parameters of the technology**")]
         prose += text[text.index("\n## Throughput") : text.index("\n## Configuration and manifest")]
         assert [line for line in prose.splitlines() if "IPv6" in line] == [], name

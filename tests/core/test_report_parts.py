@@ -16,7 +16,7 @@ from v6t.trials.result import ClassCount, DeviceLoad, DirectionResult, Timeline,
 LOADS = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
 
 
-def trial(lost, key="throughput/104/forward/r01/s01/a1", **more):
+def make_trial(lost, key="throughput/104/forward/r01/s01/a1", **more):
     """Make a trial of 6 s with these losses in each tenth of a second."""
     count = ClassCount("foreground", 6000, 6000, 6000 - sum(lost))
     timeline = Timeline(0.1, tuple(100 - n for n in lost), tuple(lost))
@@ -25,13 +25,13 @@ def trial(lost, key="throughput/104/forward/r01/s01/a1", **more):
     return RunTrial({"key": key, "rate_fps": 1000.0, "duration_s": 6.0}, result)
 
 
-def at(*slots, lost=50):
-    """Return losses in some tenths of a second and none in the others."""
+def make_losses(*slots, lost=50):
+    """Return the losses of 60 tenths of a second, which are zero except in these slots."""
     return [lost if n in slots else 0 for n in range(60)]
 
 
 def test_concentrated_losses_are_a_hiccup():
-    (hiccup,) = find_hiccups([trial(at(32, 33))])
+    (hiccup,) = find_hiccups([make_trial(make_losses(32, 33))])
     assert (hiccup.direction, hiccup.begin_s) == ("forward", 3.2)
     assert hiccup.length_s == pytest.approx(0.2)
     assert (hiccup.lost, hiccup.elsewhere) == (100, 0)
@@ -40,17 +40,17 @@ def test_concentrated_losses_are_a_hiccup():
 
 @pytest.mark.parametrize(
     "lost",
-    [[5] * 60, at(), at(3, 30, lost=1), at(*range(0, 60, 10))],
+    [[5] * 60, make_losses(), make_losses(3, 30, lost=1), make_losses(*range(0, 60, 10))],
     ids=["slow device", "none", "two frames", "again and again"],
 )
 def test_spread_losses_are_not_a_hiccup(lost):
-    assert find_hiccups([trial(lost)]) == []
+    assert find_hiccups([make_trial(lost)]) == []
 
 
 def test_losses_outside_a_hiccup_are_counted():
-    lost = at(10, lost=90)
+    lost = make_losses(10, lost=90)
     lost[50] = 3
-    (hiccup,) = find_hiccups([trial(lost)])
+    (hiccup,) = find_hiccups([make_trial(lost)])
     assert (hiccup.lost, hiccup.elsewhere) == (90, 3)
 
 
@@ -59,13 +59,13 @@ def test_losses_outside_a_hiccup_are_counted():
     [{"event": {"hook": "reset", "at_s": 3.0}}, {"then": {"rate_fps": 500.0, "duration_s": 1.0}}],
 )
 def test_losses_by_reset_are_not_a_hiccup(more):
-    one = trial(at(32, 33))
+    one = make_trial(make_losses(32, 33))
     assert find_hiccups([RunTrial({**one.request, **more}, one.result)]) == []
 
 
 def test_panel_has_bars_at_losses():
     load = {"router": DeviceLoad((1.0,), (50,), (50,))}
-    busy = trial(at(32, 33, lost=100), device_loads=load)
+    busy = make_trial(make_losses(32, 33, lost=100), device_loads=load)
     drawn = draw_timelines("x", [(busy, "forward")], [], ())
     bars = re.findall(r'd="M ([\d.]+) [^"]*"[^>]*style="fill: #d55e00"', drawn)
     assert len(bars) == 2
@@ -76,7 +76,7 @@ def test_panel_has_bars_at_losses():
 
 def test_map_has_a_row_for_each_trial_and_marks_invalid_ones():
     half = [0] * 30 + [20] * 30
-    trials = [trial(at(), "a"), trial(half, "b"), trial([90] * 60, "c")]
+    trials = [make_trial(make_losses(), "a"), make_trial(half, "b"), make_trial([90] * 60, "c")]
     drawn = draw_timelines("x", [], trials, {"c"})
     paths = re.findall(
         r'd="M ([\d.]+) ([\d.]+) \nL ([\d.]+) [^"]*"[^>]*stroke: (#\w+); stroke-width: 3"', drawn
@@ -89,19 +89,21 @@ def test_map_has_a_row_for_each_trial_and_marks_invalid_ones():
 
 
 def test_map_without_losses_is_omitted():
-    assert "all 1 trials" not in draw_timelines("x", [(trial(at()), "forward")], [trial(at())], ())
+    assert "all 1 trials" not in draw_timelines(
+        "x", [(make_trial(make_losses()), "forward")], [make_trial(make_losses())], ()
+    )
 
 
 @pytest.mark.slow
 def test_hiccup_is_reported_and_drawn(tmp_path):
-    """One trial of a run has a hiccup of a third of a second and a device that was watched."""
+    """One trial of the run has a hiccup of 0.3 s and readings of the device's load."""
     procedure = {"repetitions": 2, "trial_duration_s": 6.0}
     data = load_run(make_run(tmp_path / "run", procedure=procedure))
     (record,) = data.records
     blocks = draw_over_time(data, [record], FigureBudget(None))
     assert not any(isinstance(block, BulletList) for block in blocks)
     key = record.decisive_trials[0]
-    planted = trial(at(40, 41, 42, lost=80), key, device_loads=LOADS)
+    planted = make_trial(make_losses(40, 41, 42, lost=80), key, device_loads=LOADS)
     broken = replace(data, trials=[planted if t.key == key else t for t in data.trials])
     hiccups, folded = draw_over_time(broken, [record], FigureBudget(None))
     assert isinstance(hiccups, BulletList) and isinstance(folded, Collapsible)
@@ -122,7 +124,7 @@ def test_hiccup_is_reported_and_drawn(tmp_path):
     ],
 )
 def test_figures_explain_whether_the_device_was_observed(simulated, device_loads, words):
-    measured = trial(at(40), device_loads=device_loads)
+    measured = make_trial(make_losses(40), device_loads=device_loads)
     record = Record(
         benchmark="throughput", direction="forward", frame_sizes={"ipv6": 104, "ipv4": 64},
         repetitions=1, trials=[measured.key], invalid_trials=[], conditions={},
@@ -154,7 +156,7 @@ def summarize_run(tmp_path, **settings):
     return data, sentences.text, table
 
 
-def test_rates_in_the_units_of_links(tmp_path):
+def test_summary_states_rates_in_units_of_links(tmp_path):
     device = {"capacity_fps": RATE, "capacity_noise": 0.0}
     modes = ("forward", "bidirectional")
     data, text, table = summarize_run(tmp_path, device=device, modes=modes)
@@ -173,7 +175,7 @@ def test_rates_in_the_units_of_links(tmp_path):
     assert "limited" not in text
 
 
-def test_the_testers_limit_is_part_of_the_verdict(tmp_path):
+def test_summary_states_the_limit_of_the_tester(tmp_path):
     _, text, table = summarize_run(tmp_path, device={"capacity_fps": 2e6, "tester_fps": 4e5})
     assert "Mpps *" in text
     assert "may be faster" in text
@@ -191,8 +193,8 @@ def test_summary_without_throughput_is_empty(tmp_path):
     assert list(summarize_throughput(data)) == []
 
 
-def test_both_sizes_are_of_one_direction(tmp_path):
-    """Each direction by itself: the second rate of the sentence must not be the other direction's."""
+def test_summary_combines_sizes_of_one_direction_only(tmp_path):
+    """The summary sentence must not combine rates of different directions."""
     modes, device = ("forward", "reverse"), {"capacity_fps": RATE, "capacity_noise": 0.05}
     data, text, _ = summarize_run(tmp_path, frame_sizes=[104, 1280], modes=modes, device=device)
     rates = {r.direction: r.median for r in data.records if r.frame_sizes.ipv6 == 1280}
@@ -207,7 +209,7 @@ def test_both_sizes_are_of_one_direction(tmp_path):
         ({"device": {"shares_oracle": True}}, "reference device"),
     ],
 )
-def test_title_tells_device_of_user_from_reference(tmp_path, tester, device):
+def test_title_distinguishes_user_device_from_reference(tmp_path, tester, device):
     data = load_run(make_run(tmp_path / "run", procedure={"repetitions": 1}))
     manifest = {"setup": {"simulated": False}, "tester": tester}
     assert make_title(replace(data, manifest=manifest)).endswith(f"border relay on {device}")

@@ -1,4 +1,4 @@
-"""DNS resolution performance (RFC 8219 section 9): a device of known capacity, the matrix, the self-test."""
+"""DNS resolution performance (RFC 8219 section 9) of a simulated device with a known capacity."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_known_query_capacity_is_measured_within_resolution(matrix):
     record = read_record(matrix[0])
     assert record["unit"] == "queries per second"
     for result in record["combinations"]:
-        # a device answers what fits a whole trial
+        # the trial's duration rounds the number of answers
         assert all(12_345 - 100 <= rate <= 12_345 + 2 for rate in result["rates"])
         assert result["p1"] <= result["median"] <= result["p99"]
 
@@ -58,7 +58,7 @@ def test_resolution_table_is_reported_and_printed(matrix):
     assert len(rows) == 1 + 5 * 2
 
 
-def test_rates_that_the_self_test_does_not_cover_are_refused(tmp_path):
+def test_rates_above_the_self_test_are_not_measured(tmp_path):
     done = v6t(*SIM, "--set-tester", "tester_fps=22000", "-o", tmp_path / "out")
     record = read_record(tmp_path / "out")
     allowed = record["selftest"]["covered_qps"]
@@ -80,19 +80,19 @@ def test_self_test_bounded_by_the_line_does_not_blame_the_tester(tmp_path):
     assert "line rate" in record["not_measured"] and "refused" in " ".join(done.out.split())
 
 
-def test_a_self_test_covers_twice_the_rate_and_a_share_more():
+def test_self_test_must_cover_twice_the_rate_plus_its_share():
     assert compute_covered_qps(22_000, 0.1) == pytest.approx(10_000)
     assert 2 * (compute_covered_qps(22_000, 0.1) + 0.1) <= 22_000  # the text's sum, too
 
 
-def test_a_single_answer_that_comes_too_late_fails_the_rate(tmp_path):
+def test_single_late_answer_fails_the_rate(tmp_path):
     v6t(*SIM, "--set-tester", "late=1", "-o", tmp_path / "out")
     (result,) = read_record(tmp_path / "out")["combinations"]
     assert result["rates"] == [0, 0]
     assert result["reasons"]["late"] >= 1
 
 
-def test_a_wrong_record_ends_the_run(tmp_path):
+def test_wrong_dns_record_ends_the_run(tmp_path):
     done = v6t(*SIM, "--set-tester", "mismatch=1", "-o", tmp_path / "out")
     assert done.status == 6
     assert done.code == "translation-incorrect"

@@ -1,4 +1,4 @@
-"""Resumed and repeated runs: what is replayed, and what is measured again."""
+"""Resumed and repeated runs: which trials are replayed, and which are measured again."""
 
 import json
 import shlex

@@ -14,7 +14,7 @@ from v6t.core.runs.tester_capacity import SHORT_SELFTEST_SOURCE
 from v6t.core.runs.trials import find_steal_time
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import count_new_trials, measure_run, simulate, write_report
-from v6t.tests.core.test_measures import by_benchmark
+from v6t.tests.core.test_measures import read_by_benchmark
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 from v6t.tests.settings import resolve
@@ -22,11 +22,11 @@ from v6t.tests.settings import resolve
 pytestmark = pytest.mark.slow
 
 
-def simulated(**options):
+def simulate_throughput(**options):
     return simulate(device=options, procedure={"repetitions": 3, "resolution_fps": 10_000.0})
 
 
-def test_conditions_that_all_records_share_are_written_once():
+def test_conditions_common_to_all_records_are_written_once():
     records = [{"conditions": {"seed": 1, "trials": [n]}} for n in (1, 2)]
     written = make_results_document({"results": records})
     assert written["conditions"] == {"seed": 1}
@@ -35,7 +35,7 @@ def test_conditions_that_all_records_share_are_written_once():
 
 def test_incorrect_device_is_not_measured(tmp_path):
     with expect_error("translation-incorrect") as caught:
-        measure_run(simulated(mismatch=3), tmp_path / "out")
+        measure_run(simulate_throughput(mismatch=3), tmp_path / "out")
     assert "expected" in caught.value.message
     content = read_results(tmp_path / "out")
     assert content["status"] == "translation incorrect"
@@ -46,26 +46,26 @@ def test_incorrect_device_is_not_measured(tmp_path):
 def test_warnings_about_the_tester_are_among_those_of_the_results(tmp_path, monkeypatch):
     describe, other = SimTester.describe, {"other_cores": {"server": 1, "option": 4}}
     monkeypatch.setattr(SimTester, "describe", lambda self: {**describe(self), **other})
-    outcome = measure_run(simulated(), tmp_path / "out")
+    outcome = measure_run(simulate_throughput(), tmp_path / "out")
     (text,) = [c for c in read_results(tmp_path / "out")["caveats"] if "not 4 as in" in c]
     warnings = list_run_warnings(outcome, load_presentations())
     assert [w.code for w in warnings if w.text == text] == ["condition"]
 
 
 def test_rate_beyond_tester_skips_only_that_benchmark(tmp_path, monkeypatch):
-    """IPDV at the rate that was found may be more than a tester can give: no run ends for it."""
+    """IPDV at the measured throughput may exceed the capability of a tester."""
     measure = SimTester.measure
 
-    def refusing(self, trial):
+    def reject_fast_ipdv(self, trial):
         if trial.benchmark == "ipdv" and trial.rate_fps > 1000:
             raise BeyondTester("IPDV: 1,000 a second, not more", code="unsupported-by-tester")
         return measure(self, trial)
 
-    monkeypatch.setattr(SimTester, "measure", refusing)
+    monkeypatch.setattr(SimTester, "measure", reject_fast_ipdv)
     short = {"delay_variation": {"duration_s": 0.2}, "repetitions": 1, "resolution_fps": 1e5}
     run = simulate("throughput", "ipdv", "pdv", modes=("forward",), procedure=short)
     assert measure_run(run, tmp_path / "out").status == "complete"
-    reasons = {n: r.get("not_measured") for n, r in by_benchmark(tmp_path / "out").items()}
+    reasons = {n: r.get("not_measured") for n, r in read_by_benchmark(tmp_path / "out").items()}
     assert (reasons["throughput"], reasons["pdv"]) == (None, None)
     assert "1,000" in reasons["ipdv"]
     assert count_new_trials(tmp_path / "out") == 0
@@ -76,11 +76,11 @@ def test_run_killed_at_start_can_be_repeated(tmp_path):
     out.mkdir()
     for name in (".lock", "manifest.json", ".config.json.part"):
         (out / name).touch()
-    assert measure_run(simulated(), out).status == "complete"
+    assert measure_run(simulate_throughput(), out).status == "complete"
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
-    measure_run(simulated(), tmp_path / "out")
+    measure_run(simulate_throughput(), tmp_path / "out")
     with closing(RunDir(tmp_path / "out", new=False)), expect_error("directory-locked"):
         resume(tmp_path / "out", Listener())
 
@@ -92,7 +92,7 @@ def test_direct_connection_measures_the_tester(tmp_path):
         modes=("bidirectional",), procedure={"repetitions": 2},
     )  # fmt: skip
     measure_run(run, tmp_path / "out")
-    records = by_benchmark(tmp_path / "out")
+    records = read_by_benchmark(tmp_path / "out")
     throughput, latency = records["throughput"], records["latency"]
     assert 600_000 < throughput["median"] <= 714_000  # sending may take 1.02 times as long
     assert throughput["upper_bound"] > 1_200_000
@@ -114,7 +114,7 @@ def test_connections_are_made_without_a_device(tmp_path):
 
 
 @pytest.mark.lab
-def test_real_frames_come_back_as_they_were_sent(tmp_path):
+def test_frames_return_unchanged_through_cable_in_the_lab(tmp_path):
     quick = {"trial_duration_s": 0.3, "repetitions": 1, "sending_time_tolerance": 2.0}
     modes = ("bidirectional",)
     run = resolve(plugin="mape-br", tester="embedded", dut="cable", modes=modes, procedure=quick)
@@ -144,7 +144,10 @@ dut:
 @pytest.mark.lab
 @needs_lab
 def test_buffer_of_known_size_is_measured_and_reported(tmp_path):
-    """322 frames of 124 octets wait, 2,016 leave in a second, 3,378 come: 799 to 832 of them pass."""
+    """The buffer holds 322 frames of 124 octets and drains 2,016/s while 3,378/s arrive.
+
+    Bursts of 799 to 832 frames pass.
+    """
     (tmp_path / "bed.yaml").write_text(KNOWN_BUFFER_BED)
     bursts = {
         "longest_s": 0.5, "resolution_frames": 64, "repetitions": 1, "residual_wait_s": 0.4,
@@ -159,7 +162,7 @@ def test_buffer_of_known_size_is_measured_and_reported(tmp_path):
         modes=("forward",), frame_sizes=(128,), procedure=procedure,
     )  # fmt: skip
     records = {r.benchmark: r for r in measure_run(run, tmp_path / "out").records}
-    # a sender may take a tenth longer, and a buffer that drains meanwhile holds more
+    # sending may take 10 % longer, in which time more frames leave the buffer
     assert 700 < records["back-to-back"].average < 1150
     lines = write_report(tmp_path / "out").splitlines()
     (heading,) = [x for x in lines if "longest frames" in x and "verifications" in x]

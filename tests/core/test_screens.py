@@ -1,4 +1,4 @@
-"""What commands show on a terminal: screens of 80 columns, and the state line of a run.
+"""Screens of commands on a terminal of 80 columns, and the state line of a run.
 
 The screens are kept as snapshots:
 `pytest tests/core/test_screens.py --snapshot-update` stores new screens; read the difference.
@@ -17,11 +17,11 @@ from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
 from v6t.core.cli.terminal import fit_table, print_table
 from v6t.core.runs.doctor import list_drivers
 from v6t.core.runs.results import load_run
-from v6t.tests.core.support import COMMAND, PATIENCE_S, SIM, make_all_tables, make_run, v6t
+from v6t.tests.core.support import COMMAND, SIM, WAIT_LIMIT_S, make_all_tables, make_run, v6t
 from v6t.tests.core.terminal import Session
 from v6t.tests.core.test_audit import WRONG_TABLE
 
-from .test_interrupt import trials
+from .test_interrupt import list_trial_keys
 
 INSTALLED = {"nft", "conntrack", "tayga"}
 MAIN = """
@@ -110,7 +110,7 @@ DRAWN = re.compile(r"trial \d+ of ~\d+ .* left\n.*\d fps", re.DOTALL)
 
 def wait_until(session, condition, what):
     """Read the screen until a condition holds."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + WAIT_LIMIT_S
     while not condition():
         assert time.monotonic() < end, f"{what}:\n{session.screen.text}"
         assert session.read(0.05), f"{what}:\n{session.screen.text}"
@@ -125,13 +125,13 @@ def is_live(session):
 def test_state_line_survives_resizing_until_ctrl_c(tmp_path):
     out, columns = tmp_path / "out", 60
     session = Session([*SIMULATION, *LONG, "-o", str(out)], columns)
-    wait_until(session, lambda: len(trials(out)) >= 3 and is_live(session), "a live line")
+    wait_until(session, lambda: len(list_trial_keys(out)) >= 3 and is_live(session), "a live line")
     assert not session.screen.cursor
     assert max(map(len, session.screen.lines)) <= columns
     for other in (140, 80, columns):  # a window that is dragged larger, smaller, back
         session.resize(other)
-        known = len(trials(out))
-        wait_until(session, lambda n=known: len(trials(out)) >= n + 2, "the run gets on")
+        known = len(list_trial_keys(out))
+        wait_until(session, lambda n=known: len(list_trial_keys(out)) >= n + 2, "new trials")
         wait_until(session, lambda: is_live(session), "a live line")
     session.press("\x03")
     assert session.wait() == 130

@@ -1,4 +1,4 @@
-"""Soak tests and critical loads: loss over time, and the load at which random loss reaches a share."""
+"""Soak tests and critical loads: loss over time, and the load at which a loss ratio is reached."""
 
 import json
 import math
@@ -23,8 +23,8 @@ SEARCHES = sample(3, 8)
 
 
 @pytest.mark.parametrize(("b", "m", "a"), POINTS)
-def test_shapes_equal_those_of_the_draft(b, m, a):
-    """The formulas as draft-vpolak-bmwg-plrsearch-03 prints them, where these can be evaluated."""
+def test_loss_functions_equal_formulas_of_the_draft(b, m, a):
+    """The formulas of draft-vpolak-bmwg-plrsearch-03, at points where floats can evaluate them."""
     up = math.exp(m / a)
     stretch = a * (1 + up) * math.log((math.exp(b / a) + up) / (1 + up)) / up
     bells = math.exp(-((b - m) ** 2) / a**2) - math.exp(-(m**2) / a**2)
@@ -34,7 +34,7 @@ def test_shapes_equal_those_of_the_draft(b, m, a):
     assert math.exp(compute_log_erf(*at)[0]) == pytest.approx(erf / (1 + math.erf(m / a)), rel=1e-5)
 
 
-def test_shapes_stay_finite_and_grow():
+def test_loss_functions_are_finite_and_increasing():
     loads = np.linspace(1.0, 1e7, 500)
     for shape in (compute_log_stretch, compute_log_erf):
         for m, a in ((1e6, 10.0), (1e6, 1e3), (1e6, 9e5), (5.0, 2.0)):
@@ -70,8 +70,8 @@ def search_critical_load(loss_rate, target, seed):
         (compute_log_erf, 1e-5, 533888),
     ],
 )
-def test_the_interval_holds_the_truth(shape, target, truth):
-    """In most short searches; by how much of them is in docs/method.md. Nowhere is it far off."""
+def test_interval_contains_true_critical_load_in_most_searches(shape, target, truth):
+    """Most short searches do; docs/method.md states the share. No estimate is far from the truth."""
     m, a = 6e5, 2e4 if shape is compute_log_stretch else 3e4
 
     def loss_rate(load):
@@ -84,7 +84,7 @@ def test_the_interval_holds_the_truth(shape, target, truth):
     assert all((e.high_fps - e.low_fps) / truth < 0.05 for e in estimates)
 
 
-def test_the_same_trials_give_the_same_figures():
+def test_equal_trials_give_equal_critical_loads():
     loads = ((5e5, 500_000, 0), (1e6, 1_000_000, 400_000), (6e5, 600_000, 90))
     trials = [TrialLoss(*load) for load in loads]
     estimates = [CriticalLoadInference()(trials, 1e-4, 1e6) for _ in range(2)]
@@ -110,7 +110,7 @@ def measure(path, benchmark, *, modes=("forward",), device=None, **procedure):
     return measure_records(path, benchmark, **settings)[benchmark]
 
 
-def test_the_critical_load_of_a_simulated_device(tmp_path):
+def test_critical_load_of_a_simulated_device_is_measured(tmp_path):
     """Its curve crosses 0.1 % at 0.847 of a million frames a second."""
     curve = [[0.7, 1e-6], [0.8, 1e-4], [0.9, 2e-3], [1.0, 2e-2], [1.2, 0.18]]
     record = measure(
@@ -129,7 +129,7 @@ def test_the_critical_load_of_a_simulated_device(tmp_path):
 
 
 def test_lossless_run_has_no_critical_load(tmp_path):
-    """The inference has a mean all the same, ten times what was offered: it stands nowhere."""
+    """Without loss, the inference's mean is ten times the offered load and must not be reported."""
     figures, out = ("estimate", "deviation", "low", "high"), tmp_path / "out"
     record = measure(
         out, "critical-load", modes=("bidirectional",), device={"tester_fps": 40_000},
@@ -143,13 +143,13 @@ def test_lossless_run_has_no_critical_load(tmp_path):
     assert {row[key] for row in rows for key in figures if key in row} == {""}
     write.write_run_report(out, formats=["md", "openmetrics"])
     text = (out / "report.md").read_text()
-    assert text.count("undefined") >= 3  # the tile, the table's figure and its interval
+    assert text.count("undefined") >= 3  # the summary, the table's figure and its interval
     assert f"{record['highest']:,.0f}" in text
     assert "v6t_result{" not in (out / "results.prom").read_text()
 
 
 def test_mean_above_maximum_load_is_not_reported():
-    """After each trial: nothing before the first loss, nothing beyond the largest load."""
+    """No estimate is reported before the first loss, and none above the largest load."""
     lost = iter([0, 0, 5, 5, 0])
     means = iter([900.0, 900.0, 2000.0, 800.0])
 
@@ -166,7 +166,7 @@ def test_mean_above_maximum_load_is_not_reported():
 
 
 def test_soak_test_records_times_of_losses(tmp_path):
-    """Bursts of 50 lost frames, one in 4 s on average; every interval and every frame is there."""
+    """The device loses bursts of 50 frames, one in 4 s on average; every frame is accounted for."""
     record = measure(
         tmp_path / "out", "soak", modes=("bidirectional",),
         device={"bursts_per_s": 0.25, "burst_frames": 50},
@@ -187,8 +187,8 @@ def test_soak_test_records_times_of_losses(tmp_path):
     assert "Soak test" in write_report(tmp_path / "out")
 
 
-def test_losses_have_times_and_tester_faults_are_gaps():
-    """The tester's timeline places losses; a period in which it faltered is neither a loss nor repeated."""
+def test_soak_losses_have_times_and_invalid_stretches_are_gaps():
+    """Timelines give losses their times; an invalid stretch is not repeated and counts no loss."""
     losses, pauses = [(0, 0, 30), (), None, (0, 0, 5)], []
 
     def measure_stretch(trial):
@@ -208,6 +208,6 @@ def test_losses_have_times_and_tester_faults_are_gaps():
     assert (measurement.record.faltered, measurement.record.measured_s) == (1, 9.0)
     forward = measurement.record.directions["forward"]
     assert (forward.episodes, forward.lossy, forward.intervals) == (2, 2, 9)
-    assert forward.longest_s == 3.0  # not across the stretch of which nothing is known
+    assert forward.longest_s == 3.0  # not across the invalid stretch
     assert (forward.worst_at_s, forward.worst_percent) == (2.0, pytest.approx(3.0))
     assert [row["lost"] for row in measurement.rows] == [0, 0, 30, 0, 0, 0, None, 0, 0, 5]

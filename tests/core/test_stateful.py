@@ -28,7 +28,7 @@ def measure(tmp_path, *benchmarks, plugin="nat44", device=None, **procedure):
 
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
-def test_everything_is_measured_and_reported(tmp_path, plugin):
+def test_all_benchmarks_of_stateful_device_are_measured(tmp_path, plugin):
     device = {"insertion_cps": 200_000, "table_entries": 300_001, "teardown_cps": 50_000}
     connections = {"count": 100_000}
     records = measure(tmp_path, *EVERYTHING, plugin=plugin, device=device, connections=connections)
@@ -51,7 +51,7 @@ def test_everything_is_measured_and_reported(tmp_path, plugin):
 
 
 def test_bursts_and_overloads_pass_through_connections(tmp_path):
-    """RFC 8219 sections 7.5 and 7.6 of a stateful device: each trial has its connections."""
+    """RFC 8219 sections 7.5 and 7.6: each trial of a stateful device opens connections first."""
     device = {"capacity_fps": 300_000, "buffer_frames": 20_000, "insertion_cps": 200_000}
     names = ("throughput", "back-to-back", "system-recovery")
     records = measure(tmp_path, *names, device=device, connections={"count": 1000})
@@ -64,7 +64,7 @@ def test_bursts_and_overloads_pass_through_connections(tmp_path):
 
 
 def test_each_connection_is_a_flow(tmp_path):
-    """RFC 8219 section 10.2 of a stateful device: as many connections as flows, in turn both ways."""
+    """RFC 8219 section 10.2: a stateful device has one connection for each flow, read in order."""
     run = resolve_run(
         "flows", device={"insertion_cps": 200_000}, connections={"count": 1000},
         flows={"counts": [1, 6]},
@@ -84,7 +84,7 @@ def test_each_connection_is_a_flow(tmp_path):
     assert counts == {"flows1": {1}, "flows6": {6}, "successive6": {6}}
 
 
-def test_settings_of_the_capacity_search_reach_it_and_its_record(tmp_path):
+def test_capacity_search_uses_and_records_its_settings(tmp_path):
     record = measure(
         tmp_path, "capacity", device={"table_entries": 1_000_003},
         capacity={"first": 1000, "error": 50, "most": 4_000_000, "beta": 0.1},
@@ -105,7 +105,7 @@ def test_capacity_of_replacing_table_is_exact(tmp_path, tells):
     assert records["capacity"]["capacity"] == 50_021
 
 
-def test_capacity_beyond_all_four_tuples_is_a_lower_bound(tmp_path):
+def test_capacity_limited_by_four_tuples_is_a_lower_bound(tmp_path):
     record = measure(tmp_path, "capacity", capacity={"first": 1000, "most": 70_000})["capacity"]
     assert record["at_least"]
     assert record["capacity"] == 70_000
@@ -180,7 +180,7 @@ def test_plan_lists_connection_benchmarks_once():
     seconds = {s.name: s.seconds for s in planned.stages if s.mode == "connections"}
     steps = sum(2 * 100_000 / rate + 2 * 0.15 + 0.05 for rate in (2e5, 1e5, 1.5e5, 1.25e5, 1.125e5))
     assert seconds["connection-rate"] == pytest.approx(2 * steps)
-    # the tester's own capacity goes before
+    # the self-test comes first
     whole_s = seconds["connection-rate"] + seconds["self-test"]
     assert points["connection-rate"].duration_s == pytest.approx(whole_s)
     assert points["teardown"].trials == 2
@@ -189,10 +189,10 @@ def test_plan_lists_connection_benchmarks_once():
 
 
 def test_plan_includes_flush_and_overhead_of_connections():
-    """Emptying the table, the tester's own pace, and trials that are made again: none of a model."""
+    """The plan includes emptying the table, the tester's overhead and repeated trials."""
     setup = resolve_setup(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
     (stage,) = [s for s in plan(setup).stages if s.name == "connection-rate"]
-    # 100,000 connections at half of what the embedded tester makes, or more, and tried at the same rate
+    # opening 100,000 connections at half of the embedded tester's rate, and validating them
     fixed_s = 2 * 0.15 + 0.05 + 0.1 + 1.2
     assert 1.3 * stage.trials * fixed_s < stage.seconds < 1.3 * stage.trials * (fixed_s + 0.5 + 0.5)
 

@@ -48,7 +48,7 @@ def test_known_connection_rate_is_measured_within_resolution(measured):
 
 
 def test_connection_times_without_device_are_reported(measured):
-    """Of its self-test's fastest trial in which nothing was lost."""
+    """The times are those of the fastest self-test trial without loss."""
     rate, _, out = measured
     alone = rate["alone"]
     assert alone["rate_cps"] > rate["median"]
@@ -160,7 +160,7 @@ def test_frame_sizes_do_not_affect_tcp_benchmarks():
 
 
 def test_tcp_settings_are_recorded(tmp_path):
-    """Object size, time-out, retransmissions and end stand in the settings, in trials and in the record."""
+    """Object size, time-out, retransmissions and closing are stored in each record."""
     records = measure(
         tmp_path / "out", setting_flags={"--object-size": "5000"},
         settings={"tcp.timeout_s": 2, "tcp.retransmissions": 1, "tcp.closing": "fin"},

@@ -1,4 +1,4 @@
-"""The self-test: measured, cached, invalidated by changes, repeated after noise."""
+"""The self-test: it is measured, cached, invalidated by changes and repeated after noise."""
 
 import json
 from contextlib import closing
@@ -30,12 +30,12 @@ MEDIA = 10_000_000.0
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
+def _use_temporary_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 class Loopback:
-    """A tester without a device: its limits in short and in long trials, and its trials."""
+    """Tester without a device: it has limits for short and long trials, and records its trials."""
 
     def __init__(self, limit_fps, lasting_fps=None):
         self.limits, self.trials = (limit_fps, lasting_fps or limit_fps), []
@@ -54,7 +54,7 @@ def make_rfc_run():
     return resolve(plugin="mape-br", tester="embedded", preset="rfc")
 
 
-def on_trex(run):
+def with_trex(run):
     """Return the same run with TRex, whose ports cannot be joined."""
     tester = run.tester.model_copy(update={"kind": "trex", "options": {}})
     return run.model_copy(update={"tester": tester})
@@ -103,7 +103,7 @@ def test_self_test_runs_by_default(directory):
 
 
 def test_self_test_uses_rules_of_benchmark(directory):
-    """The capacity is that of a whole minute: 1 Mfps, though the first 5 s have 2 Mfps."""
+    """The tester sends 2 Mfps for 5 s, but only 1 Mfps for the trial duration of a minute."""
     run, loopback = make_rfc_run(), Loopback(2e6, 1e6)
     capacity, source = make_selftest(run, loopback).find_capacity(directory)
     assert source == THIS_RUN_SOURCE
@@ -117,7 +117,7 @@ def test_self_test_uses_rules_of_benchmark(directory):
 
 
 def test_sending_late_is_judged_as_in_the_benchmark():
-    """1 % longer than asked passes while looking, but no trial of the rfc preset."""
+    """Sending 1 % too long is accepted while searching, but not by the rules of the rfc preset."""
 
     def slow(trial):
         result = make_limited(1e9)(trial)
@@ -131,10 +131,10 @@ def test_sending_late_is_judged_as_in_the_benchmark():
 
 
 def test_self_test_with_laxer_rules_is_not_used(directory):
-    """Measured with the quick preset, required by the rfc preset, where ports cannot be joined."""
-    selftest = make_selftest(on_trex(make_run()), Loopback(1e6))
+    """The cached self-test has the rules of the quick preset, but the run needs the rfc preset."""
+    selftest = make_selftest(with_trex(make_run()), Loopback(1e6))
     selftest.store(TesterCapacity("forward", 123.0, (), ()))
-    rate, source, trials = find_capacity(on_trex(make_rfc_run()), directory)
+    rate, source, trials = find_capacity(with_trex(make_rfc_run()), directory)
     assert (rate, trials) == (MEDIA, 0)
     assert "not known" in source
     assert "123 fps" in source
@@ -182,7 +182,7 @@ def test_damaged_capacity_is_measured_again(directory):
     expect_new_selftest(make_run(), directory)
 
 
-def test_a_resumed_run_keeps_the_capacity_it_had(directory):
+def test_resumed_run_keeps_its_tester_capacity(directory):
     first, _, _ = find_capacity(make_run(), directory)
     find_capacity(make_run(), directory)
     cache = locate_cache() / tester_capacity.CAPACITY_FILE
@@ -206,11 +206,11 @@ def test_phase_one_has_separate_capacity(directory):
 
 
 def test_tester_without_loopback_uses_cached_capacity(directory, tmp_path):
-    run = on_trex(make_run())
+    run = with_trex(make_run())
     assert not make_setup(run).tester.can_loop_back
     assert find_capacity(run, directory) == (MEDIA, UNKNOWN_SOURCE, 0)
     make_selftest(run, Loopback(1e6)).store(TesterCapacity("forward", 123.0, (), ()))
-    # how long the self-test looked does not matter here, and a run that had none goes on so
+    # the duration of the self-test does not matter; a run that began without one continues so
     assert find_capacity(run, directory, duration_s=9.0)[1] == UNKNOWN_SOURCE
     with closing(RunDir(tmp_path / "next", new=True)) as following:
         assert find_capacity(run, following, duration_s=9.0)[0] == 123.0
@@ -257,15 +257,15 @@ def quiet(tmp_path_factory):
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_a_noisy_moment_does_not_cap_the_result(quiet, tmp_path, mode):
-    """The machine is busy during the self-test of the second mode; the first shows it."""
+def test_noisy_self_test_is_repeated_if_another_mode_contradicts_it(quiet, tmp_path, mode):
+    """The machine is busy during the self-test of the second mode, which the first mode reveals."""
     (rates, begin), modes = quiet, ("bidirectional", mode)
     noisy, messages, keys = measure_rates(tmp_path / "noisy", modes, noisy_at=begin)
     assert noisy == {mode: rates[mode] for mode in modes}
     (text,) = [text for text in messages.texts if "it is repeated" in text]
     assert text.startswith(f"84/64 octets, {mode}: ")
     assert any(f"selftest/84/{mode}/a2-t" in key for key in keys)
-    # without another mode the limit is undecided, and the number carries this warning
+    # without another mode, the cause of the limit is unknown, and the result has a warning
     noise = {"noisy_at": 1, "noisy_trials": 40}
     alone, messages, _ = measure_rates(tmp_path / "alone", (mode,), **noise)
     assert messages.count("it is repeated") == 0
@@ -293,7 +293,7 @@ def test_selftest_command_repeats_noisy_test(quiet):
         ("forward", {}, 0.0),
         ("forward", {"bidirectional": 7e4}, 7e4),
         ("reverse", {"bidirectional": 7e4, "forward": 9e5}, 7e4),
-        ("forward", {"reverse": 9e5}, 0.0),  # the frames of the two have other sizes
+        ("forward", {"reverse": 9e5}, 0.0),  # the directions have different frame sizes
         ("bidirectional", {"forward": 8e5, "reverse": 4e5}, 1e5),
         ("bidirectional", {}, 0.0),
     ],
@@ -303,7 +303,7 @@ def test_plausible_rate_follows_from_other_modes(mode, others, least):
 
 
 def test_single_mode_repeats_noisy_self_test(quiet, tmp_path):
-    """The self-test is the whole of what the device is offered, so it is looked at again."""
+    """The tester seems to limit the result, so self-test and benchmark are repeated."""
     path, messages = tmp_path / "noisy", Messages()
     outcome = execute(make_noisy_setup(("forward",), noisy_at=1, noisy_trials=8), path, messages)
     (record,) = outcome.records
@@ -321,7 +321,7 @@ def test_single_mode_repeats_noisy_self_test(quiet, tmp_path):
 
 
 def test_slow_tester_is_not_tested_again(tmp_path):
-    """The device is faster than the tester: one more short trial without it, and no repetition."""
+    """If the device is faster than the tester, one more short self-test trial confirms the limit."""
     rates, messages, keys = measure_rates(tmp_path / "run", ("forward",), capacity_fps=9_000_000)
     assert messages.count("it is repeated") == 0
     assert rates["forward"] < TESTER_FPS * 1.01

@@ -109,7 +109,7 @@ def test_unknown_steal_time_is_left_out(measure_steal_time, before, after, optio
         ([0.0, 0.0, 0.75], ["0%", "75%"]),
     ],
 )
-def test_considerable_steal_time_is_a_warning(shares, percents):
+def test_considerable_steal_time_gives_a_warning(shares, percents):
     assert re.findall(r"\d+%", " ".join(list_steal_time_warnings(shares))) == percents
 
 
@@ -119,7 +119,7 @@ POINT = {"benchmark": "throughput", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "di
 
 
 class Device:
-    """Drops seven frames between each two readings, and keeps ten connections more."""
+    """Device that drops seven frames and keeps ten more connections between any two readings."""
 
     def __init__(self, *, silent=False):
         self.read_s = 0

@@ -59,14 +59,14 @@ def test_probe_limited_by_tester_or_medium_has_no_recommendation(tmp_path, teste
     assert "tester" in record.why
 
 
-def test_the_probe_of_customers_behind_ipv6(tmp_path):
+def test_probe_of_map_e_does_not_reach_inner_ports(tmp_path):
     device = {"cores": 8, "hashes": "ports", "capacity_fps": 400_000}
     record = measure(tmp_path / "out", "rss-probe", "mape-br", device=device)
-    # the ports are behind the inner header, where this device does not look
+    # the ports are behind the inner header, which this device does not hash
     assert record.cases["ports"].median < 500_000
 
 
-def test_the_probe_varies_addresses_on_tester_and_device():
+def test_probe_varies_addresses_unless_they_are_set():
     run = resolve_run("rss-probe")
     assert run.params["left_hosts"] == {"policy": "random"}
     assert resolve_run("throughput").params == {}
@@ -74,8 +74,11 @@ def test_the_probe_varies_addresses_on_tester_and_device():
     assert own.params["left_hosts"]["policy"] == "inc"
 
 
-def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
-    """RFC 8219, section 10.2.1: lower is better with the other sign; each at its own throughput."""
+def test_benchmarks_of_section_7_are_measured_with_each_number_of_flows(tmp_path):
+    """RFC 8219, section 10.2.1: each figure is measured at the throughput of its flows.
+
+    The sign of the degradation is inverted for figures of which lower values are better.
+    """
     device = {"cores": 4, "hashes": "ports", "capacity_fps": 400_000}
     also = ["latency", "pdv", "ipdv", "frame-loss", "system-recovery", "back-to-back"]
     record = measure(
@@ -93,7 +96,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     assert record.points[-1].duration_s == pytest.approx(record.points[4].duration_s + 63 * 0.01)
     rates = {(p.flows, p.start): p.median for p in record.points}
     assert {f.benchmark for f in record.figures} == set(also)
-    for name in also:  # a burst without the frames of flows yet to begin would have gaps
+    for name in also:  # bursts cannot start flows successively, since they would have gaps
         starts = {f.start for f in record.figures if f.benchmark == name}
         expected = {"together"} if name == "back-to-back" else {"together", "successive"}
         assert starts == expected, name
@@ -112,7 +115,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
         assert f.degradation_percent == pytest.approx(worse)
     lost = [f for f in record.figures if f.benchmark == "frame-loss" and f.degradation_percent]
     assert lost
-    assert all(f.degradation_percent < 0 for f in lost)  # with flows for all cores fewer are lost
+    assert all(f.degradation_percent < 0 for f in lost)  # more flows use more cores
     assert {k.split("/")[0] for k in record.trials} >= {
         "flows1-latency", "flows64-latency", "flows64-pdv", "successive64-pdv"
     }  # fmt: skip
@@ -152,7 +155,7 @@ def test_capabilities_follow_from_also_benchmarks_and_starts():
     [("latency", (1.0,)), ("pdv", (0.6,)), ("frame-loss", (0.4,)), ("system-recovery", (1.0, 1.0))],
 )
 def test_trials_with_successive_flows_are_longer(name, seconds, tmp_path):
-    """RFC 8219 section 10.2.2: by (n - 1) t; delays are those of the traffic of all flows."""
+    """RFC 8219 section 10.2.2: longer by (n - 1) t; delays are timed after all flows have begun."""
     flows = {"counts": [16], "starts": ["successive"], "interval_s": 0.02, "also": [name]}
     measure(tmp_path / "out", "flows", flows=flows)
     trials = {}

@@ -159,8 +159,8 @@ def resolve_trex(*benchmarks, params=None, **options):
     )  # fmt: skip
 
 
-def test_benchmarks_limited_to_lower_rates_give_warnings():
-    """At the rate that is found, hours later, it would only be left out."""
+def test_benchmarks_with_lower_maximum_rate_give_warnings():
+    """Otherwise, the benchmark would be skipped after hours, at the measured throughput."""
     setup = resolve_trex("throughput", "latency", "pdv", "ipdv", "system-recovery")
     warnings = [text for text in list_setting_warnings(setup) if "up to" in text]
     assert [text.split(":")[0] for text in warnings] == ["ipdv", "system-recovery"]

@@ -27,7 +27,7 @@ from v6t.core.config.compatibility import can_configure, list_technologies
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
-from v6t.tests.core.support import parse_done, read_schema, replace_config, tree, v6t
+from v6t.tests.core.support import parse_result, read_schema, read_tree, replace_config, v6t
 from v6t.tests.drivers.matrix import NAMED
 from v6t.tests.expect import expect_refusal
 from v6t.tools.publish.__main__ import main
@@ -43,7 +43,7 @@ def run_publish(directory, page_dir):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([str(directory), str(page_dir)])
-    return parse_done(status, out.getvalue(), err.getvalue())
+    return parse_result(status, out.getvalue(), err.getvalue())
 
 
 pytestmark = pytest.mark.slow
@@ -399,9 +399,9 @@ def test_page_with_unknown_files_is_not_replaced(own, campaign, tmp_path):
     assert run_publish(campaign, page_dir).status == 0
     (page_dir / own).write_bytes(b"\xff\x00")
     (page_dir / own).chmod(0o600)
-    before = tree(page_dir)
+    before = read_tree(page_dir)
     assert own in expect_refusal(run_publish(campaign, page_dir), "file-exists")
-    assert tree(page_dir) == before
+    assert read_tree(page_dir) == before
     assert (page_dir / own).stat().st_mode & 0o777 == 0o600
 
 
@@ -410,25 +410,25 @@ def test_directory_without_a_page_is_rejected(campaign, tmp_path):
     (tmp_path / "mine" / "run").mkdir(parents=True)
     for name in ("summary.json", "run/config.json"):
         (tmp_path / "mine" / name).write_text("{}")
-    before = tree(tmp_path)
+    before = read_tree(tmp_path)
     expect_refusal(run_publish(campaign, tmp_path / "mine"), "file-exists")
-    assert tree(tmp_path) == before
+    assert read_tree(tmp_path) == before
 
 
 @pytest.mark.parametrize("page_dir", ["copy", "copy/page", ".", "other", "other/page", "link"])
 def test_campaign_directory_is_rejected_as_page(page_dir, campaign_copy, tmp_path):
     shutil.copytree(campaign_copy, tmp_path / "other")
     (tmp_path / "link").symlink_to(campaign_copy)
-    before = tree(tmp_path)
+    before = read_tree(tmp_path)
     expect_refusal(run_publish(campaign_copy, tmp_path / page_dir), "file-exists")
-    assert tree(tmp_path) == before
+    assert read_tree(tmp_path) == before
 
 
 def test_current_campaign_directory_is_rejected_as_page(campaign_copy, monkeypatch):
     monkeypatch.chdir(campaign_copy)
-    before = tree(campaign_copy)
+    before = read_tree(campaign_copy)
     expect_refusal(run_publish(".", "."), "file-exists")
-    assert tree(campaign_copy) == before
+    assert read_tree(campaign_copy) == before
 
 
 def test_unreadable_campaign_keeps_the_earlier_page(campaign_copy, tmp_path):
