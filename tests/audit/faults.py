@@ -135,14 +135,17 @@ to4, to6 = partial(change_translated, 4), partial(change_translated, 6)
 
 
 def put(at, *octets):
+    """Return an edit that replaces octets from an offset on."""
     return lambda p: p.__setitem__(slice(at, at + len(octets)), bytes(octets))
 
 
 def plus(at, difference):
+    """Return an edit that adds a number to an octet."""
     return lambda p: p.__setitem__(at, p[at] + difference & 0xFF)
 
 
 def mask(at, clear, add=0):
+    """Return an edit that clears and sets bits of an octet."""
     return lambda p: p.__setitem__(at, p[at] & ~clear | add)
 
 
@@ -199,7 +202,7 @@ def lacks_checksum(packet):
 
 
 def is_own_error(arrived, emitted, *start):
-    """Return whether the device made an ICMP error with a type, and perhaps a code."""
+    """Check whether a packet is the device's ICMP error of a type and, optionally, a code."""
     at = 20 if version(emitted) == 4 else 40
     return version(arrived) == version(emitted) and emitted[at : at + len(start)] == bytes(start)
 
@@ -415,13 +418,13 @@ def change_encapsulated(at, change, *, inner=False):
     return change_leaving(changed)
 
 
-def change_ecn(inner, outer, made):
+def change_ecn(inner, outer, result):
     """Set a wrong result for one cell of the table of RFC 6040."""
 
     def change(arrived, emitted):
         is_tunnel = version(arrived) == 6 and arrived[6] == IPIP and version(emitted) == 4
         is_cell = is_tunnel and (arrived[41] & 3, arrived[1] >> 4 & 3) == (inner, outer)
-        return edit_packet(emitted, mask(1, 3, made)) if is_cell else emitted
+        return edit_packet(emitted, mask(1, 3, result)) if is_cell else emitted
 
     return change_leaving(change)
 
@@ -436,7 +439,7 @@ def is_mark_on_not_ect(p):
 
 STRANGER = b"\xde\xad"
 """Third group of the audit's address outside all rules."""
-OWN = b"\x00\x21"
+FIRST_CUSTOMER = b"\x00\x21"
 """Fourth group of the first customer's prefix."""
 # fmt: off
 RELAY = [
@@ -445,7 +448,7 @@ RELAY = [
     Fault("identifiers not checked", "source-port-icmp", accept_ports(ICMP)),
     Fault("IPv4 sources not checked", "source-ipv4-other", accept(lambda p: p[18:22] != p[52:56])),
     Fault("outer sources not checked", "source-ipv6-stranger", accept(lambda p: p[12:14] == STRANGER)),
-    Fault("prefixes not checked", "source-ipv6-other", accept(lambda p: p[14:16] != OWN and p[12:14] != STRANGER)),
+    Fault("prefixes not checked", "source-ipv6-other", accept(lambda p: p[14:16] != FIRST_CUSTOMER and p[12:14] != STRANGER)),
     Fault("excluded ports accepted", "source-port-excluded", accept(lambda p: number(p, 60) < 1024)),
     Fault("CEs of the upper half lost", "last-up", drop6(lambda p: p[14] >= 0x10)),
     Fault("packets to the last address lost", "last-down", drop4(lambda p: p[19] == 255)),
@@ -499,7 +502,7 @@ def confuse_neighbors(_, find, ipv4, port):
 
 
 def with_wrong_rules(technology, params):
-    """Return the technology with other parameters; ``psid_offset`` changes the nested rule."""
+    """Return the technology with other parameters; ``psid_offset`` changes the inner rule."""
     values = technology.params.model_dump()
     target = values["domains"][0] if "psid_offset" in params else values
     target.update(params)

@@ -42,7 +42,7 @@ def with_fault(device, changes):
 
 
 def plant_flows(name, *clauses, **changes):
-    """Add a fault of UDP, TCP and ICMP queries, as far as there are clauses."""
+    """Add a fault for UDP, TCP and ICMP queries, in this order, one for each given clause."""
     for only, clause in zip(PREFIXES, clauses, strict=False):
         plant(PREFIXES[only] + name, clause, only, **changes)
 
@@ -207,7 +207,7 @@ def drop_resets(side):
 
 
 def use_then(action, flag = "", only = ""):
-    """Return a `use` that does something after segments with a flag, or after packets of one side only."""
+    """Return a `use` that calls an action after segments with a flag, or packets of one side only."""
 
     def use(device, correct, mapping, packet, side):
         correct(mapping, packet, side)
@@ -222,7 +222,7 @@ def forget(device, mapping):
 
 
 def forget_reset(*, accepted):
-    """Forget connections after segments RST that their hosts accept, or after others."""
+    """Forget connections after RST segments that their hosts accept, or after other RST segments."""
     return lambda d, m: forget(d, m) if (m.lifetime_s == RESET_S) == accepted else None
 
 

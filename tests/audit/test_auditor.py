@@ -26,7 +26,7 @@ from v6t.plugins.siit import Clat, Siit
 from v6t.tests.audit.in_process import with_params
 
 
-class Silent:
+class SilentDevice:
     """A device that drops everything."""
 
     def receive(self, *frame):
@@ -52,23 +52,23 @@ class Probe(DeviceProbe):
 
 
 class Device(InProcessDevice):
-    """A device for audits; errors come from its n-th exchange on."""
+    """Device for audits that raises an error from its n-th exchange on."""
 
     def __init__(self, technology, device=None, error=None, exchanges=10**9, refused=()):
         super().__init__(technology)
-        self.rest = device, error, exchanges, refused
+        self.options = device, error, exchanges, refused
         self.opened: list[Technology] = []
 
     @contextmanager
     def open(self):
-        device, error, exchanges, _ = self.rest
+        device, error, exchanges, _ = self.options
         self.opened.append(self.technology)
         yield Probe(device or build_device(self.technology), error, exchanges)
 
     def with_params(self, params):
-        if set(params) & set(self.rest[3]):
+        if set(params) & set(self.options[3]):
             raise UsageError("no such setting", code="setting-untellable")
-        changed = Device(super().with_params(params).technology, *self.rest)
+        changed = Device(super().with_params(params).technology, *self.options)
         changed.opened = self.opened
         return changed
 
@@ -87,7 +87,7 @@ def test_correct_device_conforms_in_every_configuration():
     assert len({(f.clause, f.variant) for f in progress.findings}) == progress.planned
 
 
-def test_interrupted_audit_keeps_what_was_tested():
+def test_interrupted_audit_keeps_its_findings():
     progress, error = audit(Device(Siit(), error=KeyboardInterrupt(), exchanges=5))
     assert isinstance(error, KeyboardInterrupt)
     assert progress.stopped == "interrupted"
@@ -114,14 +114,14 @@ def test_interrupted_device_that_is_not_restored_starts_no_variant():
     original = device.open
 
     @contextmanager
-    def unrestored():
+    def open_without_rollback():
         try:
             with original() as probe:
                 yield probe
         except KeyboardInterrupt as exc:
             raise DutError("not restored", code="command-failed") from exc
 
-    device.open = unrestored
+    device.open = open_without_rollback
     _, error = audit(device)
     assert isinstance(error, DutError)
     assert len(device.opened) == 1
@@ -156,7 +156,7 @@ def test_findings_are_saved_and_counted_while_the_audit_runs(monkeypatch):
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_preferred_params_give_way_to_the_users():
+def test_user_params_override_preferred_params():
     chosen, _ = choose_clauses(Device(Nat44()), (), ())
     assert chosen.technology.params.initiator_count == 2
     with pytest.raises(UsageError) as raised:
@@ -172,7 +172,7 @@ def test_clat_has_a_prefix_for_benchmark_addresses():
 
 def test_only_core_clauses_of_silent_device_deviate():
     assert audit_core_clauses(Device(Siit()), list_core_clauses(Siit())) == []
-    result = audit_core_clauses(Device(Siit(), Silent()), list_core_clauses(Siit()))
+    result = audit_core_clauses(Device(Siit(), SilentDevice()), list_core_clauses(Siit()))
     assert {f.clause for f in result} == {"rfc7915-5.1-udp", "rfc7915-4.1-udp"}
 
 
@@ -189,7 +189,7 @@ def test_nat_with_session_limit_is_emptied_before_each_clause():
 
 
 def test_nat_is_emptied_in_each_configuration(monkeypatch):
-    """It may hold connections of an earlier one, with other public addresses."""
+    """The NAT may hold connections of an earlier configuration, with other public addresses."""
     device, flushed = Device(Nat44()), []
     monkeypatch.setattr(Probe, "flush", lambda _: flushed.append(len(device.opened)), raising=False)
     audit(device, clauses=["REQ-1-mapped", "pool"])
@@ -212,7 +212,7 @@ class Recorder(DeviceProbe):
         raise ProbeUnable("no way")
 
 
-def clause_with(verdicts, level="MUST", lasts_s=0.0):
+def make_clause(verdicts, level="MUST", lasts_s=0.0):
     answers = iter(verdicts)
 
     def steps():
@@ -234,17 +234,17 @@ def clause_with(verdicts, level="MUST", lasts_s=0.0):
     ],
 )
 def test_clause_that_does_not_conform_is_repeated(verdicts, tries, verdict):
-    outcome = carry_out(clause_with(verdicts), Recorder(), AuditRequest())
+    outcome = carry_out(make_clause(verdicts), Recorder(), AuditRequest())
     assert (outcome.tries, outcome.judgement.verdict) == (tries, verdict)
 
 
-def test_clause_that_lasts_long_is_tried_once():
-    outcome = carry_out(clause_with(["deviates"], lasts_s=60), Recorder(), AuditRequest())
+def test_long_clause_is_tried_once():
+    outcome = carry_out(make_clause(["deviates"], lasts_s=60), Recorder(), AuditRequest())
     assert outcome.tries == 1
 
 
 def test_unfollowed_may_is_information():
-    outcome = carry_out(clause_with(["deviates"] * 3, "MAY"), Recorder(), AuditRequest())
+    outcome = carry_out(make_clause(["deviates"] * 3, "MAY"), Recorder(), AuditRequest())
     assert outcome.judgement.verdict == "information"
 
 
@@ -273,7 +273,7 @@ def test_device_lost_during_variant_keeps_earlier_findings():
         def with_params(self, params):
             changed = super().with_params(params)
             lost = DutError("it was started anew", code="command-failed")
-            changed.rest = None, lost, 1, ()
+            changed.options = None, lost, 1, ()
             return changed
 
     progress, error = audit(LostInVariant(Siit()))
@@ -288,7 +288,7 @@ def test_dead_device_that_cannot_be_reset_ends_the_audit(monkeypatch):
 
     monkeypatch.setattr(Probe, "reset", refuse)
     dead = Judgement("deviates", "", "", dead=True)
-    outcome = ClauseOutcome(clause_with([]), dead, [], 1)
+    outcome = ClauseOutcome(make_clause([]), dead, [], 1)
     monkeypatch.setattr(auditor, "carry_out", lambda clause, *_: outcome._replace(clause=clause))
     progress, _ = audit(Device(Siit()))
     assert len(progress.findings) == 1

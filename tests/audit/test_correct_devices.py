@@ -43,7 +43,7 @@ def fixed(**strategies):
 
 
 def network4(draw, length):
-    """Draw a prefix around one of the usual pools, at its begin or within it."""
+    """Draw a prefix that contains an address of one of the usual pools."""
     base = int(IPv4Address(draw(one_of(POOLS)))) + draw(one_of((0, 77, 255)))
     return IPv4Network((base, length), strict=False)
 
@@ -54,14 +54,14 @@ def network6(base, length):
 
 @composite
 def port_sets(draw):
-    """Draw PSID offset and length, unshared addresses and ranges of one port included."""
+    """Draw PSID offset and length, including unshared addresses and ranges of one port."""
     length = draw(one_of((0, 1, 3, 6, 8, 12, 15, 16)))
     return draw(integers(0, 16 - length)), length
 
 
 @composite
 def relays(draw):
-    """Draw one or two mapping rules: shared addresses, whole ones, prefixes of CEs, no EA bits."""
+    """Draw one or two mapping rules: for shared or unshared addresses, prefixes, or no EA bits."""
     first, *others = (
         {**rule_settings(rule), "ces": 1}
         for rule in draw(st.lists(rules(sendable=True), min_size=1, max_size=2))

@@ -6,14 +6,16 @@ from v6t.audit.ip_packet import find_checksum_error, read_header
 from v6t.audit.packets import allow, difference, dissect, trim
 
 
-def built(packet):
+def build_and_dissect(packet):
     return dissect(bytes(packet))
 
 
-SENT = built(IP(src="192.0.2.1", dst="192.0.2.2", ttl=60) / UDP(sport=53, dport=9) / b"data")
-UNFRAGMENTED = built(IP(flags="DF") / UDP())
-SIX = built(IPv6(src="::1.2.3.4", dst="2001:db8::1") / UDP())
-QUOTING = built(IP() / ICMP(type=3) / IP(src="192.0.2.1") / UDP(chksum=1))
+SENT = build_and_dissect(
+    IP(src="192.0.2.1", dst="192.0.2.2", ttl=60) / UDP(sport=53, dport=9) / b"data"
+)
+UNFRAGMENTED = build_and_dissect(IP(flags="DF") / UDP())
+IPV6_PACKET = build_and_dissect(IPv6(src="::1.2.3.4", dst="2001:db8::1") / UDP())
+QUOTING = build_and_dissect(IP() / ICMP(type=3) / IP(src="192.0.2.1") / UDP(chksum=1))
 FRAGMENT = IPv6() / IPv6ExtHdrFragment(nh=17, m=1) / Raw(bytes(16))
 
 
@@ -24,7 +26,7 @@ FRAGMENT = IPv6() / IPv6ExtHdrFragment(nh=17, m=1) / Raw(bytes(16))
     (IP(flags=0), UNFRAGMENTED, "IP.flags is DF, not none"),
     (allow(IP(), ttl=(59, 60)), SENT, ""),
     (allow(IP(), ttl=(58, 59)), SENT, "IP.ttl is 60, not 58 or 59"),
-    (IPv6(src="::102:304", dst="2001:DB8:0::1"), SIX, ""),
+    (IPv6(src="::102:304", dst="2001:DB8:0::1"), IPV6_PACKET, ""),
 ])  # fmt: skip
 def test_difference_names_the_field(template, packet, text):
     assert difference(template, packet) == text

@@ -13,7 +13,7 @@ from v6t.audit.record import (
 from v6t.base.errors import UsageError
 
 
-def finding(name, level, verdict, **more):
+def make_finding(name, level, verdict, **more):
     return {
         **{"clause": name, "rfc": "RFC 7915", "section": "5.1", "level": level, "title": "it does"},
         **{"variant": "", "verdict": verdict, "sent": "left: a packet", "expected": "TTL 60"},
@@ -23,7 +23,7 @@ def finding(name, level, verdict, **more):
     }
 
 
-def audit(*findings, **more):
+def make_audit(*findings, **more):
     values = {
         **{"schema": "v6t-audit/2", "version": "1", "source_commit": None, "made": "2026-01-01"},
         **{"plugin": "siit", "params": {}, "driver": "tayga", "device": "tayga 1"},
@@ -38,7 +38,7 @@ def audit(*findings, **more):
     ("MUST", "not testable", False), ("MUST", "conforms", False),
 ])  # fmt: skip
 def test_deviation_fails_the_audit(level, verdict, fails):
-    record = audit(finding("a", level, verdict))
+    record = make_audit(make_finding("a", level, verdict))
     assert record.fails is fails
     suite = ElementTree.fromstring(to_junit(record))  # noqa: S314
     assert suite.get("failures") == str(int(fails))
@@ -47,14 +47,16 @@ def test_deviation_fails_the_audit(level, verdict, fails):
 
 
 def test_summary_counts_tested_clauses():
-    record = audit(finding("a", "MUST", "not testable"), stopped="interrupted")
+    record = make_audit(make_finding("a", "MUST", "not testable"), stopped="interrupted")
     assert "0 of 5 clauses tested, 1 not testable" in summarize_audit(record)
     assert summarize_audit(record).startswith("Stopped: ")
     assert "interrupted" in summarize_audit(record)
 
 
 def test_report_escapes_what_the_device_sent_and_shows_frames():
-    record = audit(finding("a", "MUST", "deviates"), finding("b", "MUST", "conforms"))
+    record = make_audit(
+        make_finding("a", "MUST", "deviates"), make_finding("b", "MUST", "conforms")
+    )
     page = to_html(make_audit_document(record))
     assert "00 ff 41" in page
     assert "TTL &lt;58&gt;" in page
@@ -62,7 +64,7 @@ def test_report_escapes_what_the_device_sent_and_shows_frames():
 
 
 def test_stored_record_equals_original():
-    record = audit(finding("a", "MUST", "deviates"))
+    record = make_audit(make_finding("a", "MUST", "deviates"))
     assert read_audit(json.loads(json.dumps(record.to_json())), "there") == record
 
 
@@ -74,9 +76,13 @@ def test_invalid_record_is_rejected(values):
 
 
 def test_comparison_finds_different_verdicts():
-    shared = finding("b", "MAY", "conforms")
-    one = audit(finding("a", "MUST", "conforms"), shared, finding("c", "MUST", "deviates"))
-    two = audit(finding("a", "MUST", "deviates"), shared, params={"prefix": "64:ff9b::/96"})
+    shared = make_finding("b", "MAY", "conforms")
+    one = make_audit(
+        make_finding("a", "MUST", "conforms"), shared, make_finding("c", "MUST", "deviates")
+    )
+    two = make_audit(
+        make_finding("a", "MUST", "deviates"), shared, params={"prefix": "64:ff9b::/96"}
+    )
     comparison = AuditComparison([one, two])
     [[first, second]] = comparison.differences
     assert (first.clause, first.verdict, second.verdict) == ("a", "conforms", "deviates")

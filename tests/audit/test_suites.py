@@ -43,7 +43,7 @@ PLANTED = [
 ]
 
 
-def deviations(device, clauses):
+def list_deviations(device, clauses):
     result = execute_clauses(device, list(clauses))
     return [o.clause.label for o in result if o.judgement.verdict == "deviates"]
 
@@ -55,7 +55,7 @@ COUNTS = {
     EDGE: {MapECe: 13, LwB4: 16},
     NAT: {Nat44: 81, Nat64: 81, DsLiteAftr: 81, Nat66: 66},
 }
-"""Clauses of all configurations."""
+"""Number of clauses in all configurations."""
 
 
 @pytest.mark.parametrize(("suite", "kind"), [(s, k) for s, kinds in COUNTS.items() for k in kinds])
@@ -71,19 +71,19 @@ def test_correct_device_in_all_configurations_conforms(suite, kind):
 
 
 @cache
-def clauses_of(suite, kind):
+def list_suite_clauses(suite, kind):
     return list(suite.list_clauses(make_subject(kind())))
 
 
 @pytest.mark.parametrize(("suite", "kind", "fault"), PLANTED, ids=lambda x: x.name)
 def test_planted_fault_is_found(suite, kind, fault):
-    clauses = [c for c in clauses_of(suite, kind) if fault.clause in c.name]
+    clauses = [c for c in list_suite_clauses(suite, kind) if fault.clause in c.name]
     result = execute_clauses(fault.change(build_device(kind())), clauses)
     assert {o.judgement.verdict for o in result} & {"deviates", "information"}
 
 
 @cache
-def nat_clauses():
+def list_nat_clauses():
     return [
         (t, list(NAT.list_clauses(s, variant))) for variant, t, s in list_configurations(Nat44())
     ]
@@ -92,7 +92,9 @@ def nat_clauses():
 @pytest.mark.parametrize("fault", nat_faults.FAULTS)
 def test_planted_fault_of_nat_is_found(fault):
     suffix, changes = nat_faults.FAULTS[fault]
-    named = ((t, c) for t, clauses in nat_clauses() for c in clauses if c.name.endswith(suffix))
+    named = (
+        (t, c) for t, clauses in list_nat_clauses() for c in clauses if c.name.endswith(suffix)
+    )
     technology, clause = next(named)
     [outcome] = execute_clauses(nat_faults.with_fault(build_device(technology), changes), [clause])
     assert outcome.judgement.verdict in ("deviates", "information")
@@ -108,7 +110,7 @@ def test_wrong_prefix_length_is_found():
     subject = make_subject(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/56")))
     device = build_device(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/64")))
     clauses = list(TRANSLATION.list_clauses(subject, "prefix of /56"))
-    assert deviations(device, clauses) == ["up-56", "down-56"]
+    assert list_deviations(device, clauses) == ["up-56", "down-56"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_wrong_address_table_is_found(variant, wrong):
     table = [{"ipv4": "198.18.0.0/24", "ipv6": wrong}, servers]
     device = build_device(with_params(Siit(), **{**params, "eam": table}))
     subject = make_subject(with_params(Siit(), **params))
-    assert len(deviations(device, TRANSLATION.list_clauses(subject, variant))) == 2
+    assert len(list_deviations(device, TRANSLATION.list_clauses(subject, variant))) == 2
 
 
 def test_ce_that_ignores_its_port_set_is_found(monkeypatch):
@@ -129,7 +131,7 @@ def test_ce_that_ignores_its_port_set_is_found(monkeypatch):
     technology = with_params(MapTCe(), ea_len=13)
     device = build_device(technology)
     assert isinstance(device, MapTCustomerEdge)
-    result = deviations(device, TRANSLATION.list_clauses(make_subject(technology)))
+    result = list_deviations(device, TRANSLATION.list_clauses(make_subject(technology)))
     assert sorted(result) == ["foreign-icmp", "foreign-tcp", "foreign-udp", "own-port"]
 
 
@@ -152,7 +154,7 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
     technology = with_params(Siit(), **Siit().list_audit_variants()[PREFIX_AND_MAPPINGS])
     clauses = list(TRANSLATION.list_clauses(make_subject(technology), PREFIX_AND_MAPPINGS))
     expected = HAIRPINS[2:] if fault == "errors" else HAIRPINS
-    assert deviations(build_device(technology), clauses) == expected
+    assert list_deviations(build_device(technology), clauses) == expected
 
 
 def deviate_with_tunnel(technology, encapsulate, monkeypatch):
@@ -195,10 +197,10 @@ def test_tunnel_with_encapsulation_limit_conforms(monkeypatch):
 def test_lwaftr_that_keeps_inner_dscp_deviates():
     device = build_device(LightweightAftr())
     device.copies_dscp = False
-    assert deviations(device, clauses_of(TUNNEL, LightweightAftr)) == ["dscp-out"]
+    assert list_deviations(device, list_suite_clauses(TUNNEL, LightweightAftr)) == ["dscp-out"]
 
 
-def all_clauses(kind, *mtus):
+def list_all_clauses(kind, *mtus):
     technology = kind(None, set_mtus(kind().links, *mtus))
     subject = make_subject(technology)
     return technology, [c for suite in load_suites() for c in suite.list_clauses(subject)]
@@ -207,8 +209,8 @@ def all_clauses(kind, *mtus):
 @pytest.mark.parametrize("mtus", [(1280, 1280), (1280, 1500), (1500, 1280), (9000, 1500)])
 @pytest.mark.parametrize("kind", [Siit, MapTCe, MapEBorderRelay, Nptv6, Ipv4Router, Ipv6Router])
 def test_correct_device_on_links_of_other_mtus_conforms(kind, mtus):
-    technology, clauses = all_clauses(kind, *mtus)
-    assert deviations(build_device(technology), clauses) == []
+    technology, clauses = list_all_clauses(kind, *mtus)
+    assert list_deviations(build_device(technology), clauses) == []
 
 
 @pytest.mark.parametrize(
@@ -220,9 +222,9 @@ def test_correct_device_on_links_of_other_mtus_conforms(kind, mtus):
     ],
 )
 def test_packet_larger_than_next_link_is_found(kind, clause, monkeypatch):
-    technology, clauses = all_clauses(kind, 1500, 1280)
+    technology, clauses = list_all_clauses(kind, 1500, 1280)
     monkeypatch.setattr(PacketDevice, "fit", lambda self, side, packet: [(side, packet)])
-    assert deviations(build_device(technology), clauses) == [clause]
+    assert list_deviations(build_device(technology), clauses) == [clause]
 
 
 def test_dead_device_conforms_to_no_clause():
@@ -230,10 +232,10 @@ def test_dead_device_conforms_to_no_clause():
         device.receive = lambda *_: []
         return device
 
-    for technology, clauses in nat_clauses():
+    for technology, clauses in list_nat_clauses():
         result = execute_clauses(kill(build_device(technology)), clauses)
         assert "conforms" not in {o.judgement.verdict for o in result}
-    result = execute_clauses(kill(build_device(Siit())), clauses_of(TRANSLATION, Siit))
+    result = execute_clauses(kill(build_device(Siit())), list_suite_clauses(TRANSLATION, Siit))
     verdicts = {o.clause.name: o.judgement.verdict for o in result}
     assert verdicts["rfc7915-5.1-udp"] == verdicts["rfc7915-4.1-udp"] == "deviates"
     assert verdicts["rfc7915-4.2-igmp"] == verdicts["rfc7915-5.1-tos"] == "not testable"

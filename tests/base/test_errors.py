@@ -29,7 +29,7 @@ COMPUTED_CODES = {
 }  # fmt: skip
 
 
-def name_of(node):
+def get_name(node):
     return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 
@@ -50,14 +50,14 @@ def find_error_calls():
     while len(names) > size:
         size = len(names)
         names |= {
-            c.name for c in classes if {name_of(b) for b in c.bases if not is_click(b)} & names
+            c.name for c in classes if {get_name(b) for b in c.bases if not is_click(b)} & names
         }
     names |= {"InvalidValue", "error_at"}
     for path, node in nodes:
         if not isinstance(node, ast.Call) or is_click(node.func):
             continue
         # plugins have a plain exception named like one of these
-        if name_of(node.func) in names - ({"Refused"} if "plugins" in path.parts else set()):
+        if get_name(node.func) in names - ({"Refused"} if "plugins" in path.parts else set()):
             yield path, node
 
 
@@ -69,7 +69,7 @@ def test_errors_have_documented_codes_and_codes_are_used():
         if isinstance(values[0], ast.Constant):
             used.add(values[0].value)
         else:  # a parameter, or the code of an error that is raised again
-            assert name_of(values[0]) == "code", f"{path}:{node.lineno}"
+            assert get_name(values[0]) == "code", f"{path}:{node.lineno}"
     assert used == set(ERROR_CODES)
 
 

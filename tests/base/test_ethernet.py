@@ -12,7 +12,7 @@ RATES = [v for v in VECTORS if v["kind"] == "max_rate"]
 
 
 @pytest.mark.parametrize("vector", PAIRS, ids=lambda v: v["id"])
-def test_published_maximum_rates(vector):
+def test_max_frame_rates_equal_published_values(vector):
     assert vector["ipv6_frame"] - vector["ipv4_frame"] == vector["overhead"]
     for line, fps in vector["max_fps"].items():
         rate = parse_line_rate(line)
@@ -21,7 +21,7 @@ def test_published_maximum_rates(vector):
 
 
 @pytest.mark.parametrize("vector", RATES, ids=lambda v: v["id"])
-def test_worked_example_of_rfc8219(vector):
+def test_max_frame_rate_equals_example_of_rfc8219(vector):
     rate = compute_max_frame_rate_fps(vector["line_rate_bps"], vector["frame"], vector["overhead"])
     assert rate == vector["fps"]
 
@@ -35,7 +35,7 @@ def test_vectors_exist():
     ("line", "size", "overhead", "fps"),
     [("10G", 104, 0, 10_080_645), ("25G", 1518, 0, 2_031_859), ("10M", 64, 20, 12_019)],
 )
-def test_rates_of_media(line, size, overhead, fps):
+def test_max_frame_rate_of_medium_is_computed(line, size, overhead, fps):
     assert compute_max_frame_rate_fps(parse_line_rate(line), size, overhead) == fps
 
 

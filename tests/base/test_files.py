@@ -81,7 +81,7 @@ def test_lock_is_exclusive_within_a_process_and_reusable(tmp_path):
     acquire_lock(tmp_path).release()
 
 
-def test_lock_of_live_process_is_refused_and_of_killed_one_is_free(tmp_path):
+def test_lock_is_refused_until_its_process_is_killed(tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -119,7 +119,7 @@ def test_cache_directory_follows_the_environment(monkeypatch, tmp_path):
     assert locate_cache() == tmp_path / "v6t"
 
 
-def test_files_of_windows_are_read_without_mark_and_carriage_returns(tmp_path):
+def test_windows_files_are_read_without_bom_and_carriage_returns(tmp_path):
     path = tmp_path / "x.json"
     path.write_bytes(b'\xef\xbb\xbf{"a":\r\n 1}')
     assert read_text(path) == '{"a":\n 1}'
@@ -130,7 +130,7 @@ def test_files_of_windows_are_read_without_mark_and_carriage_returns(tmp_path):
     ("number", "code", "status"),
     [(errno.ENOSPC, "disk-full", 3), (errno.EACCES, "file-unwritable", 2)],
 )
-def test_full_disk_is_not_a_wrong_path(tmp_path, number, code, status):
+def test_full_disk_and_denied_write_have_different_codes(tmp_path, number, code, status):
     with expect_error(code) as error, report_write_errors(tmp_path):
         raise OSError(number, os.strerror(number))
     assert error.value.exit_code == status

@@ -28,8 +28,8 @@ DEVICES = 10
 REPETITIONS = 4
 RECORDED = Path(__file__).with_name("searches.txt")
 
-# correct rate for a tester and the number of a repetition
-Truth = Callable[[Any, int], float]
+# returns the correct rate for a tester and the number of a repetition
+CorrectRate = Callable[[Any, int], float]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Device:
     """A simulated device and its correct rate."""
 
     options: dict[str, Any]
-    truth: Truth
+    correct_rate: CorrectRate
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def make_devices(rng: random.Random) -> dict[str, Device]:
     capacity = rng.uniform(0.1, 0.9) * UPPER_FPS
     dead_zone = rng.uniform(0.2, 0.8) * capacity
 
-    def make_constant(rate_fps: float) -> Truth:
+    def make_constant(rate_fps: float) -> CorrectRate:
         return lambda _tester, _repetition: rate_fps
 
     def compute_bimodal(tester: Any, repetition: int) -> float:
@@ -70,8 +70,9 @@ def make_devices(rng: random.Random) -> dict[str, Device]:
         slow = random.Random(f"{tester._seed}/slow/{key}").random() < 0.3
         return capacity * (0.6 if slow else 1.0)
 
-    def make_device(truth: Truth | None = None, **options: Any) -> Device:
-        return Device({"capacity_fps": capacity, **options}, truth or make_constant(capacity))
+    def make_device(correct_rate: CorrectRate | None = None, **options: Any) -> Device:
+        options = {"capacity_fps": capacity, **options}
+        return Device(options, correct_rate or make_constant(capacity))
 
     buffer = 4000
     return {
@@ -113,7 +114,7 @@ def measure(search: SearchMethod, name: str) -> Line:
             search=search,
         )
         for repetition in measure_throughput(spec, recorder).repetitions:
-            errors.append(repetition.rate_fps - device.truth(tester, repetition.number))
+            errors.append(repetition.rate_fps - device.correct_rate(tester, repetition.number))
             unproven += repetition.rate_fps > 0 and not any(
                 a.verdict.passed
                 and a.trial.rate_fps == repetition.rate_fps

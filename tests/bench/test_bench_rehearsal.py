@@ -1,4 +1,4 @@
-"""The cost of a trial, including the report, does not grow with the length of a rehearsal."""
+"""The cost of a trial, including the report, does not grow with the length of a simulated run."""
 
 import cProfile
 import csv
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 ONE_SIZE, FOUR_SIZES = (84,), (84, 128, 256, 512)
 
 
-def rehearse(path, sizes):
+def simulate_run(path, sizes):
     execute(
         resolve_setup(
             plugin="siit",
@@ -38,19 +38,19 @@ def rehearse(path, sizes):
 def count_calls_per_trial(path, sizes):
     """Count function calls per trial, which do not depend on the machine's load."""
     profile = cProfile.Profile()
-    trials = profile.runcall(rehearse, path, sizes)
+    trials = profile.runcall(simulate_run, path, sizes)
     return pstats.Stats(profile).total_calls / trials
 
 
-def test_cost_per_trial_does_not_grow_with_campaign(tmp_path, monkeypatch):
+def test_cost_per_trial_does_not_grow_with_number_of_trials(tmp_path, monkeypatch):
     # results are written at intervals: let each call advance the clock by 1 ms
     monkeypatch.setattr("time.monotonic", count(0.0, 0.001).__next__)
-    rehearse(tmp_path / "warm", ONE_SIZE)
+    simulate_run(tmp_path / "warm", ONE_SIZE)
     few, many = (count_calls_per_trial(tmp_path / str(len(s)), s) for s in (ONE_SIZE, FOUR_SIZES))
     assert many < 1.1 * few
 
 
-def test_trial_row_is_made_once(tmp_path, monkeypatch):
+def test_trial_row_is_made_once_per_trial(tmp_path, monkeypatch):
     keys = []
     list_rows = results.list_trial_rows
 
@@ -59,8 +59,9 @@ def test_trial_row_is_made_once(tmp_path, monkeypatch):
         return list_rows(trial, result)
 
     monkeypatch.setattr(results, "list_trial_rows", count_row)
-    monkeypatch.setattr("time.monotonic", iter(range(10**6)).__next__)  # results at every point
-    trials = rehearse(tmp_path / "run", ONE_SIZE)
+    # the clock advances so fast that results are written at every point
+    monkeypatch.setattr("time.monotonic", iter(range(10**6)).__next__)
+    trials = simulate_run(tmp_path / "run", ONE_SIZE)
     assert len(keys) == len(set(keys)) == trials
     with (tmp_path / "run" / rundir.TRIALS).open(newline="") as table:
         assert list(dict.fromkeys(row["key"] for row in csv.DictReader(table))) == keys

@@ -22,8 +22,8 @@ from v6t.core.runs.rundir import CONFIG
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.nat44 import Nat44
 from v6t.plugins.siit import Siit
-from v6t.tests.audit.test_auditor import Silent
-from v6t.tests.audit.test_record import audit, finding
+from v6t.tests.audit.test_auditor import SilentDevice
+from v6t.tests.audit.test_record import make_audit, make_finding
 from v6t.tests.core.support import v6t, write_distribution
 
 WRONG_TABLE = (
@@ -143,7 +143,7 @@ def test_variant_without_driver_setting_is_rejected(driver, plugin, params, reje
 
 
 def test_audit_of_silent_device_stops_and_prints_the_packet(monkeypatch, tmp_path):
-    replace_device(monkeypatch, Silent())
+    replace_device(monkeypatch, SilentDevice())
     done = v6t("audit", "--plugin", "siit", "--no-variants", "-o", tmp_path / "out")
     assert done.status == 6
     record = json.loads((tmp_path / "out" / "audit.json").read_text())
@@ -152,7 +152,7 @@ def test_audit_of_silent_device_stops_and_prints_the_packet(monkeypatch, tmp_pat
 
 
 def test_findings_are_printed_if_the_disk_is_full(monkeypatch, tmp_path):
-    replace_device(monkeypatch, Silent())
+    replace_device(monkeypatch, SilentDevice())
     full = UsageError("no space left", code="file-unwritable")
     monkeypatch.setattr(audit_output, "write_audit", Mock(side_effect=full))
     done = v6t("audit", "--plugin", "siit", "--clause", "5.1-udp", "--no-variants", "-o", tmp_path)
@@ -210,7 +210,7 @@ def test_audits_are_compared(tmp_path):
     records = {"a": ("siit", "conforms"), "b": ("siit", "deviates"), "c": ("nat44", "conforms")}
     for name, (plugin, verdict) in records.items():
         (tmp_path / name).mkdir()
-        record = audit(finding("a", "MUST", verdict), plugin=plugin)
+        record = make_audit(make_finding("a", "MUST", verdict), plugin=plugin)
         (tmp_path / name / "audit.json").write_text(json.dumps(record.to_json()))
     one, two, three = (tmp_path / name for name in records)
     [row] = json.loads(v6t("compare", one, two, "--json").out)["differences"]
@@ -243,13 +243,13 @@ def test_correct_packet_level_nat_conforms_in_the_lab(tmp_path):
 
 
 @pytest.mark.parametrize(("findings", "shown"), [
-    ([finding("a", "MUST", "deviates")], "audit: RFC 7915 5.1: it does: TTL <58>"),
+    ([make_finding("a", "MUST", "deviates")], "audit: RFC 7915 5.1: it does: TTL <58>"),
     ([], "audit: the device conforms to the core clauses"),
 ])  # fmt: skip
 def test_run_with_audit_prints_result(monkeypatch, caplog, findings, shown):
     caplog.set_level("DEBUG", logger="v6t")
     monkeypatch.setattr(
-        "v6t.audit.auditor.audit_core_clauses", lambda *_: audit(*findings).findings
+        "v6t.audit.auditor.audit_core_clauses", lambda *_: make_audit(*findings).findings
     )
     _audit_device(resolve_setup(plugin="siit"), refuse=False)
     assert shown in caplog.text

@@ -22,7 +22,7 @@ RUNS = {
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
-    """Rehearse all benchmarks; provide a directory with one run for each technology."""
+    """Simulate all benchmarks, and provide a directory with one run for each technology."""
     base = tmp_path_factory.mktemp("runs")
     for plugin, (benchmarks, procedure, options) in RUNS.items():
         settings = resolve(

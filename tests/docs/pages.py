@@ -38,6 +38,7 @@ class Block:
 
     @property
     def place(self) -> str:
+        """Return page and line, for messages."""
         return f"{format_path(self.page)}:{self.line}"
 
 
@@ -53,11 +54,13 @@ def format_path(page: Path) -> str:
     return str(page.relative_to(CHECKOUT))
 
 
-def pages() -> list[Path]:
+def list_pages() -> list[Path]:
+    """List the committed pages."""
     return [CHECKOUT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
-def blocks(page: Path) -> list[Block]:
+def read_blocks(page: Path) -> list[Block]:
+    """Read the fenced blocks of a page."""
     text = page.read_text(encoding="utf-8")
     results = []
     for match in _FENCE.finditer(text):
@@ -67,7 +70,8 @@ def blocks(page: Path) -> list[Block]:
     return results
 
 
-def commands(block: Block) -> list[Command]:
+def read_commands(block: Block) -> list[Command]:
+    """Read the commands of a console block."""
     results: list[Command] = []
     lines = iter(block.text.splitlines())
     for line in lines:
@@ -119,10 +123,11 @@ def parse(arguments: list[str]) -> None:
 def matches_output(shown: list[str], printed: str) -> bool:
     """Check whether the output matches the shown lines, except for trailing spaces."""
     pattern = "".join(
-        r"(?:.*\n)*?" if line.strip() == "..." else _line(line) + r"[ ]*\n" for line in shown
+        r"(?:.*\n)*?" if line.strip() == "..." else _make_line_pattern(line) + r"[ ]*\n"
+        for line in shown
     )
     return re.fullmatch(pattern, printed if printed.endswith("\n") else printed + "\n") is not None
 
 
-def _line(text: str) -> str:
+def _make_line_pattern(text: str) -> str:
     return ".*?".join(re.escape(part) for part in text.split("..."))

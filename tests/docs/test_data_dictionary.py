@@ -8,7 +8,7 @@ from v6t.benchmarks.registry import list_names, make_results_schema
 from v6t.core.config.explain import list_fields
 from v6t.tools.reference_pages import pages
 
-FREE = {
+FREE_FORM_OBJECTS = {
     "params",
     "reasons",
     "behaviour",
@@ -29,7 +29,7 @@ def known():
 
 
 @pytest.mark.slow
-def test_rehearsals_measure_every_benchmark(runs):
+def test_runs_measure_every_benchmark(runs):
     results = [json.loads(path.read_text())["results"] for path in runs.glob("*/results.json")]
     assert {record["benchmark"] for records in results for record in records} >= {*list_names()}
 
@@ -51,15 +51,15 @@ def test_journal_fields_are_in_dictionary(runs, known):
     missing = set()
     for journal in runs.glob("*/journal.jsonl"):
         for line in journal.read_text().splitlines():
-            missing |= {p for p in _paths(json.loads(line[9:])) if not _matches(p, paths)}
+            missing |= {p for p in _list_paths(json.loads(line[9:])) if not _matches(p, paths)}
     assert missing == set()
 
 
-def _paths(value, above=""):
+def _list_paths(value, above=""):
     for key, inner in value.items() if isinstance(value, dict) else ():
         yield above + key
-        if above + key == "result.connections" or key not in FREE - {"connections"}:
-            yield from _paths(inner, f"{above}{key}.")
+        if above + key == "result.connections" or key not in FREE_FORM_OBJECTS - {"connections"}:
+            yield from _list_paths(inner, f"{above}{key}.")
 
 
 def _matches(path, known):
@@ -77,7 +77,7 @@ def test_result_fields_are_in_dictionary(runs, known):
     missing = set()
     for path in runs.glob("*/results.json"):
         content = json.loads(path.read_text())
-        missing |= {*_unknown(content, schema, "results.json", schema["$defs"], known)}
+        missing |= {*_list_unknown(content, schema, "results.json", schema["$defs"], known)}
         for each in (content, *content["results"]):
             missing |= {
                 c for c in each["conditions"] if ("results.json conditions", c) not in known
@@ -85,7 +85,7 @@ def test_result_fields_are_in_dictionary(runs, known):
     assert missing == set()
 
 
-def _unknown(value, schema, file, definitions, known):
+def _list_unknown(value, schema, file, definitions, known):
     """Yield each field of a value that the dictionary lacks, by the objects of the schema."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
@@ -98,7 +98,7 @@ def _unknown(value, schema, file, definitions, known):
         schema, file = definitions[name], f"results.json {name}"
     if isinstance(value, list) and "items" in schema:
         for each in value:
-            yield from _unknown(each, schema["items"], file, definitions, known)
+            yield from _list_unknown(each, schema["items"], file, definitions, known)
     if isinstance(value, dict):
         parts = schema.get("properties")
         for key, inner in value.items():
@@ -109,7 +109,7 @@ def _unknown(value, schema, file, definitions, known):
                 if isinstance(inner, (list, dict)) and (
                     "$ref" in part or part.get("type") in ("array", "object")
                 ):
-                    yield from _unknown(inner, part, file, definitions, known)
+                    yield from _list_unknown(inner, part, file, definitions, known)
 
 
 def test_fields_have_description_and_row_on_page():

@@ -16,30 +16,30 @@ from v6t.tests.settings import resolve
 from .pages import (
     CHECKOUT,
     DOCS,
-    blocks,
-    commands,
     execute,
     format_path,
+    list_pages,
     matches_output,
-    pages,
     parse,
+    read_blocks,
+    read_commands,
 )
 
 pytestmark = pytest.mark.slow
 
 LANGUAGES = {"console", "yaml", "python", "text", "toml"}
-EXAMPLES = {p: [b for b in blocks(p) if not b.reason] for p in pages()}
+EXAMPLES = {p: [b for b in read_blocks(p) if not b.reason] for p in list_pages()}
 EXECUTED = [p for p, found in EXAMPLES.items() if {b.language for b in found} & {"console", "yaml"}]
 WITH_FILES = [p for p in EXECUTED if any(b.language == "yaml" for b in EXAMPLES[p])]
 COMMAND = re.compile(r"^    (v6t (?:.*\\\n)*.*)$", re.MULTILINE)
-INDENTED = [page for page in pages() if COMMAND.search(page.read_text(encoding="utf-8"))]
+INDENTED = [page for page in list_pages() if COMMAND.search(page.read_text(encoding="utf-8"))]
 
 
 def test_blocks_have_a_checked_language():
-    for block in (b for page in pages() for b in blocks(page)):
+    for block in (b for page in list_pages() for b in read_blocks(page)):
         assert block.language in LANGUAGES, block.place
         if block.language == "console":
-            assert commands(block)
+            assert read_commands(block)
         if block.language == "python":
             tested = block.page.parent.name == "tutorials" or block.page.name == "python.md"
             assert block.reason or tested, f"{block.place}: not executed"
@@ -51,12 +51,12 @@ def test_example_commands_print_the_shown_output(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.name == "campaigns.md":
         monkeypatch.setenv("V6T_REPORT", "1")  # its directory is listed with the campaign's report
-        monkeypatch.setattr(report, "MAX_FIGURES", 0)  # of its runs
+        monkeypatch.setattr(report, "MAX_FIGURES", 0)  # no figures in reports of runs
     for block in EXAMPLES[page]:
         if block.language == "yaml":
             file, text = parse_file(block)
             (tmp_path / file).write_text(text, encoding="utf-8")
-        for command in commands(block) if block.language == "console" else ():
+        for command in read_commands(block) if block.language == "console" else ():
             status, printed = execute(command)
             where = f"{block.place}: {command.words}"
             if not any(line.startswith(("v6t: ", "MISSING")) for line in command.output):
@@ -90,10 +90,10 @@ def test_example_files_are_accepted(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", INDENTED, ids=format_path)
 def test_indented_commands_succeed(page, tmp_path, monkeypatch):
-    """Plan runs and execute other commands."""
+    """Runs are only planned; other commands are executed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "testbed.yaml").write_text("line_rate: 10G\n")
-    (tmp_path / "table.txt").write_text(softwires(1000))
+    (tmp_path / "table.txt").write_text(make_softwires(1000))
     for example in COMMAND.findall(page.read_text(encoding="utf-8")):
         _, *words = shlex.split(example.replace("\\\n", " "))
         more = ["--dry-run"] if words[0] == "run" else []
@@ -103,19 +103,19 @@ def test_indented_commands_succeed(page, tmp_path, monkeypatch):
 
 def test_commands_that_are_not_executed_are_valid():
     """The reason of the block names the test or target that runs the command."""
-    for block in (b for page in pages() for b in blocks(page)):
+    for block in (b for page in list_pages() for b in read_blocks(page)):
         if not block.reason or block.language != "console":
             continue
         files = re.findall(r"\b(?:tests|tools)/[\w/]+\.py\b", block.reason)
         assert files or re.search(r"\bmake [\w-]+", block.reason), block.place
         assert all((CHECKOUT / file).is_file() for file in files), block.place
-        for command in commands(block):
+        for command in read_commands(block):
             program, *arguments = shlex.split(command.words, comments=True)
             if program == "v6t":
                 parse(arguments)
 
 
-def softwires(count):
+def make_softwires(count):
     rows = (f"198.18.{n // 256}.{n % 256} 0 0 0 2001:db8:b400:{n:x}::1" for n in range(count))
     return "\n".join(rows) + "\n"
 
@@ -130,7 +130,7 @@ SHOWN = {
 """Simulated commands whose output resembles that of a page's first command that is not executed."""
 
 
-def mask(text: str) -> set[str]:
+def mask_numbers(text: str) -> set[str]:
     """Return the lines without numbers and spaces."""
     lines = (re.sub(r"[\d.,]+%?|(?<= )-(?= )|(?<= )-$", "N", line) for line in text.splitlines())
     return {" ".join(line.split()) for line in lines}
@@ -140,17 +140,19 @@ def mask(text: str) -> set[str]:
 def test_shown_output_has_the_structure_of_a_simulated_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = v6t(*SHOWN[page])
-    printed = mask(f"{done.out}\n{done.err}")
-    invalid = mask(
+    printed = mask_numbers(f"{done.out}\n{done.err}")
+    invalid = mask_numbers(
         "1 trials, 1 of them invalid (fault of the tester, not of the device), not counting checks and self-tests"
     )
     outputs = [
-        "\n".join(line for command in commands(b) for line in command.output)
-        for b in blocks(page)
+        "\n".join(line for command in read_commands(b) for line in command.output)
+        for b in read_blocks(page)
         if b.language == "console" and b.reason
     ]
-    outputs += [b.text for b in blocks(page) if "median fps" in b.text and b.language == "text"]
-    shown = set().union(*map(mask, outputs))
+    outputs += [
+        b.text for b in read_blocks(page) if "median fps" in b.text and b.language == "text"
+    ]
+    shown = set().union(*map(mask_numbers, outputs))
     assert shown
     assert shown - printed - invalid == set()
 
@@ -165,7 +167,7 @@ def test_init_writes_example_run_file(tmp_path, monkeypatch):
 def test_pages_have_no_private_paths_and_claim_no_compliance():
     words = re.compile(r"/(?:home|work|srv|root|tmp)/\w|RFC-compliant|compliant with RFC 8219")
     matches = {
-        format_path(page): words.findall(page.read_text(encoding="utf-8")) for page in pages()
+        format_path(page): words.findall(page.read_text(encoding="utf-8")) for page in list_pages()
     }
     assert {page: texts for page, texts in matches.items() if texts} == {}
 

@@ -23,11 +23,11 @@ from v6t.drivers.testers import TESTERS
 from v6t.tests.core.support import v6t
 
 
-def headings(tables):
+def list_headings(tables):
     return {" ".join(column.name.split()) for table in tables for column in table.columns}
 
 
-def unexplained(words):
+def find_unexplained(words):
     results = set()
     for word in words:
         try:
@@ -41,7 +41,7 @@ def unexplained(words):
 def test_columns_and_method_of_every_benchmark_are_explained(benchmark):
     names = {" ".join(column.name.split()) for column in benchmark.columns}
     assert len(names) > 3
-    assert unexplained(names) == set()
+    assert find_unexplained(names) == set()
     (row,) = [row for row in look_up(benchmark.name) if row.kind == "benchmark"]
     method, *others = row.text.splitlines()[1:]
     assert re.search(r"RFC \d+|No RFC|draft-", method)
@@ -74,7 +74,7 @@ def test_alias_of_a_technology_is_explained(alias, name):
 
 @pytest.mark.parametrize("extensions", [DRIVERS, TESTERS], ids=["device drivers", "testers"])
 def test_every_driver_and_tester_is_explained(extensions):
-    assert unexplained(extensions.list_names()) == set()
+    assert find_unexplained(extensions.list_names()) == set()
 
 
 def test_states_and_verdicts_are_explained():
@@ -89,7 +89,7 @@ def test_states_and_verdicts_are_explained():
         LOADING,
     }
     words |= {"passed", "failed", "invalid", "measured", "better", "worse", "no difference"}
-    assert unexplained(words) == set()
+    assert find_unexplained(words) == set()
 
 
 def list_tables(blocks):
@@ -108,7 +108,7 @@ def test_every_title_of_a_report_is_explained(runs):
         titles |= {report.title}
         for section in report.sections:
             titles |= {section.title, *(table.title for table in list_tables(section.blocks))}
-    assert unexplained(titles) == set()
+    assert find_unexplained(titles) == set()
 
 
 @pytest.mark.slow
@@ -117,17 +117,17 @@ def test_every_column_of_results_is_explained(runs):
     for path in runs.iterdir():
         for presentation, records in known.group_measured(load_run(path).records):
             tables = [*presentation.make_tables(records), *presentation.make_brief_tables(records)]
-            words |= headings(tables) | {
+            words |= list_headings(tables) | {
                 re.split(r"[(,]| with ", t.title)[0].strip() for t in tables
             }
-    assert unexplained(words) == set()
+    assert find_unexplained(words) == set()
 
 
 @pytest.mark.slow
 def test_every_column_of_a_comparison_is_explained(runs):
     comparison = compare_runs([load_run(runs / "mape-br")] * 2, allow_differences=False)
     tables = [*make_comparison_tables(comparison), *make_brief_comparison_tables(comparison)]
-    assert unexplained(headings(tables) - set(comparison.runs)) == set()
+    assert find_unexplained(list_headings(tables) - set(comparison.runs)) == set()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_every_column_of_a_comparison_is_explained(runs):
 )
 def test_every_label_of_a_plan_is_explained(command):
     labels = {line[2:15].strip() for line in v6t(*command).out.splitlines() if line[:2] == "  "}
-    assert unexplained(labels - {""}) == set()
+    assert find_unexplained(labels - {""}) == set()
 
 
 @pytest.mark.parametrize(

@@ -15,21 +15,21 @@ TESTS = {
 }
 
 
-def tasks(heading):
+def list_tasks(heading):
     section = PAGE.split(f"## {heading}")[1].split("\n## ")[0]
     return [line for line in section.splitlines() if re.match(r"\| [A-Z]\w*\d:", line)]
 
 
 def test_tasks_of_paper_are_listed_and_counted():
     for heading in ("Configuration", "Troubleshooting"):
-        rows = tasks(heading)
+        rows = list_tasks(heading)
         assert len(rows) == 10
         done, total = re.search(rf"## {heading}: (\d+) of (\d+)", PAGE).groups()
         assert int(total) == len(rows)
         assert int(done) == sum("not done" not in row for row in rows)
 
 
-@pytest.mark.parametrize("row", tasks("Configuration") + tasks("Troubleshooting"))
+@pytest.mark.parametrize("row", list_tasks("Configuration") + list_tasks("Troubleshooting"))
 def test_tests_of_task_exist(row):
     named = re.findall(r"`([^`]+)`", row.rsplit("|", 2)[1])
     assert named

@@ -11,7 +11,7 @@ from v6t.core.config.plugins import list_names
 from v6t.tests.core.support import v6t
 
 from .generated_pages import build_pages
-from .pages import CHECKOUT, DOCS, blocks, commands, format_path
+from .pages import DOCS, format_path, list_pages, read_blocks, read_commands
 
 if not DOCS.exists():
     pytest.skip("the documentation is not installed", allow_module_level=True)
@@ -92,7 +92,7 @@ def test_drawing_of_technology_has_its_addresses(page):
 @pytest.mark.parametrize("page", DEVICES, ids=format_path)
 def test_drawing_of_device_has_addresses_of_its_plan(page):
     words = next(
-        c for b in blocks(page) if b.language == "console" for c in commands(b)
+        c for b in read_blocks(page) if b.language == "console" for c in read_commands(b)
     ).words.split()
     technology = words[words.index("--plugin") + 1]
     driver = page.stem if page.stem not in {"command", "network-cli"} else "linux-router"
@@ -107,14 +107,13 @@ def test_pages_of_devices_are_short():
 
 
 def test_manual_is_short():
-    pages = [CHECKOUT / "README.md", *DOCS.rglob("*.md")]
-    assert sum(len(page.read_text().split()) for page in pages) <= MAX_MANUAL_WORDS
+    assert sum(len(page.read_text().split()) for page in list_pages()) <= MAX_MANUAL_WORDS
 
 
 def test_page_of_device_has_executed_plan():
     for page in DEVICES:
-        shown = [b for b in blocks(page) if b.language == "console" and not b.reason]
-        words = [c.words for b in shown for c in commands(b)]
+        shown = [b for b in read_blocks(page) if b.language == "console" and not b.reason]
+        words = [c.words for b in shown for c in read_commands(b)]
         assert any(text.startswith("v6t dut plan") for text in words), format_path(page)
 
 

@@ -62,7 +62,7 @@ def test_page_code_measures_and_reads_results(names):
     assert len(names["rows"]) == len(run.table("trials"))
 
 
-def test_comments_with_one_word_or_number_state_what_is_printed(names, printed):
+def test_comments_of_page_code_state_printed_values(names, printed):
     stated = re.findall(r"^print\(.*\)  +# (\w+)$", "\n".join(read_code()), re.M)
     assert len(stated) == 3
     assert [text for text in printed if text in stated] == stated
@@ -100,7 +100,7 @@ def test_paper_with_the_tables_and_figures_compiles(names, directory):
     assert done.returncode == 0, done.stdout[-2000:]
 
 
-def test_latex_escapes_what_it_takes_for_commands():
+def test_latex_special_characters_are_escaped():
     assert escape_latex("50 % of a_b & #1 {x} \\y") == (
         r"50 \% of a\_b \& \#1 \{x\} \textbackslash{}y"
     )

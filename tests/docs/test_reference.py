@@ -13,7 +13,7 @@ from v6t.core.config.explain import list_all_settings
 from v6t.tools import reference_pages
 
 from . import clauses
-from .pages import CHECKOUT, DOCS, pages
+from .pages import CHECKOUT, DOCS, list_pages
 
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)[^)]*\)")
 
@@ -25,8 +25,8 @@ def reference():
 
 @pytest.fixture(scope="module")
 def generated(reference):
-    made = {f"reference/{name}": text for name, text in reference.items()}
-    return {"compliance.md": clauses.render_page(), **made}
+    pages = {f"reference/{name}": text for name, text in reference.items()}
+    return {"compliance.md": clauses.render_page(), **pages}
 
 
 def test_reference_has_every_command(reference):
@@ -53,7 +53,7 @@ def test_result_keys_have_descriptions(reference):
 def test_links_of_committed_pages_lead_to_committed_files():
     broken = [
         f"{page.relative_to(CHECKOUT)}: {target}"
-        for page in pages()
+        for page in list_pages()
         for target in LINK.findall(page.read_text(encoding="utf-8"))
         if not (page.parent / target).exists()
     ]
@@ -70,16 +70,16 @@ def test_links_of_generated_pages_lead_to_pages(generated):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="needs mkdocs: pip install 'v6t[dev]'")
-    place = tmp_path_factory.mktemp("site")
+    home = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(place)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(home)],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return place
+    return home
 
 
 @pytest.mark.slow

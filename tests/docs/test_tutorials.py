@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .pages import CHECKOUT, DOCS, blocks
+from .pages import CHECKOUT, DOCS, read_blocks
 
 TESTS = CHECKOUT / "tests"
 EXAMPLES = {
@@ -19,7 +19,7 @@ EXAMPLES = {
 def join_code(tutorial: str) -> str:
     shown = [
         b.text
-        for b in blocks(DOCS / "tutorials" / f"{tutorial}.md")
+        for b in read_blocks(DOCS / "tutorials" / f"{tutorial}.md")
         if b.language == "python" and not b.reason
     ]
     return "\n".join(shown)
@@ -38,6 +38,8 @@ def test_tutorial_shows_complete_modules_only(tutorial):
 
 @pytest.mark.parametrize("tutorial", EXAMPLES)
 def test_tutorial_shows_package_file(tutorial):
-    (shown,) = [b for b in blocks(DOCS / "tutorials" / f"{tutorial}.md") if b.language == "toml"]
+    (shown,) = [
+        b for b in read_blocks(DOCS / "tutorials" / f"{tutorial}.md") if b.language == "toml"
+    ]
     project = TESTS / f"example_{tutorial}" / "pyproject.toml"
     assert shown.text == project.read_text(encoding="utf-8")
