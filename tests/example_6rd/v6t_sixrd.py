@@ -42,7 +42,7 @@ from v6t.profiles.model import FramePair, Traffic, Variable
 
 
 class SixrdDrop(DropReason):
-    """Why a 6rd border relay drops a frame."""
+    """Reasons for which a 6rd border relay drops a frame."""
 
     SPOOFED = "the IPv6 source is not of the CE that sent it"
     NO_CUSTOMER = "no customer has the IPv6 destination"
@@ -58,7 +58,7 @@ class SixrdParams(LinkParams):
         description="the CEs' IPv4 addresses; bits of its prefix are not in delegated prefixes",
     )
     ces: int = Field(
-        16, ge=1, le=32, description="CEs vary in so many low bits of their IPv4 address"
+        16, ge=1, le=32, description="low bits in which the IPv4 addresses of the CEs vary"
     )
     br_ipv4: IPv4Address = address("192.88.99.129", "the relay's IPv4 address for 6rd")
     dut_left_ipv4: IPv4Interface = device_address("198.51.100.1/24", "left")
@@ -126,7 +126,7 @@ class SixrdRelayConfig(DeviceConfig):
 
 
 class SixrdBorderRelay(StatelessTechnology):
-    """Takes IPv6 out of IPv4 towards the IPv6 internet, and puts it into IPv4 on the way back."""
+    """Decapsulates IPv6 towards the IPv6 internet, and encapsulates it in IPv4 in reverse."""
 
     name = "sixrd-br"
     title = "6rd border relay: IPv6 in IPv4 from customers, native IPv6 beyond"
@@ -152,7 +152,7 @@ class SixrdBorderRelay(StatelessTechnology):
         made = make_foreground(
             self, direction, sizes, outer, make_ipv6(p, host, p.server), draw_order=order
         )
-        # outside the 6rd prefix an address is no customer's, regardless of the CE bits
+        # an address outside the 6rd prefix belongs to no customer, regardless of the CE bits
         other = IPv6Address(int(p.host(p.first_ce)) ^ 1 << 128 - p.prefix.prefixlen)
         spoofed = change_header(made, "spoof", "IPv6", src=str(other))
         return combine(self, made, [spoofed], direction, sizes, seed)

@@ -17,7 +17,7 @@ from v6t.plugins.audit_views import SideName, TunnelEnd
 
 
 class SixrdSuite(Suite):
-    """For tunnels of IPv6 in IPv4 with an other end for each inner address."""
+    """Suite for tunnels of IPv6 in IPv4 whose remote end depends on the inner address."""
 
     name = "sixrd"
 
@@ -42,7 +42,7 @@ class SixrdHosts(LinkHosts):
         return self.up()
 
     def up(self, source: str = "", outer: str = "") -> Packet:
-        """Return a tunnel packet of the CE, or of others."""
+        """Return a tunnel packet of the CE, or one with another inner or outer source."""
         tunnel = self.tunnel
         inner = header(source or tunnel.inner[0], tunnel.host[0])
         ports = {"sport": tunnel.inner[1], "dport": tunnel.host[1]}

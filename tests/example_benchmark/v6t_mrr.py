@@ -33,7 +33,7 @@ class MrrSpec(PointSpec):
 
 
 class MrrRecord(Record):
-    """What arrived at the highest rate, whatever was lost."""
+    """Rates received at the highest offered rate, regardless of loss."""
 
     heading = "Maximum receive rate (MRR)"
     rate: Number = Field(description="offered rate [frames per second per direction]")
@@ -57,10 +57,10 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
     )
 
     def run(self, point: Point) -> Measurement:
-        own = self.get_settings(point.context)
-        spec = point.specify(MrrSpec, own, rate_fps=point.limit_fps)
+        settings = self.get_settings(point.context)
+        spec = point.specify(MrrSpec, settings, rate_fps=point.limit_fps)
         trial = spec.conditions.make_trial(self.name, spec.rate_fps, spec.duration_s)
-        times, watch = point.count_repetitions(own.trials), point.watch
+        times, watch = point.count_repetitions(settings.trials), point.watch
         done = repeat(spec, times, point.measure, watch, lambda trials: trials.run(trial))
         valid = [o.result.directions for o in done.repetitions if o.verdict.valid]
         received = {

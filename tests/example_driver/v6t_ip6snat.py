@@ -21,7 +21,7 @@ class SnatOptions(ConntrackOptions):
 
 
 class Ip6tablesSnat(NetfilterNat):
-    """One SNAT rule for each client network and protocol, told from others' by its comment."""
+    """One SNAT rule for each client network and protocol, identified by its comment."""
 
     name = "ip6tables-snat"
     title = "Linux kernel NAT66 with ip6tables"

@@ -78,8 +78,8 @@ class ImpairedTester:
         if self._loopback or not self._options.one_in:
             return result
         directions = {
-            way: replace(counted, classes={n: self._lossy(c) for n, c in counted.classes.items()})
-            for way, counted in result.directions.items()
+            name: replace(counted, classes={n: self._lossy(c) for n, c in counted.classes.items()})
+            for name, counted in result.directions.items()
         }
         return replace(result, directions=directions)
 

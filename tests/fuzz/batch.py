@@ -23,7 +23,7 @@ SHARES: dict[str, tuple[Callable[[], Any], float]] = {
     "modified runs": (lambda: finished_runs.damaged_directories("MODIFIED"), 0.02),
     "audits": (lambda: finished_runs.damaged_directories("AUDIT"), 0.04),
     "finished campaigns": (lambda: finished_runs.damaged_directories("CAMPAIGN"), 0.01),
-    "rehearsals": (finished_runs.rehearsals, 0.01),
+    "simulated runs": (finished_runs.simulated_runs, 0.01),
 }
 """Strategy of each kind of input, and the kind's share of all inputs."""
 KINDS = {name: strategy for name, (strategy, _) in SHARES.items()}

@@ -131,7 +131,7 @@ def damaged_directories(draw: Any, word: str) -> Input:
     return Input(draw(st.sampled_from(READERS[word])), {}, {name: draw(edited_files(name, text))})
 
 
-REHEARSAL = (
+SIMULATED_RUN = (
     *("run", "--plugin", "mape-br", "--tester", "sim", "--reps", "1", "--mode", "forward"),
     *("--set-procedure", "resolution_fps=50000"),
 )
@@ -144,11 +144,11 @@ LIVE = st.one_of(TEXTS, st.sampled_from(
 
 
 @st.composite
-def rehearsals(draw: Any) -> Input:
+def simulated_runs(draw: Any) -> Input:
     """Draw runs with the simulated tester, and audits, with unusual flags."""
     kind = draw(st.integers(0, 7))
     if kind < 4:
-        words = [*REHEARSAL, "-o", draw(OUTPUTS)]
+        words = [*SIMULATED_RUN, "-o", draw(OUTPUTS)]
         if kind == 1:
             words += ["--live", draw(LIVE)]
         elif kind == 2:

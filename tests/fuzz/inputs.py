@@ -134,7 +134,7 @@ SSH = {"host": "dut.example.net", "user": "root", "port": 22, "jump": "a@b:22"}
 
 @cache
 def testbeds() -> tuple[dict[str, Any], ...]:
-    """Return testbed files: the rehearsal's, and one for every driver."""
+    """Return testbed files: one with the simulated tester only, and one for every driver."""
     files = [TESTBED]
     for name in drivers():
         options: dict[str, Any] = {"ssh": SSH, "left": "eth1", "right": "eth2"}

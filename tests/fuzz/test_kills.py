@@ -1,6 +1,6 @@
 """Kill runs with SIGKILL at random times; resumed runs must have the results of uninterrupted ones.
 
-``make test`` kills a few times, ``make kills`` as often as V6T_KILLS says.
+``make test`` kills runs a few times, ``make kills`` V6T_KILLS times.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def read_result_files(path):
     return [(path / name).read_bytes() for name in ("results.json", "results.csv")]
 
 
-def kill_at_random(words, path, dice, longest_s):
+def kill_at_random(words, path, rng, longest_s):
     """Run a command, kill it at a random time and check its JSON files; return whether it had ended."""
     process = subprocess.Popen(
         [*COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     try:
-        err = process.communicate(timeout=dice.uniform(0, longest_s))[1]
+        err = process.communicate(timeout=rng.uniform(0, longest_s))[1]
         assert process.returncode == 0, err
         ended = True
     except subprocess.TimeoutExpired:
@@ -76,7 +76,7 @@ def make_command(path, words):
     )
 
 
-def run_with_kills(words, path, dice, longest_s, kills):
+def run_with_kills(words, path, rng, longest_s, kills):
     """Kill and resume a run until it ends, at most ``kills`` times; return the number of kills."""
     count = 0
     while True:
@@ -85,14 +85,14 @@ def run_with_kills(words, path, dice, longest_s, kills):
             done = subprocess.run([*COMMAND, *command], capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             return count
-        if kill_at_random(command, path, dice, longest_s):
+        if kill_at_random(command, path, rng, longest_s):
             return count
         count += 1
 
 
 @pytest.mark.parametrize("words", [SIM, QUERIES], ids=["frames", "queries"])
 def test_killed_simulated_run_has_results_of_uninterrupted_run(words, tmp_path):
-    dice = random.Random(SEED)
+    rng = random.Random(SEED)
     start = time.monotonic()
     subprocess.run(
         [*COMMAND, "run", *words, "-o", str(tmp_path / "uninterrupted")],
@@ -104,7 +104,7 @@ def test_killed_simulated_run_has_results_of_uninterrupted_run(words, tmp_path):
     target = KILLS // 2
     while count < target:
         path = tmp_path / f"{runs}"
-        count += run_with_kills(words, path, dice, longest_s, target - count)
+        count += run_with_kills(words, path, rng, longest_s, target - count)
         assert read_reproducible(path) == expected
         runs += 1
     print(f"{count} kills, {runs} runs, all results equal")
@@ -133,15 +133,15 @@ MARK = f"V6T_TEST_KILLS={os.getpid()}"
 @pytest.mark.lab
 @pytest.mark.parametrize("lab", [LAB, SERVER], ids=["frames", "queries"])
 def test_killed_lab_run_keeps_its_trials_and_leaves_no_processes(lab, tmp_path, monkeypatch):
-    can, why = check_availability()
-    if not can:
-        pytest.skip(f"no network namespaces here: {why}")
+    is_available, reason = check_availability()
+    if not is_available:
+        pytest.skip(f"needs network namespaces: {reason}")
     if lab is SERVER and (KILLS <= DEFAULT_KILLS or shutil.which("unbound") is None):
         pytest.skip("run by `make kills` if unbound is installed")
     monkeypatch.setenv(*MARK.split("="))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slow.yaml").write_text(SLOW_TESTBED)
-    dice = random.Random(SEED + 1)
+    rng = random.Random(SEED + 1)
     count, runs = 0, 0
     target = max(2, KILLS // 2)
     while count < target:
@@ -149,7 +149,7 @@ def test_killed_lab_run_keeps_its_trials_and_leaves_no_processes(lab, tmp_path, 
         known: list[bytes] = []
         while True:
             words = make_command(path, lab)
-            ended = kill_at_random(words, path, dice, 4.0) if count < target else True
+            ended = kill_at_random(words, path, rng, 4.0) if count < target else True
             if count >= target:
                 subprocess.run([*COMMAND, *words], check=True, capture_output=True)
             count += not ended

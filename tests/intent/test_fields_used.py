@@ -1,4 +1,4 @@
-"""Every driver uses or refuses every field of the configurations that it accepts, and every requirement."""
+"""Every driver uses or refuses every requirement, and every field of accepted configurations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from v6t.intent.device import DeviceIntent, DeviceRequirements
 from v6t.intent.families import NatConfig
 from v6t.tests.drivers.duts import parameter_values
 
-pytestmark = pytest.mark.xdist_group("parameter-values")  # one worker plans what all tests look at
+pytestmark = pytest.mark.xdist_group("parameter-values")  # one worker, because tests share plans
 BY_SOFTWIRE = "VPP tells customers apart by their softwires (RFC 6333, section 6.6)"
 BY_ENDS = "the ends of the tunnel follow from the rule"
 BY_RULE = "the port set follows from the rule and the end-user prefix"
@@ -77,32 +77,32 @@ EXAMPLES = {
 """Other values of fields that are None or empty."""
 
 
-def mutations(value: Any) -> Iterator[tuple[str, Any]]:
+def list_mutations(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield a configuration with another value of one field, for each of its fields, with its name."""
     for name in type(value).model_fields:
         now = getattr(value, name)
         if now is None or now == ():
             yield name, value.model_copy(update={name: EXAMPLES[name]})
             continue
-        for inner, other in _other_values(now):
+        for inner, other in _list_other_values(now):
             path = f"{name}.{inner}" if inner else name
             yield path, value.model_copy(update={name: other})
 
 
-def _other_values(value: Any) -> Iterator[tuple[str, Any]]:
+def _list_other_values(value: Any) -> Iterator[tuple[str, Any]]:
     match value:
         case BaseModel():
-            yield from mutations(value)
+            yield from list_mutations(value)
         case (BaseModel() as first, *others):
-            for name, other in mutations(first):
+            for name, other in list_mutations(first):
                 yield name, (other, *others)
         case bool():
             yield "", not value
         case int() | IPv4Address() | IPv6Address():
             yield "", value + 1
         case IPv4Network() | IPv6Network():
-            beside = int(value.network_address) ^ value.hostmask._ip + 1
-            yield "", ip_network((type(value.network_address)(beside), value.prefixlen))
+            adjacent = int(value.network_address) ^ value.hostmask._ip + 1
+            yield "", ip_network((type(value.network_address)(adjacent), value.prefixlen))
         case "left" | "right":
             yield "", "left" if value == "right" else "right"
         case "rfc7597":
@@ -110,7 +110,7 @@ def _other_values(value: Any) -> Iterator[tuple[str, Any]]:
         case str():
             yield "", f"x{value}"
         case (first, *others):
-            for name, other in _other_values(first):
+            for name, other in _list_other_values(first):
                 yield name, (other, *others)
         case _:
             raise AssertionError(f"no other value of {value!r}")
@@ -120,7 +120,7 @@ Unit = tuple[Any, DeviceIntent]
 
 
 @cache
-def all_units() -> tuple[Unit, ...]:
+def list_all_units() -> tuple[Unit, ...]:
     """Return each driver with an intent of each family that it accepts, alone and in a chain."""
     results: dict[tuple[str, str, bool], Unit] = {}
     for base in parameter_values.BASES:
@@ -133,8 +133,8 @@ def all_units() -> tuple[Unit, ...]:
     return tuple(results.values())
 
 
-def units_of(name: str) -> list[Unit]:
-    return [(driver, intent) for driver, intent in all_units() if driver.name == name]
+def list_units(name: str) -> list[Unit]:
+    return [(driver, intent) for driver, intent in list_all_units() if driver.name == name]
 
 
 DRIVERS = [
@@ -144,12 +144,12 @@ DRIVERS = [
     and not kind.is_chain
     and not accepts_any_technology(name)
 ]
-"""Drivers that know what they configure; others do what the user's lines say."""
+"""Drivers of known configurations; other drivers execute commands of the user."""
 each_driver = pytest.mark.parametrize("name", DRIVERS)
 
 
 def is_noticed(driver: Any, intent: DeviceIntent, changed: DeviceIntent) -> bool:
-    """Return whether a driver refuses a changed intent, or plans something else for it."""
+    """Check whether a driver refuses a changed intent or has another plan for it."""
     try:
         return bool(
             parameter_values.describe_plan(driver, changed)
@@ -161,7 +161,7 @@ def is_noticed(driver: Any, intent: DeviceIntent, changed: DeviceIntent) -> bool
 
 @each_driver
 def test_accepted_family_has_a_unit(name):
-    tested = [intent.configuration for _, intent in units_of(name)]
+    tested = [intent.configuration for _, intent in list_units(name)]
     lacking = [
         kind.family
         for kind in load_driver_type(name).supported_configurations
@@ -174,15 +174,15 @@ def test_accepted_family_has_a_unit(name):
 def test_field_of_configuration_is_used_or_refused(name):
     ignored = {
         (name, intent.configuration.family, field)
-        for driver, intent in units_of(name)
-        for field, changed in mutations(intent.configuration)
+        for driver, intent in list_units(name)
+        for field, changed in list_mutations(intent.configuration)
         if not is_noticed(driver, intent, replace(intent, configuration=changed))
     }
     assert sorted(ignored) == sorted(key for key in UNUSED if key[0] == name)
 
 
-def link_changes(intent: DeviceIntent) -> Iterator[tuple[str, DeviceIntent]]:
-    """Yield an intent with something else on one link: an address, a host, a network or its next hop."""
+def list_link_changes(intent: DeviceIntent) -> Iterator[tuple[str, DeviceIntent]]:
+    """Yield intents that differ on one link: by an address, a host, a network or a next hop."""
     for side in ("left", "right"):
         link = getattr(intent, side)
         for number, address in enumerate(link.addresses):
@@ -217,8 +217,8 @@ UNUSED_ON_LINKS: dict[tuple[str, str, str], str] = {
 def test_everything_on_a_link_is_used_or_refused(name):
     ignored = {
         (name, intent.configuration.family, kind)
-        for driver, intent in units_of(name)
-        for kind, changed in link_changes(intent)
+        for driver, intent in list_units(name)
+        for kind, changed in list_link_changes(intent)
         if not is_noticed(driver, intent, changed)
     }
     assert sorted(ignored) == sorted(key for key in UNUSED_ON_LINKS if key[0] == name)
@@ -237,10 +237,12 @@ REQUIREMENTS = {
 @pytest.mark.parametrize("requirement", REQUIREMENTS)
 def test_requirement_is_used_or_refused(name, requirement):
     without = DeviceRequirements(route_updates=requirement == "bgp_speaker")
-    for driver, intent in units_of(name):
+    for driver, intent in list_units(name):
         required = replace(intent, requirements=REQUIREMENTS[requirement])
         before = replace(intent, requirements=without)
-        assert is_refused(driver, required) or plan_of(driver, required) != plan_of(driver, before)
+        assert is_refused(driver, required) or make_plan_summary(
+            driver, required
+        ) != make_plan_summary(driver, before)
 
 
 UNBOUNDED = ("jool",)
@@ -249,12 +251,12 @@ UNBOUNDED = ("jool",)
 
 @each_driver
 def test_number_of_sessions_of_a_nat_is_used_or_refused(name):
-    for driver, intent in units_of(name):
+    for driver, intent in list_units(name):
         required = replace(intent, requirements=DeviceRequirements(sessions=5_000_000))
         if isinstance(intent.configuration, NatConfig) and name not in UNBOUNDED:
-            assert is_refused(driver, required) or plan_of(driver, required) != plan_of(
-                driver, intent
-            )
+            assert is_refused(driver, required) or make_plan_summary(
+                driver, required
+            ) != make_plan_summary(driver, intent)
 
 
 def is_refused(driver: Any, intent: DeviceIntent) -> bool:
@@ -265,8 +267,8 @@ def is_refused(driver: Any, intent: DeviceIntent) -> bool:
     return False
 
 
-def plan_of(driver: Any, intent: DeviceIntent) -> Any:
-    """Return all that a plan does at once and under traffic."""
+def make_plan_summary(driver: Any, intent: DeviceIntent) -> Any:
+    """Return the commands and texts of a plan, including those that run under traffic."""
     plan = driver.plan(intent, driver.make_example_facts(intent))
     changes = [
         change and (change.add_command, change.change_command)

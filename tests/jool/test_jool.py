@@ -116,7 +116,7 @@ def measure_one(machine, lab_machine, add_record, tmp_path):
 
 @releases
 @pytest.mark.parametrize("plugin", ["siit", "clat", "nat64"])
-def test_translators(measure_one, plugin):
+def test_throughput_of_translators(measure_one, plugin):
     measure_one(plugin)
 
 
@@ -150,7 +150,7 @@ def measure_two(machine, add_record, request, monkeypatch, tmp_path):
 
 
 @releases
-def test_464xlat_in_two_machines(measure_two):
+def test_throughput_of_464xlat_in_two_machines(measure_two):
     measure_two("464xlat", ce=("clat", "clat"), pe=("plat", "nat64"))
 
 
@@ -260,10 +260,10 @@ def test_reset_during_run_can_be_resumed(machine, lab_machine, tmp_path):
 
 @only_release(MAPT)
 @pytest.mark.parametrize("plugin", ["mapt-br", "mapt-ce"])
-def test_map_t_devices(measure_one, plugin):
+def test_throughput_of_map_t_devices(measure_one, plugin):
     measure_one(plugin)
 
 
 @only_release(MAPT)
-def test_map_t_in_two_machines(measure_two):
+def test_throughput_of_map_t_in_two_machines(measure_two):
     measure_two("map-t", ce=("ce", "mapt-ce"), pe=("br", "mapt-br"))

@@ -98,8 +98,7 @@ def configure(machine, technology, intent=None, **options):
             port._socket.close()  # an open socket keeps the namespace and its cables
 
 
-def test_survey(machine):
-    """The survey finds the system, the user and the management path."""
+def test_survey_finds_system_user_and_management_path(machine):
     print("\n".join(select_boot_lines(machine.machine.console)))
     driver = make_driver("openbsd-pf", machine.machine.get_ports())
     session = Session(driver, machine.machine.transport(), INTENTS["nat44"])
@@ -183,8 +182,8 @@ def test_flush_keeps_unrelated_states(machine):
         frame = Ether(src=link.tester_mac, dst=link.dut_mac)
         frame /= IP(src="203.0.113.9", dst="192.0.2.9")
         for port in range(9000, 9030):
-            bed.left.send(bytes(frame / UDP(sport=port, dport=53) / b"of somebody else"))
-        wait_until(lambda: "203.0.113.9:9029" in run("pfctl -ss").out, "their states", 30)
+            bed.left.send(bytes(frame / UDP(sport=port, dport=53) / b"from another host"))
+        wait_until(lambda: "203.0.113.9:9029" in run("pfctl -ss").out, "states of the host", 30)
         others = len(run("pfctl -ss | grep 203.0.113.9").out.splitlines())
         assert others >= 30
         assert sum(1 for _ in exchange_frames(bed, "nat44", 5000, 5)) == 5
@@ -261,7 +260,7 @@ def test_lost_session_is_rolled_back_by_device(machine):
         bed.session.transport.close()
         wait_until(
             lambda: "undid" in machine.machine.run("cat /var/run/v6t/guard/fired"),
-            "its undoing",
+            "the rollback by the device",
             120,
         )
         assert "nat-to" not in machine.machine.run("pfctl -sr")
@@ -295,7 +294,7 @@ def test_rollback_ends_abandoned_command(machine):
     not os.environ.get("V6T_OPENBSD_USER"),
     reason="V6T_OPENBSD_USER is not set (a user with `doas -n`)",
 )
-def test_user_with_doas(machine):
+def test_user_with_doas_can_configure_device(machine):
     machine.machine.set_user(os.environ["V6T_OPENBSD_USER"])
     try:
         with configure(machine, "nat64") as bed:
@@ -320,7 +319,7 @@ def test_exhausted_ports_are_counted_as_drops(machine):
         print(save_output("no-ports-pfctl-si", bed.session.transport.run("pfctl -si").out))
 
 
-def test_flush_by_reboot(machine):
+def test_flush_by_reboot_empties_the_table(machine):
     """Run last, because QEMU's translation cache slows down a second boot."""
     with configure(machine, "nat64", flush="reboot") as bed:
         assert sum(1 for _ in exchange_frames(bed, "nat64", 5000, 5)) == 5

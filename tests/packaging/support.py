@@ -14,17 +14,22 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 SLOW_BED = "line_rate: 1M\n"
 """Testbed with a low line rate, so that searches do not take all cores."""
-SLOWLY = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10")
+TOLERANT_SETTINGS = (
+    "--set-procedure",
+    "sending_time_tolerance=1.5",
+    "--set-procedure",
+    "invalid_retries=10",
+)
 """Settings that tolerate trials disturbed by other tests."""
 
-ROOMS = (
+PACKAGE_FOLDERS = (
     "analysis", "audit", "base", "benchmarks", "core", "drivers", "intent", "packets", "plugins", "procedures",
     "profiles", "trials",
 )  # fmt: skip
 """Folders with packages of the product."""
 
 
-def setup():
+def read_setup():
     """Load setup.cfg."""
     parser = configparser.ConfigParser(delimiters=("=",))
     assert parser.read(CHECKOUT / "setup.cfg"), "not a checkout"
@@ -36,17 +41,21 @@ def split_lines(text):
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def folders():
+def list_folders():
     """List the folders of packages with Python, relative to the checkout."""
     return sorted(
-        {p.parent.relative_to(CHECKOUT) for room in ROOMS for p in (CHECKOUT / room).rglob("*.py")}
+        {
+            p.parent.relative_to(CHECKOUT)
+            for room in PACKAGE_FOLDERS
+            for p in (CHECKOUT / room).rglob("*.py")
+        }
     )
 
 
-def modules():
+def list_modules():
     """List the modules of the packages, relative to the checkout."""
     return sorted(
-        p.relative_to(CHECKOUT) for room in ROOMS for p in (CHECKOUT / room).rglob("*.py")
+        p.relative_to(CHECKOUT) for room in PACKAGE_FOLDERS for p in (CHECKOUT / room).rglob("*.py")
     )
 
 
@@ -59,7 +68,7 @@ def run(*command, **rest):
     return done.stdout
 
 
-def elsewhere(tmp_path):
+def make_clean_options(tmp_path):
     """Return subprocess options for an empty directory and an environment without the checkout."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "V6T_"))}
     return {"cwd": tmp_path, "env": clean}

@@ -7,16 +7,16 @@ from email.parser import Parser
 
 import pytest
 
-from .support import ROOMS, elsewhere, modules, run, setup, split_lines
+from .support import PACKAGE_FOLDERS, list_modules, make_clean_options, read_setup, run, split_lines
 
 pytestmark = pytest.mark.slow
 
 
 def test_wheel_contains_every_module(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    for path in modules():
+    for path in list_modules():
         assert f"v6t/{path.as_posix()}" in names
-    for room in ROOMS:
+    for room in PACKAGE_FOLDERS:
         assert f"v6t/{room}/py.typed" in names
 
 
@@ -27,7 +27,7 @@ def test_wheel_contains_nothing_else(wheel):
         top, _, rest = name.partition("/")
         assert top == "v6t" or top.endswith(".dist-info"), name
         if top == "v6t":
-            assert rest.partition("/")[0] in (*ROOMS, "__init__.py", "py.typed"), name
+            assert rest.partition("/")[0] in (*PACKAGE_FOLDERS, "__init__.py", "py.typed"), name
 
 
 def test_sdist_contains_build_files_and_modules(built):
@@ -35,7 +35,7 @@ def test_sdist_contains_build_files_and_modules(built):
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"setup.cfg", "pyproject.toml", "README.md", "LICENSE"} <= names
-    assert {path.as_posix() for path in modules()} <= names
+    assert {path.as_posix() for path in list_modules()} <= names
 
 
 def test_wheel_metadata_equals_setup(wheel):
@@ -43,18 +43,18 @@ def test_wheel_metadata_equals_setup(wheel):
     (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
     metadata = Parser().parsestr(archive.read(name).decode())
     assert metadata["Name"] == "v6t"
-    assert metadata["Version"] == setup()["metadata"]["version"]
+    assert metadata["Version"] == read_setup()["metadata"]["version"]
     assert metadata["License-Expression"] or metadata["License"] == "GPL-2.0-or-later"
-    assert metadata["Requires-Python"] == setup()["options"]["python_requires"]
+    assert metadata["Requires-Python"] == read_setup()["options"]["python_requires"]
     needed = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
-    assert sorted(needed) == sorted(split_lines(setup()["options"]["install_requires"]))
+    assert sorted(needed) == sorted(split_lines(read_setup()["options"]["install_requires"]))
     assert "RFC 8219" in metadata.get_payload()
     (licence,) = [n for n in archive.namelist() if n.endswith("/LICENSE")]
     assert "GENERAL PUBLIC LICENSE" in archive.read(licence).decode()
 
 
 def test_installed_command_measures_in_empty_directory(installed, tmp_path):
-    rest = elsewhere(tmp_path)
+    rest = make_clean_options(tmp_path)
     where = run(installed / "python", "-c", "import v6t.core as c; print(c.__file__)", **rest)
     assert where.startswith(str(installed.parent))
     printed = run(
@@ -81,11 +81,11 @@ def test_installed_command_measures_in_empty_directory(installed, tmp_path):
     ],
 )
 def test_installed_command_prints_and_succeeds(command, installed, tmp_path):
-    assert run(installed / "v6t", *command.split(), **elsewhere(tmp_path))
+    assert run(installed / "v6t", *command.split(), **make_clean_options(tmp_path))
 
 
 def test_installed_report_is_written(installed, tmp_path):
-    v6t, rest = installed / "v6t", elsewhere(tmp_path)
+    v6t, rest = installed / "v6t", make_clean_options(tmp_path)
     run(v6t, "run", "siit", "--tester", "sim", "--no-report", "-o", "out", **rest)
     run(v6t, "report", "out", **rest)
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
@@ -94,7 +94,7 @@ def test_installed_report_is_written(installed, tmp_path):
 def test_every_installed_module_can_be_imported(installed, tmp_path):
     names = [
         ".".join(["v6t", *path.with_suffix("").parts]).removesuffix(".__init__")
-        for path in modules()
+        for path in list_modules()
     ]
     script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    run(installed / "python", "-c", script, *names, **elsewhere(tmp_path))
+    run(installed / "python", "-c", script, *names, **make_clean_options(tmp_path))

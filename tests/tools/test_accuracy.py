@@ -72,7 +72,7 @@ def test_token_bucket_passes_its_rate_and_loses_the_rest():
     tokens = {"capacity_fps": 10_000.0}
     at_rate, above = make_arrivals(100_000, 20_000), make_arrivals(80_000, 20_000)
     assert impair(Impairments(**tokens), at_rate)[2].lost == 0
-    # a frame between two tokens finds none: 6,250 of 12,500 pass in a second
+    # frames that arrive between two tokens are lost: 6,250 of 12,500 pass in a second
     assert impair(Impairments(**tokens), above)[2].lost == 10_000
     deep = impair(Impairments(**tokens, depth_frames=50), above)[2]
     assert deep.lost == 20_000 - 16_000 - 49

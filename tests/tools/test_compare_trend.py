@@ -1,4 +1,4 @@
-"""Comparison of the trend test with another one on made series."""
+"""Comparison of the trend test with another test on synthetic series."""
 
 from v6t.tools.compare_trend import (
     find_v6t_changes,
@@ -14,5 +14,5 @@ def test_series_has_a_step_that_is_detected():
     assert measure_detection(lambda rates: [0], series) == 0.0
 
 
-def test_limit_passes_as_many_series_as_false_alarms():
+def test_limit_yields_the_given_number_of_false_alarms():
     assert match_false_alarms([0.0, 7.0, 3.0, 5.0], alarms=2) == 3.0

@@ -1,4 +1,4 @@
-"""Marks and notes on a published page: differing settings, rates that queues hide, device counters."""
+"""Marks and notes on a published page: differing settings, doubtful rates, and device counters."""
 
 from types import SimpleNamespace
 
@@ -25,20 +25,20 @@ HEAD = {
 }  # fmt: skip
 
 
-def throughput(median=1000.0, **changes):
+def make_throughput(median=1000.0, **changes):
     values = {**HEAD, "benchmark": "throughput", "unit": FPS, "rates": [median], "resolution_fps": 100.0,
               "tester_limited": False, "upper_bound_hit": False, "loss_tolerance": 0.0,
               "duration_s": 0.5, **changes}  # fmt: skip
     return ThroughputRecord.model_construct(**values)
 
 
-def connections(median, count=40_000, **changes):
+def make_connection_rate(median, count=40_000, **changes):
     values = {**HEAD, "benchmark": "connection-rate", "unit": CPS, "direction": "connections", "convention": None,
               "rates": [median], "connections": count, "alpha": 1.0, **changes}  # fmt: skip
     return ConnectionRateRecord.model_construct(**values)
 
 
-def pdv(**changes):
+def make_pdv(**changes):
     values = {
         **HEAD,
         "benchmark": "pdv",
@@ -52,7 +52,7 @@ def pdv(**changes):
 
 def make_trial(key, rate_fps, lost=0, **load):
     frames = {"fg": ClassCount("foreground", required=1000, sent=1000, received=1000 - lost)}
-    directions = {way: DirectionResult(frames, 0.5) for way in ("forward", "reverse")}
+    directions = {name: DirectionResult(frames, 0.5) for name in ("forward", "reverse")}
     return RunTrial({"key": key, "rate_fps": rate_fps}, TrialResult(directions, device_loads=load))
 
 
@@ -103,8 +103,8 @@ def test_differing_parameters_are_listed_briefly():
 
 def test_differing_condition_affects_one_benchmark():
     runs, names = make_runs(
-        most=make_data(throughput(), connections(5000.0)),
-        few=make_data(throughput(900.0), connections(700.0, count=8000)),
+        most=make_data(make_throughput(), make_connection_rate(5000.0)),
+        few=make_data(make_throughput(900.0), make_connection_rate(700.0, count=8000)),
     )
     (differences,) = find_setting_differences(runs, names).values()
     assert (differences.device, differences.affect("connection-rate")) == ("few", True)
@@ -128,25 +128,26 @@ def test_format_setting_abbreviates_lists_and_booleans():
 @pytest.mark.parametrize(
     ("record", "delay_trial", "expected"),
     [
-        (throughput(), make_trial("d", 1000.0, lost=1), True),
-        (throughput(), make_trial("d", 750.0, lost=1), True),
-        (throughput(), make_trial("d", 1000.0), False),
-        (throughput(), make_trial("d", 1001.0, lost=9), False),  # above the throughput
-        (throughput(direction="forward"), make_trial("d", 1000.0, lost=9), False),
-        (throughput(not_measured="no rate"), make_trial("d", 1000.0, lost=9), False),
+        (make_throughput(), make_trial("d", 1000.0, lost=1), True),
+        (make_throughput(), make_trial("d", 750.0, lost=1), True),
+        (make_throughput(), make_trial("d", 1000.0), False),
+        (make_throughput(), make_trial("d", 1001.0, lost=9), False),  # above the throughput
+        (make_throughput(direction="forward"), make_trial("d", 1000.0, lost=9), False),
+        (make_throughput(not_measured="no rate"), make_trial("d", 1000.0, lost=9), False),
     ],
 )
 def test_loss_in_delay_trials_at_or_below_the_rate_is_detected(record, delay_trial, expected):
     assert (
-        has_loss_in_delay_trials(make_data(record, pdv(), trials=[delay_trial]), record) is expected
+        has_loss_in_delay_trials(make_data(record, make_pdv(), trials=[delay_trial]), record)
+        is expected
     )
 
 
 def test_invalid_trials_and_tolerated_loss_are_ignored():
-    record, trials = throughput(), [make_trial("d", 1000.0, lost=10)]
-    invalid = pdv(invalid_trials=[SimpleNamespace(key="d", reasons=["slow"])])
+    record, trials = make_throughput(), [make_trial("d", 1000.0, lost=10)]
+    invalid = make_pdv(invalid_trials=[SimpleNamespace(key="d", reasons=["slow"])])
     assert not has_loss_in_delay_trials(make_data(record, invalid, trials=trials), record)
-    data = make_data(record, pdv(), trials=trials)
+    data = make_data(record, make_pdv(), trials=trials)
     data.config["procedure"]["loss_tolerance"] = 0.01
     assert not has_loss_in_delay_trials(data, record)
     data.config["procedure"]["loss_tolerance"] = 0.009
@@ -156,19 +157,19 @@ def test_invalid_trials_and_tolerated_loss_are_ignored():
 @pytest.mark.parametrize(
     ("rate_cps", "throughputs", "expected"),
     [
-        (2001.0, [throughput()], True),
-        (2000.0, [throughput()], False),
-        (1500.0, [throughput(direction="forward")], True),
-        (150.0, [throughput(0.0)], False),  # no rate passed: upper bound 2 x 100
-        (201.0, [throughput(0.0)], True),
-        (9000.0, [throughput(tester_limited=True)], False),  # the device may forward more
-        (9000.0, [throughput(frame_sizes=FrameSizes(ipv6=128, ipv4=108))], False),
-        (9000.0, [throughput(not_measured="no rate")], False),
+        (2001.0, [make_throughput()], True),
+        (2000.0, [make_throughput()], False),
+        (1500.0, [make_throughput(direction="forward")], True),
+        (150.0, [make_throughput(0.0)], False),  # no rate passed: upper bound 2 x 100
+        (201.0, [make_throughput(0.0)], True),
+        (9000.0, [make_throughput(tester_limited=True)], False),  # the device may forward more
+        (9000.0, [make_throughput(frame_sizes=FrameSizes(ipv6=128, ipv4=108))], False),
+        (9000.0, [make_throughput(not_measured="no rate")], False),
         (9000.0, [], False),
     ],
 )
 def test_connection_rate_above_the_forwarding_rate_is_detected(rate_cps, throughputs, expected):
-    record = connections(rate_cps)
+    record = make_connection_rate(rate_cps)
     assert exceeds_forwarding_rate(make_data(record, *throughputs), record) is expected
     assert not any(exceeds_forwarding_rate(make_data(record, *throughputs), r) for r in throughputs)
 
@@ -182,13 +183,13 @@ def make_counters(device="dut", benchmark="throughput", table=None, **drops):
     }  # fmt: skip
 
 
-def device_table(**by_device):
+def build_device_table(**by_device):
     return make_device_table(*make_runs(**by_device))
 
 
 def test_device_table_without_counters_is_omitted():
     assert (
-        device_table(
+        build_device_table(
             quiet=make_data(device=[make_counters(ring=(0.0, "queue"))]), unread=make_data()
         )
         is None
@@ -196,7 +197,7 @@ def test_device_table_without_counters_is_omitted():
 
 
 def test_drops_of_all_benchmarks_are_summed_by_reason():
-    table = device_table(
+    table = build_device_table(
         one=make_data(device=[
             make_counters(ring=(5.0, "queue"), all=(9.0, "all"), rule=(0.0, "rule")),
             make_counters(benchmark="pdv", ring=(3.0, "queue"), acl=(1000.0, "rule")),
@@ -216,7 +217,7 @@ def test_fullest_table_is_shown_for_each_device_of_a_chain():
         "before": {"used": 200.0, "limit": 40960.0},
         "after": {"used": 40000.0, "limit": 40960.0},
     }
-    table = device_table(
+    table = build_device_table(
         vpp=make_data(device=[make_counters(table=full)]),
         jool=make_data(device=[make_counters(table={"after": {"used": 8000.0}})]),
         chain=make_data(
@@ -230,14 +231,14 @@ def test_fullest_table_is_shown_for_each_device_of_a_chain():
     ]
 
 
-def test_load_is_of_the_fastest_trial_up_to_the_throughput():
+def test_device_load_is_that_of_the_fastest_trial_up_to_the_throughput():
     trials = [
         make_trial("slow", 500.0, dut=DeviceLoad((1.0,), (10,), (5,))),
         make_trial("found", 900.0, dut=DeviceLoad((1.0, 2.0, 3.0), (90, 97, 98), (40, 50, 60))),
         make_trial("above", 2000.0, dut=DeviceLoad((1.0,), (100,), (100,))),
     ]
-    record = throughput(trials=["slow", "found", "above"])
-    table = device_table(tayga=make_data(record, trials=trials))
+    record = make_throughput(trials=["slow", "found", "above"])
+    table = build_device_table(tayga=make_data(record, trials=trials))
     assert table.rows == (
         ("siit", "tayga", "-", "-", "busiest core 97 %, all cores 50 %, at 900 fps"),
     )
@@ -255,7 +256,7 @@ def test_bottleneck_verdict_has_its_own_column():
             },
         },
     }  # fmt: skip
-    table = device_table(vpp=make_data(bottleneck=[entry]))
+    table = build_device_table(vpp=make_data(bottleneck=[entry]))
     assert table.rows == (
         (
             "siit",

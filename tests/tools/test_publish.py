@@ -39,7 +39,7 @@ from v6t.tools.publish.result_rows import build_rows
 
 
 def run_publish(directory, page_dir):
-    """Run ``python -m v6t.tools.publish DIRECTORY PLACE`` in this process."""
+    """Run ``python -m v6t.tools.publish DIRECTORY PAGE`` in this process."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([str(directory), str(page_dir)])
@@ -99,8 +99,8 @@ def test_page_contains_all_rates_and_the_conditions(campaign, page):
         json.loads(path.read_text())["results"][0]["resolution_fps"]
         for path in campaign.glob("*/results.json")
     }
-    for found in rates:
-        line = f"| {found['median']:,.0f} | {found['p1']:,.0f} | {found['p99']:,.0f} | "
+    for rate in rates:
+        line = f"| {rate['median']:,.0f} | {rate['p1']:,.0f} | {rate['p99']:,.0f} | "
         assert any(f"{line}{step:,.0f} |" in text for step in steps)
     assert "| P1 | P99 | resolution | repetitions (trials) |" in text
     assert "RFC 8219" in text
@@ -124,12 +124,12 @@ def test_published_results_state_shared_conditions_once(page):
 
 def test_every_trial_has_one_row(campaign, page):
     rows = list(csv.DictReader((page / "trials.csv").open()))
-    own = {
+    expected = {
         strip_number(path.parent.name): sum(1 for _ in path.open()) - 1
         for path in campaign.glob("*/trials.csv")
     }
-    assert len(own) == 3
-    assert {name: sum(r["run"] == name for r in rows) for name in own} == own
+    assert len(expected) == 3
+    assert {name: sum(r["run"] == name for r in rows) for name in expected} == expected
     actual = {(r["run"], r["key"]): r["counts"] for r in rows}
     for path in campaign.glob("*/results.json"):
         records, name = json.loads(path.read_text())["results"], strip_number(path.parent.name)
@@ -224,14 +224,14 @@ def test_private_settings_are_removed_from_runs(campaign_copy, tmp_path):
     edit_json(campaign_copy / "001-map-64" / "results.json", add_warning)
     edit_json(campaign_copy / "001-map-64" / "manifest.json", add_version)
     page = publish_and_read(campaign_copy, tmp_path / "page")
-    kept = json.loads(page["map-64/config.json"])
-    assert kept["tester"]["options"] == {"cores": 4, "pairs": [{"ports": [2, 3]}]}
-    assert kept["dut"]["options"] == {
+    config = json.loads(page["map-64/config.json"])
+    assert config["tester"]["options"] == {"cores": 4, "pairs": [{"ports": [2, 3]}]}
+    assert config["dut"]["options"] == {
         "parts": {"ce": {"driver": "vpp", "options": {"workers": "1-2"}}},
         "workers": "1-3",
         "params": {"host": "2001:db8::1"},
     }
-    assert (kept["links_left"]["mtu"], kept["links_left"]["background"]["vlan"]) == (1600, 8)
+    assert (config["links_left"]["mtu"], config["links_left"]["background"]["vlan"]) == (1600, 8)
     for name, text in page.items():
         assert not [word for word in PRIVATE_TEXTS if word in text], name
     assert "(withheld) answers at (withheld)" in page["index.md"]
@@ -243,8 +243,8 @@ def test_failures_contain_no_paths_and_hosts(campaign_copy, tmp_path):
         "root@lab.example: cannot open (/srv/secret/deep/key) or file:/home/me; gateway says no; "
         "64/104 octets, ipv6-router, 2001:db8::/32"
     )
-    said = {"message": message, "hint": "", "exit_code": 4}
-    (campaign_copy / "failures" / "003-router.json").write_text(json.dumps(said))
+    failure = {"message": message, "hint": "", "exit_code": 4}
+    (campaign_copy / "failures" / "003-router.json").write_text(json.dumps(failure))
     replace_planned_config(
         campaign_copy, "003-router", lambda c: c["dut"].update(PRIVATE_SETTINGS["dut"])
     )
@@ -318,15 +318,15 @@ WITHHELD = {
 
 def test_every_option_is_listed_as_public_or_private():
     kinds = [*(load_driver_type(n).options_model for n in list_driver_names()), TrexOptions]
-    found = {name for kind in kinds for name in list_options(kind)}
-    assert len(found) > 50
-    assert found - list_public_options() - WITHHELD == set()
-    assert list_public_options() & WITHHELD == {"lab"}  # TRex's own; of ssh nothing is kept
+    names = {name for kind in kinds for name in list_options(kind)}
+    assert len(names) > 50
+    assert names - list_public_options() - WITHHELD == set()
+    # the option `lab` of TRex is public, that of ssh is removed with all options of ssh
+    assert list_public_options() & WITHHELD == {"lab"}
 
 
 def test_rows_with_different_parameters_are_marked_and_listed(campaign_copy, tmp_path):
-
-    def same_technology(plan):
+    def remove_axes(plan):
         for run in plan["runs"][:2]:
             run["axes"] = {}
 
@@ -339,7 +339,7 @@ def test_rows_with_different_parameters_are_marked_and_listed(campaign_copy, tmp
             }
         ]  # fmt: skip
 
-    edit_json(campaign_copy / "campaign.json", same_technology)
+    edit_json(campaign_copy / "campaign.json", remove_axes)
     edit_json(campaign_copy / "002-map-128" / "results.json", add_device_counters)
     page = publish_and_read(campaign_copy, tmp_path / "page")
     text = page["index.md"]
@@ -406,7 +406,7 @@ def test_page_with_unknown_files_is_not_replaced(own, campaign, tmp_path):
 
 
 def test_directory_without_a_page_is_rejected(campaign, tmp_path):
-    """A summary alone makes no page: every campaign has one."""
+    """A summary does not identify a page, because every campaign has one."""
     (tmp_path / "mine" / "run").mkdir(parents=True)
     for name in ("summary.json", "run/config.json"):
         (tmp_path / "mine" / name).write_text("{}")
@@ -435,8 +435,8 @@ def test_unreadable_campaign_keeps_the_earlier_page(campaign_copy, tmp_path):
     page_dir = tmp_path / "page"
     before = publish_and_read(campaign_copy, page_dir)
     (campaign_copy / "001-map-64" / "trials.csv").unlink()
-    said = expect_refusal(run_publish(campaign_copy, page_dir), "file-not-found")
-    assert "001-map-64/trials.csv" in said
+    message = expect_refusal(run_publish(campaign_copy, page_dir), "file-not-found")
+    assert "001-map-64/trials.csv" in message
     assert {str(p.relative_to(page_dir)): p.read_text() for p in page_dir.rglob("*.*")} == before
 
 
@@ -471,7 +471,7 @@ run:
 testbeds:
   model: {tester: {kind: sim, options: {capacity_fps: 400000, capacity_noise: 0.2}}}
 experiments:
-  - name: ways
+  - name: directions
     matrix:
       modes: [forward, reverse]
       tester.options.cores: [1, 2]
@@ -537,10 +537,10 @@ def test_introduction_depends_on_the_settings(tmp_path):
 
 
 def test_commands_are_shown_for_packaged_campaigns_only(campaign):
-    own = load_campaign(campaign)
-    assert explain_repetition(own, "results") == ""
-    named_so = dataclasses.replace(own, name="zoo")
-    assert explain_repetition(named_so, "results") == ""
+    unpackaged = load_campaign(campaign)
+    assert explain_repetition(unpackaged, "results") == ""
+    renamed = dataclasses.replace(unpackaged, name="zoo")
+    assert explain_repetition(renamed, "results") == ""
     zoo = plan_campaign(list_packaged_campaigns()["zoo"], experiments=("siit",))
     text = explain_repetition(zoo, "my results")
     assert "v6t campaign zoo -o again\n" in text
@@ -563,14 +563,14 @@ RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True, "not_measured": None,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
     "offered_rates": (), "rate_origin": "", "is_rate_lowered": False,
-    "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "own": {},
+    "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "loopback": {},
 }  # fmt: skip
 
 
 UNMEASURED = {"measured": False, "not_measured": "it rains"}
 
 
-def headline(name, *percentiles):
+def make_quantity(name, *percentiles):
     return Quantity("", "", (), headline=name, summary=Percentiles(*percentiles))
 
 
@@ -581,39 +581,45 @@ class FakePresentations:
         return SimpleNamespace(
             format_value=format_count,
             list_quantities=lambda r: r.figures,
-            list_loopback_values=lambda r: r.own,
+            list_loopback_values=lambda r: r.loopback,
         )
 
 
 def test_table_shows_lower_bounds_and_absent_figures():
     records = {
-        "bounded": make_record({"figures": (headline(LOWER_BOUND, 9000.0, 9000.0, 9000.0),)}),
-        "found": make_record({"figures": (headline("tcp-capacity", 70.0, 70.0, 70.0),)}),
-        "faltered": make_record({**UNMEASURED, "invalid_trials": ("a",)}),
-        "undefined": make_record({"figures": (headline("tcp-capacity", None, None, None),)}),
+        "bounded": make_record({"figures": (make_quantity(LOWER_BOUND, 9000.0, 9000.0, 9000.0),)}),
+        "found": make_record({"figures": (make_quantity("tcp-capacity", 70.0, 70.0, 70.0),)}),
+        "invalid": make_record({**UNMEASURED, "invalid_trials": ("a",)}),
+        "undefined": make_record({"figures": (make_quantity("tcp-capacity", None, None, None),)}),
     }
     (table,) = make_tables(records, "tcp-capacity")
     cells = {row[1]: row[3] for row in table.rows}
     assert cells == {
         "bounded": "at least 9,000",
         "found": "70",
-        "faltered": "invalid",
+        "invalid": "invalid",
         "undefined": "undefined",
     }
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
     assert table.notes == (UNDEFINED_NOTE, "not measured: it rains")
 
-    none = {"figures": (headline("throughput", 0.0, 0.0, 30.0),), "unit": FPS, "resolution_fps": 20}
+    none = {
+        "figures": (make_quantity("throughput", 0.0, 0.0, 30.0),),
+        "unit": FPS,
+        "resolution_fps": 20,
+    }
     (table,) = make_tables({"slow": make_record(none, "throughput")}, "throughput")
     assert table.rows[0][3:7] == ("< 20", "< 20", "30", "20")
 
-    # the rate at which a table is filled is looked for to within that, not the table's size
-    size = {"figures": (headline("capacity", 0.0, 0.0, 0.0),), "resolution_cps": 20}
+    # resolution_cps is the resolution of the connection rate, not of the table's size
+    size = {"figures": (make_quantity("capacity", 0.0, 0.0, 0.0),), "resolution_cps": 20}
     (table,) = make_tables({"none": make_record(size, "capacity")}, "capacity")
     assert table.rows[0][3:] == ("0", "0", "0", "1 (1, 0 invalid)")
 
     other = {
-        name: make_record({"figures": (headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
+        name: make_record(
+            {"figures": (make_quantity(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)}
+        )
         for name in ("one", "two")
     }
     (table,) = make_tables(other, "tcp-capacity")
@@ -621,7 +627,7 @@ def test_table_shows_lower_bounds_and_absent_figures():
 
 
 def test_delay_table_contains_the_offered_rate():
-    figure = {"figures": (headline("TL forward", 0.1, 0.1, 0.1),)}
+    figure = {"figures": (make_quantity("TL forward", 0.1, 0.1, 0.1),)}
     records = {
         "slow": make_record({**figure, "offered_rates": (30_000.0,)}, "latency"),
         "fast": make_record(
@@ -640,12 +646,12 @@ def test_delay_table_contains_the_offered_rate():
 
 
 def test_delay_table_contains_percentiles_and_tester_without_device():
-    """Of three values the median alone hides one that is a hundred times as large."""
-    ways = [headline(f"TL {way}", 7.0, 6.0, 900.0) for way in ("forward", "reverse")]
+    """Percentiles show an outlier that the median of three values hides."""
+    delays = [make_quantity(f"TL {name}", 7.0, 6.0, 900.0) for name in ("forward", "reverse")]
     records = {
-        "slow": make_record({"unit": "ms", "figures": ways, "repetitions": 3, "own": {"TL forward": 2.0, "TL reverse": 1.0}}, "latency"),
-        "faltered": make_record({"unit": "ms", "figures": ways, "own": {"TL forward": 2.0, "TL reverse": None}}, "latency"),
-        "once": make_record({"unit": "ms", "figures": ways}, "latency"),
+        "slow": make_record({"unit": "ms", "figures": delays, "repetitions": 3, "loopback": {"TL forward": 2.0, "TL reverse": 1.0}}, "latency"),
+        "invalid": make_record({"unit": "ms", "figures": delays, "loopback": {"TL forward": 2.0, "TL reverse": None}}, "latency"),
+        "once": make_record({"unit": "ms", "figures": delays}, "latency"),
     }  # fmt: skip
     (table,) = make_tables(records, "latency")
     heads = [c.name.replace("\n", " ") for c in table.columns]
@@ -656,7 +662,7 @@ def test_delay_table_contains_percentiles_and_tester_without_device():
     ]
     assert {row[1]: row[3:6] for row in table.rows} == {
         "slow": ("7 (6-900)", "7 (6-900)", "2"),
-        "faltered": ("7", "7", "undefined"),
+        "invalid": ("7", "7", "undefined"),
         "once": ("7", "7", "-"),
     }
     assert table.notes == (UNDEFINED_NOTE, LOOPBACK_NOTE)
@@ -664,7 +670,9 @@ def test_delay_table_contains_percentiles_and_tester_without_device():
 
 @pytest.mark.parametrize("p99", [900.0, None])
 def test_undefined_percentile_is_marked_in_the_figure(p99):
-    records = {"a": make_record({"unit": "ms", "figures": [headline("PDV", 7.0, 6.0, p99)]}, "pdv")}
+    records = {
+        "a": make_record({"unit": "ms", "figures": [make_quantity("PDV", 7.0, 6.0, p99)]}, "pdv")
+    }
     (drawing,) = (b for b in make_blocks(records, "pdv") if isinstance(b, Drawing))
     assert ("P99 undefined" in drawing.svg) == (p99 is None)
 
@@ -683,9 +691,13 @@ def test_median_without_percentiles_has_no_bar():
 
 
 def test_rate_of_zero_is_not_drawn():
-    none = {"figures": (headline("throughput", 0.0, 0.0, 0.0),), "unit": FPS, "resolution_fps": 20}
+    none = {
+        "figures": (make_quantity("throughput", 0.0, 0.0, 0.0),),
+        "unit": FPS,
+        "resolution_fps": 20,
+    }
     some = {
-        "figures": (headline("throughput", 90.0, 80.0, 95.0),),
+        "figures": (make_quantity("throughput", 90.0, 80.0, 95.0),),
         "unit": FPS,
         "resolution_fps": 20,
     }
@@ -695,7 +707,7 @@ def test_rate_of_zero_is_not_drawn():
     assert "p: none" not in drawing.svg
     assert "(linear axis)" in drawing.svg
     assert "not drawn: 1" in drawing.caption
-    far = {"figures": (headline("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
+    far = {"figures": (make_quantity("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
     wide = {**records, "far": make_record(far, "throughput")}
     (drawing,) = (b for b in make_blocks(wide, "throughput") if isinstance(b, Drawing))
     assert "(logarithmic axis)" in drawing.svg
@@ -706,7 +718,7 @@ def test_rate_of_zero_is_not_drawn():
 
 def test_unmeasured_record_is_in_the_table_with_its_reason():
     """A record without values has no unit and would be alone in a table."""
-    ms = {"unit": "ms", "figures": (headline("PDV forward", 1.0, 1.0, 1.0),)}
+    ms = {"unit": "ms", "figures": (make_quantity("PDV forward", 1.0, 1.0, 1.0),)}
     records = {
         "none": make_record({**UNMEASURED, "unit": None}, "pdv"),
         "slow": make_record(ms, "pdv"),
@@ -725,7 +737,7 @@ def make_tables(records, benchmark):
 
 
 def make_blocks(records, benchmark):
-    """Return the blocks of a page, figures included."""
+    """Return the blocks of a page, including figures."""
     runs = [
         SimpleNamespace(
             directory=f"00{n}-x", experiment="x", axes={}, records=[record],
@@ -766,20 +778,19 @@ def test_devices_with_a_different_kernel_are_listed():
         "parts": {"ce": {"kind": "nat46", "system": machine}, "pe": {"system": "Linux 6.18.44"}}
     }
     runs = [run("jool", machine), run("tayga", "Linux 6.18.44"), run("chain", "", **parts)]
-    said = [b.text for b in describe_machines(runs)]
-    assert len(said) == 2
-    assert f"{machine}" in said[1]
+    sentences = [b.text for b in describe_machines(runs)]
+    assert len(sentences) == 2
+    assert machine in sentences[1]
 
 
 def test_zoo_campaign_covers_drivers_and_technologies_of_lab():
-    """No testbed is asked for, other than of the papers' campaigns."""
+    """Unlike campaigns of papers, it needs no testbed."""
     runs = plan_campaign(list_packaged_campaigns()["zoo"]).runs
     pairs = [(r.config["plugin"], r.config["dut"]["driver"]) for r in runs]
     for plugin, driver in pairs:
         assert can_configure(driver, plugin) or driver == "reference"
-    # boxes of others and names for others' devices
-    elsewhere = {"network-cli", "command", "cable", "reference"}
-    known = {(t, d) for d in set(list_driver_names()) - elsewhere for t in list_technologies(d)}
-    assert not known - set(pairs)
+    other_drivers = {"network-cli", "command", "cable", "reference"}  # no specific lab device
+    lab_drivers = set(list_driver_names()) - other_drivers
+    assert not {(t, d) for d in lab_drivers for t in list_technologies(d)} - set(pairs)
     assert all(r.config["tester"]["kind"] == "embedded" for r in runs)
     assert {r.config["procedure"]["trial_duration_s"] for r in runs} == {3}

@@ -14,7 +14,7 @@ from v6t.tests.standins import find_shared_machine
 
 
 class Campaign:
-    """A replacement of v6t: a campaign with an exit status, and with a summary if it finishes."""
+    """Fake commands: a campaign that ends with a status, and with a summary if it finishes."""
 
     def __init__(self, directory, status=0, finishes=True):
         self.directory, self.status, self.finishes = directory, status, finishes
@@ -36,7 +36,7 @@ class Campaign:
     ("status", "finishes", "expected"),
     [
         (0, True, 0),
-        (4, True, 0),  # runs failed: the page says which
+        (4, True, 0),  # the page lists the failed runs
         (2, False, 2),  # invalid
         (130, False, 130),  # interrupted
         (0, False, 1),
@@ -62,7 +62,7 @@ def test_interrupted_campaign_continues_and_finished_one_restarts(tmp_path):
 
 def test_programs_of_variables_are_found_by_their_names(tmp_path):
     before = os.environ["PATH"]
-    # VPP has the name that its driver uses, and is found in place; Tundra has another name
+    # VPP's file has the name that its driver uses; Tundra's file needs a link with this name
     vpp, tundra = tmp_path / "vpp", tmp_path / "built"
     for program in (vpp, tundra):
         program.touch(0o755)
@@ -94,7 +94,7 @@ def test_openbsd_machine_needs_variables(monkeypatch):
     machine = SimpleNamespace(start=lambda: calls.append("start"), run=calls.append)
     monkeypatch.setattr(openbsd.SharedOpenBsdMachine, "_create_machine", lambda self: machine)
     shared = make()
-    assert calls == []  # it boots for the first run
+    assert calls == []  # the machine boots for the first run
     assert shared.start() is shared.start() is machine
     assert calls == ["start", "pfctl -d"]
 

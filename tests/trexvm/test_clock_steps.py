@@ -74,14 +74,14 @@ def read_exit_status(machine):
 
 def test_clock_step_on_tester_invalidates_trial(machine):
     """A trial with a clock step is invalid and repeated; no delay contains the step."""
-    line = f"{shlex.join([*COMMAND, *RUN])} >{DIRECTORY}/said 2>&1; echo $? >{DIRECTORY}/status"
+    line = f"{shlex.join([*COMMAND, *RUN])} >{DIRECTORY}/output 2>&1; echo $? >{DIRECTORY}/status"
     machine.run_checked(
         f"echo '{{tester: {{kind: embedded}}, line_rate: 1M}}' >{DIRECTORY}/bed.yaml"
     )
     machine.run_checked(f"setsid sh -c {shlex.quote(line)} </dev/null >/dev/null 2>&1 &")
 
     wait_until(lambda: list_latency_trials(machine) or read_exit_status(machine), "a trial", 1500)
-    assert not read_exit_status(machine), machine.run(f"cat {DIRECTORY}/said").out
+    assert not read_exit_status(machine), machine.run(f"cat {DIRECTORY}/output").out
     for seconds in (HOUR_S, -HOUR_S):
         # `date -s` sets whole seconds, and takes time itself
         while not any(abs(step - seconds) < 60 for step in list_clock_steps(machine)):
@@ -94,9 +94,9 @@ def test_clock_step_on_tester_invalidates_trial(machine):
                 "a trial",
                 1500,
             )
-            assert not read_exit_status(machine), machine.run(f"cat {DIRECTORY}/said").out
+            assert not read_exit_status(machine), machine.run(f"cat {DIRECTORY}/output").out
     wait_until(lambda: read_exit_status(machine), "the run's end", 1500)
-    output = machine.run_checked(f"cat {DIRECTORY}/said")
+    output = machine.run_checked(f"cat {DIRECTORY}/output")
     print(output)
     assert read_exit_status(machine) == "0", output
     results = json.loads(machine.run_checked(f"cat {DIRECTORY}/out/results.json"))

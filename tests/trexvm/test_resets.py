@@ -47,7 +47,7 @@ def test_device_reset_during_commit_is_reported(device, tmp_path):
     assert device.run_checked(STATE) == before
 
 
-def test_device_reset_during_rollback(device, tmp_path):
+def test_device_reset_during_rollback_is_accepted(device, tmp_path):
     """A later rollback accepts that the boot has undone everything."""
     before = device.run_checked(STATE)
     operator = make_operator(device, tmp_path, make_step("true", "sh /run/waits", deadline_s=60))

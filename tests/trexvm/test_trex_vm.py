@@ -132,7 +132,7 @@ def run_selftest(bed, *more):
 
 @with_all_nics
 @pytest.mark.parametrize("kind", CABLES)
-def test_loopback_cable(guest, tmp_path, kind):
+def test_self_test_over_cable_restores_nics(guest, tmp_path, kind):
     cards = CABLES[kind]
     set_up_hugepages(guest, mounted=False)
     file = write_bed(guest, tmp_path / "bed.yaml", cards, cards[::-1])
@@ -197,7 +197,7 @@ def bind_driver(guest, cards, driver):
 
 @with_all_nics
 @pytest.mark.parametrize("kind", ROUTERS)
-def test_linux_router(guest, tmp_path, kind):
+def test_linux_router_is_measured_by_trex(guest, tmp_path, kind):
     cards, dut_nics = ROUTERS[kind][:2], ROUTERS[kind][2:]
     set_up_hugepages(guest, mounted=True)
     dut = {

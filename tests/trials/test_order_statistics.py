@@ -16,7 +16,7 @@ from v6t.trials.order_statistics import compute_median_interval, find_nearest_ra
         (99.9, 50_000, 49_950),
     ],
 )
-def test_nearest_rank(percent, count, rank):
+def test_nearest_rank_of_percentile(percent, count, rank):
     assert find_nearest_rank(percent, count) == rank
 
 

@@ -82,7 +82,7 @@ def test_negative_traffic_without_checks_is_reported(lab_machine, tmp_path):
 
 
 @pytest.mark.parametrize("dscp", ["uniform", "pipe"])
-def test_traffic_classes(dscp, lab_machine):
+def test_traffic_classes_follow_the_dscp_model(dscp, lab_machine):
     for pair, (problem, details) in measure_traffic_classes(
         "lwb4", TRAFFIC_CLASSES, dut=DRIVER, dscp=dscp
     ).items():
@@ -99,7 +99,7 @@ def test_throughput_with_trex(machine, lab_machine, tmp_path):
     ("variant", "part"),
     [("ds-lite", "b4"), ("ds-lite", "softwire"), ("lw4o6", "ce"), ("map-e", "ce")],
 )
-def test_tunnel_in_chain(variant, part, machine, chain_machine, tmp_path):
+def test_throughput_of_tunnel_in_chain(variant, part, machine, chain_machine, tmp_path):
     dut = {"driver": "chain", "options": {"parts": {part: {"driver": DRIVER}}}}
     options = (*THROUGHPUT, "--set", f"variant={variant}", *CONNECTIONS)
     run = run_benchmark(tmp_path, "ipv4aas", dut, *options)
