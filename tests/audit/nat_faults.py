@@ -30,12 +30,12 @@ def plant(name, clause, only=None, **changes):
 
 
 def override(change, only, device, correct, *args, **kwargs):
-    if only is not None and protocol_of(args[0]) != only:
+    if only is not None and get_protocol(args[0]) != only:
         return correct(*args, **kwargs)
     return change(device, correct, *args, **kwargs)
 
 
-def with_fault(device, changes):
+def apply_fault(device, changes):
     for method, change in changes.items():
         setattr(device, method, partial(change, device, getattr(device, method)))
     return device
@@ -47,7 +47,7 @@ def plant_flows(name, *clauses, **changes):
         plant(PREFIXES[only] + name, clause, only, **changes)
 
 
-def protocol_of(argument):
+def get_protocol(argument):
     if isinstance(argument, IPPacket):
         return require_transport(argument.read_quoted_packet() if argument.is_error else argument)
     return argument if isinstance(argument, int) else argument.protocol
@@ -122,7 +122,7 @@ def filter_servers(accepts, otherwise = drop):
     return translate_inbound
 
 
-def knows_server(mapping, packet):
+def is_known_server(mapping, packet):
     return has_server(mapping, endpoint(packet, is_source=True))
 
 
@@ -135,7 +135,7 @@ def keep_source(_, correct, packet, host = None):
 
 plant_flows("strict filter", "-REQ-8-filtering-address", "tcp-filtering-address",
             translate_inbound=filter_servers(lambda m, packet: endpoint(packet, is_source=True) in m.servers))
-plant_flows("address filter", "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint", translate_inbound=filter_servers(knows_server))
+plant_flows("address filter", "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint", translate_inbound=filter_servers(is_known_server))
 plant_flows("no hairpin", "-REQ-9-hairpinning", "tcp-hairpinning",
             translate_inbound=lambda d, correct, packet: drop() if packet.src in d.pool else correct(packet))
 plant_flows("inside source", "-REQ-9a-hairpinning-source", "tcp-hairpinning-source", translate_outbound=keep_source)
@@ -166,7 +166,7 @@ def is_late(device, packet):
     return bool(packet.offset) and all(packet.id not in key for key in device.reassembly.fragments)
 
 
-def forward_to_first(device, correct, packet):
+def forward_to_first_host(device, correct, packet):
     try:
         return correct(packet)
     except Drop:
@@ -178,7 +178,7 @@ plant_flows("errors dropped", "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-
 plant_flows("quoted packet kept", "-REQ-4-error-3-3", "tcp-error-3-3", "query-error-3-1", translate_inbound_error=keep_quoted)
 plant_flows("errors end mappings", "error-keeps-mapping", "tcp-error-keeps-11-0", "query-error-keeps",
             translate_inbound_error=end_mappings)
-plant("unknown errors forwarded", "error-unmapped", translate_inbound_error=forward_to_first)
+plant("unknown errors forwarded", "error-unmapped", translate_inbound_error=forward_to_first_host)
 plant("no checksum check", "error-checksum",
       translate_inbound_error=lambda _, correct, packet: correct(packet.with_message(packet.octets)))
 plant("errors from inside dropped", "error-from-inside", translate_outbound_error=drop)
@@ -197,13 +197,13 @@ plant("no queries", "REQ-1-query", forward=refuse(lambda _, packet: packet.proto
 # TCP
 
 
-def flags_of(packet):
+def get_flags(packet):
     return str(TCP(packet.octets[:20]).flags)
 
 
 def drop_resets(side):
     return lambda _, correct, mapping, packet, at: (
-        drop() if "R" in flags_of(packet) and at == side else correct(mapping, packet, at))
+        drop() if "R" in get_flags(packet) and at == side else correct(mapping, packet, at))
 
 
 def use_then(action, flag = "", only = ""):
@@ -211,7 +211,7 @@ def use_then(action, flag = "", only = ""):
 
     def use(device, correct, mapping, packet, side):
         correct(mapping, packet, side)
-        if (not flag or flag in flags_of(packet)) and only in side:
+        if (not flag or flag in get_flags(packet)) and only in side:
             action(device, mapping)
 
     return use
@@ -239,13 +239,13 @@ plant("tcp RST in dropped", "tcp-reset-in", TCP6, use=drop_resets("right"))
 plant("tcp RST out dropped", "tcp-reset-out", TCP6, use=drop_resets("left"))
 plant("tcp FIN forgets", "tcp-half-closed", TCP6, use=use_then(forget, "F"))
 plant("tcp no simultaneous open", "tcp-simultaneous-open", TCP6,
-      translate_inbound=filter_servers(lambda m, packet: m.syn_sides != {"left"} or flags_of(packet) != "S"))
+      translate_inbound=filter_servers(lambda m, packet: m.syn_sides != {"left"} or get_flags(packet) != "S"))
 plant("tcp RST forgets", "tcp-after-reset", TCP6, use=use_then(forget_reset(accepted=True), "R"))
 plant("tcp stray RST forgets", "tcp-stray-reset", TCP6, use=use_then(forget_reset(accepted=False), "R"))
 plant("tcp answers unknown servers", "tcp-unsolicited-silent", TCP6, translate_inbound=filter_servers(
-    knows_server, lambda _, packet: [("right", replace(packet, src=packet.dst, dst=packet.src), None)]))
+    is_known_server, lambda _, packet: [("right", replace(packet, src=packet.dst, dst=packet.src), None)]))
 plant("tcp remembers unknown servers", "tcp-unsolicited-then-asked", TCP6,
-      translate_inbound=filter_servers(knows_server, remember), translate_outbound=lambda d, correct, packet, host=None: (
+      translate_inbound=filter_servers(is_known_server, remember), translate_outbound=lambda d, correct, packet, host=None: (
           drop() if endpoint(packet, is_source=False) == getattr(d, "stranger", None) else correct(packet, host)))
 
 
@@ -257,7 +257,7 @@ def replace_oldest(device, _, session):
     return device.create(session)
 
 
-def grow(device, correct, session):
+def create_beyond_limit(device, correct, session):
     before, device.mappings = device.mappings, []
     mapping = correct(session)
     device.mappings = [*before, mapping]
@@ -268,14 +268,14 @@ plant("no limit", "block-limit", get_port_range=lambda device, *_: device.view.p
 plant("exhaustion not reported", "block-told", handle_exhaustion=drop)
 plant("exhaustion reported wrongly", "full-told", handle_exhaustion=partial(drop, error=IcmpError(3, 3)))
 plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)
-plant("table grows", "table-limit", create=grow)
+plant("table grows", "table-limit", create=create_beyond_limit)
 plant("full table not reported", "table-told", handle_exhaustion=drop)
 plant("full table replaces entries", "table-keeps", handle_exhaustion=replace_oldest)
 plant("scattered", "block-contiguous", choose_port=lambda device, *_: 1024 + 64 * len(device.mappings))
 plant("one block", "block-others", assign_host_number=lambda *_: 0)
 
 
-def die_of_unknown_reply(device, correct, packet):
+def stop_after_unknown_reply(device, correct, packet):
     try:
         return correct(packet)
     except Drop:
@@ -295,7 +295,7 @@ def refresh_except(side):
 for proto, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
     plant(f"flush keeps {word}", f"flush-{word}", flush=lambda d, _, proto=proto: setattr(
         d, "mappings", [m for m in d.mappings if m.protocol == proto]))
-plant("mapping ends after unknown reply", "flush-icmp", translate_inbound=die_of_unknown_reply,
+plant("mapping ends after unknown reply", "flush-icmp", translate_inbound=stop_after_unknown_reply,
       create=lambda t, correct, session: drop() if getattr(t, "is_dead", False) else correct(session))
 plant("ports reused after restart", "configured-again", reset=keep_mappings)
 plant("timer halved", "timer-lasts", UDP17, get_initial_lifetime_s=lambda _, correct, proto: correct(proto) / 2)

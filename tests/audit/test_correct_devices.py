@@ -34,7 +34,7 @@ Params = Mapping[str, Any]
 one_of, integers, composite = st.sampled_from, st.integers, st.composite
 
 
-def fixed(**strategies):
+def make_params_strategy(**strategies):
     """Return a strategy of parameters; other values are constants."""
     values = {
         n: s if isinstance(s, st.SearchStrategy) else st.just(s) for n, s in strategies.items()
@@ -42,13 +42,13 @@ def fixed(**strategies):
     return st.fixed_dictionaries(values)
 
 
-def network4(draw, length):
+def draw_network4(draw, length):
     """Draw a prefix that contains an address of one of the usual pools."""
     base = int(IPv4Address(draw(one_of(POOLS)))) + draw(one_of((0, 77, 255)))
     return IPv4Network((base, length), strict=False)
 
 
-def network6(base, length):
+def make_network6(base, length):
     return str(IPv6Network((int(IPv6Address(base)), length), strict=False))
 
 
@@ -75,7 +75,9 @@ def customer_edges(draw):
     return ce_settings(rule, draw(integers(0, rule.ce_count - 1)))
 
 
-PREFIXES = one_of((*(network6("2001:dba:64ff:ab00::", n) for n in PREFIX_LENGTHS), "64:ff9b::/96"))
+PREFIXES = one_of(
+    (*(make_network6("2001:dba:64ff:ab00::", n) for n in PREFIX_LENGTHS), "64:ff9b::/96")
+)
 
 
 @composite
@@ -83,7 +85,7 @@ def lwaftrs(draw):
     """Draw a generated table, or a file with several rows of addresses and lwB4s."""
     offset, psid_len = draw(port_sets())
     if draw(st.booleans()):
-        pool, softwires = str(network4(draw, 20)), draw(one_of((1, 2, 3, 5, 64, 300)))
+        pool, softwires = str(draw_network4(draw, 20)), draw(one_of((1, 2, 3, 5, 64, 300)))
         sizes = {"psid_offset": offset, "psid_len": psid_len}
         return {**sizes, "softwires": softwires, "ipv4_pool": pool}
     base, rows = int(IPv4Address(draw(one_of(POOLS)))), []
@@ -110,7 +112,7 @@ def siits(draw):
 
     def add(host, length, six, free):
         ipv4 = str(IPv4Network((int(host), length), strict=False))
-        table.append({"ipv4": ipv4, "ipv6": network6(six, 128 - max(free, 32 - length))})
+        table.append({"ipv4": ipv4, "ipv6": make_network6(six, 128 - max(free, 32 - length))})
 
     for number, host in enumerate(mapped[kind]):
         length, six = draw(integers(16, 32)), int(IPv6Address("2001:db8:8:8::")) + (number << 80)
@@ -129,13 +131,13 @@ def siits(draw):
 @composite
 def clats(draw):
     suffix = draw(integers(1, 12))
-    customer = network4(draw, 32 - suffix)
+    customer = draw_network4(draw, 32 - suffix)
     first = draw(integers(0, customer.num_addresses - 1))
     last = draw(integers(first, customer.num_addresses - 1))
     return {
         "plat_prefix": draw(PREFIXES),
         "clat_ipv4": str(customer),
-        "clat_ipv6": network6("2001:2:0:2::", 128 - draw(integers(suffix, 64))),
+        "clat_ipv6": make_network6("2001:2:0:2::", 128 - draw(integers(suffix, 64))),
         "ipv4_hosts": {"first": str(customer[first]), "last": str(customer[last])},
         "lowest_ipv6_mtu": draw(one_of((1280, 1400, 1500))),
     }
@@ -169,15 +171,15 @@ def nats(draw, **own):
         params["port_block"] = draw(one_of((8, 64, 256)))
     if draw(integers(0, 2)) == 0:
         params["session_limit"] = draw(one_of((8, 1000, 40000)))
-    return {**params, **draw(fixed(**own))}
+    return {**params, **draw(make_params_strategy(**own))}
 
 
-def for_nat66(params):
+def remove_nat44_params(params):
     dropped = ("port_block", "session_limit", "responder_ipv4")
     return {name: value for name, value in params.items() if name not in dropped}
 
 
-ROUTERS = fixed(left_networks=integers(1, 5), right_networks=integers(1, 5))
+ROUTERS = make_params_strategy(left_networks=integers(1, 5), right_networks=integers(1, 5))
 STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
     "mape-br": relays(),
     "mapt-br": st.builds(lambda params, dmr: {**params, "dmr": dmr}, relays(), PREFIXES),
@@ -200,9 +202,9 @@ STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
         pool_first="2001:2:0:2::fffe",
         responder_ipv6="2001:2:0:1::ffff",
         initiator_ipv6=one_of(("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:0")),
-    ).map(for_nat66),
+    ).map(remove_nat44_params),
     # prefixes whose adjustments are small, large and zero
-    "nptv6": fixed(
+    "nptv6": make_params_strategy(
         internal=one_of(("fd01:203:405::/48", "fd00::/48", "fdff:ffff:fffe::/48")),
         external=one_of(("2001:db8:1::/48", "2001:dba::/48", "2a00:1450:ffff::/48")),
     ),

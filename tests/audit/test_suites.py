@@ -96,7 +96,7 @@ def test_planted_fault_of_nat_is_found(fault):
         (t, c) for t, clauses in list_nat_clauses() for c in clauses if c.name.endswith(suffix)
     )
     technology, clause = next(named)
-    [outcome] = execute_clauses(nat_faults.with_fault(build_device(technology), changes), [clause])
+    [outcome] = execute_clauses(nat_faults.apply_fault(build_device(technology), changes), [clause])
     assert outcome.judgement.verdict in ("deviates", "information")
 
 
@@ -252,7 +252,7 @@ def test_well_known_prefix_with_private_hosts_is_refused():
 def test_relay_with_wrong_rules_is_found(wrong):
     _, variant, clause, params = wrong
     technology = with_params(MapEBorderRelay(), **MapEBorderRelay().list_audit_variants()[variant])
-    device = build_device(faults.with_wrong_rules(technology, params))
+    device = build_device(faults.replace_rules(technology, params))
     if not params:
         faults.replace_method("sharing.find", faults.confuse_neighbors)(device)
     result = execute_clauses(device, list(RELAY.list_clauses(make_subject(technology), variant)))

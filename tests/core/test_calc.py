@@ -13,7 +13,7 @@ CE_9 = ["--ipv4", "192.0.2.189", "--psid", 9]
 """A CE of this rule."""
 
 
-def calc(*arguments):
+def run_calc(*arguments):
     done = v6t("calc", *arguments, "--json")
     assert (done.status, done.err) == (0, "")
     return json.loads(done.out)
@@ -30,7 +30,7 @@ def test_map_ce_equals_figure_8_of_the_mapperf_paper():
         "ports_per_ce": 2048,
         "sharing_ratio": 32,
     }
-    assert list(calc("map", *FIGURE_8, *CE_9).items()) == list(expected.items())
+    assert list(run_calc("map", *FIGURE_8, *CE_9).items()) == list(expected.items())
     lines = v6t("calc", "map", *FIGURE_8, *CE_9).out.splitlines()
     for line, (key, value) in zip(lines, expected.items(), strict=True):
         assert line.startswith(key.replace("_", " ") + " ")
@@ -48,16 +48,16 @@ def test_map_ce_equals_figure_8_of_the_mapperf_paper():
     ],
 )
 def test_ce_can_be_named_by_address_or_port(name):
-    assert calc("map", *FIGURE_8, *name) == calc("map", *FIGURE_8, *CE_9)
+    assert run_calc("map", *FIGURE_8, *name) == run_calc("map", *FIGURE_8, *CE_9)
 
 
 def test_default_psid_offset_is_6():
-    assert calc("map", *RULE, *CE_9) == calc("map", *RULE, "--psid-offset", 6, *CE_9)
+    assert run_calc("map", *RULE, *CE_9) == run_calc("map", *RULE, "--psid-offset", 6, *CE_9)
 
 
 def test_unshared_address_has_all_ports():
     rule = ["--rule-ipv6", "2001:db8::/40", "--rule-ipv4", "192.0.2.0/24", "--ea-len", 8]
-    ce = calc("map", *rule, "--ipv4", "192.0.2.18")
+    ce = run_calc("map", *rule, "--ipv4", "192.0.2.18")
     assert (ce["psid"], ce["sharing_ratio"], ce["port_ranges"]) == (None, 1, [[0, 65535]])
     assert "none (not shared)" in v6t("calc", "map", *rule, "--ipv4", "192.0.2.18").out
 
@@ -76,13 +76,13 @@ def test_many_port_ranges_are_abridged():
 def test_rfc6052_address_is_embedded_and_extracted():
     expected = {"prefix": "2001:db8:100::/40", "ipv4": "192.0.2.33", "ipv6": "2001:db8:1c0:2:21::"}
     for address in ("--ipv4", expected["ipv4"]), ("--ipv6", expected["ipv6"]):
-        assert calc("rfc6052", "--prefix", expected["prefix"], *address) == expected
+        assert run_calc("rfc6052", "--prefix", expected["prefix"], *address) == expected
 
 
 def test_max_rate_includes_the_overhead():
     """RFC 8219 appendix A."""
     words = ("--line-rate", "10G", "--frame-size", 64, "--overhead", 20)
-    assert calc("rate", *words)["max_fps"] == 12_019_230
+    assert run_calc("rate", *words)["max_fps"] == 12_019_230
 
 
 def list_notes(*arguments):

@@ -52,7 +52,7 @@ def runs(tmp_path_factory):
     return streams, connections
 
 
-def rule(data):
+def list_verdicts(data):
     """Return the verdicts by source and requirement."""
     return {(c.source, c.requirement): c.verdict for c in list_rulings(data, load_presentations())}
 
@@ -110,7 +110,7 @@ def change_counts(benchmark, change, every=False):
     return change_trials(benchmark, change_result, every)
 
 
-def each_direction(change):
+def change_each_direction(change):
     """Apply a change to each direction of a record or of a trial's counters."""
 
     def change_directions(content):
@@ -188,9 +188,9 @@ CHANGED_RECORDS = {
     "RFC 9004 section 6.2 the search": ("back-to-back", {"verifications": None}),
     "RFC 9004 section 6.1": ("back-to-back", {"burst_rate_reason": "tester"}),
     "RFC 8219 section 7.2 at least 500": (
-        "latency", each_direction(lambda d: d.update(timed=[n - 1 for n in d["timed"]]))),
+        "latency", change_each_direction(lambda d: d.update(timed=[n - 1 for n in d["timed"]]))),
     "RFC 8219 section 7.2 median": (
-        "latency", each_direction(lambda d: d["tl"].update(values=[None]))),
+        "latency", change_each_direction(lambda d: d["tl"].update(values=[None]))),
     "RFC 8219 section 7.3.2": ("ipdv", {"sampled": True}),
     **{f"{SEVEN}, {b} at least": (b, {"repetitions": 19}) for b in REPEATED},
     "RFC 2544 section 26.5 an overload of 110": ("system-recovery", {"throughput": 1.0}),
@@ -226,12 +226,12 @@ CHANGED_REQUESTS = {
     "RFC 6201 section 4": ("reset", {"event": None}),
 }  # fmt: skip
 CHANGED_COUNTS = {
-    f"{GENERAL} translated share": ("throughput", each_direction(add_background), True),
+    f"{GENERAL} translated share": ("throughput", change_each_direction(add_background), True),
     "siitperf's tolerance": (
-        "latency", each_direction(lambda d: d.update(sending_time_s=120.01))),
-    "v6t received frames": ("throughput", each_direction(lambda d: d.update(checked=0)), True),
+        "latency", change_each_direction(lambda d: d.update(sending_time_s=120.01))),
+    "v6t received frames": ("throughput", change_each_direction(lambda d: d.update(checked=0)), True),
     "RFC 2544 section 26.1, throughput": (
-        "throughput", each_direction(lambda d: d["classes"]["fg"].update(received=1))),
+        "throughput", change_each_direction(lambda d: d["classes"]["fg"].update(received=1))),
     "RFC 9693 section 4.6": (
         "capacity", lambda counts: counts["connections"].update(validated=None), True),
 }  # fmt: skip
@@ -255,7 +255,7 @@ def test_correct_run_follows_every_clause_and_each_has_a_damage(runs):
     """A clause without a damage may be a check that cannot fail."""
     names = set()
     for data in runs:
-        for clause, verdict in rule(replace(data, rfc_frame_sizes=(128,))).items():
+        for clause, verdict in list_verdicts(replace(data, rfc_frame_sizes=(128,))).items():
             assert verdict == ("deviates" if clause in UNSIMULATED else "follows"), clause
             names |= set(list_names(clause)) or ({clause[0]} if clause in UNSIMULATED else set())
             assert clause in UNSIMULATED or len(list_names(clause)) == 1, clause
@@ -265,26 +265,26 @@ def test_correct_run_follows_every_clause_and_each_has_a_damage(runs):
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_run_deviates(runs, name):
     damaged = filter(None, map(DAMAGED[name], runs))
-    rulings = [ruling for data in damaged for ruling in rule(data).items()]
+    rulings = [ruling for data in damaged for ruling in list_verdicts(data).items()]
     assert {v for clause, v in rulings if name in list_names(clause)} == {"deviates"}
 
 
 @pytest.mark.parametrize("clause", UNSIMULATED)
 def test_measured_run_follows_clauses_that_a_simulated_run_cannot(runs, clause):
     for data in runs:
-        assert rule(UNSIMULATED[clause](data))[clause] == "follows"
+        assert list_verdicts(UNSIMULATED[clause](data))[clause] == "follows"
 
 
 def test_ports_that_are_not_pseudorandom_deviate(runs):
     key = (PORTS, "pseudorandom port numbers")
     for data, change in zip(runs, ({"rv_sport": "fixed"}, {"enumerate_ports": 1}), strict=True):
         assert change.keys() <= data.params.keys()
-        assert rule(replace(data, params={**data.params, **change}))[key] == "deviates"
+        assert list_verdicts(replace(data, params={**data.params, **change}))[key] == "deviates"
 
 
 def test_clauses_about_trials_are_not_known_without_trials(runs):
     streams, _ = runs
-    verdicts = rule(replace(streams, trials=[]))
+    verdicts = list_verdicts(replace(streams, trials=[]))
     clause = "RFC 2544 section 24, throughput", "every result held for 60 s"
     assert verdicts[clause] == "not known"
     sources = {source for (source, _), verdict in verdicts.items() if verdict == "follows"}

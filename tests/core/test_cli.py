@@ -263,11 +263,11 @@ def test_selftest_measures_the_tester_alone(tmp_path, monkeypatch):
 def test_selftest_reports_line_rate_bound(tmp_path):
     bed = tmp_path / "bed.yaml"
     bed.write_text("tester: {kind: sim}\nline_rate: 100M\n")
-    what = ["selftest", "--plugin", "mape-br", "--testbed", bed, "--mode", "forward"]
-    (row,) = json.loads(v6t(*what, "--json").out)
+    words = ["selftest", "--plugin", "mape-br", "--testbed", bed, "--mode", "forward"]
+    (row,) = json.loads(v6t(*words, "--json").out)
     assert row["capacity_fps"] == row["media_fps"]
     assert row["bounded_by"] == "line_rate"
-    assert "0.1G" in v6t(*what).out
+    assert "0.1G" in v6t(*words).out
 
 
 def test_environment_is_not_stored(tmp_path, monkeypatch):

@@ -350,7 +350,7 @@ def list_series(series_runs):
     return [series_runs / f"r{number:02d}" for number in range(SERIES_LENGTH)]
 
 
-def trend_json(*words):
+def read_trend(*words):
     return json.loads(v6t("trend", "--json", *words).out)
 
 
@@ -379,7 +379,7 @@ def test_directory_leaves_out_incomparable_runs(setting, words, series_runs, tmp
     for path in list_series(series_runs):
         shutil.copytree(path, tmp_path / path.name)
     replace_config(tmp_path / "r03", lambda config: config.update(setting))
-    content = trend_json(tmp_path)
+    content = read_trend(tmp_path)
     assert content["runs"] == [path.name for path in list_series(series_runs) if path.name != "r03"]
     (left_out,) = content["left_out"]
     assert left_out.startswith("r03: ")
@@ -388,7 +388,7 @@ def test_directory_leaves_out_incomparable_runs(setting, words, series_runs, tmp
 
 def test_trend_json_has_values_in_order_of_time(series_runs):
     runs = list_series(series_runs)
-    content = trend_json(*runs[::-1], runs[0])  # a run that is named twice counts once
+    content = read_trend(*runs[::-1], runs[0])  # a run that is named twice counts once
     jsonschema.validate(content, read_schema("trend-1"))
     assert content["runs"] == [path.name for path in list_series(series_runs)]
     (series,) = content["series"]
@@ -402,7 +402,7 @@ def test_trend_json_has_values_in_order_of_time(series_runs):
 
 
 def test_versions_are_ordered_numerically(series_runs):
-    values = trend_json("--by", "label", *list_series(series_runs))["series"][0]["values"]
+    values = read_trend("--by", "label", *list_series(series_runs))["series"][0]["values"]
     assert list(dict.fromkeys(value["when"] for value in values)) == ["26.02", "26.6", "26.10"]
 
 

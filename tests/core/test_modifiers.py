@@ -442,16 +442,16 @@ def test_denied_frames_are_dropped_and_rollback_is_complete():
         first, second = session.update_routes(), session.update_routes()
         assert first != second and session.update_routes() == first
 
-        def passes(src, dst, payload):
+        def is_forwarded(src, dst, payload):
             return bed.forward("forward", src, dst, 5000, 53, payload) is not None
 
-        assert passes("198.18.0.2", "198.19.0.2", b"permitted")
+        assert is_forwarded("198.18.0.2", "198.19.0.2", b"permitted")
         for number, (src, dst) in enumerate([(1, 101), (50, 150)]):
-            assert not passes(f"{net}.{src}", f"{net}.{dst}", b"denied %d" % number)
+            assert not is_forwarded(f"{net}.{src}", f"{net}.{dst}", b"denied %d" % number)
         session.transport.run("nft flush chain inet v6t_filters forward")
         with expect_error("check-failed", mentions="25"):
             session.verify()
-        assert passes(f"{net}.1", f"{net}.101", b"without the filters")
+        assert is_forwarded(f"{net}.1", f"{net}.101", b"without the filters")
         session.rollback()
         state = session.transport.run("nft list tables; ip route show proto 86").out
         assert "v6t_filters" not in state and net not in state

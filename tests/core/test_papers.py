@@ -123,7 +123,7 @@ _FOUR_MILLION = {**_UNBIASED, COUNT: 4_000_000}  # 5.4, 7.2
 _NAT64 = {**_FOUR_MILLION, IPV6_SIZE: 84, "params.prefix": "64:ff9b::/96"}
 
 
-def _hosts(first: int, last: int) -> list[Values]:
+def _list_host_variants(first: int, last: int) -> list[Values]:
     """Return the variants of enumeration: nothing, ports, addresses, both."""
     one = {f"{LEFT_HOSTS}.policy": FIXED, f"{RIGHT_HOSTS}.policy": FIXED}
     many = {LEFT_HOSTS: (first, last), RIGHT_HOSTS: (first, last)}
@@ -152,19 +152,19 @@ _TWO_TABLES: list[Values] = [{}, {}]
 _PF = {DRIVER: "openbsd-pf"}
 
 PSEUDORANDOM = {
-    "self-test-ipv4": list_runs({**_V4, **CABLE}, _TWO_TABLES, _hosts(2, 65534)),  # Tables 2 and 4
-    "self-test-ipv6": list_runs({**_V6, **CABLE}, _TWO_TABLES, _hosts(0, 65535)),  # Tables 3 and 5
+    "self-test-ipv4": list_runs({**_V4, **CABLE}, _TWO_TABLES, _list_host_variants(2, 65534)),  # Tables 2 and 4
+    "self-test-ipv6": list_runs({**_V6, **CABLE}, _TWO_TABLES, _list_host_variants(0, 65535)),  # Tables 3 and 5
     "self-test-connections": list_runs({**_FOUR_MILLION, **CABLE}, _NAT44_RUNS),  # Table 6
     "self-test-forward":  # Table 6, last column
         [{**_UNBIASED, **PORTS_FIXED, **CABLE, "modes": ["forward"]}],
     "ipv4-linux":  # Table 7
-        list_runs({**_V4, CLOCK: 3_200_000}, merge_pairs(_hosts(2, 1001), _RSS)),
+        list_runs({**_V4, CLOCK: 3_200_000}, merge_pairs(_list_host_variants(2, 1001), _RSS)),
     "ipv4-linux-100":  # sect. 6.2
         [{**_V4, **PORTS_FIXED, RSS: "sd", LEFT_HOSTS: (2, 101), RIGHT_HOSTS: (2, 101)}],
     "ipv6-linux":  # Table 8
-        list_runs({**_V6, CLOCK: 3_200_000}, merge_pairs(_hosts(0, 999), _RSS)),
-    "ipv4-openbsd": list_runs({**_V4, **_PF}, _hosts(2, 1001)),  # Table 9
-    "ipv6-openbsd": list_runs({**_V6, **_PF}, _hosts(0, 999)),  # Table 10
+        list_runs({**_V6, CLOCK: 3_200_000}, merge_pairs(_list_host_variants(0, 999), _RSS)),
+    "ipv4-openbsd": list_runs({**_V4, **_PF}, _list_host_variants(2, 1001)),  # Table 9
+    "ipv6-openbsd": list_runs({**_V6, **_PF}, _list_host_variants(0, 999)),  # Table 10
     "nat64-jool": list_runs({**_NAT64, DRIVER: "jool"}, _NAT64_RUNS),  # Tables 11 and 12
     "nat64-pf-connections":  # Table 13
         list_runs({**_NAT64, **_PF, "dut.options.flush": "reboot"}, _NAT64_RUNS),
@@ -198,7 +198,7 @@ _SIZES = [{IPV6_SIZE: s, IPV4_SIZE: s - 40} for s in (104, 168, 296, 552, 808, 1
 _CES = [{"params.ces": 1_000_000 << n, "params.ea_len": 20 + n} for n in range(5)]
 
 
-def _workers(first: str, *further: int) -> list[Values]:
+def _list_worker_counts(first: str, *further: int) -> list[Values]:
     """List the numbers of workers; papers name the core of a single worker only."""
     return make_axis(WORKERS, first, *((n, UNSPECIFIED) for n in further))
 
@@ -206,10 +206,10 @@ def _workers(first: str, *further: int) -> list[Values]:
 MAPPERF = {
     "loopback": list_runs({**_MAPPERF, **CABLE}, make_axis(LINE_RATE, 10 * G, 25 * G)),  # Table 3
     "delays": list_runs({**_MAPPERF, **_DELAYS}, _TS),  # Tables 5 and 6
-    "workers-ts1": list_runs(_MAPPERF, _workers("2", 2, 4)),  # Figure 11.a
-    "workers-ts2": list_runs(_MAPPERF, _workers("4", 2, 4)),  # Figure 11.a
-    "workers-ts1-slow": list_runs(_MAPPERF, _workers("2", 2, 4, 6)),  # Figure 11.b
-    "workers-ts2-slow": list_runs(_MAPPERF, _workers("4", 2, 4, 6, 8)),  # Figure 11.b
+    "workers-ts1": list_runs(_MAPPERF, _list_worker_counts("2", 2, 4)),  # Figure 11.a
+    "workers-ts2": list_runs(_MAPPERF, _list_worker_counts("4", 2, 4)),  # Figure 11.a
+    "workers-ts1-slow": list_runs(_MAPPERF, _list_worker_counts("2", 2, 4, 6)),  # Figure 11.b
+    "workers-ts2-slow": list_runs(_MAPPERF, _list_worker_counts("4", 2, 4, 6, 8)),  # Figure 11.b
     "frame-sizes": list_runs(_ANY_SIZE, _TS, _SIZES),  # Figure 12, Table 4
     "customers":  # Figure 13
         list_runs({**_MAPPERF, **dict.fromkeys(_RULES, UNSPECIFIED)}, _TS, _CES),

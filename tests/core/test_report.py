@@ -275,14 +275,14 @@ def test_observed_header_behaviour_is_reported(run):
     data, presentations = load_run(run), load_presentations()
     behaviour = {"outer DSCP: copied from the inner header": 7, "outer hop limit: 63": 9}
 
-    def with_behaviour(trial):
+    def add_behaviour(trial):
         directions = {
             **trial.result.directions,
             "reverse": replace(trial.result.directions["reverse"], behaviour=behaviour),
         }
         return replace(trial, result=replace(trial.result, directions=directions))
 
-    trials = [with_behaviour(t) for t in data.trials if "reverse" in t.result.directions][:2]
+    trials = [add_behaviour(t) for t in data.trials if "reverse" in t.result.directions][:2]
     observed = replace(data, trials=trials)
     assert observed.behaviour == {"reverse": {text: 2 * n for text, n in behaviour.items()}}
     items = [b.items for b in assess_validity(observed) if isinstance(b, BulletList)]
@@ -361,8 +361,8 @@ def test_medians_csv_has_a_row_for_each_figure_of_each_benchmark(run):
     record = next(r for r in loaded.records if r.benchmark == "latency")
 
     def read_medians(benchmark):
-        mine = [r["median"] for r in rows if r["benchmark"] == benchmark and r["median"]]
-        return list(map(float, mine))
+        selected = [r["median"] for r in rows if r["benchmark"] == benchmark and r["median"]]
+        return list(map(float, selected))
 
     assert record.directions["forward"].tl.median in read_medians("latency")
     assert read_medians("throughput") == [loaded.table("throughput")[0]["median"]]
@@ -595,9 +595,9 @@ def test_openmetrics_has_a_sample_for_every_figure(run, tmp_path):
     assert set(families) == {"v6t_result", "v6t_trials", "v6t_invalid_trials"}
     samples = families["v6t_result"]
     (throughput,) = read_records(run, "throughput")
-    mine = [s for s in samples if s.labels["benchmark"] == "throughput"]
+    selected = [s for s in samples if s.labels["benchmark"] == "throughput"]
     statistics = {name: throughput[name] for name in ("median", "p1", "p99")}
-    assert {s.labels["statistic"]: s.value for s in mine} == statistics
+    assert {s.labels["statistic"]: s.value for s in selected} == statistics
     assert {s.labels["benchmark"] for s in samples} == set(EVERYTHING)
     assert {s.labels["benchmark"] for s in families["v6t_trials"]} == set(EVERYTHING)
     assert {s.labels["label"] for s in samples} == {HOSTILE_LABEL}

@@ -74,11 +74,12 @@ def test_interval_contains_true_critical_load_in_most_searches(shape, target, tr
     """Most short searches do; docs/method.md states the share. No estimate is far from the truth."""
     m, a = 6e5, 2e4 if shape is compute_log_stretch else 3e4
 
-    def loss_rate(load):
+    def compute_loss_rate(load):
         return math.exp(shape(*(np.array([x]) for x in (load, m, a)))[0])
 
-    assert loss_rate(truth) == pytest.approx(target * truth, rel=0.01)
-    estimates = [search_critical_load(loss_rate, target, seed) for seed in range(SEARCHES)]
+    assert compute_loss_rate(truth) == pytest.approx(target * truth, rel=0.01)
+    seeds = range(SEARCHES)
+    estimates = [search_critical_load(compute_loss_rate, target, seed) for seed in seeds]
     assert sum(e.low_fps <= truth <= e.high_fps for e in estimates) >= 2 / 3 * SEARCHES
     assert all(abs(e.mean_fps / truth - 1) < 0.02 for e in estimates)
     assert all((e.high_fps - e.low_fps) / truth < 0.05 for e in estimates)

@@ -185,8 +185,10 @@ def test_tcp_settings_are_recorded(tmp_path):
 def test_tcp_failures_are_described(counts, words):
     connections = Connections(10, 10.0, alpha=1.0, purpose="establish", tcp=Tcp())
     trial = Trial("tcp-rate", "k", 74, 74, "forward", 10.0, 1.0, connections=connections)
-    made = counts.established
-    phase_one = PhaseOneResult(10, 10, made, validation_sent=made, validated=made, tcp=counts)
+    established = counts.established
+    phase_one = PhaseOneResult(
+        10, 10, established, validation_sent=established, validated=established, tcp=counts
+    )
     verdict = judge_connections(trial, TrialResult({}, connections=phase_one))
     assert verdict.valid
     assert not verdict.passed

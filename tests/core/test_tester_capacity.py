@@ -119,15 +119,15 @@ def test_self_test_uses_rules_of_benchmark(directory):
 def test_sending_late_is_judged_as_in_the_benchmark():
     """Sending 1 % too long is accepted while searching, but not by the rules of the rfc preset."""
 
-    def slow(trial):
+    def send_late(trial):
         result = make_limited(1e9)(trial)
         late = trial.duration_s * (1.01 if trial.rate_fps > 4e6 else 1.0)
         directions = {n: replace(d, sending_time_s=late) for n, d in result.directions.items()}
         return replace(result, directions=directions)
 
     spec, _ = make_spec(make_rfc_run())
-    assert 3.5e6 < measure_tester_capacity(spec, slow).rate_fps <= 4e6
-    assert measure_tester_capacity(replace(spec, rules=None), slow).rate_fps == MEDIA
+    assert 3.5e6 < measure_tester_capacity(spec, send_late).rate_fps <= 4e6
+    assert measure_tester_capacity(replace(spec, rules=None), send_late).rate_fps == MEDIA
 
 
 def test_self_test_with_laxer_rules_is_not_used(directory):

@@ -70,8 +70,8 @@ def test_probe_varies_addresses_unless_they_are_set():
     run = resolve_run("rss-probe")
     assert run.params["left_hosts"] == {"policy": "random"}
     assert resolve_run("throughput").params == {}
-    own = resolve_run("rss-probe", params={"left_hosts": "{policy: inc, min: 2, max: 9}"})
-    assert own.params["left_hosts"]["policy"] == "inc"
+    run = resolve_run("rss-probe", params={"left_hosts": "{policy: inc, min: 2, max: 9}"})
+    assert run.params["left_hosts"]["policy"] == "inc"
 
 
 def test_benchmarks_of_section_7_are_measured_with_each_number_of_flows(tmp_path):

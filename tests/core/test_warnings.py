@@ -76,15 +76,15 @@ SENDING = "sending may take 600 µs longer than a trial of 60 s, but the tester 
 FULL_PORTS = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
 
 
-def latency(tags):
+def make_latency_settings(tags):
     return {"latency": {"duration_s": 2.0, "first_tag_s": 0.5, "tags": tags}}
 
 
-def sending(tolerance):
+def make_sending_settings(tolerance):
     return {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
 
 
-def settings_of(plugin, *benchmarks, tester="sim", params=None, dut=None, **procedure):
+def make_settings(plugin, *benchmarks, tester="sim", params=None, dut=None, **procedure):
     return {
         "plugin": plugin, "tester": tester, "benchmarks": benchmarks, "params": params or {},
         "dut": dut, "procedure": procedure,
@@ -94,40 +94,40 @@ def settings_of(plugin, *benchmarks, tester="sim", params=None, dut=None, **proc
 @pytest.mark.parametrize(
     ("settings", "present", "absent"),
     [
-        (settings_of("siit", params={"n": "1", "m": "0"}), ["0 % foreground"], []),
-        (settings_of("siit"), [], ["0 % foreground"]),
-        (settings_of("mape-br", tester="trex", **sending(1.00001)), [SENDING], []),
-        (settings_of("mape-br", tester="trex", **sending(1.0001)), [], [SENDING]),
-        (settings_of("mape-br", **sending(1.00001)), [], [SENDING]),
-        (settings_of("ipv4-router", tester="trex", dut="cable"), [], ["no driver"]),
+        (make_settings("siit", params={"n": "1", "m": "0"}), ["0 % foreground"], []),
+        (make_settings("siit"), [], ["0 % foreground"]),
+        (make_settings("mape-br", tester="trex", **make_sending_settings(1.00001)), [SENDING], []),
+        (make_settings("mape-br", tester="trex", **make_sending_settings(1.0001)), [], [SENDING]),
+        (make_settings("mape-br", **make_sending_settings(1.00001)), [], [SENDING]),
+        (make_settings("ipv4-router", tester="trex", dut="cable"), [], ["no driver"]),
         # departures from RFC 8219, RFC 2544 and RFC 9693
-        (settings_of("mape-br", loss_tolerance=0.01),
+        (make_settings("mape-br", loss_tolerance=0.01),
          ["SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "2 % longer"], []),
-        *((settings_of("mape-br", "latency", **latency(n)), [f"latency by {n} tagged"], [])
+        *((make_settings("mape-br", "latency", **make_latency_settings(n)), [f"latency by {n} tagged"], [])
           for n in (250, 499)),
-        (settings_of("mape-br", "latency", **latency(500)), [], ["latency by 500 tagged"]),
-        (settings_of("dns64", resolution={"timeout_s": 2.0}), ["time out after 2 s"], []),
-        (settings_of("nat44", "throughput"), ["phase 1"], ["not validated"]),
-        (settings_of("nat44", "capacity"), [], ["phase 1", "not validated"]),
-        (settings_of("nat44", "connection-rate", connections={"validate_connections": False, "keep": False}),
+        (make_settings("mape-br", "latency", **make_latency_settings(500)), [], ["latency by 500 tagged"]),
+        (make_settings("dns64", resolution={"timeout_s": 2.0}), ["time out after 2 s"], []),
+        (make_settings("nat44", "throughput"), ["phase 1"], ["not validated"]),
+        (make_settings("nat44", "capacity"), [], ["phase 1", "not validated"]),
+        (make_settings("nat44", "connection-rate", connections={"validate_connections": False, "keep": False}),
          ["not validated"], ["phase 1"]),
         # unusual settings, settings without effect, and two devices
-        (settings_of("mape-br", "throughput"), [], ["not measured", "much loss", "no effect"]),
-        (settings_of("mape-br", "throughput", latency={"tags": 5}), ["latency is not measured"], []),
-        (settings_of("mape-br", "throughput", delay_variation={"duration_s": 5}),
+        (make_settings("mape-br", "throughput"), [], ["not measured", "much loss", "no effect"]),
+        (make_settings("mape-br", "throughput", latency={"tags": 5}), ["latency is not measured"], []),
+        (make_settings("mape-br", "throughput", delay_variation={"duration_s": 5}),
          ["pdv and ipdv are not measured"], []),
-        (settings_of("mape-br", "throughput", loss_tolerance=0.5), ["accepts much loss"], []),
-        (settings_of("mape-br", "throughput", residual_wait_s=0.001), ["in transit"], []),
-        (settings_of("mape-br", "throughput", rate_from="median"),
+        (make_settings("mape-br", "throughput", loss_tolerance=0.5), ["accepts much loss"], []),
+        (make_settings("mape-br", "throughput", residual_wait_s=0.001), ["in transit"], []),
+        (make_settings("mape-br", "throughput", rate_from="median"),
          ["procedure.rate_from is set, but has no effect"], []),
-        (settings_of("mape-br", "latency", latency={"tags": 5}), [], ["not measured", "no effect"]),
-        (settings_of("ipv4-router", "flows", flows={"also": ["latency"]}, latency={"tags": 400}),
+        (make_settings("mape-br", "latency", latency={"tags": 5}), [], ["not measured", "no effect"]),
+        (make_settings("ipv4-router", "flows", flows={"also": ["latency"]}, latency={"tags": 400}),
          [], ["procedure.latency is set"]),
-        (settings_of("ipv4-router", "flows", flows={"also": []}, latency={"tags": 400}),
+        (make_settings("ipv4-router", "flows", flows={"also": []}, latency={"tags": 400}),
          ["procedure.latency is set"], []),
-        (settings_of("ipv4aas", tester="embedded", params=FULL_PORTS),
+        (make_settings("ipv4aas", tester="embedded", params=FULL_PORTS),
          ["CE is stateful", "97%", "8192"], []),
-        (settings_of("ipv4aas", tester="embedded"), ["PE is stateful"], ["port set"]),
+        (make_settings("ipv4aas", tester="embedded"), ["PE is stateful"], ["port set"]),
     ],
 )  # fmt: skip
 def test_settings_give_warnings(settings, present, absent):

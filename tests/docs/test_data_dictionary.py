@@ -51,7 +51,7 @@ def test_journal_fields_are_in_dictionary(runs, known):
     missing = set()
     for journal in runs.glob("*/journal.jsonl"):
         for line in journal.read_text().splitlines():
-            missing |= {p for p in _list_paths(json.loads(line[9:])) if not _matches(p, paths)}
+            missing |= {p for p in _list_paths(json.loads(line[9:])) if not _is_known(p, paths)}
     assert missing == set()
 
 
@@ -62,7 +62,7 @@ def _list_paths(value, above=""):
             yield from _list_paths(inner, f"{above}{key}.")
 
 
-def _matches(path, known):
+def _is_known(path, known):
     parts = path.split(".")
     return any(
         len(pattern := name.split(".")) >= len(parts)

@@ -80,11 +80,11 @@ EXAMPLES = {
 def list_mutations(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield a configuration with another value of one field, for each of its fields, with its name."""
     for name in type(value).model_fields:
-        now = getattr(value, name)
-        if now is None or now == ():
+        current = getattr(value, name)
+        if current is None or current == ():
             yield name, value.model_copy(update={name: EXAMPLES[name]})
             continue
-        for inner, other in _list_other_values(now):
+        for inner, other in _list_other_values(current):
             path = f"{name}.{inner}" if inner else name
             yield path, value.model_copy(update={name: other})
 

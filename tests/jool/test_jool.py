@@ -44,7 +44,7 @@ DEBIAN, NEWEST, MAPT = "debian", "newest-4.1", "mapt"
 releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)
 
 
-def only_release(release):
+def parametrize_release(release):
     return pytest.mark.parametrize("machine", [release], indirect=True)
 
 
@@ -203,7 +203,7 @@ def test_exhausted_pool_is_counted_as_drops(machine, connect_machine):
     assert drops == {"dropped: out of ports for a client (JSTAT_BIB6_NOT_FOUND)": 2}
 
 
-@only_release(DEBIAN)
+@parametrize_release(DEBIAN)
 def test_commit_with_foreign_instance_is_refused(machine, connect_machine):
     bed = connect_machine(intents.SIIT)
     session = bed.session
@@ -217,12 +217,12 @@ def test_commit_with_foreign_instance_is_refused(machine, connect_machine):
         session.transport.run("jool_siit instance remove theirs")
 
 
-@only_release(DEBIAN)
+@parametrize_release(DEBIAN)
 def test_flush_nat64_by_reboot(machine, connect_machine):
     check_flush("reboot", connect_machine)
 
 
-@only_release(DEBIAN)
+@parametrize_release(DEBIAN)
 def test_reset_during_run_can_be_resumed(machine, lab_machine, tmp_path):
     """The interrupted trial is not recorded, and the run can be resumed."""
     path = tmp_path / "run"
@@ -258,12 +258,12 @@ def test_reset_during_run_can_be_resumed(machine, lab_machine, tmp_path):
     assert json.loads((path / "results.json").read_text())["status"] == "complete"
 
 
-@only_release(MAPT)
+@parametrize_release(MAPT)
 @pytest.mark.parametrize("plugin", ["mapt-br", "mapt-ce"])
 def test_throughput_of_map_t_devices(measure_one, plugin):
     measure_one(plugin)
 
 
-@only_release(MAPT)
+@parametrize_release(MAPT)
 def test_throughput_of_map_t_in_two_machines(measure_two):
     measure_two("map-t", ce=("ce", "mapt-ce"), pe=("br", "mapt-br"))

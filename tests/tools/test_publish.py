@@ -393,16 +393,16 @@ def test_page_replaces_an_earlier_page(campaign, page, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["page"]
 
 
-@pytest.mark.parametrize("own", ["thesis.tex", "map-64/notes.txt"])
-def test_page_with_unknown_files_is_not_replaced(own, campaign, tmp_path):
+@pytest.mark.parametrize("name", ["thesis.tex", "map-64/notes.txt"])
+def test_page_with_unknown_files_is_not_replaced(name, campaign, tmp_path):
     page_dir = tmp_path / "page"
     assert run_publish(campaign, page_dir).status == 0
-    (page_dir / own).write_bytes(b"\xff\x00")
-    (page_dir / own).chmod(0o600)
+    (page_dir / name).write_bytes(b"\xff\x00")
+    (page_dir / name).chmod(0o600)
     before = read_tree(page_dir)
-    assert own in expect_refusal(run_publish(campaign, page_dir), "file-exists")
+    assert name in expect_refusal(run_publish(campaign, page_dir), "file-exists")
     assert read_tree(page_dir) == before
-    assert (page_dir / own).stat().st_mode & 0o777 == 0o600
+    assert (page_dir / name).stat().st_mode & 0o777 == 0o600
 
 
 def test_directory_without_a_page_is_rejected(campaign, tmp_path):
@@ -639,10 +639,10 @@ def test_delay_table_contains_the_offered_rate():
     (table,) = make_tables(records, "latency")
     assert [c.name for c in table.columns][3] == "offered\nfps per direction"
     assert {row[1]: row[3] for row in table.rows} == {"slow": "30,000", "fast": "75,000, lowered"}
-    source, lowered, own = table.notes
+    source, lowered, comparison = table.notes
     assert source.startswith("offered: P1")
     assert lowered.startswith("lowered: ")
-    assert "compare" in own
+    assert "compare" in comparison
 
 
 def test_delay_table_contains_percentiles_and_tester_without_device():
