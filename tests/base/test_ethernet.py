@@ -61,14 +61,11 @@ def test_line_rate_is_parsed(text, bps):
     assert parse_line_rate(text) == bps
 
 
-@pytest.mark.parametrize("text", ["", "ten", "10X", "-1G", "0", "10kpps", "1 2", "1/3", "nan"])
-def test_malformed_line_rate_is_rejected(text):
-    with expect_error("not-a-number"):
-        parse_line_rate(text)
-
-
-@pytest.mark.parametrize("text", ["10GB/s", "10GB", "10KB", "10GBps", "1 Gbyte/s", "10B"])
-def test_line_rate_in_bytes_is_rejected(text):
+@pytest.mark.parametrize("text", [
+    "", "ten", "10X", "-1G", "0", "10kpps", "1 2", "1/3", "nan",
+    "10GB/s", "10GB", "10KB", "10GBps", "1 Gbyte/s", "10B",
+])  # fmt: skip
+def test_line_rate_that_is_malformed_or_in_bytes_is_rejected(text):
     with expect_error("not-a-number"):
         parse_line_rate(text)
 

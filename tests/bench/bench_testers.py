@@ -41,7 +41,7 @@ TITLES = {"forward": "forward", "bidirectional": "both ways"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of a trial; an invalid one says nothing about the device."""
+    """Result of a trial; an invalid trial is no evidence about the device."""
 
     passed: bool
     valid: bool

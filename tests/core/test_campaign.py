@@ -446,7 +446,7 @@ def test_settings_change_along_with_an_axis(tmp_path):
     ],
 )
 def test_plan_changed_by_hand_is_rejected(changes, code, tmp_path):
-    """A plan cannot make v6t write files elsewhere."""
+    """A plan that was changed cannot make v6t write files."""
     campaign = plan_campaign(write_file(tmp_path), tester="sim")
     create_campaign(campaign, tmp_path / "out")
     plan = tmp_path / "out" / "campaign.json"

@@ -213,7 +213,7 @@ def original(tmp_path_factory):
 
 
 def expect_no_internal_error(run, original):
-    """Resume, report and compare a damaged run: each reports what it can, or rejects the run."""
+    """Check that resume, report and compare of a damaged run succeed or reject the run."""
     for command in ("resume --no-report", "report --format md,json,junit", f"compare {original}"):
         done = v6t(*command.split(), run)
         assert done.status in (0, 2), (command, done)

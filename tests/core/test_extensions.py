@@ -86,7 +86,7 @@ def test_error_in_plugin_code_names_distribution(method, install, tmp_path):
     assert "defect of v6t" not in message
 
 
-# the receiver asks for one frame at a time, the device for many
+# the receiver calls expect() with single frames, the device with many
 RECEIVER = f"def expect(self, direction, frames):\n        {FAILING}"
 DEVICE = (
     "def expect(self, direction, frames):\n        if len(frames) > 1:\n"

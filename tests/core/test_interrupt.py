@@ -212,7 +212,7 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
     files = [tmp_path / "run.yaml", "--testbed", tmp_path / "bed.yaml"]
     process = start_run(out, "run", *files)
     wait_for_trials(out, 3, process)
-    # between self-test and measurement there is no lab
+    # no lab exists between self-test and measurement
     pids = wait_until(lambda: find_lab(process.pid), process)
     if to_group:
         os.killpg(process.pid, number)

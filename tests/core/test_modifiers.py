@@ -543,7 +543,7 @@ def test_blocked_time_of_a_simulated_device_is_measured(tmp_path):
     ("nat44", "iptables", "iptables"),
 ])  # fmt: skip
 def test_kernel_devices_are_changed_under_traffic(plugin, dut, program, tmp_path):
-    """Each change is read back by the driver; the device is restored, else the run fails."""
+    """The driver reads each change back, and the run fails if the device is not restored."""
     if shutil.which(program) is None:
         pytest.skip(f"needs {program}")
     procedure = {

@@ -135,7 +135,7 @@ def test_reconfiguration_1_a_run_becomes_files_again(here):
 
 
 def test_reconfiguration_2_backup_and_restore(here):
-    """config.json alone is a backup; the restored files give the same run, and the same numbers."""
+    """The file config.json is a complete backup: a run with restored files has equal results."""
     bed = "links: {left: {vlan: 7, mtu: 9000}}\nline_rate: 2.5G\ntester: {kind: sim}\n"
     (here / "bed.yaml").write_text(bed)
     assert v6t(*SHORT, "--testbed", "bed.yaml", "--frame-size", "1000", "-o", "one").status == 0

@@ -1,9 +1,9 @@
 """Campaigns use the parameters of their papers, except for the listed differences.
 
-The papers' parameters are transcribed here, with the place of each: facts and figures only. A value
-that a paper does not give is :data:`UNSPECIFIED`; a range of ports or hosts is ``(first, last)``, or
-``(None, how many)``. Names are those of v6t's settings, ``frame.ipv4`` and ``frame.ipv6`` those of
-the frame sizes on either side.
+The papers' parameters are transcribed here, each with its place in the paper. A value that a paper
+does not state is :data:`UNSPECIFIED`. A range of ports or hosts is ``(first, last)`` or
+``(None, count)``. Names are those of v6t's settings; ``frame.ipv4`` and ``frame.ipv6`` are the
+frame sizes on the two sides.
 """
 
 from __future__ import annotations

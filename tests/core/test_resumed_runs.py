@@ -123,7 +123,7 @@ def test_failed_check_is_measured_again(plugin, options, code, tmp_path):
     path, faults = tmp_path / "out", options.keys() - {"tester_fps"}
     with expect_error(code):
         measure_run(make_run(plugin, **options), path)
-    with expect_error(code):  # the fault is still there
+    with expect_error(code):  # the fault persists
         resume(path, Listener())
 
     def remove_faults(config):

@@ -97,7 +97,7 @@ def test_self_test_runs_by_default(directory):
     for limit in (1e6, 2e6):
         rate = expect_new_selftest(make_run(selftest="run"), directory, limit_fps=limit)
         assert 0.9 * limit < rate <= 1.1 * limit
-    # the plan has the time of one trial under the rules of the benchmark
+    # the plan includes one trial under the rules of the benchmark
     assert make_spec(make_run(selftest="run"))[0].confirmation_s == pytest.approx(0.7 + 0.15)
     assert make_spec(make_rfc_run())[0].confirmation_s == 60.0 + 2.0
 
@@ -313,7 +313,7 @@ def test_single_mode_repeats_noisy_self_test(quiet, tmp_path):
     keys = [entry["trial"]["key"] for entry in read_journal(path)]
     assert {key.split("/")[0] for key in record.trials} == {"again1-throughput"}
     assert any(key.startswith("throughput/") for key in keys)
-    # replaying the journal gives the same
+    # replaying the journal gives the same results
     (path / "results.json").write_text(json.dumps(read_results(path) | {"status": "running"}))
     resumed = resume(path, Messages())
     assert len(resumed.trials) == len(keys)

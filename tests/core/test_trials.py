@@ -1,4 +1,4 @@
-"""What a run stores with its trials: the journal, steal time, and counters of the device."""
+"""Data that a run stores with its trials: the journal, steal time, and counters of the device."""
 
 import json
 import os

@@ -86,7 +86,7 @@ def test_result_fields_are_in_dictionary(runs, known):
 
 
 def _list_unknown(value, schema, file, definitions, known):
-    """Yield each field of a value that the dictionary lacks, by the objects of the schema."""
+    """Yield each field of a value that the dictionary lacks, with the object of the schema."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         if name == "Record":

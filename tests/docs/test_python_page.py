@@ -118,14 +118,10 @@ def test_campaign_adds_the_run_to_its_rows(tmp_path):
     assert [row["run"] for row in campaign.table("throughput")] == [first]
 
 
-def test_report_with_unknown_format_is_refused(names, directory):
+@pytest.mark.parametrize(("kind", "options"), [("nonsense", {}), ("tex", {"figures": "png"})])
+def test_report_with_unknown_format_or_figures_is_refused(kind, options, names, directory):
     with expect_error("unknown-name"):
-        v6t.load(directory / "my-run").report("nonsense")
-
-
-def test_report_with_unknown_choice_of_figures_is_refused(names, directory):
-    with expect_error("unknown-name"):
-        v6t.load(directory / "my-run").report("tex", figures="png")
+        v6t.load(directory / "my-run").report(kind, **options)
 
 
 def test_single_values_need_no_list(tmp_path):

@@ -67,7 +67,7 @@ UNUSED: dict[tuple[str, str, str], str] = {
     ("vpp", "ds-lite-aftr", "inside4"): BY_SOFTWIRE,
     ("vpp", "ds-lite-aftr", "first_b4"): BY_SOFTWIRE,
 }
-"""Why a driver need not use a field, by driver, family and field."""
+"""Reasons for which a driver may ignore a field, by driver, family and field."""
 EXAMPLES = {
     "psid": 1,
     "prefix": IPv6Network("2001:db8:65::/96"),
@@ -78,7 +78,7 @@ EXAMPLES = {
 
 
 def list_mutations(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a configuration with another value of one field, for each of its fields, with its name."""
+    """Yield, for each field, its name and a configuration with another value of it."""
     for name in type(value).model_fields:
         current = getattr(value, name)
         if current is None or current == ():
@@ -210,7 +210,7 @@ UNUSED_ON_LINKS: dict[tuple[str, str, str], str] = {
     },
     ("snabb-lwaftr", "lwaftr", "right addresses"): "it has no IPv6 on the right",
 }
-"""Why a driver need not use something on a link, by driver, family and kind."""
+"""Reasons for which a driver may ignore a property of a link, by driver, family and property."""
 
 
 @each_driver

@@ -1,4 +1,4 @@
-"""A technology and a driver of other distributions with a configuration that v6t does not know."""
+"""A technology and a driver of other distributions with a configuration that v6t does not define."""
 
 import sys
 from pathlib import Path

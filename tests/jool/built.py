@@ -39,7 +39,7 @@ class JoolBuild:
 
     @property
     def programs(self) -> list[Path]:
-        """Return the programs, or those that exist."""
+        """Return the programs that exist."""
         paths = [p for name in PROGRAM_SOURCES for p in self.directory.rglob(name)]
         return [p for p in paths if p.is_file()]
 

@@ -65,7 +65,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="session")
 def commands(extended, tmp_path_factory):
-    """Provide that process in the environment."""
+    """Provide a function that runs commands in this environment, and returns their output."""
     home = tmp_path_factory.mktemp("commands")
     rest = make_clean_options(home)
     rest["env"] |= {"V6T_REPORT": "0", "OPENBLAS_NUM_THREADS": "1"}
@@ -89,7 +89,7 @@ def commands(extended, tmp_path_factory):
 
 @pytest.fixture
 def v6t(commands, tmp_path, monkeypatch):
-    """Provide that environment's v6t in an empty current directory."""
+    """Provide v6t of this environment, with an empty current directory."""
     monkeypatch.chdir(tmp_path)
     Path("bed.yaml").write_text(SLOW_BED)
     return functools.partial(commands, tmp_path)
@@ -270,7 +270,7 @@ def test_run_with_tutorial_benchmark_is_resumed(v6t, measured):
 
 
 def test_run_of_uninstalled_benchmark_is_readable(measured, tmp_path, monkeypatch):
-    """The environment of this process has no such benchmark."""
+    """This process runs without the package of the benchmark."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(measured, "out")
     assert v6t_here("report", "out").status == 0

@@ -27,7 +27,7 @@ RUN = (
     *("--set-procedure", "latency.rate_fps=100", "--set-procedure", "latency.duration_s=12"),
     *("--set-procedure", "latency.tags=40", "--set-procedure", "latency.first_tag_s=1"),
     *("--set-procedure", "invalid_retries=5"),
-    # an emulated CPU may be busy: a small load that may take twice the time
+    # an emulated CPU may be busy: use a small load, and let sending take twice as long
     *("--duration", "3", "--set-procedure", "sending_time_tolerance=2"),
     *("--no-report", "-o", f"{DIRECTORY}/out"),
 )
