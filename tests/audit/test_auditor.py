@@ -243,7 +243,7 @@ def test_long_clause_is_tried_once():
     assert outcome.tries == 1
 
 
-def test_unfollowed_may_is_information():
+def test_deviation_from_may_clause_is_information():
     outcome = carry_out(make_clause(["deviates"] * 3, "MAY"), Recorder(), AuditRequest())
     assert outcome.judgement.verdict == "information"
 

@@ -40,7 +40,7 @@ def test_drawn_parameters_differ_from_defaults():
     assert find(strategy, lambda params: params.get("lowest_ipv6_mtu", 1280) > 1280)
 
 
-def test_accused_device_does_not_conform(monkeypatch):
+def test_plugin_check_with_deviation_fails(monkeypatch):
     monkeypatch.setattr(
         self_check, "find_accusations", lambda technology: ["rfc1-1-wrong: it fails"]
     )
@@ -49,7 +49,7 @@ def test_accused_device_does_not_conform(monkeypatch):
     assert "rfc1-1-wrong" in done.out
 
 
-def test_suite_that_accuses_drawn_parameters_only_is_found(monkeypatch):
+def test_deviation_for_drawn_parameters_only_is_reported(monkeypatch):
     def accuse(technology):
         return [] if technology.params == type(technology.params)() else ["rfc1-1-wrong: it fails"]
 
@@ -61,6 +61,6 @@ def test_suite_that_accuses_drawn_parameters_only_is_found(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plugin", sample(["mape-ce", "siit"], SHIPPED))
-def test_suites_accuse_no_technology_for_drawn_parameters(plugin, monkeypatch):
+def test_plugin_check_of_shipped_technology_finds_no_deviation(plugin, monkeypatch):
     monkeypatch.setattr(self_check, "EXAMPLES", sample(2, self_check.EXAMPLES))
     assert check_audit(load_technology_type(plugin))[0] == []

@@ -206,7 +206,7 @@ def test_device_that_cannot_be_reset_ends_the_audit(method, interrupted, error):
         getattr(probe, method)()
 
 
-def test_audits_are_compared(tmp_path):
+def test_compare_of_audits_lists_different_verdicts(tmp_path):
     records = {"a": ("siit", "conforms"), "b": ("siit", "deviates"), "c": ("nat44", "conforms")}
     for name, (plugin, verdict) in records.items():
         (tmp_path / name).mkdir()

@@ -338,7 +338,7 @@ def test_testbeds_run_in_parallel(tmp_path):
     assert two[0] <= one[1]
 
 
-def test_runs_that_share_a_tester_wait_for_one_another(tmp_path):
+def test_runs_that_share_a_tester_are_in_one_group(tmp_path):
     text = write_two_testbeds(tmp_path).read_text()
     text = text.replace("kind: sim, options: {trial_delay_s: 0.05}", "kind: trex")
     campaign = plan_campaign(write_file(tmp_path, text))

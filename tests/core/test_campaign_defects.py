@@ -58,7 +58,7 @@ def test_plan_with_duplicate_directory_is_rejected(tmp_path):
         load_campaign(tmp_path)
 
 
-def test_run_with_unknown_settings_fails_alone(tmp_path):
+def test_run_with_unknown_settings_does_not_stop_other_runs(tmp_path):
     create_campaign(plan_campaign(make_file(tmp_path, {"label": LABELS})), tmp_path)
     first, second = load_campaign(tmp_path).runs
     first = replace(first, config={**first.config, "colour": "blue"})

@@ -120,7 +120,7 @@ def test_latencies_at_different_rates_propose_the_lower_rate(runs):
     assert "rates differ" in stdout
 
 
-def test_directory_of_a_run_is_run_again_with_other_options(tmp_path):
+def test_run_of_a_directory_is_repeated_with_other_options(tmp_path):
     make_run(tmp_path / "a", params={"ces": "100"}, procedure={"repetitions": 2})
     done = v6t("run", tmp_path / "a", "--reps", "3", "-o", tmp_path / "b", "--no-report")
     assert done.status == 0, done.err
@@ -166,7 +166,7 @@ def test_incomparable_runs_are_compared_only_with_anyway(change, words, plain, t
     assert all(text in anyway.out for text in ("throughput", *words)) == is_compared
 
 
-def test_points_of_one_run_only_are_named(runs, tmp_path):
+def test_points_of_only_one_run_are_listed(runs, tmp_path):
     make_run(tmp_path / "more", "throughput", modes=("bidirectional", "forward"))
     done = v6t("compare", runs / "first", tmp_path / "more")
     assert done.status in (0, 7), done.err

@@ -207,7 +207,7 @@ def test_damaged_complete_run_is_not_read(name, complete):
     assert read_tree(complete) == before
 
 
-def test_trial_without_a_length_is_damage(complete):
+def test_trial_without_duration_is_rejected_as_damaged(complete):
     rewrite_journal(
         complete, lambda entry: {**entry, "trial": {**entry["trial"], "duration_s": None}}
     )

@@ -34,7 +34,7 @@ def examine(*tester):
     return {f.what: f for f in doctor.examine_machine(*tester)}
 
 
-def test_complete_machine_passes(machine):
+def test_doctor_of_complete_machine_reports_no_problem(machine):
     done = v6t("doctor")
     assert (done.status, done.err) == (0, "")
     assert "ok      cores: 3\n" in done.out
@@ -107,7 +107,7 @@ def test_invalid_testbed_is_reported(machine, tmp_path):
 
 
 @pytest.mark.slow
-def test_client_and_server_are_examined(machine, tmp_path):
+def test_trex_client_and_server_are_examined(machine, tmp_path):
     make_installation(tmp_path / "v3.08")
     machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -34,7 +34,7 @@ def test_trial_with_repeated_phase_one_is_the_last_of_its_trials():
         ("nat44", {"insertion_cps": 1500}, {"procedure": {"connections.upper_cps": 500}}),
     ],
 )
-def test_preflight_is_as_slow_as_the_medium_and_the_connections(tmp_path, plugin, device, settings):
+def test_preflight_rate_is_limited_by_medium_and_connections(tmp_path, plugin, device, settings):
     connections = {"connections.count": 100, "frame_loss.rates_fps": [100]}
     settings["procedure"] = {**connections, **settings.get("procedure", {})}
     run = simulate("frame-loss", plugin=plugin, device=device, modes=["forward"], **settings)
@@ -112,7 +112,7 @@ def test_setting_without_effect_gives_a_warning(benchmark, options, unused):
     [("frame-loss", "frame_loss.rates_fps"), ("soak", "soak.rate_fps"),
      ("reconfiguration", "reconfiguration.rate_fps")],
 )  # fmt: skip
-def test_given_rate_above_the_medium_is_rejected(benchmark, rates):
+def test_rate_setting_above_the_line_rate_is_rejected(benchmark, rates):
     def resolve_rate(rate_fps):
         value = [10, rate_fps] if rates.endswith("rates_fps") else rate_fps
         simulate(benchmark, frame_sizes=[1518], line_rate="10M", procedure={rates: value})
@@ -123,7 +123,7 @@ def test_given_rate_above_the_medium_is_rejected(benchmark, rates):
 
 
 @pytest.mark.parametrize(("search_s", "is_enough"), [(2.1, True), (2.0, False)])
-def test_search_for_the_critical_load_has_time_for_two_trials(search_s, is_enough):
+def test_critical_load_search_needs_time_for_two_trials(search_s, is_enough):
     lengths = {"search_s": search_s, "first_s": 1, "longer_s": 0.1}
     with nullcontext() if is_enough else expect_error("trial-too-short", path=["procedure"]):
         simulate("critical-load", procedure={"critical_load": lengths})

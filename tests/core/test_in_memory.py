@@ -50,13 +50,13 @@ def campaign_file(tmp_path):
     return path
 
 
-def test_python_reports_a_run_without_reading_it(expect_no_reads, tmp_path):
+def test_run_from_python_is_reported_without_reading_its_files(expect_no_reads, tmp_path):
     run = v6t.run("siit", tester="sim", modes="forward", frame_sizes=104, output=tmp_path / "out")
     assert run.status == "complete"
     assert run.report("md")[0].exists()
 
 
-def test_python_reads_a_stored_run_once(read_counts, tmp_path):
+def test_stored_run_is_read_once_by_python(read_counts, tmp_path):
     measure_run(simulate(modes=("forward",)), tmp_path)
     read_counts.clear()
     run = v6t.load(tmp_path)
@@ -110,7 +110,9 @@ def test_campaign_plans_each_run_once_and_reports_it_without_reading_it(
 
 
 @pytest.mark.parametrize(("digest", "status"), [("0" * 64, 2), ("", 0)], ids=["other", "none"])
-def test_resumed_campaign_compares_plans(digest, status, campaign_file, tmp_path):
+def test_resume_of_campaign_with_another_plan_digest_is_rejected(
+    digest, status, campaign_file, tmp_path
+):
     directory = tmp_path / "out"
     campaigns.create_campaign(campaigns.plan_campaign(campaign_file), directory)
     stored = json.loads((directory / "campaign.json").read_text())

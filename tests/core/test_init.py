@@ -60,7 +60,7 @@ def test_written_files_contain_the_defaults(examples):
     assert from_files.model_copy(update=same) == default.model_copy(update=same)
 
 
-def test_commented_settings_work(tmp_path):
+def test_commented_settings_of_examples_are_valid(tmp_path):
     paths = tmp_path / "run.yaml", tmp_path / "bed.yaml"
     for path, example in zip(paths, (RUN, TESTBED), strict=True):
         path.write_text(uncomment(example))

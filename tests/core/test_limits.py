@@ -52,7 +52,7 @@ def test_port_block_below_the_ports_of_a_client_is_rejected(plugin, benchmark):
         {"port_block": 1, "initiator_count": 40, "responder_count": 100, "enumerate_ports": 0},
     ],
 )
-def test_port_block_of_the_ports_of_a_client_is_accepted(params):
+def test_port_block_for_all_ports_of_a_client_is_accepted(params):
     resolve_run("nat44", "connection-rate", **params)
 
 
@@ -109,7 +109,7 @@ def test_udp_timeout_below_the_trial_is_rejected_without_a_driver(tmp_path):
         resolve(**settings, params={"udp_timeout_s": "5"})
 
 
-def test_rejected_udp_timeout_is_accepted_as_its_hint_sets_it():
+def test_udp_timeout_proposed_by_error_is_accepted():
     proposal = expect_limit("nat44", "throughput", udp_timeout_s=1)
     assert proposal == {"udp_timeout_s": 2}
     resolve_run("nat44", "throughput", **proposal)

@@ -166,7 +166,7 @@ def test_run_fails_below_a_rate(rate, status, tmp_path):
     assert ('failures="1"' in (tmp_path / "out/junit.xml").read_text()) == bool(status)
 
 
-def test_baseline_that_is_better_ends_with_status_7(tmp_path):
+def test_run_worse_than_baseline_ends_with_status_7(tmp_path):
     fast, slow = tmp_path / "fast", tmp_path / "slow"
     options = ("--reps", "4", "--set-tester")
     assert v6t(*SHORT, *options, "capacity_fps=600000", "-o", fast).status == 0

@@ -301,7 +301,7 @@ def test_page_is_built_once_per_finished_run(tmp_path):
         assert read_state(view.url)["now"] == "d"
 
 
-def test_messages_of_runs_are_kept_apart(tmp_path):
+def test_live_page_shows_messages_of_current_run_only(tmp_path):
     with LiveView(LOOPBACK, tmp_path) as view:
         verdict = Verdict(passed=True, valid=True)
         view.on_run_start("001-first")

@@ -127,7 +127,7 @@ def test_results_equal_parameters_of_the_simulated_device(everything):
     assert results["reset"]["directions"]["reverse"]["average"] == pytest.approx(0.5, abs=1e-4)
 
 
-def test_tables_name_counting_method(everything, tmp_path, monkeypatch):
+def test_tables_state_counting_method(everything, tmp_path, monkeypatch):
     measure_trial = SimTester.measure
     chosen = ("throughput", "frame-loss", "back-to-back", "latency", "pdv")
 
@@ -187,7 +187,7 @@ def test_latency_without_throughput_is_not_measured(tmp_path):
         assert "no rate passed" in results[benchmark]["not_measured"]
 
 
-def test_searches_and_repetition_rules_are_named(tmp_path):
+def test_record_states_search_and_repetition_rule(tmp_path):
     adaptive = {"search": "mlrsearch", "adaptive": {"most": 8}, "resolution_fps": 20_000.0}
     record = measure(tmp_path, "throughput", **adaptive)["throughput"]
     assert record["search"] == "mlrsearch"

@@ -301,7 +301,7 @@ def test_filters_before_translator_match_untranslated_addresses(plugin, dut, int
     ([(1, 1), None], "deviates", "1 of 1 right, in 1 of 2 trials"),
     ([(0, 0), (0, 0)], "deviates", "0 of 0 right, in 0 of 2 trials"),
 ])  # fmt: skip
-def test_trials_without_modifier_are_counted(actions, verdict, practice):
+def test_modifier_clause_requires_actions_in_every_trial(actions, verdict, practice):
     counts = [times and ModifierCounts(*times, 0.0, "", "") for times in actions]
     trials = [RunTrial({"key": "t"}, TrialResult({}, modifier=count)) for count in counts]
     data = SimpleNamespace(config={"modifier": "management"})
@@ -503,7 +503,7 @@ def test_spare_networks_do_not_overlap_test_networks():
         find_spare_network(replace(intent, configuration=full), 4)
 
 
-def test_change_checks_its_output():
+def test_change_with_unexpected_output_is_a_problem():
     words = {"added_words": "via one", "changed_words": "via two"}
     change = DeviceChange("a route", "a", "c", "r", "l", **words)
     assert change.find_problem("add", "x  via   one y") is None

@@ -40,7 +40,7 @@ def short_run(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", list_names())
-def test_initial_setup_3_configures_itself(name):
+def test_initial_setup_3_technology_name_determines_settings(name):
     """The name of a technology determines addresses, traffic, tester, device and frame sizes."""
     run = resolve(plugin=name)
     assert run.frame_sizes
@@ -70,7 +70,7 @@ def test_plan_names_a_device_without_driver(here, driver, name):
         ("tester: {kind: trex, options: {interfaces: [a, b]}}", "no driver configures the device"),
     ],
 )
-def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here):
+def test_initial_setup_4_implausible_testbed_gives_a_warning(bed, words, here):
     (here / "bed.yaml").write_text(bed)
     setup = resolve_setup(None, here / "bed.yaml", plugin="mape-br")
     assert words in " ".join(list_setting_warnings(setup))
@@ -79,7 +79,7 @@ def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here
     assert f"note: {words.partition(':')[0]}" in done.out or words in done.out
 
 
-def test_initial_setup_6_explanations():
+def test_initial_setup_6_settings_and_words_are_explained():
     text = v6t("explain", "tags").out
     assert "procedure.latency.tags" in text
     assert "Tagged frames" in text
@@ -109,7 +109,7 @@ def test_initial_setup_6_explanations():
         (["explain", "links.left"], {"links.left.vlan"}),
     ],
 )
-def test_initial_setup_6_completion(words, values):
+def test_initial_setup_6_words_are_completed(words, values):
     """A list has all completions, a set some of them."""
     shell = ShellComplete(cli, {}, "v6t", "_V6T_COMPLETE")
     completions = [item.value for item in shell.get_completions(words[:-1], words[-1])]
@@ -118,7 +118,7 @@ def test_initial_setup_6_completion(words, values):
     assert completions == values
 
 
-def test_reconfiguration_1_a_run_becomes_files_again(here):
+def test_reconfiguration_1_run_is_converted_to_files(here):
     arguments = [
         *(*SHORT, "--set", "ces=50", "--set", "fw_dport.min=9", "--label", "1e3"),
         *("--set", "domains=[{rule_ipv6: 2001:db8:d::/51, rule_ipv4: 198.51.100.0/24, share: 3}]"),
@@ -157,7 +157,7 @@ def test_rca_1_messages_of_run_are_logged(short_run):
     assert all(re.match(r"20\d\d-\d\d-\d\dT[\d:.]+\+00:00 ", line) for line in log.splitlines())
 
 
-def test_rca_1_errors_are_kept(here):
+def test_rca_1_errors_are_logged(here):
     assert v6t(*SIM, "--set-tester", "crash_at=20", "-o", "out").status == 5
     before = (here / "out" / "log.txt").read_text()
     assert "error: " in before
@@ -165,7 +165,7 @@ def test_rca_1_errors_are_kept(here):
     assert (here / "out" / "log.txt").read_text() == before  # not changed by the rejected run
 
 
-def test_rca_2_the_log_is_shown(short_run, tmp_path):
+def test_rca_2_resumed_run_appends_to_its_log(short_run, tmp_path):
     """A resumed run continues the same log."""
     out = shutil.copytree(short_run, tmp_path / "out")
     first = (out / "log.txt").read_text()

@@ -70,7 +70,7 @@ def test_rates_above_the_self_test_are_not_measured(tmp_path):
     assert record["selftest"]["timeout_s"] == 0.25
 
 
-def test_self_test_bounded_by_the_line_does_not_blame_the_tester(tmp_path):
+def test_rate_limited_by_the_line_rate_is_not_tester_limited(tmp_path):
     (tmp_path / "slow.yaml").write_text("line_rate: 10M\n")
     done = v6t(*SIM, "--testbed", tmp_path / "slow.yaml", "-o", tmp_path / "out")
     record = read_record(tmp_path / "out")

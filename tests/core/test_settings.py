@@ -39,7 +39,7 @@ def resolve_run(**flags):
     return resolve_setup(None, None, plugin="mape-br", tester="sim", **flags)
 
 
-def test_flags_take_units_and_other_texts_stay_texts():
+def test_units_of_flags_are_converted_but_not_in_labels():
     flags = {"--rate": "10k", "--duration": "2min"}
     settings = resolve_run(setting_flags=flags, benchmarks=("latency",), label="10k").settings
     assert settings.procedure.latency.rate_fps == 10_000
@@ -47,7 +47,7 @@ def test_flags_take_units_and_other_texts_stay_texts():
     assert settings.label == "10k"
 
 
-def test_a_rate_in_bits_counts_preamble_and_gap():
+def test_bit_rate_includes_preamble_and_gap():
     assert is_bit_rate("1Gbps") and not is_bit_rate("1G")
     run = resolve_run(setting_flags={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
     s = run.settings.procedure.delay_variation

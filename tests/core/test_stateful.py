@@ -63,7 +63,7 @@ def test_bursts_and_overloads_pass_through_connections(tmp_path):
             assert entry["trial"]["connections"]["count"] == 1000
 
 
-def test_each_connection_is_a_flow(tmp_path):
+def test_flows_of_stateful_device_are_connections(tmp_path):
     """RFC 8219 section 10.2: a stateful device has one connection for each flow, read in order."""
     run = resolve_run(
         "flows", device={"insertion_cps": 200_000}, connections={"count": 1000},

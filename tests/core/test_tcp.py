@@ -66,7 +66,7 @@ def test_known_tcp_capacity_is_measured_exactly(measured):
 
 
 @pytest.mark.parametrize(("first_failed", "reason"), [(1, "1 connection"), (None, "tester")])
-def test_capacity_of_zero_names_what_failed(first_failed, reason, monkeypatch):
+def test_zero_tcp_capacity_states_what_failed(first_failed, reason, monkeypatch):
     monkeypatch.setattr(connections, "describe_setup", Mock())
     search = Mock(capacity=0, first_failed=first_failed, steps=[], attempts=())
     kind = Mock()

@@ -78,7 +78,7 @@ def find_smallest_ttl(plugin, driver, **params):
         ("ipv4aas", "chain", {"variant": "ds-lite"}, 4),
     ],
 )
-def test_ttl_must_leave_the_device(plugin, driver, params, ttl):
+def test_ttl_too_small_for_the_device_is_rejected(plugin, driver, params, ttl):
     assert find_smallest_ttl(plugin, driver, **params) == ttl
 
 

@@ -49,7 +49,7 @@ SOUND_PORTS = [
         *(({"ports": SOUND_PORTS, "clock_source": c}, []) for c in ("tsc", "kvm-clock", None, "")),
     ],
 )
-def test_warnings_about_the_open_tester(tester, words):
+def test_problems_of_the_open_tester_give_warnings(tester, words):
     run = resolve(plugin="mape-br", tester="sim")
     warnings = list(list_tester_warnings(run, tester))
     assert len(warnings) == len(words)
@@ -130,7 +130,7 @@ def make_settings(plugin, *benchmarks, tester="sim", params=None, dut=None, **pr
         (make_settings("ipv4aas", tester="embedded"), ["PE is stateful"], ["port set"]),
     ],
 )  # fmt: skip
-def test_settings_give_warnings(settings, present, absent):
+def test_unusual_settings_give_warnings(settings, present, absent):
     setup = resolve_setup(**settings)
     text = " ".join([*list_setting_warnings(setup), *list_result_warnings(setup)])
     assert [words for words in present if words not in text] == []

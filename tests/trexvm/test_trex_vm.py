@@ -232,7 +232,7 @@ def test_linux_router_is_measured_by_trex(guest, tmp_path, kind):
 @pytest.mark.parametrize(
     ("ports", "cores"), [("two pairs", 1), ("two pairs", 2), ("one pair", 4), ("memif", 4)]
 )
-def test_port_pairs_and_cores(guest, tmp_path, ports, cores):
+def test_all_frames_return_for_port_pairs_and_cores(guest, tmp_path, ports, cores):
     """Each pair sends its share, and all frames return."""
     set_up_hugepages(guest, mounted=True)
     pair = {
