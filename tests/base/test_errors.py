@@ -16,7 +16,6 @@ from v6t.base.validation import make_setting_error
 from v6t.core.cli.main import CLICK_ERROR_CODES
 from v6t.drivers.options import parse_options
 from v6t.drivers.trex.options import TrexOptions
-from v6t.tests.core.support import v6t
 
 CHECKOUT = Path(__file__).parents[2]
 FOLDERS = (
@@ -127,17 +126,3 @@ def test_contradicting_settings_have_both_paths():
         parse_options(TrexOptions, "trex", "tester", {"cache": 5, "rows": 5, "counting": "ports"})
     assert (caught.value.code, caught.value.path) == ("conflict", ("cache",))
     assert caught.value.related == (("rows",),)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["nope"], "unknown-command"),
-        (["run", "--nope"], "unknown-option"),
-        (["run", "--plugin", "mapee"], "unknown-name"),
-    ],
-)
-def test_command_prints_error_code(arguments, code, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    done = v6t(*arguments)
-    assert (done.status, done.code) == (2, code)

@@ -74,13 +74,6 @@ def test_page_of_technology_or_device_has_drawing():
         assert parse_networks(text), format_path(page)
 
 
-def test_page_of_technology_has_commands():
-    command = re.compile(r"^    v6t run ", re.MULTILINE)
-    assert [
-        format_path(page) for page in TECHNOLOGIES if not command.search(page.read_text())
-    ] == []
-
-
 @pytest.mark.parametrize("page", TECHNOLOGIES, ids=format_path)
 def test_drawing_of_technology_has_its_addresses(page):
     name = page.stem

@@ -18,4 +18,4 @@ def test_page_of_technology_names_rfcs_command_and_parameters(name):
     assert all(rfc in page for rfc in kind.rfcs)
     assert f"> Built by `make docs`: parameters of {name}.\n" in page
     assert all(describe_fields(kind.params_model).values())
-    assert f"v6t run --plugin {name}" in page
+    assert f"\n    v6t run --plugin {name}" in page
