@@ -207,7 +207,7 @@ def drop_resets(side):
 
 
 def use_then(action, flag = "", only = ""):
-    """Return a `use` that calls an action after segments with a flag, or packets of one side only."""
+    """Return a `use` that calls an action after packets; `flag` and `only` restrict flag and side."""
 
     def use(device, correct, mapping, packet, side):
         correct(mapping, packet, side)

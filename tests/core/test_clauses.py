@@ -178,7 +178,7 @@ UNSIMULATED = {
 }  # fmt: skip
 """Clauses that a simulated run does not follow, each with a change after which it follows them."""
 COMPUTED = "RFC 8219 section 12"
-"""Clause about medians and percentiles; they are computed from data that other damages cover."""
+"""Clause on medians and percentiles, which follow from the repetitions and cannot be damaged."""
 CHANGED_RECORDS = {
     f"{GENERAL} bidirectional": ("throughput", {"direction": "forward"}),
     "RFC 2544 section 26.1 the highest": ("throughput", {"unresolved": 1}),

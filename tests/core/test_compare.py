@@ -330,7 +330,7 @@ VERSIONS = ("26.02", "26.6", "26.10")
 
 @pytest.fixture(scope="module")
 def series_runs(tmp_path_factory):
-    """Provide 18 runs, slower from the tenth on; only six are measured, the others are copies."""
+    """Provide 18 runs, slower from the tenth on, as copies of six measured runs."""
     home, procedure = tmp_path_factory.mktemp("series"), {"repetitions": 1, "resolution_fps": 500.0}
     for number, path in enumerate(list_series(home)):
         slowness, change = number % 3, number >= SERIES_LENGTH // 2

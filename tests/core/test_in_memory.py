@@ -110,7 +110,7 @@ def test_campaign_plans_each_run_once_and_reports_it_without_reading_it(
 
 
 @pytest.mark.parametrize(("digest", "status"), [("0" * 64, 2), ("", 0)], ids=["other", "none"])
-def test_resume_of_campaign_with_another_plan_digest_is_rejected(
+def test_resume_of_campaign_checks_the_plan_digest_if_stored(
     digest, status, campaign_file, tmp_path
 ):
     directory = tmp_path / "out"

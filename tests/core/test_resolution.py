@@ -30,7 +30,7 @@ def test_known_query_capacity_is_measured_within_resolution(matrix):
     record = read_record(matrix[0])
     assert record["unit"] == "queries per second"
     for result in record["combinations"]:
-        # the trial's duration rounds the number of answers
+        # the number of answers in a trial is rounded to a whole number
         assert all(12_345 - 100 <= rate <= 12_345 + 2 for rate in result["rates"])
         assert result["p1"] <= result["median"] <= result["p99"]
 
