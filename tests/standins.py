@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import EnvironmentLacking
-from v6t.tests.jool.built import find_mapt_build, read_kernel_version
+from v6t.tests.jool.builds import find_mapt_build, read_kernel_version
 from v6t.tests.jool.image import JOOL, TUNNEL
 from v6t.tests.jool.vm import SharedLinuxMachine, SharedMachine
 from v6t.tests.machine import cpio

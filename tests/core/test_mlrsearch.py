@@ -15,7 +15,7 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_records, read_results
 from v6t.procedures.search import mlr
 from v6t.tests.core.support import SIM, make_all_tables, measure_run, read_csv, v6t
-from v6t.tests.core.test_measures import DEVICE, resolve_run
+from v6t.tests.core.test_benchmarks import DEVICE, resolve_run
 from v6t.tests.expect import expect_error
 
 # importing it takes a second within pytest, and every worker collects this module

@@ -14,7 +14,7 @@ from v6t.core.runs.tester_capacity import SHORT_SELFTEST_SOURCE
 from v6t.core.runs.trials import find_steal_time
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import count_new_trials, measure_run, simulate, write_report
-from v6t.tests.core.test_measures import read_by_benchmark
+from v6t.tests.core.test_benchmarks import read_by_benchmark
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 from v6t.tests.settings import resolve

@@ -18,7 +18,7 @@ from v6t.core.audit_device import RunDevice
 from v6t.core.audit_output import make_record, write_audit
 from v6t.core.config.resolve import resolve_setup
 from v6t.drivers.duts.kinds.jool import MAPT, Jool, choose_program
-from v6t.tests.jool.built import find_mapt_build
+from v6t.tests.jool.builds import find_mapt_build
 from v6t.tests.jool.image import JOOL
 from v6t.tests.jool.vm import MachineDut, SharedLinuxMachine
 

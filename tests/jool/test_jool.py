@@ -1,7 +1,7 @@
 """Jool in a virtual machine, configured over SSH by its driver.
 
 ``make test-jool`` runs these tests. Building the image takes minutes and downloads Debian packages.
-Releases other than Debian's are taken from ``JOOL_DIR``, see :mod:`.built`.
+Releases other than Debian's are taken from ``JOOL_DIR``, see :mod:`.builds`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from v6t.tests.expect import expect_error
 from v6t.tests.machine.image import Image
 from v6t.tests.needs import mark_make_target
 
-from .built import find_mapt_build, find_plain_build
+from .builds import find_mapt_build, find_plain_build
 from .image import JOOL
-from .measuring import (
+from .short_runs import (
     CONNECTIONS,
     THROUGHPUT,
     count_sessions,

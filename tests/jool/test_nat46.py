@@ -16,7 +16,7 @@ from v6t.tests.drivers.duts.cases import CASES
 from v6t.tests.needs import mark_make_target
 from v6t.tests.standins import nat46
 
-from .measuring import THROUGHPUT, run_benchmark
+from .short_runs import THROUGHPUT, run_benchmark
 from .vm import MachineDut, replace_lab_device
 
 MODULE = os.environ.get("V6T_NAT46", "")

@@ -25,7 +25,7 @@ from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import LabBed
 from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.expect import expect_error
-from v6t.tests.jool.measuring import (
+from v6t.tests.jool.short_runs import (
     CONNECTIONS,
     THROUGHPUT,
     count_sessions,

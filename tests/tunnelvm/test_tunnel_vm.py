@@ -13,7 +13,7 @@ from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts.bench import LabBed, measure_traffic_classes
 from v6t.tests.jool.image import TUNNEL
-from v6t.tests.jool.measuring import CONNECTIONS, SHORT_RUN, THROUGHPUT, run_benchmark
+from v6t.tests.jool.short_runs import CONNECTIONS, SHORT_RUN, THROUGHPUT, run_benchmark
 from v6t.tests.jool.vm import MachineDut, SharedLinuxMachine, replace_lab_device
 from v6t.tests.needs import mark_make_target, needs_trex
 
