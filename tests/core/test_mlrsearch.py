@@ -116,7 +116,7 @@ def test_runs_are_compared_goal_by_goal(run, tmp_path):
     ndr = lines["lower bound, NDR 0.7f0.7d0l0e"]
     assert ndr.effect.estimate == pytest.approx(0.5, rel=0.02)
     assert "conditional throughput, NDR 0.7f0.7d0l0e" in lines
-    assert not any("PDR" in what for what in lines)  # the exceed ratios differ
+    assert not any("PDR" in quantity for quantity in lines)  # the exceed ratios differ
 
 
 def test_stored_records_are_read_back(run):

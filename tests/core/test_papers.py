@@ -303,20 +303,20 @@ def read_setting(run: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def is_equal(name: str, paper: Any, ours: Any) -> bool:
+def is_equal(name: str, paper: Any, actual: Any) -> bool:
     """Compare a setting with the paper's; ranges with different first values are not equal."""
     if paper == UNSPECIFIED:
         return False
     if name.endswith("workers") and isinstance(paper, tuple):
-        assert count_cores(ours) == paper[0], name
+        assert count_cores(actual) == paper[0], name
         return False
     if isinstance(paper, tuple):
         first, last = paper
         if first is None:
-            return bool(ours["max"] - ours["min"] + 1 == last)
-        assert ours["max"] - ours["min"] == last - first, f"{name}: wrong count"
-        return (ours["min"], ours["max"]) == (first, last)
-    return bool(ours == paper)
+            return bool(actual["max"] - actual["min"] + 1 == last)
+        assert actual["max"] - actual["min"] == last - first, f"{name}: wrong count"
+        return (actual["min"], actual["max"]) == (first, last)
+    return bool(actual == paper)
 
 
 def find_differing(run: CampaignEntry, settings: Values) -> set[str]:

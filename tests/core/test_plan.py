@@ -254,7 +254,9 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
         plugin="siit", tester="sim", tester_options=options, benchmarks=benchmarks,
         procedure=procedure, frame_sizes=(84, 512), modes=("forward", "reverse"),
     )  # fmt: skip
-    listener = Mock(Listener, on_trial_start=lambda now: seen.append((clock.s, now.remaining_s)))
+    listener = Mock(
+        Listener, on_trial_start=lambda trial: seen.append((clock.s, trial.remaining_s))
+    )
     runner.execute(setup, tmp_path, listener)
     late = [
         (passed + remaining) / clock.s - 1 for passed, remaining in seen if passed > clock.s / 2
@@ -309,8 +311,8 @@ def test_state_line_describes_current_trial():
     load = DeviceLoad((1.0, 2.0), (90, 98), (50, 52))
     lossy = DirectionResult({"fg": ClassCount("foreground", 1000, 1000, 995)}, 1.0)
     last = TrialResult({"forward": lossy}, device_loads={"d": load})
-    now = CurrentTrial(stage, make_trial("throughput/84/forward/r02/s03/a2"), last, 200.0)
-    text = describe_trial(now, make_progress(2, 3), 12.0)
+    current = CurrentTrial(stage, make_trial("throughput/84/forward/r02/s03/a2"), last, 200.0)
+    text = describe_trial(current, make_progress(2, 3), 12.0)
     numbers = "84 64 2 4 3 500,000 0 1,000,000 2 12 72 0.5000 94"
     assert find_numbers(text) == numbers.split()
 

@@ -609,7 +609,7 @@ def test_grids_of_the_report_are_not_wider_than_a_narrow_window():
     style = (resources.files("v6t.analysis.report") / "templates/style.css").read_text()
     minima = re.findall(r"minmax\(([\w.]+rem|min\([^)]*\))", style)
     assert minima
-    assert all("100%" in least or float(least[:-3]) <= 16 for least in minima)
+    assert all("100%" in minimum or float(minimum[:-3]) <= 16 for minimum in minima)
 
 
 def is_without_ipv6(name):

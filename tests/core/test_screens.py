@@ -108,12 +108,12 @@ LIMITED = ["--reps", "2", "--set-tester", "tester_fps=400000"]
 DRAWN = re.compile(r"trial \d+ of ~\d+ .* left\n.*\d fps", re.DOTALL)
 
 
-def wait_until(session, condition, what):
+def wait_until(session, condition, description):
     """Read the screen until a condition holds."""
     end = time.monotonic() + WAIT_LIMIT_S
     while not condition():
-        assert time.monotonic() < end, f"{what}:\n{session.screen.text}"
-        assert session.read(0.05), f"{what}:\n{session.screen.text}"
+        assert time.monotonic() < end, f"{description}:\n{session.screen.text}"
+        assert session.read(0.05), f"{description}:\n{session.screen.text}"
 
 
 def is_live(session):

@@ -24,7 +24,7 @@ def ignore_unshipped(folder, names):
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory):
+def distributions(tmp_path_factory):
     """Provide a directory with the sdist and the wheel made from it, built without a network."""
     home = tmp_path_factory.mktemp("packaging")
     shutil.copytree(CHECKOUT, home / "source", ignore=ignore_unshipped)
@@ -33,13 +33,13 @@ def built(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def wheel(built):
-    (path,) = built.glob("*.whl")
+def wheel(distributions):
+    (path,) = distributions.glob("*.whl")
     return path
 
 
 @pytest.fixture(scope="session")
-def installed(wheel, tmp_path_factory):
+def installed_bin(wheel, tmp_path_factory):
     """Provide a fresh environment with the wheel, and this one's dependencies."""
     paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     bin_ = make_environment(tmp_path_factory.mktemp("fresh") / "venv", *sorted(paths))

@@ -33,9 +33,9 @@ lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 
 
 @pytest.fixture(scope="session")
-def extended(installed, tmp_path_factory):
+def extended_bin(installed_bin, tmp_path_factory):
     """Provide an environment with the packages of the tutorials, which finds the installed v6t."""
-    (site,) = installed.parent.glob("lib/python*/site-packages")
+    (site,) = installed_bin.parent.glob("lib/python*/site-packages")
     dependencies = (site / "dependencies.pth").read_text().splitlines()
     bin_ = make_environment(tmp_path_factory.mktemp("extended") / "venv", site, *dependencies)
     packages = ("plugin", "driver", "benchmark", "tester", "6rd")
@@ -64,13 +64,13 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="session")
-def commands(extended, tmp_path_factory):
+def commands(extended_bin, tmp_path_factory):
     """Provide a function that runs commands in this environment, and returns their output."""
     home = tmp_path_factory.mktemp("commands")
     rest = make_clean_options(home)
     rest["env"] |= {"V6T_REPORT": "0", "OPENBLAS_NUM_THREADS": "1"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([extended / "python", "-c", COMMANDS], **pipes, **rest) as process:
+    with subprocess.Popen([extended_bin / "python", "-c", COMMANDS], **pipes, **rest) as process:
 
         def start(directory: Path, *arguments: str, status: int = 0) -> str:
             (home / "output").write_text("")
@@ -120,14 +120,14 @@ def test_tutorial_plugin_compiles_and_measures(v6t):
 
 @lab
 @pytest.mark.lab
-def test_commands_in_new_processes_succeed(extended, tmp_path):
+def test_commands_in_new_processes_succeed(extended_bin, tmp_path):
     """Commands in new processes import all modules that they need."""
     (tmp_path / "bed.yaml").write_text(SLOW_BED)
     measure = ("run", "--plugin", "my-nptv6", *QUICK, "--no-report", "-o", "out")
     check = ("plugins", "--check", "sixrd-br")
     for command in (check, measure, ("report", "out"), ("resume", "out")):
         run(
-            extended / "python",
+            extended_bin / "python",
             "-m",
             "v6t.core.cli.entry",
             *command,
@@ -225,7 +225,7 @@ def test_tutorial_tayga_is_measured(v6t):
 MRR = ("--plugin", "siit", "--measure", "throughput,mrr", "--tester", "sim", "--frame-size", "84")
 
 
-def test_tutorial_benchmark_measures_and_reports(v6t, extended):
+def test_tutorial_benchmark_measures_and_reports(v6t, extended_bin):
     """Plan, measure, write, show, explain and compare a benchmark unknown to v6t."""
     planned = json.loads(v6t("run", *MRR, "--preset", "rfc", "--dry-run", "--json"))
     (point, *_) = [p for p in planned["points"] if p["benchmark"] == "mrr"]
@@ -239,7 +239,7 @@ def test_tutorial_benchmark_measures_and_reports(v6t, extended):
         assert record["rate"] > capacity_fps
         assert all(f["values"] == [capacity_fps] * 4 for f in record["directions"].values())
         assert record["above_usable"] == [record["rate"]]
-    jsonschema.validate(content, make_results_schema(extended, "mrr"))
+    jsonschema.validate(content, make_results_schema(extended_bin, "mrr"))
     rows = list(csv.DictReader(Path("out/mrr.csv").read_text().splitlines()))
     assert len(rows) == 4 * (2 + 1 + 1)
     v6t("report", "out")

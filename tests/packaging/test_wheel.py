@@ -30,8 +30,8 @@ def test_wheel_contains_nothing_else(wheel):
             assert rest.partition("/")[0] in (*PACKAGE_FOLDERS, "__init__.py", "py.typed"), name
 
 
-def test_sdist_contains_build_files_and_modules(built):
-    (path,) = built.glob("*.tar.gz")
+def test_sdist_contains_build_files_and_modules(distributions):
+    (path,) = distributions.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"setup.cfg", "pyproject.toml", "README.md", "LICENSE"} <= names
@@ -53,12 +53,12 @@ def test_wheel_metadata_equals_setup(wheel):
     assert "GENERAL PUBLIC LICENSE" in archive.read(licence).decode()
 
 
-def test_installed_command_measures_in_empty_directory(installed, tmp_path):
+def test_installed_command_measures_in_empty_directory(installed_bin, tmp_path):
     rest = make_clean_options(tmp_path)
-    where = run(installed / "python", "-c", "import v6t.core as c; print(c.__file__)", **rest)
-    assert where.startswith(str(installed.parent))
+    where = run(installed_bin / "python", "-c", "import v6t.core as c; print(c.__file__)", **rest)
+    assert where.startswith(str(installed_bin.parent))
     printed = run(
-        *(installed / "v6t", "run", "--plugin", "mape-br", "--tester", "sim", "--json"),
+        *(installed_bin / "v6t", "run", "--plugin", "mape-br", "--tester", "sim", "--json"),
         *("-o", "out"),
         **rest,
     )
@@ -80,21 +80,21 @@ def test_installed_command_measures_in_empty_directory(installed, tmp_path):
         "dut plan --driver vpp --plugin mape-br",
     ],
 )
-def test_installed_command_prints_and_succeeds(command, installed, tmp_path):
-    assert run(installed / "v6t", *command.split(), **make_clean_options(tmp_path))
+def test_installed_command_prints_and_succeeds(command, installed_bin, tmp_path):
+    assert run(installed_bin / "v6t", *command.split(), **make_clean_options(tmp_path))
 
 
-def test_installed_report_is_written(installed, tmp_path):
-    v6t, rest = installed / "v6t", make_clean_options(tmp_path)
+def test_installed_report_is_written(installed_bin, tmp_path):
+    v6t, rest = installed_bin / "v6t", make_clean_options(tmp_path)
     run(v6t, "run", "siit", "--tester", "sim", "--no-report", "-o", "out", **rest)
     run(v6t, "report", "out", **rest)
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
 
 
-def test_every_installed_module_can_be_imported(installed, tmp_path):
+def test_every_installed_module_can_be_imported(installed_bin, tmp_path):
     names = [
         ".".join(["v6t", *path.with_suffix("").parts]).removesuffix(".__init__")
         for path in list_modules()
     ]
     script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    run(installed / "python", "-c", script, *names, **make_clean_options(tmp_path))
+    run(installed_bin / "python", "-c", script, *names, **make_clean_options(tmp_path))

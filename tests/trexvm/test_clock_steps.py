@@ -119,9 +119,9 @@ def test_clock_steps_on_device_keep_lock_and_rollback_timer(machine, tmp_path):
     for seconds in (HOUR_S, -HOUR_S, -DAY_S, DAY_S):
         step_clock(machine, seconds)
         time.sleep(UNDO_AFTER_S / 3)
-        now = machine.run_checked(STATE)
-        print(f"{seconds:+} s:", now)
-        assert "configured" in now and f"process {process.pid}" in now
+        state = machine.run_checked(STATE)
+        print(f"{seconds:+} s:", state)
+        assert "configured" in state and f"process {process.pid}" in state
     process.send_signal(signal.SIGKILL)
     process.communicate()
     step_clock(machine, -DAY_S)
