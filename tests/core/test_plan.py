@@ -254,9 +254,7 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
         plugin="siit", tester="sim", tester_options=options, benchmarks=benchmarks,
         procedure=procedure, frame_sizes=(84, 512), modes=("forward", "reverse"),
     )  # fmt: skip
-    listener = Mock(
-        Listener, on_trial_start=lambda trial: seen.append((clock.s, trial.remaining_s))
-    )
+    listener = Mock(Listener, on_trial_start=lambda t: seen.append((clock.s, t.remaining_s)))
     runner.execute(setup, tmp_path, listener)
     late = [
         (passed + remaining) / clock.s - 1 for passed, remaining in seen if passed > clock.s / 2
