@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from v6t.tests.packaging.support import PACKAGE_FOLDERS
+from v6t.tests.packaging.support import FOLDERS
 
 from . import clauses
 from .clauses import DEVIATES, FOLLOWED, NOT_DONE, ROOT, ClauseRow, ClauseTable
@@ -56,7 +56,7 @@ def list_test_names() -> frozenset[str]:
 def read_files() -> dict[str, str]:
     """Return the contents of all files that may cite an RFC or a requirement, by path."""
     paths = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
-    for room in (*PACKAGE_FOLDERS, "docs", "tests"):
+    for room in (*FOLDERS, "docs", "tests"):
         suffixes = {".py", ".md", ".json", ".yaml"}
         paths += [p for p in (ROOT / room).rglob("*") if p.suffix in suffixes]
     return {

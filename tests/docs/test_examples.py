@@ -10,7 +10,7 @@ from v6t.analysis.report import run as report
 from v6t.core.campaigns.campaign import plan_campaign
 from v6t.core.config.yaml_file import EXAMPLES_DIR
 from v6t.tests.core.support import v6t
-from v6t.tests.packaging.support import PACKAGE_FOLDERS
+from v6t.tests.packaging.support import FOLDERS
 from v6t.tests.settings import resolve
 
 from .pages import (
@@ -174,7 +174,7 @@ def test_pages_have_no_private_paths_and_claim_no_compliance():
 
 def test_messages_quoted_by_troubleshooting_are_in_code():
     """The text between the quoted pieces may vary."""
-    files = [f for room in PACKAGE_FOLDERS for f in sorted((CHECKOUT / room).rglob("*.py"))]
+    files = [f for room in FOLDERS for f in sorted((CHECKOUT / room).rglob("*.py"))]
     source = "\n".join(f.read_text(encoding="utf-8") for f in [*files, CHECKOUT / "Makefile"])
     source = re.sub(r'"\s*\n\s*(?:\+ )?f?"', "", source)  # sentences over several lines
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")

@@ -22,13 +22,7 @@ from v6t.plugins.params import (
     tester_address,
 )
 from v6t.plugins.reference_device import DROP_ALL, Outcome
-from v6t.plugins.traffic import (
-    change_header,
-    combine,
-    make_foreground,
-    make_ipv4,
-    make_ipv6,
-)
+from v6t.plugins.traffic import change_header, combine, make_foreground, make_ipv4, make_ipv6
 from v6t.plugins.translation import select_within
 from v6t.plugins.tunnels import (
     decapsulate,

@@ -14,15 +14,10 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 SLOW_BED = "line_rate: 1M\n"
 """Testbed with a low line rate, so that searches do not take all cores."""
-TOLERANT_SETTINGS = (
-    "--set-procedure",
-    "sending_time_tolerance=1.5",
-    "--set-procedure",
-    "invalid_retries=10",
-)
+LENIENT = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10")
 """Settings that tolerate trials disturbed by other tests."""
 
-PACKAGE_FOLDERS = (
+FOLDERS = (
     "analysis", "audit", "base", "benchmarks", "core", "drivers", "intent", "packets", "plugins", "procedures",
     "profiles", "trials",
 )  # fmt: skip
@@ -44,18 +39,14 @@ def split_lines(text):
 def list_folders():
     """List the folders of packages with Python, relative to the checkout."""
     return sorted(
-        {
-            p.parent.relative_to(CHECKOUT)
-            for room in PACKAGE_FOLDERS
-            for p in (CHECKOUT / room).rglob("*.py")
-        }
+        {p.parent.relative_to(CHECKOUT) for top in FOLDERS for p in (CHECKOUT / top).rglob("*.py")}
     )
 
 
 def list_modules():
     """List the modules of the packages, relative to the checkout."""
     return sorted(
-        p.relative_to(CHECKOUT) for room in PACKAGE_FOLDERS for p in (CHECKOUT / room).rglob("*.py")
+        p.relative_to(CHECKOUT) for top in FOLDERS for p in (CHECKOUT / top).rglob("*.py")
     )
 
 
@@ -68,7 +59,7 @@ def run(*command, **rest):
     return done.stdout
 
 
-def make_clean_options(tmp_path):
+def leave_checkout(tmp_path):
     """Return subprocess options for an empty directory and an environment without the checkout."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "V6T_"))}
     return {"cwd": tmp_path, "env": clean}

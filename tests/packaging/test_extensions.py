@@ -15,15 +15,7 @@ import pytest
 from v6t.drivers.lab.privilege import check_availability
 from v6t.tests.core.support import v6t as v6t_here
 
-from .support import (
-    CHECKOUT,
-    SLOW_BED,
-    TOLERANT_SETTINGS,
-    make_clean_options,
-    make_environment,
-    pip_install,
-    run,
-)
+from .support import CHECKOUT, LENIENT, SLOW_BED, leave_checkout, make_environment, pip_install, run
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +25,7 @@ lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 
 
 @pytest.fixture(scope="session")
-def extended_bin(installed_bin, tmp_path_factory):
+def programs(installed_bin, tmp_path_factory):
     """Provide an environment with the packages of the tutorials, which finds the installed v6t."""
     (site,) = installed_bin.parent.glob("lib/python*/site-packages")
     dependencies = (site / "dependencies.pth").read_text().splitlines()
@@ -64,13 +56,13 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="session")
-def commands(extended_bin, tmp_path_factory):
+def commands(programs, tmp_path_factory):
     """Provide a function that runs commands in this environment, and returns their output."""
     home = tmp_path_factory.mktemp("commands")
-    rest = make_clean_options(home)
+    rest = leave_checkout(home)
     rest["env"] |= {"V6T_REPORT": "0", "OPENBLAS_NUM_THREADS": "1"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([extended_bin / "python", "-c", COMMANDS], **pipes, **rest) as process:
+    with subprocess.Popen([programs / "python", "-c", COMMANDS], **pipes, **rest) as process:
 
         def start(directory: Path, *arguments: str, status: int = 0) -> str:
             (home / "output").write_text("")
@@ -95,17 +87,7 @@ def v6t(commands, tmp_path, monkeypatch):
     return functools.partial(commands, tmp_path)
 
 
-QUICK = (
-    "--reps",
-    "1",
-    "--duration",
-    "0.2",
-    "--mode",
-    "forward",
-    "--testbed",
-    "bed.yaml",
-    *TOLERANT_SETTINGS,
-)
+QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward", "--testbed", "bed.yaml", *LENIENT)
 """Settings of a short run that checks frames and not rates."""
 
 
@@ -120,19 +102,13 @@ def test_tutorial_plugin_compiles_and_measures(v6t):
 
 @lab
 @pytest.mark.lab
-def test_commands_in_new_processes_succeed(extended_bin, tmp_path):
+def test_commands_in_new_processes_succeed(programs, tmp_path):
     """Commands in new processes import all modules that they need."""
     (tmp_path / "bed.yaml").write_text(SLOW_BED)
     measure = ("run", "--plugin", "my-nptv6", *QUICK, "--no-report", "-o", "out")
     check = ("plugins", "--check", "sixrd-br")
     for command in (check, measure, ("report", "out"), ("resume", "out")):
-        run(
-            extended_bin / "python",
-            "-m",
-            "v6t.core.cli.entry",
-            *command,
-            **make_clean_options(tmp_path),
-        )
+        run(programs / "python", "-m", "v6t.core.cli.entry", *command, **leave_checkout(tmp_path))
     assert (tmp_path / "out/report.html").exists()
 
 
@@ -154,17 +130,7 @@ def test_tutorial_plugin_judges_real_frames(v6t):
 @pytest.mark.lab
 def test_sixrd_is_measured_in_three_modes_with_negative_traffic(v6t):
     negative = ("--set", "negative_percent=5", "--reps", "1", "--duration", "0.3")
-    v6t(
-        "run",
-        "--plugin",
-        "sixrd-br",
-        *negative,
-        *TOLERANT_SETTINGS,
-        "--testbed",
-        "bed.yaml",
-        "-o",
-        "out",
-    )
+    v6t("run", "--plugin", "sixrd-br", *negative, *LENIENT, "--testbed", "bed.yaml", "-o", "out")
     results = json.loads(Path("out/results.json").read_text())
     assert results["status"] == "complete"
     assert {r["direction"] for r in results["results"]} == {"bidirectional", "forward", "reverse"}
@@ -225,7 +191,7 @@ def test_tutorial_tayga_is_measured(v6t):
 MRR = ("--plugin", "siit", "--measure", "throughput,mrr", "--tester", "sim", "--frame-size", "84")
 
 
-def test_tutorial_benchmark_measures_and_reports(v6t, extended_bin):
+def test_tutorial_benchmark_measures_and_reports(v6t, programs):
     """Plan, measure, write, show, explain and compare a benchmark unknown to v6t."""
     planned = json.loads(v6t("run", *MRR, "--preset", "rfc", "--dry-run", "--json"))
     (point, *_) = [p for p in planned["points"] if p["benchmark"] == "mrr"]
@@ -239,7 +205,7 @@ def test_tutorial_benchmark_measures_and_reports(v6t, extended_bin):
         assert record["rate"] > capacity_fps
         assert all(f["values"] == [capacity_fps] * 4 for f in record["directions"].values())
         assert record["above_usable"] == [record["rate"]]
-    jsonschema.validate(content, make_results_schema(extended_bin, "mrr"))
+    jsonschema.validate(content, make_results_schema(programs, "mrr"))
     rows = list(csv.DictReader(Path("out/mrr.csv").read_text().splitlines()))
     assert len(rows) == 4 * (2 + 1 + 1)
     v6t("report", "out")
@@ -286,7 +252,7 @@ def make_results_schema(bin_: Path, name: str) -> object:
         "import json; from v6t.benchmarks.registry import make_results_schema; "
         "print(json.dumps(make_results_schema()))"
     )
-    shown = run(bin_ / "python", "-c", code, **make_clean_options(Path.cwd()))
+    shown = run(bin_ / "python", "-c", code, **leave_checkout(Path.cwd()))
     assert name in shown
     return json.loads(shown)
 

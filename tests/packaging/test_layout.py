@@ -11,7 +11,7 @@ import pytest
 from setuptools import Distribution
 from setuptools.command.build_py import build_py
 
-from .support import CHECKOUT, PACKAGE_FOLDERS, list_folders, list_modules, read_setup, split_lines
+from .support import CHECKOUT, FOLDERS, list_folders, list_modules, read_setup, split_lines
 
 PROVIDED_BY = {"ruamel": "ruamel.yaml", "pydantic_core": "pydantic"}
 """Distributions with other names than their modules."""
@@ -37,7 +37,7 @@ def test_listed_packages_are_mapped_to_their_folders():
     """Top-level packages are mapped; setuptools finds their subpackages below their folders."""
     options = read_setup()["options"]
     mapped = dict(line.split(" = ") for line in split_lines(options["package_dir"]))
-    assert mapped == {"v6t": "api", **{f"v6t.{room}": room for room in PACKAGE_FOLDERS}}
+    assert mapped == {"v6t": "api", **{f"v6t.{room}": room for room in FOLDERS}}
     distribution = Distribution(
         {"packages": split_lines(options["packages"]), "package_dir": mapped}
     )
@@ -55,7 +55,7 @@ def test_import_contracts_cover_whole_package():
 
 def test_packages_are_marked_as_typed():
     """The marker of a package applies to its subpackages (PEP 561)."""
-    assert [room for room in PACKAGE_FOLDERS if not (CHECKOUT / room / "py.typed").is_file()] == []
+    assert [room for room in FOLDERS if not (CHECKOUT / room / "py.typed").is_file()] == []
 
 
 @pytest.mark.parametrize("group", ["console_scripts", "v6t.plugins"])

@@ -7,7 +7,7 @@ from email.parser import Parser
 
 import pytest
 
-from .support import PACKAGE_FOLDERS, list_modules, make_clean_options, read_setup, run, split_lines
+from .support import FOLDERS, leave_checkout, list_modules, read_setup, run, split_lines
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +16,7 @@ def test_wheel_contains_every_module(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in list_modules():
         assert f"v6t/{path.as_posix()}" in names
-    for room in PACKAGE_FOLDERS:
+    for room in FOLDERS:
         assert f"v6t/{room}/py.typed" in names
 
 
@@ -27,7 +27,7 @@ def test_wheel_contains_nothing_else(wheel):
         top, _, rest = name.partition("/")
         assert top == "v6t" or top.endswith(".dist-info"), name
         if top == "v6t":
-            assert rest.partition("/")[0] in (*PACKAGE_FOLDERS, "__init__.py", "py.typed"), name
+            assert rest.partition("/")[0] in (*FOLDERS, "__init__.py", "py.typed"), name
 
 
 def test_sdist_contains_build_files_and_modules(distributions):
@@ -54,7 +54,7 @@ def test_wheel_metadata_equals_setup(wheel):
 
 
 def test_installed_command_measures_in_empty_directory(installed_bin, tmp_path):
-    rest = make_clean_options(tmp_path)
+    rest = leave_checkout(tmp_path)
     where = run(installed_bin / "python", "-c", "import v6t.core as c; print(c.__file__)", **rest)
     assert where.startswith(str(installed_bin.parent))
     printed = run(
@@ -81,11 +81,11 @@ def test_installed_command_measures_in_empty_directory(installed_bin, tmp_path):
     ],
 )
 def test_installed_command_prints_and_succeeds(command, installed_bin, tmp_path):
-    assert run(installed_bin / "v6t", *command.split(), **make_clean_options(tmp_path))
+    assert run(installed_bin / "v6t", *command.split(), **leave_checkout(tmp_path))
 
 
 def test_installed_report_is_written(installed_bin, tmp_path):
-    v6t, rest = installed_bin / "v6t", make_clean_options(tmp_path)
+    v6t, rest = installed_bin / "v6t", leave_checkout(tmp_path)
     run(v6t, "run", "siit", "--tester", "sim", "--no-report", "-o", "out", **rest)
     run(v6t, "report", "out", **rest)
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
@@ -97,4 +97,4 @@ def test_every_installed_module_can_be_imported(installed_bin, tmp_path):
         for path in list_modules()
     ]
     script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    run(installed_bin / "python", "-c", script, *names, **make_clean_options(tmp_path))
+    run(installed_bin / "python", "-c", script, *names, **leave_checkout(tmp_path))
