@@ -28,7 +28,7 @@ class Fault(NamedTuple):
     change: Callable[[Any], Any]
 
 
-def get_version(packet):
+def version(packet):
     return packet[0] >> 4
 
 
@@ -51,7 +51,7 @@ class PacketFilter:
 
 
 def replace_packet(frame, packet):
-    return frame[:12] + (b"\x08\x00" if get_version(packet) == 4 else b"\x86\xdd") + packet
+    return frame[:12] + (b"\x08\x00" if version(packet) == 4 else b"\x86\xdd") + packet
 
 
 def update_header_checksum(packet):
@@ -68,8 +68,8 @@ def update_transport_checksum(packet):
 
 
 def remove_padding(packet):
-    length = packet[2:4] if get_version(packet) == 4 else packet[4:6]
-    return packet[: int.from_bytes(length, "big") + 40 * (get_version(packet) == 6)]
+    length = packet[2:4] if version(packet) == 4 else packet[4:6]
+    return packet[: int.from_bytes(length, "big") + 40 * (version(packet) == 6)]
 
 
 def change_arriving(change):
@@ -103,14 +103,14 @@ def replace_method(method, wrong):
 
 
 def drop4(when):
-    return change_arriving(lambda p: None if get_version(p) == 4 and when(p) else p)
+    return change_arriving(lambda p: None if version(p) == 4 and when(p) else p)
 
 
 def drop6(when):
-    return change_arriving(lambda p: None if get_version(p) == 6 and when(p) else p)
+    return change_arriving(lambda p: None if version(p) == 6 and when(p) else p)
 
 
-def rewrite_packets(when, edit):
+def rewrite(when, edit):
     """Change packets before they reach the device, with a valid IPv4 header checksum."""
     return change_arriving(lambda p: edit_packet(p, edit) if when(p) else p)
 
@@ -118,14 +118,14 @@ def rewrite_packets(when, edit):
 def edit_packet(packet, edit):
     octets = bytearray(packet)
     edit(octets)
-    return update_header_checksum(octets) if get_version(packet) == 4 else bytes(octets)
+    return update_header_checksum(octets) if version(packet) == 4 else bytes(octets)
 
 
 def change_translated(number, edit, when=lambda p: True):
     """Change packets that were translated to an IP version, or decapsulated."""
 
     def change(arrived, emitted):
-        is_translated = get_version(emitted) == number != get_version(arrived)
+        is_translated = version(emitted) == number != version(arrived)
         return edit_packet(emitted, edit) if is_translated and when(emitted) else emitted
 
     return change_leaving(change)
@@ -151,7 +151,7 @@ def mask(at, clear, add=0):
 
 def drop_own_errors(number):
     """Drop the device's own ICMP errors."""
-    return change_leaving(lambda c, p: None if get_version(c) == get_version(p) == number else p)
+    return change_leaving(lambda c, p: None if version(c) == version(p) == number else p)
 
 
 def change_icmp(when, at, *octets):
@@ -169,9 +169,9 @@ def change_fragments(edit, when=lambda c: True):
 
     def change(arrived, emitted):
         is_fragment = (
-            get_version(arrived) == 6
+            version(arrived) == 6
             and arrived[6] == FRAGMENT
-            and get_version(emitted) == 4
+            and version(emitted) == 4
             and when(arrived)
         )
         return edit_packet(emitted, edit) if is_fragment else emitted
@@ -180,7 +180,7 @@ def change_fragments(edit, when=lambda c: True):
 
 
 def add_fragment_header(arrived, emitted):
-    if get_version(emitted) != 6 or get_version(arrived) != 4 or emitted[6] != UDP:
+    if version(emitted) != 6 or version(arrived) != 4 or emitted[6] != UDP:
         return emitted
     length = (int.from_bytes(emitted[4:6], "big") + 8).to_bytes(2, "big")
     header = bytes([UDP, 0, 0, 0, 0, 0]) + arrived[4:6]
@@ -189,12 +189,12 @@ def add_fragment_header(arrived, emitted):
 
 def raise_ttl(packet):
     """Treat TTL or hop limit 1 as 2."""
-    at = 8 if get_version(packet) == 4 else 7
+    at = 8 if version(packet) == 4 else 7
     return edit_packet(packet, put(at, 2)) if packet[at] == 1 else packet
 
 
 def is_routed(packet):
-    return get_version(packet) == 4 and packet[0] & 15 > 5 and packet[20] == 131
+    return version(packet) == 4 and packet[0] & 15 > 5 and packet[20] == 131
 
 
 def lacks_checksum(packet):
@@ -203,18 +203,16 @@ def lacks_checksum(packet):
 
 def is_own_error(arrived, emitted, *start):
     """Check whether a packet is the device's ICMP error of a type and, optionally, a code."""
-    at = 20 if get_version(emitted) == 4 else 40
-    return get_version(arrived) == get_version(emitted) and emitted[at : at + len(start)] == bytes(
-        start
-    )
+    at = 20 if version(emitted) == 4 else 40
+    return version(arrived) == version(emitted) and emitted[at : at + len(start)] == bytes(start)
 
 
 def is_icmpv6_error(packet):
-    return get_version(packet) == 6 and packet[6] == ICMPV6 and packet[40] < 128
+    return version(packet) == 6 and packet[6] == ICMPV6 and packet[40] < 128
 
 
 def is_icmp_error(packet):
-    return get_version(packet) == 4 and packet[9] == ICMP and packet[20] in (3, 11, 12)
+    return version(packet) == 4 and packet[9] == ICMP and packet[20] in (3, 11, 12)
 
 
 def change_quoted(number, at, difference):
@@ -222,11 +220,7 @@ def change_quoted(number, at, difference):
     base, is_error = (48, is_icmpv6_error) if number == 6 else (28, is_icmp_error)
 
     def change(arrived, emitted):
-        if (
-            get_version(emitted) != number
-            or get_version(arrived) == number
-            or not is_error(emitted)
-        ):
+        if version(emitted) != number or version(arrived) == number or not is_error(emitted):
             return emitted
         octets = bytearray(emitted)
         plus(base + at, difference)(octets)
@@ -304,13 +298,13 @@ TRANSLATION = [
     *(Fault(name, clause, read_change(*change)) for name, clause, *change in yaml.safe_load(TABLE.read_text())),
     Fault("DF always", "5.1-df-46", to4(mask(6, 0, 0x40), lambda p: p[6:8] == b"\0\0")),
     Fault("DF from 1280 on", "5.1-df-1261", to4(mask(6, 0x40), lambda p: len(p) < 1280)),
-    Fault("no IPv4 header checksum", "5.1-udp", change_leaving(lambda c, p: p[:10] + b"\0\0" + p[12:] if get_version(p) == 4 else p)),
+    Fault("no IPv4 header checksum", "5.1-udp", change_leaving(lambda c, p: p[:10] + b"\0\0" + p[12:] if version(p) == 4 else p)),
     Fault("UDP checksum zero", "4.5-udp-checksum-ffff", to6(put(46, 0, 0), lambda p: p[6] == UDP and p[46:48] == b"\xff\xff")),
     Fault("UDP checksum zero to IPv4", "5.5-udp-checksum-ffff", to4(put(26, 0, 0), lambda p: p[9] == UDP and p[26:28] == b"\xff\xff")),
     Fault("UDP forwarded without checksum", "4.5-udp-no-checksum",
           change_leaving(lambda c, p: p[:46] + b"\0\0" + p[48:] if lacks_checksum(c) and p[6] == UDP else p)),
     Fault("UDP without checksum dropped", "4.5-udp-checksum-made", drop4(lambda p: lacks_checksum(p) and p[6:8] == b"\0\0")),
-    Fault("data cut", "5.1-udp", change_leaving(lambda c, p: p[:-1] if get_version(p) == 4 else p)),
+    Fault("data cut", "5.1-udp", change_leaving(lambda c, p: p[:-1] if version(p) == 4 else p)),
     Fault("fragment header in every IPv6 packet", "no-fragment-header", change_leaving(add_fragment_header)),
     # drops
     Fault("own ICMPv6 errors missing", "5.1-hop-limit-1", drop_own_errors(6)),
@@ -319,28 +313,28 @@ TRANSLATION = [
     Fault("TTL 1 forwarded", "4.1-ttl-1", change_arriving(raise_ttl)),
     Fault("options dropped", "4.1-option-record-route", drop4(lambda p: p[0] & 15 > 5)),
     Fault("used source routes dropped", "4.1-option-used-source-route", drop4(is_routed)),
-    Fault("source routes forwarded", "4.1-source-route", rewrite_packets(is_routed, lambda p: put(22, p[21] + 1)(p))),
+    Fault("source routes forwarded", "4.1-source-route", rewrite(is_routed, lambda p: put(22, p[21] + 1)(p))),
     Fault("failed source route not reported", "4.1-source-route-error",
-          change_leaving(lambda c, p: None if get_version(p) == 4 and p[9] == ICMP and p[20:22] == b"\x03\x05" else p)),
+          change_leaving(lambda c, p: None if version(p) == 4 and p[9] == ICMP and p[20:22] == b"\x03\x05" else p)),
     Fault("routing headers dropped", "5.1-extension-routing-used", drop6(lambda p: p[6] == ROUTING and p[43] == 0)),
-    Fault("segments left forwarded", "5.1-segments-left", rewrite_packets(lambda p: get_version(p) == 6 and p[6] == ROUTING, put(43, 0))),
+    Fault("segments left forwarded", "5.1-segments-left", rewrite(lambda p: version(p) == 6 and p[6] == ROUTING, put(43, 0))),
     Fault("pointer at the routing header's start", "5.1-segments-left-error",
-          change_icmp(lambda c, p: get_version(p) == 6 and is_own_error(c, p, 4), 44, 0, 0, 0, 40)),
+          change_icmp(lambda c, p: version(p) == 6 and is_own_error(c, p, 4), 44, 0, 0, 0, 40)),
     Fault("packets from ::1 forwarded", "5.1-illegal-source",
-          rewrite_packets(lambda p: get_version(p) == 6 and p[8:24] == bytes(15) + b"\1", put(8, 0x20, 1, 0, 2, *bytes(11), 2))),
+          rewrite(lambda p: version(p) == 6 and p[8:24] == bytes(15) + b"\1", put(8, 0x20, 1, 0, 2, *bytes(11), 2))),
     Fault("packets from 127.0.0.1 forwarded", "4.1-illegal-source-loopback",
-          rewrite_packets(lambda p: get_version(p) == 4 and p[12:16] == b"\x7f\0\0\1", put(12, 198, 19, 0, 2))),
+          rewrite(lambda p: version(p) == 4 and p[12:16] == b"\x7f\0\0\1", put(12, 198, 19, 0, 2))),
     Fault("packets from 0.0.0.0 forwarded", "4.1-illegal-source-this-network",
-          rewrite_packets(lambda p: get_version(p) == 4 and p[12:16] == bytes(4), put(12, 198, 19, 0, 2))),
+          rewrite(lambda p: version(p) == 4 and p[12:16] == bytes(4), put(12, 198, 19, 0, 2))),
     # fragments
-    Fault("MTU of IPv6 reported", "4.1-df-too-big", change_icmp(lambda c, p: get_version(p) == 4 and is_own_error(c, p, 3, 4), 26, 5, 0xDC)),
+    Fault("MTU of IPv6 reported", "4.1-df-too-big", change_icmp(lambda c, p: version(p) == 4 and is_own_error(c, p, 3, 4), 26, 5, 0xDC)),
     Fault("offset to IPv6 lost", "4.1-fragment-middle", to6(lambda p: put(42, 0, p[43] & 1)(p), lambda p: p[6] == FRAGMENT)),
     Fault("fragments with DF dropped", "4.1-fragment-first-df", drop4(lambda p: p[6] & 0x60 == 0x60)),
     Fault("fragments from IPv4 dropped", "4.1-fragment-first", drop4(lambda p: p[6:8] not in (b"\0\0", b"\x40\0"))),
     Fault("atomic fragments with DF", "5.1.1-atomic-fragment", change_fragments(mask(6, 0, 0x40), lambda c: c[42:44] == b"\0\0")),
     Fault("atomic fragments dropped", "5.1.1-atomic-fragment", drop6(lambda p: p[6] == FRAGMENT and p[42:44] == b"\0\0")),
     Fault("first fragments without checksum forwarded", "4.5-fragment-no-checksum",
-          rewrite_packets(lambda p: lacks_checksum(p) and p[6] & 0x20, put(26, 0x12, 0x34))),
+          rewrite(lambda p: lacks_checksum(p) and p[6] & 0x20, put(26, 0x12, 0x34))),
     # messages
     Fault("ICMPv6 echo with a wrong checksum", "4.2-echo-request", to6(plus(42, 1), lambda p: p[6] == ICMPV6 and p[40] == 128)),
     Fault("ICMP echo with a wrong checksum", "5.2-echo-request", to4(plus(22, 1), lambda p: p[9] == ICMP and p[20] == 8)),
@@ -358,14 +352,14 @@ TRANSLATION = [
     # packets that errors quote
     Fault("short inner TCP dropped", "4.3-inner-tcp-short", drop4(lambda p: is_icmp_error(p) and len(p) < 60)),
     Fault("inner echo keeps its type", "4.3-inner-echo",
-          change_icmp(lambda c, p: get_version(c) == 4 and is_icmpv6_error(p) and p[54] == ICMPV6, 88, 8)),
+          change_icmp(lambda c, p: version(c) == 4 and is_icmpv6_error(p) and p[54] == ICMPV6, 88, 8)),
 ]
 # fmt: on
 
 
 def keep_hairpin_source(arrived, emitted):
     """Keep the source of packets from CE to CE, with a valid checksum."""
-    is_udp = get_version(arrived) == get_version(emitted) == 6 and emitted[6] == UDP
+    is_udp = version(arrived) == version(emitted) == 6 and emitted[6] == UDP
     return (
         update_transport_checksum(emitted[:8] + arrived[8:24] + emitted[24:]) if is_udp else emitted
     )
@@ -393,7 +387,7 @@ def change_owner(choose):
     )
 
 
-def accept_tunnel_packets(wrong):
+def accept(wrong):
     """Decapsulate tunnel packets for which `wrong` holds, from any sender."""
 
     def faulty(_, correct, packet):
@@ -407,16 +401,14 @@ def accept_tunnel_packets(wrong):
 
 def accept_ports(protocol):
     """Accept packets of a protocol from any port if all addresses are the customer's."""
-    return accept_tunnel_packets(
-        lambda p: p[49] == protocol and p[18:22] == p[52:56] and p[12:14] != STRANGER
-    )
+    return accept(lambda p: p[49] == protocol and p[18:22] == p[52:56] and p[12:14] != STRANGER)
 
 
 def change_encapsulated(at, change, *, inner=False):
     """Change one octet of the outer or the inner header of encapsulated packets."""
 
     def changed(arrived, emitted):
-        if get_version(emitted) != 6 or emitted[6] != IPIP or get_version(arrived) != 4:
+        if version(emitted) != 6 or emitted[6] != IPIP or version(arrived) != 4:
             return emitted
         outer, packet = bytearray(emitted[:40]), bytearray(emitted[40:])
         chosen = packet if inner else outer
@@ -430,7 +422,7 @@ def change_ecn(inner, outer, result):
     """Set a wrong result for one cell of the table of RFC 6040."""
 
     def change(arrived, emitted):
-        is_tunnel = get_version(arrived) == 6 and arrived[6] == IPIP and get_version(emitted) == 4
+        is_tunnel = version(arrived) == 6 and arrived[6] == IPIP and version(emitted) == 4
         is_cell = is_tunnel and (arrived[41] & 3, arrived[1] >> 4 & 3) == (inner, outer)
         return edit_packet(emitted, mask(1, 3, result)) if is_cell else emitted
 
@@ -442,7 +434,7 @@ def read_number(packet, at):
 
 
 def is_mark_on_not_ect(p):
-    return get_version(p) == 6 and p[6] == IPIP and p[1] >> 4 & 3 == 3 and not p[41] & 3
+    return version(p) == 6 and p[6] == IPIP and p[1] >> 4 & 3 == 3 and not p[41] & 3
 
 
 STRANGER = b"\xde\xad"
@@ -454,10 +446,10 @@ RELAY = [
     Fault("ports not checked", "source-port-udp", accept_ports(UDP)),
     Fault("TCP ports not checked", "source-port-tcp", accept_ports(TCP)),
     Fault("identifiers not checked", "source-port-icmp", accept_ports(ICMP)),
-    Fault("IPv4 sources not checked", "source-ipv4-other", accept_tunnel_packets(lambda p: p[18:22] != p[52:56])),
-    Fault("outer sources not checked", "source-ipv6-stranger", accept_tunnel_packets(lambda p: p[12:14] == STRANGER)),
-    Fault("prefixes not checked", "source-ipv6-other", accept_tunnel_packets(lambda p: p[14:16] != FIRST_CUSTOMER and p[12:14] != STRANGER)),
-    Fault("excluded ports accepted", "source-port-excluded", accept_tunnel_packets(lambda p: read_number(p, 60) < 1024)),
+    Fault("IPv4 sources not checked", "source-ipv4-other", accept(lambda p: p[18:22] != p[52:56])),
+    Fault("outer sources not checked", "source-ipv6-stranger", accept(lambda p: p[12:14] == STRANGER)),
+    Fault("prefixes not checked", "source-ipv6-other", accept(lambda p: p[14:16] != FIRST_CUSTOMER and p[12:14] != STRANGER)),
+    Fault("excluded ports accepted", "source-port-excluded", accept(lambda p: read_number(p, 60) < 1024)),
     Fault("CEs of the upper half lost", "last-up", drop6(lambda p: p[14] >= 0x10)),
     Fault("packets to the last address lost", "last-down", drop4(lambda p: p[19] == 255)),
     Fault("wrong sources reported", "source-port-udp", set_values(reports_sources=True)),
@@ -474,32 +466,32 @@ RELAY = [
 TUNNEL = [
     Fault("TTL kept out of the tunnel", "ttl-out", to4(plus(8, 1))),
     Fault("TTL of the outer header", "outer-hop-limit",
-          change_leaving(lambda c, p: edit_packet(p, put(8, c[7] - 1)) if get_version(c) == 6 != get_version(p) else p)),
+          change_leaving(lambda c, p: edit_packet(p, put(8, c[7] - 1)) if version(c) == 6 != version(p) else p)),
     Fault("DF lost out of the tunnel", "df-out", to4(mask(6, 0x40))),
     Fault("TTL kept into the tunnel", "ttl-into", change_encapsulated(8, lambda v: v + 1, inner=True)),
     Fault("DF lost into the tunnel", "df-into", change_encapsulated(6, lambda v: v & 0xBF, inner=True)),
     Fault("tunnel hop limit from the TTL", "tunnel-hop-limit",
-          change_leaving(lambda c, p: p[:7] + c[8:9] + p[8:] if get_version(p) == 6 and get_version(c) == 4 else p)),
+          change_leaving(lambda c, p: p[:7] + c[8:9] + p[8:] if version(p) == 6 and version(c) == 4 else p)),
     Fault("DSCP not carried over", "dscp-into", change_encapsulated(0, lambda v: 0x60)),
     Fault("ECN changed into the tunnel", "ecn-into-2", change_encapsulated(1, lambda v: v & 0xCF | 0x10)),
-    Fault("inner data changed", "decapsulated", change_leaving(lambda c, p: p[:-1] + b"!" if get_version(p) == 4 else p)),
+    Fault("inner data changed", "decapsulated", change_leaving(lambda c, p: p[:-1] + b"!" if version(p) == 4 else p)),
     Fault("tunnel to another customer", "encapsulated", change_encapsulated(39, lambda v: v + 1)),
-    Fault("time exceeded not reported", "ttl-1", change_leaving(lambda c, p: None if get_version(c) == 4 and is_own_error(c, p, 11) else p)),
-    Fault("too big not reported", "df-too-big", change_leaving(lambda c, p: None if get_version(c) == 4 and is_own_error(c, p, 3) else p)),
+    Fault("time exceeded not reported", "ttl-1", change_leaving(lambda c, p: None if version(c) == 4 and is_own_error(c, p, 11) else p)),
+    Fault("too big not reported", "df-too-big", change_leaving(lambda c, p: None if version(c) == 4 and is_own_error(c, p, 3) else p)),
     Fault("MTU of the link reported", "df-too-big",
-          change_leaving(lambda c, p: p[:26] + b"\x05\xdc" + p[28:] if get_version(c) == 4 == get_version(p) else p)),
-    Fault("too big without DF dropped", "no-df-too-big", change_leaving(lambda c, p: None if get_version(p) == 6 and p[6] == FRAGMENT else p)),
+          change_leaving(lambda c, p: p[:26] + b"\x05\xdc" + p[28:] if version(c) == 4 == version(p) else p)),
+    Fault("too big without DF dropped", "no-df-too-big", change_leaving(lambda c, p: None if version(p) == 6 and p[6] == FRAGMENT else p)),
     Fault("last fragment lost", "no-df-too-big",
-          change_leaving(lambda c, p: None if get_version(p) == 6 and p[6] == FRAGMENT and not p[43] & 1 else p)),
+          change_leaving(lambda c, p: None if version(p) == 6 and p[6] == FRAGMENT and not p[43] & 1 else p)),
     Fault("tunnel fragments dropped", "reassembly-in-order", drop6(lambda p: p[6] == FRAGMENT)),
     Fault("tunnel packets with destination options dropped", "encapsulation-limit", drop6(lambda p: p[6] == 60)),
-    Fault("marks on Not-ECT forwarded", "ecn-0-3", rewrite_packets(is_mark_on_not_ect, mask(1, 0xF0))),
+    Fault("marks on Not-ECT forwarded", "ecn-0-3", rewrite(is_mark_on_not_ect, mask(1, 0xF0))),
     *(Fault(f"inner {inner}, outer {outer} becomes {made}", f"ecn-{inner}-{outer}", change_ecn(inner, outer, made))
       for inner, outer, made in ((2, 3, 2), (1, 3, 1), (2, 1, 2), (0, 2, 2), (3, 0, 0))),
-    Fault("IPv6 in the tunnel forwarded", "wrong-version", accept_tunnel_packets(lambda p: p[40] >> 4 == 6)),
-    Fault("inner length not checked", "inner-length", accept_tunnel_packets(lambda p: read_number(p, 42) > len(p) - 40)),
-    Fault("inner header checksum not checked", "inner-checksum", accept_tunnel_packets(lambda p: checksum(p[40:60]) != 0)),
-    Fault("nested IPv4 forwarded", "nested", accept_tunnel_packets(lambda p: p[49] == IPIP)),
+    Fault("IPv6 in the tunnel forwarded", "wrong-version", accept(lambda p: p[40] >> 4 == 6)),
+    Fault("inner length not checked", "inner-length", accept(lambda p: read_number(p, 42) > len(p) - 40)),
+    Fault("inner header checksum not checked", "inner-checksum", accept(lambda p: checksum(p[40:60]) != 0)),
+    Fault("nested IPv4 forwarded", "nested", accept(lambda p: p[49] == IPIP)),
 ]
 # fmt: on
 RULES = yaml.safe_load((TABLE.parent / "rules.yaml").read_text())

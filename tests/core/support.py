@@ -250,7 +250,7 @@ def read_reproducible(path):
     return json.dumps(content), (path / "results.csv").read_text().count("\n")
 
 
-def read_tree(directory: Path) -> dict[str, bytes | None]:
+def read_dir(directory: Path) -> dict[str, bytes | None]:
     """Return everything below a directory: file contents by name, None for directories."""
     paths = sorted(directory.rglob("*"))
     return {str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes() for p in paths}

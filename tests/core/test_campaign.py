@@ -23,8 +23,8 @@ from v6t.core.config.yaml_file import YamlFile
 from v6t.tests.core.support import (
     WAIT_LIMIT_S,
     read_csv,
+    read_dir,
     read_schema,
-    read_tree,
     start_v6t,
     v6t,
     wait_until,
@@ -273,11 +273,11 @@ def test_directory_with_another_run_than_planned_is_failed(small, tmp_path):
 
 def test_report_is_not_written_into_another_run(small, tmp_path):
     copy = shutil.copytree(small, tmp_path / "copy")
-    before = read_tree(copy)
+    before = read_dir(copy)
     expect_refusal(v6t("report", small, "-o", copy), "file-exists")
     expect_refusal(v6t("report", next(small.glob("001-*")), "-o", copy), "file-exists")
     expect_refusal(v6t("report", small, "-o", next(copy.glob("001-*"))), "file-exists")
-    assert read_tree(copy) == before
+    assert read_dir(copy) == before
 
 
 def test_failed_run_does_not_stop_campaign(tmp_path):
@@ -454,10 +454,10 @@ def test_plan_changed_by_hand_is_rejected(changes, code, tmp_path):
     if isinstance(changes.get("runs"), list):
         changes = {"runs": [{**content["runs"][0], **changes["runs"][0]}]}
     plan.write_text(json.dumps({**content, **changes}))
-    before = read_tree(tmp_path)
+    before = read_dir(tmp_path)
     for arguments in (["campaign", "--resume"], ["report"]):
         expect_refusal(v6t(*arguments, tmp_path / "out"), code)
-    assert read_tree(tmp_path).keys() - {"out/.lock"} == before.keys() - {"out/.lock"}
+    assert read_dir(tmp_path).keys() - {"out/.lock"} == before.keys() - {"out/.lock"}
 
 
 PAPERS = {

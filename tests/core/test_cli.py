@@ -20,7 +20,7 @@ from v6t.core.config import plugins
 from v6t.core.runs.events import open_log
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.manifest import find_commit
-from v6t.tests.core.support import COMMAND, RUN_FILES, SIM, read_tree, v6t, v6t_process
+from v6t.tests.core.support import COMMAND, RUN_FILES, SIM, read_dir, v6t, v6t_process
 
 HEAVY = ("scapy", "numpy", "matplotlib", "pydantic", "ruamel", "rich")
 
@@ -257,7 +257,7 @@ def test_selftest_measures_the_tester_alone(tmp_path, monkeypatch):
     text = v6t(*words).out
     assert "104/64 octets, reverse: " in text
     assert "line_rate" not in text
-    assert read_tree(tmp_path) == {}
+    assert read_dir(tmp_path) == {}
 
 
 def test_selftest_reports_line_rate_bound(tmp_path):
@@ -276,7 +276,7 @@ def test_environment_is_not_stored(tmp_path, monkeypatch):
         monkeypatch.setenv(name, secret)
     done = v6t("--debug", *SIM, "--reps", "1", "-o", tmp_path / "out")
     assert done.status == 0
-    content = b"".join(octets or b"" for octets in read_tree(tmp_path / "out").values())
+    content = b"".join(octets or b"" for octets in read_dir(tmp_path / "out").values())
     assert b'"status": "complete"' in content
     assert secret.encode() not in content
     assert secret not in done.out + done.err

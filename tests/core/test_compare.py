@@ -12,14 +12,7 @@ from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.reporting.trend import _make_natural_key
 from v6t.core.runs.results import load_run, read_results
-from v6t.tests.core.support import (
-    make_run,
-    read_schema,
-    read_tree,
-    replace_config,
-    v6t,
-    v6t_process,
-)
+from v6t.tests.core.support import make_run, read_dir, read_schema, replace_config, v6t, v6t_process
 from v6t.tests.expect import expect_refusal
 from v6t.tests.needs import needs_lab
 
@@ -211,10 +204,10 @@ def test_json_follows_its_schema_and_replaces_an_earlier_comparison(runs, tmp_pa
     ],
 )
 def test_file_of_a_run_is_not_replaced(name, command, runs):
-    before = read_tree(runs)
+    before = read_dir(runs)
     done = v6t(command, runs / "first", runs / "again", "-o", runs / "first" / name)
     expect_refusal(done, "file-exists")
-    assert read_tree(runs) == before
+    assert read_dir(runs) == before
 
 
 def test_invalid_arguments_are_rejected(runs, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.profiles.exports import from_stl_json
-from v6t.tests.core.support import read_tree, v6t
+from v6t.tests.core.support import read_dir, v6t
 from v6t.tests.expect import expect_refusal
 
 COMPILE = ["compile", "--plugin", "mape-br"]
@@ -94,9 +94,9 @@ def test_file_is_overwritten_only_by_force(kind, tmp_path):
     path.write_text("mine")
     words = [*COMPILE, "--format", kind, "--count", 10, "-o", path]
     assert "--overwrite" in expect_refusal(v6t(*words), "file-exists")
-    assert read_tree(tmp_path) == {"mape.json": b"mine"}
+    assert read_dir(tmp_path) == {"mape.json": b"mine"}
     assert v6t(*words, "--overwrite").status == 0
-    assert list(read_tree(tmp_path)) == ["mape.json"]
+    assert list(read_dir(tmp_path)) == ["mape.json"]
     assert path.read_bytes() != b"mine"
 
 
@@ -128,7 +128,7 @@ def test_failed_write_leaves_no_file(kind, tmp_path):
     (tmp_path / "x").mkdir()
     done = v6t(*COMPILE, "--format", kind, "--count", 5, "--overwrite", "-o", tmp_path / "x")
     expect_refusal(done, "file-unwritable")
-    assert read_tree(tmp_path) == {"x": None}
+    assert read_dir(tmp_path) == {"x": None}
 
 
 def test_number_of_ces_does_not_enlarge_profile():

@@ -11,7 +11,7 @@ from v6t.base import errors, files
 from v6t.base.errors import DutError
 from v6t.core.cli import main as main_module
 from v6t.drivers.lab import privilege
-from v6t.tests.core.support import SIM, enforce_permissions, make_run, read_tree, read_vectors, v6t
+from v6t.tests.core.support import SIM, enforce_permissions, make_run, read_dir, read_vectors, v6t
 from v6t.tests.expect import expect_error, expect_refusal
 
 COMPILE = ["compile", "--plugin", "mape-br"]
@@ -34,7 +34,7 @@ def test_invalid_input_has_a_code_and_leaves_no_files(row, tmp_path, monkeypatch
     stderr = expect_refusal(v6t(*shlex.split(command)), code)
     assert len(stderr) < 500
     assert all(part in stderr for part in parts)
-    assert read_tree(tmp_path) == {}
+    assert read_dir(tmp_path) == {}
 
 
 @pytest.mark.slow
@@ -53,14 +53,14 @@ def test_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkey
         expect_refusal(v6t(*words), "file-exists")
         (out / name).unlink()
     assert v6t(*words).status == 0
-    before = read_tree(out)
+    before = read_dir(out)
     expect_refusal(v6t(*words), "file-exists")
     expect_refusal(v6t(*words, "--dry-run"), "file-exists")
     expect_refusal(v6t(*words[:-1], out / "inner"), "file-exists")
     (tmp_path / "loop").symlink_to("loop")
     for elsewhere in (tmp_path / ("a" * 300) / "inner", tmp_path / "loop"):
         expect_refusal(v6t(*words[:-1], elsewhere), "file-unwritable")
-    assert read_tree(out) == before
+    assert read_dir(out) == before
     (out / "journal.jsonl").unlink()  # as in a published run
     expect_refusal(v6t(*words), "file-exists")
 
@@ -102,14 +102,14 @@ def test_missing_tester_is_reported(words, code, status, advice, tmp_path, monke
     monkeypatch.setattr(privilege.os, "geteuid", lambda: 0)
     monkeypatch.setattr(privilege, "_try", lambda kind: f"{kind}: Operation not permitted")
     assert advice in expect_refusal(v6t(*words), code, status)
-    assert read_tree(tmp_path) == {}
+    assert read_dir(tmp_path) == {}
 
 
 def test_missing_ip_command_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     expect_refusal(v6t("run", "--plugin", "mape-br"), "missing-program", 3)
-    assert read_tree(tmp_path) == {}
+    assert read_dir(tmp_path) == {}
 
 
 @pytest.mark.parametrize(("kind", "status"), [

@@ -12,7 +12,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.config.yaml_file import EXAMPLES_DIR, YamlFile, write_examples
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
-from v6t.tests.core.support import read_tree, v6t
+from v6t.tests.core.support import read_dir, v6t
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.tests.settings import resolve
 
@@ -26,7 +26,7 @@ def examples(tmp_path):
     run, testbed = tmp_path / "a/b/run.yaml", tmp_path / "a/b/testbed.yaml"
     assert done.status == 0
     assert done.out == f"{run}\n{testbed}\nnext: v6t run {run} --testbed {testbed}\n"
-    assert sorted(read_tree(tmp_path / "a/b")) == ["run.yaml", "testbed.yaml"]
+    assert sorted(read_dir(tmp_path / "a/b")) == ["run.yaml", "testbed.yaml"]
     return tmp_path / "a/b"
 
 
@@ -81,7 +81,7 @@ def test_commented_settings_of_examples_are_valid(tmp_path):
 def test_existing_files_are_not_overwritten(existing, tmp_path):
     (tmp_path / existing).write_text("mine")
     expect_refusal(v6t("init", "--dir", tmp_path), "file-exists")
-    assert read_tree(tmp_path) == {existing: b"mine"}
+    assert read_dir(tmp_path) == {existing: b"mine"}
     (tmp_path / existing).unlink()
     (tmp_path / existing).symlink_to(tmp_path / "nowhere")
     expect_refusal(v6t("init", "--dir", tmp_path), "file-exists")

@@ -15,7 +15,7 @@ from v6t.core.migrate import siitperf
 from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.tests.core.support import read_sample, read_tree, v6t
+from v6t.tests.core.support import read_dir, read_sample, v6t
 from v6t.tests.expect import expect_refusal
 
 pytestmark = pytest.mark.slow
@@ -292,7 +292,7 @@ NARROW = NAT64.replace("-min 1024\nFwd-sport-max 41023", "-min 1\nFwd-sport-max 
 )
 def test_invalid_siitperf_file_is_rejected_with_its_line(text, code, place, tmp_path):
     assert place in expect_refusal(run_init(tmp_path, text), code)
-    assert list(read_tree(tmp_path)) == ["siitperf.conf"]
+    assert list(read_dir(tmp_path)) == ["siitperf.conf"]
 
 
 def test_invalid_arguments_are_rejected(tmp_path):

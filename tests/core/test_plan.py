@@ -29,7 +29,7 @@ from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimTester
 from v6t.procedures.search.binary import count_halvings
 from v6t.procedures.trial_runner import FPS, Progress
-from v6t.tests.core.support import SIM, read_tree, v6t
+from v6t.tests.core.support import SIM, read_dir, v6t
 from v6t.trials.result import ClassCount, DeviceLoad, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 
@@ -69,7 +69,7 @@ def test_dry_run_json_has_settings_points_and_intent(tmp_path, monkeypatch):
     assert device["configuration"]["rules"][0]["ea_len"] == 13
     assert device["left"]["routes"] == {"2001:db8:ce::/51": "2001:db8:6::2"}
     assert device["links"]["left"]["dut_mac"] == "02:00:00:00:01:01"
-    assert read_tree(tmp_path) == {}
+    assert read_dir(tmp_path) == {}
 
 
 def test_dry_run_opens_nothing(monkeypatch):

@@ -41,8 +41,8 @@ from v6t.tests.core.support import (
     make_run,
     open_page,
     read_csv,
+    read_dir,
     read_schema,
-    read_tree,
     replace_config,
     v6t,
     write_report,
@@ -132,13 +132,13 @@ def read_records(run, benchmark):
 def test_report_is_reproducible(tmp_path):
     path = make_run(tmp_path / "run", "latency", procedure={"repetitions": 2})
     write.write_run_report(path)
-    before = read_tree(path)
+    before = read_dir(path)
     for name in ("report.html", "report.md", "report.json", "junit.xml"):
         (path / name).unlink()
     done = v6t("report", path)
     assert done.status == 0
     assert done.out.split() == [str(path / name) for name in write.DEFAULT_FILES.values()]
-    assert read_tree(path) == before
+    assert read_dir(path) == before
 
 
 def test_page_has_no_scripts_or_external_resources(page):
@@ -338,7 +338,7 @@ def test_junit_has_a_case_per_point(run):
 def test_csv_is_in_siitperfs_column_order(run, tmp_path):
     done = v6t("report", run, "--format", "csv", "-o", tmp_path / "out")
     assert done.status == 0
-    assert list(read_tree(tmp_path / "out")) == ["results.csv"]
+    assert list(read_dir(tmp_path / "out")) == ["results.csv"]
     rows = read_csv(tmp_path / "out" / "results.csv")
     assert list(rows[0]) == [
         *("No", "Size", "Dir", "n", "m", "Duration", "Initial Rate", "Timeout", "Error", "Date"),

@@ -17,8 +17,8 @@ from v6t.tests.core.support import (
     enforce_permissions,
     measure_run,
     read_comparable,
+    read_dir,
     read_journal,
-    read_tree,
     read_trial_keys,
     remove_crash,
     v6t,
@@ -80,11 +80,11 @@ def incomplete(failed, tmp_path):
 
 
 def test_complete_run_is_only_read(complete):
-    before = read_tree(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}
+    before = read_dir(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}
     assert "nothing was measured" in v6t("resume", complete).err
     outcome = resume(complete, Listener())
     assert len(outcome.trials) == len(read_trial_keys(complete))
-    assert (read_tree(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}) == before
+    assert (read_dir(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}) == before
 
 
 @pytest.mark.slow
@@ -190,21 +190,21 @@ DAMAGES = {
 def test_resume_of_a_damaged_run_changes_nothing(name, incomplete):
     _, code, file, damage = DAMAGES[name]
     damage(incomplete)
-    before = read_tree(incomplete)
+    before = read_dir(incomplete)
     with enforce_permissions():
         done = v6t("resume", incomplete)
     assert str(incomplete / file) in expect_refusal(done, code)
-    assert read_tree(incomplete) == before
+    assert read_dir(incomplete) == before
 
 
 @pytest.mark.parametrize("name", [n for n, row in DAMAGES.items() if row[0] != "incomplete"])
 def test_damaged_complete_run_is_not_read(name, complete):
     _, code, file, damage = DAMAGES[name]
     damage(complete)
-    before = read_tree(complete)
+    before = read_dir(complete)
     for words in (["show"], ["report", "--format", "md"], ["compare", complete], ["resume"]):
         assert file in expect_refusal(v6t(*words, complete), code), words
-    assert read_tree(complete) == before
+    assert read_dir(complete) == before
 
 
 def test_trial_without_duration_is_rejected_as_damaged(complete):
@@ -244,10 +244,10 @@ def test_foreign_journal_without_run_id_is_rejected_unchanged(complete):
         complete, lambda e: remove_run_id({**e, "trial": {**e["trial"], "colour": "blue"}})
     )
     replace_results(complete, status="running")
-    before = read_tree(complete)
+    before = read_dir(complete)
     with expect_error("journal-mismatch"):
         resume(complete, Listener())
-    assert read_tree(complete) | {"log.txt": b""} == before | {"log.txt": b""}
+    assert read_dir(complete) | {"log.txt": b""} == before | {"log.txt": b""}
 
 
 def test_resume_never_shrinks_results_file(incomplete, monkeypatch):

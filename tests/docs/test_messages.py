@@ -5,7 +5,7 @@
 
 import shlex
 
-from v6t.tests.core.support import read_tree, v6t
+from v6t.tests.core.support import read_dir, v6t
 
 FILES = {
     "tabs.yaml": "plugin: mape-br\nparams:\n\tces: 5\n",
@@ -87,9 +87,9 @@ def test_messages(tmp_path, monkeypatch, snapshot):
         (tmp_path / name).write_text(text)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()
-    before, shown = read_tree(tmp_path), []
+    before, shown = read_dir(tmp_path), []
     for line in COMMANDS.strip().splitlines():
         done = v6t(*shlex.split(line))
         shown.append(f"$ v6t {line}\n{done.err}{done.status} [{done.code}]\n")
     assert "\n".join(shown) == snapshot
-    assert read_tree(tmp_path) == before
+    assert read_dir(tmp_path) == before

@@ -27,7 +27,7 @@ from v6t.core.config.compatibility import can_configure, list_technologies
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
-from v6t.tests.core.support import parse_result, read_schema, read_tree, replace_config, v6t
+from v6t.tests.core.support import parse_result, read_dir, read_schema, replace_config, v6t
 from v6t.tests.drivers.matrix import NAMED
 from v6t.tests.expect import expect_refusal
 from v6t.tools.publish.__main__ import main
@@ -399,9 +399,9 @@ def test_page_with_unknown_files_is_not_replaced(name, campaign, tmp_path):
     assert run_publish(campaign, page_dir).status == 0
     (page_dir / name).write_bytes(b"\xff\x00")
     (page_dir / name).chmod(0o600)
-    before = read_tree(page_dir)
+    before = read_dir(page_dir)
     assert name in expect_refusal(run_publish(campaign, page_dir), "file-exists")
-    assert read_tree(page_dir) == before
+    assert read_dir(page_dir) == before
     assert (page_dir / name).stat().st_mode & 0o777 == 0o600
 
 
@@ -410,25 +410,25 @@ def test_directory_without_a_page_is_rejected(campaign, tmp_path):
     (tmp_path / "mine" / "run").mkdir(parents=True)
     for name in ("summary.json", "run/config.json"):
         (tmp_path / "mine" / name).write_text("{}")
-    before = read_tree(tmp_path)
+    before = read_dir(tmp_path)
     expect_refusal(run_publish(campaign, tmp_path / "mine"), "file-exists")
-    assert read_tree(tmp_path) == before
+    assert read_dir(tmp_path) == before
 
 
 @pytest.mark.parametrize("page_dir", ["copy", "copy/page", ".", "other", "other/page", "link"])
 def test_campaign_directory_is_rejected_as_page(page_dir, campaign_copy, tmp_path):
     shutil.copytree(campaign_copy, tmp_path / "other")
     (tmp_path / "link").symlink_to(campaign_copy)
-    before = read_tree(tmp_path)
+    before = read_dir(tmp_path)
     expect_refusal(run_publish(campaign_copy, tmp_path / page_dir), "file-exists")
-    assert read_tree(tmp_path) == before
+    assert read_dir(tmp_path) == before
 
 
 def test_current_campaign_directory_is_rejected_as_page(campaign_copy, monkeypatch):
     monkeypatch.chdir(campaign_copy)
-    before = read_tree(campaign_copy)
+    before = read_dir(campaign_copy)
     expect_refusal(run_publish(".", "."), "file-exists")
-    assert read_tree(campaign_copy) == before
+    assert read_dir(campaign_copy) == before
 
 
 def test_unreadable_campaign_keeps_the_earlier_page(campaign_copy, tmp_path):
