@@ -32,7 +32,7 @@ def test_command_record_holds_command_status_duration_and_answer(caplog):
     assert rest == ["$ echo one; echo two >&2; exit 3", "| one", "! two"]
 
 
-def test_command_of_several_lines_can_be_copied_with_its_input(caplog, tmp_path):
+def test_logged_command_of_several_lines_can_be_executed(caplog, tmp_path):
     target = tmp_path / "copy"
     (message,) = run_logged(caplog, f"cat >{target}\nprintf '\\n'", "a\tb\n$c\n")
     command = message.split("\n$ ")[1].partition("\n| ")[0]
@@ -90,7 +90,7 @@ def test_command_is_not_logged_above_debug_level(caplog):
         "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----",
     ],
 )
-def test_secret_behind_keyword_is_hidden(line, no_secrets):
+def test_secret_after_keyword_is_hidden(line, no_secrets):
     assert "hunter2" not in redaction.redact(line)
     assert redaction.HIDDEN in redaction.redact(line)
 

@@ -61,7 +61,7 @@ def test_every_delay_belongs_to_a_received_frame(tester):
             assert all(v >= 0 for v in times.values_ns)
 
 
-def test_differences_of_neighbours(tester):
+def test_ipdv_pairs_add_up(tester):
     assert "ipdv" in tester.capabilities
     result = tester.measure(make_trial(delays=DelayRequest(ipdv=True)))
     for counted in result.directions.values():

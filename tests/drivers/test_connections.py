@@ -201,7 +201,7 @@ def fill_table(table, streams):
 
 @pytest.mark.parametrize("reading", ["linear", "pseudorandom"])
 @pytest.mark.parametrize("plugin", [Nat44(), Nat64()])
-def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
+def test_oracle_identifies_connections_by_trailers(memory, plugin, reading):
     streams, table = compile_foreground(plugin), memory(COUNT)
     opening = fill_table(table, streams)
     order = ConnectionOrder(COUNT, reading)
@@ -315,7 +315,7 @@ def test_translated_connections_are_learned_and_replayed(kind, memory):
     assert_valid(expected.frames)
 
 
-def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
+def test_inside_endpoints_are_counted_up_to_a_limit(monkeypatch):
     stream = find_stream(Nat44())
     frames = Expander(stream).compute_frames(0, COUNT)
     ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
@@ -418,7 +418,7 @@ def test_phase_one_is_done_in_order_before_phase_two():
 
 
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0, None])
-def test_gap_does_not_need_the_wall_clock(step_s):
+def test_gap_is_independent_of_wall_clock(step_s):
     (result,) = measure_trials(ScriptedTester(timeout_s=20.0, clock_step_s=step_s), gap_s=2.0)
     assert 0.0 <= result.connections.gap_s <= 2.5
 
@@ -441,7 +441,7 @@ def test_establish_purpose_has_no_phase_two(count, log):
     assert set(result.directions) == ({"forward", "reverse"} if log else {"forward"})
 
 
-def test_teardown_measures_two_times():
+def test_teardown_measures_flush_of_full_and_empty_table():
     device = ScriptedTester()
     (result,) = measure_trials(device, purpose="tear-down", alpha=1.0)
     assert device.log[-3:] == ["flush", "flush", "count"]
@@ -516,7 +516,7 @@ ENDPOINTS = {"outside": 60, "counts_endpoints": True}
         ({"timeout_s": 20.0, "slept_s": 30.0}, {"gap_s": 1.0}, "idle-timeout", "31.5"),
     ],
 )
-def test_device_without_exactly_these_connections_is_an_error(device, connections, code, mentions):
+def test_wrong_session_count_is_an_error(device, connections, code, mentions):
     with expect_error(code, mentions=mentions):
         measure_trials(ScriptedTester(**device), **connections)
 
@@ -586,7 +586,7 @@ WIDE = {"conntrack_max": "8388608", "conntrack_buckets": "262144"}
          "262,144 net.netfilter.nf_conntrack_buckets"),
     ],
 )  # fmt: skip
-def test_table_that_cannot_grow_is_refused_with_the_setting(driver, sections, count, lacking):
+def test_table_that_cannot_be_enlarged_is_rejected(driver, sections, count, lacking):
     if not lacking:
         assert list_commands(driver, sections, count)
         return

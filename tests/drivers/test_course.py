@@ -54,7 +54,7 @@ def test_simulated_rate_after_an_overload_is_lower():
     assert timeline.received[-1] < timeline.received[0]
 
 
-def test_simulated_hiccup_loses_consecutive_frames():
+def test_simulated_outage_loses_consecutive_frames():
     impairer = Impairer(Impairments(outage_from=11, outage_frames=5))
     sent = [impairer.schedule(np.arange(8, dtype=np.int64))[0].size for _ in range(3)]
     assert sent == [8, 3, 8] and impairer.lost == 5
@@ -78,7 +78,7 @@ def test_arrivals_are_counted_in_their_time_slots():
     assert Arrivals(TimedTrial(starting, (1,))).make_timeline(np.array([0.001])) is None
 
 
-def test_port_counters_show_a_hiccup():
+def test_timeline_of_port_counters_shows_outage():
     # 1000 fps for 4 s, an outage from 1.5 to 2 s, 7 frames in flight
     received = (493, 993, 1493, 1493, 1993, 2493, 2993)
     readings = [
@@ -130,7 +130,7 @@ def test_only_long_trials_are_sampled_by_cpu_watcher():
 @pytest.mark.lab
 @pytest.mark.slow
 @needs_lab
-def test_planted_hiccup_is_found_in_real_trial():
+def test_outage_is_found_in_real_trial():
     with closing(planted.FaultBench("embedded")) as bench:
         device = planted.make_known_device(outage_from=801, outage_frames=100)
         fault = planted.Fault("hiccup", "", device, lambda seen: True, "", **planted.PLAIN)

@@ -59,7 +59,7 @@ class SlowConnection(ClientPort):
         raise AssertionError
 
 
-def test_client_that_stalls_sends_no_burst():
+def test_stalled_client_sends_no_burst():
     client, counts = SlowConnection(), []
 
     def send(count):
@@ -243,7 +243,7 @@ def send(monkeypatch):
     return send_frames
 
 
-def test_sender_that_stalls_sends_no_burst(send, monkeypatch):
+def test_stalled_sender_sends_no_burst(send, monkeypatch):
     stalls = itertools.chain([0.2], itertools.repeat(0))
     commit = Ring.commit
     monkeypatch.setattr(
@@ -333,7 +333,7 @@ def two_lengths(monkeypatch):
     return own
 
 
-def test_silence_covers_all_frame_lengths(two_lengths):
+def test_longest_gap_covers_all_frame_lengths(two_lengths):
     assert two_lengths._longest_gap_ns == 100_000
 
 
@@ -369,7 +369,7 @@ def tester(monkeypatch):
     return EmbeddedTester(Links(), None)
 
 
-def test_new_zone_replaces_workers(tester, monkeypatch):
+def test_new_zone_replaces_dns_workers(tester, monkeypatch):
     monkeypatch.setattr(tester_module, "DnsTrials", lambda _, zone, *__, **___: Mock(zone=zone))
     first, second = SimpleNamespace(zone=1), SimpleNamespace(zone=2)
     tester.load({}, first)
@@ -424,7 +424,7 @@ def learn(monkeypatch):
         yield learn
 
 
-def test_leftovers_in_phase_one_are_neither_counted_nor_learned(learn):
+def test_stale_frames_in_phase_one_are_neither_counted_nor_learned(learn):
     frames = make_phase_one_frames(range(FRAMES), 5)
     _, expected = learn(frames)
     report, rows = learn(make_phase_one_frames(range(60, FRAMES), 4, port=0x99), frames.copy())
@@ -440,7 +440,7 @@ def test_frames_with_impossible_numbers_are_not_stale(learn):
 
 
 @pytest.mark.parametrize(("stale", "count"), [(0, 0), (40, 1)])
-def test_phase_with_leftovers_is_invalid(monkeypatch, stale, count):
+def test_phase_with_stale_frames_is_invalid(monkeypatch, stale, count):
     classes = {"fg": ClassCount("foreground", FRAMES, FRAMES, FRAMES)}
     counted = DirectionResult(classes, 0.1)
     for direction, phase in (("forward", "phase 1"), ("reverse", "the validation")):

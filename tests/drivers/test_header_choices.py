@@ -274,7 +274,7 @@ def test_traffic_class_is_copied_zero_or_unchanged(name, direction):
 
 @pytest.mark.parametrize("value", [1, 63, 64, 255])
 @pytest.mark.parametrize(("name", "direction"), PUT_IN)
-def test_outer_hop_limit_and_flow_label_are_free(name, direction, value):
+def test_outer_hop_limit_and_flow_label_may_have_any_value(name, direction, value):
     def change(header):
         header.hops = value
         header.write(1, 0x0A, 0xBC, value)  # the flow label; the traffic class is 0
@@ -353,7 +353,7 @@ WRONG = {
 
 @pytest.mark.parametrize("octet", [0, 0xB9])
 @pytest.mark.parametrize("field", WRONG)
-def test_wrong_field_is_found(field, octet):
+def test_wrong_header_field_is_rejected(field, octet):
     ways, change = WRONG[field]
     accepted = [way for way in ways if is_accepted(*way, octet, None, change)]
     assert ways and not accepted
@@ -559,7 +559,7 @@ class SixInFour:
         return Expected(out, np.full(count, length + 20, np.int32), np.zeros(count, np.uint8))
 
 
-def test_ipv6_in_ipv4_tunnels_have_same_choices():
+def test_ipv6_in_ipv4_tunnel_accepts_same_header_values():
     oracle = SixInFour()
     for octet in OCTETS:
         right = {d | e for d in (octet & 0xFC, 0) for e in (octet & 3, 0)}

@@ -175,7 +175,7 @@ def test_introductions_need_device_address_and_are_limited():
         ("{answers: false}", False, False),
     ],
 )
-def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_path):
+def test_answers_and_learning_are_separate_options(link, answers, introduces, tmp_path):
     """A tester that cannot answer sends requests (RFC 2544, appendix C.2.4.1)."""
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
@@ -278,7 +278,7 @@ def test_dead_socket_is_reported_without_waiting(responder_sockets):
         read_counters()
 
 
-def test_ports_are_sides(monkeypatch):
+def test_exchange_maps_ports_to_sides(monkeypatch):
     """The frames of port 3 are those of the left side."""
     frames = ((3, 2.0, b"back"), (1, 1.0, b"out"))
     server = Mock(learning_ports=(1,))
@@ -306,7 +306,7 @@ def test_ports_are_sides(monkeypatch):
 
 
 @pytest.mark.parametrize(("quiet_s", "longest_s"), [(0.0, 0.05), (0.01, 0.25)])
-def test_exchange_on_chatty_link_ends(quiet_s, longest_s, monkeypatch):
+def test_exchange_on_busy_link_ends(quiet_s, longest_s, monkeypatch):
     """Others on the link send more often than the time to wait for another frame."""
     frame = np.zeros(60, np.uint8)
     ring = Mock()

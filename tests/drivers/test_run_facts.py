@@ -71,7 +71,7 @@ def test_four_facts_of_run_are_proven(make_run, lines, device, configured, resto
         *(("measured", result) for result in ({"matched": 0.99}, {"checked": 0}, {"median": 0})),
     ],
 )
-def test_fact_that_run_lacks_is_not_proven(make_run, fact, run):
+def test_missing_fact_is_rejected(make_run, fact, run):
     with pytest.raises(AssertionError):
         make_run(**run).describe_fact(fact)
 

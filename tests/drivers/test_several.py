@@ -147,13 +147,13 @@ def test_counts_of_all_servers_are_summed():
     assert lost == {"s0": 333, "s1": 334, "s2": 334}
 
 
-def test_lost_frames_are_those_of_their_server():
+def test_lost_frames_are_reported_by_server():
     tester = simulate(own=({}, {"capacity_fps": 1000.0}))
     servers = tester.measure(TRIAL).tester["servers"]
     assert servers["s0"]["lost"]["forward"] == 0 < servers["s1"]["lost"]["forward"]
 
 
-def test_capabilities_are_common_ones():
+def test_capabilities_are_common_to_all_servers():
     members = {
         "a": SimpleNamespace(capabilities=frozenset({"tags", "tcp", "ipdv"})),
         "b": SimpleNamespace(capabilities=frozenset({"tags", "connections", "ipdv"})),
@@ -250,7 +250,7 @@ def test_skew_of_starts_is_limited(late_ms, valid):
 
 
 @pytest.mark.parametrize(("phase", "valid"), [("establish", False), ("validate", True)])
-def test_skew_is_a_share_of_the_phase(phase, valid):
+def test_skew_limit_is_share_of_phase(phase, valid):
     """Phase 1 takes 1 s, validation 2 s; the limit is 2 %."""
     counts = [PhaseCounts(DirectionResult({}, 1.0), start_s) for start_s in (1.0, 1.03)]
     members = [Mock(capabilities=frozenset(), **{f"{phase}.return_value": c}) for c in counts]
@@ -294,7 +294,7 @@ def test_figures_of_servers_are_merged():
     assert result.timeline == Timeline(0.5, (2, 4, 3), (0, 1, 1))
 
 
-def test_description_has_common_and_own_facts():
+def test_description_has_common_and_server_facts():
     facts = combine(FakeMember(), FakeMember()).describe()
     assert facts["version"] == "v3"
     assert "ports" not in facts
@@ -309,7 +309,7 @@ def test_no_server_starts_before_all_have_installed_their_streams():
     assert first.events == ["installed"] * 2 + ["started"] * 2
 
 
-def test_server_that_waits_for_a_failed_one_ends_with_its_error():
+def test_waiting_server_ends_if_another_fails():
     waiting = FakeMember()
     broken = FakeMember(error=TesterError("gone", code="tester-fault"))
     with expect_error("tester-fault", kind=TesterError) as caught:

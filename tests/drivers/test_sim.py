@@ -41,7 +41,7 @@ def test_background_and_control_frames_are_counted_apart():
         ({"capacity_fps": 5000.0, "dead_zones": ((900.0, 1100.0),)}, 2000.0, 0),
     ],
 )
-def test_capacity_buffer_and_dead_zones_decide_the_loss(options, rate_fps, expected):
+def test_capacity_buffer_and_dead_zones_determine_loss(options, rate_fps, expected):
     assert count_lost(measure(options, rate_fps=rate_fps)) == expected
 
 
@@ -64,7 +64,7 @@ def test_bimodal_device_keeps_mode_within_repetition():
     assert set.union(*by_repetition) == {0, 5000}
 
 
-def test_delays_of_every_frame():
+def test_every_frame_has_a_delay():
     trial = replace(TRIAL, delays=DelayRequest(ipdv=True))
     result = make_sim(delay_us=100.0, jitter_us=50.0).measure(trial)
     counted = result.directions["forward"]
@@ -82,7 +82,7 @@ def test_lost_frames_have_no_delay():
     assert (counted.ipdv["fg"].frames, counted.ipdv["fg"].lost) == (7999, 2000)
 
 
-def test_tags_of_both_classes():
+def test_tags_are_shared_by_classes():
     device = {"streams": (FOREGROUND, BACKGROUND), "capacity_fps": 990.0}
     delays = measure(device, delays=DelayRequest(tags=1000, first_tag_s=5.0)).delays
     assert sum(d.frames + d.lost for d in delays.values()) == 1000
@@ -107,7 +107,7 @@ def test_frames_after_deadline_are_late():
         ({"reset_s": 3.0}, {"device_event": DeviceEvent("software-reset", 4.0)}, 4.0, 7.0),
     ],
 )  # fmt: skip
-def test_times_of_loss(options, changes, first_s, last_s):
+def test_loss_times_are_measured(options, changes, first_s, last_s):
     counted = measure(options, **changes)
     last = last_s if last_s is None else pytest.approx(last_s, abs=0.0021)
     assert (counted.first_lost_s, counted.last_lost_s) == (first_s, last)

@@ -166,7 +166,7 @@ def test_responder_reads_its_table_in_every_order(nat44):
 
 
 @pytest.mark.parametrize("kind", [EMBEDDED])
-def test_enumerated_addresses_and_ports_with_delays_and_background(kind):
+def test_connections_are_used_with_delays_and_background(kind):
     params = {"initiator_count": "16", "responder_count": "4", "enumerate_ips": "3",
               "initiator_ports.min": "1024", "initiator_ports.max": "2047",
               "responder_ports.min": "1", "responder_ports.max": "4", "n": "10", "m": "9",
@@ -233,7 +233,7 @@ def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
         with_marks(TREX, "nat44", Tcp()),
     ],
 )
-def test_tester_opens_tcp_connections_with_itself(kind, plugin, tcp):
+def test_selftest_opens_tcp_connections(kind, plugin, tcp):
     with StatefulLab(kind, plugin, loopback=True, benchmarks=("tcp-rate",)) as lab:
         counted = lab.open_tcp(tcp).tcp
         assert counted.established == counted.answered == counted.closed == 300

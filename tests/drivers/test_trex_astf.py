@@ -106,7 +106,7 @@ def test_objects_are_counted_by_their_octets():
         ("fin", {"closed": 1000, "drops": 7}, {"closed": 1000, "conndrops": 2}, 993),
     ],
 )
-def test_ends_are_counted_if_both_sides_agree(closing, client, server, closed):
+def test_connection_is_closed_if_both_sides_agree(closing, client, server, closed):
     opened, counters = astf.count_opened_connections(WHOLE), make_counters(client, server)
     assert astf.add_closed_connections(opened, counters, Tcp(closing=closing)).closed == closed
 
@@ -150,7 +150,7 @@ def make_technology(name, **params):
     return resolve_setup(plugin=name, params={k: str(v) for k, v in params.items()}).technology
 
 
-def test_ends_are_first_and_last_addresses_of_the_technology():
+def test_endpoints_are_first_and_last_addresses_of_technology():
     ports = {"initiator_ports.min": 1024, "initiator_ports.max": 2047}
     ports |= {"responder_ports.min": 7, "responder_ports.max": 9}
     counts = {"initiator_count": 16, "responder_count": 4, "enumerate_ips": 3}
@@ -181,7 +181,7 @@ def test_ipv6_clients_share_a_fixed_prefix():
         ("nat44", Tcp(), 60_001, 1.0, "too-many-for-trex"),
     ],
 )
-def test_connections_that_astf_cannot_make_are_refused(name, tcp, most, alpha, code):
+def test_unsupported_astf_connections_are_rejected(name, tcp, most, alpha, code):
     astf.check_connections(make_technology("nat44"), 60_000, Tcp(), 1.0)
     with expect_error(code):
         astf.check_connections(make_technology(name), most, tcp, alpha)
@@ -249,7 +249,7 @@ def test_deadlines_of_requests_are_longer_than_their_waits():
     assert deadlines["start_connections"] > 2 * MAX_START_S
 
 
-def test_programs_open_ask_and_end():
+def test_astf_programs_open_request_and_close():
     worker, client, server = AstfWorker(), Mock(), Mock()
     worker.api = Mock(**{"ASTFProgram.side_effect": [client, server, Mock(), Mock()]})
     limits, of_clients = worker.api.ASTFGlobalInfo(), worker.api.ASTFGlobalInfoPerTemplate()

@@ -92,7 +92,7 @@ def find_faults(raw):
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_recorded_counts(raw, direction):
+def test_recorded_answer_has_exact_counts(raw, direction):
     count = count_frames(raw, direction)
     assert {n: (c.required, c.sent, c.received) for n, c in count.classes.items()} == {
         "fg": (1800, 1800, 1800),
@@ -162,7 +162,7 @@ def test_each_tester_fault_is_named_once(raw, change, says):
     assert says in fault
 
 
-def test_frames_dropped_at_a_port_whose_pair_sends_nothing_are_a_fault(raw):
+def test_drops_at_port_of_idle_pair_are_a_fault(raw):
     raw["ports"]["3"] = {"ierrors": 2}
     loads = [replace(SENT["forward"], rx_ports=(1, 3))]
     assert counting.find_faults(parse_trial(raw), loads, 85.0) == [
@@ -170,7 +170,7 @@ def test_frames_dropped_at_a_port_whose_pair_sends_nothing_are_a_fault(raw):
     ]
 
 
-def test_duplicates_and_order(raw):
+def test_duplicates_and_reordering_are_counted(raw):
     flow = raw["groups"]["flow_stats"]["0"]["rx_pkts"]
     flow["1"] += 7
     errors = raw["groups"]["latency"]["0"]["err_cntrs"]
@@ -209,7 +209,7 @@ def test_histogram_is_exact_below_two_milliseconds():
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "HISTFAAAAAB4nA==", "no base64!", "HISTFAAAAgp4nE1R"])
-def test_broken_histograms_are_refused(text):
+def test_invalid_histogram_is_rejected(text):
     with expect_error("tester-fault"):
         counting.decode_histogram(text)
 
@@ -332,7 +332,7 @@ def test_all_trials_of_a_search_use_same_counting(rate, limit_fps, every):
         {"device_event": DeviceEvent("software-reset", 0.5)},
     ],
 )
-def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(needs):
+def test_trial_that_needs_all_stamps_is_rejected_above_limit(needs):
     trial = make_trial(2.5e6, 1.0, **needs)
     check_stamps(trial)
     check_stamps(replace(trial, rate_fps=5e6, mode="forward"))
@@ -446,7 +446,7 @@ def test_consecutive_frames_are_captured_in_complete_runs(frames):
     assert pairs == frames - 1 or pairs > counting.IPDV_FRAMES // 2
 
 
-def test_recorded_differences_of_delays(raw):
+def test_ipdv_of_sampled_frames_counts_other_pairs_as_lost(raw):
     """A capture of single frames has few consecutive ones; other pairs count as lost."""
     reader = read_stamps(decode_samples(raw, 1))
     ipdv = counting.make_ipdv(reader, SENT["forward"], counting.estimate_tick_rate(reader.stamps))
@@ -480,14 +480,14 @@ def read(tmp_path):
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_equal_lengths_are_one_view_of_the_file(read, order):
+def test_recording_with_equal_lengths_is_one_group(read, order):
     sent = [make_frame(k - 2) for k in range(100)]
     (frames,) = read(make_pcap(sent, order=order))
     assert frames.tobytes() == b"".join(sent)
     assert trex_streams.read_numbers(frames).tolist() == list(range(100))
 
 
-def test_mixed_lengths_are_grouped(read):
+def test_recording_with_mixed_lengths_is_grouped(read):
     sent = [make_frame(k, 64 if k % 3 else 80) for k in range(30)]
     long, short = sorted(read(make_pcap(sent)), key=len)
     assert (long.shape, short.shape) == ((10, 80), (20, 64))
@@ -876,7 +876,7 @@ def test_captured_stamps_are_counted():
 
 
 @pytest.mark.parametrize("plugin", [p for p in ALL if p is not Echo])
-def test_stamped_streams_have_trex_fix_their_checksum(plugin):
+def test_stamped_streams_fix_their_checksum(plugin):
     for stream in with_stamps(compile_foreign(plugin)).streams:
         program = [i["type"] for i in stream.program]
         assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
@@ -962,5 +962,5 @@ def test_early_start_counts_as_sending_time():
     assert not judge_sending(early, 1000, 1.0, 1.01).valid
 
 
-def test_frames_that_never_left_have_no_time():
+def test_sending_time_of_unsent_frames_is_none():
     assert measure(1000, 0.0, 1.0, 1.0, 0.5) is None

@@ -136,7 +136,7 @@ def test_frames_without_stamps_are_identified_by_marks_and_compared():
         assert timed.tester["timed"] == "every frame"
 
 
-def test_frame_missing_on_a_cable_is_a_fault_of_the_tester(cable):
+def test_frame_lost_on_cable_is_a_tester_fault(cable):
     """Frames left in a send ring would be sent in the next trial."""
     tester, trial = cable
     for rate in (50_000.0, 400_000.0, 2_000.0):
@@ -172,7 +172,7 @@ def test_second_rate_follows_the_first_without_a_gap(router):
         assert (counted.first_lost_s, counted.last_lost_s) == (None, None)
 
 
-def test_outage_is_seen_in_lost_frames_and_in_silence(router):
+def test_outage_duration_agrees_with_lost_frames_and_gap(router):
     tester, trial = router()
     forwarding = "sysctl -qw net.ipv4.ip_forward"
     outage = f"sleep 2.5; {forwarding}=0; sleep 0.8; {forwarding}=1"
@@ -324,7 +324,7 @@ def vpp(tmp_path):
 @pytest.mark.vpp
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
-def test_example_of_page_measures(vpp, plugin):
+def test_vpp_example_of_tuning_page_is_measured(vpp, plugin):
     bed, run_file = write_from_page("memif.yaml", vpp), vpp / "run.yaml"
     text = bed.read_text().replace("{start", f"{{vppctl: {VPP}ctl, start")
     bed.write_text(f"{text}line_rate: 30M\n")

@@ -46,7 +46,7 @@ def parse_arguments(port):
     return dict(word.split("=") for word in port.partition(",")[2].split(","))
 
 
-def test_default_ring_outlasts_short_delays():
+def test_default_ring_has_at_least_8192_frames():
     port = format_interface(3, "veth0", TrexOptions().ring)
     assert port.startswith("--vdev=net_af_packet3,")
     arguments = parse_arguments(port)
@@ -110,12 +110,12 @@ def test_forwarding_uses_other_cpus_than_all_threads(placement, cpus):
     assert find_forwarding_cpus(placement, [0, 1]) == cpus
 
 
-def test_threads_wait_for_a_shared_cpu_without_a_watchdog():
+def test_watchdog_is_disabled_on_shared_cpu():
     assert SHARED_CPU.arguments == ["--no-watchdog"]
     assert FOUR_CPUS.arguments == []
 
 
-def test_data_path_and_receiver_go_before_other_threads_of_a_shared_cpu():
+def test_data_path_and_receiver_threads_have_highest_priority():
     data_path = {"trex dp core 1": (2, -20), "trex dp core 2": (3, -20)}
     assert FOUR_CPUS.list_threads() == {**data_path, "trex rx": (1, -20), "": (0, None)}
 
@@ -157,7 +157,7 @@ SERVERS = [FIRST, SECOND]
         {"interfaces": ("enp3s0f0.100", "a23456789abcdef")},
     ],
 )
-def test_possible_options_are_accepted(options):
+def test_valid_trex_options_are_accepted(options):
     accepted = Trex(options).options
     assert {name: getattr(accepted, name) for name in options} == options
 
@@ -222,7 +222,7 @@ def test_possible_options_are_accepted(options):
             ({"servers": [{}, SECOND], "lab": True}, "conflict"))),
     ],
 )  # fmt: skip
-def test_impossible_options_are_refused(options, code, mentions):
+def test_invalid_trex_options_are_rejected(options, code, mentions):
     with expect_error(code, mentions=mentions):
         Trex(options)
 
@@ -280,7 +280,7 @@ def test_pair_with_vlan_tags_its_frames():
     assert replace_link_header(broadcast, links.left, side) == b"\xff" * 6 + packet[6:]
 
 
-def test_vlan_of_a_pair_without_one_in_links_is_refused():
+def test_pair_vlan_without_link_vlan_is_rejected():
     kind = Trex({"interfaces": ["03:00.0", "03:00.1"], "pairs": [FURTHER]})
     kind.check_links(make_tagged_links(100))
     with expect_error("conflict", mentions="links.left"):
@@ -303,7 +303,7 @@ def make_tester(kind):
     return kind.make(Links(), None, loopback=False, delays=False, seed=1)
 
 
-def test_options_outside_of_servers_apply_to_all():
+def test_common_options_apply_to_all_servers():
     chosen = make_kind(rpc_port=5501).options.selected_servers
     assert list(chosen) == ["1", "second"]
     assert {one.rpc_port for one in chosen.values()} == {5501}
@@ -324,7 +324,7 @@ def test_server_uses_configured_mac_addresses():
     assert own.find_macs(Links()) == {2: macs, 3: macs}
 
 
-def test_stamped_rates_of_servers_add_up():
+def test_max_stamped_rate_is_sum_over_servers():
     both, one = (
         kind.compute_max_rate_fps(frozenset({"frame-timeout"}), "forward")
         for kind in (make_kind(), make_kind(only="second"))
@@ -456,11 +456,11 @@ BIND_TO_DPDK = "ln -sfn $BUS/drivers/dpdk $NIC/driver; echo dpdk >$NIC/driver_ov
         ("", {}, ""),
     ],
 )
-def test_nic_returns_to_its_driver(tmp_path, server, written, override):
+def test_nic_is_rebound_to_original_driver(tmp_path, server, written, override):
     assert run_with_pci_bus(tmp_path, f"{server}exit 7") == (written, override)
 
 
-def test_program_ends_with_its_guard(tmp_path):
+def test_server_program_ends_with_its_shell(tmp_path):
     left = tmp_path / "dpdk" / "v6t0n0"
     left.mkdir(parents=True)
     running = subprocess.Popen(
@@ -476,7 +476,7 @@ def test_program_ends_with_its_guard(tmp_path):
     assert running.stdout.read() == ""
 
 
-def test_files_of_dpdk_are_removed(tmp_path):
+def test_dpdk_files_of_server_are_removed(tmp_path):
     """Only the directory and hugepages of this server are removed."""
     own = {"dpdk/v6t7n0/config", "huge/v6t7n0map_0", "huge/v6t7n0map_511"}
     others = {"dpdk/v6t7n01/config", "dpdk/a/config", "huge/v6t7n01map_0", "no/v6t7n0map_0"}

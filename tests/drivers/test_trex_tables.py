@@ -159,7 +159,7 @@ def make_reverse_trial(**more):
     return Trial("t", "t", 84, 84, "reverse", 1600.0, 10.0, **more)
 
 
-def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
+def test_tags_and_stamps_use_blocks_with_identifiers(table):
     streams = StreamSet("reverse", list_blocks(table)[0])
     marked = [is_marked(s) for s in streams.streams]
     for delays, tags in ((None, 0), (DelayRequest(tags=30), 30), (DelayRequest(tags=0), 0)):
@@ -251,7 +251,7 @@ WIDE = {
         ("trex", "268000000", "at most 16,777,216 rows; 268,000,000 connections are more", 2),
     ],
 )
-def test_cost_of_many_connections_is_announced(tester, count, text, status):
+def test_cost_of_many_connections_is_shown_by_dry_run(tester, count, text, status):
     result = v6t(
         *("run", "--plugin", "nat44", "--tester", tester, "--dut", "nftables", "--dry-run"),
         *(("--set-tester", "lab=true") if tester == "trex" else ()),
@@ -278,7 +278,7 @@ def test_compared_frames_equal_sent_frames(plugin, direction, size):
         assert compared.checked == len(frames) or not matched
 
 
-def test_trial_is_counted_by_class():
+def test_marked_trial_is_counted_by_class():
     own = compile_plugin()[1]["reverse"].streams[0]
     negative = replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")
     streams = mark_streams(StreamSet("reverse", (own, negative)))
@@ -346,7 +346,7 @@ def test_counting_method_is_described_in_advance(options, needs, most_fps, text)
     assert Trex(options).describe_counting(frozenset(needs), "bidirectional", most_fps) == text
 
 
-def test_counting_by_stamps_and_marks_is_named():
+def test_counting_method_is_described():
     plain = compile_plugin()[1]["forward"]
     trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0)
     stamped, marked, unmarked = (
@@ -595,7 +595,7 @@ def make_leftover(frame):
         ({}, 300, COUNT, 300, ["surplus of"]),
     ],
 )
-def test_leftover_frames_make_phase_one_invalid_but_are_not_learned(
+def test_stale_frames_make_phase_one_invalid_but_are_not_learned(
     server, monkeypatch, left, copies, learned, surplus, reasons
 ):
     establish_connections(server)
@@ -615,7 +615,7 @@ def test_leftover_frames_make_phase_one_invalid_but_are_not_learned(
 
 
 @pytest.mark.parametrize(("nonce", "octet"), [(7, 7), (None, 0)])
-def test_worker_writes_the_nonce_of_the_trial_into_marked_frames(nonce, octet):
+def test_worker_writes_nonce_into_marked_frames(nonce, octet):
     worker = StlWorker()
     worker.api = SimpleNamespace(STLStream=SimpleNamespace(from_json=lambda stream: stream))
     blank = base64.b64encode(bytes(64)).decode()

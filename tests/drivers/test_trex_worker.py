@@ -291,7 +291,7 @@ BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
          [BY_PORTS, HIDDEN, "in 1 of 2 trials"]),
     ],
 )  # fmt: skip
-def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
+def test_warnings_depend_on_trials_of_run(options, figures, expected):
     warnings = [*Trex(options).list_warnings(figures)]
     assert len(warnings) == len(expected)
     assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
@@ -382,7 +382,7 @@ def test_eight_port_pairs_share_the_captures_of_a_server(installation, monkeypat
 
 
 @pytest.mark.parametrize("counting", ["auto", "ports"])
-def test_pair_without_a_frame_is_left_out(measure, counting):
+def test_port_pair_without_frames_is_skipped(measure, counting):
     trial, pairs = replace(TRIAL, mode="forward", duration_s=0.001), ({"ports": (2, 3)},)
     result = measure(trial, {"PORTS": "4"}, pairs=pairs, counting=counting)
     assert result.directions["forward"].count_frames("received") == 1
@@ -458,7 +458,7 @@ def test_failure_during_trial_ends_it_with_a_cause(measure, variable, code, kind
     assert getattr(caught.value, "kind", None) == kind
 
 
-def test_captures_of_other_users_stay(measure, tmp_path):
+def test_captures_of_other_users_are_kept(measure, tmp_path):
     """Those on the run's ports, 0 and 1, are of a client that died."""
     fake = {"STATE": str(tmp_path), "PORTS": "4", "CAPTURES": "2 0 3 1"}
     measure(replace(TRIAL, duration_s=0.05), fake, counting="ports")
@@ -491,7 +491,7 @@ def test_link_failure_of_each_port_disturbs_the_trial(measure, mode):
         ("FAKE_SERVER", "up", {"start": "always"}, "tester-fault", "already", "start: auto"),
     ],
 )
-def test_server_that_cannot_be_used_is_refused(
+def test_unusable_server_is_rejected(
     installation, monkeypatch, variable, value, options, code, mentions, hint
 ):
     monkeypatch.setenv(variable, value)
@@ -742,7 +742,7 @@ def test_server_listening_on_port_is_identified_among_several():
         assert find_server(1) is None
 
 
-def test_ssh_host_may_be_one_word_and_commands_are_quoted():
+def test_ssh_option_has_short_form_and_commands_are_quoted():
     with expect_error("wrong-form", path=["ssh", "host"]):
         Trex({"ssh": "u@-oProxyCommand=x"})
     assert Trex({"ssh": "u@h"}).options == Trex({"ssh": {"host": "h", "user": "u"}}).options
@@ -765,7 +765,7 @@ def test_login_shell_output_is_ignored_and_hung_worker_is_killed():
     assert worker.process.returncode == -signal.SIGTERM
 
 
-def test_server_is_stopped_although_the_worker_fails(tmp_path, monkeypatch, listener):
+def test_server_is_stopped_if_closing_worker_fails(tmp_path, monkeypatch, listener):
     listener.close()
     monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers no requests
     tester = make_starter(tmp_path, "exec sleep 60", fence=False)
@@ -814,7 +814,7 @@ class StuckPorts:
     ("names", "known"),
     [(["net_af_packet"] * 2, "net_af_packet"), (["net_af_packet", "net_memif"], ""), ([], "")],
 )
-def test_driver_of_ports_is_known_if_all_have_it(names, known):
+def test_port_driver_is_chosen_if_all_ports_use_it(names, known):
     assert choose_driver(names).name == known
 
 
@@ -856,26 +856,26 @@ PORT = {"opackets": 1, "ipackets": 2, "oerrors": 3, "ierrors": 4}
 SERVER = {"queue_full": 5, "cpu_util_raw": 6.5, "rx_cpu_util": 7.5}
 
 
-def test_stats_of_ports_and_server():
+def test_port_and_server_stats_are_parsed():
     parsed = stats.parse_stats({0: PORT, 1: PORT, "total": {}, "global": SERVER}, [1])
     assert parsed == stats.ServerStats({1: stats.PortStats(1, 2, 3, 4)}, 5, 6.5, 7.5)
 
 
 @pytest.mark.parametrize("missing", PORT)
-def test_counter_of_a_port_that_trex_does_not_send_is_not_zero(missing):
+def test_missing_port_counter_is_an_error(missing):
     port = {name: value for name, value in PORT.items() if name != missing}
     with pytest.raises(TypeError):
         stats.parse_stats({0: port, "global": SERVER}, [0])
 
 
-def test_groups_without_totals():
+def test_group_stats_are_parsed_without_totals():
     flows = {"7": {"tx_pkts": {0: 9, "total": 9}, "rx_pkts": {1: 8}}, "global": {"rx_err": {}}}
     delays = {"7": {"err_cntrs": {"dup": 1, "out_of_order": 2}, "latency": {"total_min": 3.5}}}
     parsed = stats.parse_groups({"flow_stats": flows, "latency": delays, "ver_id": {}})
     assert parsed == {7: stats.GroupStats({0: 9}, {1: 8}, 1, 2, 3.5)}
 
 
-def test_tcp_counters_have_names_and_their_zeros_may_lack():
+def test_missing_tcp_counters_are_zero():
     raw = {"tcps_connattempt": 3, "err_no_memory": 2, "err_l3_cs": 1, "m_active_flows": 4.5}
     sides = stats.parse_traffic({"client": raw, "server": {}})
     faults = {"had no memory for connections (err_no_memory)": 2}
@@ -884,7 +884,7 @@ def test_tcp_counters_have_names_and_their_zeros_may_lack():
 
 
 @pytest.mark.parametrize(("answer", "drops"), [(0, 0), (5, 5), ("N/A", None)])
-def test_queue_drops_are_a_number_or_not_counted(answer, drops):
+def test_unreadable_queue_drops_are_none(answer, drops):
     client = SimpleNamespace(global_stats=SimpleNamespace(get_rel=lambda _: answer))
     assert rpc.count_queue_drops(client) == drops
 
@@ -920,7 +920,7 @@ def test_trial_with_unreadable_queue_drops_is_repeated(tmp_path, monkeypatch, an
 
 
 @pytest.mark.parametrize("modules", [STL_MODULES, ASTF_MODULES])
-def test_worker_starts_with_the_modules_of_its_engine_alone(modules):
+def test_worker_starts_with_modules_of_one_engine(modules):
     engines = {"drivers/trex/client/stl.py", "drivers/trex/client/astf.py"}
     assert {*STL_MODULES} ^ {*ASTF_MODULES} == engines
     with closing(ClientWorker(sys.executable, modules=modules)) as worker:
@@ -945,6 +945,6 @@ def read_code(path):
         ("(?i)af_?packet|linux_driver|on_linux", {"af_packet.py", "interfaces.py"}),
     ],
 )
-def test_names_of_trex_and_of_linux_are_read_in_one_place(pattern, modules):
+def test_trex_and_linux_names_occur_in_one_module(pattern, modules):
     code = {path.relative_to(DRIVER).as_posix(): read_code(path) for path in DRIVER.rglob("*.py")}
     assert {name for name, text in code.items() if re.search(pattern, text)} == modules

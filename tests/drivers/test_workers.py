@@ -37,7 +37,7 @@ def start(request, monkeypatch):
         yield start_holder
 
 
-def test_worker_gets_present_environment_and_directory(start, tmp_path, monkeypatch):
+def test_worker_gets_current_environment_and_directory(start, tmp_path, monkeypatch):
     first = start()
     monkeypatch.setenv("V6T_SAID_LATER", "heard")
     monkeypatch.chdir(tmp_path)
@@ -61,7 +61,7 @@ def test_worker_leaves_no_file_behind(start, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_request_that_cannot_be_pickled_blames_the_extension(start):
+def test_unpicklable_request_is_an_extension_error(start):
     with expect_error("worker-failed", kind=ExtensionError):
         start().submit("run", command=lambda: None)
 

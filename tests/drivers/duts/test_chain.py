@@ -30,7 +30,7 @@ from .support import needs_device
 @needs_lab
 @needs_device("nftables")
 @pytest.mark.lab
-def test_connections_go_through_and_are_counted():
+def test_chain_translates_and_counts_connections():
     with StatefulLab("embedded", "dslite-aftr") as lab:
         opened = lab.establish()
         assert opened.sent == opened.learned == opened.validated == opened.sessions == COUNT
@@ -140,7 +140,7 @@ def make_intent(variant="464xlat"):
     ("variant", "hops"),
     [("464xlat", 4), ("ds-lite", 1), ("lw4o6", 1), ("map-e", 1), ("map-t", 1)],
 )
-def test_further_hops_follow_from_the_parts(variant, hops):
+def test_hop_count_depends_on_parts(variant, hops):
     assert ChainDriver({}).get_header_profile(make_intent(variant)).further_hops == hops
 
 
@@ -159,7 +159,7 @@ def adapt_oracle(plugin, **drivers):
         (Ipv4aas(), {"clat": "jool"}, {"forward": "set", "reverse": "reference"}, "forward"),
     ],
 )
-def test_df_bit_follows_from_the_parts(plugin, drivers, df, policy):
+def test_df_bit_depends_on_parts(plugin, drivers, df, policy):
     oracle = adapt_oracle(plugin, **drivers)
     assert (oracle._df, oracle.header_policy.dont_fragment) == (df, policy)
 
@@ -288,7 +288,7 @@ def test_failed_part_leaves_earlier_parts_unchanged(action, fails, log):
 
 
 @pytest.mark.parametrize("action", ["confirm", "flush"])
-def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
+def test_partly_undone_chain_is_rejected(action, monkeypatch):
     setup = resolve_setup(plugin="siit", dut="tayga")
     configured = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}

@@ -65,7 +65,7 @@ def read(check, output):
         ("one two", "one and two", False),
     ],
 )
-def test_whole_words_are_found_and_parts_of_words_are_not(phrase, line, is_found):
+def test_only_whole_words_are_found(phrase, line, is_found):
     assert find_line(f"other\r\n{line}\r\n", phrase) == (line if is_found else None)
 
 
@@ -373,7 +373,7 @@ TABLE = [*LINUX, *MODULES, *OPENBSD, *VPP]
     TABLE,
     ids=[f"{row[0]}-{row[1].split('/')[-1]}-{number}" for number, row in enumerate(TABLE)],
 )
-def test_check_accepts_the_object_and_rejects_a_look_alike(case, command, done, real, look_alike):
+def test_check_accepts_object_and_rejects_similar_object(case, command, done, real, look_alike):
     check = find_check(case, command, done)
     assert check.find_problem(read(check, real)) is None
     assert check.find_problem(read(check, look_alike)) is not None
@@ -430,7 +430,7 @@ num  target     prot opt source               destination
 """
 
 
-def test_each_iptables_step_reads_the_rule_of_its_protocol_only():
+def test_each_iptables_step_reads_rule_of_its_protocol_only():
     steps = [s for s in plan_case("iptables-nat44")[2].steps if "-j SNAT" in s.command]
     rules = [step.command.removeprefix("iptables -w -t nat ") for step in steps]
     assert len(rules) == 3
@@ -454,14 +454,14 @@ def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
         ("[2001:db8::]-[2001:db8::3]:1024-65535", "[2001:db8::]/126:1024-65535"),
     ],
 )
-def test_nft_prints_a_range_of_addresses_as_a_prefix(written, printed):
+def test_nft_range_printed_as_prefix_is_accepted(written, printed):
     rule = 'oifname "right" ip protocol udp counter snat to '
     head = "type nat hook postrouting priority srcnat; policy accept;"
     listing = f"table ip v6t {{\n\tchain post {{\n\t\t{head}\n\t\t{rule}{printed}\n\t}}\n}}\n"
     assert expect_rules("nat hook postrouting", [f"{rule}{written}"]).find_problem(listing) is None
 
 
-def test_missing_line_is_reported_with_the_most_similar_line():
+def test_missing_line_is_reported_with_most_similar_line():
     other = "\n".join(f"-A CHAIN -s 2001:db8::{n:x} -j DROP" for n in range(50))
     output = f"{other}\n-A CHAIN -p ipv6-icmp -j SNAT"
     problem = expect_lines("-A CHAIN -p icmpv6 -j SNAT").find_problem(output)

@@ -72,7 +72,7 @@ def make_nat64(**params):
         (make_nat64(), {"dynamic_pool": "240.0.0.0/24"}, VERSIONS[:3]),  # a reserved pool
     ],
 )  # fmt: skip
-def test_tayga_of_some_versions_refuses_addresses(technology, options, versions):
+def test_tayga_versions_reject_unsupported_addresses(technology, options, versions):
     driver = {"siit": "tayga", "nat64": "tayga-nftables"}[technology.name]
     intent = technology.make_dut_intent()
     refused = tuple(v for v in VERSIONS if is_refused(driver, intent, version=v, **options))
@@ -257,19 +257,19 @@ def plan_changed(driver, intent, options, changes):
 
 
 @pytest.mark.parametrize(("driver", "intent", "options", "changes"), ACCEPTED)
-def test_suitable_device_is_accepted(driver, intent, options, changes):
+def test_supported_device_is_accepted(driver, intent, options, changes):
     plan_changed(driver, intent, options, changes)
 
 
 @pytest.mark.parametrize(("driver", "intent", "options", "changes", "code", "words"), REFUSED)
-def test_unsuitable_device_is_refused(driver, intent, options, changes, code, words):
+def test_unsupported_device_is_rejected(driver, intent, options, changes, code, words):
     with expect_error(code) as caught:
         plan_changed(driver, intent, options, changes)
     text = f"{caught.value.message} {caught.value.hint}"
     assert [w for w in words if not re.search(rf"(?<!\w){re.escape(w)}(?!\w)", text)] == []
 
 
-def test_vpp_second_lwaftr_address_of_one_ipv4_address_is_refused(tmp_path):
+def test_vpp_rejects_second_lwaftr_address_of_ipv4_address(tmp_path):
     """One IPv4 address has two softwires, to different lwAFTR addresses."""
     (tmp_path / "table").write_text(TWO_RELAYS)
     two_relays = make_intent("lwaftr", binding_table=str(tmp_path / "table"))
@@ -338,7 +338,7 @@ def with_sessions(intent, sessions):
         *(("jool", MAPT, {"version": v}, "map-t-type BR") for v in ("4.1.255.5", "4.2.0-rc3", "4.2.0")),
     ],
 )  # fmt: skip
-def test_plan_has_the_line_of_the_parameters(driver, intent, options, line):
+def test_plan_contains_line_for_parameters(driver, intent, options, line):
     assert line in format_steps(make_plan(driver, intent, **options))
 
 
@@ -350,7 +350,7 @@ def test_plan_has_the_line_of_the_parameters(driver, intent, options, line):
         ("tayga-nftables", {"workers": -1}, "workers"),
     ],
 )
-def test_plan_lacks_the_line_that_the_device_does_not_read(driver, options, word):
+def test_plan_omits_unsupported_setting(driver, options, word):
     intent = NAT64 if driver == "tayga-nftables" else intents.SIIT
     assert word not in format_steps(make_plan(driver, intent, **options))
 
@@ -398,7 +398,7 @@ def test_whole_address_needs_no_port_rules():
 @needs_lab
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
 @pytest.mark.parametrize(("psid_offset", "psid_len"), [(0, 6), (6, 6), (0, 16)])
-def test_nft_lists_the_rules_as_they_were_given(psid_offset, psid_len):
+def test_nft_lists_drop_rules_as_loaded(psid_offset, psid_len):
     port_set = {"psid_offset": psid_offset, "psid_len": psid_len}
     plan = make_plan("ip6-tunnel", make_intent("lwb4", **port_set), checks=True)
     text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
@@ -448,7 +448,7 @@ def test_only_nat44_ei_counts_endpoints(plugin, intent, expected):
     assert driver.has_endpoint_independent_mapping(intent) is expected
 
 
-def test_a_reboot_in_place_of_a_new_instance():
+def test_jool_flush_may_reboot_device():
     (flush,) = make_plan("jool", NAT64, flush="reboot", reboot_deadline_s=77).flush
     assert flush.reboots
     assert flush.deadline_s == 77

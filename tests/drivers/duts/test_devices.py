@@ -129,9 +129,7 @@ SYSCTL = linux.make_sysctl_step(
         ([TABLE], "nft delete table ip v6t"),
     ],
 )  # fmt: skip
-def test_rollback_after_an_object_vanished_leaves_the_device_as_before(
-    device, tmp_path, steps, loss
-):
+def test_rollback_restores_device_after_object_vanished(device, tmp_path, steps, loss):
     before = device(STATE)
     entries = [make_undo_entry(n, s, device(s.record_command)) for n, s in enumerate(steps, 1)]
     record = UndoRecord("me", "boot", "linux", "x", "now", str(tmp_path), tuple(entries))

@@ -70,14 +70,14 @@ def test_queries_are_answered_correctly_with_and_without_cache(server):
 
 
 @needs_device("unbound")
-def test_the_authoritative_server_is_reached_by_ipv6_too():
+def test_authoritative_server_is_reached_over_ipv6():
     with DnsBed("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as device:
         result = device.ask()
         assert result.count_frames("received") == COUNT, result.answers
 
 
 @needs_device("knot-resolver")
-def test_several_processes_of_knot_share_the_queries_and_all_end():
+def test_all_knot_resolver_processes_answer_and_end():
     """Check that all processes of kresd end: it forks instead of starting threads."""
     with DnsBed("knot-resolver", threads=2) as device:
         result = device.ask()
@@ -92,7 +92,7 @@ def test_several_processes_of_knot_share_the_queries_and_all_end():
 
 
 @needs_device("unbound")
-def test_another_prefix_on_the_device_is_a_wrong_record():
+def test_wrong_prefix_of_device_is_reported():
     with DnsBed("unbound") as device:
         wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).make_dut_intent()
         device.setup.__dict__["intent"] = wrong  # the value passed to the driver
@@ -104,7 +104,7 @@ def test_another_prefix_on_the_device_is_a_wrong_record():
 
 
 @pytest.mark.parametrize("upstream", ["ipv4", "ipv6"])
-def test_the_tester_answers_itself(upstream):
+def test_selftest_answers_all_queries(upstream):
     with DnsBed(None, upstream=upstream) as tester:
         result = tester.ask(timeout_s=0.25, is_selftest=True)
     assert result.count_frames("received") + result.count_frames("late") == COUNT
@@ -112,7 +112,7 @@ def test_the_tester_answers_itself(upstream):
 
 
 @pytest.mark.alone  # stops the server for longer than the timeout
-def test_questions_that_waited_for_the_testers_server_make_trial_invalid():
+def test_delayed_authoritative_server_makes_trial_invalid():
     with DnsBed(None) as tester:
         tester.ask(is_selftest=True)
         server = tester.bench.open()._dns._server

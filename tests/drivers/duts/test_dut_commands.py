@@ -67,7 +67,7 @@ MAP_T = {"params": {"variant": "map-t"}, "dut_params": {"parts.br.driver": "refe
         pytest.param({"plugin": "ipv4aas", "dut_params": ENDED}, ["clat", "plat"], marks=pytest.mark.lab),
     ],
 )  # fmt: skip
-def test_record_of_a_lab_device_that_has_ended_is_removed(flags, parts, tmp_path):
+def test_record_of_ended_lab_device_is_removed(flags, parts, tmp_path):
     records = make_lab_run(tmp_path, parts, **flags)
     result = v6t("dut", "rollback", tmp_path)
     assert (result.status, result.out) == (0, f"{LAB_DEVICE_GONE}\n")
@@ -75,7 +75,7 @@ def test_record_of_a_lab_device_that_has_ended_is_removed(flags, parts, tmp_path
     assert not any((tmp_path / part).exists() for part in parts if part)
 
 
-def test_status_and_locked_rollback_of_an_ended_lab_device_are_rejected(tmp_path):
+def test_status_and_locked_rollback_of_ended_lab_device_are_rejected(tmp_path):
     make_lab_run(tmp_path, [], plugin="nat44", dut="nftables")
     result = v6t("dut", "status", tmp_path)
     assert (result.status, result.code) == (2, "missing-device")
@@ -85,7 +85,7 @@ def test_status_and_locked_rollback_of_an_ended_lab_device_are_rejected(tmp_path
     assert codes == {"directory-locked"}
 
 
-def test_a_dry_run_shows_the_plan():
+def test_dry_run_shows_plan():
     plan = v6t("dut", "plan", "--plugin", "siit", "--driver", "tayga")
     shown = v6t("run", "--dry-run", "-v", "--plugin", "siit", "--dut", "tayga")
     assert v6t("run", "--dry-run", "-v", "--plugin", "siit", "--driver", "tayga").out == shown.out
@@ -167,7 +167,7 @@ def get_step_states(result):
 
 
 @mark_device_test
-def test_commit_that_is_not_confirmed_is_rolled_back(server, quick):
+def test_unconfirmed_commit_is_rolled_back(server, quick):
     before = read_state(server)
     quick("commit", *ROUTER, "--revert-in", "10")
     status = json.loads(quick("status", "--json").out)
@@ -206,7 +206,7 @@ TCP_RULE = (
 
 @pytest.mark.lab
 @needs_device("iptables", over_ssh=True)
-def test_iptables_rule_that_an_operator_deleted_or_added_is_left_alone(server, make_dut):
+def test_rule_deleted_or_added_by_operator_is_kept(server, make_dut):
     iptables = make_dut("iptables")
     iptables("commit", "--plugin", "nat44")
     server.shell(f"iptables -w -t nat -D {TCP_RULE}")
@@ -258,7 +258,7 @@ def test_compare_and_status_work_without_lock(server, dut):
         ("table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }", "firewall-blocks"),
     ],
 )  # fmt: skip
-def test_foreign_table_is_left_alone(theirs, code, server, dut):
+def test_foreign_table_is_not_changed(theirs, code, server, dut):
     server.shell(f"nft '{theirs}'")
     before = read_state(server)
     if code == "foreign-configuration":

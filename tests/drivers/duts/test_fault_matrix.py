@@ -239,7 +239,7 @@ def select_cells():
     ]
 
 
-def test_every_driver_is_tried_or_left_out_by_name():
+def test_every_driver_is_tested_or_excluded():
     kinds = {name for name in list_driver_names() if load_driver_type(name).configures_device}
     tried = {name.partition(",")[0] for name in DEVICES | BUILT}
     assert tried | set(LEFT_OUT) == kinds
@@ -250,7 +250,7 @@ def test_every_driver_is_tried_or_left_out_by_name():
 
 
 @pytest.mark.parametrize(("name", "fault", "phase", "step"), select_cells())
-def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch):
+def test_device_is_restored_after_fault(name, fault, phase, step, site, monkeypatch):
     intent = (DEVICES | BUILT)[name]
     if lacking := find_missing(name):
         pytest.skip(lacking)

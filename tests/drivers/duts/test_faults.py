@@ -76,7 +76,7 @@ def arm_fault(server, fault, phase):
 
 
 @pytest.mark.parametrize(("phase", "fault"), CELLS)
-def test_a_fault_after_the_login(server, device, fault, phase):
+def test_fault_after_login_has_expected_outcome(server, device, fault, phase):
     before = read_state(server)
     session = device()
     session.open()
@@ -106,7 +106,7 @@ def test_a_fault_after_the_login(server, device, fault, phase):
 
 # Logins that sshd refuses are tested in test_logins.
 @pytest.mark.parametrize("fault", [fault for fault in OUTCOMES if fault not in BREAKS_SSHD])
-def test_a_fault_at_the_login(server, device, fault, monkeypatch):
+def test_fault_at_login_leaves_device_unchanged(server, device, fault, monkeypatch):
     before = read_state(server)
     module = "v6t.drivers.duts.session.connection"
     monkeypatch.setattr(f"{module}.build_lock_script", lambda *_: "sh /run/fault connect")
@@ -159,7 +159,7 @@ def test_flush_by_reboot_configures_and_confirms_again(server, rebooting, monkey
 
 
 @pytest.mark.parametrize("command", ["true", "kill $(cat /run/sshd.pid); sleep 0.3; kill -9 $PPID"])
-def test_device_that_is_not_back_after_a_reboot_is_an_error(server, rebooting, command):
+def test_missing_reboot_is_an_error(server, rebooting, command):
     session = rebooting(command, deadline_s=1.0)
     session.commit()
     with expect_error("not-rebooted") as info:

@@ -188,7 +188,7 @@ LONG = (
 
 
 @needs_lab
-def test_a_connection_cut_during_a_measurement(tmp_path):
+def test_run_ends_after_connection_lost_during_measurement(tmp_path):
     """The interrupted trial is discarded and the run continues."""
     ssh = {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 8.0}
     bed = support.write_testbed(tmp_path / "bed.yaml", "linux-router", ssh=ssh, undo_after_s=3)

@@ -69,7 +69,7 @@ def make_command(technology, driver, wrong):
 
 
 @pytest.mark.parametrize("case", HINTS, ids=" ".join)
-def test_hint_of_a_refusal_is_an_option_that_works(case, snapshot):
+def test_suggested_option_is_accepted(case, snapshot):
     technology, driver, *wrong = case
     command = make_command(technology, driver, wrong)
     refused = v6t(*command)
@@ -99,13 +99,13 @@ def test_unsupported_technology_error_names_supporting_drivers(number, technolog
         (make_command("ipv4aas", "chain", ["dut:parts.clat.driver=nftables"]), "unsupported-technology", ""),
     ],
 )  # fmt: skip
-def test_refusal_names_drivers_that_can_replace_the_device(command, code, drivers):
+def test_error_names_alternative_drivers(command, code, drivers):
     refused = v6t(*command)
     assert refused.code == code
     assert drivers in refused.err if drivers else "drivers for" not in refused.err
 
 
-def test_refusal_of_tayga_as_map_t_ce_names_options_that_work():
+def test_error_for_tayga_as_map_t_ce_suggests_valid_options():
     refused = v6t("dut", "plan", "--plugin", "mapt-ce", "--driver", "tayga")
     options = refused.err.partition("use it with ")[2].partition(";")[0]
     assert v6t("dut", "plan", *shlex.split(options)).status == 0
@@ -136,11 +136,11 @@ def test_non_openbsd_system_error_names_ssh_option():
         ("linux-router", "options", None),  # it has the shared ones only
     ],
 )  # fmt: skip
-def test_capabilities_of_a_driver_are_those_of_its_technologies(driver, row, value):
+def test_capabilities_combine_technologies_of_driver(driver, row, value):
     assert dict(list_capabilities(driver)).get(row) == value
 
 
-def test_operations_are_those_that_the_driver_plans():
+def test_capabilities_list_planned_operations():
     stateful = find_capabilities(make_driver("nftables", {}), intents.nat44())
     assert {"count sessions", "empty the table", "filter"} <= set(stateful["operations"])
     stateless = find_capabilities(make_driver("linux-router", {}), intents.ROUTER6)
@@ -148,7 +148,7 @@ def test_operations_are_those_that_the_driver_plans():
     assert all(stateless.values())
 
 
-def test_plugins_shows_the_capabilities_of_drivers():
+def test_plugins_command_shows_driver_capabilities():
     table = json.loads(v6t("plugins", "--drivers", "jool", "--json").out)["jool"]
     assert table["settings"] == "lowest_ipv6_mtu, udp_timeout_s"
     assert {"tayga", "vpp"} <= json.loads(v6t("plugins", "--drivers", "--json").out).keys()
@@ -156,7 +156,7 @@ def test_plugins_shows_the_capabilities_of_drivers():
     expect_refusal(v6t("plugins", "--drivers", "--check", "jool"), "conflicting-options")
 
 
-def test_plan_and_doctor_show_the_capabilities_of_the_driver(tmp_path):
+def test_plan_and_doctor_show_driver_capabilities(tmp_path):
     plan = v6t("run", "--plugin", "nat64", "--dut", "jool", "--dry-run", "-v").out
     assert "\n  settings     udp_timeout_s\n" in plan
     bed = tmp_path / "bed.yaml"

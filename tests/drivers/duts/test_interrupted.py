@@ -139,7 +139,7 @@ def test_interrupted_rollback_of_chain_restores_every_part():
         assert [name for name, _, _ in parts.mock_calls] == names
 
 
-def test_error_hides_an_interrupt_that_it_replaced():
+def test_interrupt_hidden_by_error_is_recognized():
     error = DutError("x", code="command-failed")
     error.__context__ = ValueError()
     assert not hides_interrupt(error)
@@ -158,7 +158,7 @@ def test_failed_undo_shows_the_error_of_the_device(open_device):
     assert session.rollback(forget=True) == ["a file: not undone"]
 
 
-def test_command_that_the_shell_cannot_parse_is_not_a_lost_connection(open_device, tmp_path):
+def test_shell_syntax_error_is_not_a_lost_connection(open_device, tmp_path):
     session = open_device(make_file_step(tmp_path, "one", before="echo a'b"))
     with expect_error("command-failed", mentions="echo a'b") as error:
         session.commit()
@@ -170,7 +170,7 @@ def test_command_that_the_shell_cannot_parse_is_not_a_lost_connection(open_devic
     ("reason", "code"),
     [("Permission denied", "missing-permission"), ("Read-only file system", "file-unwritable")],
 )
-def test_reason_why_a_directory_cannot_be_locked_is_shown(open_device, monkeypatch, reason, code):
+def test_lock_error_shows_its_cause(open_device, monkeypatch, reason, code):
     script = f"echo 'mkdir: cannot create directory: {reason}' >&2; exit 1"
     monkeypatch.setattr("v6t.drivers.duts.session.connection.build_lock_script", lambda *_: script)
     with expect_error(code, mentions=reason):
@@ -181,7 +181,7 @@ def test_reason_why_a_directory_cannot_be_locked_is_shown(open_device, monkeypat
     ("action", "command"),
     [(dut.rollback, "`this`"), (dut.confirm, "`v6t dut status`"), (dut.flush, "`v6t dut status`")],
 )
-def test_command_interrupted_before_login_names_the_next_one(
+def test_command_interrupted_before_login_names_next_command(
     action, command, tmp_path, monkeypatch
 ):
     device = make_file_session(tmp_path)

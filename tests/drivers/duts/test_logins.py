@@ -50,7 +50,7 @@ CLIENT = "Host *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known
 @pytest.mark.parametrize(
     "line", ["HostName 127.0.0.1", "HostName localhost\n  ProxyJump 127.0.0.1"]
 )
-def test_login_by_the_configuration_file(line, server, tmp_path):
+def test_login_uses_ssh_configuration_file(line, server, tmp_path):
     files = {"key": server.directory / "id", "known": server.directory / "known_hosts"}
     (tmp_path / "config").write_text(f"Host relay\n  {line}\n{CLIENT.format(**files)}")
     config = str(tmp_path / "config")
@@ -58,7 +58,7 @@ def test_login_by_the_configuration_file(line, server, tmp_path):
 
 
 @pytest.mark.parametrize("options", [{}, {"host": "localhost", "jump": "root@127.0.0.1"}])
-def test_login_by_the_testbed_file(options, server):
+def test_login_uses_testbed_options(options, server):
     assert open_on_loopback(server, **server.make_login_options(**options)).startswith("in\n")
 
 
@@ -172,7 +172,7 @@ def test_invalid_ssh_options_are_rejected(wrong):
         SshOptions(**wrong)
 
 
-def test_short_form_of_a_login_is_parsed():
+def test_short_form_of_ssh_option_is_parsed():
     options = make_driver("tayga", {"ssh": "root@2001:db8::1"}).options
     assert options.ssh == SshOptions(host="2001:db8::1", user="root")
 
@@ -251,7 +251,7 @@ def test_command_has_its_input_outputs_and_status(login, command, text, result):
     assert login().run(command, text) == result
 
 
-def test_commands_run_in_a_network_namespace_of_the_machine(server, login):
+def test_commands_run_in_network_namespace_of_machine(server, login):
     with expect_error("lab-failed") as info:
         login(netns="inner")
     assert "ip netns add inner" in info.value.hint
@@ -277,7 +277,7 @@ def test_undo_script_finds_the_network_namespace_of_its_session(server, make_ses
     assert session.rollback() == ["an interface: undone"]
 
 
-def test_a_deadline_on_every_command(login):
+def test_command_deadline_is_enforced(login):
     transport = login()
     with expect_error("timeout", mentions="0.3", kind=DeadlinePassed):
         transport.run("sleep 60", deadline_s=0.3)
@@ -289,14 +289,14 @@ def test_endless_output_is_rejected(login):
         login().run("yes", deadline_s=60)
 
 
-def test_a_connection_lost_in_the_middle_is_an_error_not_a_status(server, login):
+def test_connection_lost_during_command_is_an_error(server, login):
     transport = login()
     threading.Timer(0.5, server.drop).start()
     with expect_error("connection-lost", kind=ConnectionLost):
         transport.run("echo partial; sleep 60")
 
 
-def test_a_command_killed_on_the_device_has_a_status(login):
+def test_killed_command_has_nonzero_status(login):
     assert login().run("kill -9 $$").status != 0
 
 
@@ -321,13 +321,13 @@ def login_files(tmp_path):
         (lambda file: {"inner_port": 2222}, "unreachable"),
     ],
 )
-def test_login_that_fails_has_a_code(make_options, code, login, login_files):
+def test_failed_login_has_error_code(make_options, code, login, login_files):
     with expect_error(code) as info:
         login(**make_options(login_files))
     assert ("ssh-keygen -R" in info.value.hint) is (code == "host-key-mismatch")
 
 
-def test_a_silent_server(server, login):
+def test_login_to_silent_server_times_out(server, login):
     held = server.inside.hold("exec python3 -c \"import socket, sys; s = socket.create_server("
                               "('127.0.0.1', 2223)); print('up', flush=True); sys.stdin.read()\"")  # fmt: skip
     try:

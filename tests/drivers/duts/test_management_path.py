@@ -48,7 +48,7 @@ def with_left_address(text):
 PATH = management_path.parse_management_path(SESSION, SURVEY, ["mgmt"])
 
 
-def test_path_is_read_from_the_device():
+def test_management_path_is_parsed_from_survey():
     assert (PATH.unknown_reason, set(PATH.interfaces)) == ("", {"mgmt"})
     assert [(p.role, str(p.address), p.prefix_length, p.interfaces) for p in PATH.peers] == [
         ("client", "10.9.9.2", 0, ("mgmt",)),
@@ -274,7 +274,7 @@ def test_survey_works_without_fibmatch(tmp_path):
     ],
     ids=["client", "interface", "routes"],
 )
-def test_survey_of_a_session_without_client_address_is_empty(command):
+def test_survey_without_client_address_is_empty(command):
     assert run_shell(command, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}).stdout.strip() == ""
 
 
@@ -282,7 +282,7 @@ ROUTER = ("--plugin", "ipv4-router")
 
 
 @pytest.mark.lab
-def test_path_and_interface_of_a_session_are_kept(site):
+def test_commit_that_affects_session_is_rejected(site):
     """A link-local login has a zone; the interface it names is protected like any other."""
     before = site.state()
     for words, options, what in (

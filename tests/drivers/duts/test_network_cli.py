@@ -128,7 +128,7 @@ LINE = "show interface GigabitEthernet1.100"
 
 
 @pytest.mark.parametrize("echo", [[LINE], [f"${LINE[10:]}"], []])
-def test_echo_is_not_a_part_of_the_answer(echo):
+def test_echo_is_removed_from_answer(echo):
     assert remove_echo([*echo, "x"], LINE) == ["x"]
 
 
@@ -136,7 +136,7 @@ def fill_in(*texts, intent=intents.ROUTER6):
     return collect_placeholders(intent, {"left": "Gi0/1", "right": "Gi0/2"}).expand(texts)
 
 
-def test_line_is_repeated_for_the_values_of_its_names():
+def test_line_is_repeated_for_each_placeholder_value():
     side = intents.ROUTER6.left
     (net, via), *_ = side.routes.items()
     assert fill_in("interface {left}", "mtu {left.mtu}") == ["interface Gi0/1", "mtu 1500"]
@@ -159,7 +159,7 @@ def test_line_is_repeated_for_the_values_of_its_names():
         ("{ literal } {2} {Big}", "{ literal } {2} {Big}"),
     ],
 )
-def test_value_takes_the_form_behind_the_colon(text, line):
+def test_placeholder_value_is_formatted(text, line):
     places = Placeholders()
     places.add("", {"x": ["198.18.0.1/24"], "mac": ["02:AB:00:00:01:02"], "n": [5]})
     assert places.expand([text]) == [line]
@@ -188,14 +188,14 @@ def test_unusable_placeholder_is_rejected_with_its_line(text, problem):
 @pytest.mark.parametrize(
     "value", ["a\nreload", "a\rreload", "a\x03", "a\x1b[2J", "a\u2028b", "a\tb"]
 )
-def test_value_that_ends_a_line_is_rejected(value):
+def test_placeholder_value_with_control_character_is_rejected(value):
     configuration = Dns64().make_dut_intent().configuration.model_copy(update={"zone": value})
     intent = replace(intents.ROUTER6, configuration=configuration)
     with expect_error("invalid-placeholder", mentions="settings.zone"):
         fill_in("zone {settings.zone}", intent=intent)
 
 
-def test_settings_of_a_technology_are_placeholders():
+def test_technology_settings_are_placeholders():
     line = "{settings.rules.ipv6_prefix} {settings.rules.psid_len:power} {settings.br_address}"
     lines = fill_in(line, intent=MapEBorderRelay().make_dut_intent())
     assert lines == ["2001:db8:ce::/51 32 2001:db8:6::1"]
@@ -215,7 +215,7 @@ in 2
 """
 
 
-def test_figures_are_summarized_in_common_form():
+def test_telemetry_figures_are_normalized():
     received = r"in (?P<rx_left>\d+)"
     patterns = (BUSY, r"(?P<used>[\d,]+|nan) of", r"of (?P<limit>[\d,]+|inf)", LOSSES, received)
     telemetry = [{"command": f"show {n}", "pattern": p} for n, p in enumerate(patterns)]
@@ -241,7 +241,7 @@ def test_figures_are_summarized_in_common_form():
 @pytest.mark.parametrize(
     ("pattern", "expected"), [(r"active: (\d+)", 5), (r"\d+", 5), (r"idle: (\d+)", None)]
 )
-def test_sessions_are_the_first_group_or_the_match(pattern, expected):
+def test_session_count_is_first_group_or_whole_match(pattern, expected):
     sessions = {"command": "show sessions", "pattern": pattern}
     reading = make(sessions=sessions).get_session_reading(intents.ROUTER6)
     assert reading.parse("active: 5\nactive: 6").get("sessions") == expected
@@ -282,7 +282,7 @@ def test_invalid_option_is_rejected_before_any_login(option, value, code):
     assert caught.value.path[0] == option
 
 
-def test_read_backs_without_values_are_left_out():
+def test_read_back_without_values_is_omitted():
     four = {"command": "show ip route {left.route4}", "contains": "{left.via4}"}
     six = {"command": "show ipv6 route {left.route6:ip}", "matches": "via {left.via6}$"}
     (check,) = plan_of(make(verify=[four, six])).all_checks
@@ -297,7 +297,7 @@ def test_text_block_is_split_into_lines():
     assert make(configure="one\n\n  two  \n").options.configure == ("one", "  two")
 
 
-def test_timer_of_the_device_is_cancelled_only_before_it_is_stopped():
+def test_device_timer_is_cancelled_only_while_it_runs():
     steps = plan_of(make()).steps
     assert steps[3].command == "configure confirm"
     assert [step.gone_test for step in steps] == ["", "4", "", ""]
@@ -403,7 +403,7 @@ def test_unknown_platform_is_rejected(tmp_path, monkeypatch):
     assert "network-cli" in info.value.hint
 
 
-def test_every_installed_platform_is_understood():
+def test_every_installed_platform_is_supported():
     scrapli = importlib.util.find_spec("scrapli")
     if scrapli is None:
         pytest.skip("needs scrapli: pip install 'v6t[network-cli]'")
@@ -479,13 +479,13 @@ def log_in(monkeypatch):
         yield start
 
 
-def test_questions_are_answered_and_pages_turned(log_in):
+def test_questions_and_pagers_are_answered(log_in):
     dialogue = log_in(answers={r"\[confirm\]$": ""})
     assert dialogue.run("sure\nx").out.split() == ["Proceed?", "[confirm]"]
     assert dialogue.run("pages").out == "last\n"
 
 
-def test_no_line_follows_a_rejected_one(log_in):
+def test_no_line_is_sent_after_rejected_line(log_in):
     dialogue = log_in()
     assert "% Invalid input detected" in dialogue.run("x\nbad\ny").err
     assert dialogue.run("x").status == 0
@@ -495,7 +495,7 @@ def test_no_line_follows_a_rejected_one(log_in):
 @pytest.mark.parametrize(
     ("line", "abort"), [("stuck", []), ("bad", ["stuck"]), ("bye", []), ("deeper", ["deeper"])]
 )
-def test_unknown_prompt_or_broken_connection_ends_the_login(log_in, line, abort):
+def test_unknown_prompt_or_lost_connection_ends_login(log_in, line, abort):
     dialogue = log_in(line_deadline_s=1, abort=abort)
     with expect_error("connection-lost", kind=ConnectionLost, mentions=line):
         dialogue.run(line)
@@ -504,7 +504,7 @@ def test_unknown_prompt_or_broken_connection_ends_the_login(log_in, line, abort)
         dialogue.run("x")
 
 
-def test_interrupted_line_ends_the_login(log_in, monkeypatch):
+def test_interrupted_line_ends_login(log_in, monkeypatch):
     dialogue = log_in()
     monkeypatch.setattr(dialogue, "_read", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
@@ -512,7 +512,7 @@ def test_interrupted_line_ends_the_login(log_in, monkeypatch):
     assert not dialogue.is_alive
 
 
-def test_lines_that_end_in_another_mode_are_an_error(log_in):
+def test_lines_ending_in_other_mode_are_an_error(log_in):
     dialogue = log_in(abort=["back"])
     assert "'R1(config)#'" in dialogue.run("deeper").err
     assert dialogue.is_alive
@@ -526,7 +526,7 @@ def test_password_is_tried_once_and_hidden(log_in):
         log_in(errors=["^it was"])
 
 
-def test_password_of_the_login_is_not_that_of_enable(log_in, monkeypatch):
+def test_login_password_is_not_used_for_enable(log_in, monkeypatch):
     monkeypatch.delenv("V6T_DUT_ENABLE_PASSWORD")
     monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret")
     with expect_error("console-prompt", mentions="enable"):
@@ -541,7 +541,7 @@ def test_long_line_is_quickly_recognized_as_no_prompt(log_in, octet):
     assert dialogue._find_answer(dialogue._last_line, "now", at_login=True) is None
 
 
-def test_idle_login_is_kept_by_empty_lines(log_in, monkeypatch):
+def test_idle_login_is_kept_alive_by_empty_lines(log_in, monkeypatch):
     dialogue = log_in(idle_s=0.05)
     typed = []
     send = dialogue._send
@@ -558,7 +558,7 @@ def test_idle_login_is_kept_by_empty_lines(log_in, monkeypatch):
     assert dialogue.is_alive
 
 
-def test_idle_login_without_a_prompt_is_ended(log_in, monkeypatch):
+def test_idle_login_without_prompt_is_closed(log_in, monkeypatch):
     dialogue = log_in(line_deadline_s=1, abort=["reload"])
     typed = []
     monkeypatch.setattr(dialogue, "_send", typed.append)
@@ -600,7 +600,7 @@ def undo(tmp_path, begun, answers, undone=""):
         ("1\n2\n", [], ["revert now", "delete saved"]),
     ],
 )  # fmt: skip
-def test_undo_types_only_remaining_steps(tmp_path, begun, answers, typed):
+def test_undo_sends_only_remaining_steps(tmp_path, begun, answers, typed):
     assert undo(tmp_path, begun, answers) == (Output(0, "", ""), typed)
     assert "all" in (tmp_path / "undone").read_text()
 
@@ -625,7 +625,7 @@ def test_undo_script_contains_no_password(monkeypatch):
 
 
 @needs_sshd
-def test_program_without_a_device_ends_with_status_3(tmp_path, capsys):
+def test_undo_program_without_device_exits_with_status_3(tmp_path, capsys):
     record = make_record(tmp_path, *STEPS)
     device = '{"ssh": {"lab": "v6t-test-no-such-lab"}, "cli": {}, "ignored": []}'
     assert main(device, record) == 3

@@ -94,7 +94,7 @@ def assert_undone(session):
 
 
 @one_is_enough
-def test_no_line_is_typed_without_the_lock(box, tmp_path):
+def test_no_line_is_sent_without_lock(box, tmp_path):
     """The rollback timer may take the lock while this process is suspended between two lines."""
     with open_box_session(box, tmp_path) as session:
         send_line = session.transport._send_line
@@ -111,7 +111,7 @@ def test_no_line_is_typed_without_the_lock(box, tmp_path):
 
 
 @one_is_enough
-def test_rollback_timer_logs_in_with_the_password_of_the_environment(box, tmp_path, monkeypatch):
+def test_rollback_timer_uses_password_from_environment(box, tmp_path, monkeypatch):
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable")
     box.put("enable", "s3cret-enable")
     with open_box_session(box, tmp_path, undo_after_s=2) as session:
@@ -155,7 +155,7 @@ def test_rejected_line_rolls_configuration_back(box, tmp_path):
 
 @one_is_enough
 @pytest.mark.parametrize("line", ["ipv6 route", "configure confirm"])
-def test_cut_connection_is_opened_again_to_roll_back(box, tmp_path, line):
+def test_lost_connection_is_reopened_for_rollback(box, tmp_path, line):
     box.put("cut", line)
     with open_box_session(box, tmp_path) as session, expect_error("connection-lost"):
         session.commit()
@@ -164,7 +164,7 @@ def test_cut_connection_is_opened_again_to_roll_back(box, tmp_path, line):
 
 @one_is_enough
 @pytest.mark.parametrize("timer_expires", [True, False])
-def test_unreachable_device_is_rolled_back_by_its_own_timer_or_later(box, tmp_path, timer_expires):
+def test_unreachable_device_is_rolled_back_by_timer_or_later(box, tmp_path, timer_expires):
     box.put("minute", "1" if timer_expires else "")
     box.put("cut", "ipv6 route")
     with open_box_session(box, tmp_path, undo_after_s=0) as session:
@@ -193,7 +193,7 @@ def router():
     router.stop()
 
 
-def test_secrets_stay_out_of_logs_records_and_the_screen(router, tmp_path, monkeypatch):
+def test_secrets_are_hidden_in_logs_records_and_output(router, tmp_path, monkeypatch):
     for name, value in (
         ("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable"),
         ("V6T_DUT_PASSWORD", "s3cret-login"),
@@ -234,7 +234,7 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(router, tmp_path, monke
 QUICK = ("--plugin", "ipv6-router", "--mode", "forward", "--frame-size", "84", *SHORT_RUN)
 
 
-def test_run_measures_frames_through_the_device(router, tmp_path):
+def test_run_measures_device_with_command_line(router, tmp_path):
     path, out = write_box_testbed(router, tmp_path), tmp_path / "out"
     run_v6t("run", *QUICK, "--testbed", path, "-o", out)
     log = (out / "log.txt").read_text()

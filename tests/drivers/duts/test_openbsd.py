@@ -26,7 +26,7 @@ from .support import make_plan, read_captured, run_shell
         ("2001:db8::9", "-none", ""),
     ],
 )
-def test_route_back_is_read_as_it_is_printed(address, captured, way):
+def test_printed_route_is_converted(address, captured, way):
     text = read_captured(f"openbsd-route-get{captured}.txt")
     assert openbsd.convert_route(address, text) == way
 
@@ -39,7 +39,7 @@ def test_route_back_is_read_as_it_is_printed(address, captured, way):
         ("2001:2::/64", "2001:2::/64"), ("2001:2::9/128", "2001:2::9"),
     ],
 )  # fmt: skip
-def test_network_is_formatted_as_route_lists_it(net, line):
+def test_network_is_formatted_like_route_output(net, line):
     """netname4 (sbin/route/show.c) omits trailing octets outside the prefix."""
     assert openbsd.format_listed_network(net) == line
 
@@ -62,7 +62,7 @@ def test_route_show_lists_networks_as_formatted(net):
         ("inet6 a:2001:2::1 prefixlen 64", False, False),
     ],
 )
-def test_address_is_found_with_its_length(line, is_listed, ours):
+def test_address_is_matched_with_prefix_length(line, is_listed, ours):
     steps = openbsd.make_side_steps(LinkIntent(["2001:2::1/64"]), "em0")
     (step,) = [s for s in steps if "address on" in s.why]
     text = f"em0: flags=8843<UP>\n\t{line}\n"

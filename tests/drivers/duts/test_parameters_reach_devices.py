@@ -31,7 +31,7 @@ def test_every_parameter_has_another_valid_value(plugin):
 
 
 @pytest.mark.xdist_group("parameter-values")
-def test_every_driver_is_a_device_of_its_technologies():
+def test_every_driver_is_tested_with_each_technology():
     tested = {
         (d.loaded_driver.name, base.plugin)
         for base in parameter_values.BASES
@@ -106,7 +106,7 @@ def test_timeout_equals_configured_value(driver, intent, udp_timeout_s, options,
         ("vpp", intents.dslite(), {}, None),
     ],
 )
-def test_unset_timeout_is_that_of_the_implementation(driver, intent, options, seconds):
+def test_unset_timeout_is_implementation_default(driver, intent, options, seconds):
     assert make_driver(driver, options).get_timeout_s(intent) == seconds
 
 

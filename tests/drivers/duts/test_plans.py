@@ -100,7 +100,7 @@ def test_commands_touch_own_objects_and_have_deadlines():
             assert not ENDLESS.search(step.command), (name, step.command)
 
 
-def test_step_has_a_reason_and_an_undo():
+def test_every_step_has_a_reason():
     for name, _, plan in PLANS:
         for step in plan.steps:
             assert step.why, (name, step.command)
@@ -127,7 +127,7 @@ def test_every_step_has_an_undo():
                 assert not step.record_command, where
 
 
-def test_every_line_is_shell():
+def test_every_command_is_valid_shell_syntax():
     lines = set()
     for _, _, plan in PLANS:
         for step in (*plan.steps, *plan.flush):
@@ -188,7 +188,7 @@ def test_flush_is_checked_and_stateful_devices_have_one():
                 assert driver.get_session_reading(CASE_BY_NAME[name].intent) is not None, name
 
 
-def test_telemetry_survives_silence_and_nonsense():
+def test_telemetry_accepts_empty_and_invalid_output():
     for name, driver, _ in PLANS:
         intent = CASE_BY_NAME[name].intent
         readings = [*driver.get_telemetry_readings(intent).values()]
@@ -206,7 +206,7 @@ def is_named_by_the_kernel(name, driver):
     return not of_vpp and name != "snabb-lwaftr-pci" and driver.name not in ("network-cli", "chain")
 
 
-def test_interface_that_carries_the_connection_is_refused():
+def test_management_interface_is_rejected():
     for name, case in CASE_BY_NAME.items():
         driver, facts, _ = plan_case(name)
         for side in ("left", "right") if is_named_by_the_kernel(name, driver) else ():
@@ -246,7 +246,7 @@ def test_shell_syntax_in_options_is_rejected(option, values):
             make_driver(name, {option: values[0]})
 
 
-def test_running_resolver_needs_no_second_cache(tmp_path):
+def test_disk_space_check_counts_existing_cache(tmp_path):
     """A later flush or read-back meets a device that is already configured."""
     options = {"state_dir": str(tmp_path / "state"), "cache_mib": "200"}
     driver = make_driver("knot-resolver", options)

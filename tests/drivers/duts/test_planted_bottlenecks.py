@@ -99,7 +99,7 @@ def limit_cpu(pid, share):
 
 @as_root
 @needs_device("tayga")
-def test_a_core_that_a_cgroup_limits(second_look):
+def test_cgroup_cpu_limit_is_named_as_bottleneck(second_look):
     def plant(session):
         found = run_shell(f"pgrep --ns {session.transport.pid} --nslist pid -x tayga")
         return limit_cpu(int(found.stdout), 0.02)
@@ -114,7 +114,7 @@ def test_a_core_that_a_cgroup_limits(second_look):
 @as_root
 @needs_device("nftables")
 @pytest.mark.alone
-def test_a_nat_without_ports(second_look):
+def test_exhausted_nat_ports_are_named_as_bottleneck(second_look):
     """Reduce the pool to 32 ports."""
 
     def plant(session):
@@ -130,7 +130,7 @@ def test_a_nat_without_ports(second_look):
     assert "limit" in telemetry["table"]
 
 
-def test_a_tester_that_is_too_slow(tmp_path, monkeypatch):
+def test_slow_tester_is_named_as_bottleneck(tmp_path, monkeypatch):
     words = write_run_options(tmp_path, "ipv4-router", "forward", "linux-router", "1G")
     monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # of a process that uses all cores
     # a user namespace could not be left again

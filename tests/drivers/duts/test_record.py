@@ -48,7 +48,7 @@ from .support import make_file_step, make_record, run_shell, run_undo_script
     ],
     ids=["pipeline", "list", "command", "lines"],
 )
-def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
+def test_undo_script_runs_whole_command_once(undo, tmp_path):
     record = make_record(tmp_path, make_undo_entry(1, Step("true", "an example", undo=undo), ""))
     run_undo_script(record, 1)
     assert {p.name for p in tmp_path.iterdir()} == {"a", "b", PROGRESS, "undone"}
@@ -211,7 +211,7 @@ def test_undo_started_by_a_step_does_not_deadlock(device):
     wait_until(lambda: device.files == {"back"}, "the end of undo.sh")
 
 
-def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
+def test_device_log_is_saved_for_each_part_of_run(tmp_path):
     driver = make_driver("nftables", {"state_dir": str(tmp_path), "log_connections": True})
     session = Session(driver, LocalTransport("here"), ROUTER4, tmp_path)
     for text in ("one\n", "two\n"):  # the second belongs to a resumed run
@@ -267,7 +267,7 @@ def test_device_output_is_quoted_in_undo_script(old, tmp_path):
 @pytest.mark.parametrize(
     ("state", "runs"), [("old", 1), ("another", 2)], ids=["restored meanwhile", "still different"]
 )
-def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, runs, tmp_path):
+def test_undo_is_repeated_only_while_step_differs(state, runs, tmp_path):
     delete = "echo >>runs; [ ! -e deleted ] && touch deleted"  # fails if it is repeated
     record = make_record(tmp_path, make_entry(1, delete, "cat state", "old"), make_entry(2))
     (tmp_path / "state").write_text("another")
@@ -281,7 +281,7 @@ def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, ru
     assert store.read_state().undone_steps == {1, 2}
 
 
-def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
+def test_status_counts_begun_steps_with_undo(tmp_path):
     record = make_record(tmp_path, make_entry(1), make_entry(2, ""), make_entry(3))
     transport = LocalTransport("here")
     UndoStore(transport, str(tmp_path)).write(record)

@@ -63,7 +63,7 @@ def test_device_without_boot_identifier_has_not_rebooted(open_device, tmp_path):
     assert list_changes(tmp_path) == []
 
 
-def test_rollback_goes_on_if_its_timer_cannot_be_written(open_device, tmp_path, caplog):
+def test_rollback_continues_if_timer_cannot_start(open_device, tmp_path, caplog):
     """The earlier timer keeps running until then."""
     transport = ChangedTransport()
     session = open_device(transport=transport)
@@ -102,9 +102,7 @@ def interrupt(*_):
 @pytest.mark.parametrize(
     "copy", [interrupt, lambda *_: Output(0, "H4sIA", ""), lambda *_: Output(0, "", "no such file")]
 )
-def test_device_is_restored_although_its_log_cannot_be_copied(
-    copy, open_device, tmp_path, monkeypatch
-):
+def test_device_is_restored_if_log_copy_fails(copy, open_device, tmp_path, monkeypatch):
     paths = property(lambda self: {"connections.log": "/nonexistent"})
     transport = ChangedTransport()
     session = open_device(transport=transport, record_dir=tmp_path / "run")
@@ -121,7 +119,7 @@ def test_device_is_restored_although_its_log_cannot_be_copied(
 
 
 @pytest.mark.parametrize("is_same_session", [True, False])
-def test_lost_state_directory_is_an_error_while_changes_are_left(
+def test_lost_state_directory_is_an_error_until_changes_are_undone(
     is_same_session, open_device, tmp_path
 ):
     session = open_device(record_dir=tmp_path / "run")
@@ -142,7 +140,7 @@ def test_lost_state_directory_is_an_error_while_changes_are_left(
     assert list(tmp_path.glob("run/*")) == []
 
 
-def test_device_without_free_connection_is_an_error_with_the_undo_commands(open_device):
+def test_failed_login_at_rollback_shows_undo_commands(open_device):
     transport = ChangedTransport()
     session = open_device(transport=transport)
     session.commit()
@@ -156,7 +154,7 @@ def test_device_without_free_connection_is_an_error_with_the_undo_commands(open_
         assert "undo.sh" in info.value.hint
 
 
-def test_undo_command_that_the_shell_cannot_parse_prevents_the_commit(open_device, tmp_path):
+def test_undo_with_syntax_error_prevents_commit(open_device, tmp_path):
     """Each command is parsed alone: the quotes of two commands would match."""
     steps = [
         make_file_step(tmp_path, name, undo=f"rm {tmp_path}/{name}; echo it's gone")
@@ -169,7 +167,7 @@ def test_undo_command_that_the_shell_cannot_parse_prevents_the_commit(open_devic
     assert not (tmp_path / "state/record.json").exists()
 
 
-def test_configured_parts_of_a_chain_are_left_alone(open_device, tmp_path):
+def test_commit_is_rejected_while_chain_part_is_configured(open_device, tmp_path):
     for name, state in (("one", "state"), ("two", "state/part-two")):
         part = open_device(make_file_step(tmp_path, name), part=name, state=state)
         part.commit()
@@ -180,7 +178,7 @@ def test_configured_parts_of_a_chain_are_left_alone(open_device, tmp_path):
     assert list_changes(tmp_path) == ["one", "two"]
 
 
-def test_short_limit_of_scheduled_rollback_does_not_undo_a_slow_commit(open_device, tmp_path):
+def test_scheduled_rollback_does_not_undo_slow_commit(open_device, tmp_path):
     slow = {"command": "sleep 4.5", "why": "slow", "undo": ""}
     session = open_device(make_file_step(tmp_path, "one"), slow, make_file_step(tmp_path, "two"))
     session.commit(revert_in=2)
@@ -212,7 +210,7 @@ def test_step_and_flush_longer_than_an_argument_read_their_input(open_device, tm
     assert [(tmp_path / name).read_text() for name in ("one", "two")] == ["one\n", "two\n"]
 
 
-def test_forget_does_not_need_the_states(open_device, tmp_path):
+def test_forget_does_not_read_states(open_device, tmp_path):
     session = open_device(make_file_step(tmp_path, "one"))
     session.commit()
     session.read_states = Mock(side_effect=DutError("no answer", code="unexpected-answer"))
@@ -222,9 +220,7 @@ def test_forget_does_not_need_the_states(open_device, tmp_path):
     assert session.read_record() is None
 
 
-def test_failed_verification_is_reported_as_undone_after_the_rollback(
-    open_device, tmp_path, monkeypatch
-):
+def test_failed_verification_is_rolled_back(open_device, tmp_path, monkeypatch):
     check = {"command": f"echo >>{tmp_path}/reads; wc -l <{tmp_path}/reads", "equals": "1"}
     session = open_device(make_file_step(tmp_path, "one", check=check))
     session.close()
@@ -271,7 +267,7 @@ def test_forget_accepts_differing_state(stubborn, tmp_path):
     assert sorted(os.listdir(tmp_path / "state")) == ["beat", "lock"]
 
 
-def test_progress_of_an_earlier_run_is_not_inherited(open_device, tmp_path):
+def test_progress_of_earlier_run_is_ignored(open_device, tmp_path):
     session = open_device()
     numbers = "".join(f"{n}\n" for n in range(1, 14))
     (tmp_path / "state/undone").write_text(f"{numbers}all\n")
@@ -306,7 +302,7 @@ def test_damaged_record_error_offers_undo_script(damage, open_device, tmp_path):
     assert session.rollback()[0].startswith("there is nothing")
 
 
-def test_local_undo_script_is_named_if_the_device_lost_its_own(open_device, tmp_path):
+def test_local_undo_script_is_named_if_device_lost_it(open_device, tmp_path):
     session = open_device()
     session.commit()
     for name in ("record.json", "undo.sh"):

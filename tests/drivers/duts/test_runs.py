@@ -45,7 +45,7 @@ def assert_restored(path):
     assert not LabSshServer(NAME).find_pid()
 
 
-def test_a_run_configures_verifies_measures_and_restores(completed_run):
+def test_run_configures_verifies_measures_and_restores(completed_run):
     path, result = completed_run
     order = ("configured as siit", "read-backs agree", "octets, forward", "rolled back")
     offsets = [result.err.index(words) for words in order]
@@ -91,7 +91,7 @@ def read_outcome(path):
 
 
 @pytest.mark.parametrize("share", [DICE.random() for _ in range(KILLS)])
-def test_run_killed_at_drawn_trial_resumes_to_equal_results(
+def test_run_killed_at_random_trial_resumes_to_equal_results(
     testbed, completed_run, tmp_path, share
 ):
     complete, path = completed_run[0], tmp_path / "run"

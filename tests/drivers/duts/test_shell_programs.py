@@ -67,7 +67,7 @@ def take_lock(sh, place, owner):
     return process, process.stdout.readline().strip()
 
 
-def test_lock_refuses_another_owner_answers_beats_and_is_freed_at_the_end(sh, tmp_path):
+def test_lock_rejects_other_owner_answers_beats_and_is_freed(sh, tmp_path):
     process, answer = take_lock(sh, tmp_path, "alice")
     assert answer == "locked"
     other, answer = take_lock(sh, tmp_path, "bob")
@@ -95,7 +95,7 @@ def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
     ("place", "answer"),
     [("/run/v6t", "locked"), ("/usr", "foreign /usr belongs to user 65534")],
 )
-def test_lock_in_a_user_namespace_ignores_the_owner_of_the_root_directory_only(place, answer):
+def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answer):
     script = f"mount -t tmpfs -o mode=755 tmpfs /run\n{build_lock_script(place, 'alice')}"
     user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     result = run_shell(script, sh=(*user, "unshare", "-Urm", "sh"))
@@ -105,7 +105,7 @@ def test_lock_in_a_user_namespace_ignores_the_owner_of_the_root_directory_only(p
 @pytest.mark.parametrize(
     "form", ["{dead} alice", "{dead}:1 alice", "{other}:1 alice", "{other}:1 bob"]
 )
-def test_lock_of_a_dead_process_is_taken(form, sh, tmp_path):
+def test_lock_of_dead_process_is_replaced(form, sh, tmp_path):
     """Another process may have the number of the dead one."""
     dead, other = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
     dead.wait()
@@ -118,7 +118,7 @@ def test_lock_of_a_dead_process_is_taken(form, sh, tmp_path):
     other.wait()
 
 
-def test_process_tree_is_found_without_options_of_ps(sh):
+def test_process_tree_is_found_without_ps(sh):
     stub = "ps() { false; }\n"
     parent = subprocess.Popen(
         ["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True
@@ -195,7 +195,7 @@ def test_timer_reports_remaining_time_and_can_be_removed(sh, tmp_path):
     ],
     ids=["Linux", "Linux zombie", "OpenBSD", "OpenBSD zombie", "nothing"],
 )
-def test_start_of_a_process_is_read(line, start, sh):
+def test_process_start_time_is_parsed(line, start, sh):
     text = shell.build_call("process", "start_of", line)
     assert run_shell(text, sh=sh, check=False).stdout.strip() == start
 
@@ -216,7 +216,7 @@ def test_process_is_identified_by_ps_without_proc(sh, tmp_path):
     assert pid == str(process.pid)
 
 
-def test_text_and_status_of_each_command():
+def test_batch_returns_output_and_status_of_each_command():
     sections = {
         "echo c; exit 3": Section("c", 3),
         "printf 'a\\n\\nb'": Section("a\n\nb", 0),

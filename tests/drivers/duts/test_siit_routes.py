@@ -76,7 +76,7 @@ def list_host_exits(technology: Siit, exits: dict[Any, set[str]]) -> Iterator[tu
         yield ipv4_side, find_longest_match(exits, ipv4), find_longest_match(exits, ipv6)
 
 
-def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
+def test_siit_routes_use_prefix_for_unmapped_hosts_only():
     routes = set(map(str, make_translator(**GAP).make_dut_intent().left.routes))
     assert "2001:db8:64::c633:180/125" in routes
     assert "2001:db8:64::/96" not in routes
@@ -89,7 +89,7 @@ def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
 )
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED, PREFIXED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
-def test_siit_plan_leads_every_host_to_its_side(driver, translator, params, orientation):
+def test_siit_plan_routes_every_host_to_its_side(driver, translator, params, orientation):
     technology = make_translator(**params, orientation=orientation)
     try:
         plan = make_plan(driver, technology.make_dut_intent())
@@ -110,13 +110,13 @@ def test_siit_plan_leads_every_host_to_its_side(driver, translator, params, orie
         (SHARED, "2001:2::/64", {"2001:2::/120"}),  # hosts on both sides
     ],
 )
-def test_mapping_within_a_wider_route_leads_to_its_hosts(params, route, attracted):
+def test_translated_networks_exclude_wider_route(params, route, attracted):
     intent = make_translator(**params).make_dut_intent()
     left = replace(intent.left, routes={route: "2001:db8::2"})
     networks = chain(*find_translated_networks(replace(intent, left=left)))
     assert set(map(str, networks)) == attracted
 
 
-def test_address_of_the_test_is_refused_between_parts_of_a_chain():
+def test_test_address_between_chain_parts_is_rejected():
     words = ("--plugin", "dslite-aftr", "--set", "responder_ipv4=192.168.20.2")
     assert v6t("dut", "plan", "--driver", "chain", *words).status == 2

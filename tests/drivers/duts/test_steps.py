@@ -43,7 +43,7 @@ def test_foreign_state_is_read_before_a_change_without_undo():
 @pytest.mark.parametrize(
     ("present", "difference"), [("7\n", None), ("8\n", ("'8'", "7")), ("", ("nothing", "7"))]
 )
-def test_want_difference_is_found_and_wanted_state(present, difference):
+def test_difference_shows_found_and_expected_value(present, difference):
     assert expect_text(7).describe_difference(present) == difference
 
 
@@ -55,7 +55,7 @@ def test_settings_difference_holds_only_keys_that_differ():
 
 @pytest.mark.lab
 @needs_lab
-def test_forwarding_is_undone_with_the_setting_that_the_kernel_changes_with_it():
+def test_forwarding_undo_restores_dependent_setting():
     step = make_forwarding_step(["lo"])
     off = "net.ipv4.conf.all.forwarding=0 net.ipv4.conf.all.accept_redirects=0"
     lines = [
@@ -65,7 +65,7 @@ def test_forwarding_is_undone_with_the_setting_that_the_kernel_changes_with_it()
     run_shell("\n".join(lines), sh=("unshare", "-n", "sh"))
 
 
-def test_connection_tracking_that_is_not_loaded_is_loaded_and_unloaded(tmp_path):
+def test_connection_tracking_module_is_loaded_and_unloaded(tmp_path):
     """Its settings cannot be recorded before, and go with it."""
     intent = with_requirements(nat44(), sessions=1000)
     ssh = {"host": "dut.example.net"}
@@ -86,7 +86,7 @@ def test_connection_tracking_that_is_not_loaded_is_loaded_and_unloaded(tmp_path)
     assert run(loaded).split() == ["nft_chain_nat", "nf_nat", "nf_conntrack"]
 
 
-def test_comparison_prints_steps_that_differ_and_all_on_request():
+def test_comparison_lists_differing_or_all_steps():
     steps = [
         StepComparison(1, "mtu", StepState.PRESENT),
         StepComparison(2, "queue", StepState.PENDING, "'8'", "7"),
@@ -98,7 +98,7 @@ def test_comparison_prints_steps_that_differ_and_all_on_request():
     assert format_comparison(steps, with_equal=True) == lines
 
 
-def test_config_file_reads_its_name_and_content(tmp_path):
+def test_config_file_read_back_compares_content(tmp_path):
     step = make_config_file_step(f"{tmp_path}/f", "a\nb\n", "x")
     assert run(step.read) == ""
     run(step.command, step.text)
@@ -111,7 +111,7 @@ def test_config_file_reads_its_name_and_content(tmp_path):
 
 
 @pytest.mark.parametrize(("command", "runs"), [("sleep 60", True), ("no-such-program", False)])
-def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_path):
+def test_daemon_read_back_is_empty_unless_running(command, runs, tmp_path):
     pid = f"{tmp_path}/pid"
     probe = f"[ ! -s {pid} ] || echo ready"
     step = make_daemon_step(make_background_command(pid, command), pid, "sleep", "x", probe=probe)
@@ -123,7 +123,7 @@ def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_p
     assert run(step.read) == ""
 
 
-def test_daemon_that_has_ended_shows_the_end_of_its_log(tmp_path):
+def test_ended_daemon_shows_end_of_log(tmp_path):
     (tmp_path / "pid").write_text("999999999\n")
     (tmp_path / "log").write_text("begins\nno space left\n")
     step = make_daemon_step("x", f"{tmp_path}/pid", "named", "x", log=f"{tmp_path}/log")

@@ -53,12 +53,12 @@ def test_stop_messages_name_configured_runs_of_a_remote_device(tmp_path):
         ("sim", DIRECT["options"], True),
     ],
 )
-def test_command_is_printed_only_for_a_device_that_outlives_v6t(tester, options, is_left):
+def test_command_is_printed_only_for_device_that_outlives_v6t(tester, options, is_left):
     run = with_dut_options(resolve(plugin="nat44", tester=tester, dut="nftables"), options)
     assert bool(make_device_stop_messages(run, "this").second) == is_left
 
 
-def test_verify_refuses_a_simulated_device(tmp_path):
+def test_verify_rejects_simulated_device(tmp_path):
     path = tmp_path / "bed.json"
     path.write_text(json.dumps({"tester": {"kind": "sim"}, "dut": DIRECT}))
     result = v6t("dut", "verify", "--testbed", path, "--plugin", "nat44")

@@ -109,7 +109,7 @@ def test_non_linux_system_is_rejected():
         parse_linux_facts({"system": "Linux 6.1", "links": "[{"}, "")
 
 
-def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
+def test_process_reading_includes_children(tmp_path):
     """A resolver forks a process per core, and the first may be the idlest."""
     pid_file = tmp_path / "pid"
     script = f"echo $$ >{pid_file}; sleep 60 & sleep 60 & echo $! ready; wait"
@@ -126,15 +126,13 @@ def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
     assert len(threads) == 3
 
 
-def test_a_device_without_driver_cannot_be_watched():
+def test_watching_device_without_driver_is_rejected():
     with expect_error("missing-driver"):
         check_has_driver(resolve_setup(plugin="siit"))
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_watcher_takes_a_sample_each_interval_until_its_loop_ends(
-    is_killed, tmp_path, monkeypatch
-):
+def test_watcher_takes_samples_until_loop_ends(is_killed, tmp_path, monkeypatch):
     monkeypatch.setattr("v6t.drivers.duts.session.telemetry.LINE_DEADLINE_S", 0.5)
     log = tmp_path / "log"
     kill = "[ $(wc -l <log) -lt 4 ] || kill -9 $$" if is_killed else "true"

@@ -25,7 +25,7 @@ def standing(site, tmp_path):
 
 
 @most_sites
-def test_all_are_configured_measured_and_restored(standing, tmp_path):
+def test_run_configures_and_restores_all_machines(standing, tmp_path):
     result = run_v6t("run", *standing.flags, *RUN, "-o", tmp_path / "run")
     count = len(standing.site.placed)
     assert (result.err.count("configured as"), result.err.count("rolled back")) == (count, count)

@@ -176,7 +176,7 @@ VERDICTS = {
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_verdict_follows_from_the_figures(name, snapshot):
+def test_verdict_depends_on_figures(name, snapshot):
     limited_by, samples, arguments = VERDICTS[name]
     verdict = judge_device(samples, **arguments)
     assert verdict.limited_by == limited_by
@@ -196,7 +196,7 @@ def test_verdict_follows_from_the_figures(name, snapshot):
         ("made up drop", None),
     ],
 )
-def test_figure_that_a_reading_does_not_declare_is_not_a_loss(reason, limited):
+def test_undeclared_figure_is_not_a_loss(reason, limited):
     name, _, figure = reason.partition(" ")
     samples = sample_kernel(50, 60, **{name: {figure: 50.0}})
     assert summarize_samples(samples).drops == ({reason: 100.0} if limited else {})
@@ -212,7 +212,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("words", vpp_outputs.ERROR_TEXT_REASONS)
-def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
+def test_vpp_error_is_counted_once_with_its_reason(words):
     """The interface's counter of the same frames is not added."""
     kind = vpp_outputs.ERROR_TEXT_REASONS[words]
     head = "   Count         Node          Reason            Severity\n"
@@ -247,7 +247,7 @@ def test_vectors_are_counted_from_second_to_second_of_each_thread():
     assert summarize_samples(samples[:1]).vectors_per_call == {}
 
 
-def test_vpp_reason_that_is_not_shown_was_zero_if_others_are_shown():
+def test_missing_vpp_error_was_zero_if_others_were_shown():
     after = {"reasons": 4.0, FULL: 30.0}
     for before, grown in (({"reasons": 3.0}, {f"errors {FULL}": 30.0}), ({}, {})):
         samples = [Sample({"errors": f}, float(n), VPP) for n, f in enumerate((before, after))]
@@ -260,7 +260,7 @@ def test_process_figures_are_those_of_busiest_thread():
     assert summarize_samples(sample_process()).process == {}
 
 
-def test_summary_says_which_devices_poll():
+def test_summary_marks_polling_devices():
     summary = summarize_samples(sample_polling(SNABB)).to_json()
     assert summary["polls"] and summary["cores"]["cpu0"]["busy"] == 100.0
     assert "polls" not in summarize_samples(sample_kernel(50)).to_json()
@@ -381,11 +381,11 @@ def test_rejected_trial_gets_samples_around_it(learned, found_s, before, found):
         ({}, 1250.0),
     ],
 )
-def test_rate_above_is_one_that_medium_and_tester_carry(record, rate_fps):
+def test_higher_rate_respects_medium_and_tester_limits(record, rate_fps):
     assert choose_higher_rate({"median": 1000.0, **record}) == rate_fps
 
 
-def test_rate_that_loses_frames_in_the_longer_trial_is_not_sustained():
+def test_rate_with_loss_in_longer_trial_is_not_sustained():
     procedure = ProcedureSettings.model_construct(loss_tolerance=0.0, sending_time_tolerance=1.01)
     assert describe_unsustained_rate(FOUND, make_result(1000), procedure) == ""
     text = describe_unsustained_rate(FOUND, make_result(999), procedure)

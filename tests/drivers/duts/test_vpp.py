@@ -62,7 +62,7 @@ def prove_vpp(plugin, params, testbed=None, **options):
         ("lwb4", {"psid_len": "0", "psid": "0"}, {}),
     ],
 )
-def test_every_frame_is_the_reference_translation(plugin, params, options):
+def test_all_frames_match_reference_translation(plugin, params, options):
     finding, read, described = prove_vpp(plugin, params, **options)
     assert finding is None
     assert len(read) > 5
@@ -125,7 +125,7 @@ def test_traffic_classes_follow_rfcs(plugin, params, octets, behaviour):
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
-def test_lost_congestion_marks_of_tunnels_are_detected(plugin):
+def test_missing_ce_propagation_of_tunnel_is_detected(plugin):
     """CE in the outer header must be copied (RFC 6040, section 4.2); VPP ignores it."""
     measured = measure_traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
     assert re.findall(r"\d+", measured[3, 2][0])[:2] == ["2", "3"]
@@ -147,7 +147,7 @@ def list_commands(text):
     return "\n".join(line for line in lines if not line.startswith("#"))
 
 
-def test_the_printed_plan_makes_the_papers_frame():
+def test_printed_plan_produces_frame_of_mapperf_paper():
     """Run the printed commands in a shell; expect figure 8 of the Mapperf paper."""
     result = v6t(
         "dut", "plan", "--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0",
@@ -171,7 +171,7 @@ def test_the_printed_plan_makes_the_papers_frame():
     assert (out[IPv6].nh, out[IP].dst, out[UDP].dport) == (4, "192.0.2.80", 35336)
 
 
-def test_nat44_ei_has_one_session_for_a_port_and_its_flush_frees_the_port():
+def test_nat44_ei_has_one_session_per_port_and_flush_frees_it():
     """VPP's `clear nat44 ei sessions` does not free ports, so the driver does not use it."""
     with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
 
@@ -194,7 +194,7 @@ def test_nat44_ei_has_one_session_for_a_port_and_its_flush_frees_the_port():
 
 
 @pytest.mark.parametrize("plugin", ["ed", "ei"])
-def test_full_table_is_found_by_occupancy_and_counter(plugin):
+def test_full_table_is_named_as_bottleneck(plugin):
     intent = intents.with_values(intents.nat44(), session_limit=50)
     link = intent.links.left
     with open_bed("vpp", intent, **OWN, nat44=plugin) as bed:
@@ -341,7 +341,7 @@ def shape(cli):
         (B4, {}),
     ],
 )  # fmt: skip
-def test_vpp_that_runs_already_is_restored(intent, options):
+def test_running_vpp_is_restored(intent, options):
     with start_foreign_vpp(intent, **options) as (session, _, cli):
         before = shape(cli)
         session.commit()
@@ -394,7 +394,7 @@ KERNEL_IP = (
 )
 
 
-def test_the_kernels_interfaces_get_their_ip_back():
+def test_kernel_ip_configuration_is_restored():
     """Addresses, routes, forwarding and the state of a link are restored."""
     with start_bare_device(intents.ROUTER4) as (dut, _):
         shell = dut._make_transport()
@@ -433,7 +433,7 @@ def test_the_kernels_interfaces_get_their_ip_back():
         (intents.nat64(), {}, "nat64"),
     ],
 )
-def test_plugin_that_the_operator_has_enabled_stays_enabled(intent, options, noun):
+def test_enabled_plugin_stays_enabled_after_rollback(intent, options, noun):
     """The failed step's undo must not disable it; an unused plugin does not show in any table."""
     with start_foreign_vpp(intent, **options) as (session, _, cli):
         cli(f"{noun} plugin enable")
@@ -462,7 +462,7 @@ NAT64 = "nat64 add prefix 2001:db8:77::/96"
     ],
     ids=["MAP", "NAT44", "NAT44-EI", "NAT64"],
 )  # fmt: skip
-def test_foreign_configuration_makes_the_driver_refuse(intent, options, lines, shown):
+def test_foreign_vpp_configuration_is_rejected(intent, options, lines, shown):
     """A second enable would fail, and its undo would remove the foreign NAT."""
     with start_foreign_vpp(intent, **options) as (session, _, cli):
         for line in lines:
