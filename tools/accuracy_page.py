@@ -7,18 +7,18 @@ import re
 from collections.abc import Iterator
 
 from v6t.analysis.report.render import to_markdown
-from v6t.tests.drivers import planted
+from v6t.tests.drivers import fault_injection
 from v6t.tools import peers
 from v6t.tools.accuracy.record import AccuracyRecord
 from v6t.tools.accuracy.report import make_document
 from v6t.tools.record_files import load_record
 
-RECORDED = planted.RECORD.parent
+RECORDED = fault_injection.RECORD.parent
 
 
 def load_accuracy_records() -> Iterator[AccuracyRecord]:
     """Load the records of all testers whose accuracy was measured."""
-    for tester in planted.TESTERS:
+    for tester in fault_injection.TESTERS:
         path = RECORDED / f"accuracy-{tester}.json"
         if path.exists():
             yield AccuracyRecord.model_validate(json.loads(path.read_text(encoding="utf-8")))
@@ -32,11 +32,12 @@ def render_accuracy() -> str:
 
 def render_faults() -> str:
     """Return how often each planted fault was found, by tester."""
-    recorded = load_record(planted.RECORD)
+    recorded = load_record(fault_injection.RECORD)
     lines = ["| planted | must be said | embedded tester | TRex |", "|---|---|---|---|"]
-    for fault in planted.ALL:
+    for fault in fault_injection.ALL:
         cells = [
-            format_finding(recorded.get(f"{tester} {fault.name}")) for tester in planted.TESTERS
+            format_finding(recorded.get(f"{tester} {fault.name}"))
+            for tester in fault_injection.TESTERS
         ]
         lines.append(f"| {fault.words} | {fault.says} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from v6t.tests.needs import needs_lab
 from v6t.trials.trial import DelayRequest, FlowStarts, Segment
 from v6t.trials.verdict import assess_trial
 
-from .duts.field import wait_until
+from .duts.remote_site import wait_until
 from .lab_testers import measure_passed, open_tester, write_testbed
 
 pytestmark = [pytest.mark.lab, needs_lab]

@@ -10,7 +10,7 @@ from v6t.tests.needs import needs_lab
 from v6t.tools import accuracy_page, peers
 from v6t.tools.record_files import load_record
 
-from . import matrix, planted
+from . import fault_injection, matrix
 from .run_facts import ALWAYS, Run, assert_timed
 
 
@@ -124,15 +124,19 @@ def test_imported_peer_file_gives_same_measurement(name, tmp_path):
 
 
 def test_recorded_planted_faults_were_always_found():
-    recorded = load_record(planted.RECORD)
-    expected = {f"{tester} {fault.name}" for tester in planted.TESTERS for fault in planted.ALL}
-    assert set(recorded) == expected, "V6T_RECORD=5 pytest tests/drivers/test_planted.py"
+    recorded = load_record(fault_injection.RECORD)
+    expected = {
+        f"{tester} {fault.name}"
+        for tester in fault_injection.TESTERS
+        for fault in fault_injection.ALL
+    }
+    assert set(recorded) == expected, "V6T_RECORD=5 pytest tests/drivers/test_fault_injection.py"
     assert all(entry["found"] == entry["of"] > 0 for entry in recorded.values())
 
 
 def test_both_testers_counted_exactly_in_the_accuracy_study():
     records = {r.tester["kind"]: r for r in accuracy_page.load_accuracy_records()}
-    assert set(records) == set(planted.TESTERS)
+    assert set(records) == set(fault_injection.TESTERS)
     for record in records.values():
         kinds = {(row.kind, row.every) for row in record.counts}
         assert {("loss", 10**n) for n in (3, 4, 5, 6)} <= kinds

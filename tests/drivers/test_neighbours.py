@@ -38,7 +38,7 @@ from v6t.intent.device import (
 from v6t.intent.families import RouterConfig
 from v6t.plugins.siit import Siit
 
-from .duts.field import wait_until
+from .duts.remote_site import wait_until
 
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"

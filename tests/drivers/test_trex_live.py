@@ -27,7 +27,7 @@ from v6t.trials.trial import DelayRequest, DeviceEvent, FlowStarts, Segment
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex, matrix
-from .duts.field import wait_until
+from .duts.remote_site import wait_until
 from .lab_testers import TRIES, load, make_tester_setup, measure_passed, open_tester
 from .run_facts import Run, assert_timed
 

@@ -47,7 +47,7 @@ from v6t.trials.trial import DelayRequest, DeviceEvent, Trial
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex
-from .duts.field import wait_until
+from .duts.remote_site import wait_until
 from .lab_testers import compile_plugin
 
 pytestmark = pytest.mark.slow

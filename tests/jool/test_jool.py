@@ -20,7 +20,7 @@ from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import LabBed
-from v6t.tests.drivers.duts.field import wait_until
+from v6t.tests.drivers.duts.remote_site import wait_until
 from v6t.tests.drivers.duts.test_guard import count_trials
 from v6t.tests.expect import expect_error
 from v6t.tests.machine.image import Image

@@ -23,7 +23,7 @@ from v6t.drivers.transport.contract import DeadlinePassed
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import LabBed
-from v6t.tests.drivers.duts.field import wait_until
+from v6t.tests.drivers.duts.remote_site import wait_until
 from v6t.tests.expect import expect_error
 from v6t.tests.jool.short_runs import (
     CONNECTIONS,

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from v6t.tests.core.support import COMMAND
-from v6t.tests.drivers.duts.field import wait_until
+from v6t.tests.drivers.duts.remote_site import wait_until
 from v6t.tests.drivers.duts.test_guard import make_step
 from v6t.tests.needs import mark_make_target
 

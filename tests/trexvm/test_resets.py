@@ -1,7 +1,7 @@
 """Resets of a device, a virtual machine, while v6t configures it over SSH."""
 
 import pytest
-from v6t.tests.drivers.duts.field import wait_until
+from v6t.tests.drivers.duts.remote_site import wait_until
 from v6t.tests.drivers.duts.test_guard import make_step
 from v6t.tests.needs import mark_make_target
 

@@ -35,7 +35,7 @@ class Port:
             packet_socket.bind((name, 0))
             return packet_socket
 
-        with ThreadPoolExecutor(1) as pool:  # a thread of its own enters the namespace
+        with ThreadPoolExecutor(1) as pool:  # only this thread enters the namespace
             self._socket = pool.submit(open_socket).result()
 
     def send(self, frame: bytes) -> None:
@@ -47,8 +47,8 @@ class Port:
     def await_udp(self, payload: bytes, seconds: float = 3.0):
         """Return the first frame that contains a payload, or None after the deadline."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self._socket.settimeout(left)
+        while (remaining_s := end - time.monotonic()) > 0:
+            self._socket.settimeout(remaining_s)
             try:
                 frame, sender = self._socket.recvfrom(4096)
             except TimeoutError:
@@ -68,18 +68,19 @@ class LabBed:
         self.left, self.right = Port(lab.tester.pid, "left"), Port(lab.tester.pid, "right")
 
     def close(self) -> None:
-        """Close the ports, which keep the tester's namespace and cables alive."""
+        """Close the ports, which would keep the tester's namespace and cables alive."""
         self.left.close()
         self.right.close()
 
-    def forward(self, way: str, src: str, dst: str, sport: int, dport: int, payload: bytes):
-        """Send a datagram to one port; return the frame that arrives at the other."""
-        near, far = (self.left, self.right) if way == "forward" else (self.right, self.left)
-        link = self.links.left if way == "forward" else self.links.right
+    def forward(self, direction: str, src: str, dst: str, sport: int, dport: int, payload: bytes):
+        """Send a datagram from one port; return the frame that arrives at the other port, or None."""
+        is_forward = direction == "forward"
+        sender, receiver = (self.left, self.right) if is_forward else (self.right, self.left)
+        link = self.links.left if is_forward else self.links.right
         ip = IPv6(src=src, dst=dst) if ":" in src else IP(src=src, dst=dst)
         frame = Ether(src=link.tester_mac, dst=link.dut_mac) / ip
-        near.send(bytes(frame / UDP(sport=sport, dport=dport) / payload))
-        return far.await_udp(payload)
+        sender.send(bytes(frame / UDP(sport=sport, dport=dport) / payload))
+        return receiver.await_udp(payload)
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def open_bed(driver: str, intent, **options):
 
 
 def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
-    """Return streams with these outer and inner TOS or traffic class octets."""
+    """Return the streams with other TOS or traffic class octets in outer and inner header."""
 
     def change_stream(stream):
         rows = np.frombuffer(stream.packet, np.uint8)[None, :].copy()
@@ -109,8 +110,8 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
         return stream.with_packet(rows[0].tobytes())
 
     return {
-        way: StreamSet(way, tuple(change_stream(s) for s in given.streams))
-        for way, given in streams.items()
+        direction: StreamSet(direction, tuple(change_stream(s) for s in stream_set.streams))
+        for direction, stream_set in streams.items()
     }
 
 
@@ -131,7 +132,7 @@ def measure_traffic_classes(plugin, octets, *, params=None, dut, **options):
     """Send each pair of outer and inner octets through a device.
 
     Returns:
-        ``{pair: (reason, behaviour)}``; the reason is empty if every frame was accepted.
+        ``{pair: (reason, behaviour)}``; the reason of a mismatch is empty if all frames match.
     """
     setup = resolve_setup(plugin=plugin, params=params or {}, dut=dut, dut_params=options)
     outcomes = {}

@@ -22,7 +22,7 @@ from v6t.plugins.nptv6 import Nptv6
 from v6t.plugins.router import Ipv6Router
 from v6t.plugins.siit import Clat, ClatParams, Siit, SiitParams
 
-from . import boxes, intents
+from . import cli_dialects, intents
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,15 @@ VLAN = Links(
     intents.LINKS.left.model_copy(update={"vlan": 100}),
     intents.LINKS.right.model_copy(update={"mtu": 9000}),
 )
-ASIDE = Links(*(
+VLANS_WITH_BACKGROUND = Links(*(
     getattr(VLAN, side).model_copy(
         update={"vlan": vlan, "background": BackgroundVlan.with_default_addresses(side, 200)})
     for side, vlan in (("left", 100), ("right", 101))
 ))  # fmt: skip
-MANY = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
-MANY_HOSTS = replace(intents.nat44(), left=replace(intents.LEFT4, neighbors=MANY))
+MANY_NEIGHBORS = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
+NAT44_WITH_MANY_HOSTS = replace(
+    intents.nat44(), left=replace(intents.LEFT4, neighbors=MANY_NEIGHBORS)
+)
 TUNED = {
     "rss": "sdfn", "queues": 4, "rps": "f", "cores": 4, "governor": "performance",
     "clock_khz": 1_200_000,
@@ -51,12 +53,12 @@ TUNED = {
 # Options for a VPP that is already running.
 RUNNING = {"start": False}
 TUNDRA, TUNDRA_CLAT = (
-    {name: own.value for name, own in tundra.PARAMETER_OVERRIDES[of].items()}
-    for of in ("siit", "clat")
+    {name: override.value for name, override in tundra.PARAMETER_OVERRIDES[plugin].items()}
+    for plugin in ("siit", "clat")
 )
 B4 = Ipv4aas(Ipv4aasParams(variant="ds-lite")).parts[0].intent
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
-OWN = {
+CUSTOM_COMMANDS = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
     "flush": [{"command": "true", "check": {"command": "echo 0", "equals": "0"}}],
     "sessions_command": "echo 5",
@@ -67,10 +69,10 @@ CASES = (
     Case("linux-router-ipv4", "linux-router", intents.ROUTER4),
     Case("linux-router-ipv6", "linux-router", intents.ROUTER6),
     Case("linux-router-vlan", "linux-router", replace(intents.ROUTER4, links=VLAN)),
-    Case("linux-router-background", "linux-router", Ipv6Router(links=ASIDE).make_dut_intent()),
+    Case("linux-router-background", "linux-router", Ipv6Router(links=VLANS_WITH_BACKGROUND).make_dut_intent()),
     Case("linux-router-tuned", "linux-router", intents.ROUTER4, TUNED),
     Case("nftables-nat44", "nftables", intents.nat44()),
-    Case("nftables-nat44-gateway", "nftables", MANY_HOSTS, {"neighbours": "gateway"}),
+    Case("nftables-nat44-gateway", "nftables", NAT44_WITH_MANY_HOSTS, {"neighbours": "gateway"}),
     Case("iptables-nat44", "iptables", intents.nat44()),
     Case("tayga-siit", "tayga", intents.SIIT),
     Case("tayga-siit-workers", "tayga", intents.SIIT, {"workers": 2}),
@@ -87,7 +89,7 @@ CASES = (
     Case("jool-mapt-ce", "jool", MapTCe().make_dut_intent()),
     Case("vpp-router-26.06", "vpp", intents.ROUTER4, RUNNING),
     Case("vpp-mape-26.06", "vpp", intents.make_paper_mape(), RUNNING),
-    Case("vpp-mape-26.06-background", "vpp", MapEBorderRelay(links=ASIDE).make_dut_intent(), RUNNING),
+    Case("vpp-mape-26.06-background", "vpp", MapEBorderRelay(links=VLANS_WITH_BACKGROUND).make_dut_intent(), RUNNING),
     Case("vpp-mape-26.06-started", "vpp", intents.make_paper_mape(), {"workers": "2-3"}),
     Case("vpp-mapt-24.02", "vpp", intents.mapt("2001:db8:ce::/51"), {"version": "24.02", **RUNNING}),
     Case("vpp-mapt-26.06", "vpp", intents.mapt(), RUNNING),
@@ -112,9 +114,9 @@ CASES = (
     Case("nat46-siit", "nat46", intents.SIIT),
     Case("nat46-clat", "nat46", Clat().make_dut_intent(), {"module": "/opt/nat46/nat46.ko"}),
     Case("nat46-mapt-ce", "nat46", MapTCe().make_dut_intent()),
-    Case("command", "command", intents.ROUTER4, OWN),
-    Case("network-cli-ios", "network-cli", intents.ROUTER6, boxes.IOS),
-    Case("network-cli-junos", "network-cli", intents.ROUTER6, boxes.JUNOS),
+    Case("command", "command", intents.ROUTER4, CUSTOM_COMMANDS),
+    Case("network-cli-ios", "network-cli", intents.ROUTER6, cli_dialects.IOS),
+    Case("network-cli-junos", "network-cli", intents.ROUTER6, cli_dialects.JUNOS),
     Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().make_dut_intent()),
     Case("vpp-npt66-26.06", "vpp", Nptv6().make_dut_intent(), RUNNING),
     Case("nftables66-nat66", "nftables66", Nat66().make_dut_intent()),
@@ -127,7 +129,7 @@ CASE_BY_NAME = {case.name: case for case in CASES}
 
 @functools.cache
 def plan_case(name: str) -> tuple[Any, Any, Any]:
-    """Return driver, facts and plan of a case."""
+    """Return the driver, the device's facts and the plan of a case."""
     case = CASE_BY_NAME[name]
     driver = make_driver(case.driver, case.options)
     facts = driver.make_example_facts(case.intent)

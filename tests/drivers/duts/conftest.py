@@ -1,4 +1,4 @@
-"""Fixtures for devices that the tests of a module share."""
+"""Fixtures: devices shared by the tests of a module, sessions and shells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 
-from . import field, sshserver
+from . import remote_site, sshserver
 from .intents import ROUTER4
 from .support import make_file_session
 
@@ -36,14 +36,14 @@ def server(request):
 def site(request, tmp_path_factory):
     """Start a device behind a router, and an operator's host, for a module."""
     _require_sshd()
-    site = field.Field(_get_module_name(request), tmp_path_factory.mktemp("field"))
+    site = remote_site.RemoteSite(_get_module_name(request), tmp_path_factory.mktemp("site"))
     yield site
     site.close()
 
 
 @pytest.fixture
 def login(server):
-    """Log in to the server; closed at the end."""
+    """Return a function that logs in to the server; the connections are closed at the end."""
     with ExitStack() as stack:
 
         def connect(**ssh):
@@ -57,7 +57,7 @@ def login(server):
 
 @pytest.fixture
 def make_session(server, tmp_path):
-    """Return a factory of sessions of the command driver; they are closed at the end."""
+    """Return a factory of command driver sessions, which are closed at the end."""
     with ExitStack() as stack:
 
         def make(options, **ssh):
@@ -71,7 +71,7 @@ def make_session(server, tmp_path):
 
 @pytest.fixture
 def open_device(tmp_path):
-    """Return a factory of open sessions with a directory as device; they are closed at the end."""
+    """Return a factory of open sessions with a directory as device, which are closed at the end."""
     with ExitStack() as stack:
 
         def open_session(*steps, **options):
@@ -88,7 +88,7 @@ SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"]}
 
 @pytest.fixture(params=SHELLS)
 def sh(request):
-    """Return the words that start a shell of devices."""
+    """Return the command of a shell that devices have."""
     if shutil.which(SHELLS[request.param][0]) is None:
         pytest.skip(f"needs {request.param}")
     return SHELLS[request.param]

@@ -1,6 +1,6 @@
-"""CE and PE of ipv4aas, each behind a real sshd, or in two namespaces of one machine.
+"""Test sites for ipv4aas: CE and PE on two machines, or in two namespaces of one, each with an sshd.
 
-A part without machine is the reference translation.
+A part without a machine is the reference translation.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from . import sshserver
 from .support import write_testbed
 
 STATE_DIRECTORY = "/run/v6t"
-# Connection settings that a virtual machine can also sustain.
+# Connection settings that virtual machines sustain, too.
 CONNECTIONS = {"count": 500, "rate_cps": 500, "wait_ms": 500}
 # Silence after which a device rolls back in these tests [s].
 SILENCE_S = 4
-# The same for emulated machines, where two consecutive logins may take long [s].
+# The same for emulated machines, where two logins take long [s].
 SILENCE_VM_S = 30
+# Prints the state of a machine that v6t may change.
 _SURVEY_SCRIPT = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
     "ip -4 -o addr; cat /proc/sys/net/ipv4/conf/all/rp_filter; "
@@ -45,7 +46,8 @@ _SURVEY_SCRIPT = (
     "for j in jool jool_siit; do $j instance display 2>/dev/null; done; true"
 )
 
-_LOGIN = f"""\
+# Forwards SSH connections from the namespace to the virtual machine.
+_FORWARD_SSH = f"""\
 sysctl -q -w net.ipv4.conf.all.route_localnet=1
 nft -f - <<'END'
 table ip v6t-login {{
@@ -54,25 +56,26 @@ table ip v6t-login {{
 }}
 END
 """
-# A bridge does not work: v6t sets the machine's MAC address on the cable's end.
-_CABLES = """\
-led() { tc qdisc add dev $1 clsact &&
+# Connects the machine's ports to the cables, as soon as these exist. A bridge does not work, because v6t sets the
+# machine's MAC address on the cable's end.
+_CONNECT_PORTS = """\
+redirect_frames() { tc qdisc add dev $1 clsact &&
   tc filter add dev $1 ingress protocol all u32 match u32 0 0 action mirred egress redirect dev $2; }
 while sleep 0.2; do for side in left right; do
   [ -e /sys/class/net/$side ] || continue
   tc qdisc show dev $side | grep -q clsact && continue
   tc qdisc del dev tap-$side clsact 2>/dev/null
-  led tap-$side $side && led $side tap-$side
+  redirect_frames tap-$side $side && redirect_frames $side tap-$side
 done; done
 """
-# Kills all sessions except the one that runs this command.
-_OTHERS = """\
+# Kills all SSH sessions except the one that runs this script.
+_KILL_OTHER_SESSIONS = """\
 p=$$; while read n <$p/comm && [ $n != sshd ]; do p=$(cut -d' ' -f4 $p/stat); done
 for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
   [ $each = $p ] || kill -9 $each 2>/dev/null
 done; true
 """
-# Adds an unconnected cable with the MAC address that a driver expects.
+# Adds an unconnected interface with the MAC address that a driver expects.
 CABLE = (
     "ip link add {side} address {mac} type veth peer name {side}-cable; "
     "ip link set {side} up; ip link set {side}-cable up"
@@ -80,7 +83,7 @@ CABLE = (
 
 
 def find_missing_for_vm() -> str:
-    """Return what this host lacks for virtual machines, or an empty string."""
+    """Return what this host lacks to run virtual machines, or an empty string."""
     missing = image.find_missing_packages()
     missing += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
     return f"needs {', '.join(missing)}" if missing else sshserver.find_missing() or ""
@@ -88,39 +91,39 @@ def find_missing_for_vm() -> str:
 
 @functools.cache
 def _boot_template(recipe: Recipe) -> LinuxMachine:
-    """Return a booted machine that serves as the template of all others."""
+    """Return a booted machine from which all others of the recipe are started."""
     shared = SharedLinuxMachine(recipe.get_image())
     atexit.register(shared.stop)
     return shared.start()
 
 
 class VmServer(ssh.LabSshServer):
-    """A machine of a recipe; see :class:`.sshserver.Server`."""
+    """Virtual machine with the interface of :class:`.sshserver.Server`."""
 
     def __init__(self, name: str, recipe: Recipe) -> None:
         super().__init__(sshserver.make_unique_name(name))
         self._recipe = recipe
         self.start()
-        self.inside = ssh.LabTransport(self._pid, self.make_options())
-        self.inside.open()
+        self.console = ssh.LabTransport(self._pid, self.make_options())
+        self.console.open()
 
     @property
     def hypervisor(self) -> str:
         return self._machine.hypervisor
 
     def shell(self, command: str) -> str:
-        """Run a command in a separate session."""
-        result = self.inside.run(command)
+        """Run a command in a separate SSH session."""
+        result = self.console.run(command)
         assert result.status == 0, result
         return result.out
 
-    def drop(self) -> None:
-        """Kill all sessions except this one."""
-        self.shell(f"cd /proc; {_OTHERS}")
+    def kill_sessions(self) -> None:
+        """Kill all sessions except that of the console."""
+        self.shell(f"cd /proc; {_KILL_OTHER_SESSIONS}")
 
     def stop(self) -> None:
         """Stop the machine; a second call does nothing."""
-        self.inside.close()
+        self.console.close()
         super().stop()
         self._machine.stop()
 
@@ -135,43 +138,44 @@ class VmServer(ssh.LabSshServer):
             self._machine.start()
             for name in ("id", "known_hosts"):
                 shutil.copy(self._machine.directory / name, self.directory)
-            result = NamespaceTransport(self._pid).run(_LOGIN)
+            result = NamespaceTransport(self._pid).run(_FORWARD_SSH)
             assert result.status == 0, result
         except BaseException:
             self._machine.stop()
             raise
-        words = [*enter(self._pid), "sh", "-c", _CABLES]
+        words = [*enter(self._pid), "sh", "-c", _CONNECT_PORTS]
         null = subprocess.DEVNULL
         subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Location of a part."""
+class PartLocation:
+    """Driver of a part of the chain, and the machine that it configures."""
 
-    driver: str  # its name
+    driver: str
     machine: str = ""  # ``ce`` or ``pe``; empty: the reference translation
-    netns: str = ""  # a network namespace of the machine
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the driver
+    netns: str = ""  # network namespace of the machine; empty: the initial one
+    options: Mapping[str, Any] = field(default_factory=dict)  # driver options
     virtual: Recipe | None = None  # recipe of a virtual machine
 
 
 @dataclass(frozen=True)
 class Site:
-    """Devices of one variant."""
+    """Devices of one variant of ipv4aas."""
 
-    variant: str  # of the technology
-    parts: Mapping[str, Place]  # places by part
-    params: Mapping[str, str] = field(default_factory=dict)  # of the technology
+    variant: str
+    parts: Mapping[str, PartLocation]  # by part name
+    params: Mapping[str, str] = field(default_factory=dict)  # technology parameters
     row: str = ""  # of ip6-tunnel in :mod:`v6t.tests.drivers.machines`; empty: none
 
     @property
-    def placed(self) -> dict[str, Place]:
+    def parts_on_machines(self) -> dict[str, PartLocation]:
+        """Return the parts that are not the reference translation."""
         return {name: place for name, place in self.parts.items() if place.machine}
 
     def find_missing_part(self) -> str:
         """Return what this machine lacks for the site, or an empty string."""
-        for place in self.placed.values():
+        for place in self.parts_on_machines.values():
             row = matrix.Row(place.driver, "", "")
             missing = (
                 find_missing_for_vm() if place.virtual else matrix.find_missing("embedded", row)
@@ -182,30 +186,35 @@ class Site:
 
     def list_marks(self) -> list[Any]:
         """Return the marks for programs that need whole cores."""
-        heavy = any(p.driver in ("vpp", "snabb-lwaftr") for p in self.placed.values())
+        heavy = any(p.driver in ("vpp", "snabb-lwaftr") for p in self.parts_on_machines.values())
         return [pytest.mark.vpp, pytest.mark.alone] if heavy else []
 
-    def directory(self, name: str) -> str:
+    def get_state_directory(self, name: str) -> str:
         """Return the state directory of a part on its machine."""
-        before = list(self.placed)[: list(self.placed).index(name)]
-        beside = any(self.placed[b].machine == self.placed[name].machine for b in before)
-        return f"{STATE_DIRECTORY}/part-{name}" if beside else STATE_DIRECTORY
+        parts = self.parts_on_machines
+        previous = list(parts)[: list(parts).index(name)]
+        is_second = any(parts[other].machine == parts[name].machine for other in previous)
+        return f"{STATE_DIRECTORY}/part-{name}" if is_second else STATE_DIRECTORY
 
 
-MEND = {"queue_length": 5000, "mend_checksums": True}
-SLOWER = {"undo_after_s": SILENCE_VM_S}
-_REFERENCE = Place("reference")
+TAYGA_OPTIONS = {"queue_length": 5000, "mend_checksums": True}
+VM_OPTIONS = {"undo_after_s": SILENCE_VM_S}
+_REFERENCE = PartLocation("reference")
 _NAPT, _CLAT, _MAP_T_CE = (
-    Place("nftables", "ce"), Place("tayga", "ce"), Place("tayga", "ce", "ce", MEND)
+    PartLocation("nftables", "ce"), PartLocation("tayga", "ce"), PartLocation("tayga", "ce", "ce", TAYGA_OPTIONS)
 )  # fmt: skip
-_VPP, _VPP_CE, _SNABB = Place("vpp", "pe"), Place("vpp", "ce", "ce"), Place("snabb-lwaftr", "pe")
-_JOOL = {machine: Place("jool", machine, "", SLOWER, JOOL) for machine in ("ce", "pe")}
+_VPP, _VPP_CE, _SNABB = (
+    PartLocation("vpp", "pe"),
+    PartLocation("vpp", "ce", "ce"),
+    PartLocation("snabb-lwaftr", "pe"),
+)
+_JOOL = {machine: PartLocation("jool", machine, "", VM_OPTIONS, JOOL) for machine in ("ce", "pe")}
 # Few test machines have the kernel module, so it runs in a virtual machine.
-_TUNNEL = Place("ip6-tunnel", "vm", "", SLOWER, TUNNEL)
+_TUNNEL = PartLocation("ip6-tunnel", "vm", "", VM_OPTIONS, TUNNEL)
 _SHORT_RULE = {"rule_ipv6": "2001:db8:ce::/48"}
 SITES = {
-    "464xlat": Site("464xlat", {"clat": _CLAT, "plat": Place("tayga-nftables", "pe")}),
-    "464xlat, one machine": Site("464xlat", {"clat": _CLAT, "plat": Place("tayga-nftables", "ce", "plat")}),
+    "464xlat": Site("464xlat", {"clat": _CLAT, "plat": PartLocation("tayga-nftables", "pe")}),
+    "464xlat, one machine": Site("464xlat", {"clat": _CLAT, "plat": PartLocation("tayga-nftables", "ce", "plat")}),
     "464xlat, VPP": Site("464xlat", {"clat": _CLAT, "plat": _VPP}),
     "464xlat, Jool twice": Site("464xlat", {"clat": _JOOL["ce"], "plat": _JOOL["pe"]}),
     "lw4o6, VPP": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": _VPP}),
@@ -213,9 +222,9 @@ SITES = {
     "map-e, VPP": Site("map-e", {"napt": _NAPT, "ce": _REFERENCE, "br": _VPP}),
     "map-t, CE on one machine": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _REFERENCE}),
     "map-t, VPP": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _VPP}, _SHORT_RULE),
-    "ds-lite": Site("ds-lite", {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Place("nftables", "pe")}),
+    "ds-lite": Site("ds-lite", {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": PartLocation("nftables", "pe")}),
     "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": _VPP}),
-    "ds-lite, VPP twice": Site("ds-lite", {"b4": Place("vpp", "ce"), "aftr": _VPP}),
+    "ds-lite, VPP twice": Site("ds-lite", {"b4": PartLocation("vpp", "ce"), "aftr": _VPP}),
     "lw4o6, VPP and Snabb": Site("lw4o6", {"napt": _NAPT, "ce": _VPP_CE, "lwaftr": _SNABB}),
     "map-e, VPP twice": Site("map-e", {"napt": _NAPT, "ce": _VPP_CE, "br": _VPP}),
     "ds-lite, ip6_tunnel and VPP": Site("ds-lite", {"b4": _TUNNEL, "aftr": _VPP}, row="ds-lite, VPP"),
@@ -229,7 +238,7 @@ SITES = {
 
 @dataclass
 class RunningSite:
-    """A site whose machines are running, with an sshd in each."""
+    """A site with running machines, each with an sshd."""
 
     site: Site
     servers: dict[str, sshserver.Server | VmServer]
@@ -238,57 +247,60 @@ class RunningSite:
 
     @property
     def flags(self) -> tuple[Any, ...]:
-        """Return the arguments of `v6t` that name the run and the testbed."""
+        """Return the arguments of ``v6t`` for the run file and the testbed file."""
         return (self.run, "--testbed", self.testbed)
 
     @property
     def hypervisor(self) -> str:
-        """Return the hypervisor's description, or an empty string."""
+        """Return the hypervisor's description; empty without virtual machines."""
         virtual = (s for s in self.servers.values() if isinstance(s, VmServer))
         return next((server.hypervisor for server in virtual), "")
 
-    def inside(self, name: str) -> Callable[[str], str]:
-        """Return a function that runs a command on the machine of a part, bypassing sshd."""
-        place = self.site.placed[name]
+    def make_console(self, name: str) -> Callable[[str], str]:
+        """Return a function that runs a command on a part's machine without sshd."""
+        place = self.site.parts_on_machines[name]
         server = self.servers[place.machine]
-        transport = server.inside
+        transport = server.console
         if place.netns:
             transport = NamespaceTransport(server.add_namespace(place.netns), name)
         return lambda command: transport.run(command).out
 
     def read_states(self) -> dict[str, str]:
-        """Return the configurable state of each part."""
-        return {name: self.inside(name)(_SURVEY_SCRIPT) for name in self.site.placed}
+        """Return the state of each part that v6t may change."""
+        return {
+            name: self.make_console(name)(_SURVEY_SCRIPT) for name in self.site.parts_on_machines
+        }
 
     def find_records(self) -> dict[str, bool]:
         """Return for each part whether its undo record exists."""
         return {
-            name: "record.json" in self.inside(name)(f"ls {self.site.directory(name)}")
-            for name in self.site.placed
+            name: "record.json"
+            in self.make_console(name)(f"ls {self.site.get_state_directory(name)}")
+            for name in self.site.parts_on_machines
         }
 
     def run_for_sides(self, command: str, *, virtual: bool) -> None:
-        """Run a command for each interface of the parts that are, or are not, in virtual machines."""
+        """Run a command for each interface of the parts in virtual machines, or of all other parts."""
         setup = resolve_setup(self.run, self.testbed)
         for part in cast(ChainDriver, setup.driver).get_parts(setup.intent):
-            place = self.site.placed.get(part.name)
+            place = self.site.parts_on_machines.get(part.name)
             for side in ("left", "right") if place and bool(place.virtual) is virtual else ():
                 mac = getattr(part.intent.links, side).dut_mac
-                self.inside(part.name)(command.format(side=side, mac=mac))
+                self.make_console(part.name)(command.format(side=side, mac=mac))
 
 
 @contextmanager
 def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
-    """Start the machines and write the testbed file; remove everything at the end."""
+    """Start the machines and write the testbed file; stop the machines at the end."""
     servers: dict[str, sshserver.Server | VmServer] = {}
     try:
-        for place in site.placed.values():
+        for place in site.parts_on_machines.values():
             if place.machine not in servers and place.virtual:
                 servers[place.machine] = VmServer(place.machine, place.virtual)
             elif place.machine not in servers:
                 servers[place.machine] = sshserver.Server(place.machine)
         parts: dict[str, Any] = {n: {"driver": place.driver} for n, place in site.parts.items()}
-        for name, place in site.placed.items():
+        for name, place in site.parts_on_machines.items():
             login = {"lab": servers[place.machine].name, "netns": place.netns}
             row = matrix.Row(
                 place.driver, "", "", options={"undo_after_s": SILENCE_S, **place.options}
@@ -307,12 +319,12 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
             server.stop()
 
 
-# Sites of every test run: two machines, and one machine with two parts.
-TWO, ONE = "464xlat", "map-t, CE on one machine"
+# Sites of every test run.
+TWO_MACHINES, ONE_MACHINE = "464xlat", "map-t, CE on one machine"
 
 
 def select_sites(always: str) -> list[Any]:
-    """List one site as test parameter; with V6T_SITES=1 (``make sites``), all of them."""
+    """List test parameters: one site, or all sites with V6T_SITES=1 (``make sites``)."""
     names = SITES if os.environ.get("V6T_SITES") == "1" else [always]
     params = []
     for name in names:

@@ -1,4 +1,4 @@
-"""A real sshd in its own namespaces, with ways to make it misbehave."""
+"""An sshd in separate namespaces, and functions that disturb it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ KILL_SESSIONS = (
     "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); "
     "do kill -9 $p 2>/dev/null; done; true"
 )
-_OURS = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
+_DEVICE_NAME = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
 
 
 def make_unique_name(name: str) -> str:
-    """Return a lab device name that no other test process uses; remove devices of dead ones."""
+    """Return a lab device name unique to this process; remove devices of ended test processes."""
     _remove_stale()
     return f"test-{name}-p{os.getpid()}-{ssh.read_start_time(os.getpid())}"
 
 
 @functools.cache
 def _remove_stale() -> None:
-    """Stop the devices of test processes that were killed."""
+    """Stop the devices of test processes that have ended."""
     for place in ssh.RUN_DIRECTORY.glob("v6t-lab-test-*"):
-        name = _OURS.fullmatch(place.name)
+        name = _DEVICE_NAME.fullmatch(place.name)
         if name and ssh.read_start_time(int(name[2])) != name[3] and find_missing() is None:
             ssh.LabSshServer(name[1]).stop()
 
@@ -49,12 +49,12 @@ def find_missing() -> str | None:
 
 
 class Server(ssh.LabSshServer):
-    """sshd of the lab with a variable boot identifier."""
+    """sshd of the lab whose boot identifier can be changed, like after a reboot."""
 
     def __init__(self, name: str) -> None:
         super().__init__(make_unique_name(name))
         self.start()
-        self.inside = NamespaceTransport(self._pid, "inside")
+        self.console = NamespaceTransport(self._pid, "console")
         self.shell(
             "echo first >/run/boot && mount --bind /run/boot /proc/sys/kernel/random/boot_id"
         )
@@ -65,7 +65,7 @@ class Server(ssh.LabSshServer):
 
     def shell(self, command: str, text: str = "") -> str:
         """Run a command without sshd."""
-        result = self.inside.run(command, text)
+        result = self.console.run(command, text)
         assert result.status == 0, result
         return result.out
 
@@ -90,13 +90,13 @@ class Server(ssh.LabSshServer):
                    "until [ -e /run/sshd.pid ]; do sleep 0.1; done")  # fmt: skip
 
     def configure_sshd(self, edit: str) -> None:
-        """Restart sshd after a sed command has edited its configuration."""
+        """Edit sshd's configuration by a sed command and restart sshd."""
         self.stop_listening()
         self.shell(f"sed -i '{edit}' /run/v6t-lab/sshd_config")
         self.listen()
 
-    def drop(self) -> None:
-        """Kill all sessions, like a broken cable or a crash."""
+    def kill_sessions(self) -> None:
+        """Kill all sessions, like a network failure."""
         self.shell(KILL_SESSIONS)
 
     def connect_sides(self, links) -> None:
@@ -113,24 +113,24 @@ class Server(ssh.LabSshServer):
 
     @property
     def has_record(self) -> bool:
-        """Return whether the device has an undo record."""
+        """Whether the device has an undo record."""
         return self.path("/run/v6t/record.json").exists()
 
     @property
     def has_undone(self) -> bool:
-        """Return whether the device's rollback timer has run the undo script."""
+        """Whether the device's rollback timer has run the undo script."""
         locked = self.path("/run/v6t/lock").is_symlink()
         return self.path("/run/v6t/guard/fired").exists() and not locked
 
     def has_interface(self, name: str) -> bool:
         return f"{name}:" in Path(f"/proc/{self._pid}/net/dev").read_text()
 
-    def processes(self) -> str:
+    def list_processes(self) -> str:
         return self.shell("ps -eo args")
 
 
 def generate_key(path: Path) -> str:
-    """Write a new key pair; return the line of its host in a file of known hosts."""
+    """Write a new key pair; return a known_hosts line with the public key for localhost."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
     kind, key = path.with_suffix(".pub").read_text().split()[:2]
     return f"localhost {kind} {key}\n"

@@ -24,7 +24,7 @@ in_lab = [pytest.mark.lab, needs_lab]
 MISSING = sshserver.find_missing()
 needs_sshd = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 over_ssh = [pytest.mark.lab, needs_sshd]
-# User step that adds an interface.
+# Step of the command driver that adds an interface.
 DUMMY = {
     "command": "ip link add v6tdummy type veth peer name v6tpeer",
     "why": "an interface",
@@ -33,7 +33,7 @@ DUMMY = {
     "was": "foreign",
     "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
 }
-# User step that changes a setting.
+# Step of the command driver that changes a kernel setting.
 FORWARDING = {
     "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
     "why": "a kernel setting",
@@ -41,7 +41,7 @@ FORWARDING = {
     "before": "sysctl -n net.ipv4.conf.lo.forwarding",
     "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
 }
-# Options of a short run; other tests may run at the same time.
+# Options of a short run, with tolerance for a busy machine.
 SHORT_RUN = (
     *("--reps", "1", "--duration", "0.2", "--resolution", "500", "--no-report"),
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
@@ -60,7 +60,7 @@ def find_missing_package(driver):
 
 
 def needs_device(name, *, over_ssh=False):
-    """Return the mark of a test that needs a device on this machine, or behind an sshd on it."""
+    """Return the mark of a test that needs a driver's programs on this machine, and possibly sshd."""
     missing = find_missing_package(make_driver(name, {})) or (MISSING if over_ssh else None)
     return pytest.mark.skipif(missing is not None, reason=f"needs {missing}")
 
@@ -93,17 +93,17 @@ def in_network_of(pid):
             netns.enter(os.getppid())  # the parent is in the original namespace
 
 
-def attempt(work):
-    """Return the message and the hint of an error of the device; empty if there is none."""
+def attempt(action):
+    """Return message and hint of the DutError that an action raises, or an empty string."""
     try:
-        work()
+        action()
     except DutError as exc:
         return f"{exc.message} | {exc.hint}"
     return ""
 
 
 def run_v6t(*words, network=0, status=0):
-    """Run v6t in this process, optionally in another network namespace."""
+    """Run v6t in this process, optionally in another network namespace, and check its exit status."""
     with in_network_of(network):
         result = v6t(*words)
     assert result.status == status, result.err
@@ -134,7 +134,7 @@ def run_shell(line, text="", *, sh=("sh",), check=True, **options):
 
 
 class ChangedTransport(LocalTransport):
-    """Transport to this machine that replaces the commands with a given text in them."""
+    """Transport to this machine that replaces the commands that contain certain texts."""
 
     def __init__(self):
         super().__init__("a machine")
@@ -160,21 +160,21 @@ def make_file_step(place, name, **changes):
 
 
 def make_file_session(place, *steps, transport=None, ssh=None, state="state", **options):
-    """Make a session with a directory as device, whose configuration is two files by default."""
+    """Make a session with a directory as device; the default configuration creates two files."""
     steps = steps or [make_file_step(place, name) for name in ("one", "two")]
     login = {"host": "dut.example.net", **(ssh or {})}
-    given = {"base": False, "steps": steps, "state_dir": f"{place}/{state}", "ssh": login}
-    driver = make_driver("command", given)
+    settings = {"base": False, "steps": steps, "state_dir": f"{place}/{state}", "ssh": login}
+    driver = make_driver("command", settings)
     return Session(driver, transport or LocalTransport("a machine"), ROUTER4, **options)
 
 
 def make_record(place, *entries, boot="boot", **changes):
-    """Make the undo record of a device with this state directory."""
+    """Make an undo record with this state directory."""
     return UndoRecord("me", boot, "command", "x", "now", str(place), entries, **changes)
 
 
 def run_undo_script(record, *begun):
-    """Run the undo script of a record after these steps have begun; it must succeed silently."""
+    """Run a record's undo script after these steps have begun; it must succeed without output."""
     (Path(record.directory) / PROGRESS).write_text("".join(f"{number}\n" for number in begun))
     result = run_shell(build_undo_script(record), check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -24,8 +24,8 @@ from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
 from . import intents, parameter_values
-from .boxes import IOS
 from .cases import B4
+from .cli_dialects import IOS
 from .support import make_plan, read_captured, run_shell
 
 OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}

@@ -16,7 +16,7 @@ from v6t.tests.expect import expect_error
 
 from . import intents
 from .bench import open_bed
-from .field import Place
+from .remote_site import Namespace
 from .support import in_lab
 
 pytestmark = in_lab
@@ -98,7 +98,7 @@ SIDE_STEPS = linux.make_side_steps(SIDE, "left", "static")
 @pytest.fixture
 def device():
     """Provide a shell in a network namespace with a link `left`."""
-    with closing(Place()) as place:
+    with closing(Namespace()) as place:
         place.run(
             "ip link set lo up; ip link add left type veth peer name cable; ip link set left up"
         )

@@ -11,7 +11,7 @@ from v6t.tests.needs import needs_lab
 from v6t.tests.settings import resolve
 
 from . import intents
-from .field import STATE, wait_until
+from .remote_site import STATE, wait_until
 from .support import DUMMY, FORWARDING, needs_device, run_v6t, write_testbed
 
 ROUTER = ("--plugin", "ipv4-router")
@@ -239,7 +239,7 @@ def test_foreign_configuration_is_replaced_only_on_request(server, quick):
 
 @mark_device_test
 def test_compare_and_status_work_without_lock(server, dut):
-    held = server.inside.hold(build_lock_script("/run/v6t", "alice@elsewhere process 1"))
+    held = server.console.hold(build_lock_script("/run/v6t", "alice@elsewhere process 1"))
     assert held.read_line(10) == "locked"
     dut("compare", "--plugin", "nat44", status=7)
     before = read_state(server)

@@ -21,9 +21,9 @@ from v6t.plugins.nat44 import Nat66
 from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.drivers import matrix
 
-from . import field, intents, sshserver
+from . import intents, remote_site, sshserver
 from .cases import CASE_BY_NAME
-from .field import wait_until
+from .remote_site import wait_until
 from .support import attempt, over_ssh
 
 pytestmark = over_ssh
@@ -80,7 +80,7 @@ FAULTS = (
 )
 SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd|[t]undra|[s]nabb|[v]pp"
 STATE = (
-    field.STATE
+    remote_site.STATE
     + "; (iptables-save; ip6tables-save) | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
     + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED_MEMORY_DIR} 2>/dev/null; true"
 )
@@ -128,7 +128,7 @@ def sites():
 def site(sites, tmp_path_factory):
     """Provide the site, or a new one after a cell that failed: its device may not be restored."""
     if not sites:
-        sites.append(_build_site(tmp_path_factory.mktemp("field")))
+        sites.append(_build_site(tmp_path_factory.mktemp("site")))
     (site,) = sites
     site.clean = False
     yield site
@@ -138,7 +138,7 @@ def site(sites, tmp_path_factory):
 
 
 def _build_site(directory):
-    site = field.Field("matrix", directory)
+    site = remote_site.RemoteSite("matrix", directory)
     site.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
     # iptables leaves empty chains in its tables after its first use
     for table, chain in (
@@ -158,7 +158,7 @@ def read_state(site):
 
 def inject(site, fault, session):
     if fault == "the session is killed":
-        site.device.drop()
+        site.device.kill_sessions()
     elif fault == "sshd is killed":
         site.device.shell(f"kill $(cat /run/sshd.pid); {sshserver.KILL_SESSIONS}")
     elif fault == "the route is cut":

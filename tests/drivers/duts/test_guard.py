@@ -17,7 +17,7 @@ from v6t.tests.core.support import start_v6t
 from v6t.tests.needs import needs_lab
 
 from . import sshserver, support
-from .field import wait_until
+from .remote_site import wait_until
 from .support import DUMMY, over_ssh, run_shell
 
 pytestmark = over_ssh
@@ -42,20 +42,20 @@ def _scripts(site):
 @pytest.fixture
 def device(site):
     """Provide the site, and check at the end that a rollback restores the device."""
-    site.before = site.state()
+    site.before = site.read_state()
     site.device.shell("rm -f /run/reached /run/go")
     yield site
     site.restore_route()
     site.device.shell("touch /run/go")
     if site.device.has_record:
         site.v6t("dut", "rollback", "--testbed", write_testbed(site), *PLUGIN)
-    assert site.state() == site.before
+    assert site.read_state() == site.before
 
 
 def write_testbed(site, *steps, limit=LIMIT_S, **more):
     ssh = {"connect_deadline_s": 2.0, "command_deadline_s": 15.0}
     options = {"base": False, "steps": [DUMMY, *steps], "undo_after_s": limit, **more}
-    return site.testbed("command", ssh=ssh, **options)
+    return site.write_testbed("command", ssh=ssh, **options)
 
 
 def start_commit(site, *steps, limit=LIMIT_S):
@@ -79,7 +79,7 @@ def list_ssh_clients(site):
 def without_record_files(site):
     """Survey the device's state without the files of the undo record."""
     files = ("guard", "progress", "record.json", "undo.sh", "undone")
-    return [line for line in site.state() if line not in files]
+    return [line for line in site.read_state() if line not in files]
 
 
 def test_configuration_that_cuts_session_is_undone_by_timer(device):
@@ -88,7 +88,7 @@ def test_configuration_that_cuts_session_is_undone_by_timer(device):
     path = write_testbed(device, step)
     output = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
     assert f"{LIMIT_S} s" in output
-    assert device.state() == device.before
+    assert device.read_state() == device.before
 
 
 def test_route_lost_during_commit_is_restored(device):
@@ -128,8 +128,8 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     wait_until(lambda: device.device.has_undone, "the timer")
     path = write_testbed(device)
     assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
-    wait_until(lambda: "timer.sh" not in device.device.processes(), "the timers end")
-    state = device.state()
+    wait_until(lambda: "timer.sh" not in device.device.list_processes(), "the timers end")
+    state = device.read_state()
     assert "guard" not in state
     device.device.shell("touch /run/go")
     process.send_signal(signal.SIGCONT)
@@ -139,7 +139,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     assert reason in output
     assert not device.device.path("/run/too-late").exists()
     assert device.device.has_interface("v6tdummy")
-    assert device.state() == state
+    assert device.read_state() == state
     wait_until(lambda: list_ssh_clients(device) == "", "no ssh is left")
 
 
@@ -152,7 +152,7 @@ def test_first_signal_prints_rollback_and_effect_of_second(device):
     assert lines[0].startswith("stopping: restoring 10.8.8.2")
     assert "Ctrl-C" in lines[0]
     assert lines[-1] == "v6t: interrupted"
-    assert device.state() == device.before
+    assert device.read_state() == device.before
 
 
 def test_second_signal_prints_cleanup_commands(device):
@@ -177,7 +177,7 @@ def test_stopped_audit_restores_device(device, tmp_path):
     stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (130, ""), stderr
     assert "restoring 10.8.8.2" in stderr
-    assert device.state() == device.before
+    assert device.read_state() == device.before
 
 
 LAB = sshserver.make_unique_name("guard-run")

@@ -23,7 +23,7 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.expect import expect_error
 
 from . import sshserver
-from .field import wait_until
+from .remote_site import wait_until
 from .support import DUMMY, in_network_of, over_ssh, run_shell
 
 pytestmark = over_ssh
@@ -291,7 +291,7 @@ def test_endless_output_is_rejected(login):
 
 def test_connection_lost_during_command_is_an_error(server, login):
     transport = login()
-    threading.Timer(0.5, server.drop).start()
+    threading.Timer(0.5, server.kill_sessions).start()
     with expect_error("connection-lost", kind=ConnectionLost):
         transport.run("echo partial; sleep 60")
 
@@ -328,7 +328,7 @@ def test_failed_login_has_error_code(make_options, code, login, login_files):
 
 
 def test_login_to_silent_server_times_out(server, login):
-    held = server.inside.hold("exec python3 -c \"import socket, sys; s = socket.create_server("
+    held = server.console.hold("exec python3 -c \"import socket, sys; s = socket.create_server("
                               "('127.0.0.1', 2223)); print('up', flush=True); sys.stdin.read()\"")  # fmt: skip
     try:
         assert held.read_line(10) == "up"

@@ -15,7 +15,7 @@ from v6t.plugins.map_ce import MapTCe
 from v6t.plugins.siit import Clat
 from v6t.tests.expect import expect_error
 
-from . import field, intents
+from . import intents, remote_site
 from .support import DUMMY, run_shell
 
 SSH = {"ssh": {"host": "device"}}
@@ -284,28 +284,28 @@ ROUTER = ("--plugin", "ipv4-router")
 @pytest.mark.lab
 def test_commit_that_affects_session_is_rejected(site):
     """A link-local login has a zone; the interface it names is protected like any other."""
-    before = site.state()
+    before = site.read_state()
     for words, options, what in (
         ("left_ipv4=10.9.9.77", {}, "10.9.9.2, where this SSH session comes from"),
         ("right_ipv4=10.8.8.77", {}, "10.8.8.1, the device's default gateway"),
         ("left_ipv4=10.7.7.1", {}, "10.7.7.53, the device's name server"),
         ("ttl=64", {"left": "mgmt"}, "interface mgmt"),
-        ("ttl=64", {"left": "near", "host": field.LINK_LOCAL}, "interface near"),
+        ("ttl=64", {"left": "near", "host": remote_site.LINK_LOCAL}, "interface near"),
     ):
-        flags = ("--testbed", site.testbed(**options), *ROUTER, "--set", words)
+        flags = ("--testbed", site.write_testbed(**options), *ROUTER, "--set", words)
         assert what in site.v6t("dut", "commit", *flags, status=4)
-    assert site.state() == before
-    bed = site.testbed(host=field.LINK_LOCAL)
+    assert site.read_state() == before
+    bed = site.write_testbed(host=remote_site.LINK_LOCAL)
     assert "stays so" in site.v6t("dut", "commit", "--testbed", bed, *ROUTER)
     site.v6t("dut", "rollback", "--testbed", bed, *ROUTER)
-    assert site.state() == before
+    assert site.read_state() == before
 
 
 MISSING_TREX = {"kind": "trex", "options": {"start": "never", "trex_dir": "/nowhere"}}
 
 
 def write_doctor_testbed(site, driver="linux-router", **options):
-    path = site.testbed(driver, **options)
+    path = site.write_testbed(driver, **options)
     path.write_text(json.dumps({**json.loads(path.read_text()), "tester": MISSING_TREX}))
     return path
 
@@ -318,12 +318,12 @@ def find_device_findings(site, path, *words):
 
 @pytest.mark.lab
 def test_doctor_accepts_usable_device(site):
-    before = site.state()
+    before = site.read_state()
     rows = find_device_findings(site, write_doctor_testbed(site), *ROUTER)
     assert {state for state, _ in rows} == {"ok"}
     words = ("logged in", "Linux", "not touched: ", "mgmt (", "configured as ipv4-router")
     assert [word for word in words if word not in str(rows)] == []
-    assert site.state() == before
+    assert site.read_state() == before
 
 
 @pytest.mark.lab

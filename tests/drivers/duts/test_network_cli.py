@@ -38,8 +38,8 @@ from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.tests.expect import expect_error
 
 from . import intents
-from .boxes import IOS
-from .field import wait_until
+from .cli_dialects import IOS
+from .remote_site import wait_until
 from .support import make_record, needs_sshd, run_shell
 
 

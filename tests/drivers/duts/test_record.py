@@ -33,8 +33,8 @@ from v6t.drivers.duts.session.undo_store import (
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
-from .field import wait_until
 from .intents import ROUTER4
+from .remote_site import wait_until
 from .support import make_file_step, make_record, run_shell, run_undo_script
 
 

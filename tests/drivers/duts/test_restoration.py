@@ -16,7 +16,7 @@ from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
-from .field import wait_until
+from .remote_site import wait_until
 from .support import ChangedTransport, make_file_step, run_shell
 
 

@@ -21,7 +21,7 @@ from v6t.drivers.duts.session.shell import (
 )
 from v6t.drivers.duts.session.undo_store import build_timer_script, build_undo_script
 
-from .field import wait_until
+from .remote_site import wait_until
 from .support import FAULTS, make_record, needs_lab, run_shell
 
 PROGRAMS = [*sorted((Path(shell.__file__).parent / "sh").glob("*.sh")), FAULTS]

@@ -26,8 +26,8 @@ from v6t.drivers.duts.steps import (
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.needs import needs_lab
 
-from .field import wait_until
 from .intents import nat44, with_requirements
+from .remote_site import wait_until
 from .support import make_plan, run_shell
 
 

@@ -29,7 +29,7 @@ from v6t.tests.expect import expect_error
 
 from . import intents
 from .cases import CASES
-from .field import wait_until
+from .remote_site import wait_until
 from .support import read_captured, run_shell
 
 PFCTL_INFO = read_captured("openbsd-pfctl-si.txt")

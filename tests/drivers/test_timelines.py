@@ -22,7 +22,7 @@ from v6t.tools.accuracy.study import Bench
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import DeviceEvent, FlowStarts, Segment, Trial
 
-from . import planted
+from . import fault_injection
 from .faketrex import parse_trial
 from .lab_testers import compile_plugin
 
@@ -131,9 +131,11 @@ def test_only_long_trials_are_sampled_by_cpu_watcher():
 @pytest.mark.slow
 @needs_lab
 def test_outage_is_found_in_real_trial():
-    with closing(planted.FaultBench("embedded")) as bench:
-        device = planted.make_known_device(outage_from=801, outage_frames=100)
-        fault = planted.Fault("hiccup", "", device, lambda seen: True, "", **planted.PLAIN)
+    with closing(fault_injection.FaultBench("embedded")) as bench:
+        device = fault_injection.make_known_device(outage_from=801, outage_frames=100)
+        fault = fault_injection.Fault(
+            "hiccup", "", device, lambda seen: True, "", **fault_injection.PLAIN
+        )
         timeline = bench.try_fault(fault).result.directions["forward"].timeline
     lost = {place * timeline.slot_s: n for place, n in enumerate(timeline.lost) if n}
     # the device counts neighbor discovery, too; 2000 fps: frames 801 to 900 are due from 0.4 s on

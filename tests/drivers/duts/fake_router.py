@@ -1,13 +1,13 @@
-"""Command line of a fake router that configures its namespace.
+"""Fake router: a program with a command line that configures its network namespace.
 
-An sshd starts ``python fakebox.py ios|junos`` at login. Neither copies a vendor's command line, but both have
-modes, errors, questions, a candidate configuration and a rollback timer. Files in ``/run/fakebox`` inject faults:
+An sshd starts ``python fake_router.py ios|junos`` at login. Neither dialect is a complete copy of a vendor's command
+line, but each has modes, errors, questions and a rollback timer. Files in ``/run/fakerouter`` inject faults:
 
-* ``cut``: start of a line at which the router closes the connection;
+* ``cut``: beginning of the line at which the router closes the connection;
 * ``enable``: the password for ``enable``;
-* ``minute``: seconds per minute of its timers.
+* ``minute``: length of a minute of the rollback timer in seconds.
 
-``typed`` records all typed lines.
+The file ``typed`` contains all received lines.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ import time
 import tty
 from pathlib import Path
 
-STATE = Path("/run/fakebox")
+STATE = Path("/run/fakerouter")
 SIDES = ("left", "right")
-NAME = "fakebox"
-# Commands that add and remove a statement of a configuration, in the order in which they are added.
+NAME = "fakerouter"
+# Commands that add and remove each kind of statement, in the order of adding.
 STATEMENTS = {
     "forwarding": tuple(f"sysctl -q -w net.ipv6.conf.all.forwarding={n}" for n in (1, 0)),
     "address": ("ip addr add {1} dev {0} nodad", "ip addr del {1} dev {0}"),
     "neighbor": ("ip neigh replace {1} lladdr {2} dev {0} nud permanent", "ip neigh del {1} dev {0}"),
     "route": ("ip route replace {0} via {1}", "ip route del {0} via {1}"),
 }  # fmt: skip
-# Figures of a processor and a table.
+# Output of `show load`: CPU utilization, session table and drops.
 LOAD = "CPU0 utilization: 35%\nCPU1 utilization: 5%\nsessions: 1,200 of 4,000\nno route: 7"
 
 
-class Refusal(Exception):
-    """Error message for a rejected line."""
+class RejectedLineError(Exception):
+    """Error message of the router for a rejected line."""
 
 
 def load_state(name: str, default):
@@ -57,7 +57,7 @@ def get_running() -> list[str]:
 
 def load_file(name: str) -> list[str]:
     if not (STATE / f"file-{name}").exists():
-        raise Refusal(f"error: cannot open {name} (No such file or directory)")
+        raise RejectedLineError(f"error: cannot open {name} (No such file or directory)")
     return load_state(f"file-{name}", [])
 
 
@@ -68,7 +68,7 @@ def delete_file(name: str) -> None:
 def run(command: str) -> str:
     result = subprocess.run(command.split(), capture_output=True, text=True, check=False)
     if result.returncode and "File exists" not in result.stderr:
-        raise Refusal(f"% Error: {result.stderr.strip()}")
+        raise RejectedLineError(f"% Error: {result.stderr.strip()}")
     return result.stdout
 
 
@@ -78,7 +78,7 @@ def apply(new: list[str]) -> None:
     for kind, (_, remove) in reversed(STATEMENTS.items()):
         for name, *words in (s.split() for s in old if s not in new):
             if name == kind:
-                with contextlib.suppress(Refusal):  # removed with the address that it needed
+                with contextlib.suppress(RejectedLineError):  # removed with its address
                     run(remove.format(*words))
     for kind, (add, _) in STATEMENTS.items():
         for name, *words in (s.split() for s in new if s not in old):
@@ -121,15 +121,15 @@ def cut_connection(pid: int) -> None:
         pid = int(rest.split()[1])
 
 
-class Box:
-    """Base of both command lines, which add ``prompt`` and ``execute``: a terminal that echoes."""
+class CommandLine:
+    """Terminal that echoes input; base of the dialects, which define ``prompt`` and ``execute``."""
 
     mode = "exec"
 
     def __init__(self) -> None:
         if os.isatty(0):
             tty.setraw(0)
-        self._before = ""
+        self._previous_key = ""
 
     def write(self, text: str) -> None:
         os.write(1, text.replace("\n", "\r\n").encode())
@@ -137,8 +137,8 @@ class Box:
     def read_line(self, *, echo: bool = True) -> str:
         typed = ""
         while key := os.read(0, 1).decode("latin1"):
-            before, self._before = self._before, key
-            if before + key == "\r\n":
+            previous, self._previous_key = self._previous_key, key
+            if previous + key == "\r\n":
                 continue
             if key in "\r\n":
                 self.write("\n")
@@ -149,7 +149,7 @@ class Box:
         sys.exit(0)
 
     def serve(self) -> None:
-        self.write("\n**** fakebox: nobody but testers ####\n\n")
+        self.write("\n**** fakerouter: for tests only ####\n\n")
         while True:
             self.write(self.prompt())
             line = self.read_line()
@@ -161,13 +161,13 @@ class Box:
                 cut_connection(os.getppid())
             try:
                 output = self.execute(line.strip()) if line.strip() else ""
-            except Refusal as refusal:
-                output = str(refusal)
+            except RejectedLineError as exc:
+                output = str(exc)
             self.write("".join(text + "\n" for text in output.splitlines()))
 
 
-class Ios(Box):
-    """IOS-like command line: every line takes effect at once."""
+class Ios(CommandLine):
+    """IOS-like command line, in which every line takes effect immediately."""
 
     side = ""
 
@@ -187,7 +187,7 @@ class Ios(Box):
             case "user", "enable":
                 self.write("Password: ")
                 if self.read_line(echo=False) != (STATE / "enable").read_text().strip():
-                    raise Refusal("% Access denied, bad secrets")
+                    raise RejectedLineError("% Access denied, bad secrets")
                 self.mode = "exec"
             case "exec", "show", "version":
                 return "Fake IOS Software, Version 1.2(3)F4"
@@ -220,7 +220,7 @@ class Ios(Box):
             case "exec", "configure", *action if action in (["confirm"], ["revert", "now"]):
                 back_to = stop_timer()
                 if back_to is None:
-                    raise Refusal("%No Rollback Confirmed Change pending")
+                    raise RejectedLineError("%No Rollback Confirmed Change pending")
                 if action != ["confirm"]:
                     apply(back_to)
                     return "Rollback Done"
@@ -244,15 +244,15 @@ class Ios(Box):
             case "config", "ipv6", "route", net, via:
                 self.add(f"route {net} {via}")
             case _:
-                raise Refusal("     ^\n% Invalid input detected at '^' marker.\n")
+                raise RejectedLineError("     ^\n% Invalid input detected at '^' marker.\n")
         return ""
 
     def add(self, statement: str) -> None:
         apply(list(dict.fromkeys([*get_running(), statement])))
 
 
-class Junos(Box):
-    """Junos-like command line: lines take effect with the commit."""
+class Junos(CommandLine):
+    """Junos-like command line, in which lines take effect at the commit."""
 
     def prompt(self) -> str:
         return f"\n[edit]\nroot@{NAME}# " if self.mode == "config" else f"root@{NAME}> "
@@ -308,7 +308,7 @@ class Junos(Box):
             case "config", "set", "routing-options", *_, "route", net, "next-hop", via:
                 self.candidate.append(f"route {net} {via}")
             case _:
-                raise Refusal("         ^\nunknown command.")
+                raise RejectedLineError("         ^\nunknown command.")
         return ""
 
 

@@ -22,7 +22,7 @@ from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, compute_frame_octets
 from v6t.drivers.tester import OracleDecorator
-from v6t.tests.drivers.duts.field import wait_until
+from v6t.tests.drivers.duts.remote_site import wait_until
 from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.lab_testers import make_tester_setup
 from v6t.tests.settings import resolve

@@ -10,7 +10,7 @@ from v6t.tests.needs import needs_lab
 from v6t.trials.connections import Connections
 from v6t.trials.verdict import assess_trial
 
-from . import planted
+from . import fault_injection
 from .lab_testers import REAL
 from .test_stateful_lab import StatefulLab
 
@@ -19,13 +19,13 @@ pytestmark = [pytest.mark.lab, needs_lab]
 
 @pytest.fixture(scope="module", params=REAL)
 def bench(request):
-    with closing(planted.FaultBench(request.param)) as bench:
+    with closing(fault_injection.FaultBench(request.param)) as bench:
         yield bench
 
 
-@pytest.mark.parametrize("fault", planted.FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", fault_injection.FAULTS, ids=lambda fault: fault.name)
 def test_planted_fault_of_device_or_tester_is_found(bench, fault):
-    planted.expect_found(bench.kind, fault, lambda: bench.try_fault(fault))
+    fault_injection.expect_found(bench.kind, fault, lambda: bench.try_fault(fault))
 
 
 @pytest.mark.parametrize("kind", REAL)
@@ -36,7 +36,7 @@ def test_table_reset_during_trial_is_found(kind):
         tester = lab.bench.open()
 
         def reset():
-            planted.wait_for_frames(tester.list_namespaces()["device"], "right")
+            fault_injection.wait_for_frames(tester.list_namespaces()["device"], "right")
             time.sleep(0.3)
             tester.device_state().flush()
 
@@ -44,12 +44,12 @@ def test_table_reset_during_trial_is_found(kind):
             assert measure_phase_two(lab.bench, trial, None) is not None
             return measure_phase_two(lab.bench, trial, reset)
 
-        planted.expect_found(kind, planted.RESET, measure)
+        fault_injection.expect_found(kind, fault_injection.RESET, measure)
 
 
 def measure_phase_two(bench, trial, meanwhile):
     """Measure a valid phase 2 trial; call ``meanwhile`` once its outside traffic has begun."""
-    for _ in range(planted.MAX_TRIES):
+    for _ in range(fault_injection.MAX_TRIES):
         phase_two = replace(
             trial, connections=replace(trial.connections, reuse=meanwhile is not None)
         )
@@ -59,7 +59,9 @@ def measure_phase_two(bench, trial, meanwhile):
         thread.start()
         result = bench.measure(phase_two)
         thread.join()
-        verdict = assess_trial(trial, result, sending_time_tolerance=planted.SENDING_TIME_TOLERANCE)
+        verdict = assess_trial(
+            trial, result, sending_time_tolerance=fault_injection.SENDING_TIME_TOLERANCE
+        )
         if result.connections.is_complete and verdict.valid and (verdict.passed or meanwhile):
-            return planted.Observation(trial, result, verdict)
+            return fault_injection.Observation(trial, result, verdict)
     return None

@@ -1,4 +1,4 @@
-"""Testbed options for both command lines of ``fakebox``, and an sshd that starts one of them."""
+"""Testbed options for both command lines of :mod:`.fake_router`, and an sshd that starts one of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from . import fakebox, sshserver
+from . import fake_router, sshserver
 
 TELEMETRY = [
     {"command": "show load", "pattern": r"^CPU(?P<core>\d+) utilization: (?P<busy>\d+)%"},
@@ -18,7 +18,7 @@ TELEMETRY = [
 def make_route_checks(show: str) -> list[dict[str, str]]:
     return [
         {"command": show, "contains": f"{{{side}.route6}} via {{{side}.via6}}"}
-        for side in fakebox.SIDES
+        for side in fake_router.SIDES
     ]
 
 
@@ -76,10 +76,10 @@ JUNOS: dict[str, Any] = {
     "configure": [
         "configure exclusive",
         "set forwarding",
-        *(_SIDE % (side, side) for side in fakebox.SIDES),
+        *(_SIDE % (side, side) for side in fake_router.SIDES),
         *(
             f"{_SIDE} ndp {{%s.host6}} mac {{%s.mac6}}" % (side, side, side, side)
-            for side in fakebox.SIDES
+            for side in fake_router.SIDES
         ),
         "set routing-options rib inet6.0 static route {left.route6} next-hop {left.via6}",
         "set routing-options rib inet6.0 static route {right.route6} next-hop {right.via6}",
@@ -96,27 +96,29 @@ JUNOS: dict[str, Any] = {
 DIALECTS = {"ios": IOS, "junos": JUNOS}
 
 
-class BoxServer(sshserver.Server):
-    """sshd of the lab that starts a fake command line at login."""
+class FakeRouterServer(sshserver.Server):
+    """sshd of the lab that starts the fake router's command line at login."""
 
-    def __init__(self, dialect: str, purpose: str = "box") -> None:
+    def __init__(self, dialect: str, purpose: str = "router") -> None:
         super().__init__(f"{purpose}-{dialect}")
         self.dialect = dialect
-        self.configure_sshd(f"$ a ForceCommand {sys.executable} {fakebox.__file__} {dialect}")
-        self.shell("mkdir -p /run/fakebox")
+        self.configure_sshd(f"$ a ForceCommand {sys.executable} {fake_router.__file__} {dialect}")
+        self.shell("mkdir -p /run/fakerouter")
 
-    def put(self, name: str, text: str) -> None:
-        """Write a fault file of the fake device; an empty text removes the fault."""
-        place = f"/run/fakebox/{name}"
-        self.shell(f"cat >{place}" if text else f"rm -f {place}", text)
+    def set_fault(self, name: str, text: str) -> None:
+        """Write a fault file of the fake router; an empty text removes the fault."""
+        path = f"/run/fakerouter/{name}"
+        self.shell(f"cat >{path}" if text else f"rm -f {path}", text)
 
     @property
     def configuration(self) -> list[str]:
-        return json.loads(self.shell("cat /run/fakebox/running 2>/dev/null || echo '[]'"))
+        """Return the statements of the running configuration."""
+        return json.loads(self.shell("cat /run/fakerouter/running 2>/dev/null || echo '[]'"))
 
     @property
-    def typed(self) -> list[str]:
-        return self.shell("cat /run/fakebox/typed 2>/dev/null; true").splitlines()
+    def received_lines(self) -> list[str]:
+        """Return all lines that the router has received."""
+        return self.shell("cat /run/fakerouter/typed 2>/dev/null; true").splitlines()
 
-    def forget(self) -> None:
-        self.shell("rm -f /run/fakebox/typed")
+    def clear_received_lines(self) -> None:
+        self.shell("rm -f /run/fakerouter/typed")

@@ -1,9 +1,9 @@
-"""A device behind a router, with a separate management link.
+"""A device with a management interface behind a router, and the operator's host.
 
     operator 10.9.9.2 -- router -- 10.8.8.2 mgmt, device, left and right -- unconnected
 
-Each is a network namespace; the device also has process and mount namespaces and an sshd. The operator
-runs v6t; the device's console needs no network.
+All three are network namespaces. The device also has process and mount namespaces and an sshd. v6t runs on the
+operator's host; tests run commands on the device without network (its console).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from . import intents, sshserver
 from .support import run_shell, run_v6t
 
 DEVICE, LINK_LOCAL = "10.8.8.2", "fe80::8%to-device"
+# Shell command that prints the state of a Linux device that v6t may change.
 STATE = (
     "ip -o link | sed 's/^[0-9]*: //; s/ qdisc .*//'; "
     "ip -o addr | sed 's/ tentative//; s/^[0-9]*: //; s/valid_lft.*//'; "
@@ -31,7 +32,7 @@ STATE = (
 )
 
 
-class Place:
+class Namespace:
     """A network namespace that ends with this process."""
 
     def __init__(self) -> None:
@@ -46,15 +47,15 @@ class Place:
         self._process.communicate()
 
 
-class Field:
-    """The device, its router, and an operator."""
+class RemoteSite:
+    """A device, a router and an operator's host."""
 
-    before: list[str]  # state that a test has surveyed, to compare with later
+    before: list[str]  # state of the device at the start of a test
 
     def __init__(self, name: str, directory: Path) -> None:
         self.directory = directory
         self.device = sshserver.Server(name)
-        self.router, self.operator = Place(), Place()
+        self.router, self.operator = Namespace(), Namespace()
         try:
             self._build()
         except BaseException:
@@ -86,11 +87,11 @@ class Field:
         kind, key = (self.device.directory / "hostkey.pub").read_text().split()[:2]
         with (self.device.directory / "known_hosts").open("a") as known_hosts:
             known_hosts.writelines(f"[{name}]:2222 {kind} {key}\n" for name in (DEVICE, LINK_LOCAL))
-        settled = self.state()
+        state = self.read_state()
         for _ in range(100):
             time.sleep(0.1)
-            before, settled = settled, self.state()
-            if before == settled and "NO-CARRIER" not in str(settled):
+            previous, state = state, self.read_state()
+            if previous == state and "NO-CARRIER" not in str(state):
                 return
         raise AssertionError("the links do not come up")
 
@@ -98,8 +99,10 @@ class Field:
         """Return the operator's SSH options for the device."""
         return self.device.make_login_options(**{"host": DEVICE, "port": 2222, **changes})
 
-    def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: Any) -> Path:
-        """Write the testbed file of the operator."""
+    def write_testbed(
+        self, driver: str = "linux-router", host: str = DEVICE, **options: Any
+    ) -> Path:
+        """Write a testbed file for the operator; return its path."""
         ssh = self.make_login_options(host=host, **options.pop("ssh", {}))
         path = self.directory / "testbed.yaml"
         path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
@@ -111,23 +114,23 @@ class Field:
         return start_v6t(*words, network=self.operator.pid, stdin=subprocess.DEVNULL, **pipes)
 
     def v6t(self, *words: object, status: int = 0) -> str:
-        """Run ``v6t WORDS`` on the operator's host; return output and error code, in brackets."""
+        """Run ``v6t WORDS`` on the operator's host; return its output and ``[error code]``."""
         result = run_v6t(*words, network=self.operator.pid, status=status)
         return result.out + result.err + f"[{result.code}]" * bool(result.code)
 
     def cut_route(self) -> None:
-        """Cut the route: no packet, no error and no end of a connection gets through."""
+        """Cut the route silently: neither packets nor errors nor connection resets pass."""
         self.router.run("ip link set ops down; ip link set dev0 up")
 
     def restore_route(self) -> None:
-        """Restore the route and wait until connections succeed: logins do not retry."""
+        """Restore the route and wait until connections succeed, because logins do not retry."""
         self.router.run("ip link set ops up")
         self.operator.run(
             f"for try in $(seq 50); do timeout 1 bash -c '</dev/tcp/{DEVICE}/2222' && exit; done; false"
         )
 
-    def state(self) -> list[str]:
-        """Survey the device's configuration and files at its console."""
+    def read_state(self) -> list[str]:
+        """Return the device's configuration and v6t's files on it, read at its console."""
         return self.device.shell(STATE).splitlines()
 
     def close(self) -> None:
@@ -137,7 +140,10 @@ class Field:
 
 
 def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Wait for a condition; polling may start many processes, so it is infrequent."""
+    """Wait until a condition holds; ``what`` describes it in the error message.
+
+    Slow conditions, which may start processes, are polled less often.
+    """
     end = time.monotonic() + seconds
     while True:
         began = time.monotonic()

@@ -97,7 +97,7 @@ def test_remote_trex_measures_trials_on_two_pairs_of_ports(host):
         assert tester.describe()["pairs_of_ports"] == 2
         assert tester.describe()["reached_by"].startswith("its own host")
         assert "v6t_trex_4501" in server.shell("nft list tables")
-        assert "_t-rex-64" in server.processes()
+        assert "_t-rex-64" in server.list_processes()
         # the server reports its ports' addresses with every driver
         findings = {subject: text for subject, _, text in examine(tester._options)}
         for number, name in enumerate(["l0", "r0"]):
@@ -105,7 +105,7 @@ def test_remote_trex_measures_trials_on_two_pairs_of_ports(host):
             assert address in findings[f"port {number}"].lower()
     findings = {subject: text for subject, _, text in examine(tester._options)}
     assert "127.0.0.1:4501" in findings["TRex server"]
-    assert "_t-rex-64" not in server.processes()
+    assert "_t-rex-64" not in server.list_processes()
     assert "v6t_trex" not in server.shell("nft list tables")
     assert "v6t-" not in server.shell("ls /tmp | grep v6t-.*pcap || true")
 
@@ -167,7 +167,7 @@ def test_remote_trex_measures_throughput_of_remote_device(both, tmp_path):
     assert_timed(records["latency"])
     assert run.tester["started_by_v6t"] is True
     assert "198.18" not in device.shell("ip route")
-    assert "_t-rex-64" not in server.processes()
+    assert "_t-rex-64" not in server.list_processes()
 
 
 @pytest.mark.trex
@@ -187,4 +187,4 @@ def test_remote_trex_audits_remote_device(both, tmp_path):
     assert verdicts.pop("REQ-8-filtering-address") == "deviates"
     assert len(verdicts) > 4 and set(verdicts.values()) == {"conforms"}, verdicts
     assert "v6t" not in device.shell("nft list tables")
-    assert "_t-rex-64" not in server.processes()
+    assert "_t-rex-64" not in server.list_processes()
