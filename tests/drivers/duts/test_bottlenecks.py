@@ -1,7 +1,7 @@
-"""Bottlenecks planted in real devices are named by ``v6t dut bottleneck``.
+"""``v6t dut bottleneck`` names bottlenecks that are injected into real devices.
 
-A run measures the device without bottleneck on a slow medium. The second measurement offers more than the
-bottleneck can carry on any machine, so rates and times are not compared.
+The run measures the unmodified device on a slow medium. The second measurement offers more load than the device
+with the bottleneck forwards on any machine, so rates and times are not compared.
 """
 
 import json
@@ -18,7 +18,7 @@ from v6t.tests.core.support import v6t, v6t_process
 from .support import in_lab, needs_device, run_shell
 
 pytestmark = [*in_lab, pytest.mark.slow]
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it is done in this process")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: v6t runs in this process")
 CGROUPS = Path("/sys/fs/cgroup")
 PROCEDURE = {
     "repetitions": 1, "trial_duration_s": 0.4, "pause_s": 0.05, "residual_wait_s": 0.2,
@@ -28,7 +28,7 @@ PROCEDURE = {
 
 
 def write_run_options(place, plugin, mode, driver, line_rate, **params):
-    """Write the run file and the testbed file; return the words of ``v6t run``."""
+    """Write the run file and the testbed file; return the arguments of ``v6t run``."""
     run, bed = place / "run.yaml", place / "testbed.yaml"
     content = {"plugin": plugin, "modes": [mode], "procedure": PROCEDURE, "params": params}
     run.write_text(json.dumps(content))
@@ -37,31 +37,31 @@ def write_run_options(place, plugin, mode, driver, line_rate, **params):
 
 
 @pytest.fixture
-def second_look(tmp_path, monkeypatch):
-    """Provide a function that runs ``v6t dut bottleneck`` on a device with a planted bottleneck."""
+def find_bottleneck(tmp_path, monkeypatch):
+    """Return a function that measures a device, injects a bottleneck and runs ``v6t dut bottleneck``."""
 
-    def look(plant, *words, **params):
+    def find(inject, *words, **params):
         result = v6t("run", *write_run_options(tmp_path, *words, **params))
         assert result.status == 0, result.err
         out = tmp_path / "out"
 
-        class Planted(Bench):
-            planted = None
+        class BenchWithBottleneck(Bench):
+            injected = None
 
             def open(self):
                 tester = super().open()
-                if self.planted is None:
-                    self.planted = ExitStack()
+                if self.injected is None:
+                    self.injected = ExitStack()
                     ((_, session),) = self.session.get_sessions()
-                    self.planted.enter_context(plant(session))
+                    self.injected.enter_context(inject(session))
                 return tester
 
             def close(self):
-                if self.planted is not None:
-                    self.planted.close()
+                if self.injected is not None:
+                    self.injected.close()
                 super().close()
 
-        monkeypatch.setattr(bottleneck, "Bench", Planted)
+        monkeypatch.setattr(bottleneck, "Bench", BenchWithBottleneck)
         monkeypatch.setattr(bottleneck, "IDLE_SAMPLING_S", 0.5)
         monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)
         monkeypatch.setattr(session_telemetry, "WATCH_INTERVAL_S", 0.25)
@@ -71,12 +71,12 @@ def second_look(tmp_path, monkeypatch):
         assert watched["says"] in result.out
         return watched, watched["telemetry"][watched["judged_at"]]
 
-    return look
+    return find
 
 
 @contextmanager
 def limit_cpu(pid, share):
-    """Limit a process to a share of one core by a cgroup."""
+    """Limit a process to a share of one core by a cgroup's quota."""
     old = CGROUPS / "cpu"
     place = (old if (old / "cgroup.procs").exists() else CGROUPS) / f"v6t-test-{os.getpid()}"
     try:
@@ -99,32 +99,32 @@ def limit_cpu(pid, share):
 
 @as_root
 @needs_device("tayga")
-def test_cgroup_cpu_limit_is_named_as_bottleneck(second_look):
-    def plant(session):
+def test_cgroup_cpu_limit_is_named_as_bottleneck(find_bottleneck):
+    def inject(session):
         found = run_shell(f"pgrep --ns {session.transport.pid} --nslist pid -x tayga")
         return limit_cpu(int(found.stdout), 0.02)
 
-    watched, telemetry = second_look(plant, "siit", "bidirectional", "tayga", "5M")
+    watched, telemetry = find_bottleneck(inject, "siit", "bidirectional", "tayga", "5M")
     assert watched["limited_by"] == "cpu", watched
     assert "quota" in watched["says"]
-    # the limit is a small part of the CPU time that the process needs
+    # the process needs much more CPU time than the limit
     assert telemetry["process"]["wait"] > 5 * telemetry["process"]["run"]
 
 
 @as_root
 @needs_device("nftables")
 @pytest.mark.alone
-def test_exhausted_nat_ports_are_named_as_bottleneck(second_look):
-    """Reduce the pool to 32 ports."""
+def test_exhausted_nat_ports_are_named_as_bottleneck(find_bottleneck):
+    """The pool is reduced to 32 ports."""
 
-    def plant(session):
+    def inject(session):
         few = "sed s/:1024-65535/:1024-1055/ /run/v6t/v6t.nft | nft -f -"
         assert session.transport.run(few).status == 0
-        return nullcontext()  # it ends with the device
+        return nullcontext()  # the rules end with the device
 
-    one = {"min": 1, "max": 1}  # a port is reused for each destination port
+    one = {"min": 1, "max": 1}  # the NAT may use a port again for another destination port
     words = ("nat44", "forward", "nftables", "1M")
-    watched, telemetry = second_look(plant, *words, responder_ports=one)
+    watched, telemetry = find_bottleneck(inject, *words, responder_ports=one)
     assert watched["limited_by"] == "table", watched
     assert "conntrack insert_failed" in watched["says"]
     assert "limit" in telemetry["table"]
@@ -132,8 +132,8 @@ def test_exhausted_nat_ports_are_named_as_bottleneck(second_look):
 
 def test_slow_tester_is_named_as_bottleneck(tmp_path, monkeypatch):
     words = write_run_options(tmp_path, "ipv4-router", "forward", "linux-router", "1G")
-    monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # of a process that uses all cores
-    # a user namespace could not be left again
+    monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # the tester's processes use all cores
+    # without root, a process cannot leave its user namespace
     start = v6t if os.geteuid() == 0 else v6t_process
     result = start("run", *words, "--bottleneck")
     assert result.status == 0, result.err

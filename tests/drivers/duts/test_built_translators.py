@@ -1,4 +1,4 @@
-"""Translators: traffic classes in the lab, and versions, also of programs without a Debian package."""
+"""Translators: handling of traffic classes in the lab, and versions of programs and modules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_traffic_class_handling_is_allowed_and_reported(row):
             assert kinds == (set() if row.plugin == "nat44" else COPIED)
 
 
-UNKNOWN = "tayga: unrecognized option '--help'\n0.9.2-8"  # as 0.9.2 answers
+UNKNOWN = "tayga: unrecognized option '--help'\n0.9.2-8"  # output of version 0.9.2
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_missing_or_different_program_is_rejected(driver, output, code, words):
 def test_nat46_version_is_module_checksum(tmp_path):
     module = tmp_path / "nat46.ko"
     module.write_bytes(b"v6t")
-    own = hashlib.sha256(b"v6t").hexdigest()[:12]
+    digest = hashlib.sha256(b"v6t").hexdigest()[:12]
     versions = []
     for name in (str(module), "no_such_module", str(tmp_path / "none.ko")):
         driver = make_driver("nat46", {"module": name})
         output = run_shell(driver.version_command, "", check=False).stdout
         versions.append(driver.extract_version(output))
-    assert versions == [f"module {own} (SHA-256)", "unknown", "unknown"]
+    assert versions == [f"module {digest} (SHA-256)", "unknown", "unknown"]
 
 
 SNABB = matrix.find_program("snabb-lwaftr")
@@ -107,7 +107,7 @@ SNABB = matrix.find_program("snabb-lwaftr")
 @pytest.mark.alone
 @pytest.mark.skipif(not SNABB, reason="no snabb in PATH; V6T_SNABB may name one")
 def test_unfetched_frames_are_counted_as_device_losses():
-    """Stop the worker: a polling core always looks busy."""
+    """The worker is stopped, because a polling core always looks busy."""
     intent = intents.lwaftr()
     link = intent.links.left
     with open_bed("snabb-lwaftr", intent, program=SNABB) as bed:

@@ -1,4 +1,4 @@
-"""Chains of several devices: real and reference parts in the lab, and errors."""
+"""Chains of several devices: real and reference parts in the lab, options and errors."""
 
 import os
 from contextlib import closing, suppress
@@ -100,7 +100,7 @@ AFTR = {"parts.aftr.driver": "vpp"}
         # one AFTR replaces softwire and NAT
         ("ds-lite", {**AFTR, "parts.nat.driver": "nftables"}, "unknown-name"),
         ("ds-lite", {"parts.x.driver": "vpp"}, "unknown-name"),
-        # a stateful part that forgets connections during the test
+        # a stateful part whose connections expire during the test
         ("464xlat", {"parts.plat.options.timeout_s": "1"}, "idle-timeout"),
         ("ds-lite", {"parts.nat.options.timeout_s": "1"}, "idle-timeout"),
         ("map-t", {"parts.napt.options.timeout_s": "1"}, "idle-timeout"),
@@ -145,7 +145,7 @@ def test_hop_count_depends_on_parts(variant, hops):
 
 
 def adapt_oracle(plugin, **drivers):
-    """Return the reference translation for a chain with these drivers of its parts."""
+    """Return the reference translation of a chain whose parts have these drivers."""
     chain = ChainDriver({"parts": {name: {"driver": driver} for name, driver in drivers.items()}})
     return chain.adapt_oracle(plugin, plugin.make_dut_intent())
 
@@ -179,11 +179,11 @@ def test_only_stateful_part_gets_required_sessions():
     assert plat.intent.requirements.sessions == 123_457
 
 
-BOX, OTHER = {"host": "198.51.100.1"}, {"host": "198.51.100.2"}
+MACHINE, OTHER_MACHINE = {"host": "198.51.100.1"}, {"host": "198.51.100.2"}
 
 
 def make_chain(**parts):
-    """Return a chain, given ``name=(driver, ssh, options)`` for some of its parts."""
+    """Return a chain in which some parts have another ``(driver, ssh, options)``."""
     options = {
         name: {"driver": driver, "options": {"ssh": ssh, **more}}
         for name, (driver, ssh, more) in parts.items()
@@ -194,29 +194,29 @@ def make_chain(**parts):
 def test_every_remote_part_needs_ssh_options():
     with expect_error("missing-setting", mentions="napt"):
         make_session(ChainDriver({}), make_intent("map-t"))
-    chain = make_chain(clat=("tayga", BOX, {}), plat=("tayga-nftables", OTHER, {}))
+    chain = make_chain(clat=("tayga", MACHINE, {}), plat=("tayga-nftables", OTHER_MACHINE, {}))
     session = make_session(chain, make_intent())
     assert [part.device for part, _ in session.parts] == ["CE", "PE"]
 
 
 def test_parts_on_one_machine_have_separate_state_directories():
-    ce = ("tayga", {**BOX, "netns": "ce"}, {})
-    chain = make_chain(napt=("nftables", BOX, {}), ce=ce, br=("vpp", OTHER, {}))
+    ce = ("tayga", {**MACHINE, "netns": "ce"}, {})
+    chain = make_chain(napt=("nftables", MACHINE, {}), ce=ce, br=("vpp", OTHER_MACHINE, {}))
     places = [part.driver.options.state_dir for part in chain.get_parts(make_intent("map-t"))]
     assert places == ["/run/v6t", "/run/v6t/part-ce", "/run/v6t"]
-    chain = make_chain(plat=("vpp", BOX, {"state_dir": "/run/b"}))
+    chain = make_chain(plat=("vpp", MACHINE, {"state_dir": "/run/b"}))
     assert chain.get_parts(make_intent())[1].driver.options.state_dir == "/run/b"
 
 
 def test_parts_on_one_kernel_are_rejected_before_opening():
     with expect_error("chain-conflict") as error:
-        chain = make_chain(napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
+        chain = make_chain(napt=("nftables", MACHINE, {}), ce=("tayga", MACHINE, {}))
         chain.get_parts(make_intent("map-t"))
     assert "dut.options.parts.ce.options.ssh.netns: ce" in error.value.hint
-    # a user-space stack does not use the kernel's, and shell commands do not show it
+    # a user-space stack does not share the kernel's, and custom commands cannot be checked
     steps = {"steps": [{"command": "true", "why": "mine", "undo": "true"}]}
-    for plat in (("vpp", BOX, {}), ("command", BOX, steps)):
-        make_chain(clat=("tayga", BOX, {}), plat=plat).get_parts(make_intent())
+    for plat in (("vpp", MACHINE, {}), ("command", MACHINE, steps)):
+        make_chain(clat=("tayga", MACHINE, {}), plat=plat).get_parts(make_intent())
 
 
 def test_two_parts_in_one_lab_namespace_are_rejected():
@@ -243,30 +243,30 @@ def test_machines_not_in_lab_are_skipped():
     assert make_session(chain, intent, connect=make_finder()) is None
 
 
-class Fake:
-    """A session that records the calls of its methods."""
+class FakeSession:
+    """Session that logs calls of its methods, of which one may fail."""
 
     def __init__(self, name, log, failing):
         self.name, self._log, self._failing = name, log, failing
 
     def __getattr__(self, action):
-        def do(*_arguments, **_options):
+        def call(*_arguments, **_options):
             self._log.append(f"{self.name} {action}")
             if action == self._failing:
                 raise DutError(f"{self.name} cannot {action}", code="command-failed")
             return [f"{action} of {self.name}"]
 
-        return do
+        return call
 
 
 def make_fake_chain(**fails):
-    """Return a chain of three parts, given the action in which some of them fail, and its log."""
+    """Return a chain of three parts and its log; ``fails`` has the method that fails, by part."""
     log = []
-    driven = [
-        (SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, fails.get(name)))
-        for name in ("one", "two", "three")
+    parts = [
+        SimpleNamespace(name=name, device=name, stateful=False) for name in ("one", "two", "three")
     ]
-    return ChainSession("chain", driven), log
+    sessions = [FakeSession(part.name, log, fails.get(part.name)) for part in parts]
+    return ChainSession("chain", list(zip(parts, sessions, strict=True))), log
 
 
 @pytest.mark.parametrize(

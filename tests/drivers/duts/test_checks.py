@@ -1,7 +1,7 @@
-"""Every check accepts the output of a correct device and rejects similar objects.
+"""Checks accept the output of a correct device and reject similar objects.
 
-Outputs were recorded from the programs. Those of VPP, Jool, nat46 and OpenBSD that are not under ``captured``
-follow the functions of their sources named here.
+Files under ``captured`` were recorded. Other outputs of VPP, Jool, nat46 and OpenBSD follow the source functions named
+here.
 """
 
 import os
@@ -24,11 +24,11 @@ from .cases import CASE_BY_NAME, plan_case
 from .support import make_plan, read_captured, run_shell
 
 
-def find_check(case_name, command, done=""):
-    """Return the first check with this command, of the step that runs ``done``."""
+def find_check(case_name, command, step_command=""):
+    """Return the first check whose command, and that of its step, contain these texts."""
     _, _, plan = plan_case(case_name)
     checks = [(s.command, s.check) for s in (*plan.steps, *plan.flush) if s.check]
-    return next(c for does, c in checks if command in c.command and done in does)
+    return next(c for step, c in checks if command in c.command and step_command in step)
 
 
 STUBS = ("ip", "ethtool", "iptables", "ip6tables", "nft", "jool", "jool_mapt", "ifconfig", "ndp", "arp", "route",
@@ -36,7 +36,7 @@ STUBS = ("ip", "ethtool", "iptables", "ip6tables", "nft", "jool", "jool_mapt", "
 
 
 def read(check, output):
-    """Return the output of a read-back whose program prints this text."""
+    """Return the result of a check's command when its program prints this output."""
     program = next((name for name in STUBS if re.search(rf"(^|[{{;] ){name} ", check.command)), "")
     if not program:
         return output
@@ -71,9 +71,9 @@ def test_only_whole_words_are_found(phrase, line, is_found):
 
 SNAT_RULE = expect_words("-s 198.18.0.0/24", "-j SNAT")
 INSIDE_OUTSIDE = expect_lines("host-left in", "host-right out")
-OF_A_USER = CheckOptions(command="x", contains="qlen 200").make_check("x")
-ABSENT = CheckOptions(command="x", absent="10.0.0.0/8").make_check("x")
-DAEMON = make_daemon_step("bird", "/run/v6t/bgp-router.pid", "bird", "BIRD").check
+CONTAINS_CHECK = CheckOptions(command="x", contains="qlen 200").make_check("x")
+ABSENT_CHECK = CheckOptions(command="x", absent="10.0.0.0/8").make_check("x")
+DAEMON_CHECK = make_daemon_step("bird", "/run/v6t/bgp-router.pid", "bird", "BIRD").check
 LINES = "NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n"
 
 
@@ -83,10 +83,10 @@ LINES = "NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n"
         (SNAT_RULE, "-A X -s 198.18.0.0/24 -j SNAT\n", "-A X -s 198.18.0.0/24 -j DROP\n-A X -j SNAT\n"),
         (INSIDE_OUTSIDE, LINES, " host-left in\n host-right output-feature out\n"),
         (INSIDE_OUTSIDE, LINES, " host-left in\n"),
-        (OF_A_USER, "mode DEFAULT qlen 200 \n", "mode DEFAULT qlen 2000\n"),
-        (ABSENT, "192.0.2.0/24", "  10.0.0.0/8  via"),
-        (ABSENT, "192.0.2.0/24", ""),
-        (DAEMON, "bird\n", "birdc\n"),
+        (CONTAINS_CHECK, "mode DEFAULT qlen 200 \n", "mode DEFAULT qlen 2000\n"),
+        (ABSENT_CHECK, "192.0.2.0/24", "  10.0.0.0/8  via"),
+        (ABSENT_CHECK, "192.0.2.0/24", ""),
+        (DAEMON_CHECK, "bird\n", "birdc\n"),
         (expect_only_words(["a", "b"]), "b a\na\n", "a\n"),
         (expect_only_words(["a"]), "a\n", "a b\n"),
         (expect_matching_line(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
@@ -99,11 +99,11 @@ def test_words_and_lines_are_compared_as_a_whole(check, right, wrong):
 
 def replace_words(text, *changes):
     """Return a text, and a copy in which the first word of each pair is replaced by the second."""
-    look_alike = text
+    similar = text
     for old, new in zip(changes[::2], changes[1::2], strict=True):
-        assert old in look_alike
-        look_alike = look_alike.replace(old, new)
-    return text, look_alike
+        assert old in similar
+        similar = similar.replace(old, new)
+    return text, similar
 
 
 LINK = read_captured("ip-o-link.txt")
@@ -278,17 +278,17 @@ ipv{v}-VRF:0, fib_index:0, flow hash:[src dst sport dport proto flowlabel ] epoc
   CLI refs:1 src-flags:added,contributing,active,\r
     path-list:[30] locks:2 flags:shared, uPRF-list:26 len:1 itfs:[1, ]\r
       path:[34] pl-index:30 ip{v} weight=1 pref=0 {kind}:  oper-flags:resolved,\r
-        {way}\r
-      [@0]: ipv{v} via {way}: mtu:1500 next:5 flags:[] 020000000102\r
+        {path}\r
+      [@0]: ipv{v} via {path}: mtu:1500 next:5 flags:[] 020000000102\r
 \r
  forwarding:   unicast-ip{v}-chain\r
   [@0]: dpo-load-balance: [proto:ip{v} index:26 buckets:1 uRPF:26 to:[0:0]]\r
-    [0] [@5]: ipv{v} via {way}: mtu:1500 next:5 flags:[] 020000000102\r
+    [0] [@5]: ipv{v} via {path}: mtu:1500 next:5 flags:[] 020000000102\r
 """
 
 
-def format_fib(net, way, v=6, fib=0, kind="attached-nexthop"):
-    return FIB.format(net=net, way=way, v=v, fib=fib, kind=kind)
+def format_fib(net, path, v=6, fib=0, kind="attached-nexthop"):
+    return FIB.format(net=net, path=path, v=v, fib=fib, kind=kind)
 
 
 RULE, VIA = "2001:db8:ce::/51", "2001:db8:6::2 left"
@@ -369,14 +369,16 @@ TABLE = [*LINUX, *MODULES, *OPENBSD, *VPP]
 
 
 @pytest.mark.parametrize(
-    ("case", "command", "done", "real", "look_alike"),
+    ("case", "command", "step_command", "correct", "similar"),
     TABLE,
     ids=[f"{row[0]}-{row[1].split('/')[-1]}-{number}" for number, row in enumerate(TABLE)],
 )
-def test_check_accepts_object_and_rejects_similar_object(case, command, done, real, look_alike):
-    check = find_check(case, command, done)
-    assert check.find_problem(read(check, real)) is None
-    assert check.find_problem(read(check, look_alike)) is not None
+def test_check_accepts_object_and_rejects_similar_object(
+    case, command, step_command, correct, similar
+):
+    check = find_check(case, command, step_command)
+    assert check.find_problem(read(check, correct)) is None
+    assert check.find_problem(read(check, similar)) is not None
     assert check.find_problem("") is not None
 
 
@@ -384,7 +386,7 @@ SNAT44 = read_captured("nft-list-table.txt")
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "ours"),
+    ("old", "new", "is_ours"),
     [
         ("ip saddr 198.18.0.0/24", "ip saddr != 198.18.0.0/24", False),
         ("198.18.0.0/24", "198.18.0.0/16", False),
@@ -395,13 +397,13 @@ SNAT44 = read_captured("nft-list-table.txt")
         ("ip protocol udp", "ip protocol 132", False),
         ("\t\tip saddr", "\t\taccept\n\t\tip saddr", False),
         ("", "", True),
-        ("ip protocol udp", "ip protocol 17", True),  # of a small system
+        ("ip protocol udp", "ip protocol 17", True),  # protocol without a name
         ("\t}\n}", '\t\tip saddr 203.0.113.0/24 snat to 198.19.0.1 comment "v6t-beside"\n\t}\n}', True),
     ],
 )  # fmt: skip
-def test_nft_rule_with_different_field_is_foreign(old, new, ours):
+def test_nft_rule_with_different_field_is_foreign(old, new, is_ours):
     check = find_check("nftables-nat44", "nft list table ip v6t")
-    assert (check.find_problem(SNAT44.replace(old, new, 1)) is None) == ours
+    assert (check.find_problem(SNAT44.replace(old, new, 1)) is None) == is_ours
 
 
 @pytest.mark.parametrize(
@@ -478,12 +480,12 @@ NAT44 sessions:
 """
 EMPTY_NAT44_EI = "\n".join(NAT44_EI.splitlines()[:2])
 EI = {"nat44": "ei"}
-JOOL_SILENCE = ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n")
+JOOL_WITHOUT_COUNT = ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n")
 
 
 @pytest.mark.parametrize(
     ("driver", "intent", "options", "text", "problem"),
-    [  # a problem that contains these words, or none
+    [  # words of the problem; None: no problem
         ("vpp", intents.nat44(), {}, read_captured("vpp-show-nat44-summary.txt"), "7 sessions"),
         ("vpp", intents.nat44(), EI, NAT44_EI, "42 sessions"),
         ("vpp", intents.nat44(), EI, EMPTY_NAT44_EI, None),
@@ -496,8 +498,8 @@ JOOL_SILENCE = ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n")
         ("vpp", intents.dslite(), {}, "connect: No such file or directory", ""),
         ("jool", intents.nat64(), {}, read_captured("jool-nat64-stats.txt"), "3 sessions"),
         ("jool", intents.nat64(), {}, "JSTAT_SESSIONS,0\n", None),
-        # --all prints zeros, too, so missing output does not mean an empty table
-        *(("jool", intents.nat64(), {}, silence, "") for silence in JOOL_SILENCE),
+        # --all prints zeros, too, so a missing counter does not mean an empty table
+        *(("jool", intents.nat64(), {}, text, "") for text in JOOL_WITHOUT_COUNT),
     ],
 )
 def test_flush_is_confirmed_by_an_empty_table_only(driver, intent, options, text, problem):

@@ -28,11 +28,14 @@ from .cases import B4
 from .cli_dialects import IOS
 from .support import make_plan, read_captured, run_shell
 
-OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
+SIIT_PARAMS = {
+    "eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}],
+    "prefix": "2001:db8:64::/96",
+}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")
 
 
-def is_refused(driver, intent, **options):
+def is_rejected(driver, intent, **options):
     try:
         make_plan(driver, intent, **options)
     except UsageError:
@@ -41,11 +44,11 @@ def is_refused(driver, intent, **options):
 
 
 def make_siit(**params):
-    return Siit(SiitParams.model_validate({**OWN, **params}))
+    return Siit(SiitParams.model_validate({**SIIT_PARAMS, **params}))
 
 
 def make_mapped_siit(ipv6):
-    eam = [*OWN["eam"], {"ipv4": "198.19.0.0/24", "ipv6": ipv6}]
+    eam = [*SIIT_PARAMS["eam"], {"ipv4": "198.19.0.0/24", "ipv6": ipv6}]
     return make_siit(eam=eam, prefix=None, ipv4_hosts={"first": "198.19.0.0"})
 
 
@@ -58,7 +61,7 @@ def make_nat64(**params):
     [
         (Siit(), {}, ()),
         (make_nat64(), {}, ()),
-        (make_siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # behind its own prefix
+        (make_siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # the prefix is not the Well-Known Prefix
         (make_mapped_siit("64:ff9b::/120"), {}, VERSIONS[:5]),
         (make_mapped_siit("64:ff9b:1::/120"), {}, VERSIONS[:3]),
         (make_mapped_siit("100::/120"), {}, ()),
@@ -75,14 +78,14 @@ def make_nat64(**params):
 def test_tayga_versions_reject_unsupported_addresses(technology, options, versions):
     driver = {"siit": "tayga", "nat64": "tayga-nftables"}[technology.name]
     intent = technology.make_dut_intent()
-    refused = tuple(v for v in VERSIONS if is_refused(driver, intent, version=v, **options))
-    assert refused == versions
+    rejecting = tuple(v for v in VERSIONS if is_rejected(driver, intent, version=v, **options))
+    assert rejecting == versions
 
 
 @pytest.mark.parametrize(
     ("driver", "option", "valid", "wrong", "code"),
     [
-        # a daemon is found by the name of its program
+        # v6t identifies a daemon by the name of its program
         ("tundra", "program", "/opt/tundra-nat64", "/opt/tundra-nat64-6.0.2", "wrong-form"),
         ("tayga", "program", "/opt/tayga", "/opt/tayga-6.0.2", "wrong-form"),
         ("tayga-nftables", "program", "/opt/tayga", "/opt/tayga-6.0.2", "wrong-form"),
@@ -98,8 +101,8 @@ def test_wrong_option_is_rejected(driver, option, valid, wrong, code):
 def test_recursor_versions_with_unknown_settings_are_rejected():
     versions = ("4.3.9", "4.4.0", "4.8", "4.8.8", "5.1.7", "5.2.0", "5.3.1")
     intent = Dns64().make_dut_intent()
-    refused = [v for v in versions if is_refused("pdns-recursor", intent, version=v)]
-    assert refused == ["4.3.9", "5.2.0", "5.3.1"]
+    rejected = [v for v in versions if is_rejected("pdns-recursor", intent, version=v)]
+    assert rejected == ["4.3.9", "5.2.0", "5.3.1"]
 
 
 def make_intent(plugin, **params):
@@ -128,7 +131,7 @@ EM = {"left": "em0", "right": "em1"}
 HOST = {**RUNNING, "left": "host-left", "right": "host-right"}
 PCI = "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"
 SNABB = {"left": "03:00.0", "right": "03:00.1"}
-OF_KERNEL = "eno2 0000:03:00.0{}\neno3 0000:04:00.0 192.0.2.9/24\n"
+PCI_WITH_KERNEL_DRIVER = "eno2 0000:03:00.0{}\neno3 0000:04:00.0 192.0.2.9/24\n"
 
 
 # output of pfctl -nvf for a file with an address list and an anchor
@@ -173,15 +176,15 @@ def have_eno2(*, is_up):
 CLI = {**IOS, "ssh": {"host": "192.0.2.9"}}
 BUSY = {**CLI, "busy": {"command": "show users", "pattern": "vty 1.*"}}
 PREFIX = {"prefix": "2001:db8:64::/96"}
-IN_POOL = {"dut_right_ipv4": "192.168.255.1/30", "tester_right_ipv4": "192.168.255.2"}
-OF_TAYGA = {"dut_left_ipv6": "fd76:3674::1/64", "tester_left_ipv6": "fd76:3674::2"}
-# Driver, intent, options, and facts that differ from the example's.
+RIGHT_NETWORK_IN_POOL = {"dut_right_ipv4": "192.168.255.1/30", "tester_right_ipv4": "192.168.255.2"}
+TAYGA_NETWORK = {"dut_left_ipv6": "fd76:3674::1/64", "tester_left_ipv6": "fd76:3674::2"}
+# Driver, intent, options, and changes of the example facts.
 ACCEPTED = [
     ("vpp", MAPE, RUNNING, {"sections": LOADED}),
     ("vpp", intents.ROUTER4, RUNNING, {"sections": LOADED}),
     ("vpp", NAT44, RUNNING, {"sections": LOADED}),
     ("vpp", LWB4, RUNNING, {"sections": LOADED}),
-    # sockets of a VPP that v6t starts
+    # a VPP that v6t starts
     ("vpp", MAPE, {}, {"sections": {"plugins": LISTED}}),
     ("vpp", MAPE, {}, {"sections": {"plugins": ""}}),
     ("vpp", with_left_mac("02:00:00:00:01:01"), HOST, {"sections": HARDWARE}),
@@ -190,13 +193,13 @@ ACCEPTED = [
     ("tayga", intents.SIIT, {"workers": 2, "version": "0.9.6-16-g8a028c7"}, {}),
     ("tayga", intents.SIIT, {"workers": 2, "version": "0.9.7"}, {}),
     ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG}}),
-    ("openbsd-pf", NAT44, EM, {"sections": PF}),  # tables of one content
+    ("openbsd-pf", NAT44, EM, {"sections": PF}),  # the tables differ in order only
     ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"lo"})}),
-    ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": OF_KERNEL.format("")}, "interfaces": have_eno2(is_up=False)}),
+    ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI_WITH_KERNEL_DRIVER.format("")}, "interfaces": have_eno2(is_up=False)}),
     ("network-cli", intents.ROUTER6, BUSY, {"sections": {"busy": "vty 0 root"}}),
 ]  # fmt: skip
-# The same, the code of the error, and words of its message or hint.
-REFUSED = [
+# The same columns, the error code, and words of the message or hint.
+REJECTED = [
     ("linux-router", intents.ROUTER4, {"left": "eth9"}, {"interfaces": make_ports()}, "unknown-interface", []),
     ("linux-router", intents.ROUTER4, {}, {"interfaces": make_ports(has_carrier=False)}, "no-carrier", []),
     *(("network-cli", intents.ROUTER6, {**CLI, name: []}, {}, "missing-setting", []) for name in ("configure", "verify", "restore")),
@@ -204,7 +207,7 @@ REFUSED = [
       for answer in ("vty 1 eve", BUSY_CHECK_REJECTED)),
     ("tayga", make_intent("siit", **PREFIX, ipv4_hosts={"first": "10.9.9.9"}), {"ipv4_addr": "10.9.9.9"}, {}, "address-conflict", []),
     *(("tayga-nftables", make_intent("nat64", **params), {}, {}, "address-conflict", [])
-      for params in ({"pool_first": "192.168.255.2"}, IN_POOL)),
+      for params in ({"pool_first": "192.168.255.2"}, RIGHT_NETWORK_IN_POOL)),
     ("vpp", NAT44, VPP_EI, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat44_ei_plugin.so { enable }"]),
     ("vpp", NAT64, RUNNING, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat64_plugin.so { enable }"]),
     ("vpp", LWB4, RUNNING, {"sections": {**LOADED, "ipip": "show: unknown input `ipip tunnel'"}},
@@ -245,7 +248,7 @@ REFUSED = [
         {"tables": PF_TABLES.replace("10.2.0.1", "10.2.0.2")}, {"rules": PF_RULES.replace("block return", "pass")})),
     *(("snabb-lwaftr", intents.lwaftr(), {**SNABB, "right": port}, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"eno1"})},
        "interface-protected", []) for port in ("0000:03:00.1", "03:00.1")),
-    *(("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": OF_KERNEL.format(addresses)}, "interfaces": have_eno2(is_up=is_up)},
+    *(("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI_WITH_KERNEL_DRIVER.format(addresses)}, "interfaces": have_eno2(is_up=is_up)},
        "interface-protected", ["ip addr flush dev eno2; ip link set dev eno2 down"])
       for is_up, addresses in ((True, ""), (False, " 192.0.2.1/24 2001:db8::1/64"))),
 ]  # fmt: skip
@@ -261,7 +264,7 @@ def test_supported_device_is_accepted(driver, intent, options, changes):
     plan_changed(driver, intent, options, changes)
 
 
-@pytest.mark.parametrize(("driver", "intent", "options", "changes", "code", "words"), REFUSED)
+@pytest.mark.parametrize(("driver", "intent", "options", "changes", "code", "words"), REJECTED)
 def test_unsupported_device_is_rejected(driver, intent, options, changes, code, words):
     with expect_error(code) as caught:
         plan_changed(driver, intent, options, changes)
@@ -270,7 +273,7 @@ def test_unsupported_device_is_rejected(driver, intent, options, changes, code, 
 
 
 def test_vpp_rejects_second_lwaftr_address_of_ipv4_address(tmp_path):
-    """One IPv4 address has two softwires, to different lwAFTR addresses."""
+    """The binding table has two softwires of one IPv4 address, to different lwAFTR addresses."""
     (tmp_path / "table").write_text(TWO_RELAYS)
     two_relays = make_intent("lwaftr", binding_table=str(tmp_path / "table"))
     with expect_error("unsupported-by-device", mentions="2001:db8:6::7") as info:
@@ -283,7 +286,7 @@ def format_steps(plan):
     return "\n".join(f"{step.why}\n{step.command}\n{step.text}" for step in plan.steps)
 
 
-LONE = {**parameter_values.NO_EA_BITS, "psid": 0x34, "iid_format": "draft"}
+ONE_CE = {**parameter_values.NO_EA_BITS, "psid": 0x34, "iid_format": "draft"}
 CHAINED_TAYGA = {"parts": {"ce": {"driver": "tayga"}}}
 POOL = {"pool4": ["198.19.0.1", "198.19.0.2"], "ports": (2000, 2999)}
 
@@ -299,22 +302,22 @@ def with_sessions(intent, sessions):
             "icmp_timeout=66", "icmpv6_timeout=66", "tcp_timeout_established=8184", "tcp_timeout_syn_sent=264",
             "tcp_timeout_time_wait=264",
         )),
-        # the device's addresses are not those of the test
+        # TAYGA's own addresses do not overlap with addresses of the test
         *(("tayga", make_intent("siit", **PREFIX, **{hosts: {"first": first}}), {}, f"\nipv4-addr {own}\n")
           for hosts, first, own in (
               ("ipv4_hosts", "198.19.0.2", "192.168.255.9"), ("ipv4_hosts", "192.168.255.9", "10.255.255.9"),
               ("ipv6_hosts", "192.168.255.9", "10.255.255.9"))),
-        ("tayga-nftables", make_intent("nat64", **OF_TAYGA), {}, "\nipv6-addr fd76:3675::9\n"),
-        # the tunnel's address is a host address of the device
+        ("tayga-nftables", make_intent("nat64", **TAYGA_NETWORK), {}, "\nipv6-addr fd76:3675::9\n"),
+        # the tunnel's end is an additional address of the device
         *((driver, make_intent(plugin, br_address="2404:9200:225:100::64"), {}, address)
           for driver, plugin in (("vpp", "mape-br"), ("vpp", "lwaftr"), ("command", "mape-br"))
           for address in ("2404:9200:225:100::64/128", "2001:db8:6::1/64")),
         *(("snabb-lwaftr", make_intent("lwaftr", br_address="2404:9200:225:100::64", softwires=1), {}, own)
           for own in ("internal-interface { ip 2001:db8:6::1;", "br-address 2404:9200:225:100::64;")),
-        # a rule without EA bits is one softwire
-        ("vpp", make_intent("mape-br", **LONE), {},
+        # a rule without EA bits becomes one softwire
+        ("vpp", make_intent("mape-br", **ONE_CE), {},
          "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),
-        ("vpp", make_intent("mape-br", **LONE), {}, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
+        ("vpp", make_intent("mape-br", **ONE_CE), {}, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
         ("nat46", make_intent("mapt-ce", iid_format="draft"), {}, "local.style MAP0"),
         ("nat46", MAPT_CE, {}, "local.style MAP "),
         ("chain", make_intent("ipv4aas", variant="map-t", iid_format="draft"), CHAINED_TAYGA,
@@ -364,7 +367,7 @@ def test_learned_default_route_survives_forwarding():
     assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
 
 
-EDGE = MapECe().make_dut_intent().configuration
+MAP_E_CE = MapECe().make_dut_intent().configuration
 
 
 def test_ip6_tunnel_header_profile_follows_options():
@@ -377,8 +380,8 @@ def test_ip6_tunnel_header_profile_follows_options():
 
 
 def test_drop_rules_accept_exactly_the_port_set():
-    """Count the ports (RFC 7597, section 5.1)."""
-    sport = [r for r in format_drop_rules(EDGE, "right") if "th sport" in r]
+    """Compare all accepted ports with the port set (RFC 7597, section 5.1)."""
+    sport = [r for r in format_drop_rules(MAP_E_CE, "right") if "th sport" in r]
     mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
     floor = int(sport[1].rpartition("< ")[2].split()[0])
     accepted = [port for port in range(65536) if port & mask == psid and port >= floor]
@@ -388,7 +391,7 @@ def test_drop_rules_accept_exactly_the_port_set():
 
 
 def test_whole_address_needs_no_port_rules():
-    whole = EDGE.model_copy(update={"psid_len": 0, "ipv4": IPv4Network("192.0.2.0/28")})
+    whole = MAP_E_CE.model_copy(update={"psid_len": 0, "ipv4": IPv4Network("192.0.2.0/28")})
     rules = format_drop_rules(whole, "right")
     assert len(rules) == 2
     assert all("addr != 192.0.2.0/28 counter drop" in rule for rule in rules)
@@ -431,11 +434,11 @@ def test_version_is_parsed():
 
 
 def test_vppctl_is_next_to_program():
-    given = {"program": "/opt/vpp/bin/vpp"}
-    assert make_driver("vpp", given).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
-    elsewhere = {"ssh": {"host": "dut"}}
-    assert make_driver("vpp", elsewhere).cli("show version") == "vppctl show version"
-    assert not make_driver("vpp", elsewhere).options.starts_vpp
+    options = {"program": "/opt/vpp/bin/vpp"}
+    assert make_driver("vpp", options).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
+    remote = {"ssh": {"host": "dut"}}
+    assert make_driver("vpp", remote).cli("show version") == "vppctl show version"
+    assert not make_driver("vpp", remote).options.starts_vpp
     assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.starts_vpp
 
 
@@ -455,7 +458,7 @@ def test_jool_flush_may_reboot_device():
 
 
 def test_zero_checksum_is_accepted():
-    """Jool writes 0 towards IPv6 in one of 65,536 frames; other errors are not accepted."""
+    """Jool writes 0 instead of 0xFFFF towards IPv6; the profile differs in nothing else."""
     profile = make_driver("jool", {}).get_header_profile(intents.SIIT)
     assert replace(profile, zero_checksum="never").equals_reference
     assert not profile.equals_reference

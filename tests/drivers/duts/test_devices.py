@@ -1,4 +1,4 @@
-"""Linux devices in namespaces: foreign configuration, former state, and rollback after changes by others."""
+"""Linux devices in namespaces: foreign configuration, restored state, and rollback after changes by others."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from .support import in_lab
 
 pytestmark = in_lab
 
-SEEN = "ip -o addr | sed 's/ tentative//; s/ [0-9]*sec/ Nsec/g'; ip -o link; ip route; sysctl -a -r keep_addr"
+# Commands that print the state of a device.
+ADDRESS_STATE = "ip -o addr | sed 's/ tentative//; s/ [0-9]*sec/ Nsec/g'; ip -o link; ip route; sysctl -a -r keep_addr"
 
 
 @pytest.fixture(scope="module")
 def router():
-    """Provide the session of an IPv4 router with an IPv6 address that is up but not configured."""
+    """Provide the session of a started IPv4 router, whose intent has an IPv6 address, too."""
     left = intents.ROUTER4.left
     left = replace(left, addresses=[*left.addresses, "2001:db8:7c::1/64"])
     with open_bed("linux-router", replace(intents.ROUTER4, left=left)) as bed:
@@ -34,7 +35,7 @@ def router():
 
 
 @pytest.mark.parametrize(
-    ("given", "undo", "code"),
+    ("change", "undo", "code"),
     [
         ("ip link set dev left address 02:00:00:00:00:99",
          f"ip link set dev left address {intents.LINKS.left.dut_mac}", "wrong-interface"),
@@ -47,37 +48,37 @@ def router():
          "command-failed"),
     ],
 )  # fmt: skip
-def test_foreign_configuration_is_rejected_before_changes(given, undo, code, router):
+def test_foreign_configuration_is_rejected_before_changes(change, undo, code, router):
     router.rollback()
-    router.transport.run(given)
-    before = router.transport.run(SEEN).out
+    router.transport.run(change)
+    before = router.transport.run(ADDRESS_STATE).out
     with expect_error(code):
         router.commit()
-    assert router.transport.run(SEEN).out == before
+    assert router.transport.run(ADDRESS_STATE).out == before
     router.transport.run(undo)
 
 
 def test_former_addresses_are_restored(router):
     router.rollback()
-    # another prefix length makes another address; a temporary address does not become permanent
+    # Linux allows several prefix lengths of an address; a temporary address must stay temporary
     added = router.transport.run(
         "set -e; ip addr add 192.168.18.1/24 dev left; "
         "ip addr add 192.168.18.1/30 dev left valid_lft 900 preferred_lft 900; "
         "ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right"
     )
     assert added.status == 0
-    before = router.transport.run(SEEN).out
+    before = router.transport.run(ADDRESS_STATE).out
     words = ("192.168.18.1/24", "valid_lft Nsec", "2001:db8:7b::1/64")
     assert [w for w in words if w not in before] == []
     router.commit()
     assert router.verify()
-    assert router.transport.run(SEEN).out != before
+    assert router.transport.run(ADDRESS_STATE).out != before
     router.rollback()
-    assert router.transport.run(SEEN).out == before
+    assert router.transport.run(ADDRESS_STATE).out == before
     router.transport.run("ip addr flush dev left; ip addr flush dev right; ip link set right up")
 
 
-# the kernel purges neighbors with an IPv4 address, not with an IPv6 one
+# the kernel removes neighbor entries with the address of an interface for IPv4 only
 HOSTS = ("192.0.2.2", "192.0.2.3", "2001:db8::2", "2001:db8::3")
 SIDE = LinkIntent(
     ["192.0.2.1/24", "2001:db8::1/64"],
@@ -105,7 +106,7 @@ def device():
         yield place.run
 
 
-STATE = (
+KERNEL_STATE = (
     "ip -o addr | grep -v fe80; ip route; ip neigh show nud permanent; ip -o link | cut -d' ' -f2-5; "
     "sysctl net.ipv4.conf.all.rp_filter; nft list ruleset"
 )
@@ -115,7 +116,7 @@ SYSCTL = linux.make_sysctl_step(
 
 
 @pytest.mark.parametrize(
-    ("steps", "loss"),
+    ("steps", "removal"),
     [
         (SIDE_STEPS, "ip addr del 192.0.2.1/24 dev left"),
         (SIDE_STEPS, "ip neigh del 192.0.2.3 dev left"),
@@ -129,8 +130,8 @@ SYSCTL = linux.make_sysctl_step(
         ([TABLE], "nft delete table ip v6t"),
     ],
 )  # fmt: skip
-def test_rollback_restores_device_after_object_vanished(device, tmp_path, steps, loss):
-    before = device(STATE)
+def test_rollback_restores_device_after_object_vanished(device, tmp_path, steps, removal):
+    before = device(KERNEL_STATE)
     entries = [make_undo_entry(n, s, device(s.record_command)) for n, s in enumerate(steps, 1)]
     record = UndoRecord("me", "boot", "linux", "x", "now", str(tmp_path), tuple(entries))
     (tmp_path / SCRIPT).write_text(build_undo_script(record))
@@ -138,7 +139,7 @@ def test_rollback_restores_device_after_object_vanished(device, tmp_path, steps,
         device(f"{step.command} <<'END'\n{step.text}END")
         with (tmp_path / PROGRESS).open("a") as progress:
             progress.write(f"{number}\n")
-    device(loss)
+    device(removal)
     assert "left" not in device(f"sh {tmp_path / SCRIPT}").split()
-    assert device(STATE) == before
+    assert device(KERNEL_STATE) == before
     assert not any(entry.differs_from(device(entry.state_command)) for entry in entries)

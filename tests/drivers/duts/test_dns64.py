@@ -21,7 +21,7 @@ COUNT = round(QPS * SECONDS)
 
 
 class DnsBed:
-    """DNS64 server between the tester's ports, or, without one, the tester alone."""
+    """DNS64 server between the tester's ports, or the tester without a device."""
 
     def __init__(self, server: str | None, threads: int = 1, **params: str) -> None:
         options = {"threads": str(threads)} if threads > 1 else {}
@@ -55,15 +55,15 @@ def test_queries_are_answered_correctly_with_and_without_cache(server):
         assert (plain.matched, plain.mismatch) == (COUNT, None)
         assert plain.answers.aaaa_queries >= COUNT
         assert plain.answers.a_queries >= COUNT
-        own = device.ask(native_aaaa_share=1.0)
-        assert own.count_frames("received") == COUNT, own.answers
-        assert own.answers.a_queries <= COUNT * 0.05
+        native = device.ask(native_aaaa_share=1.0)
+        assert native.count_frames("received") == COUNT, native.answers
+        assert native.answers.a_queries <= COUNT * 0.05
         half = device.ask(cached_share=0.5, cached_names=20)
         assert half.count_frames("received") == COUNT, half.answers
         assert half.answers.cached_names == 20
         assert half.answers.repeated_queries <= COUNT * 0.05
         assert half.answers.aaaa_queries <= COUNT * 0.6
-        # the cache was flushed, so names of the previous trial are queried again
+        # the cache was flushed between the trials
         again = device.ask(cached_share=1.0, cached_names=20)
         assert again.count_frames("received") == COUNT, again.answers
         assert again.answers.aaaa_queries <= COUNT * 0.05
@@ -78,7 +78,7 @@ def test_authoritative_server_is_reached_over_ipv6():
 
 @needs_device("knot-resolver")
 def test_all_knot_resolver_processes_answer_and_end():
-    """Check that all processes of kresd end: it forks instead of starting threads."""
+    """Knot Resolver forks processes instead of starting threads."""
     with DnsBed("knot-resolver", threads=2) as device:
         result = device.ask()
         assert result.count_frames("received") == COUNT, result.answers
@@ -111,7 +111,7 @@ def test_selftest_answers_all_queries(upstream):
     assert (result.answers.aaaa_queries, result.answers.a_queries) == (COUNT, 0)
 
 
-@pytest.mark.alone  # stops the server for longer than the timeout
+@pytest.mark.alone  # the server is stopped for longer than the timeout
 def test_delayed_authoritative_server_makes_trial_invalid():
     with DnsBed(None) as tester:
         tester.ask(is_selftest=True)

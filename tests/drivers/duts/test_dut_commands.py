@@ -1,4 +1,4 @@
-"""``v6t dut``: plans for every pair, and a remote device over SSH."""
+"""``v6t dut``: plans, records of lab devices, and commands on a remote device over SSH."""
 
 import json
 
@@ -55,7 +55,7 @@ def make_lab_run(place, parts, **flags):
     return records
 
 
-ENDED = {f"parts.{name}.options.ssh.lab": f"no-{name}" for name in ("clat", "plat")}
+ENDED_LABS = {f"parts.{name}.options.ssh.lab": f"no-{name}" for name in ("clat", "plat")}
 MAP_T = {"params": {"variant": "map-t"}, "dut_params": {"parts.br.driver": "reference"}}
 
 
@@ -64,7 +64,7 @@ MAP_T = {"params": {"variant": "map-t"}, "dut_params": {"parts.br.driver": "refe
     [
         ({"plugin": "nat44", "dut": "nftables"}, [""]),
         ({"plugin": "ipv4aas", **MAP_T}, ["napt"]),
-        pytest.param({"plugin": "ipv4aas", "dut_params": ENDED}, ["clat", "plat"], marks=pytest.mark.lab),
+        pytest.param({"plugin": "ipv4aas", "dut_params": ENDED_LABS}, ["clat", "plat"], marks=pytest.mark.lab),
     ],
 )  # fmt: skip
 def test_record_of_ended_lab_device_is_removed(flags, parts, tmp_path):
@@ -123,13 +123,13 @@ def make_dut(server, tmp_path):
 
 @pytest.fixture
 def dut(make_dut):
-    """Provide ``v6t dut`` for a NAT."""
+    """Return a function that runs ``v6t dut`` for an nftables device."""
     return make_dut("nftables")
 
 
 @pytest.fixture
-def quick(make_dut):
-    """Provide ``v6t dut`` for a configuration of two steps."""
+def two_step_dut(make_dut):
+    """Return a function that runs ``v6t dut`` for a configuration of two steps."""
     return make_dut("command", base=False, steps=[DUMMY, FORWARDING])
 
 
@@ -162,40 +162,40 @@ def test_device_is_compared_configured_flushed_and_rolled_back(server, dut):
 
 
 def get_step_states(result):
-    """Return the states of the steps by their numbers."""
+    """Return the state of each step by its number."""
     return {s["number"]: s["state"] for s in json.loads(result.out)["steps"]}
 
 
 @mark_device_test
-def test_unconfirmed_commit_is_rolled_back(server, quick):
+def test_unconfirmed_commit_is_rolled_back(server, two_step_dut):
     before = read_state(server)
-    quick("commit", *ROUTER, "--revert-in", "10")
-    status = json.loads(quick("status", "--json").out)
+    two_step_dut("commit", *ROUTER, "--revert-in", "10")
+    status = json.loads(two_step_dut("status", "--json").out)
     assert 0 <= status["rollback_in_s"] <= 10
     assert status["lock"] == ""
     wait_until(server.path("/run/v6t/guard/fired").exists, "the rollback timer")
-    assert quick("confirm", status=4).code == "rollback-timer-failed"
-    quick("rollback")
+    assert two_step_dut("confirm", status=4).code == "rollback-timer-failed"
+    two_step_dut("rollback")
     assert read_state(server) == before
 
 
 @mark_device_test
-def test_only_complete_commit_is_confirmed(server, quick):
-    assert quick("confirm", status=4).code == "not-configured"
-    quick("commit", *ROUTER, "--revert-in", "60")
-    quick("confirm")
-    status = json.loads(quick("status", "--json").out)
+def test_only_complete_commit_is_confirmed(server, two_step_dut):
+    assert two_step_dut("confirm", status=4).code == "not-configured"
+    two_step_dut("commit", *ROUTER, "--revert-in", "60")
+    two_step_dut("confirm")
+    status = json.loads(two_step_dut("status", "--json").out)
     assert status["rollback_in_s"] is None
     assert status["configured"]["steps"] == 2
     server.shell("cp /run/v6t/progress /run/kept; sed -i '2,$d' /run/v6t/progress")
-    assert quick("confirm", status=4).code == "not-configured"
-    status = json.loads(quick("status", "--json").out)["configured"]
+    assert two_step_dut("confirm", status=4).code == "not-configured"
+    status = json.loads(two_step_dut("status", "--json").out)["configured"]
     assert (status["begun"], status["verified"], status["finished"]) == (1, False, False)
     server.shell("mv /run/kept /run/v6t/progress; sh /run/v6t/undo.sh")
-    assert json.loads(quick("status", "--json").out)["configured"]["undone"] == 2
-    assert "2 of 2 steps are undone" in quick("status").out
+    assert json.loads(two_step_dut("status", "--json").out)["configured"]["undone"] == 2
+    assert "2 of 2 steps are undone" in two_step_dut("status").out
     for words in (("confirm",), ("flush", *ROUTER)):
-        assert quick(*words, status=4).code == "not-configured"
+        assert two_step_dut(*words, status=4).code == "not-configured"
 
 
 TCP_RULE = (
@@ -220,21 +220,21 @@ def test_rule_deleted_or_added_by_operator_is_kept(server, make_dut):
 
 
 @mark_device_test
-def test_foreign_configuration_is_replaced_only_on_request(server, quick):
+def test_foreign_configuration_is_replaced_only_on_request(server, two_step_dut):
     def edit_record(pattern):
         server.shell(f"sed -i '{pattern}' /run/v6t/record.json")
 
-    taken = 's/"owner": "[^ ]*/"owner": "alice@elsewhere/'
-    assert quick("flush", *ROUTER, status=4).code == "not-configured"
-    quick("commit", *ROUTER)
-    edit_record(taken)
-    assert quick("commit", *ROUTER, status=4).code == "changed-by-another-owner"
-    assert "rolling back the changes" in quick("commit", *ROUTER, "--replace").err
-    edit_record(taken)
+    change_owner = 's/"owner": "[^ ]*/"owner": "alice@elsewhere/'
+    assert two_step_dut("flush", *ROUTER, status=4).code == "not-configured"
+    two_step_dut("commit", *ROUTER)
+    edit_record(change_owner)
+    assert two_step_dut("commit", *ROUTER, status=4).code == "changed-by-another-owner"
+    assert "rolling back the changes" in two_step_dut("commit", *ROUTER, "--replace").err
+    edit_record(change_owner)
     server.shell("sh /run/v6t/undo.sh")
-    assert "rolling back the changes" in quick("commit", *ROUTER).err
+    assert "rolling back the changes" in two_step_dut("commit", *ROUTER).err
     edit_record('s/"technology": "ipv4-router"/"technology": "siit"/')
-    assert quick("flush", *ROUTER, status=4).code == "not-configured"
+    assert two_step_dut("flush", *ROUTER, status=4).code == "not-configured"
 
 
 @mark_device_test
@@ -288,7 +288,7 @@ def test_verify_reads_back_and_sends_frames_in_both_directions():
 def test_verify_detects_device_that_forwards_nothing(tmp_path):
     read = "sysctl -n net.ipv4.conf.left.forwarding"
     step = {
-        "command": "sysctl -q -w net.ipv4.conf.$LEFT.forwarding=0", "why": "sabotage",
+        "command": "sysctl -q -w net.ipv4.conf.$LEFT.forwarding=0", "why": "a fault",
         "undo": "sysctl -q -w net.ipv4.conf.left.forwarding={words}", "before": read,
         "check": {"command": read, "equals": "0"},
     }  # fmt: skip

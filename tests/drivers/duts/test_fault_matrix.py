@@ -1,7 +1,7 @@
 """Faults at every step of real drivers, over SSH, on a device behind a router.
 
-The device must be restored by v6t, by its own timer, or by the command that v6t prints. ``make test`` tries a
-few cells, ``make faults`` all, including built programs named by a variable of ``matrix.NAMED`` or in PATH.
+The device must be restored by v6t, by its own timer, or by the command that v6t prints. ``make test`` runs a few
+cells; ``make faults`` runs all of them, including those of programs without a package (``matrix.NAMED``).
 """
 
 import itertools
@@ -28,18 +28,18 @@ from .support import attempt, over_ssh
 
 pytestmark = over_ssh
 
-# Number of cells, ``all``, or a slice: ``100:200``, ``::9``.
+# Cells to run: a number of random cells, ``all``, or a slice such as ``100:200`` or ``::9``.
 CELLS = os.environ.get("V6T_FAULTS", "3")
-# Sites used in parallel: a cell mostly waits for timers.
+# Sites used in parallel, because a cell mostly waits for timers.
 LANES = int(os.environ.get("V6T_LANES", "1"))
-# Faults that prevent every login: only the device's timer helps.
+# Faults that prevent every login, so that only the device's timer can restore the device.
 CUTS = ("sshd is killed", "the route is cut")
-# Limit of the timer. The long one does not expire on a busy machine.
+# Silence after which the device rolls back [s]. The default does not expire on a busy machine.
 LIMIT_S = dict.fromkeys(CUTS, 3)
-LONG_S = 30
+DEFAULT_LIMIT_S = 30
 DISK, DISK_KIB = "/run/disk", 2048
 DNS64 = Dns64().make_dut_intent()
-# Filters, and a route that moves during the measurement.
+# With filters, and a route that changes during the measurement.
 MODIFIED = intents.with_requirements(intents.ROUTER4, filters=25, route_updates=True)
 # Intent by driver name, with an optional variant after a comma.
 DEVICES = {
@@ -53,23 +53,23 @@ DEVICES = {
     "ip6tables-npt": Nptv6().make_dut_intent(),
     "nftables66": Nat66().make_dut_intent(),
 }
-# Drivers whose program has no package; not part of `make test`.
+# Drivers whose program has no package. They are not part of `make test`.
 BUILT = {
     "tundra": CASE_BY_NAME["tundra-siit"].intent,
     "snabb-lwaftr": intents.lwaftr(),
     "vpp": intents.nat44(),
 }
-# Drivers that are tested elsewhere.
-LEFT_OUT = {
+# Drivers that are tested elsewhere, and what they need.
+EXCLUDED_DRIVERS = {
     "jool": "a kernel with its module",
     "nat46": "a kernel with its module",
     "ip6-tunnel": "a kernel with its module",
     "openbsd-pf": "OpenBSD",
-    "chain": "two devices; its parts are tried one by one",
-    "network-cli": "a device with a command line of its own",
-    "command": "the user's lines",
+    "chain": "two devices; its parts are tested separately",
+    "network-cli": "a device with another command line",
+    "command": "commands of the user",
 }
-# Tested at one site: they share huge pages, a name in /tmp, or a polling core.
+# Drivers tested at one site, because their programs share huge pages, a name in /tmp, or a polling core.
 ALONE = ("snabb-lwaftr", "vpp")
 FAULTS = (
     "the session is killed",
@@ -86,7 +86,7 @@ STATE = (
 )
 # Options of drivers that need more disk, or that start their own program.
 OPTIONS = {"knot-resolver": {"cache_mib": 1}, "vpp": {"start": True}}
-OURS = ("guard", "progress", "record.json", "undo.sh", "undone", "undoing", "lock", "beat")
+RECORD_FILES = ("guard", "progress", "record.json", "undo.sh", "undone", "undoing", "lock", "beat")
 
 
 class FaultyTransport(SshTransport):
@@ -97,19 +97,19 @@ class FaultyTransport(SshTransport):
         ssh = site.make_login_options(connect_deadline_s=20.0, command_deadline_s=self.command_s)
         super().__init__(SshOptions(**ssh), ["nsenter", "-t", str(site.operator.pid), "-n", "--"])
         self.options = {
-            "ssh": ssh, "undo_after_s": LIMIT_S.get(fault, LONG_S), "state_dir": f"{DISK}/v6t",
+            "ssh": ssh, "undo_after_s": LIMIT_S.get(fault, DEFAULT_LIMIT_S), "state_dir": f"{DISK}/v6t",
         }  # fmt: skip
-        self.left, self.fault = -2, lambda: None
+        self.commands_left, self.fault = -2, lambda: None
         self.happened = False
 
     def arm(self, number, fault):
-        self.left, self.fault, self.happened = number, fault, False
-        if self.command_s < 20:  # a login without connection waits this long
+        self.commands_left, self.fault, self.happened = number, fault, False
+        if self.command_s < 20:  # a login without a connection waits until this deadline
             self._options = self._options.model_copy(update={"connect_deadline_s": 2.0})
 
     def run(self, command, text="", deadline_s=None):
-        self.left -= 1  # before the fault, which may run commands
-        if self.left == -1:
+        self.commands_left -= 1  # first, because the fault may run commands
+        if self.commands_left == -1:
             self.happened = True
             self.fault()
         return super().run(command, text, min(deadline_s or self.command_s, 2 * self.command_s))
@@ -117,7 +117,7 @@ class FaultyTransport(SshTransport):
 
 @pytest.fixture(scope="module")
 def sites():
-    """Provide a list for the current site, which serves many cells."""
+    """Provide a list with the current site, which is used for many cells."""
     sites = []
     yield sites
     for site in sites:
@@ -126,7 +126,7 @@ def sites():
 
 @pytest.fixture
 def site(sites, tmp_path_factory):
-    """Provide the site, or a new one after a cell that failed: its device may not be restored."""
+    """Provide the current site, or a new one if the device may not be restored after a failed cell."""
     if not sites:
         sites.append(_build_site(tmp_path_factory.mktemp("site")))
     (site,) = sites
@@ -152,8 +152,10 @@ def _build_site(directory):
 
 
 def read_state(site):
-    # a restored entry may move to the end of its list
-    return sorted(line for line in site.device.shell(STATE).splitlines() if line not in OURS)
+    # sorted, because a restored entry may move to the end of its list
+    return sorted(
+        line for line in site.device.shell(STATE).splitlines() if line not in RECORD_FILES
+    )
 
 
 def inject(site, fault, session):
@@ -168,16 +170,16 @@ def inject(site, fault, session):
     else:
         line = f"mount -o remount,ro {DISK} 2>&1"
         output = site.device.shell(
-            f"for i in $(seq 20); do said=$({line}) && exit 0; sleep 0.1; done; echo $said"
+            f"for i in $(seq 20); do error=$({line}) && exit 0; sleep 0.1; done; echo $error"
         )
         if "busy" in output:
             session.rollback()
             site.clean = read_state(site) == site.before
-            pytest.skip("this device has a log there, which it writes to")
+            pytest.skip("the device writes a log on this disk")
 
 
 def is_settled(site):
-    """Check whether the device's timer is absent or has fired, without starting a process."""
+    """Check without a process whether the device's timer is absent or has fired."""
     timer = Path(f"/proc/{site.device.pid}/root{DISK}/v6t/guard")
     return not timer.exists() or (timer / "fired").exists()
 
@@ -204,7 +206,7 @@ def make_matrix_driver(name, options):
 
 
 def list_cells(devices):
-    """Yield driver, fault, phase and number of the command before which it happens."""
+    """Yield driver, fault, phase, and the number of the command before which the fault happens."""
     for name, intent in devices.items():
         driver = make_matrix_driver(name, {})
         plan = driver.plan(intent, driver.make_example_facts(intent))
@@ -220,15 +222,15 @@ def list_cells(devices):
 
 
 def find_missing(name):
-    """Return what this machine lacks for a device; empty if nothing."""
+    """Return what this machine lacks for a device, or an empty string."""
     return matrix.find_missing("embedded", matrix.Row(name.partition(",")[0], "", ""))
 
 
 def select_cells():
-    """Return the selected cells, each at one of the sites; a number selects devices of this machine."""
+    """Return the selected cells, assigned to sites; random cells use devices that this machine has."""
     if CELLS.isdecimal():
-        here = {name: intent for name, intent in DEVICES.items() if not find_missing(name)}
-        cells = random.Random(16).sample([*list_cells(here)], int(CELLS))
+        available = {name: intent for name, intent in DEVICES.items() if not find_missing(name)}
+        cells = random.Random(16).sample([*list_cells(available)], int(CELLS))
     else:
         bounds = [int(n) if n else None for n in CELLS.replace("all", "::").split(":")]
         cells = [*list_cells(DEVICES | BUILT)][slice(*bounds)]
@@ -241,19 +243,19 @@ def select_cells():
 
 def test_every_driver_is_tested_or_excluded():
     kinds = {name for name in list_driver_names() if load_driver_type(name).configures_device}
-    tried = {name.partition(",")[0] for name in DEVICES | BUILT}
-    assert tried | set(LEFT_OUT) == kinds
-    assert not tried & set(LEFT_OUT)
+    tested = {name.partition(",")[0] for name in DEVICES | BUILT}
+    assert tested | set(EXCLUDED_DRIVERS) == kinds
+    assert not tested & set(EXCLUDED_DRIVERS)
     page = (Path(__file__).parents[3] / "docs/development.md").read_text(encoding="utf-8")
     names = page.partition("`make faults` leaves out ")[2].partition("`make test`")[0]
-    assert set(re.findall(r"`([\w-]+)`", names)) == set(LEFT_OUT)
+    assert set(re.findall(r"`([\w-]+)`", names)) == set(EXCLUDED_DRIVERS)
 
 
 @pytest.mark.parametrize(("name", "fault", "phase", "step"), select_cells())
 def test_device_is_restored_after_fault(name, fault, phase, step, site, monkeypatch):
     intent = (DEVICES | BUILT)[name]
-    if lacking := find_missing(name):
-        pytest.skip(lacking)
+    if missing := find_missing(name):
+        pytest.skip(missing)
     monkeypatch.setattr("v6t.drivers.duts.session.session.FLUSH_TRIES", 10)
     monkeypatch.setattr("v6t.drivers.duts.session.transaction.TIMER_MARGIN_S", 4.0)
     before = site.before
@@ -274,17 +276,17 @@ def test_device_is_restored_after_fault(name, fault, phase, step, site, monkeypa
     finally:
         session.close()
     if fault in CUTS and phase != "rollback":
-        # no login is possible: the device's timer restores it, unless nothing was changed yet
+        # without a login, the device's timer restores it, unless nothing was changed yet
         wait_until(lambda: is_settled(site), "the device's own timer", 60)
         assert read_state(site) == before
     repair(site, fault)
     if read_state(site) != before:
-        error = error or "it stands, as it should: nothing failed"
+        error = error or "nothing failed, so the device stays configured"
         if fault in CUTS:
-            wait_until(lambda: is_settled(site), "the device's own timer, which is at work", 60)
+            wait_until(lambda: is_settled(site), "the end of the device's own timer", 60)
         transport = FaultyTransport(site, fault)
         last = Session(make_matrix_driver(name, transport.options), transport, intent)
-        # a router that has just come back may report for a moment that there is no route
+        # after the repair, the router may briefly report that there is no route
         wait_until(lambda: attempt(last.open) == "", "a login", 30)
         try:
             assert attempt(last.rollback) == "", error

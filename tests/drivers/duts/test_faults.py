@@ -1,4 +1,4 @@
-"""Every fault in every phase against a real sshd, and reboots."""
+"""Every fault in every phase over SSH, and flushing by reboots."""
 
 import contextlib
 from functools import partial
@@ -18,7 +18,7 @@ OPTIONS = {
     "steps": [
         DUMMY,
         FORWARDING,
-        {"command": "sh /run/fault commit", "why": "whatever goes wrong",
+        {"command": "sh /run/fault commit", "why": "a step that may fail",
         "undo": "sh /run/fault rollback",
         "check": {"command": "sh /run/fault verify", "equals": "fine"}, "deadline_s": 1.0}],
     "flush": [{"command": "sh /run/fault flush",
@@ -28,14 +28,14 @@ CLEAN = (
     "rm -rf /run/fault-at /run/v6t; mkdir -p /run/v6t; echo first >/run/boot; "
     "ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0"
 )
-# Faults that are tried in all phases.
-SAMPLES = ("drop in the middle", "wrong exit status", "no UTF-8", "reboot")
-# Faults that are tried at login and commit only.
-ALIKE = ("authentication failure", "changed host key", "partial output", "no permission")
+# Faults that are tested in all phases.
+ALL_PHASES = ("drop in the middle", "wrong exit status", "no UTF-8", "reboot")
+# Faults that are tested at login and commit only.
+LOGIN_AND_COMMIT = ("authentication failure", "changed host key", "partial output", "no permission")
 CELLS = [
     *(("commit", fault) for fault in OUTCOMES),
-    *((phase, fault) for phase in ("verify", "flush") for fault in SAMPLES),
-    *(("rollback", fault) for fault in OUTCOMES if fault not in ALIKE),
+    *((phase, fault) for phase in ("verify", "flush") for fault in ALL_PHASES),
+    *(("rollback", fault) for fault in OUTCOMES if fault not in LOGIN_AND_COMMIT),
 ]
 BREAKS_SSHD = ("refused", "authentication failure", "changed host key")
 STATE = (
@@ -45,13 +45,13 @@ STATE = (
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _script(server):
+def _install_fault_script(server):
     server.shell("cat >/run/fault", FAULTS.read_text())
 
 
 @pytest.fixture
 def device(server, make_session, monkeypatch):
-    """Provide a clean device, and sessions whose short deadlines show a hang at once."""
+    """Clean the device; return a factory of sessions with short deadlines."""
     monkeypatch.setattr("v6t.drivers.duts.session.plan_steps.UNDO_LIMIT_S", 1.0)
     monkeypatch.setattr("v6t.drivers.duts.session.undo_store.STEP_PATIENCE_S", 0)
     server.shell(CLEAN)
@@ -104,7 +104,7 @@ def test_fault_after_login_has_expected_outcome(server, device, fault, phase):
     assert read_state(server) == before
 
 
-# Logins that sshd refuses are tested in test_logins.
+# test_logins.py tests logins that sshd refuses.
 @pytest.mark.parametrize("fault", [fault for fault in OUTCOMES if fault not in BREAKS_SSHD])
 def test_fault_at_login_leaves_device_unchanged(server, device, fault, monkeypatch):
     before = read_state(server)
@@ -129,20 +129,21 @@ def test_invalid_utf8_in_survey_is_accepted(server, device, monkeypatch):
 
 
 @pytest.fixture
-def rebooting(make_session, monkeypatch):
+def open_rebooting_session(make_session, monkeypatch):
+    """Return a function that opens a session whose flush reboots the device by a command."""
     monkeypatch.setattr("v6t.drivers.duts.session.session.REBOOT_PAUSE_S", 0.1)
 
-    def make(command, deadline_s=60.0):
+    def open_session(command, deadline_s=60.0):
         flush = {"command": command, "reboots": True, "deadline_s": deadline_s}
         session = make_session({"steps": [DUMMY], "flush": [flush]}, connect_deadline_s=2.0)
         session.open()
         return session
 
-    return make
+    return open_session
 
 
-def test_flush_by_reboot_configures_and_confirms_again(server, rebooting, monkeypatch):
-    session = rebooting("setsid sh /run/fault reboot >/dev/null 2>&1 &")
+def test_flush_by_reboot_configures_and_confirms_again(server, open_rebooting_session, monkeypatch):
+    session = open_rebooting_session("setsid sh /run/fault reboot >/dev/null 2>&1 &")
     monkeypatch.setattr(dut, "open_session", lambda *_: contextlib.nullcontext(session))
     session.commit()
     session.flush()
@@ -159,8 +160,8 @@ def test_flush_by_reboot_configures_and_confirms_again(server, rebooting, monkey
 
 
 @pytest.mark.parametrize("command", ["true", "kill $(cat /run/sshd.pid); sleep 0.3; kill -9 $PPID"])
-def test_missing_reboot_is_an_error(server, rebooting, command):
-    session = rebooting(command, deadline_s=1.0)
+def test_missing_reboot_is_an_error(server, open_rebooting_session, command):
+    session = open_rebooting_session(command, deadline_s=1.0)
     session.commit()
     with expect_error("not-rebooted") as info:
         session.flush()

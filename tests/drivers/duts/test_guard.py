@@ -1,6 +1,6 @@
 """Stopped commands and lost connections: v6t or the device's rollback timer undoes the configuration.
 
-The only route to the device is cut at critical moments; its state is read from its console.
+The tests cut the only route to the device at critical moments and read its state at its console.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from .support import DUMMY, over_ssh, run_shell
 
 pytestmark = over_ssh
 
+# Silence after which the device rolls back [s].
 LIMIT_S = 3
-WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
+WAIT_SCRIPT = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
 PLUGIN = ("--plugin", "ipv4-router")
 
 
@@ -33,15 +34,15 @@ def make_step(script, undo="", **more):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _scripts(site):
-    # like an unexpected test route
+def _install_scripts(site):
+    # like a test route that covers the operator's network
     site.device.shell("cat >/run/cuts", "ip route add blackhole 10.9.9.0/24\n")
-    site.device.shell("cat >/run/waits", WAITS)
+    site.device.shell("cat >/run/waits", WAIT_SCRIPT)
 
 
 @pytest.fixture
 def device(site):
-    """Provide the site, and check at the end that a rollback restores the device."""
+    """Provide the site; roll the device back at the end and check that it is restored."""
     site.before = site.read_state()
     site.device.shell("rm -f /run/reached /run/go")
     yield site
@@ -59,7 +60,7 @@ def write_testbed(site, *steps, limit=LIMIT_S, **more):
 
 
 def start_commit(site, *steps, limit=LIMIT_S):
-    """Start a commit and wait for its step that waits; return the testbed file and the process."""
+    """Start a commit and wait until a step waits; return the testbed file and the process."""
     path = write_testbed(site, *steps, limit=limit)
     process = site.start("dut", "commit", "--testbed", path, *PLUGIN)
     wait_for_mark(site)
@@ -72,18 +73,18 @@ def wait_for_mark(site):
 
 
 def list_ssh_clients(site):
-    """Return the command lines of the operator's processes that mention ssh."""
+    """Return the command lines with ``ssh`` of the operator's processes."""
     return run_shell(f"pgrep --ns {site.operator.pid} --nslist net -af ssh", check=False).stdout
 
 
 def without_record_files(site):
-    """Survey the device's state without the files of the undo record."""
+    """Return the device's state without the files of the undo record."""
     files = ("guard", "progress", "record.json", "undo.sh", "undone")
     return [line for line in site.read_state() if line not in files]
 
 
 def test_configuration_that_cuts_session_is_undone_by_timer(device):
-    """v6t waits for the device's timer, logs in again and checks."""
+    """v6t waits for the device's timer, logs in again and checks the device."""
     step = make_step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)
     path = write_testbed(device, step)
     output = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
@@ -171,7 +172,7 @@ def test_second_signal_prints_cleanup_commands(device):
 def test_stopped_audit_restores_device(device, tmp_path):
     flags = ("--testbed", write_testbed(device, limit=0), "-o", tmp_path / "audit", "--wait", "60")
     words = ("--plugin", "siit", "--suite", "translation", "--interfaces", "lo,to-device")
-    process = device.start("audit", *flags, *words)  # the operator's links never answer
+    process = device.start("audit", *flags, *words)  # nothing answers on the operator's links
     wait_until(lambda: device.device.has_interface("v6tdummy"), "the device's configuration")
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
@@ -181,7 +182,7 @@ def test_stopped_audit_restores_device(device, tmp_path):
 
 
 LAB = sshserver.make_unique_name("guard-run")
-LONG = (
+LONG_RUN = (
     *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "30"),
     *("--duration", "0.5", "--resolution", "100", "--no-report"),
 )
@@ -189,25 +190,25 @@ LONG = (
 
 @needs_lab
 def test_run_ends_after_connection_lost_during_measurement(tmp_path):
-    """The interrupted trial is discarded and the run continues."""
+    """The results stay incomplete, so that the run can be resumed."""
     ssh = {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 8.0}
     bed = support.write_testbed(tmp_path / "bed.yaml", "linux-router", ssh=ssh, undo_after_s=3)
     out, lab = tmp_path / "out", LabSshServer(LAB)
-    process = start_v6t("run", *LONG, "--testbed", bed, "-o", out, stderr=subprocess.PIPE)
+    process = start_v6t("run", *LONG_RUN, "--testbed", bed, "-o", out, stderr=subprocess.PIPE)
     try:
         wait_until(lambda: count_trials(out) or process.poll() is not None, "a trial", 120)
         assert process.poll() is None, process.communicate()
         inside = NamespaceTransport(lab.find_pid())
         assert "192.168.18.1" in inside.run("ip addr show dev left").out
-        inside.run("ip link set lo down")  # the command line of this lab's SSH
+        inside.run("ip link set lo down")  # the network of this lab's SSH
         fired = Path(f"/proc/{lab.find_pid()}/root/run/v6t/guard/fired")
         wait_until(fired.exists, "the timer")
         assert "192.168.18.1" not in inside.run("ip addr show dev left").out
-        known = count_trials(out)
+        count = count_trials(out)
         wait_until(lambda: process.poll() is not None, "the run's end", 120)
         stderr = process.communicate()[1]
         assert process.returncode == 4, stderr
-        assert count_trials(out) <= known + 1
+        assert count_trials(out) <= count + 1
         assert json.loads((out / "results.json").read_text())["status"] == "running"
     finally:
         if process.poll() is None:
@@ -217,7 +218,7 @@ def test_run_ends_after_connection_lost_during_measurement(tmp_path):
 
 
 def count_trials(out: Path) -> int:
-    """Count the trials through the device, without those of the tester's own capacity."""
+    """Count the trials through the device, without those of the self-test."""
     try:
         return (out / "journal.jsonl").read_bytes().count(b'"key":"throughput')
     except FileNotFoundError:

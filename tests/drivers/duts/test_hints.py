@@ -1,4 +1,4 @@
-"""Capabilities of drivers in commands, and hints that lead to valid options."""
+"""Suggested options in error messages, and driver capabilities shown by commands."""
 
 import json
 import shlex
@@ -24,7 +24,7 @@ MANY_CLIENTS = (
     *("initiator_count=300", "enumerate_ips=3", "responder_count=2"),
     "initiator_ports={min: 4096, max: 4196}",
 )
-# Technology, driver and wrong settings; those of the driver begin with ``dut:``.
+# Technology, driver and invalid settings; settings of the driver begin with ``dut:``.
 HINTS = [
     ("dns64", "knot-resolver", "prefix=2001:db8:64::/64"),
     ("siit", "tundra", "prefix=2001:db8::/64"),
@@ -60,18 +60,18 @@ HINTS = [
 ]  # fmt: skip
 
 
-def make_command(technology, driver, wrong):
+def make_command(technology, driver, settings):
     words = ["--plugin", technology, "--dut", driver]
-    for text in wrong:
-        flag, own = ("--set-dut", text[4:]) if text.startswith("dut:") else ("--set", text)
-        words += [flag, own]
+    for text in settings:
+        is_driver_option = text.startswith("dut:")
+        words += ["--set-dut", text[4:]] if is_driver_option else ["--set", text]
     return ["run", "--dry-run", *words]
 
 
 @pytest.mark.parametrize("case", HINTS, ids=" ".join)
 def test_suggested_option_is_accepted(case, snapshot):
-    technology, driver, *wrong = case
-    command = make_command(technology, driver, wrong)
+    technology, driver, *settings = case
+    command = make_command(technology, driver, settings)
     refused = v6t(*command)
     hint = refused.err.partition("try: ")[2].strip()
     assert (refused.status, hint) == (2, snapshot)
@@ -81,10 +81,10 @@ def test_suggested_option_is_accepted(case, snapshot):
 
 @pytest.mark.parametrize(("number", "technology"), [*enumerate(technologies())])
 def test_unsupported_technology_error_names_supporting_drivers(number, technology):
-    able = {name for name in drivers() if technology in list_technologies(name)}
-    unable = [name for name in drivers() if name not in able and list_technologies(name)]
+    supporting = {name for name in drivers() if technology in list_technologies(name)}
+    others = [name for name in drivers() if name not in supporting and list_technologies(name)]
     hint = f"drivers for {technology}: {', '.join(list_compatible_drivers(technology)) or 'none'}"
-    for driver in unable[number % 5 :: 5]:  # each driver with some technologies
+    for driver in others[number % 5 :: 5]:  # a part of the combinations
         refused = v6t(*make_command(technology, driver, []))
         assert refused.status == 2
         assert hint in refused.err or "drivers for" not in refused.err
@@ -133,7 +133,7 @@ def test_non_openbsd_system_error_names_ssh_option():
         ("openbsd-pf", "counters", "cpu, pf, table"),
         ("tayga", "options", "queue_length, ipv4_addr, ipv6_addr, mend_checksums, program, workers"),
         ("network-cli", "technologies", "any"),
-        ("linux-router", "options", None),  # it has the shared ones only
+        ("linux-router", "options", None),  # only options that all drivers have
     ],
 )  # fmt: skip
 def test_capabilities_combine_technologies_of_driver(driver, row, value):

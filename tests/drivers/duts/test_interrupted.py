@@ -1,4 +1,4 @@
-"""Ctrl-C after each command on a device, and errors of a device, which show its reason."""
+"""Ctrl-C after each command on a device, and causes of errors in messages."""
 
 import shutil
 from itertools import count
@@ -17,7 +17,7 @@ from .support import ChangedTransport, make_file_session, make_file_step
 
 
 def interrupt_after(number):
-    """Return a transport that raises KeyboardInterrupt once, after a number of commands."""
+    """Return a transport that raises KeyboardInterrupt after the command with this number."""
     transport, numbers = ChangedTransport(), count(1)
 
     def run(*command):
@@ -35,38 +35,38 @@ def list_files(place):
     return sorted(p.name for p in place.rglob("*") if p.name != "state")
 
 
-def is_stopped(work):
+def is_interrupted(action):
     try:
-        work()
+        action()
     except KeyboardInterrupt:
         return True
     return False
 
 
 @pytest.fixture
-def is_commit_stopped(monkeypatch):
-    """Return a function that runs ``v6t dut commit`` on a device; it returns whether it was stopped."""
+def is_commit_interrupted(monkeypatch):
+    """Return a function that runs ``v6t dut commit`` and returns whether it was interrupted."""
 
     def run(device):
         monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
-        return is_stopped(lambda: dut.commit(SimpleNamespace(rollback_command="this")))
+        return is_interrupted(lambda: dut.commit(SimpleNamespace(rollback_command="this")))
 
     return run
 
 
-def test_interrupted_commit_is_rolled_back(tmp_path, is_commit_stopped):
-    """An interrupt during read-back or while the record is written counts, too."""
+def test_interrupted_commit_is_rolled_back(tmp_path, is_commit_interrupted):
+    """Includes interrupts of read-backs and of writing the undo record."""
     for after in count(1):
         place = tmp_path / str(after)
         place.mkdir()
-        if not is_commit_stopped(make_file_session(place, transport=interrupt_after(after))):
+        if not is_commit_interrupted(make_file_session(place, transport=interrupt_after(after))):
             break
         assert list_files(place) == [], f"after {after} commands"
     assert after > 10
     assert {"one", "two", "record.json"} <= set(list_files(place))
 
 
-def test_commit_interrupted_during_message_is_rolled_back(tmp_path, is_commit_stopped):
+def test_commit_interrupted_during_message_is_rolled_back(tmp_path, is_commit_interrupted):
     messages = []
 
     def show(text):
@@ -75,28 +75,28 @@ def test_commit_interrupted_during_message_is_rolled_back(tmp_path, is_commit_st
             raise KeyboardInterrupt
 
     with copy_records(lambda text: None, show):
-        assert is_commit_stopped(make_file_session(tmp_path))
+        assert is_commit_interrupted(make_file_session(tmp_path))
     assert "configured as" in messages[0]
     assert list_files(tmp_path) == []
 
 
-def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, is_commit_stopped):
+def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, is_commit_interrupted):
     def write_part(command, text, deadline_s):
         LocalTransport("a machine").run(command.replace("sync &&", "exit 1;"), text, deadline_s)
         raise KeyboardInterrupt
 
     transport = ChangedTransport()
     transport.replacements["write_file record.json"] = write_part
-    assert is_commit_stopped(make_file_session(tmp_path, transport=transport))
+    assert is_commit_interrupted(make_file_session(tmp_path, transport=transport))
     assert list_files(tmp_path) == []
 
 
-def test_commit_interrupted_too_late_reports_configured_device(tmp_path, is_commit_stopped):
+def test_commit_interrupted_too_late_reports_configured_device(tmp_path, is_commit_interrupted):
     messages = []
     transport = LocalTransport("a machine")
     transport.close = Mock(side_effect=KeyboardInterrupt)
     with copy_records(lambda text: None, messages.append):
-        assert is_commit_stopped(make_file_session(tmp_path, transport=transport))
+        assert is_commit_interrupted(make_file_session(tmp_path, transport=transport))
     assert {"one", "two"} <= set(list_files(tmp_path))
     assert "`this`" in messages[-1]
 
@@ -115,10 +115,10 @@ def test_interrupted_rollback_is_completed(tmp_path):
         shutil.copytree(configured, place, symlinks=True)
         second = make_file_session(place, transport=interrupt_after(after))
         second.open()
-        stopped = is_stopped(second.rollback)
+        interrupted = is_interrupted(second.rollback)
         second.close()
         assert list_files(place) == [], f"after {after} commands"
-        if not stopped:
+        if not interrupted:
             break
     assert after > 5
 
@@ -191,5 +191,5 @@ def test_command_interrupted_before_login_names_next_command(
     setup = SimpleNamespace(rollback_command="this", driver=device.driver, intent=device.intent)
     messages = []
     with copy_records(lambda text: None, messages.append):
-        assert is_stopped(lambda: action(setup))
+        assert is_interrupted(lambda: action(setup))
     assert command in messages[-1]

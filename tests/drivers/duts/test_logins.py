@@ -1,4 +1,4 @@
-"""The SSH transport against a real sshd: logins, deadlines, broken connections, unusual output."""
+"""The SSH transport with a real sshd: logins, deadlines, lost connections and unusual output."""
 
 import shlex
 import shutil
@@ -190,12 +190,12 @@ def test_several_jump_hosts_are_left_to_ssh():
 
 
 def test_user_configuration_cannot_weaken_security_options(tmp_path):
-    soft = (
+    weak_options = (
         "StrictHostKeyChecking no\nForwardAgent yes\nPermitLocalCommand yes\n"
         "ControlMaster auto\nControlPath /tmp/other-%C\nRemoteCommand tmux\n"
         "NoHostAuthenticationForLocalhost yes\nGSSAPIDelegateCredentials yes\n"
     )
-    (tmp_path / "config").write_text(soft)
+    (tmp_path / "config").write_text(weak_options)
     client = SshClient(SshOptions(host="dut", config=str(tmp_path / "config")))
     result = run_shell(shlex.join([*client.make_command_prefix("-G"), "dut"]))
     options = dict(line.split(" ", 1) for line in result.stdout.splitlines() if " " in line)
@@ -210,19 +210,19 @@ def test_user_configuration_cannot_weaken_security_options(tmp_path):
 
 
 def test_password_is_hidden_from_configured_programs(monkeypatch, tmp_path):
-    """Programs of a ProxyCommand inherit the environment and may ask for a password, too."""
+    """A ProxyCommand inherits the environment and may request a password, too."""
     monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
-    thief = tmp_path / "thief"
-    thief.write_text(f"""#!/bin/sh
-{{ "$SSH_ASKPASS" "root@gateway's password: "; env; }} >{tmp_path}/got 2>&1
+    program = tmp_path / "program"
+    program.write_text(f"""#!/bin/sh
+{{ "$SSH_ASKPASS" "root@gateway's password: "; env; }} >{tmp_path}/output 2>&1
 exit 1
 """)
-    thief.chmod(0o700)
-    (tmp_path / "config").write_text(f"Host dut\n  ProxyCommand {thief}\n")
+    program.chmod(0o700)
+    (tmp_path / "config").write_text(f"Host dut\n  ProxyCommand {program}\n")
     transport = SshTransport(SshOptions(host="dut", config=str(tmp_path / "config")))
     with expect_error("unreachable"):
         transport.open()
-    environment = (tmp_path / "got").read_text()
+    environment = (tmp_path / "output").read_text()
     assert "SSH_ASKPASS" in environment
     assert SECRET not in environment
 
@@ -302,7 +302,7 @@ def test_killed_command_has_nonzero_status(login):
 
 @pytest.fixture
 def login_files(tmp_path):
-    """Write known hosts, a client configuration and a foreign key; return a function from name to path."""
+    """Write known_hosts files, a client configuration and another key; return a function that makes paths."""
     (tmp_path / "empty").write_text("")
     config = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
     (tmp_path / "config").write_text(config)
@@ -347,7 +347,7 @@ def test_close_is_idempotent():
 
 
 def test_refused_command_is_recognized_among_other_messages():
-    """A successful command may print the same line; sudo writes to stderr, too."""
+    """Successful commands may print the same line, and sudo may print other lines."""
     stderr = b"sudo: unable to resolve host device\nv6t: this was not run\n"
     with expect_error("device-busy", kind=DeviceTakenOver):
         Output.decode("device", 1, b"", stderr)

@@ -1,4 +1,4 @@
-"""The management path to a device is protected from routes, addresses, pools and interfaces."""
+"""Plans that would cut the management path by routes, addresses, pools or interfaces are rejected."""
 
 import json
 from dataclasses import replace
@@ -117,7 +117,7 @@ def make_client_path(address, length, interface="mgmt"):
 
 
 def without_addresses(intent):
-    """Return the intent without addresses and routes: a translator takes packets before routing."""
+    """Return the intent without addresses and routes, because translators act before routing."""
     return replace(intent, left=LinkIntent(), right=LinkIntent())
 
 
@@ -131,7 +131,7 @@ def make_user_options(line, **more):
     return {"steps": [{"command": line, "why": "mine", "undo": ""}], **more}
 
 
-ENDS = (
+PATH_ENDS = (
     ("10.0.0.0/8", "10.9.9.2, where this SSH session comes from"),
     ("10.9.9.2/32", "10.9.9.2, where this SSH session comes from"),
     ("10.8.8.0/24", "10.8.8.1, the device's default gateway"),
@@ -140,34 +140,36 @@ ENDS = (
     ("10.8.8.2/32", "10.8.8.2, the address this SSH session came to"),
 )
 # Each covers a client at 10.9.9.2 behind the device's default route.
-TYPED = (
+USER_COMMANDS = (
     "ip route replace 10.0.0.0/8 dev left",
     "ip r add 0.0.0.0/0 dev left",
     "route add -net 0.0.0.0/0 gw 198.18.0.2",
-    # a prefix of length 0 covers every client
+    # the prefix covers every client
     "echo config mine remote.v4 0.0.0.0/0 >/proc/net/nat46/control",
 )
-TYPED_FLUSH = {"flush": [{"command": TYPED[0], "check": {"command": "echo 0", "equals": "0"}}]}
+USER_FLUSH = {
+    "flush": [{"command": USER_COMMANDS[0], "check": {"command": "echo 0", "equals": "0"}}]
+}
 CLIENT = management_path.make_client_path(SESSION)
 # Driver, intent, management path, options, and words of the error.
 COLLISIONS = [
-    *(("linux-router", with_route(net, side), PATH, {}, f"{side} route {net} would cut the path to {who}")
-      for net, who in ENDS for side in ("left", "right")),
+    *(("linux-router", with_route(net, side), PATH, {}, f"{side} route {net} would cut the path to {peer}")
+      for net, peer in PATH_ENDS for side in ("left", "right")),
     ("linux-router", with_left_address("10.9.9.77/24"), PATH, {}, "left address 10.9.9.77/24"),
     ("linux-router", ROUTED6, make_client_path("2001:db8:5::9", 0), {}, "2001:db8:5::9, where this"),
     ("linux-router", with_route("0.0.0.0/0"), make_client_path("10.9.9.2", 0), {}, "10.9.9.2"),
     ("linux-router", with_route("10.9.9.0/25"), make_client_path("10.9.9.2", 25), {}, "10.9.9.2"),
-    # two halves of a default route are more specific than the default route
+    # 0.0.0.0/1 and 128.0.0.0/1 are more specific than the default route
     ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 0), {}, "0.0.0.0/1 would cut the path to 10.9.9.2"),
     ("nftables", without_addresses(intents.nat44()), make_client_path("198.18.0.77", 32), {}, "inside4 198.18.0.0/24"),
     ("nftables", without_addresses(intents.nat44()), make_client_path("198.19.0.1", 32), {}, "pool4 198.19.0.1/32"),
     ("jool", without_addresses(intents.nat64("64:ff9b::/96")), make_client_path("64:ff9b::5", 128), {}, "prefix 64:ff9b::/96"),
     ("jool", without_addresses(MAPT), make_client_path("192.0.2.9", 32), {}, "rules.ipv4_prefix 192.0.2.0/24"),
-    # the pool between TAYGA and nftables is not part of the intent
+    # TAYGA's dynamic pool is not part of the intent
     ("tayga-nftables", intents.nat64(), make_client_path("192.168.255.9", 0), {}, "192.168.255.9"),
-    *(("command", intents.ROUTER4, PATH, make_user_options(line), "(mine) with") for line in TYPED),
-    *(("command", intents.ROUTER4, CLIENT, make_user_options(line, base=False), "step 1 (mine) with") for line in TYPED),
-    ("command", intents.ROUTER4, PATH, TYPED_FLUSH, "step (empty the device's state) with"),
+    *(("command", intents.ROUTER4, PATH, make_user_options(line), "(mine) with") for line in USER_COMMANDS),
+    *(("command", intents.ROUTER4, CLIENT, make_user_options(line, base=False), "step 1 (mine) with") for line in USER_COMMANDS),
+    ("command", intents.ROUTER4, PATH, USER_FLUSH, "step (empty the device's state) with"),
 ]  # fmt: skip
 NO_COLLISIONS = [
     ("linux-router", with_left_address("10.9.9.77/32"), PATH, {}),
@@ -177,10 +179,10 @@ NO_COLLISIONS = [
     # the device reaches the client by 10.9.9.0/25, regardless of the test's 10.9.0.0/16
     ("linux-router", with_route("10.9.0.0/16"), make_client_path("10.9.9.2", 25), {}),
     ("linux-router", with_route("10.9.9.0/24"), replace(PATH, vrf="management"), {}),
-    # a mapping of all addresses is not a route
+    # the translator maps all addresses, but has no route for them
     ("nat46", Clat().make_dut_intent(), make_client_path("10.9.9.2", 0), {}),
     ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 24), {}),
-    # routes outside of the kernel
+    # these devices have no routes in the kernel
     ("snabb-lwaftr", intents.lwaftr(), make_client_path("192.0.2.80", 0), {}),
     ("vpp", intents.ROUTER4, make_client_path("192.0.2.80", 0), {"start": False}),
     *(("command", intents.ROUTER4, PATH, make_user_options(line))
@@ -200,7 +202,7 @@ def test_plan_outside_management_path_is_accepted(driver, intent, path, options)
 
 
 def test_return_interface_is_protected():
-    """Packets may leave by another interface than the one on which they arrive."""
+    """Packets may leave by another interface than they arrive on."""
     path = make_client_path("10.9.9.2", 0, "left")
     with expect_error("interface-protected", mentions="10.9.9.2"):
         make_path_plan("linux-router", intents.ROUTER4, path)
@@ -227,7 +229,7 @@ def test_bridge_over_vlan_is_followed_to_interface():
 
 
 def survey_path(tmp_path, answers):
-    """Run the survey with an ``ip`` that gives only these answers."""
+    """Run the survey with a fake ``ip`` that has only these answers."""
     cases = "".join(f"'{words}') printf '%s\\n' '{out}';;\n" for words, out in answers.items())
     fake = tmp_path / "ip"
     fake.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 2;;\nesac\n')
@@ -283,7 +285,7 @@ ROUTER = ("--plugin", "ipv4-router")
 
 @pytest.mark.lab
 def test_commit_that_affects_session_is_rejected(site):
-    """A link-local login has a zone; the interface it names is protected like any other."""
+    """A link-local address has a zone, and the interface that it names is protected."""
     before = site.read_state()
     for words, options, what in (
         ("left_ipv4=10.9.9.77", {}, "10.9.9.2, where this SSH session comes from"),
@@ -311,7 +313,7 @@ def write_doctor_testbed(site, driver="linux-router", **options):
 
 
 def find_device_findings(site, path, *words):
-    # status 3: this TRex does not exist
+    # status 3, because this TRex does not exist
     output = site.v6t("doctor", "--testbed", path, "--json", *words, status=3)
     return [(f["state"], f["text"]) for f in json.loads(output) if f["what"] == "device"]
 
