@@ -1,7 +1,7 @@
-"""Alternative values for every parameter of every technology, and what they change.
+"""Alternative values of every technology's parameters, and the frames and plans that they change.
 
-A parameter either belongs to the tester, so that a correct device emits the same frames for the same input, or
-to the device configuration (the intent), which every driver must use or reject.
+A parameter belongs either to the tester, so that a correct device emits the same frames for the same input, or to the
+device configuration (the intent), which every driver must use or reject.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LONE_CE = {"ea_len": 8, "ce_psid": 0, "rule_ipv6": "2001:db8:ce::/56"}
 
 @dataclass(frozen=True)
 class Base:
-    """Base parameters, of which the tests change one at a time."""
+    """Technology with parameters, of which tests change one at a time."""
 
     plugin: str
     params: Values = field(default_factory=dict, hash=False)
@@ -51,7 +51,7 @@ class Base:
         return " ".join([self.plugin, *(f"{k}={v}" for k, v in self.params.items())])
 
     def technology(self, **other: Any) -> Technology:
-        """Return the technology with these values changed."""
+        """Return the technology with other values of some parameters."""
         kind = load_technology_type(self.plugin)
         return kind(kind.params_model(**{**self.params, **other}))
 
@@ -93,8 +93,8 @@ POOLS = ("198.19.0.77", "2001:2:0:2::77")
 SECOND_DOMAIN = {
     "rule_ipv6": "2001:db8:cf::/51", "rule_ipv4": "198.51.100.0/24", "ea_len": 13, "ces": 10
 }  # fmt: skip
-# Values of parameters whose neighbouring values are not valid, with the other parameters that they need; several
-# where a base refuses the first.
+# Values of parameters whose neighbouring values are invalid, with other parameters that they require. Bases may reject
+# some of several values.
 VALUES: Mapping[str, Sequence[Values]] = {
     "dut_left_ipv6": [{"dut_left_ipv6": "2001:db8:aa::1/64", "tester_left_ipv6": "2001:db8:aa::2"}],
     "clat_ipv4": [{"clat_ipv4": "198.18.0.0/25", "clat_ipv6": "2001:2:0:2::/121"}],
@@ -130,19 +130,19 @@ VALUES: Mapping[str, Sequence[Values]] = {
     "public_ipv4": [{"public_ipv4": "192.0.2.36"}],
     "public_count": [{"public_ipv4": "198.19.0.77", "public_count": 2}],
 }  # fmt: skip
-# Driver options that make the driver use more of a device configuration.
+# Driver options with which a driver uses more of the device configuration.
 OPTIONS: Mapping[str, Values] = {"ip6-tunnel": {"checks": True}}
-# Parameters that name files, and those that set others (tests/plugins/test_tuples.py).
+# Parameters that name files, and parameters that set others (tests/plugins/test_tuples.py).
 SKIPPED = {"eam_file", "binding_table", "subscribers", "connections_per_subscriber"}
 
-# Parameters with one valid value, because background traffic is not supported.
+# Parameters with one valid value, because the technology does not support background traffic.
 FIXED: Mapping[str, frozenset[str]] = dict.fromkeys(
     ("dslite-aftr", "ipv4aas", "nat46", "nat66"), frozenset({"n", "m", "bg_sport", "bg_dport"})
 )
 
 
 def list_other_values(value: Any, kind: Any) -> Iterator[Any]:
-    """Yield values near to a value of a declared type, valid or not."""
+    """Yield other values of a type, similar to a value; some may be invalid."""
     if kind is bool:
         yield not value
     elif get_origin(kind) is Literal:
@@ -166,26 +166,26 @@ def list_other_values(value: Any, kind: Any) -> Iterator[Any]:
 
 @cache
 def list_accepted(base: Base, name: str) -> list[tuple[Values, Technology]]:
-    """List alternatives of a parameter that its technology accepts, with this technology."""
+    """List accepted alternative values of a parameter, each with its technology."""
     model = load_technology_type(base.plugin).params_model
     now, kind = getattr(base.technology().params, name), model.model_fields[name].annotation
-    near = [{name: other} for other in list_other_values(now, kind)]
+    similar = [{name: other} for other in list_other_values(now, kind)]
     accepted = []
-    for values in VALUES.get(name, near):
+    for values in VALUES.get(name, similar):
         with suppress(UsageError, ValueError):
             accepted.append((values, base.technology(**values)))
     takes_all = name in VALUES or get_origin(kind) is Literal
     return accepted if takes_all else accepted[:1]
 
 
-# Direction, frames, frames that opened their connections, rows of the state table.
+# Direction, frames, initial frames of their connections, rows of the state table.
 Batch = tuple[Direction, Any, Any, Any]
 
 
 def make_frames(
     base: Base, values: Values, sizes: Sequence[int] = SIZES, dfs: Sequence[bool] = (True, False)
 ) -> list[Batch]:
-    """Return input frames of every class, direction and size, with the DF bit and without it."""
+    """Return input frames of every class, direction and size, with and without the DF bit."""
     all_batches: list[Batch] = []
     for df in dfs:
         technology = base.technology(**{**values, "df": df})
@@ -228,7 +228,7 @@ def compute_output(technology: Any, batches: Sequence[Batch]) -> list[bytes | No
 
 @dataclass(frozen=True)
 class Device:
-    """Driver, and base parameters that it supports."""
+    """Driver with base parameters that it supports."""
 
     loaded_driver: Any
     base: Base
@@ -252,10 +252,10 @@ _PLANS: dict[tuple[str, ...], Any] = {}
 
 
 def describe_plan(driver: Any, intent: DeviceIntent) -> Any:
-    """Return all actions of a driver on a device; for a reference part, its parameters.
+    """Return all commands of a driver on a device; for a reference part, its parameters.
 
     Raises:
-        UsageError: the driver refuses.
+        UsageError: The driver rejects the intent.
     """
     if not driver.configures_device:
         return repr(intent)
@@ -273,7 +273,7 @@ def describe_plan(driver: Any, intent: DeviceIntent) -> Any:
 
 
 def list_devices(base: Base) -> Iterator[Device]:
-    """Yield every driver that supports the technology, and every driver for each part of a chain."""
+    """Yield every driver that supports a technology, and every chain with one part changed."""
     for name in list_driver_names():
         kind = load_driver_type(name)
         if not kind.configures_device or not can_configure(name, base.plugin):
@@ -309,7 +309,7 @@ def _can_be_part(name: str, part: PartIntent) -> bool:
 
 
 def _find_devices(driver: str, base: Base, options: Values) -> Iterator[Device]:
-    """Yield the device with parameters that its driver accepts, following hints in its errors."""
+    """Yield the device with parameters that its driver accepts, following hints of its errors."""
     for _ in range(6):
         device = Device(make_driver(driver, options), base)
         try:

@@ -1,4 +1,4 @@
-"""The driver for command lines without a device: lines, prompts, figures and undo."""
+"""The network-cli driver without a device: lines, prompts, telemetry, options and undo."""
 
 import importlib.util
 import shutil
@@ -132,19 +132,19 @@ def test_echo_is_removed_from_answer(echo):
     assert remove_echo([*echo, "x"], LINE) == ["x"]
 
 
-def fill_in(*texts, intent=intents.ROUTER6):
+def expand(*texts, intent=intents.ROUTER6):
     return collect_placeholders(intent, {"left": "Gi0/1", "right": "Gi0/2"}).expand(texts)
 
 
 def test_line_is_repeated_for_each_placeholder_value():
     side = intents.ROUTER6.left
     (net, via), *_ = side.routes.items()
-    assert fill_in("interface {left}", "mtu {left.mtu}") == ["interface Gi0/1", "mtu 1500"]
-    assert fill_in("ipv6 route {left.route6} {left.via6}")[0] == f"ipv6 route {net} {via}"
-    assert fill_in("ip route {left.route4} {left.via4}") == []
+    assert expand("interface {left}", "mtu {left.mtu}") == ["interface Gi0/1", "mtu 1500"]
+    assert expand("ipv6 route {left.route6} {left.via6}")[0] == f"ipv6 route {net} {via}"
+    assert expand("ip route {left.route4} {left.via4}") == []
     many = {f"2001:db8::{n}": "02:00:00:00:01:02" for n in range(1, 4)}
     intent = replace(intents.ROUTER6, left=replace(side, neighbors=many))
-    lines = fill_in("neighbor {left.host6} {left} {left.mac6:dots}", intent=intent)
+    lines = expand("neighbor {left.host6} {left} {left.mac6:dots}", intent=intent)
     assert lines == [f"neighbor 2001:db8::{n} Gi0/1 0200.0000.0102" for n in range(1, 4)]
 
 
@@ -166,7 +166,7 @@ def test_placeholder_value_is_formatted(text, line):
 
 
 ROUTES = {"2001:db8:2::/64": "2001:db8::2", "2001:db8:3::/64": "2001:db8::2"}
-MANY = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=ROUTES)
+TWO_NETWORKS = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=ROUTES)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,9 @@ MANY = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=ROUTES)
 )
 def test_unusable_placeholder_is_rejected_with_its_line(text, problem):
     with expect_error("invalid-placeholder", mentions=problem) as caught:
-        fill_in("interface {left}", f"say {text}", intent=replace(intents.ROUTER6, left=MANY))
+        expand(
+            "interface {left}", f"say {text}", intent=replace(intents.ROUTER6, left=TWO_NETWORKS)
+        )
     assert caught.value.message.startswith(f"'say {text}': ")
 
 
@@ -192,12 +194,12 @@ def test_placeholder_value_with_control_character_is_rejected(value):
     configuration = Dns64().make_dut_intent().configuration.model_copy(update={"zone": value})
     intent = replace(intents.ROUTER6, configuration=configuration)
     with expect_error("invalid-placeholder", mentions="settings.zone"):
-        fill_in("zone {settings.zone}", intent=intent)
+        expand("zone {settings.zone}", intent=intent)
 
 
 def test_technology_settings_are_placeholders():
     line = "{settings.rules.ipv6_prefix} {settings.rules.psid_len:power} {settings.br_address}"
-    lines = fill_in(line, intent=MapEBorderRelay().make_dut_intent())
+    lines = expand(line, intent=MapEBorderRelay().make_dut_intent())
     assert lines == ["2001:db8:ce::/51 32 2001:db8:6::1"]
 
 
@@ -219,7 +221,7 @@ def test_telemetry_figures_are_normalized():
     received = r"in (?P<rx_left>\d+)"
     patterns = (BUSY, r"(?P<used>[\d,]+|nan) of", r"of (?P<limit>[\d,]+|inf)", LOSSES, received)
     telemetry = [{"command": f"show {n}", "pattern": p} for n, p in enumerate(patterns)]
-    readings = make(telemetry=telemetry).get_telemetry_readings(intents.ROUTER6)
+    readings = make_cli_driver(telemetry=telemetry).get_telemetry_readings(intents.ROUTER6)
     assert readings["table"].command == "show 1\nshow 2"
     assert readings["link left"].command == "show 4"
     texts = (LOAD, LOAD, LOAD.replace("drops 7", "drops 107"))
@@ -243,15 +245,15 @@ def test_telemetry_figures_are_normalized():
 )
 def test_session_count_is_first_group_or_whole_match(pattern, expected):
     sessions = {"command": "show sessions", "pattern": pattern}
-    reading = make(sessions=sessions).get_session_reading(intents.ROUTER6)
+    reading = make_cli_driver(sessions=sessions).get_session_reading(intents.ROUTER6)
     assert reading.parse("active: 5\nactive: 6").get("sessions") == expected
 
 
-def make(options=IOS, **changes):
+def make_cli_driver(options=IOS, **changes):
     return make_driver("network-cli", {"ssh": {"host": "192.0.2.9"}, **options, **changes})
 
 
-def plan_of(driver, **sections):
+def make_router_plan(driver, **sections):
     facts = replace(driver.make_example_facts(intents.ROUTER6), sections=sections)
     return driver.plan(intents.ROUTER6, facts)
 
@@ -278,33 +280,33 @@ def plan_of(driver, **sections):
 )  # fmt: skip
 def test_invalid_option_is_rejected_before_any_login(option, value, code):
     with expect_error(code) as caught:
-        make(**{option: value})
+        make_cli_driver(**{option: value})
     assert caught.value.path[0] == option
 
 
 def test_read_back_without_values_is_omitted():
-    four = {"command": "show ip route {left.route4}", "contains": "{left.via4}"}
-    six = {"command": "show ipv6 route {left.route6:ip}", "matches": "via {left.via6}$"}
-    (check,) = plan_of(make(verify=[four, six])).all_checks
+    ipv4 = {"command": "show ip route {left.route4}", "contains": "{left.via4}"}
+    ipv6 = {"command": "show ipv6 route {left.route6:ip}", "matches": "via {left.via6}$"}
+    (check,) = make_router_plan(make_cli_driver(verify=[ipv4, ipv6])).all_checks
     (net, via), *_ = intents.ROUTER6.left.routes.items()
     assert check.command == f"show ipv6 route {net.network_address}"
     assert check.find_problem(f" via {via}\n") is None
     with expect_error("no-read-back", mentions="dut.options.verify"):
-        plan_of(make(verify=[four]))
+        make_router_plan(make_cli_driver(verify=[ipv4]))
 
 
 def test_text_block_is_split_into_lines():
-    assert make(configure="one\n\n  two  \n").options.configure == ("one", "  two")
+    assert make_cli_driver(configure="one\n\n  two  \n").options.configure == ("one", "  two")
 
 
 def test_device_timer_is_cancelled_only_while_it_runs():
-    steps = plan_of(make()).steps
+    steps = make_router_plan(make_cli_driver()).steps
     assert steps[3].command == "configure confirm"
     assert [step.gone_test for step in steps] == ["", "4", "", ""]
 
 
 def test_plan_that_cuts_session_is_rejected():
-    driver = make()
+    driver = make_cli_driver()
     ends = "server 2001:db8::9\nclient 2001:2::5\n"
     facts = driver.parse_facts({"version": "Version 1.2", "ends": ends})
     assert facts.version == "1.2"
@@ -316,8 +318,8 @@ def test_plan_that_cuts_session_is_rejected():
 
 def test_missing_version_is_an_error():
     with expect_error("unexpected-answer", mentions="hello"):
-        make().parse_facts({"version": "hello"})
-    assert make(version_command="").parse_facts({"version": ""}).version == ""
+        make_cli_driver().parse_facts({"version": "hello"})
+    assert make_cli_driver(version_command="").parse_facts({"version": ""}).version == ""
 
 
 def test_each_device_has_a_state_directory():
@@ -329,11 +331,11 @@ def test_each_device_has_a_state_directory():
         {"host": "b-c", "user": "a"},
         {"host": "c", "user": "a-b"},
     ]
-    places = [make(ssh=login).options.state_dir for login in logins]
+    places = [make_cli_driver(ssh=login).options.state_dir for login in logins]
     assert len(set(places)) == len(logins)
     assert "/192.0.2.9-" in places[0]
-    assert make().options.state_dir == places[0]
-    assert make(state_dir="/run/mine").options.state_dir == "/run/mine"
+    assert make_cli_driver().options.state_dir == places[0]
+    assert make_cli_driver(state_dir="/run/mine").options.state_dir == "/run/mine"
 
 
 def test_lab_device_without_a_login_is_rejected():
@@ -344,7 +346,9 @@ def test_lab_device_without_a_login_is_rejected():
 @needs_sshd
 @pytest.mark.parametrize("name", ["describe_parts", "create_namespaces"])
 def test_missing_lab_device_is_rejected(name):
-    device = make_lab_device(make(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6)
+    device = make_lab_device(
+        make_cli_driver(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6
+    )
     with expect_error("missing-device"):
         getattr(device, name)()
 
@@ -380,11 +384,11 @@ on_open_instructions:
 def test_options_take_precedence_over_the_platform(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(DEFINITION)
-    options = make(cli={"abort": ["end"]}, platform=str(path)).cli_options
+    options = make_cli_driver(cli={"abort": ["end"]}, platform=str(path)).cli_options
     assert (options.enable, options.open, options.abort) == ("enable", ("term len 0",), ("end",))
     assert options.is_prompt("R1#", "R1")
     assert options.find_error("% invalid input (sic) here")
-    assert make(cli={"open": ["x"]}, platform=str(path)).cli_options.open == ("x",)
+    assert make_cli_driver(cli={"open": ["x"]}, platform=str(path)).cli_options.open == ("x",)
 
 
 def test_unknown_platform_is_rejected(tmp_path, monkeypatch):
@@ -410,8 +414,8 @@ def test_every_installed_platform_is_supported():
     (place,) = scrapli.submodule_search_locations
     platforms = [path.stem for path in (Path(place) / "definitions").glob("*.yaml")]
     assert len(platforms) > 40
-    assert all(make(cli={}, platform=p).cli_options.prompt for p in platforms)
-    ios = make(cli={}, platform="cisco_iosxe").cli_options
+    assert all(make_cli_driver(cli={}, platform=p).cli_options.prompt for p in platforms)
+    ios = make_cli_driver(cli={}, platform="cisco_iosxe").cli_options
     assert (ios.enable, "term len 0" in ios.open) == ("enable", True)
     assert ios.is_prompt("R1(config-if)#", "R1")
     assert ios.find_error("% Invalid input detected at '^' marker.")
@@ -430,7 +434,7 @@ def test_invalid_definition_is_rejected(text, code, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with expect_error(code):
-        make(cli={}, platform=str(path)).cli_options  # noqa: B018
+        make_cli_driver(cli={}, platform=str(path)).cli_options  # noqa: B018
 
 
 ECHO = r"""
@@ -453,7 +457,7 @@ for line in sys.stdin:
 
 
 class EchoLogin:
-    """Login to a program that echoes lines."""
+    """Login to the program ECHO, which echoes lines and answers some words specially."""
 
     name = "R1"
     terminal_command = (sys.executable, "-u", "-c", ECHO)
@@ -466,6 +470,7 @@ class EchoLogin:
 
 @pytest.fixture
 def log_in(monkeypatch):
+    """Return a function that starts a dialogue with an ``EchoLogin``."""
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret")
     with ExitStack() as stack:
 
@@ -489,7 +494,9 @@ def test_no_line_is_sent_after_rejected_line(log_in):
     dialogue = log_in()
     assert "% Invalid input detected" in dialogue.run("x\nbad\ny").err
     assert dialogue.run("x").status == 0
-    assert "'silent'" in log_in(errors=["^no such line:"]).run("silent").err  # at the echo's end
+    assert (
+        "'silent'" in log_in(errors=["^no such line:"]).run("silent").err
+    )  # the error follows the echo
 
 
 @pytest.mark.parametrize(
@@ -522,7 +529,9 @@ def test_password_is_tried_once_and_hidden(log_in):
     with expect_error("login-refused", mentions="twice") as caught:
         log_in(enable="", open=["twice"])
     assert "s3cret" not in str(caught.value)
-    with expect_error("command-rejected", mentions=f"it was {HIDDEN}"):  # the device repeats it
+    with expect_error(
+        "command-rejected", mentions=f"it was {HIDDEN}"
+    ):  # the device repeats the password
         log_in(errors=["^it was"])
 
 
@@ -535,7 +544,7 @@ def test_login_password_is_not_used_for_enable(log_in, monkeypatch):
 
 @pytest.mark.parametrize("octet", ["-", "#", "a", "password", "["])
 def test_long_line_is_quickly_recognized_as_no_prompt(log_in, octet):
-    """Matching a pattern may take quadratic time."""
+    """Regular expressions may take quadratic time."""
     dialogue = log_in()
     dialogue._text = octet * (1 << 20)
     assert dialogue._find_answer(dialogue._last_line, "now", at_login=True) is None
@@ -543,28 +552,28 @@ def test_long_line_is_quickly_recognized_as_no_prompt(log_in, octet):
 
 def test_idle_login_is_kept_alive_by_empty_lines(log_in, monkeypatch):
     dialogue = log_in(idle_s=0.05)
-    typed = []
+    sent = []
     send = dialogue._send
-    monkeypatch.setattr(dialogue, "_send", lambda text: (typed.append(text), send(text)))
-    wait_until(lambda: len(typed) > 2, "three empty lines")
+    monkeypatch.setattr(dialogue, "_send", lambda text: (sent.append(text), send(text)))
+    wait_until(lambda: len(sent) > 2, "three empty lines")
     with dialogue._turn:
-        assert set(typed) == {"\n"}
-        assert dialogue.run("x").status == 0  # each answer matches its line
-        typed.clear()
+        assert set(sent) == {"\n"}
+        assert dialogue.run("x").status == 0  # answers to empty lines are not taken for this one
+        sent.clear()
         for last in ("R1(config)#", "Erase all of it? [confirm]"):
             dialogue._text = last
             dialogue._press_enter()
-        assert typed == []
+        assert sent == []
     assert dialogue.is_alive
 
 
 def test_idle_login_without_prompt_is_closed(log_in, monkeypatch):
     dialogue = log_in(line_deadline_s=1, abort=["reload"])
-    typed = []
-    monkeypatch.setattr(dialogue, "_send", typed.append)
+    sent = []
+    monkeypatch.setattr(dialogue, "_send", sent.append)
     dialogue._press_enter()
     assert not dialogue.is_alive
-    assert typed == ["\n"]
+    assert sent == ["\n"]
 
 
 STEPS = (
@@ -576,23 +585,23 @@ STEPS = (
 
 
 def undo(tmp_path, begun, answers, undone=""):
-    """Return the output of a rollback and the lines sent."""
+    """Return the output of a rollback, and the lines sent to the device."""
     (tmp_path / "progress").write_text(begun)
     (tmp_path / "undone").write_text(undone)
     record = make_record(tmp_path, *STEPS)
-    typed = []
+    sent = []
     replies = iter(answers)
 
     def run(command):
-        typed.append(command)
+        sent.append(command)
         reply = next(replies, "")
         return Output(1, "", "refused") if reply is None else Output(0, reply, "")
 
-    return undo_record(record, run, ["^! time"]), typed
+    return undo_record(record, run, ["^! time"]), sent
 
 
 @pytest.mark.parametrize(
-    ("begun", "answers", "typed"),
+    ("begun", "answers", "lines"),
     [
         ("1\n2\n3\n", ["new", "", "old"], ["show run", "replace", "show run", "revert now", "delete saved"]),
         ("1\n2\n3\n4\n", ["new", "", "! time 5\nold"], ["show run", "replace", "show run", "delete saved"]),
@@ -600,21 +609,21 @@ def undo(tmp_path, begun, answers, undone=""):
         ("1\n2\n", [], ["revert now", "delete saved"]),
     ],
 )  # fmt: skip
-def test_undo_sends_only_remaining_steps(tmp_path, begun, answers, typed):
-    assert undo(tmp_path, begun, answers) == (Output(0, "", ""), typed)
+def test_undo_sends_only_remaining_steps(tmp_path, begun, answers, lines):
+    assert undo(tmp_path, begun, answers) == (Output(0, "", ""), lines)
     assert "all" in (tmp_path / "undone").read_text()
 
 
 def test_failed_undo_keeps_restore_files(tmp_path):
-    output, typed = undo(tmp_path, "1\n2\n3\n", ["new", None, "new"])
-    assert (output.status, output.out, typed[-1]) == (1, "left 3\nleft 1\n", "revert now")
-    output, typed = undo(tmp_path, "1\n2\n3\n", ["old"], undone="2\n")
-    assert (output.status, typed) == (0, ["show run", "delete saved"])
+    output, lines = undo(tmp_path, "1\n2\n3\n", ["new", None, "new"])
+    assert (output.status, output.out, lines[-1]) == (1, "left 3\nleft 1\n", "revert now")
+    output, lines = undo(tmp_path, "1\n2\n3\n", ["old"], undone="2\n")
+    assert (output.status, lines) == (0, ["show run", "delete saved"])
 
 
 def test_undo_script_contains_no_password(monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret")
-    driver = make(ssh={"host": "192.0.2.9", "ask_password": True})
+    driver = make_cli_driver(ssh={"host": "192.0.2.9", "ask_password": True})
     session = CliSession(driver, SshTransport(driver.options.ssh), intents.ROUTER6)
     script = build_undo_script(make_record("/x", *STEPS, program=session.undo_program))
     options, transport = driver.options, session.transport

@@ -1,7 +1,7 @@
-"""OpenBSD: rule sets, and outputs of its programs.
+"""OpenBSD: outputs of its programs, and PF's rules and states.
 
-Outputs under ``captured`` are from systems built from sources of
-December 2024 and February 2025 (7.6 to 7.7). Comments name the functions that print the other texts.
+Outputs under ``captured`` are from systems built from sources of December 2024 and February 2025 (7.6 to 7.7).
+Comments name the functions that print the other texts.
 """
 
 import re
@@ -17,18 +17,18 @@ from .support import make_plan, read_captured, run_shell
 
 
 @pytest.mark.parametrize(
-    ("address", "captured", "way"),
+    ("address", "captured", "line"),
     [
         ("198.20.1.1", "", "client 198.20.1.1 matched 198.20.0.0/15 dev em1"),
-        # a /0 network is printed without its length
+        # a default route is printed without a prefix length
         ("10.9.9.2", "-default", "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"),
         ("2001:db8::9", "-default6", "client 2001:db8::9 matched ::/0 dev vio1"),
         ("2001:db8::9", "-none", ""),
     ],
 )
-def test_printed_route_is_converted(address, captured, way):
+def test_printed_route_is_converted(address, captured, line):
     text = read_captured(f"openbsd-route-get{captured}.txt")
-    assert openbsd.convert_route(address, text) == way
+    assert openbsd.convert_route(address, text) == line
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_route_show_lists_networks_as_formatted(net):
 
 
 @pytest.mark.parametrize(
-    ("line", "is_listed", "ours"),
+    ("line", "is_listed", "is_accepted"),
     [
         ("inet6 2001:2::1 prefixlen 64", True, True),
         ("inet6 2001:2::1 prefixlen 64 tentative", True, True),
@@ -62,14 +62,14 @@ def test_route_show_lists_networks_as_formatted(net):
         ("inet6 a:2001:2::1 prefixlen 64", False, False),
     ],
 )
-def test_address_is_matched_with_prefix_length(line, is_listed, ours):
+def test_address_is_matched_with_prefix_length(line, is_listed, is_accepted):
     steps = openbsd.make_side_steps(LinkIntent(["2001:2::1/64"]), "em0")
     (step,) = [s for s in steps if "address on" in s.why]
     text = f"em0: flags=8843<UP>\n\t{line}\n"
     assert (
         bool(run_shell(f"ifconfig() {{ cat; }}; {step.record_command}", text).stdout) == is_listed
     )
-    assert (step.check.find_problem(text) is None) == ours
+    assert (step.check.find_problem(text) is None) == is_accepted
 
 
 def test_mtu_is_read_back_and_restored():
@@ -103,27 +103,29 @@ def test_foreign_states_are_not_counted():
 
 
 @pytest.mark.parametrize(
-    ("left", "waited"),
+    ("remaining", "waited_s"),
     [
         ("0", 0),
         # a few remaining states are foreign; many are not
         ("$((t < 3 ? 20 : 4))", 33),
         ("$((t < 3 ? 20 : 11))", 239),
-        # the last of many, while the purge goes on
+        # the purge is slow
         ("$((20 - t / 2))", 40),
     ],
 )
-def test_flush_waits_for_purge_of_states(left, waited, tmp_path):
-    """Fake a pfctl that purges marked states after some seconds."""
+def test_flush_waits_for_purge_of_states(remaining, waited_s, tmp_path):
+    """A fake pfctl purges the states after some seconds."""
     printed = read_captured("openbsd-pfctl-vsr.txt")
-    (tmp_path / "printed").write_text(re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>LEFT ", printed))
+    (tmp_path / "printed").write_text(
+        re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>REMAINING ", printed)
+    )
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
-        f'-vsr) sed "s/LEFT/{left}/" {tmp_path}/printed;; esac; }}; '
+        f'-vsr) sed "s/REMAINING/{remaining}/" {tmp_path}/printed;; esac; }}; '
         f"{get_flush_step(intents.nat64()).command}; echo $t"
     )
     result = run_shell(shell)
-    assert int(result.stdout) == waited, result
+    assert int(result.stdout) == waited_s, result
 
 
 @pytest.mark.parametrize(("refusals", "status"), [(3, 0), (100, 1)])

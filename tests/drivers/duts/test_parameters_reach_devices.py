@@ -1,6 +1,6 @@
-"""Parameters outside the device configuration change no frame; timers must match v6t's assumptions.
+"""Parameters outside of the device configuration change no frame, and timeouts equal the configured ones.
 
-tests/intent/test_fields_used.py checks that drivers use or reject the other parameters.
+tests/intent/test_fields_used.py checks that drivers use or reject all other parameters.
 """
 
 import re
@@ -38,8 +38,8 @@ def test_every_driver_is_tested_with_each_technology():
         for d in parameter_values.list_devices(base)
     }
     configuring = [name for name in driver_names() if load_driver_type(name).configures_device]
-    wanted = {(name, plugin) for name in configuring for plugin in list_technologies(name)}
-    assert wanted - tested == set()
+    supported = {(name, plugin) for name in configuring for plugin in list_technologies(name)}
+    assert supported - tested == set()
 
 
 @pytest.mark.parametrize("base", TRANSLATING_BASES, ids=lambda base: base.name)
@@ -55,28 +55,28 @@ def test_parameter_outside_the_configuration_changes_no_frame(base):
             if repr(other.make_dut_intent()) != repr(configured):
                 continue
             frames = parameter_values.make_frames(base, values, [128], [True])
-            wanted = emitted + parameter_values.compute_output(technology, frames)
-            if parameter_values.compute_output(other, frames_of_base + frames) != wanted:
+            expected = emitted + parameter_values.compute_output(technology, frames)
+            if parameter_values.compute_output(other, frames_of_base + frames) != expected:
                 changed.append(values)
     assert changed == []
 
 
 RFC = {"rfc_timers": True}
-NFT, OTHER = "nftables", "tayga-nftables"
+NAT44, NAT64 = "nftables", "tayga-nftables"
 
 
 @pytest.mark.parametrize(
     ("driver", "intent", "udp_timeout_s", "options", "seconds"),
     [
-        (NFT, intents.nat44(), 0, {}, 3600),
-        (NFT, intents.nat44(), 0, {"timeout_s": 900}, 900),
-        (NFT, intents.nat44(), 0, RFC, 330),
-        (NFT, intents.nat44(), 4, {}, 4),
-        (NFT, intents.nat44(), 4, RFC, 4),
+        (NAT44, intents.nat44(), 0, {}, 3600),
+        (NAT44, intents.nat44(), 0, {"timeout_s": 900}, 900),
+        (NAT44, intents.nat44(), 0, RFC, 330),
+        (NAT44, intents.nat44(), 4, {}, 4),
+        (NAT44, intents.nat44(), 4, RFC, 4),
         ("iptables", intents.nat44(), 400, RFC, 400),
-        (OTHER, intents.nat64(), 0, RFC, 330),
-        (OTHER, intents.nat64(), 4, RFC, 4),
-        (OTHER, intents.nat64(), 4, {}, 4),
+        (NAT64, intents.nat64(), 0, RFC, 330),
+        (NAT64, intents.nat64(), 4, RFC, 4),
+        (NAT64, intents.nat64(), 4, {}, 4),
         ("nftables66", Nat66().make_dut_intent(), 0, RFC, 330),
         ("jool", intents.nat64(), 0, {}, 3600),
         ("jool", intents.nat64(), 150, {}, 150),
@@ -100,7 +100,7 @@ def test_timeout_equals_configured_value(driver, intent, udp_timeout_s, options,
 @pytest.mark.parametrize(
     ("driver", "intent", "options", "seconds"),
     [
-        (NFT, intents.nat44(), {"timeout_s": 0}, 30),
+        (NAT44, intents.nat44(), {"timeout_s": 0}, 30),
         ("vpp", intents.nat44(), {}, 3600),
         ("vpp", intents.nat64(), {}, 300),
         ("vpp", intents.dslite(), {}, None),
@@ -110,7 +110,7 @@ def test_unset_timeout_is_implementation_default(driver, intent, options, second
     assert make_driver(driver, options).get_timeout_s(intent) == seconds
 
 
-@pytest.mark.parametrize("driver", [NFT, "nftables66", "iptables", OTHER])
+@pytest.mark.parametrize("driver", [NAT44, "nftables66", "iptables", NAT64])
 def test_rfc_timers_and_timeout_are_exclusive(driver):
     with expect_error("conflict"):
         make_driver(driver, {**RFC, "timeout_s": 900})

@@ -1,4 +1,4 @@
-"""Plans of all drivers: recorded plans, common properties, and what they leave alone."""
+"""Plans of all drivers: recorded plans, properties of all plans, and options."""
 
 import difflib
 import os
@@ -28,20 +28,20 @@ DANGEROUS = (
     "flush ruleset", "iptables -F", "addr flush", "killall", "pkill", "rm -rf", "pfctl -F all",
     "nat -F", "conntrack -F", "dhclient", "systemctl",
 )  # fmt: skip
-FOREIGN = re.compile(r"/(?:home|root|work|srv|tmp)/|[Pp]assword")
-ENDLESS = re.compile(r"\b(?:vi|less|more|top|watch|tail -f)\b")
-# A lab does not unload modules.
+FORBIDDEN_TEXT = re.compile(r"/(?:home|root|work|srv|tmp)/|[Pp]assword")
+INTERACTIVE = re.compile(r"\b(?:vi|less|more|top|watch|tail -f)\b")
+# Commands that load kernel modules, which are not unloaded in a lab.
 MODULE = re.compile(r"\b(?:modprobe|insmod) ")
 CHANGES = re.compile(
     r"\b(?:add|del|delete|replace|flush|clear|kill|rm|mv|modprobe|reboot|shutdown|tee)\b|"
     r"sysctl (?:-\w )*-w|>>?\s*(?!/dev/null|&)[\w/]"
 )
-# Steps without undo: they change an object that another step adds and removes.
-OWN = re.compile(
+# Steps without an undo, because they change an object that another step adds and removes.
+OWN_OBJECT = re.compile(
     r"v6t|\$STATE|pfctl -q -e|promisc|dynamic\.map|nat64 |tun646|dslite|configure confirm|\ncommit\n"
 )
 # Checks that accept empty output: no changeable offload, no session, no file.
-SILENT = ("ethtool -k", "dslite sessions", "dns/empty")
+ACCEPTS_EMPTY_OUTPUT = ("ethtool -k", "dslite sessions", "dns/empty")
 NAMES = [name for name in driver_names() if load_driver_type(name).configures_device]
 # Name, driver and plan of each case.
 PLANS = [(name, *plan_case(name)[::2]) for name in CASE_BY_NAME]
@@ -61,7 +61,7 @@ VARIANTS = {
 
 
 def format_own_steps(name):
-    """Format a plan without the reasons of its steps and without base steps."""
+    """Format a plan without base steps and without the steps' reasons."""
     driver, _, plan = plan_case(name)
     short = without_base_steps(driver, CASE_BY_NAME[name].intent, plan)
     steps = tuple(replace(step, why="") for step in short.steps)
@@ -73,7 +73,7 @@ def format_own_steps(name):
 
 @pytest.mark.parametrize("name", CASE_BY_NAME)
 def test_plan_equals_recorded_plan(name):
-    """Compare all but reasons and base steps; ``V6T_GOLDEN=write pytest`` records them again."""
+    """Compare commands and checks; ``V6T_GOLDEN=write pytest`` records the plans again."""
     text = format_own_steps(name)
     if name in VARIANTS:
         plans = (format_own_steps(n).splitlines(keepends=True) for n in (VARIANTS[name], name))
@@ -95,9 +95,9 @@ def test_commands_touch_own_objects_and_have_deadlines():
         for step in (*plan.steps, *plan.flush):
             for text in (step.command, step.undo, step.text, step.record_command):
                 assert not any(word in text for word in DANGEROUS), (name, text)
-                assert not FOREIGN.search(text), (name, text)
+                assert not FORBIDDEN_TEXT.search(text), (name, text)
             assert 0 < step.deadline_s <= 3600, (name, step.command)
-            assert not ENDLESS.search(step.command), (name, step.command)
+            assert not INTERACTIVE.search(step.command), (name, step.command)
 
 
 def test_every_step_has_a_reason():
@@ -114,15 +114,15 @@ def test_every_step_has_a_reason():
 def test_every_step_has_an_undo():
     for name, _, plan in DEVICE_PLANS:
         for step in plan.steps:
-            where, stays = (name, step.command), MODULE.search(step.command)
+            where, is_module = (name, step.command), MODULE.search(step.command)
             if not step.undo:
-                assert stays or OWN.search(step.command + step.text), where
+                assert is_module or OWN_OBJECT.search(step.command + step.text), where
             if "{old}" in step.undo + step.undo_text or "{words}" in step.undo:
                 assert step.record_command, where
                 assert step.existing is IfExists.RESTORE, where
             if step.existing in (IfExists.KEEP, IfExists.REFUSE):
                 assert step.read, where
-                assert stays or step.undo, where
+                assert is_module or step.undo, where
             if step.existing is IfExists.NONE:
                 assert not step.record_command, where
 
@@ -168,7 +168,9 @@ def test_empty_output_satisfies_no_check():
     for name, _, plan in PLANS:
         checks = [*plan.all_checks, *(step.check for step in plan.flush if step.check)]
         satisfied = [check.command for check in checks if check.find_problem("") is None]
-        assert [c for c in satisfied if not any(words in c for words in SILENT)] == [], name
+        assert [
+            c for c in satisfied if not any(words in c for words in ACCEPTS_EMPTY_OUTPUT)
+        ] == [], name
 
 
 def test_survey_reads_version_boot_and_user():
@@ -195,21 +197,25 @@ def test_telemetry_accepts_empty_and_invalid_output():
         readings += filter(None, [driver.get_session_reading(intent)])
         for reading in readings:
             assert reading.command, name
-            nothing = ({}, {"dropped": 0.0, "squeezed": 0.0}, {"sessions": 0.0})
-            assert dict(reading.parse("")) in nothing, (name, reading.command)
+            empty = ({}, {"dropped": 0.0, "squeezed": 0.0}, {"sessions": 0.0})
+            assert dict(reading.parse("")) in empty, (name, reading.command)
             assert isinstance(dict(reading.parse("no: such = thing\n1 2\n")), dict)
 
 
-def is_named_by_the_kernel(name, driver):
-    """Check whether the options name kernel interfaces, not VPP's own or PCI addresses."""
-    of_vpp = driver.name == "vpp" and not driver.options.starts_vpp
-    return not of_vpp and name != "snabb-lwaftr-pci" and driver.name not in ("network-cli", "chain")
+def uses_kernel_interfaces(name, driver):
+    """Check whether the options name kernel interfaces, not VPP interfaces or PCI addresses."""
+    is_running_vpp = driver.name == "vpp" and not driver.options.starts_vpp
+    return (
+        not is_running_vpp
+        and name != "snabb-lwaftr-pci"
+        and driver.name not in ("network-cli", "chain")
+    )
 
 
 def test_management_interface_is_rejected():
     for name, case in CASE_BY_NAME.items():
         driver, facts, _ = plan_case(name)
-        for side in ("left", "right") if is_named_by_the_kernel(name, driver) else ():
+        for side in ("left", "right") if uses_kernel_interfaces(name, driver) else ():
             port = getattr(driver.options, side)
             interface = Interface(getattr(case.intent.links, side).dut_mac)
             protected = replace(
@@ -228,7 +234,7 @@ def test_unknown_option_error_lists_known_options():
         assert "state_dir" in info.value.hint, name
 
 
-# The options are declared by the class that all drivers share.
+# All drivers inherit these options.
 @pytest.mark.parametrize(
     ("option", "values"),
     [
@@ -247,7 +253,7 @@ def test_shell_syntax_in_options_is_rejected(option, values):
 
 
 def test_disk_space_check_counts_existing_cache(tmp_path):
-    """A later flush or read-back meets a device that is already configured."""
+    """The device may already be configured, for example at a later flush."""
     options = {"state_dir": str(tmp_path / "state"), "cache_mib": "200"}
     driver = make_driver("knot-resolver", options)
     intent = Dns64().make_dut_intent()
@@ -322,10 +328,18 @@ def test_resolved_neighbours_mode_configures_no_neighbours(name):
     assert entries and all(any(host in c for host in hosts) for c in entries)
 
 
-# Drivers whose device has all programs that they need, or that look at kernel modules.
-BARE = ("chain", "command", "ip6-tunnel", "linux-router", "nat46", "network-cli", "openbsd-pf")
+# Drivers that require no program.
+WITHOUT_PROGRAMS = (
+    "chain",
+    "command",
+    "ip6-tunnel",
+    "linux-router",
+    "nat46",
+    "network-cli",
+    "openbsd-pf",
+)
 
-SEEN = {
+SURVEY = {
     "system": "Linux 6.1", "links": "[]", "user": "0",
     "programs": "ip\nsysctl\nnft\nconntrack\ntayga",
 }  # fmt: skip
@@ -333,7 +347,7 @@ SEEN = {
 
 @contextmanager
 def expect_missing_program(has_option=False):
-    """Expect an error whose hint names the program's source, and the driver's option if it has one."""
+    """Expect an error that names the program's source, and the driver's program option if it has one."""
     with expect_error("missing-program") as info:
         yield info
     pattern = (
@@ -345,20 +359,20 @@ def expect_missing_program(has_option=False):
 
 
 def test_missing_program_error_names_its_source():
-    for name in (n for n in NAMES if n not in (*BARE, "jool")):
+    for name in (n for n in NAMES if n not in (*WITHOUT_PROGRAMS, "jool")):
         driver = make_driver(name, {})
         programs = tuple(driver.programs)[: 1 if name == "vpp" else None]  # without its client
         for program in programs:
             others = {"ip", "sysctl", *programs} - {program}
             with expect_missing_program(program == getattr(driver.options, "program", None)):
-                driver.parse_facts({**SEEN, "programs": "\n".join(others)})
+                driver.parse_facts({**SURVEY, "programs": "\n".join(others)})
         if default := getattr(driver.options, "program", None):
             with expect_missing_program(has_option=True):
-                make_driver(name, {"program": f"/nowhere/{default}"}).parse_facts(SEEN)
+                make_driver(name, {"program": f"/nowhere/{default}"}).parse_facts(SURVEY)
 
 
 def list_steps(name, ssh):
-    """List the steps of a recorded case for a device that is reached by these options."""
+    """List the steps of a recorded case for a device with these SSH options."""
     case = CASE_BY_NAME[name]
     driver = make_driver(case.driver, {**case.options, "ssh": ssh})
     facts = replace(driver.make_example_facts(case.intent), management_path=ManagementPath())

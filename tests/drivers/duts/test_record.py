@@ -1,4 +1,4 @@
-"""The undo script, run by a shell."""
+"""The undo record, and its script run by shells of devices."""
 
 import contextlib
 import gzip
@@ -94,23 +94,23 @@ def test_only_slow_steps_extend_undo_limit():
     assert compute_undo_limit_s([replace(slow, undo="")]) == UNDO_LIMIT_S
 
 
-TAKEN_BACK = "[ ! -e late ] || mv late back"
+UNDO_COMMAND = "[ ! -e late ] || mv late back"
 
 
 class Device:
-    """A directory with the record of one step, and processes of this machine."""
+    """Directory with the undo record of one step, and its processes on this machine."""
 
     def __init__(self, place, shell):
         self.place = place
         self.shell = shell
         self.begun = []
-        entry = make_undo_entry(1, Step("true", "an example", undo=TAKEN_BACK), "")
+        entry = make_undo_entry(1, Step("true", "an example", undo=UNDO_COMMAND), "")
         self.record = make_record(place, entry)
         (place / SCRIPT).write_text(build_undo_script(self.record))
         (place / PROGRESS).write_text("1\n")
 
     def begin(self, command):
-        """Start a tracked step and wait until its mark is written."""
+        """Start a tracked step and wait until its process ID is written."""
         tracked = build_tracked_command(str(self.place), command)
         step = self.start("sh", "-c", f"cd {self.place}\n{tracked}")
         wait_until(lambda: self.read("doing").startswith(f"{step.pid}:"), "the step")
@@ -152,19 +152,19 @@ def test_undo_waits_for_running_step(device):
 
 
 @pytest.fixture
-def impatient(device, monkeypatch):
-    """Provide a device whose undo does not wait for a running step."""
+def without_patience(device, monkeypatch):
+    """Write an undo script that does not wait for a running step."""
     monkeypatch.setattr(undo_store, "STEP_PATIENCE_S", 0)
     (device.place / SCRIPT).write_text(build_undo_script(device.record))
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("without_patience")
 def test_undo_kills_hanging_step_with_children(device):
     wait = "until [ -e go ]; do sleep 0.1; done; touch late"
     step = device.begin(f"touch a; (({wait}) & {wait}) & {wait}")
     device.undo()
     assert step.wait() == -signal.SIGKILL
-    with pytest.raises(ProcessLookupError):  # no process remains, not even a stopped one
+    with pytest.raises(ProcessLookupError):  # no process of the group remains
         wait_until(lambda: os.killpg(step.pid, 0), "the end of all")
     assert device.files == {"a"}
 
@@ -204,7 +204,7 @@ def test_waiting_undo_is_replaced_by_newer_one(device):
     assert device.files == {"go", "back"}
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("without_patience")
 def test_undo_started_by_a_step_does_not_deadlock(device):
     device.begin(f"touch late; until [ -e go ]; do sleep 0.1; done; rm go; sh {SCRIPT}")
     (device.place / "go").touch()
@@ -214,7 +214,7 @@ def test_undo_started_by_a_step_does_not_deadlock(device):
 def test_device_log_is_saved_for_each_part_of_run(tmp_path):
     driver = make_driver("nftables", {"state_dir": str(tmp_path), "log_connections": True})
     session = Session(driver, LocalTransport("here"), ROUTER4, tmp_path)
-    for text in ("one\n", "two\n"):  # the second belongs to a resumed run
+    for text in ("one\n", "two\n"):  # the second is that of the resumed run
         (tmp_path / "connections.log").write_text(text)
         session._save_artefacts()
     files = [tmp_path / "connections.log.gz", tmp_path / "connections.log-2.gz"]
@@ -268,7 +268,7 @@ def test_device_output_is_quoted_in_undo_script(old, tmp_path):
     ("state", "runs"), [("old", 1), ("another", 2)], ids=["restored meanwhile", "still different"]
 )
 def test_undo_is_repeated_only_while_step_differs(state, runs, tmp_path):
-    delete = "echo >>runs; [ ! -e deleted ] && touch deleted"  # fails if it is repeated
+    delete = "echo >>runs; [ ! -e deleted ] && touch deleted"  # fails the second time
     record = make_record(tmp_path, make_entry(1, delete, "cat state", "old"), make_entry(2))
     (tmp_path / "state").write_text("another")
     store = UndoStore(LocalTransport("here"), str(tmp_path))
