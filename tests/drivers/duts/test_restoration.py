@@ -1,4 +1,4 @@
-"""A rollback undoes everything, or says what is left and how to undo it, and keeps the record until then."""
+"""A rollback undoes all changes, or reports the remaining ones with undo commands and keeps the undo record."""
 
 import os
 import queue
@@ -21,7 +21,7 @@ from .support import ChangedTransport, make_file_step, run_shell
 
 
 def list_changes(place):
-    """List the files that the steps have made."""
+    """List the files that the steps created."""
     return sorted(p.name for p in place.iterdir() if p.name in ("one", "two", "three"))
 
 
@@ -64,7 +64,7 @@ def test_device_without_boot_identifier_has_not_rebooted(open_device, tmp_path):
 
 
 def test_rollback_continues_if_timer_cannot_start(open_device, tmp_path, caplog):
-    """The earlier timer keeps running until then."""
+    """The earlier timer keeps running until the rollback."""
     transport = ChangedTransport()
     session = open_device(transport=transport)
     session.commit()
@@ -95,12 +95,13 @@ def test_device_without_working_timer_is_not_changed(prefix, open_device, tmp_pa
     assert not (tmp_path / "state/record.json").exists()
 
 
-def interrupt(*_):
+def raise_interrupt(*_):
     raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
-    "copy", [interrupt, lambda *_: Output(0, "H4sIA", ""), lambda *_: Output(0, "", "no such file")]
+    "copy",
+    [raise_interrupt, lambda *_: Output(0, "H4sIA", ""), lambda *_: Output(0, "", "no such file")],
 )
 def test_device_is_restored_if_log_copy_fails(copy, open_device, tmp_path, monkeypatch):
     paths = property(lambda self: {"connections.log": "/nonexistent"})
@@ -109,7 +110,7 @@ def test_device_is_restored_if_log_copy_fails(copy, open_device, tmp_path, monke
     monkeypatch.setattr(type(session.driver.options), "artefact_paths", paths)
     session.commit()
     transport.replacements["gzip -c"] = copy
-    if copy is interrupt:
+    if copy is raise_interrupt:
         with pytest.raises(KeyboardInterrupt):
             session.rollback()
     else:
@@ -132,9 +133,9 @@ def test_lost_state_directory_is_an_error_until_changes_are_undone(
         session.rollback()
     local, _, command = error.value.hint.removeprefix("copy ").partition(" to ")
     shutil.copy(local, tmp_path / "state/undo.sh")
-    by_hand, _, otherwise = command.partition("run there: ")[2].partition("; ")
-    assert "--forget" in otherwise
-    run_shell(by_hand)
+    undo_commands, _, alternative = command.partition("run there: ")[2].partition("; ")
+    assert "--forget" in alternative
+    run_shell(undo_commands)
     assert list_changes(tmp_path) == []
     assert session.rollback() == ["there is nothing to roll back"]
     assert list(tmp_path.glob("run/*")) == []
@@ -155,7 +156,7 @@ def test_failed_login_at_rollback_shows_undo_commands(open_device):
 
 
 def test_undo_with_syntax_error_prevents_commit(open_device, tmp_path):
-    """Each command is parsed alone: the quotes of two commands would match."""
+    """Each command is parsed separately, because quotes of two commands would match."""
     steps = [
         make_file_step(tmp_path, name, undo=f"rm {tmp_path}/{name}; echo it's gone")
         for name in ("one", "two")
@@ -232,38 +233,38 @@ def test_failed_verification_is_rolled_back(open_device, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def stubborn(open_device, tmp_path):
-    """Return an open session; the undo of its second step has no effect while a file exists."""
-    undo = f"[ -e {tmp_path}/stubborn ] || rm {tmp_path}/two"
+def failing_session(open_device, tmp_path):
+    """Provide a committed session; the undo of its second step has no effect while a file exists."""
+    undo = f"[ -e {tmp_path}/undo-fails ] || rm {tmp_path}/two"
     steps = [make_file_step(tmp_path, "one"), make_file_step(tmp_path, "two", undo=undo)]
     session = open_device(*steps, record_dir=tmp_path / "run")
     session.commit()
-    (tmp_path / "stubborn").touch()
+    (tmp_path / "undo-fails").touch()
     return session
 
 
-def test_rollback_with_difference_keeps_record(stubborn, tmp_path):
-    """The next commit does not save the remaining difference as the original state."""
-    for work in (stubborn.rollback, stubborn.rollback, stubborn.commit):
+def test_rollback_with_difference_keeps_record(failing_session, tmp_path):
+    """The next commit must not save the remaining difference as the original state."""
+    for work in (failing_session.rollback, failing_session.rollback, failing_session.commit):
         with expect_error("device-not-restored") as info:
             work()
         assert "v6t dut rollback" in info.value.hint
         assert "--forget" in info.value.hint
         assert (tmp_path / "run/dut-undo.json").exists()
-        assert stubborn.read_record() is not None
-    (tmp_path / "stubborn").unlink()
-    stubborn.commit()
-    assert "two: undone" in stubborn.rollback()
+        assert failing_session.read_record() is not None
+    (tmp_path / "undo-fails").unlink()
+    failing_session.commit()
+    assert "two: undone" in failing_session.rollback()
     assert list_changes(tmp_path) == []
-    assert stubborn.read_record() is None
-    assert stubborn.rollback()[0].startswith("there is nothing")
+    assert failing_session.read_record() is None
+    assert failing_session.rollback()[0].startswith("there is nothing")
 
 
-def test_forget_accepts_differing_state(stubborn, tmp_path):
-    lines = stubborn.rollback(forget=True)
+def test_forget_accepts_differing_state(failing_session, tmp_path):
+    lines = failing_session.rollback(forget=True)
     assert "one: undone" in lines
     assert any(f"nothing before, '{tmp_path}/two' now" in line for line in lines)
-    assert stubborn.read_record() is None
+    assert failing_session.read_record() is None
     assert sorted(os.listdir(tmp_path / "state")) == ["beat", "lock"]
 
 
@@ -313,7 +314,7 @@ def test_local_undo_script_is_named_if_device_lost_it(open_device, tmp_path):
 
 
 def test_interrupted_record_removal_leaves_device_unconfigured(open_device, tmp_path):
-    """The record is removed first and the completion mark last."""
+    """v6t removes the record first and the completion mark last."""
     session = open_device()
     session.commit()
     run_shell("sh undo.sh && rm record.json", cwd=tmp_path / "state")
@@ -336,7 +337,7 @@ def test_interrupted_record_removal_leaves_device_unconfigured(open_device, tmp_
     ],
 )
 def test_foreign_state_directory_is_rejected(command, code, open_device, tmp_path):
-    """The owner of the directory could make v6t run a script as root."""
+    """Its owner could otherwise make v6t run a script as root."""
     run_shell(f"mkdir -m 755 elsewhere; cd elsewhere; {command}", cwd=tmp_path)
     with expect_error(code, mentions=f"{tmp_path}/elsewhere"):
         open_device(state="elsewhere/v6t")
@@ -362,7 +363,7 @@ def test_lock_of_silent_owner_expires(tmp_path, monkeypatch):
     lock = tmp_path / "state/lock"
     wait_until(lambda: not lock.is_symlink(), "the lock frees itself")
     other = Lock(second, place, "bob@two process 2")
-    silent.release()  # keeps the locks of others
+    silent.release()  # does not release the new owner's lock
     assert "bob@two" in str(lock.readlink())
     other.release()
     wait_until(lambda: os.listdir(lock.parent) == [], "nothing is left")

@@ -1,4 +1,4 @@
-"""Complete runs on a device behind a real sshd: restored at the end and after SIGKILL."""
+"""Complete runs on a device over SSH, which is restored at the end and after interrupts and SIGKILL."""
 
 import json
 import os
@@ -21,7 +21,7 @@ pytestmark = [*in_lab, pytest.mark.slow, needs_device("tayga", over_ssh=True)]
 
 NAME = sshserver.make_unique_name("runs")
 KILLS, SEED = (int(os.environ.get(f"V6T_{name}", "1")) for name in ("KILLS", "SEED"))
-DICE = random.Random(SEED)
+RANDOM = random.Random(SEED)
 QUICK = ("--plugin", "siit", "--mode", "forward", "--frame-size", "84", *SHORT_RUN)
 
 
@@ -90,7 +90,7 @@ def read_outcome(path):
     return results["status"], [(r["median"], r["trials"]) for r in results["results"]]
 
 
-@pytest.mark.parametrize("share", [DICE.random() for _ in range(KILLS)])
+@pytest.mark.parametrize("share", [RANDOM.random() for _ in range(KILLS)])
 def test_run_killed_at_random_trial_resumes_to_equal_results(
     testbed, completed_run, tmp_path, share
 ):
@@ -107,7 +107,7 @@ def test_run_killed_at_random_trial_resumes_to_equal_results(
     process.wait()
     begun = journal.read_bytes()
     pid = LabSshServer(NAME).find_pid()
-    assert pid, "the device survives"
+    assert pid, "the device does not survive the run"
     inside = NamespaceTransport(pid, "inside")
     assert "v6t-nat64" in inside.run("ip -o link show").out
     assert inside.run("cat /run/v6t/record.json").out == record.read_text()

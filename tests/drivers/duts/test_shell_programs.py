@@ -1,4 +1,4 @@
-"""Shell programs of a session, checked by shellcheck and run by the shells of devices; batches of commands."""
+"""Shell programs of a session, checked by shellcheck and run by shells of devices."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def test_program_passes_shellcheck(program):
 def test_generated_undo_script_passes_shellcheck():
     step = Step("true", "a link", undo="ip link del x", read="ip link show x", gone_test="false")
     text = build_undo_script(make_record("/run/v6t", make_undo_entry(1, step, "")))
-    # unused functions, and functions called by number
+    # warnings about unused functions and functions that are called by number
     disabled = "# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n"
     run_shellcheck(text.replace("#!/bin/sh\n", f"#!/bin/sh\n{disabled}"))
 
@@ -62,7 +62,7 @@ def start(sh, text, **streams):
 
 
 def take_lock(sh, place, owner):
-    """Take a lock where ps cannot select a process, like that of BusyBox."""
+    """Take a lock on a device whose ps cannot select a process, like that of BusyBox."""
     process = start(sh, "ps() { return 1; }\n" + build_lock_script(str(place), owner))
     return process, process.stdout.readline().strip()
 
@@ -79,7 +79,7 @@ def test_lock_rejects_other_owner_answers_beats_and_is_freed(sh, tmp_path):
 
 
 def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
-    """The connection closes while the lock is held; the broken pipe ends the lock's shell."""
+    """If the connection is closed, the broken pipe ends the shell that holds the lock."""
     reads, writes = os.pipe()
     os.close(reads)
     process = start(sh, build_lock_script(str(tmp_path), "alice"), stdout=writes)
@@ -106,7 +106,7 @@ def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answ
     "form", ["{dead} alice", "{dead}:1 alice", "{other}:1 alice", "{other}:1 bob"]
 )
 def test_lock_of_dead_process_is_replaced(form, sh, tmp_path):
-    """Another process may have the number of the dead one."""
+    """Another process may have the process ID of the dead one."""
     dead, other = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
     dead.wait()
     (tmp_path / "lock").symlink_to(form.format(dead=dead.pid, other=other.pid))
@@ -203,12 +203,12 @@ def test_process_start_time_is_parsed(line, start, sh):
 def test_process_is_identified_by_ps_without_proc(sh, tmp_path):
     """OpenBSD has no /proc."""
     stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
-    note = stub + build_tracked_command(str(tmp_path), "sleep 60")
+    tracked = stub + build_tracked_command(str(tmp_path), "sleep 60")
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
-    process = start(sh, note, start_new_session=True)
+    process = start(sh, tracked, start_new_session=True)
     file = tmp_path / "doing"
-    wait_until(lambda: file.exists() and ":" in file.read_text(), "a note")
+    wait_until(lambda: file.exists() and ":" in file.read_text(), "the process ID")
     read = stub + shell.build_call("process", "running_process", str(file))
     pid = run_shell(read, sh=sh, check=False).stdout.strip()
     os.killpg(process.pid, signal.SIGKILL)

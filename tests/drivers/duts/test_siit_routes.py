@@ -1,4 +1,4 @@
-"""Routes and addresses of translators: every host is reachable, without loops or collisions."""
+"""Routes and addresses of translators, by which every host is reachable without loops or collisions."""
 
 from __future__ import annotations
 
@@ -49,31 +49,33 @@ NESTED = {
 PREFIXED = {**NESTED, "prefix": "2001:db8:6400::/40"}
 
 
-def make_translator(**given: Any) -> Siit:
-    return Siit(SiitParams.model_validate(given))
+def make_translator(**params: Any) -> Siit:
+    return Siit(SiitParams.model_validate(params))
 
 
-def find_longest_match(exits: dict[Any, set[str]], address: Any) -> set[str]:
-    """Return the exits of the longest prefix that contains an address."""
-    around = [n for n in exits if n.version == address.version and address in n]
-    return exits[max(around, key=lambda n: n.prefixlen)] if around else set()
+def find_interfaces(routes: dict[Any, set[str]], address: Any) -> set[str]:
+    """Return the interfaces of the longest prefix that contains an address."""
+    matching = [n for n in routes if n.version == address.version and address in n]
+    return routes[max(matching, key=lambda n: n.prefixlen)] if matching else set()
 
 
 def list_hosts(hosts: Any, technology: Siit) -> list[tuple[Any, Any]]:
-    """Return both addresses of every host that is mapped in both directions."""
+    """Return the IPv4 and IPv6 address of every host that is mapped in both directions."""
     mappings = technology.params.mappings
     numbers = range(int(hosts.first), int(hosts.last_host) + 1)
     pairs = [(ipv4, mappings.to_ipv6(ipv4)) for ipv4 in map(ip_address, numbers)]
     return [(ipv4, ipv6) for ipv4, ipv6 in pairs if ipv6 and mappings.to_ipv4(ipv6) == ipv4]
 
 
-def list_host_exits(technology: Siit, exits: dict[Any, set[str]]) -> Iterator[tuple[Any, ...]]:
-    """Yield each host's side, its exits, and those of its mapped address."""
+def list_host_interfaces(
+    technology: Siit, routes: dict[Any, set[str]]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield each host's side, and the interfaces of the routes to its two addresses."""
     ipv6_side, ipv4_side = technology._order_by_link("left", "right")
     for ipv4, ipv6 in list_hosts(technology.params.ipv6_hosts, technology):
-        yield ipv6_side, find_longest_match(exits, ipv6), find_longest_match(exits, ipv4)
+        yield ipv6_side, find_interfaces(routes, ipv6), find_interfaces(routes, ipv4)
     for ipv4, ipv6 in list_hosts(technology.params.ipv4_hosts, technology):
-        yield ipv4_side, find_longest_match(exits, ipv4), find_longest_match(exits, ipv6)
+        yield ipv4_side, find_interfaces(routes, ipv4), find_interfaces(routes, ipv6)
 
 
 def test_siit_routes_use_prefix_for_unmapped_hosts_only():
@@ -85,7 +87,11 @@ def test_siit_routes_use_prefix_for_unmapped_hosts_only():
 
 @pytest.mark.parametrize(
     ("driver", "translator"),
-    [("tayga", {"v6t-nat64"}), ("nat46", {"v6t-nat46"}), ("jool", set())],  # before any route
+    [
+        ("tayga", {"v6t-nat64"}),
+        ("nat46", {"v6t-nat46"}),
+        ("jool", set()),
+    ],  # Jool translates before routing
 )
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED, PREFIXED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
@@ -96,25 +102,25 @@ def test_siit_plan_routes_every_host_to_its_side(driver, translator, params, ori
     except UsageError:
         pytest.skip("the device cannot have these mappings")
     lines = "\n".join(f"{step.command}\n{step.text}" for step in plan.steps)
-    exits: dict[Any, set[str]] = {}
+    routes: dict[Any, set[str]] = {}
     for net, interface in _ROUTE.findall(lines):
-        assert exits.setdefault(ip_network(net), {interface}) == {interface}
-    for side, own, mapped in list_host_exits(technology, exits):
-        assert (own, mapped) == ({side}, translator)
+        assert routes.setdefault(ip_network(net), {interface}) == {interface}
+    for side, interfaces, mapped_interfaces in list_host_interfaces(technology, routes):
+        assert (interfaces, mapped_interfaces) == ({side}, translator)
 
 
 @pytest.mark.parametrize(
-    ("params", "route", "attracted"),
+    ("params", "route", "expected"),
     [
         (GAP, "2001:db8:1::/64", {"198.51.1.0/25", "2001:db8:64::/96"}),
         (SHARED, "2001:2::/64", {"2001:2::/120"}),  # hosts on both sides
     ],
 )
-def test_translated_networks_exclude_wider_route(params, route, attracted):
+def test_translated_networks_exclude_wider_route(params, route, expected):
     intent = make_translator(**params).make_dut_intent()
     left = replace(intent.left, routes={route: "2001:db8::2"})
     networks = chain(*find_translated_networks(replace(intent, left=left)))
-    assert set(map(str, networks)) == attracted
+    assert set(map(str, networks)) == expected
 
 
 def test_test_address_between_chain_parts_is_rejected():

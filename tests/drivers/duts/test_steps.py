@@ -1,4 +1,4 @@
-"""Steps: recorded states, common steps, and how processes are stopped."""
+"""Steps of plans: recorded states, common steps, and commands that stop processes."""
 
 import os
 import shlex
@@ -41,16 +41,16 @@ def test_foreign_state_is_read_before_a_change_without_undo():
 
 
 @pytest.mark.parametrize(
-    ("present", "difference"), [("7\n", None), ("8\n", ("'8'", "7")), ("", ("nothing", "7"))]
+    ("output", "difference"), [("7\n", None), ("8\n", ("'8'", "7")), ("", ("nothing", "7"))]
 )
-def test_difference_shows_found_and_expected_value(present, difference):
-    assert expect_text(7).describe_difference(present) == difference
+def test_difference_shows_found_and_expected_value(output, difference):
+    assert expect_text(7).describe_difference(output) == difference
 
 
 def test_settings_difference_holds_only_keys_that_differ():
-    want = expect_settings({"net.a": 1, "net.b": 2, "net.c": 3})
+    expected = expect_settings({"net.a": 1, "net.b": 2, "net.c": 3})
     output = "net.a = 1\nnet.b = 0\n"
-    assert want.describe_difference(output) == ("net.b 0, net.c absent", "net.b 2, net.c 3")
+    assert expected.describe_difference(output) == ("net.b 0, net.c absent", "net.b 2, net.c 3")
 
 
 @pytest.mark.lab
@@ -66,7 +66,7 @@ def test_forwarding_undo_restores_dependent_setting():
 
 
 def test_connection_tracking_module_is_loaded_and_unloaded(tmp_path):
-    """Its settings cannot be recorded before, and go with it."""
+    """Settings of an absent module cannot be recorded, and vanish with the module."""
     intent = with_requirements(nat44(), sessions=1000)
     ssh = {"host": "dut.example.net"}
     steps = make_plan("nftables", intent, ssh=ssh).steps
@@ -161,7 +161,7 @@ def sleeper():
 
 
 def stop(pid_file, name, before=""):
-    """Start stopping a process; a child of this process must be reaped."""
+    """Start the command that stops a process; the caller must reap that process."""
     return subprocess.Popen(["sh", "-c", before + make_process_stop_command(str(pid_file), name)])
 
 
@@ -193,13 +193,13 @@ def test_stop_without_process_does_nothing(text, file):
 
 @pytest.mark.parametrize("leader_has_ended", [False, True])
 def test_stop_ends_whole_process_group(leader_has_ended, file):
-    """A process with another name and the same group ID keeps running."""
+    """A group whose leader has another name keeps running."""
     file.write_text("")
     command = make_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
     run_shell(command)
-    wait_until(lambda: file.read_text().strip(), "its number")
+    wait_until(lambda: file.read_text().strip(), "the process ID")
     leader = int(file.read_text())
-    wait_until(lambda: len(list_group(leader)) == 3, "its processes")
+    wait_until(lambda: len(list_group(leader)) == 3, "the processes of the group")
     if leader_has_ended:
         os.kill(leader, 9)
     run_shell(make_group_stop_command(str(file), "nobody"))
@@ -216,14 +216,14 @@ def list_group(leader):
 
 
 def test_stop_of_unresponsive_process_fails(file):
-    deaf = subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
-    file.write_text(f"{deaf.pid}\n")
+    process = subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
+    file.write_text(f"{process.pid}\n")
     try:
         assert stop(file, "sh", "sleep() { :; }; ").wait(60) != 0
-        assert file.read_text() == f"{deaf.pid}\n", "the next try would find nothing to do"
+        assert file.read_text() == f"{process.pid}\n", "the next attempt needs the process ID"
     finally:
-        deaf.kill()
-        deaf.wait()
+        process.kill()
+        process.wait()
 
 
 def test_background_command_needs_writable_pid_file(tmp_path):

@@ -1,4 +1,4 @@
-"""Messages of a stopped command: they name configured devices and the commands that restore them."""
+"""Messages of stopped commands, which name configured devices and the commands that restore them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_stop_messages_name_configured_runs_of_a_remote_device(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tester", "options", "is_left"),
+    ("tester", "options", "is_printed"),
     [
         ("embedded", {}, False),
         ("sim", {}, False),
@@ -53,9 +53,9 @@ def test_stop_messages_name_configured_runs_of_a_remote_device(tmp_path):
         ("sim", DIRECT["options"], True),
     ],
 )
-def test_command_is_printed_only_for_device_that_outlives_v6t(tester, options, is_left):
+def test_command_is_printed_only_for_device_that_outlives_v6t(tester, options, is_printed):
     run = with_dut_options(resolve(plugin="nat44", tester=tester, dut="nftables"), options)
-    assert bool(make_device_stop_messages(run, "this").second) == is_left
+    assert bool(make_device_stop_messages(run, "this").second) == is_printed
 
 
 def test_verify_rejects_simulated_device(tmp_path):
@@ -84,7 +84,7 @@ OTHER_CONFIG = ["--set-dut", "ssh.config=/a b"]
 
 
 def find_rolled_back_device(command):
-    """Return the device that this ``v6t dut rollback`` names."""
+    """Return the device settings that a ``v6t dut rollback`` command resolves to."""
     params = dut_command.rollback_command.make_context("rollback", command[3:]).params
     return dut_command.resolve_device_run(params, any_technology=True).settings.dut
 
@@ -99,7 +99,7 @@ def find_rolled_back_device(command):
     ],
 )
 def test_rollback_command_is_complete(dut, words, expected, tmp_path):
-    """The command names the device with the same options, quoted for the shell."""
+    """The command has the options that name the device, quoted for the shell."""
     path = tmp_path / "a bed.json"
     path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
     words = ["--testbed", str(path), *words]

@@ -1,4 +1,4 @@
-"""Telemetry: recorded outputs, sampling, and which figures are losses."""
+"""Telemetry: parsers of outputs, sampling, and reasons of loss figures."""
 
 import os
 import signal
@@ -40,10 +40,10 @@ SNABB = """softwire-state {
   ingress-packet-drops 5;
 }
 """
-# iproute2 6.1, with other programs whose packet sockets were not read
+# output of ss (iproute2 6.1), also with packet sockets of other programs
 SOCKETS = read_captured("ss-packet-sockets.txt")
 
-# a figure above zero on each core
+# with a counter above zero on each core
 CONNTRACK = read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
 
 
@@ -59,7 +59,7 @@ def parse_links(text):
     return facts.is_root, facts.interfaces
 
 
-# A file of ``captured``, or an output.
+# Parser and its input, which is a file in ``captured`` or a text.
 PARSED = {
     "cpu": (telemetry.parse_cpu_ticks, "proc-stat.txt"),
     "softnet": (telemetry.parse_softnet, "softnet_stat.txt"),
@@ -84,7 +84,7 @@ PARSED = {
     "openbsd interfaces": (openbsd.parse_ifconfig, "openbsd-ifconfig.txt"),
     "openbsd routing domains": (openbsd.parse_ifconfig, "openbsd-ifconfig-A.txt"),
     "openbsd cpu": (openbsd.parse_cpu_ticks, "openbsd-sysctl.txt"),
-    # kern.cp_time is the mean of all cores in the order of sys/sys/sched.h (kern_sysctl.c)
+    # kern.cp_time is the mean over all cores (kern_sysctl.c), in the order of sys/sys/sched.h
     "openbsd cpu of one core": (openbsd.parse_cpu_ticks, f"hw.ncpuonline=1\n{CP_TIME}"),
     "openbsd cpu, mean of four": (openbsd.parse_cpu_ticks, f"hw.ncpuonline=4\n{CP_TIME}"),
     "openbsd cpu, incomplete": (openbsd.parse_cpu_ticks, "hw.ncpuonline=1\nkern.cp_time=1,0,2,"),
@@ -110,7 +110,7 @@ def test_non_linux_system_is_rejected():
 
 
 def test_process_reading_includes_children(tmp_path):
-    """A resolver forks a process per core, and the first may be the idlest."""
+    """A resolver forks a process per core, and its first process may be the idlest."""
     pid_file = tmp_path / "pid"
     script = f"echo $$ >{pid_file}; sleep 60 & sleep 60 & echo $! ready; wait"
     options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
@@ -151,7 +151,7 @@ def test_watcher_takes_samples_until_loop_ends(is_killed, tmp_path, monkeypatch)
 LINK = {"rx.errors", "rx.dropped", "rx.missed", "tx.errors", "tx.dropped"}
 SNMP6 = "Udp6InDatagrams 90\nUdp6InErrors 3\nUdp6RcvbufErrors 2\n"
 OUTPUTS = {
-    # output and loss figures by the first word of the reading
+    # output and loss figures, by the first word of a reading's name
     "cpu": ("proc-stat.txt", set()),
     "process": ("12 1000 200 3\nnr_periods 9\nnr_throttled 4\n", set()),
     "perf": ("4000000,,cycles,8000000,100.00,,\n", set()),
@@ -182,17 +182,17 @@ def get_readings(name, intent, **options):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_reading_declares_its_loss_figures(case):
-    """Readings that are judged by their reasons are tested below and in test_verdicts."""
+    """Other readings are tested below and in test_verdicts.py."""
     for name, reading in get_readings(case.driver, case.intent, **case.options).items():
         kind = name.partition(" ")[0]
         if kind in ("interfaces", "errors", "jool", "drops"):
             continue
         text, losses = OUTPUTS[kind]
         figures = dict(reading.parse(read_captured(text) if text.endswith(".txt") else text))
-        other_words = kind == "table" or case.driver in ("openbsd-pf", "network-cli")
-        assert figures or other_words, f"{name} is not read"
-        own = {nat46.UNSENT_FIGURE} if case.driver == "nat46" and kind == "device" else set()
-        assert {f for f in figures if reading.find_loss_reason(f)} == losses | own, name
+        has_other_output = kind == "table" or case.driver in ("openbsd-pf", "network-cli")
+        assert figures or has_other_output, f"{name} is not read"
+        extra = {nat46.UNSENT_FIGURE} if case.driver == "nat46" and kind == "device" else set()
+        assert {f for f in figures if reading.find_loss_reason(f)} == losses | extra, name
 
 
 def judge_texts(readings, name, *texts, lost):

@@ -1,4 +1,4 @@
-"""Verdicts on bottlenecks from figures of the device and the tester."""
+"""Verdicts on bottlenecks, derived from figures of the device and the tester."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ FULL = "nat44-ed-in2out: maximum sessions exceeded"
 
 
 def make_samples(readings, count=3, fixed=None, **growing):
-    """Make one sample per second of fixed figures and of counters with these increments."""
+    """Make one sample per second, with fixed figures and counters that grow by these increments."""
     fixed = fixed or {}
     return [
         Sample(
@@ -45,7 +45,7 @@ def make_samples(readings, count=3, fixed=None, **growing):
 
 
 def sample_kernel(*idle, dropped=0.0, name="tx.dropped", fixed=None, **growing):
-    """Make samples of a kernel that drops frames, with these idle shares of its cores [%]."""
+    """Make samples of a kernel with these idle shares of its cores [%] and dropped frames."""
     cpu = {}
     for core, share in enumerate(idle):
         figures = {"idle": share, "softirq": 100 - share, "total": 100}
@@ -55,7 +55,7 @@ def sample_kernel(*idle, dropped=0.0, name="tx.dropped", fixed=None, **growing):
 
 
 def sample_process(*shares, quota=(), idle=50, dropped=0.0, **growing):
-    """Make samples of a process with these shares of running and waiting time by thread [%]."""
+    """Make samples of a process; each thread has shares of running and waiting time [%]."""
     figures = dict(zip(("quota.periods", "quota.throttled"), quota, strict=False))
     for thread, (ran, waited) in enumerate(shares):
         figures |= {f"{thread}.run_ns": ran * 1e7, f"{thread}.wait_ns": waited * 1e7}
@@ -65,7 +65,7 @@ def sample_process(*shares, quota=(), idle=50, dropped=0.0, **growing):
 
 
 def sample_conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
-    """Make samples of a kernel NAT that drops frames for a full table and other reasons."""
+    """Make samples of a kernel NAT that drops frames because of a full table and for other reasons."""
     fixed = {"table": {"used": used, "limit": 1000.0}}
     return sample_kernel(*idle, dropped=2 * other, fixed=fixed, conntrack={figure: float(more)})
 
@@ -73,20 +73,20 @@ def sample_conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
 def sample_vpp(
     per_call, drops=0, reason="host-left.rx-miss", name="interfaces", fixed=None, **growing
 ):
-    """Make samples of a VPP with this vector size."""
+    """Make samples of a VPP with this number of vectors per call."""
     calls = {"calls": 1000.0, "vectors": 1000.0 * per_call}
     runtime = {f"thread0.node.ip6-map.{figure}": value for figure, value in calls.items()}
     return make_samples(VPP, 4, fixed, runtime=runtime, **{name: {reason: float(drops)}, **growing})
 
 
 def sample_polling(readings, **growing):
-    """Make samples of a polling device, whose cores are never idle."""
+    """Make samples of a polling device, whose cores always look busy."""
     cpu = {"cpu0.idle": 0.0, "cpu0.softirq": 7.0, "cpu0.total": 100.0}
     return make_samples(readings, 4, cpu=cpu, **growing)
 
 
 FULL_TABLE = {"used": 100.0, "limit": 100.0}
-# the answers to refused connections match no session
+# answers to refused connections match no session
 WITHOUT_PORTS = make_samples(
     VPP, 2, {"table": {"used": 50.0, "limit": 100.0}, "errors": {"reasons": 2.0}},
     errors={"nat44-ed-in2out: out of ports": 100.0, "nat44-ed-out2in: no translation": 400.0},
@@ -97,7 +97,7 @@ WITHOUT_SESSIONS = make_samples(
 )  # fmt: skip
 LOSSY = sample_kernel(0, 60, dropped=90)
 SNABB_RULES = {"drop-no-source-softwire-ipv6-packets": 90.0, "drop-all-ipv6-iface-packets": 90.0}
-# Limit, samples, and further arguments.
+# Expected limit, samples, and further arguments of judge_device.
 VERDICTS = {
     "one core of two is busy": ("cpu", sample_kernel(0, 60), {}),
     "losses with idle time": ("contention", sample_kernel(50, 60, dropped=90), {}),
@@ -109,7 +109,7 @@ VERDICTS = {
     "no losses": ("nothing here", sample_kernel(95, 90), {"lost": 0}),
     "tester at its limit": ("tester", sample_kernel(0, 0), {"tester_limit": TESTER}),
     "tester at its limit, many losses": ("cpu", sample_kernel(0, 0, dropped=20), {"tester_limit": TESTER}),
-    # a polling VPP is judged by its vectors
+    # a polling VPP is judged by its vectors per call
     "full vectors": ("cpu", sample_vpp(241), {}),
     "full vectors, tester at its limit": ("cpu", sample_vpp(241), {"tester_limit": TESTER}),
     "small vectors": ("nothing here", sample_vpp(44), {}),
@@ -125,7 +125,7 @@ VERDICTS = {
     "tx-error": ("queue", sample_vpp(44, 90, "host-left.tx-error"), {"lost": 270}),
     "received packets": ("unknown", sample_vpp(44, 90, "host-left.rx_packets"), {"lost": 270}),
     "punt": ("rules", sample_vpp(44, 90, "host-left.punt"), {"lost": 270}),
-    # a process is judged by the CPU time that it got
+    # a process is judged by its running and waiting time
     "thread that takes a core": ("cpu", sample_process((97, 1), idle=0), {}),
     "throttled process": ("cpu", sample_process((10, 2), quota=(10, 9), idle=0), {}),
     "waiting process beside an idle core": ("cpu", sample_process((10, 85), idle=90), {}),
@@ -139,7 +139,7 @@ VERDICTS = {
     "process with time left that drops": ("queue", sample_process((22, 5), idle=60, dropped=50.0), {"lost": 150}),
     "half-idle process that drops": ("queue", sample_process((22, 24), idle=0, dropped=50.0), {"lost": 150}),
     "waiting process without room": ("table", sample_process((22, 58), idle=0, conntrack={"insert_failed": 50.0}), {"lost": 150}),
-    # a table is blamed for its share of the losses
+    # a table is named if it explains a large share of the losses
     "full table": ("table", sample_kernel(0, 0, fixed={"table": FULL_TABLE}, conntrack={"insert_failed": 7.0}), {"tester_limit": TESTER}),
     "two packets that raced": ("cpu", sample_conntrack((1, 60), 1), {}),
     "few losses for want of room": ("cpu", sample_conntrack((1, 60), 50), {"lost": 40_000}),
@@ -213,7 +213,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("words", vpp_outputs.ERROR_TEXT_REASONS)
 def test_vpp_error_is_counted_once_with_its_reason(words):
-    """The interface's counter of the same frames is not added."""
+    """The interface also counts these frames; the counter is not added."""
     kind = vpp_outputs.ERROR_TEXT_REASONS[words]
     head = "   Count         Node          Reason            Severity\n"
     table = vpp_outputs.parse_errors(f"{head}   26    ip4-map     {words} of some kind     error\n")
@@ -233,7 +233,7 @@ def test_idle_time_is_kept_by_core_and_second():
 
 
 def test_vectors_are_counted_from_second_to_second_of_each_thread():
-    """Averages since VPP's start hide short loads; idle threads do not dilute a busy one."""
+    """Averages since VPP's start would hide short loads, and idle threads a busy one."""
     samples = [
         Sample({"runtime": {
             "thread0.node.ip4-input.calls": 1e4 * n, "thread0.node.ip4-input.vectors": 2e4 * n,
@@ -275,13 +275,13 @@ def test_vpp_clocks_are_per_packet_where_rounding_allows():
         }, float(n), VPP)  # fmt: skip
 
     assert summarize_samples([at(0, 1000.0), at(1, 9000.0)]).per_packet == {"clocks": 200.0}
-    # three digits of an hour are coarser than a second
+    # after an hour, rounding to three digits is coarser than a second's increment
     assert summarize_samples([at(0, 1e9), at(1, 1e9 + 8000.0)]).per_packet == {}
 
 
 @pytest.mark.parametrize("inner", [{}, {"tun v6t-nat64": {"rx.packets": 5e4}}])
 def test_cycles_are_per_packet_of_the_links(inner):
-    """Frames from a translator's internal interface were counted before."""
+    """Frames of a translator's internal interface were already counted on a link."""
     link, perf = {"rx.packets": 5e4}, {"cycles_per_s": 2e7}
     samples = make_samples(KERNEL, 3, {"perf": perf}, **{"link left": link}, **inner)
     assert summarize_samples(samples).per_packet == {"cycles": 400.0}
@@ -324,7 +324,7 @@ def make_result(received, sent=1000, faults=(), sending_s=1.0):
 
 FOUND = Trial("bottleneck", "k", 84, 64, "forward", rate_fps=1000.0, duration_s=1.0)
 BOTH = {"found": FOUND, "above": replace(FOUND, key="k/above", rate_fps=1250.0)}
-REFUSED = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, learned=50))
+INCOMPLETE = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, learned=50))
 
 
 ONE, GOOD = {"found": FOUND}, make_result(1000)
@@ -342,14 +342,14 @@ IDLE, BUSY = sample_kernel(50), sample_kernel(0)
         (BOTH, [make_result(999), TrialResult({})], [IDLE, BUSY], "found", 1, "reported no counters"),
         (BOTH, [GOOD, make_result(900)], [IDLE, []], "found", 0, "1,250 fps (above)"),
         # the device's table is full before the first frame: not a tester fault
-        (ONE, [REFUSED], [IDLE], "found", 250, "50 of 300 connections"),
-        (ONE, [replace(REFUSED, faults=("late",))], [IDLE], "found", None, ""),
+        (ONE, [INCOMPLETE], [IDLE], "found", 250, "50 of 300 connections"),
+        (ONE, [replace(INCOMPLETE, faults=("late",))], [IDLE], "found", None, ""),
         (ONE, [GOOD, make_result(900)], [IDLE], "found", 0, ""),
         (ONE, [make_result(1, faults=("late",))], [[]], "found", None, "1,000 fps"),
     ],
 )  # fmt: skip
 def test_trial_above_result_is_chosen_if_it_is_usable(trials, results, samples, name, lost, words):
-    """The words None mean that there are no notes."""
+    """Rows without words (None) expect no notes."""
     by_name = (dict(zip(BOTH, values, strict=False)) for values in (results, samples))
     trial = choose_trial(trials, *by_name, 1.01)
     assert (trial.name, trial.rate_fps, trial.lost) == (name, BOTH[name].rate_fps, lost)

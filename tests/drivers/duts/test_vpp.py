@@ -1,4 +1,4 @@
-"""A real VPP in the lab, in PATH or named by V6T_VPP."""
+"""VPP in the lab; its program is in PATH or named by V6T_VPP."""
 
 import os
 import re
@@ -38,13 +38,18 @@ pytestmark = [
     pytest.mark.skipif(not PROGRAM, reason="no vpp in PATH; V6T_VPP may name one"),
 ]
 
-OWN = {"program": PROGRAM}
+PROGRAM_OPTIONS = {"program": PROGRAM}
 MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 
 
-def prove_vpp(plugin, params, testbed=None, **options):
-    """Check the translation of a VPP; return the mismatch, its read-backs and its description."""
-    flags = {"plugin": plugin, "params": params, "dut": "vpp", "dut_params": {**OWN, **options}}
+def check_vpp_translation(plugin, params, testbed=None, **options):
+    """Check the translation by VPP; return the finding, the read-backs and the description."""
+    flags = {
+        "plugin": plugin,
+        "params": params,
+        "dut": "vpp",
+        "dut_params": {**PROGRAM_OPTIONS, **options},
+    }
     setup = resolve_setup(testbed=testbed, **flags)
     with open_bench(setup) as (bench, streams, check):
         bench.load(streams)
@@ -63,7 +68,7 @@ def prove_vpp(plugin, params, testbed=None, **options):
     ],
 )
 def test_all_frames_match_reference_translation(plugin, params, options):
-    finding, read, described = prove_vpp(plugin, params, **options)
+    finding, read, described = check_vpp_translation(plugin, params, **options)
     assert finding is None
     assert len(read) > 5
     assert re.match(r"\d\d\.\d\d", described["version"])
@@ -71,12 +76,12 @@ def test_all_frames_match_reference_translation(plugin, params, options):
 
 
 def test_background_traffic_passes_map_e_relay(tmp_path):
-    """VPP drops native IPv6 on an interface with MAP-E; on separate VLANs it passes.
+    """VPP drops native IPv6 on an interface with MAP-E, but not on a separate VLAN.
 
-    VPP's ip6-map drops pairs of frames but passes single ones, so single frames do not show it.
+    ip6-map drops pairs of frames and forwards single ones, so this needs a trial with load.
     """
     mixed = {"n": "2", "m": "1"}
-    setup = resolve_setup(plugin="mape-br", params=mixed, dut="vpp", dut_params=OWN)
+    setup = resolve_setup(plugin="mape-br", params=mixed, dut="vpp", dut_params=PROGRAM_OPTIONS)
     sizes = setup.technology.make_frame_pair(setup.settings.frame_sizes[0])
     trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "reverse", 50_000.0, 0.5, 0.3, 0.1)
     with closing(Bench(setup)) as bench:
@@ -90,7 +95,7 @@ def test_background_traffic_passes_map_e_relay(tmp_path):
         "links:\n  left: {vlan: 100, background: {vlan: 200}}\n"
         "  right: {vlan: 101, background: {vlan: 201}}\n"
     )
-    finding, _, _ = prove_vpp("mape-br", mixed, bed)
+    finding, _, _ = check_vpp_translation("mape-br", mixed, bed)
     assert finding is None
 
 
@@ -103,7 +108,7 @@ TRANSLATION = {
     "reverse traffic class: copied from the TOS",
 }
 EQUAL = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
-# A customer's tunnel copies the DSCP, but not the ECN.
+# Octets of outer and inner header. VPP's customer side copies the DSCP, but not the ECN.
 DIFFERENT = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
 
 
@@ -116,7 +121,7 @@ DIFFERENT = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
     ],
 )  # fmt: skip
 def test_traffic_classes_follow_rfcs(plugin, params, octets, behaviour):
-    measured = measure_traffic_classes(plugin, octets, params=params, dut="vpp", **OWN)
+    measured = measure_traffic_classes(plugin, octets, params=params, dut="vpp", **PROGRAM_OPTIONS)
     assert {pair: why for pair, (why, _) in measured.items() if why} == {}
     seen = set().union(*(behaviours for _, behaviours in measured.values()))
     words = ("DSCP", "ECN", "TOS", "traffic class")
@@ -126,15 +131,17 @@ def test_traffic_classes_follow_rfcs(plugin, params, octets, behaviour):
 
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
 def test_missing_ce_propagation_of_tunnel_is_detected(plugin):
-    """CE in the outer header must be copied (RFC 6040, section 4.2); VPP ignores it."""
-    measured = measure_traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
+    """CE in the outer header must be propagated (RFC 6040, section 4.2); VPP ignores it."""
+    measured = measure_traffic_classes(
+        plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **PROGRAM_OPTIONS
+    )
     assert re.findall(r"\d+", measured[3, 2][0])[:2] == ["2", "3"]
     assert (measured[2, 2][0], measured[2, 0][0]) == ("", "")
 
 
 @contextmanager
 def start_bare_device(intent):
-    """Start a device's namespace and interfaces without configuring them."""
+    """Start a device's namespace and interfaces without configuration."""
     dut = LabDut(make_driver("linux-router", {}), intent)
     dut.start = lambda lab: None
     with closing(Bed(intent.links, dut)) as bed:
@@ -148,7 +155,7 @@ def list_commands(text):
 
 
 def test_printed_plan_produces_frame_of_mapperf_paper():
-    """Run the printed commands in a shell; expect figure 8 of the Mapperf paper."""
+    """A shell runs the printed commands; the frame is that of the paper's figure 8."""
     result = v6t(
         "dut", "plan", "--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0",
         "--set-dut", f"program={PROGRAM}",
@@ -173,7 +180,7 @@ def test_printed_plan_produces_frame_of_mapperf_paper():
 
 def test_nat44_ei_has_one_session_per_port_and_flush_frees_it():
     """VPP's `clear nat44 ei sessions` does not free ports, so the driver does not use it."""
-    with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
+    with open_bed("vpp", intents.nat44(), **PROGRAM_OPTIONS, nat44="ei") as bed:
 
         def send(port, server_port):
             payload = b"from %d to %d" % (port, server_port)
@@ -197,7 +204,7 @@ def test_nat44_ei_has_one_session_per_port_and_flush_frees_it():
 def test_full_table_is_named_as_bottleneck(plugin):
     intent = intents.with_values(intents.nat44(), session_limit=50)
     link = intent.links.left
-    with open_bed("vpp", intent, **OWN, nat44=plugin) as bed:
+    with open_bed("vpp", intent, **PROGRAM_OPTIONS, nat44=plugin) as bed:
         readings = bed.dut.driver.get_telemetry_readings(intent)
         empty = Sample(bed.dut.report(), 0.0, readings)
         packet = IP(src="198.18.0.2", dst="198.19.0.2")
@@ -213,10 +220,10 @@ def test_full_table_is_named_as_bottleneck(plugin):
 
 
 def test_frames_of_other_psid_have_a_drop_reason():
-    """The drops (RFC 7597, section 8.1) are counted once, not also as queue drops."""
+    """The drops (RFC 7597, section 8.1) are not counted again as queue drops."""
     intent = intents.make_paper_mape()
     link = intent.links.left
-    with open_bed("vpp", intent, **OWN) as bed:
+    with open_bed("vpp", intent, **PROGRAM_OPTIONS) as bed:
         inner = (
             IP(src="192.0.2.80", dst="203.0.113.56") / UDP(sport=1234, dport=53) / b"not its own"
         )
@@ -239,18 +246,18 @@ def test_frames_of_other_psid_have_a_drop_reason():
 
 
 def test_silently_rejected_domain_is_detected(monkeypatch):
-    """Bypass the driver's check of EA bits beyond bit 64."""
+    """VPP ignores EA bits beyond bit 64; the driver's check of the rule is disabled."""
     mape = intents.make_paper_mape()
     (rule,) = mape.configuration.rules
     beyond = {**rule.model_dump(), "ipv6_prefix": "2001:db8:ce::/56"}
     intent = intents.with_values(mape, rules=[beyond])
     monkeypatch.setattr(MapE, "check_supported", lambda relay, version: None)
-    with expect_error("check-failed", mentions="v6t0"), open_bed("vpp", intent, **OWN):
+    with expect_error("check-failed", mentions="v6t0"), open_bed("vpp", intent, **PROGRAM_OPTIONS):
         pass
 
 
 def test_vpp_telemetry_is_read():
-    with open_bed("vpp", intents.ROUTER4, **OWN) as bed:
+    with open_bed("vpp", intents.ROUTER4, **PROGRAM_OPTIONS) as bed:
         samples = []
         for first in (0, 20):
             for n in range(first, first + 20):
@@ -279,7 +286,7 @@ memory {{ main-heap-size 512M main-heap-page-size 4K }}
 buffers {{ page-size 4K }}
 plugins {{ plugin default {{ disable }} {plugins} }}
 """
-SHOWN = (
+SHOW_COMMANDS = (
     "show interface", "show interface address", "show map domain", "show ip neighbors",
     "show ip fib", "show ip6 fib", "show interface features host-left",
     "show interface features host-right", "show nat44 addresses", "show nat64 pool",
@@ -289,7 +296,7 @@ SHOWN = (
 
 @contextmanager
 def start_foreign_vpp(intent, **more):
-    """Start a VPP like an operator; yield a driver session with it."""
+    """Start a VPP like an operator would; yield a driver session with it, the lab and a CLI function."""
     control = f"{PROGRAM.rpartition('/')[0] or '/usr/bin'}/vppctl"
     options = {
         "start": False, "socket": "/run/theirs/cli.sock", "vppctl": control,
@@ -320,16 +327,16 @@ def start_foreign_vpp(intent, **more):
             shell.run("kill $(cat /run/theirs/pid)")
 
 
-COUNTED = re.compile(r"^ +[rt]x (packets|bytes)|^ +(drops|punts?|ip[46]) +\d+$|locks:|^ *$")
+COUNTER_LINE = re.compile(r"^ +[rt]x (packets|bytes)|^ +(drops|punts?|ip[46]) +\d+$|locks:|^ *$")
 
 
-def shape(cli):
-    """Return all state that the driver may change and VPP can remove, without counters."""
-    rows = [row for command in SHOWN for row in cli(command).splitlines()]
+def read_vpp_state(cli):
+    """Return the state that the driver may change and VPP can remove, without counters."""
+    rows = [row for command in SHOW_COMMANDS for row in cli(command).splitlines()]
     rows = [re.sub(r" [a-z46-]+( [a-z]+)? +\d+$", "", r) if "/0/0/0" in r else r for r in rows]
     # an interface that once had an address keeps a node that rejects ARP
     rows = [row.replace("arp-disabled", "none configured") for row in rows]
-    return [" ".join(row.split()) for row in rows if not COUNTED.search(" " * 9 + row)]
+    return [" ".join(row.split()) for row in rows if not COUNTER_LINE.search(" " * 9 + row)]
 
 
 @pytest.mark.parametrize(
@@ -343,26 +350,26 @@ def shape(cli):
 )  # fmt: skip
 def test_running_vpp_is_restored(intent, options):
     with start_foreign_vpp(intent, **options) as (session, _, cli):
-        before = shape(cli)
+        before = read_vpp_state(cli)
         session.commit()
         assert session.verify()
-        assert shape(cli) != before
+        assert read_vpp_state(cli) != before
         if session.plan.flush:
             session.flush()
         assert any("undone" in line for line in session.rollback())
-        assert shape(cli) == before
+        assert read_vpp_state(cli) == before
 
 
-OTHER = "02:00:00:00:00:99"
+OTHER_MAC = "02:00:00:00:00:99"
 
 
 @pytest.mark.parametrize(
     ("entry", "after"),
     [
-        (f"{OTHER} static", [OTHER]),
+        (f"{OTHER_MAC} static", [OTHER_MAC]),
         (f"{intents.LINKS.left.tester_mac} static", [intents.LINKS.left.tester_mac]),
         # VPP relearns dynamic entries
-        (f"{OTHER}", []),
+        (f"{OTHER_MAC}", []),
         (f"{intents.LINKS.left.tester_mac}", []),
     ],
 )
@@ -413,13 +420,15 @@ def test_kernel_ip_configuration_is_restored():
         assert result.status == 0, result
         before = shell.run(KERNEL_IP).out
         assert "2001:db8:79::/48 via 2001:db8:77::9 dev left" in before
-        with closing(Session(make_driver("vpp", OWN), shell, intents.ROUTER4)) as session:
+        with closing(
+            Session(make_driver("vpp", PROGRAM_OPTIONS), shell, intents.ROUTER4)
+        ) as session:
             session.open()
             session.commit()
             assert session.verify()
             during = shell.run(KERNEL_IP).out
             assert "2001:db8:7" not in during
-            # else test frames would leave by the kernel's default route, too
+            # otherwise the kernel would forward test frames, too
             assert "net.ipv4.conf.left.forwarding = 0" in during
             assert any("undone" in line for line in session.rollback())
         assert sorted(shell.run(KERNEL_IP).out.splitlines()) == sorted(before.splitlines())
@@ -434,7 +443,7 @@ def test_kernel_ip_configuration_is_restored():
     ],
 )
 def test_enabled_plugin_stays_enabled_after_rollback(intent, options, noun):
-    """The failed step's undo must not disable it; an unused plugin does not show in any table."""
+    """The failed step's undo must not disable the plugin, which no table shows while it is unused."""
     with start_foreign_vpp(intent, **options) as (session, _, cli):
         cli(f"{noun} plugin enable")
         with expect_error("command-failed"):
@@ -463,7 +472,7 @@ NAT64 = "nat64 add prefix 2001:db8:77::/96"
     ids=["MAP", "NAT44", "NAT44-EI", "NAT64"],
 )  # fmt: skip
 def test_foreign_vpp_configuration_is_rejected(intent, options, lines, shown):
-    """A second enable would fail, and its undo would remove the foreign NAT."""
+    """Otherwise enabling the NAT would fail, and the undo would remove the foreign NAT."""
     with start_foreign_vpp(intent, **options) as (session, _, cli):
         for line in lines:
             assert cli(line).strip() in ("", "0")
