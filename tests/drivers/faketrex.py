@@ -1,4 +1,4 @@
-"""Fake installation of TRex, whose client gives scripted answers."""
+"""Fake installation of TRex, whose client is controlled by environment variables."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class STLClient(object):
 
 
 def parse_trial(raw: dict[str, Any]) -> TrialStats:
-    """Parse TRex's answers like its worker; missing counters are 0."""
+    """Parse a trial's answers like TRex's worker; missing counters are 0."""
     zeros = dict.fromkeys(("opackets", "ipackets", "oerrors", "ierrors"), 0)
     ports = {int(port): {**zeros, **counted} for port, counted in raw.get("ports", {}).items()}
     total = {"queue_full": 0, "cpu_util_raw": 0.0, "rx_cpu_util": 0.0, **raw.get("global", {})}
@@ -214,7 +214,7 @@ def parse_trial(raw: dict[str, Any]) -> TrialStats:
 
 
 def _complete_capture(kind, matched, ports=(), port=0, frames=(), **more):
-    """Complete a recorded capture, of one port."""
+    """Convert a recorded capture of one port, with missing fields."""
     ports = list(ports) or [port]
     framed = [[*frame, *ports] for frame in frames]
     number = more.get("class", 0)
@@ -222,7 +222,7 @@ def _complete_capture(kind, matched, ports=(), port=0, frames=(), **more):
 
 
 def make_installation(path: Path, server: str = "exec sleep 60") -> Path:
-    """Make an installation below ``path`` whose server is a shell script."""
+    """Make an installation in ``path`` whose server is a shell script."""
     client = path / "automation/trex_control_plane/interactive/trex"
     (client / "stl").mkdir(parents=True)
     (client / "__init__.py").write_text("")
@@ -252,7 +252,7 @@ def read_stat(pid: int) -> list[str]:
 
 
 def has_ended(pid: int) -> bool:
-    """Check whether a process has ended (a zombie counts)."""
+    """Check whether a process has ended or is a zombie."""
     return read_stat(pid)[:1] in ([], ["Z"])
 
 

@@ -1,7 +1,7 @@
-"""Planted faults: devices and a tester with known errors, and whether the testers find them.
+"""Injected faults of devices and testers, and the reports by which testers must identify them.
 
-``test_planted.py`` tries each fault with each tester. With V6T_RECORD (repetitions) it records the results in
-``recorded/planted.json``, which ``v6t.tools.accuracy_page`` renders.
+``test_fault_injection.py`` tests each fault with each tester. With V6T_RECORD (the number of repetitions), it records
+the results in ``recorded/planted.json``, which ``v6t.tools.accuracy_page`` renders.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from v6t.trials.verdict import assess_trial
 RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")
 MILLION = 1_000_000
-# One frame of this number is lost. ``test_embedded_parts.py`` tests one in a million without
-# frames; recording runs and ``python -m v6t.tools.accuracy`` use real ones.
-PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 50
-# Maximum number of tries if a busy machine makes a trial invalid.
+# One of this number of frames is lost. ``test_embedded_parts.py`` tests one in a million without real frames; runs that
+# record, and ``python -m v6t.tools.accuracy``, send a million.
+FRAMES_PER_LOSS = MILLION if os.environ.get("V6T_RECORD") else MILLION // 50
+# Maximum number of attempts if a busy machine makes trials invalid.
 MAX_TRIES = 8
-# Lower limit for halving the rate if tester or device is too slow.
+# Lower limit of the rate, which is halved if tester or device is too slow.
 SLOWEST_FPS = 20_000.0
 SENDING_TIME_TOLERANCE = 1.05
 
 
 class CorruptedOracle(OracleDecorator):
-    """Reference translation with one fault in the frames of one direction."""
+    """Reference translation that corrupts the frames of one direction."""
 
     def __init__(self, oracle, corrupt, direction):
         super().__init__(oracle)
@@ -77,19 +77,19 @@ def use_next_psid(frames):
 
 @dataclass(frozen=True)
 class Fault:
-    """Fault, and how a tester must report it."""
+    """Fault, the report by which a tester must identify it, and a trial."""
 
     name: str
-    words: str  # of the table: the fault
+    words: str  # fault, as text in the table
     device: Callable[[object, int], LabDevice] | None
-    """Makes the device from the technology and the longest frame; None: the tester is faulty."""
-    found: Callable[[Observation], bool]  # whether a trial reports exactly this fault
-    says: str  # of the table: the expected report
-    technology: str = "mape-br"  # of the trial
-    mode: str = "bidirectional"  # of the trial
-    rate_fps: float = 2000.0  # of the trial
-    frames: int = 1000  # of the trial
-    timeout_s: float | None = None  # of the trial
+    """Makes the device for a technology and a maximum frame length; None if the tester is faulty."""
+    found: Callable[[Observation], bool]  # checks whether a trial reports exactly this fault
+    says: str  # expected report, as text in the table
+    technology: str = "mape-br"
+    mode: str = "bidirectional"
+    rate_fps: float = 2000.0
+    frames: int = 1000
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -106,37 +106,37 @@ class Observation:
 
     @property
     def lost(self):
-        """Count the frames sent that did not come back, in time or late."""
+        """Count the sent frames that were received neither in time nor late."""
         return self.count_frames("sent") - self.count_frames("received") - self.count_frames("late")
 
 
 def is_failure(seen):
-    """Check that a valid trial did not pass."""
+    """Check whether a trial is valid and did not pass."""
     return seen.verdict.valid and not seen.verdict.passed
 
 
 def has_mismatch(seen):
-    """Check that a frame was compared and differs from the reference."""
+    """Check whether a valid trial failed and has a frame that differs from the reference."""
     return is_failure(seen) and seen.verdict.mismatch is not None
 
 
 def make_corrupting_device(corrupt, direction="forward"):
-    """Make the technology's reference device with a fault in the frames of one direction."""
+    """Return a function that makes a reference device that corrupts frames of one direction."""
     return lambda technology, octets: ReferenceLabDevice(
         CorruptedOracle(technology, corrupt, direction), octets
     )
 
 
 def make_device_with_other_rule(technology, octets):
-    """Make the technology's reference device with one bit of the rule's IPv6 prefix inverted."""
+    """Make a reference device whose rule has one inverted bit in its IPv6 prefix."""
     run = resolve(plugin="mape-br", tester="embedded", params={"rule_ipv6": "2001:db8:cf::/51"})
     return ReferenceLabDevice(make_setup(run).technology, octets)
 
 
 def make_known_device(**impairments):
     """Return a function that makes a known device with these impairments."""
-    chosen = Impairments(record_departures=False, **impairments)
-    return lambda technology, octets: StartedKnownDevice(octets, chosen)
+    settings = Impairments(record_departures=False, **impairments)
+    return lambda technology, octets: StartedKnownDevice(octets, settings)
 
 
 class StartedKnownDevice(KnownDevice):
@@ -152,7 +152,7 @@ class StartedKnownDevice(KnownDevice):
 
 
 PLAIN = {"technology": "ipv6-router", "mode": "forward"}
-LONG = {**PLAIN, "rate_fps": 50_000.0, "frames": PLANTED}
+LONG = {**PLAIN, "rate_fps": 50_000.0, "frames": FRAMES_PER_LOSS}
 DUPLICATED = 1000
 
 FAULTS = (
@@ -182,7 +182,7 @@ FAULTS = (
         "frames differ from the translation",
     ),
     Fault(
-        "one-in-a-million", f"one frame in {MILLION:,} lost", make_known_device(lose_every=PLANTED),
+        "one-in-a-million", f"one frame in {MILLION:,} lost", make_known_device(lose_every=FRAMES_PER_LOSS),
         lambda seen: is_failure(seen) and seen.lost == 1, "exactly one frame is lost", **LONG,
     ),
     Fault(
@@ -211,7 +211,7 @@ ALL = (*FAULTS, RESET)
 
 
 class ReplaceableDevice:
-    """Lab device that can be replaced by another one."""
+    """Lab device that can be replaced while the lab is open."""
 
     def __init__(self, device):
         self._device = device
@@ -230,7 +230,7 @@ class ReplaceableDevice:
 
 
 class FaultBench:
-    """Real tester with a replaceable device."""
+    """Real tester whose device is replaced for each fault."""
 
     def __init__(self, kind):
         self.kind, self._loaded = kind, None
@@ -238,11 +238,11 @@ class FaultBench:
         self._technologies = {name: make_tester_setup(kind, name).technology for name in names}
         setup = make_tester_setup(kind)
         self._links = setup.technology.links
-        self._place = ReplaceableDevice(
+        self._device = ReplaceableDevice(
             make_known_device()(None, compute_frame_octets(self._links))
         )
         self.tester = setup.tester.make(
-            self._links, self._place, loopback=False, delays=True, seed=1
+            self._links, self._device, loopback=False, delays=True, seed=1
         )
         self.tester.open()
 
@@ -250,13 +250,13 @@ class FaultBench:
         self.tester.close()
 
     def try_fault(self, fault):
-        """Measure a trial of a device with this fault."""
+        """Measure a trial with this fault, and repeat it while it is invalid."""
         make_device = fault.device or make_known_device()
         technology = self._technologies[fault.technology]
-        self._place.replace(make_device(technology, compute_frame_octets(self._links)))
+        self._device.replace(make_device(technology, compute_frame_octets(self._links)))
         sizes = self._load(fault.technology)
         for again in range(MAX_TRIES):
-            # a fault affects one in a number of frames, independent of time
+            # faults depend on the number of frames, not on the rate
             rate = max(fault.rate_fps / 2**again, min(fault.rate_fps, SLOWEST_FPS))
             trial = Trial(
                 "planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
@@ -319,7 +319,7 @@ def wait_for_frames(pid, side="left"):
 
 
 def expect_found(tester, fault, measure):
-    """Plant a fault as often as V6T_RECORD says, or once; record and require that it is found each time."""
+    """Measure a fault once, or V6T_RECORD times with a record; require that it is always found."""
     observations = [measure() for _ in range(int(os.environ.get("V6T_RECORD") or 1))]
     found = sum(fault.found(observation) for observation in observations)
     reasons = ["; ".join(observation.verdict.reasons) for observation in observations]

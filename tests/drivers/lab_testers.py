@@ -1,4 +1,4 @@
-"""Real testers in the lab with streams loaded, and trials that a busy machine may spoil."""
+"""Real testers in the lab with loaded streams, and trials that are repeated on a busy machine."""
 
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -19,7 +19,7 @@ REAL = [
 
 
 def make_tester_setup(kind, plugin="mape-br", testbed=None, options=None, **flags):
-    """Return the setup of a run of a technology with a tester of the lab."""
+    """Return the setup of a run with a tester of the lab."""
     lab = {"lab": "true"} if kind == "trex" else {}
     return resolve_setup(
         testbed=testbed,
@@ -54,7 +54,7 @@ def load(tester, setup, size, vary=lambda traffic: traffic):
 
 
 def measure_passed(tester, trial, *, tolerance=1.2, is_good=lambda result: True, **changes):
-    """Measure until a trial passes; ``changes`` replace fields of the trial."""
+    """Repeat a trial until it passes; ``changes`` replace fields of the trial."""
     trial = replace(trial, **changes)
     for _ in range(TRIES):
         result = tester.measure(trial)

@@ -1,7 +1,7 @@
-"""Devices that run in virtual machines only: recorded results, by technology.
+"""Recorded results of devices that run in virtual machines only.
 
-Tests call :func:`add_record` with their run. It checks four facts and, with V6T_RECORD, writes them to
-``recorded/machines.json``, which ``docs/matrix.md`` shows.
+Tests pass their run to :func:`add_record`, which checks four facts and, with V6T_RECORD, writes them to
+``recorded/machines.json``. ``docs/matrix.md`` shows this record.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Row:
     """Device with one technology."""
 
     name: str  # key in the record
-    device: str  # text of the table
-    technology: str  # text of the table
-    command: str  # runs the test
+    device: str  # text in the table
+    technology: str  # text in the table
+    command: str  # command that runs the test
 
 
 _TRANSLATORS = ("siit", "clat", "nat64", "464xlat=ipv4aas, 464xlat: CLAT and PLAT, two machines")
@@ -45,7 +45,7 @@ _TUNNEL_SITES = (
     "map-e, VPP=ipv4aas, map-e: as its CE, VPP as BR, three machines",
 )
 _NICS = ("vmxnet3=ipv4-router, TRex on vmxnet3", "e1000=ipv4-router, TRex on e1000")
-# Start of the name in the record, device, command, and technologies, some with another text.
+# Name prefix in the record, device, command, and technologies (``NAME`` or ``NAME=TEXT``).
 _GROUPS = (
     ("jool-debian", "Jool, Debian's release", "make test-jool", _TRANSLATORS),
     ("jool-newest-4.1", "Jool, a newer 4.1", "make test-jool", _TRANSLATORS),
@@ -77,11 +77,11 @@ def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where
     """Check the facts of a run, and record them if V6T_RECORD is set.
 
     Args:
-        name: of the row.
-        run: with the device.
-        hypervisor: its description.
-        version: of the device, if its own description is not useful.
-        where: location of the tester; empty: the lab.
+        name: Name of the row.
+        run: Run with the device.
+        hypervisor: Description of the hypervisor.
+        version: Version of the device, if its description has no useful one.
+        where: Location of the tester; empty means the lab.
     """
     assert name in {row.name for row in ROWS}
     parts = run.device.get("parts")
@@ -117,8 +117,8 @@ def describe_versions(run: Run, version: str) -> str:
     versions = {}
     for device in run.configured_parts.values():
         if describe_path(device) == "SSH":
-            own = version or device["version"]
+            program = version or device["version"]
             system = device["system"].partition(",")[0]
-            alike = own in system or system in own
-            versions[max(own, system, key=len) if alike else f"{own}; {system}"] = None
+            overlap = program in system or system in program
+            versions[max(program, system, key=len) if overlap else f"{program}; {system}"] = None
     return ", ".join(versions)

@@ -37,9 +37,9 @@ class Row:
 
     device: str  # driver, or ``reference``
     plugin: str  # the technology
-    words: str  # text of the table
-    params: Mapping[str, Any] = field(default_factory=dict)  # of the technology
-    options: Mapping[str, str] = field(default_factory=dict)  # of the driver
+    words: str  # text in the table
+    params: Mapping[str, Any] = field(default_factory=dict)  # technology parameters
+    options: Mapping[str, str] = field(default_factory=dict)  # driver options
     wanted: tuple[str, ...] = BENCHMARKS  # benchmarks of the row
     program_of: str = ""  # key of NAMED, if it is not the device
 
@@ -56,13 +56,13 @@ class Row:
 
     @property
     def driver_options(self) -> dict[str, str]:
-        """Options of the driver, with its program."""
+        """Return the driver options, including the path of its program."""
         named = {"program": find_program(self.program_key)} if self.program_key in NAMED else {}
         return {**self.options, **named}
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Traffic modes of the measurement."""
+        """Return the traffic modes in which the row is measured."""
         return MODES if (self.device, self.plugin) in HEADLINE else MODES[:1]
 
 
@@ -126,10 +126,10 @@ ROWS = (
         }.items()
     ),
 )
-# Drivers of the parts of the chain.
+# Drivers of the chains' parts.
 CHAINED = ("tayga-nftables", "nftables")
 
-# Programs without a Debian package and their variables, by driver or version.
+# Programs without a Debian package, and environment variables that name them, by driver or variant.
 NAMED = {
     "vpp": ("vpp", "V6T_VPP"),
     "snabb-lwaftr": ("snabb", "V6T_SNABB"),
@@ -167,7 +167,7 @@ def format_run_file(row: Row) -> str:
         "pause_s": 0.05,
         "residual_wait_s": 0.2,
         "resolution_ratio": 0.25,
-        # test machines are busy
+        # tolerance for busy machines
         "sending_time_tolerance": 1.5,
         "invalid_retries": 10,
         "latency": {"duration_s": 0.8, "first_tag_s": 0.2, "tags": 100},
@@ -185,7 +185,7 @@ def format_run_file(row: Row) -> str:
 
 
 def format_testbed_file(row: Row, tester: str) -> str:
-    """Return the testbed file of a cell, with a rate that any machine sustains."""
+    """Return the testbed file of a cell, with a line rate that any machine sustains."""
     options = {"options": row.driver_options} if row.driver_options else {}
     testbed = {
         "tester": {"kind": tester, "options": {"lab": True} if tester == "trex" else {}},

@@ -1,7 +1,7 @@
-"""Facts that a finished run shows about its device, read from the run's directory.
+"""Facts about the device of a finished run, read from the run's directory.
 
 The device was configured, verified by frames, measured and restored. Each fact is asserted and described.
-:func:`assert_timed` checks records of delays.
+:func:`assert_timed` checks delay records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNDONE = re.compile(r"(?P<device>.+): rolled back the changes of .+")
 
 
 class Run:
-    """Directory of a run."""
+    """Directory of a finished run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def configured_parts(self) -> dict[str, dict[str, Any]]:
-        """Return the parts, or the device, configured by commands."""
+        """Return the parts of the device, or the device, that are configured by commands."""
         parts = self.device.get("parts") or {self.device["kind"]: self.device}
         return {name: part for name, part in parts.items() if "commands" in part}
 
@@ -74,7 +74,7 @@ class Run:
         return {fact: self.describe_fact(fact) for fact in FACTS}
 
     def describe_fact(self, name: str) -> str:
-        """Assert one of FACTS and describe it."""
+        """Assert one of FACTS and return its description."""
         if name == "configured":
             steps, read = (
                 sum(int(line["number"]) for line in self._find_lines(pattern))
@@ -101,7 +101,7 @@ class Run:
         return "as before" if self.configured_parts else NOTHING
 
     def _find_lines(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
-        """Find lines of the log; each configured device must have one for each of its parts."""
+        """Return matching lines of the log, of which each configured part must have one."""
         log = (self.path / LOG).read_text(encoding="utf-8").splitlines()
         lines = [line for text in log if (line := pattern.fullmatch(text.partition(" ")[2]))]
         parts = Counter(part["device"] for part in self.configured_parts.values())
@@ -111,8 +111,8 @@ class Run:
         return lines
 
 
-# Figures that are finite despite lost frames.
-ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
+# Figures of delay benchmarks that are finite despite lost frames.
+ALWAYS_FINITE = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
 
 
 def assert_timed(record: Mapping[str, Any]) -> None:
@@ -120,14 +120,20 @@ def assert_timed(record: Mapping[str, Any]) -> None:
     repetitions = record["repetitions"]
     assert repetitions >= 1, record
     assert set(record["directions"]) == set(list_directions(record["direction"]))
-    for way, found in record["directions"].items():
-        assert len(found["timed"]) == repetitions and min(found["timed"]) > 0, (way, found)
+    for direction, values in record["directions"].items():
+        assert len(values["timed"]) == repetitions and min(values["timed"]) > 0, (direction, values)
         figures = {
-            name: one for name, one in found.items() if isinstance(one, Mapping) and "median" in one
+            name: one
+            for name, one in values.items()
+            if isinstance(one, Mapping) and "median" in one
         }
-        assert {*ALWAYS[record["benchmark"]], "max"} <= set(figures)
+        assert {*ALWAYS_FINITE[record["benchmark"]], "max"} <= set(figures)
         for name, one in figures.items():
             # a lost frame has an infinite delay, which is not a number
-            if sum(found["lost"]) and name not in ALWAYS[record["benchmark"]]:
+            if sum(values["lost"]) and name not in ALWAYS_FINITE[record["benchmark"]]:
                 continue
-            assert one["median"] is not None and math.isfinite(one["median"]), (way, name, record)
+            assert one["median"] is not None and math.isfinite(one["median"]), (
+                direction,
+                name,
+                record,
+            )

@@ -1,4 +1,4 @@
-"""Every planted fault is found by every tester, and no others are reported."""
+"""Every tester finds every injected fault and reports no others."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ def bench(request):
 
 
 @pytest.mark.parametrize("fault", fault_injection.FAULTS, ids=lambda fault: fault.name)
-def test_planted_fault_of_device_or_tester_is_found(bench, fault):
+def test_injected_fault_of_device_or_tester_is_found(bench, fault):
     fault_injection.expect_found(bench.kind, fault, lambda: bench.try_fault(fault))
 
 
@@ -48,14 +48,18 @@ def test_table_reset_during_trial_is_found(kind):
 
 
 def measure_phase_two(bench, trial, meanwhile):
-    """Measure a valid phase 2 trial; call ``meanwhile`` once its outside traffic has begun."""
+    """Measure valid phase 2 trials; in the last one, run ``meanwhile`` at the same time.
+
+    Args:
+        meanwhile: Function that waits for traffic and resets the table; None to measure without a fault.
+    """
     for _ in range(fault_injection.MAX_TRIES):
         phase_two = replace(
             trial, connections=replace(trial.connections, reuse=meanwhile is not None)
         )
         thread = threading.Thread(target=meanwhile or (lambda: None))
         if meanwhile is not None:
-            bench.measure(phase_two)  # the table is filled; the next trial uses it at once
+            bench.measure(phase_two)  # fills the table, so that the next trial uses it at once
         thread.start()
         result = bench.measure(phase_two)
         thread.join()

@@ -11,11 +11,11 @@ from v6t.tools import accuracy_page, peers
 from v6t.tools.record_files import load_record
 
 from . import fault_injection, matrix
-from .run_facts import ALWAYS, Run, assert_timed
+from .run_facts import ALWAYS_FINITE, Run, assert_timed
 
 
 def list_marks(tester, row):
-    """Return the marks of a cell; devices that need whole cores run alone."""
+    """Return the marks of a cell."""
     marks = [pytest.mark.lab, pytest.mark.slow, needs_lab]
     marks += [pytest.mark.trex] if tester == "trex" else []
     marks += [pytest.mark.vpp] if row.device == "vpp" else []
@@ -23,20 +23,20 @@ def list_marks(tester, row):
     return [*marks, pytest.mark.skipif(bool(missing), reason=missing)]
 
 
-# Other rows measure these technologies, by the parts of a chain or by another device.
+# Technologies that other rows measure, as parts of a chain or with another device.
 REFERENCE = ("lwaftr", "mapt-br", "siit", "nptv6", "clat", "lwb4", "ipv4-router", "ipv6-router")
 COVERED = {"chain-dslite-aftr", *(f"reference-{plugin}" for plugin in REFERENCE)}
-# TRex sends the same frames to each device of a technology: the first that this machine has is measured.
-PRESENT_FIRST = sorted(matrix.ROWS, key=lambda row: bool(matrix.find_missing("trex", row)))
+# TRex sends the same frames to each device of a technology, so it measures the first that this machine has.
+AVAILABLE_FIRST = sorted(matrix.ROWS, key=lambda row: bool(matrix.find_missing("trex", row)))
 FIRST = {
     (row.plugin, row.params.get("variant")): row.name
-    for row in reversed(PRESENT_FIRST)
+    for row in reversed(AVAILABLE_FIRST)
     if row.name not in COVERED
 }
 
 
 def is_measured(tester, row):
-    """Check whether a cell shows more than others; for a record, all are measured."""
+    """Check whether a cell is measured: all cells for a record, otherwise one of several similar ones."""
     if os.environ.get("V6T_RECORD") or (row.device, row.plugin) in matrix.HEADLINE:
         return True
     first = FIRST.get((row.plugin, row.params.get("variant")))
@@ -50,15 +50,15 @@ CELLS = [
     if is_measured(tester, row)
 ]
 
-# Their packets take the same path as those through nftables or TAYGA.
-LIKE_OTHERS = ("iptables", "ip6tables-npt", "nftables66", "tayga-nftables")
-# A separate process costs seconds; an unprivileged user cannot leave the namespace again.
+# Devices whose packets take the same path as those of nftables or TAYGA.
+SIMILAR_DEVICES = ("iptables", "ip6tables-npt", "nftables66", "tayga-nftables")
+# A separate process takes seconds more, but an unprivileged process cannot leave its user namespace.
 START = v6t if os.geteuid() == 0 else v6t_process
 
 
 @pytest.fixture
 def one_tester(tester, row, monkeypatch):
-    """Measure tester capacity in two rows only: it takes as long as a cell and is always the same."""
+    """Measure tester capacity in two rows only, because it is the same in all rows and takes long."""
     rows = ("reference-mape-br",) if tester == "trex" else ("reference-mape-br", "nftables-nat44")
     if row.name not in rows:
         monkeypatch.setattr(RunSetup, "can_measure_tester", False)
@@ -66,11 +66,11 @@ def one_tester(tester, row, monkeypatch):
 
 @pytest.mark.parametrize(("tester", "row"), CELLS)
 def test_matrix_cell_is_measured(tester, row, tmp_path, one_tester):
-    others = (r for r in matrix.ROWS if r.device == row.device not in LIKE_OTHERS)
-    is_first = row is next(others, None)
+    same_device = (r for r in matrix.ROWS if r.device == row.device not in SIMILAR_DEVICES)
+    is_first = row is next(same_device, None)
     is_headline = (row.device, row.plugin) in matrix.HEADLINE
     if not (is_first or is_headline or os.environ.get("V6T_RECORD")):
-        # how delays are measured does not depend on what a device translates
+        # the measurement of delays does not depend on the technology
         row = replace(row, wanted=matrix.BENCHMARKS[:1])
     run, testbed, out = (tmp_path / name for name in ("run.yaml", "testbed.yaml", "out"))
     run.write_text(matrix.format_run_file(row))
@@ -83,7 +83,7 @@ def test_matrix_cell_is_measured(tester, row, tmp_path, one_tester):
     assert {(b, m) for b, m in points if b in matrix.BENCHMARKS} == expected
     finished.describe_facts()
     for record in finished.points:
-        if record["benchmark"] in ALWAYS:
+        if record["benchmark"] in ALWAYS_FINITE:
             assert_timed(record)
     assert finished.compared_frames > 500
     matrix.add_record(tester, row)
@@ -123,7 +123,7 @@ def test_imported_peer_file_gives_same_measurement(name, tmp_path):
     assert tuple(setup.technology.ip_versions) == case.versions
 
 
-def test_recorded_planted_faults_were_always_found():
+def test_recorded_injected_faults_were_always_found():
     recorded = load_record(fault_injection.RECORD)
     expected = {
         f"{tester} {fault.name}"

@@ -1,4 +1,4 @@
-"""Facts about devices that tests record for the documentation."""
+"""Facts about devices, which tests record for the documentation."""
 
 import json
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ REFERENCE = {"kind": "reference"}
 
 @pytest.fixture
 def make_run(tmp_path, monkeypatch):
-    """Make a run of a device with these lines in its log, and changes of its result."""
+    """Return a function that writes a run with these log lines, device and result."""
 
     def make(lines=ALL, device=PART, compared=(5, 5), **changes):
         checked, matched = compared
@@ -84,7 +84,7 @@ def test_record_has_complete_known_rows_only():
 
 
 def test_report_hides_secrets_of_options(tmp_path):
-    """Others than its user may read a report, but not ``config.json``."""
+    """Other users may read a report, but not ``config.json``."""
     hooks = {"flush": {"command": "snmpset -c hunter2 dut"}}
     (tmp_path / "bed.yaml").write_text(json.dumps({"dut": {"options": {"hooks": hooks}}}))
     words = ("--measure", "throughput", "--mode", "forward", "--reps", "1", "--report")
