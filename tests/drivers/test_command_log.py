@@ -1,4 +1,4 @@
-"""Content of the command log, and secrets that it must not contain."""
+"""Content of the command log, which must not contain secrets."""
 
 import json
 import logging
@@ -104,8 +104,8 @@ def test_secrets_of_json_are_hidden_without_other_changes(no_secrets):
 @pytest.mark.parametrize("secret", ["hunter2", "it's", "a\"b'c", "p\u00e4ss"])
 def test_secret_of_options_is_hidden_in_every_form(secret, no_secrets):
     redaction.register_secrets({"lines": [f"username admin password {secret}"]})
-    command = f"box 'username admin {secret}'"
-    assert redaction.redact_values(command) == f"box 'username admin {redaction.HIDDEN}'"
+    command = f"router 'username admin {secret}'"
+    assert redaction.redact_values(command) == f"router 'username admin {redaction.HIDDEN}'"
     assert secret not in redaction.redact_values(json.dumps([secret], ensure_ascii=False))
     quoted = shlex.quote(json.dumps(["x " + secret]))
     assert redaction.redact_values(quoted) == shlex.quote(json.dumps(["x " + redaction.HIDDEN]))

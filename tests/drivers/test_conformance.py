@@ -1,6 +1,6 @@
-"""The same trials and invariants on every tester (DESIGN.md, section 5).
+"""The same trials and invariants for every tester.
 
-``sim`` runs everywhere, ``embedded`` with a lab, ``trex`` with TREX_DIR. Rates suit a small, busy machine.
+``sim`` needs nothing, ``embedded`` a lab, ``trex`` TREX_DIR. The rates are low enough for a small, busy machine.
 """
 
 import pytest
@@ -16,17 +16,17 @@ KINDS = [pytest.param("sim"), *REAL]
 
 @pytest.fixture(scope="module", params=KINDS)
 def tester(request):
-    """Provide a tester with the reference border relay, foreground and background."""
+    """Provide a tester with a reference border relay, and foreground and background traffic."""
     setup = make_tester_setup(request.param, params={"n": "10", "m": "9"})
-    made = make_tester(setup)
-    made.open()
+    opened = make_tester(setup)
+    opened.open()
     with expect_error("not-loaded"):
-        made.measure(make_trial())
-    load(made, setup, 104)
-    assert made.describe()["kind"] == made.name
-    yield made
-    made.close()
-    made.close()  # a second call does nothing
+        opened.measure(make_trial())
+    load(opened, setup, 104)
+    assert opened.describe()["kind"] == opened.name
+    yield opened
+    opened.close()
+    opened.close()  # a second call does nothing
 
 
 def make_trial(mode="bidirectional", rate=3000.0, duration=0.5, **more):

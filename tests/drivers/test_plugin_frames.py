@@ -1,4 +1,4 @@
-"""Test frames of any protocol in the lab."""
+"""Test frames of plugins with other protocols than UDP, sent by the embedded tester in the lab."""
 
 from contextlib import closing, contextmanager
 from dataclasses import replace

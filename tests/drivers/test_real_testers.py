@@ -1,4 +1,4 @@
-"""Real frames by the embedded tester and by TRex: counts, comparison, answers and faults."""
+"""Real frames of the embedded tester and of TRex: counts, comparison and neighbor resolution."""
 
 import sys
 import threading
@@ -9,13 +9,13 @@ import pytest
 from v6t.trials.verdict import assess_trial
 
 from .lab_testers import REAL, measure_passed, open_tester, write_testbed
-from .test_trex_counting import OWN
+from .test_trex_counting import CONTROL_FRAMES
 
 pytestmark = pytest.mark.parametrize("kind", REAL)
 RESOLVED = "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
 
 
-@pytest.mark.alone  # late frames of the kernel are counted
+@pytest.mark.alone  # late control frames of the kernel would be counted
 def test_all_frames_return_and_match(kind):
     with open_tester(kind, loopback=True, params={"n": "10", "m": "9"}) as (tester, trial):
         for mode in ("bidirectional", "forward", "reverse"):
@@ -51,7 +51,7 @@ def test_router_without_static_neighbors_learns_the_hosts(kind, tmp_path):
     bed = write_testbed(tmp_path, RESOLVED)
     with open_tester(kind, "ipv4-router", 84, testbed=bed) as (tester, trial):
         device = tester._bed.lab.device
-        # the kernel repeats the request for an unconfirmed entry
+        # the kernel repeats requests for unconfirmed entries
         for name in ("left", "right"):
             values = {f"net/ipv{v}/neigh/{name}/delay_first_probe_time": "1" for v in (4, 6)}
             device.ask("set", values=values)
@@ -73,15 +73,16 @@ def test_router_needs_learning_frames_of_tester_without_answers(
     bed = write_testbed(tmp_path, f"{RESOLVED}links: {{left: {silent}, right: {silent}}}\n")
     with open_tester(kind, plugin, 84, testbed=bed) as (tester, trial):
         result = tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.5))
-        ways = result.directions.values()
-        assert [d.count_frames("received") for d in ways] == [received] * 2
+        directions = result.directions.values()
+        assert [d.count_frames("received") for d in directions] == [received] * 2
         assert (tester.describe()["answers_on"], bool(tester.describe()["learning_on"])) == (
             [],
             learning == "true",
         )
 
 
-CHATTER = """
+# Sends frames from the device's right interface.
+CONTROL_TRAFFIC = """
 import socket, sys
 out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 out.bind(("right", 0))
@@ -92,22 +93,24 @@ for _ in range(20):
 
 
 def test_frames_originated_by_device_are_not_counted(kind):
-    """TRex counts by ports, whose counters include all frames."""
+    """TRex counts by ports, whose counters include control frames."""
     options = {"counting": "ports"} if kind == "trex" else {}
-    frames = [bytes(frame).hex() for name, frame in OWN.items() if "VLAN" not in name]
+    frames = [bytes(frame).hex() for name, frame in CONTROL_FRAMES.items() if "VLAN" not in name]
     with open_tester(kind, options=options) as (tester, trial):
-        device, done = tester._bed.lab.device, []
+        device, answers = tester._bed.lab.device, []
 
-        def talk():
+        def send_control_frames():
             time.sleep(1.0)
-            done.append(device.ask("run", command=[sys.executable, "-c", CHATTER, *frames]))
+            answers.append(
+                device.ask("run", command=[sys.executable, "-c", CONTROL_TRAFFIC, *frames])
+            )
 
-        speaker = threading.Thread(target=talk)
-        speaker.start()
+        thread = threading.Thread(target=send_control_frames)
+        thread.start()
         slow = replace(trial, mode="forward", rate_fps=500.0, duration_s=4.0)
         result = tester.measure(slow)
-        speaker.join()
-        assert done == [(0, "")]
+        thread.join()
+        assert answers == [(0, "")]
         counted = result.directions["forward"]
         assert counted.control == 20 * len(frames)
         assert counted.count_frames("surplus") == 0

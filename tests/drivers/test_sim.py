@@ -1,4 +1,4 @@
-"""The simulated device behaves as its options describe."""
+"""The simulated tester and device have the properties that their options describe."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forwa
 
 
 def measure(device=None, **changes):
-    """Measure a trial with these changes of TRIAL; return the counts of its direction."""
+    """Measure TRIAL with changes on a simulated device; return the result of its direction."""
     return make_sim(**(device or {})).measure(replace(TRIAL, **changes)).directions["forward"]
 
 

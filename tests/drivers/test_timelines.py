@@ -1,4 +1,4 @@
-"""Timelines of trials: hiccups of the device and steps of the clock."""
+"""Timelines of trials: outages of the device, its load, and steps of the clock."""
 
 import time
 from contextlib import closing
@@ -65,10 +65,10 @@ def test_arrivals_are_counted_in_their_time_slots():
     timed = TimedTrial(trial, (1,))
     arrivals = Arrivals(timed)
     began = 10**18
-    # before its time
+    # one frame arrives before its departure
     arrivals.add_batch(began + np.array([5, 1_000_000]), 0, 40, began + 40_000_000)
-    arrivals.add_batch(began + np.arange(15, 26) * 1_000_000, 0, 15, began)  # across a border
-    arrivals.add_batch(np.array([began + 10**12]), 0, 9, began)  # a clock that was stepped
+    arrivals.add_batch(began + np.arange(15, 26) * 1_000_000, 0, 15, began)  # in two time slots
+    arrivals.add_batch(np.array([began + 10**12]), 0, 9, began)  # after a clock step
     timeline = arrivals.make_timeline(timed.list_due_s({0: np.array([0, 19, 20, 300, 999])}))
     assert timeline.slot_s == 0.02
     assert timeline.received[:2] == (7, 6) and sum(timeline.received) == 14
@@ -134,11 +134,11 @@ def test_outage_is_found_in_real_trial():
     with closing(fault_injection.FaultBench("embedded")) as bench:
         device = fault_injection.make_known_device(outage_from=801, outage_frames=100)
         fault = fault_injection.Fault(
-            "hiccup", "", device, lambda seen: True, "", **fault_injection.PLAIN
+            "outage", "", device, lambda seen: True, "", **fault_injection.PLAIN
         )
         timeline = bench.try_fault(fault).result.directions["forward"].timeline
-    lost = {place * timeline.slot_s: n for place, n in enumerate(timeline.lost) if n}
-    # the device counts neighbor discovery, too; 2000 fps: frames 801 to 900 are due from 0.4 s on
+    lost = {slot * timeline.slot_s: n for slot, n in enumerate(timeline.lost) if n}
+    # at 2,000 fps, frames 801 to 900 are due from 0.4 s on; the device counts neighbor discovery, too
     assert 90 <= sum(lost.values()) <= 100
     assert min(lost) >= 0.38 and max(lost) <= 0.45
     assert sum(timeline.received) + sum(timeline.lost) == 1000
@@ -171,7 +171,7 @@ def test_kernel_slewing_is_accepted_but_faster_slewing_is_a_fault(share, is_faul
 
 
 def test_fastest_clock_reading_is_used(monkeypatch):
-    """Interrupt eight of nine readings, which would look like a clock step."""
+    """Eight of nine readings are interrupted, which alone would look like a clock step."""
     real, calls = time.time_ns, []
 
     def interrupted():

@@ -1,4 +1,4 @@
-"""Recorded counters and captures of TRex (v3.08): results, times, losses, two rates, filters and faults of the tester."""
+"""TRex: results, delays, loss times and tester faults from recorded counters and captures (v3.08); bursts and filters."""
 
 import copy
 import json
@@ -101,7 +101,7 @@ def test_recorded_answer_has_exact_counts(raw, direction):
     assert count.control == 0
     assert {n: d.frames for n, d in count.delays.items()} == {"fg": 1800, "bg": 200}
     assert find_faults(raw) == []
-    # the recorded bursts are those of the current program
+    # the recorded request has the bursts that are computed now
     recorded = RECORDED["request"]["bursts"][str(SENT[direction].tx_port)]
     assert [asdict(b) for b in SENT[direction].bursts] == recorded
 
@@ -136,7 +136,7 @@ def test_loopback_returns_negative_traffic():
         frames += [(0.0, row.tobytes()) for row in rows]
     looped = OfferedLoad(streams, [], 0, (1,))
     through = replace(looped, find_oracle=lambda stream: plugin)
-    # a device that changes and drops nothing
+    # without a device, nothing is changed or dropped
     for load, checked, matched in ((looped, 20, 20), (through, 40, 0)):
         compared = capture.compare_frames(read_stamps(frames), [load])
         assert (compared.checked, compared.matched) == (checked, matched)
@@ -185,7 +185,7 @@ def test_duplicates_and_reordering_are_counted(raw):
 
 
 def test_neighbor_filter_uses_higher_octets_of_number():
-    """The lowest octet, 12 before the end, changes within a run."""
+    """The lowest octet changes within a run of consecutive frames."""
     assert capture.make_neighbors_filter(1 << 20, 1 << 8) == (
         "ether[len - 16] = 171 and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
     )
@@ -215,7 +215,7 @@ def test_invalid_histogram_is_rejected(text):
 
 
 def with_trex_mark(stream):
-    """Return a stream like TRex sends it: bit 0 of the TOS octet set, 0xFFFF in a field."""
+    """Return the stream as TRex sends it, with its mark: bit 0 of the TOS octet, and 0xFFFF in a field."""
     packet = bytearray(stream.packet)
     l3 = locate_headers(packet).networks[0].start
     if packet[l3] >> 4 == 6:
@@ -290,7 +290,7 @@ def test_stamped_bursts_have_groups_of_their_direction(stamp, groups):
     [(2.6e6, None, 0), (2.6e6, DelayRequest(tags=500), 500), (5e6, DelayRequest(), 2_500_000)],
 )
 def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
-    """The limit is 5 million frames per second in total; tags continue."""
+    """Above 5 million frames per second in total, only tagged frames are stamped."""
     bursts = make_stamped_bursts(rate, 1.0, delays=delays)
     assert sum(b.frames for b in bursts) == rate
     assert {b.pg_id for b in bursts if not b.is_tagged} == {None}
@@ -303,7 +303,7 @@ def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
     ("rate", "duration", "stamp", "stamped"),
     [
         (2e6, 0.5, True, [(200, 0), (200, 1)]),
-        # fewer frames than samples: every second
+        # fewer frames than samples, of which every second is stamped
         (3e6, 1e-5, True, [(13, 0), (1, 1)]),
         (2e6, 0.5, False, []),
     ],
@@ -349,7 +349,7 @@ def test_enumeration_continues_at_next_port_pair():
 
 
 def test_port_counters_and_delays_of_tagged_frames(raw):
-    """Count by ports and use the recorded delays as a sample."""
+    """Frames are counted by ports; the recorded delays are those of tagged frames."""
     foreground, background = SENT["forward"].bursts
     bursts = [replace(foreground, pg_id=None), replace(background, is_tagged=True)]
     load = make_load("forward", bursts)
@@ -447,7 +447,7 @@ def test_consecutive_frames_are_captured_in_complete_runs(frames):
 
 
 def test_ipdv_of_sampled_frames_counts_other_pairs_as_lost(raw):
-    """A capture of single frames has few consecutive ones; other pairs count as lost."""
+    """A capture of single frames has few consecutive frames."""
     reader = read_stamps(decode_samples(raw, 1))
     ipdv = counting.make_ipdv(reader, SENT["forward"], counting.estimate_tick_rate(reader.stamps))
     assert {n: d.frames + d.lost for n, d in ipdv.items()} == {"fg": 1799, "bg": 199}
@@ -499,7 +499,7 @@ def test_recording_with_mixed_lengths_is_grouped(read):
     [
         (b"", []),
         (make_pcap([]), []),
-        # a record that was being written
+        # the last record is incomplete
         (make_pcap([make_frame(0), make_frame(1)])[:-5], [1]),
     ],
 )
@@ -517,7 +517,7 @@ HERTZ = 2.600517e9
 
 
 def make_recording(number, delays_us, spread_s, seed):
-    """Make frames of one stream ID; the same clock stamps and records."""
+    """Make frames of one stream with these delays; one clock stamps and records them."""
     rng = np.random.default_rng(seed)
     left_s = 81_234.5 + np.sort(rng.uniform(0, spread_s, len(delays_us)))
     frames = np.zeros((len(delays_us), 104), dtype=np.uint8)
@@ -537,7 +537,7 @@ def test_delays_are_exact_to_two_microseconds_at_any_frequency(spread_s):
         times_s, frames = make_recording(number, delays_us, spread_s, number)
         for part in range(0, len(frames), 1500):
             reader.add(times_s[part : part + 1500], frames[part : part + 1500])
-    reader.add(np.zeros(3), np.zeros((3, 104), dtype=np.uint8))  # not ours
+    reader.add(np.zeros(3), np.zeros((3, 104), dtype=np.uint8))  # not test frames
     assert set(reader.samples) == {7, 9}
     least = {names[number]: delays_us.min() for number, delays_us in expected.items()}
     measured = counting.measure_delays(reader, names, least)
@@ -607,13 +607,13 @@ def test_second_rate_continues_numbers_of_first():
     assert load.frames == 4000
     assert [b.frames for b in load.bursts] == [1800, 200, 1800, 200]
     assert [b.pps for b in load.bursts] == [900, 100, 450, 50]
-    # the first frames of both classes are five frames apart
+    # the first frames of the classes are five frames apart
     starts_us = [0.0, 5 / 1000 * 1e6, 2e6, 2e6 + 5 / 500 * 1e6]
     assert [b.isg for b in load.bursts] == pytest.approx(starts_us)
     assert len({b.pg_id for b in load.bursts}) == 4
     streams = load.streams.streams
     assert [s.name for s in streams] == ["fg", "bg", "fg", "bg"]
-    # higher numbers belong to the other direction
+    # higher stream IDs belong to the other direction
     numbers = {s.stream_id for s in streams}
     assert len(numbers) == 4 and max(numbers) < trex_bursts.GROUPS_PER_DIRECTION
     for stream, burst, second in zip(STAMPED.streams, load.bursts, streams[2:], strict=False):
@@ -622,7 +622,7 @@ def test_second_rate_continues_numbers_of_first():
 
 
 def make_frames(numbers, stream_id, began_s, pps):
-    """Make stamped frames in order of arrival, with arrival times."""
+    """Make stamped frames and their arrival times."""
     seq = np.asarray(numbers)
     left = ((began_s + seq / pps) * HZ).astype(np.uint64)
     frames = np.zeros((len(seq), 80), np.uint8)
@@ -632,7 +632,7 @@ def make_frames(numbers, stream_id, began_s, pps):
 
 
 def read_arrivals(load, lost=None):
-    """Read all frames but the lost ones of each burst; return the reader, and the bursts by stream ID."""
+    """Read all frames that are not lost; return the reader, and the bursts by stream ID."""
     reader = CaptureReader()
     for number, burst in enumerate(load.bursts):
         arrived = sorted({*range(burst.frames)} - {*(lost or {}).get(number, ())})
@@ -677,7 +677,7 @@ def test_incomplete_recording_is_a_tester_fault():
 
 
 def test_queueing_delay_does_not_change_clock_frequency():
-    """Delays grow during an overload; frames before and after it give the frequency."""
+    """Delays grow during an overload, so the frequency is computed from frames before and after it."""
     reader = CaptureReader()
     left_s = np.arange(40_000) / 10_000
     queue_s = np.clip(left_s - 0.2, 0, 1) * 0.1 * (left_s < 2)
@@ -688,7 +688,7 @@ def test_queueing_delay_does_not_change_clock_frequency():
     assert counting.estimate_tick_rate(reader.stamps) == pytest.approx(HZ, rel=1e-9)
     stamps = reader.stamps
     columns = (stamps.arrived_s, stamps.departed_ticks, stamps.sequence)
-    for part in (slice(0, None, 8000), slice(500)):  # five frames, frames of 0.05 s
+    for part in (slice(0, None, 8000), slice(500)):  # too few frames, too short a time
         some = capture.StampColumns(*(column[part] for column in columns))
         assert counting.estimate_tick_rate(some) is None
 
@@ -803,7 +803,7 @@ def test_sampling_filter_masks_lowest_bits_of_number(distance, head, octets, fra
 
 MAC, TESTER = "02:00:00:00:00:11", "02:00:00:00:00:01"
 IGMP = IP(dst="224.0.0.22", proto=2) / bytes.fromhex("1600f9fdef000002")
-OWN = {
+CONTROL_FRAMES = {
     "ARP request": Ether(src=MAC, dst="ff:ff:ff:ff:ff:ff") / ARP(pdst="192.0.2.2"),
     "ARP probe of one host": Ether(src=MAC, dst=TESTER) / ARP(pdst="192.0.2.2"),
     "ND solicitation": Ether(src=MAC, dst="33:33:ff:00:00:02") / inet6.IPv6() / inet6.ICMPv6ND_NS(),
@@ -846,9 +846,9 @@ needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="need
 
 
 @needs_tcpdump
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", CONTROL_FRAMES)
 def test_control_frames_of_devices_match_filter(name, count_matching):
-    assert count_matching([OWN[name]]) == 1
+    assert count_matching([CONTROL_FRAMES[name]]) == 1
 
 
 @needs_tcpdump
@@ -898,7 +898,7 @@ WIDTH_S = 5e-5
 
 
 def measure(frames, begin_s, end_s, duration_s, *times):
-    """Measure the time of evenly sent frames, from readings of port 0 before the start and at these times."""
+    """Measure the sending time from counter readings before the start and at these times."""
 
     def count_sent(at):
         share = (at - begin_s) / (end_s - begin_s)
@@ -927,7 +927,7 @@ def test_sending_time_of_minute_is_exact_to_ten_millionths(late_s, valid):
     ("frames", "duration_s", "end_s", "tolerance"),
     [
         (10**6, 60.0, 60.0206, 1.00001),
-        # a burst at 2 % of the line rate
+        # a burst that is sent at 2 % of its rate
         (4096, 0.000406, 0.0203, 1.00001),
         (4096, 0.000406, 0.0203, 3.0),
     ],
@@ -941,7 +941,7 @@ def test_late_sending_within_20_ms_is_detected(frames, duration_s, end_s, tolera
 
 
 def test_sending_time_between_rare_readings_is_not_proven():
-    """The frames may or may not have been sent in time."""
+    """Between two readings, the last frames may have been sent in time or late."""
     sending = measure(10**6, 0.0, 60.0, 60.0, 0.0, 30.0, 60.02)
     assert sending.time_s - sending.error_s == pytest.approx(60.0)
     verdict = judge_sending(sending, 10**6, 60.0)

@@ -1,4 +1,4 @@
-"""TRex on a remote host over SSH, with one and two pairs of ports, and learned connections."""
+"""TRex on a remote host over SSH, with one and two pairs of ports."""
 
 import json
 import os
@@ -27,7 +27,7 @@ pytestmark = [*over_ssh, needs_lab]
 
 
 def prepare(host, *interfaces):
-    """Prepare interfaces of a host for test frames."""
+    """Prepare interfaces of a host for sending and receiving test frames."""
     for name in interfaces:
         host.shell(
             f"sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1; ip link set {name} up promisc on\n"
@@ -36,7 +36,7 @@ def prepare(host, *interfaces):
 
 
 def format_ssh_host(name, server, place):
-    """Return lines of an ssh_config."""
+    """Return the ssh_config lines for a host, which is reached through a program in its namespace."""
     return (
         f"Host {name}\n  HostName localhost\n  User root\n"
         f"  IdentityFile {server.directory}/id\n  UserKnownHostsFile {server.directory}/known_hosts\n"
@@ -47,6 +47,7 @@ def format_ssh_host(name, server, place):
 
 @pytest.fixture
 def host(tmp_path):
+    """Provide a server with sshd, and an SSH client for it."""
     server = sshserver.Server("trex")
     config = tmp_path / "ssh_config"
     tunnel = "exec 3<>/dev/tcp/127.0.0.1/22 2>/dev/null; cat <&3 & cat >&3; kill %1"
@@ -98,7 +99,7 @@ def test_remote_trex_measures_trials_on_two_pairs_of_ports(host):
         assert tester.describe()["reached_by"].startswith("its own host")
         assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.list_processes()
-        # the server reports its ports' addresses with every driver
+        # the server reports the addresses of its ports
         findings = {subject: text for subject, _, text in examine(tester._options)}
         for number, name in enumerate(["l0", "r0"]):
             address = server.shell(f"cat /sys/class/net/{name}/address").strip()
@@ -111,8 +112,8 @@ def test_remote_trex_measures_trials_on_two_pairs_of_ports(host):
 
 
 @pytest.fixture
-def both(host, tmp_path):
-    """Provide TRex's host and the device's, and their names in a testbed file; they are connected."""
+def connected_hosts(host, tmp_path):
+    """Provide a TRex host and a device that are connected, and their options in a testbed file."""
     server, remote = host
     device = sshserver.Server("audited")
     config = Path(remote.options.config)
@@ -138,15 +139,15 @@ def both(host, tmp_path):
 
 @pytest.mark.trex
 @needs_trex
-def test_remote_trex_measures_throughput_of_remote_device(both, tmp_path):
-    """Use the manual's testbed file with these hosts and interfaces."""
-    server, device, trex, reached = both
+def test_remote_trex_measures_throughput_of_remote_device(connected_hosts, tmp_path):
+    """The testbed file is that of the manual, with these hosts and interfaces."""
+    server, device, trex, dut_options = connected_hosts
     (page,) = re.findall(r"```yaml\n# remote-both.yaml.*?\n(.*?)```", PAGE.read_text(), re.DOTALL)
     content = yaml.safe_load(page)
     assert set(content["tester"]["options"]) == {"ssh", "trex_dir", "interfaces"}
-    assert content["dut"]["options"].keys() == reached.keys()
+    assert content["dut"]["options"].keys() == dut_options.keys()
     content["tester"]["options"] |= trex
-    content["dut"]["options"] |= reached
+    content["dut"]["options"] |= dut_options
     del content["links"]
     bed = write_testbed(tmp_path, json.dumps({**content, "line_rate": "3M"}))
     settings = {
@@ -172,9 +173,9 @@ def test_remote_trex_measures_throughput_of_remote_device(both, tmp_path):
 
 @pytest.mark.trex
 @needs_trex
-def test_remote_trex_audits_remote_device(both, tmp_path):
-    server, device, trex, reached = both
-    tester, dut = {"kind": "trex", "options": trex}, {"driver": "nftables", "options": reached}
+def test_remote_trex_audits_remote_device(connected_hosts, tmp_path):
+    server, device, trex, dut_options = connected_hosts
+    tester, dut = {"kind": "trex", "options": trex}, {"driver": "nftables", "options": dut_options}
     bed = write_testbed(tmp_path, json.dumps({"tester": tester, "dut": dut}))
     clauses = "REQ-1-mapped,REQ-8-filtering-address,tcp-exchange,REQ-1-query,flush-udp"
     result = v6t(

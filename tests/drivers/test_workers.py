@@ -1,4 +1,4 @@
-"""Worker processes of the lab: how they are started, and what they inherit."""
+"""Worker processes of the lab: start, inheritance, errors, and packet steering."""
 
 import os
 import re
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.lab, needs_lab]
 
 @pytest.fixture(params=["fork", "forkserver"])
 def start(request, monkeypatch):
-    """Start holders by either mechanism, despite pytest's threads."""
+    """Return a function that starts holders by ``fork`` or by the fork server."""
     monkeypatch.setattr(workers, "_has_one_thread", lambda: request.param == "fork")
     with ExitStack() as stack:
 
@@ -39,12 +39,12 @@ def start(request, monkeypatch):
 
 def test_worker_gets_current_environment_and_directory(start, tmp_path, monkeypatch):
     first = start()
-    monkeypatch.setenv("V6T_SAID_LATER", "heard")
+    monkeypatch.setenv("V6T_LATER", "value")
     monkeypatch.chdir(tmp_path)
     second = start()
-    answer = second.ask("run", command=["sh", "-c", "echo $V6T_SAID_LATER; pwd"])
-    assert answer == (0, f"heard\n{tmp_path}\n")
-    assert first.ask("run", command=["sh", "-c", "echo $V6T_SAID_LATER"]) == (0, "\n")
+    answer = second.ask("run", command=["sh", "-c", "echo $V6T_LATER; pwd"])
+    assert answer == (0, f"value\n{tmp_path}\n")
+    assert first.ask("run", command=["sh", "-c", "echo $V6T_LATER"]) == (0, "\n")
     second.close()
     assert faketrex.has_ended(second.pid)
     assert not faketrex.has_ended(first.pid)
@@ -74,7 +74,7 @@ def test_ended_worker_is_reported(start, end, is_started):
     with expect_error("worker-failed", kind=TesterError):
         worker.ask("run", command=["true"])
         if not is_started:
-            worker.answer()  # it may have started before its end
+            worker.answer()  # the first answer may be that of the start
 
 
 @pytest.mark.parametrize("start", ["forkserver"], indirect=True)
@@ -89,7 +89,7 @@ def test_fork_server_that_died_is_replaced(start):
 
 
 def test_worker_inherits_neither_files_nor_handlers(start):
-    """An inherited file would hold the parent's lock; a handler would run twice."""
+    """An inherited file would keep the parent's lock, and an inherited handler would run twice."""
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         with tempfile.TemporaryFile() as file:
@@ -126,7 +126,7 @@ def read_masks(holder):
     return {name: {int(mask.replace(",", ""), 16) for mask in masks} for name, *masks in lines}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the kernel lets root alone steer")
+@pytest.mark.skipif(os.geteuid() != 0, reason="packet steering needs root")
 def test_only_lab_cables_are_steered():
     here, last = set(os.listdir("/sys/class/net")), max(os.sched_getaffinity(0))
     with closing(Lab(1500, 1500)) as lab:
