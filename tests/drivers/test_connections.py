@@ -1,4 +1,4 @@
-"""Learning, replaying and preparing connections, without a lab."""
+"""Connections without a lab: state table, replayed frames, reference translation and phases."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
     rows[17] = rows[1999] = rows[3]
     rows[50, :-2] = rows[60, :-2]  # only the destination port differs
     table.learn(np.arange(COUNT), rows)
-    table.rows[100:110] = 0  # never learned: equal, but no connections
+    table.rows[100:110] = 0  # rows of connections that were not learned
     count, example = table.find_duplicates()
     assert count == 2
     assert {*example} < {3, 17, 1999}
@@ -133,7 +133,7 @@ def test_table_larger_than_memory_is_rejected(monkeypatch):
 def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin):
     table = memory(COUNT)
     rows = make_random_rows(COUNT)
-    rows[0, :] = 0xFF  # sums that fold
+    rows[0, :] = 0xFF  # checksums with carries
     table.learn(np.arange(COUNT), rows)
     stream = find_stream(plugin, "reverse")
     frames = Replay(stream, table, ConnectionOrder(COUNT).find_connections).compute_frames(
@@ -169,7 +169,7 @@ def test_reading_orders_select_connections():
         [7, 5, 5, 1 << 30, 6, 0],
         [],
     ],
-    ids=["neighbours", "just near", "apart", "in disorder", "none"],
+    ids=["neighbours", "at maximum gap", "beyond maximum gap", "unordered", "none"],
 )
 def test_frames_by_number_equal_consecutive_frames(numbers):
     stream = find_stream(Nat44())
@@ -189,7 +189,7 @@ def test_initiator_restarts_after_last_connection():
 
 
 def fill_table(table, streams):
-    """Fill the table like a device that keeps ports and has one public address."""
+    """Fill the table as if a device preserved ports and had one public address."""
     frames = Expander(find_foreground(streams["forward"])).compute_frames(0, COUNT)
     ports = 34 if frames[0, 12] == 8 else 54
     rows = np.empty((COUNT, 12), dtype=np.uint8)
@@ -222,13 +222,15 @@ def test_oracle_identifies_connections_by_trailers(memory, plugin, reading):
             order.find_connections(numbers),
         ),
     }
-    for way, (source, which) in sources.items():
+    for direction, (source, which) in sources.items():
         frames = source.compute_frames(4000, 50)
-        stream_id = find_foreground(streams[way]).stream_id
+        stream_id = find_foreground(streams[direction]).stream_id
         trailer.stamp(frames, source.checksum, seq=numbers, stream_id=stream_id, nonce=1, time_ns=0)
-        expected = plugin.expect_for_connections(way, frames, opening[which], table.rows[which])
+        expected = plugin.expect_for_connections(
+            direction, frames, opening[which], table.rows[which]
+        )
         assert not expected.reason.any()
-        answer = outer.expect(way, frames)
+        answer = outer.expect(direction, frames)
         assert (answer.frames == expected.frames).all()
         assert (answer.length == expected.length).all()
         assert (trailer.read(answer.frames).seq == numbers).all()
@@ -267,7 +269,7 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
     assert known.report() == {}
 
 
-# Source and destination in a frame of the plugin.
+# Offsets of source and destination port (or of the query identifier) in a frame of the plugin.
 PORTS = {TcpNat: (slice(34, 36), slice(36, 38)), QueryNat: (slice(38, 40), slice(38, 40))}
 
 
@@ -324,22 +326,22 @@ def test_inside_endpoints_are_counted_up_to_a_limit(monkeypatch):
     assert state_table.count_inside_endpoints(stream, COUNT) is None
 
 
-# --- preparing -----------------------------------------------------------------------------------
+# --- phases --------------------------------------------------------------------------------------
 
 
 @dataclass
 class ScriptedTester:
-    """Tester and device that record their calls, in virtual time."""
+    """Tester and device that log their calls, in virtual time."""
 
-    count: int | None = 100
+    count: int | None = 100  # sessions of the full table; None: the device has no counter
     learned: int = 100
     repeated: int = 0
     slept_s: float = 0.0
     evaluated_s: float = 0.0
-    clock_step_s: float | None = 0.0  # of the wall clock, before phase 2; None: no wall clock
+    clock_step_s: float | None = 0.0  # step of the wall clock before phase 2; None: no wall clock
     faults: tuple[str, ...] = ()
     timeout_s: float | None = None
-    left: int = 0
+    foreign_sessions: int = 0  # sessions that a flush does not remove
     counts_endpoints: bool = False
     outside: int | None = None
     log: list[str] = field(default_factory=list)
@@ -361,7 +363,7 @@ class ScriptedTester:
         if self.count is None:
             return None
         self.log.append("count")
-        return self.count if self.full else self.left
+        return self.count if self.full else self.foreign_sessions
 
     def establish(self, trial, connections):
         self.full = True
@@ -396,12 +398,12 @@ class ScriptedTester:
 
 
 def make_trial(**connections):
-    asked = Connections(**{"count": 100, "rate_cps": 100.0, "wait_s": 0.5, **connections})
-    return Trial("t", "k", 84, 64, "forward", 10.0, 1.0, 0.0, connections=asked)
+    request = Connections(**{"count": 100, "rate_cps": 100.0, "wait_s": 0.5, **connections})
+    return Trial("t", "k", 84, 64, "forward", 10.0, 1.0, 0.0, connections=request)
 
 
 def measure_trials(device, trials=1, **connections):
-    """Measure equal trials one after the other."""
+    """Measure equal trials successively; return their results."""
     tester = TwoPhaseTester(device, device)
     return [tester.measure(make_trial(**connections)) for _ in range(trials)]
 
@@ -433,7 +435,7 @@ def test_evaluation_of_trial_is_part_of_next_gap():
 
 @pytest.mark.parametrize(("count", "log"), [(100, ["validate"]), (93, [])])
 def test_establish_purpose_has_no_phase_two(count, log):
-    """Fewer sessions than connections are a result, without a validation."""
+    """Fewer sessions than connections are a result; a validation is then useless."""
     device = ScriptedTester(count=count)
     (result,) = measure_trials(device, alpha=1.0, purpose="establish")
     assert device.log == ["flush", "count", "establish", "count", *log]
@@ -462,7 +464,7 @@ def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes):
 
 @pytest.mark.parametrize(
     ("timeout_s", "connections", "established"),
-    # the timeout of 12 s: half of it passes with the third trial
+    # half of the timeout passes in the third trial
     [(None, {"reuse": True}, {1}), (None, {}, {9}), (12.0, {"reuse": True}, {*range(2, 10)})],
 )
 def test_only_complete_connections_are_reused(timeout_s, connections, established):
@@ -475,24 +477,27 @@ def test_only_complete_connections_are_reused(timeout_s, connections, establishe
 
 
 def test_concurrent_action_begins_with_phase_two():
-    """The action waits for its gap, with new and with kept connections."""
-    device, sent = ScriptedTester(), []
+    """The action's pause is the gap, with new and with reused connections."""
+    device, calls = ScriptedTester(), []
 
-    def stream(trial):
-        sent.append((device.log[-1], trial.pause_s))
+    def measure_with_action(trial):
+        calls.append((device.log[-1], trial.pause_s))
         return device.measure(trial)
 
-    tester, connections = TwoPhaseTester(device, device, stream), {"gap_s": 2.0, "reuse": True}
+    tester, connections = (
+        TwoPhaseTester(device, device, measure_with_action),
+        {"gap_s": 2.0, "reuse": True},
+    )
     trial = make_trial(**connections)
     assert [tester.measure(trial).connections.reused for _ in range(2)] == [False, True]
-    assert sent == [("count", 2.0)] * 2
+    assert calls == [("count", 2.0)] * 2
     for purpose in ("establish", "tear-down"):
         tester.measure(make_trial(**connections, purpose=purpose))
-    assert len(sent) == 2
+    assert len(calls) == 2
 
 
 def test_lost_connections_are_established_again():
-    device = ScriptedTester(left=3, count=103)  # three sessions are not the tester's
+    device = ScriptedTester(foreign_sessions=3, count=103)
     tester, trial = TwoPhaseTester(device, device), make_trial(reuse=True)
     assert [tester.measure(trial).connections.reused for _ in range(2)] == [False, True]
     device.full = False
@@ -512,7 +517,7 @@ ENDPOINTS = {"outside": 60, "counts_endpoints": True}
         ({"count": 93}, {"purpose": "tear-down"}, "phase-one-lost", "93"),
         ({"count": 107}, {"purpose": "tear-down"}, "phase-one-lost", "107"),
         ({"count": 59, **ENDPOINTS}, {}, "phase-one-lost", "59"),
-        ({"left": 11}, {}, "table-not-emptied", "11"),
+        ({"foreign_sessions": 11}, {}, "table-not-emptied", "11"),
         ({"timeout_s": 20.0, "slept_s": 30.0}, {"gap_s": 1.0}, "idle-timeout", "31.5"),
     ],
 )
@@ -524,8 +529,8 @@ def test_wrong_session_count_is_an_error(device, connections, code, mentions):
 @pytest.mark.parametrize(
     ("device", "before", "sessions", "expected"),
     [
-        ({"left": 3, "count": 103}, 3, 100, 100),
-        ({"left": 11, "count": None}, None, None, 100),
+        ({"foreign_sessions": 3, "count": 103}, 3, 100, 100),
+        ({"foreign_sessions": 11, "count": None}, None, None, 100),
         ({"count": 60, **ENDPOINTS}, 0, 60, 60),
     ],
 )
@@ -575,7 +580,7 @@ WIDE = {"conntrack_max": "8388608", "conntrack_buckets": "262144"}
 
 
 @pytest.mark.parametrize(
-    ("driver", "sections", "count", "lacking"),
+    ("driver", "sections", "count", "limit"),
     [
         ("nftables", FIXED, 200_000, ""),
         ("nftables", FIXED, 260_000, "260,000 net.netfilter.nf_conntrack_max"),
@@ -586,11 +591,11 @@ WIDE = {"conntrack_max": "8388608", "conntrack_buckets": "262144"}
          "262,144 net.netfilter.nf_conntrack_buckets"),
     ],
 )  # fmt: skip
-def test_table_that_cannot_be_enlarged_is_rejected(driver, sections, count, lacking):
-    if not lacking:
+def test_table_that_cannot_be_enlarged_is_rejected(driver, sections, count, limit):
+    if not limit:
         assert list_commands(driver, sections, count)
         return
-    number, setting = lacking.split()
+    number, setting = limit.split()
     with expect_error("resource-missing", mentions=number) as caught:
         list_commands(driver, sections, count)
     assert setting in caught.value.hint
@@ -603,7 +608,7 @@ def test_hash_table_of_large_table_is_enlarged():
 
 
 def list_commands(name, sections, count):
-    """List the commands of a plan for this session count and these facts of the device."""
+    """List the commands of a plan for a number of sessions and these facts of the device."""
     driver = make_driver(name, {})
     intent = replace(Nat44().make_dut_intent(), requirements=DeviceRequirements(sessions=count))
     facts = driver.make_example_facts(intent)
@@ -630,7 +635,7 @@ def test_simulated_connections_expire_oldest_first():
     for clock, alive in ((9.9, 100), (10.0, 99), (10.5, 49)):
         table.clock_s = clock
         assert table.count_alive() == alive
-    table.refresh()  # open connections carry frames
+    table.refresh()  # frames refresh the open connections
     for clock, alive in ((20.4, 49), (20.6, 0)):
         table.clock_s = clock
         assert table.count_alive() == alive

@@ -1,4 +1,4 @@
-"""The embedded tester and its lab with real frames, and what remains afterwards."""
+"""The embedded tester and its lab with real frames, and cleanup of processes and namespaces."""
 
 import contextlib
 import errno
@@ -55,7 +55,7 @@ def tester_with_two_classes():
 
 
 def test_frames_with_a_timeout_are_stamped_in_small_batches(tester_with_two_classes, monkeypatch):
-    """Frames of a large batch would wait for each other, and their delay is compared with the timeout."""
+    """In a large batch, frames would wait for others, which would increase the delay that is judged."""
     tester, trial = tester_with_two_classes
     orders, submit = {}, Worker.submit
     monkeypatch.setattr(
@@ -71,7 +71,7 @@ STARTS = FlowStarts(5, 0.05)
 
 
 def test_flows_start_at_intervals(tester_with_two_classes):
-    """Of five flows with 400 fps in total, flow i starts after i * 50 ms."""
+    """Each of five flows starts 50 ms after the previous one."""
     result = measure_passed(*tester_with_two_classes, flow_starts=STARTS)
     for counted in result.directions.values():
         assert {(c.required, c.sent) for c in counted.classes.values()} == {(400, 400)}
@@ -79,7 +79,7 @@ def test_flows_start_at_intervals(tester_with_two_classes):
 
 
 def test_delays_are_measured_while_flows_start(tester_with_two_classes):
-    """Every frame is timed; pairs are consecutive frames (RFC 8219, section 10.2.2)."""
+    """Every frame is timed; IPDV uses consecutive frames (RFC 8219, section 10.2.2)."""
     result = measure_passed(
         *tester_with_two_classes, flow_starts=STARTS, delays=DelayRequest(ipdv=True)
     )
@@ -100,9 +100,9 @@ def test_second_rate_follows_flows_that_start_at_intervals(tester_with_two_class
 
 
 def measure_with_stopped_receiver(tester, trial, continues_s):
-    """Measure a trial whose receiver stops 0.25 s after the call and continues later."""
+    """Measure a trial during which the receiver is stopped after 0.25 s and continued later."""
     receiver = tester._workers["right receiver"]
-    tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # caches are warm
+    tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # fills caches
     timers = [
         threading.Timer(after_s, os.kill, (receiver.pid, number))
         for after_s, number in ((0.25, signal.SIGSTOP), (continues_s, signal.SIGCONT))
@@ -136,7 +136,7 @@ def test_frames_that_wait_in_the_receive_ring_are_not_lost():
 
 
 def test_stepped_clock_makes_trial_invalid(monkeypatch):
-    """Timestamps use the wall clock, so a step changes delays of frames in flight."""
+    """A step of the wall clock, which stamps frames, changes delays of frames in flight."""
     real, calls = time.time_ns, []
 
     def stepped():
@@ -156,13 +156,13 @@ def test_stepped_clock_makes_trial_invalid(monkeypatch):
 
 
 def find_lab_workers(directory):
-    """Find the child processes of the lab of a v6t started in a directory, with their namespaces."""
+    """Return the lab's processes of a v6t that was started in a directory, and their namespaces."""
     workers = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
-            ours = os.readlink(process / "cwd") == str(directory)
-            if ours and words[0] == PROCESS_TITLE.encode():
+            is_ours = os.readlink(process / "cwd") == str(directory)
+            if is_ours and words[0] == PROCESS_TITLE.encode():
                 workers[process] = os.readlink(process / "ns/net")
     return workers
 
@@ -189,6 +189,7 @@ def test_killed_run_leaves_no_processes(tmp_path):
     wait_until(lambda: not namespaces & {*list_namespaces()}, "the end of the namespaces", 30)
 
 
+# Runs a command as user nobody, with these directories at their paths: `sh -c AS_NOBODY sh DIRECTORY... -- COMMAND`.
 AS_NOBODY = """
 set -e
 keep=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs "$keep"
@@ -212,17 +213,18 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp/v6t-nobody
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="every other test runs as an ordinary user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root, all tests run as an ordinary user")
 def test_ordinary_user_has_lab_in_user_namespace():
-    """The command line enters the namespace before numpy starts threads."""
-    needed = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
-    command = [*needed, "--", sys.executable, "-c", ORDINARY]
+    """v6t enters the namespace before numpy starts threads."""
+    directories = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
+    command = [*directories, "--", sys.executable, "-c", MEASURE_AS_USER]
     words = ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *command]
     result = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
     assert result.stdout.splitlines()[-1:] == ["user namespace True"], result
 
 
-ORDINARY = """
+# Measures a trial from v6t's entry point.
+MEASURE_AS_USER = """
 import os
 from v6t.core.cli import entry, main
 def measure():
@@ -239,12 +241,14 @@ entry.main()
 
 
 def test_process_with_threads_has_hint_about_starting_python(monkeypatch):
-    def refuse():
+    def raise_invalid_argument():
         raise OSError(errno.EINVAL, "unshare: Invalid argument")
 
     monkeypatch.setattr(privilege, "find_problem", lambda: None)
     monkeypatch.setattr(privilege.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(privilege.netns, "become_root_of_new_user_namespace", refuse)
+    monkeypatch.setattr(
+        privilege.netns, "become_root_of_new_user_namespace", raise_invalid_argument
+    )
     with pytest.raises(EnvironmentLacking) as raised:
         privilege.acquire()
     assert raised.value.code == "missing-permission"
@@ -252,7 +256,7 @@ def test_process_with_threads_has_hint_about_starting_python(monkeypatch):
 
 
 def find_hidden(paths):
-    """Find the topmost directories that an unprivileged user cannot enter."""
+    """Return the topmost of these directories that an unprivileged user cannot enter."""
     hidden = []
     for path in dict.fromkeys(Path(path).resolve() for path in paths):
         searchable = all(place.stat().st_mode & 1 for place in (path, *path.parents))

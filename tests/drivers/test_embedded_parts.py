@@ -1,4 +1,4 @@
-"""The embedded tester without frames: TCP connections, stamps and counts."""
+"""Parts of the embedded tester without real frames: TCP client, sender, receiver and phases."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from v6t.trials.trial import Trial
 from .lab_testers import compile_plugin
 
 
-class SlowConnection(ClientPort):
-    """Connection that processes received segments slowly."""
+class RecordingClient(ClientPort):
+    """Client port that records the times of sending and of reading."""
 
     def __init__(self):
-        self.left = 0.0
+        self.sent_at_s = 0.0
 
     def _send(self, count):
         self._sent += count
-        self.left = time.monotonic()
+        self.sent_at_s = time.monotonic()
 
     def _drain(self):
-        self.drained = time.monotonic()
+        self.drained_at_s = time.monotonic()
         return 0
 
     def _select_exchange_frames(self, frames):
@@ -60,7 +60,7 @@ class SlowConnection(ClientPort):
 
 
 def test_stalled_client_sends_no_burst():
-    client, counts = SlowConnection(), []
+    client, counts = RecordingClient(), []
 
     def send(count):
         counts.append(count)
@@ -75,9 +75,9 @@ def test_stalled_client_sends_no_burst():
 
 
 def test_sending_time_ends_with_last_packet():
-    asking = SlowConnection()
-    asking._send_all(Pace(((20, 1000.0),)), time.monotonic())
-    assert asking.left <= asking._sent_by <= asking.drained
+    client = RecordingClient()
+    client._send_all(Pace(((20, 1000.0),)), time.monotonic())
+    assert client.sent_at_s <= client._sent_by <= client.drained_at_s
 
 
 class PortlessClient(tcp_ends.TcpClient):
@@ -100,6 +100,7 @@ class PortlessClient(tcp_ends.TcpClient):
 
 @pytest.fixture
 def two_trials():
+    """Provide the client in two successive trials, with different nonces."""
     clients = PortlessClient(1), PortlessClient(2)
     yield clients
     for client in clients:
@@ -107,40 +108,42 @@ def two_trials():
 
 
 def make_reset(flags, number, acknowledged):
-    zeros, place, no = np.zeros(1, np.uint32), np.zeros(1, np.int64), np.zeros(1, bool)
-    given = np.array([flags], np.uint8)
-    return SegmentFields(given, number, acknowledged, zeros, zeros, no, place, place, no)
+    zeros, offset, false = np.zeros(1, np.uint32), np.zeros(1, np.int64), np.zeros(1, bool)
+    flags = np.array([flags], np.uint8)
+    return SegmentFields(flags, number, acknowledged, zeros, zeros, false, offset, offset, false)
 
 
 @pytest.mark.parametrize("octets", [0, len(REQUEST)])
 @pytest.mark.parametrize("acknowledges", [True, False])
 def test_reset_without_timestamps_identifies_connection_and_trial(two_trials, octets, acknowledges):
-    """RFC 9293, section 3.5.2, with and without ACK."""
-    now, later = two_trials
+    """RFC 9293, section 3.5.2; resets with and without ACK."""
+    current, other = two_trials
     which, zeros = np.array([3]), np.zeros(1, np.uint32)
-    heard = np.uint32(len(now._answer) if octets else 0)
+    answered = np.uint32(len(current._answer) if octets else 0)
     if acknowledges:
         reset = make_reset(
-            RST | ACK, zeros, now._compute_client_isns(which) + np.uint32(1 + octets)
+            RST | ACK, zeros, current._compute_client_isns(which) + np.uint32(1 + octets)
         )
     else:
-        reset = make_reset(RST, now._compute_server_isns(which) + np.uint32(1) + heard, zeros)
-    bare = np.ones(1, bool)
-    assert now._find_reset_connections(reset, bare).tolist() == [3]
-    assert later._find_reset_connections(reset, bare).tolist() == [5]
-    now._states.client[3] = 0
-    assert now._find_reset_connections(reset, bare).tolist() == [5]
+        reset = make_reset(
+            RST, current._compute_server_isns(which) + np.uint32(1) + answered, zeros
+        )
+    without_timestamps = np.ones(1, bool)
+    assert current._find_reset_connections(reset, without_timestamps).tolist() == [3]
+    assert other._find_reset_connections(reset, without_timestamps).tolist() == [5]
+    current._states.client[3] = 0
+    assert current._find_reset_connections(reset, without_timestamps).tolist() == [5]
 
 
 def test_foreign_icmp_errors_are_ignored(two_trials):
-    now, later = two_trials
+    current, other = two_trials
     ports = np.tile(np.array([0, 1, 0, 2], np.uint8), (5, 1))
     ports[2, 3] = 3
     each = np.arange(5)
-    for beyond in (0, 1, 1 + len(REQUEST), 2 + len(REQUEST)):
-        numbers = now._compute_client_isns(each) + np.uint32(beyond)
-        assert now._find_quoted_connections(ports, numbers).tolist() == [0, 1, 3, 4]
-        assert not len(later._find_quoted_connections(ports, numbers))
+    for offset in (0, 1, 1 + len(REQUEST), 2 + len(REQUEST)):
+        numbers = current._compute_client_isns(each) + np.uint32(offset)
+        assert current._find_quoted_connections(ports, numbers).tolist() == [0, 1, 3, 4]
+        assert not len(other._find_quoted_connections(ports, numbers))
 
 
 def test_icmp_error_refuses_opening_and_resets_open_connections(two_trials):
@@ -169,7 +172,7 @@ def test_late_fin_is_ignored_but_unsolicited_fin_counts(two_trials, monkeypatch)
 
 
 def test_syn_retransmission_timeout_doubles(two_trials, monkeypatch):
-    """RFC 6298, section 5.5; answered SYNs are not sent again."""
+    """RFC 6298, section 5.5; answered SYNs are not retransmitted."""
     client, sent, now = two_trials[0], [], [100.0]
     monkeypatch.setattr(client, "_emit", lambda which, *_: sent.append((now[0], which.tolist())))
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
@@ -199,29 +202,29 @@ def test_late_opening_is_not_established(two_trials):
 
 
 def test_final_drain_reads_all_packets():
-    slow = SlowConnection()
+    client = RecordingClient()
     packets = [4096, 10, 4096, 0, 7]
-    slow._drain = lambda: packets.pop(0)
-    slow._drain_all()
+    client._drain = lambda: packets.pop(0)
+    client._drain_all()
     assert packets == [7]
 
 
-class Ring:
-    """Send ring that records committed frames with their times."""
+class FakeSendRing:
+    """Send ring that records committed frames and their departure times."""
 
     refused = 0
 
     def __init__(self, _interface, octets):
-        self.room_of = lambda count: np.zeros((count, octets), dtype=np.uint8)
-        self.batches, self.left_ns = [], []
+        self._octets = octets
+        self.batches, self.departures_ns = [], []
 
     def get_free_slots(self, limit):
-        self._room = self.room_of(limit)
-        return self._room
+        self._slots = np.zeros((limit, self._octets), dtype=np.uint8)
+        return self._slots
 
     def commit(self, count, _lengths):
-        self.left_ns.append(time.time_ns())
-        self.batches.append(self._room[:count].copy())
+        self.departures_ns.append(time.time_ns())
+        self.batches.append(self._slots[:count].copy())
 
     def count_unsent(self):
         return 0
@@ -230,7 +233,7 @@ class Ring:
 @pytest.fixture
 def send(monkeypatch):
     """Return a function that sends 1500 frames and returns the ring and the sender's answer."""
-    monkeypatch.setattr(sender, "TxRing", Ring)
+    monkeypatch.setattr(sender, "TxRing", FakeSendRing)
     own = Sender("none", 124)
     own.load(compile_plugin(size=128)[1]["forward"])
 
@@ -245,9 +248,9 @@ def send(monkeypatch):
 
 def test_stalled_sender_sends_no_burst(send, monkeypatch):
     stalls = itertools.chain([0.2], itertools.repeat(0))
-    commit = Ring.commit
+    commit = FakeSendRing.commit
     monkeypatch.setattr(
-        Ring, "commit", lambda *arguments: (commit(*arguments), time.sleep(next(stalls)))
+        FakeSendRing, "commit", lambda *arguments: (commit(*arguments), time.sleep(next(stalls)))
     )
     ring, answer = send(timed=False, rate_fps=10_000.0)
     assert max(len(batch) for batch in ring.batches) <= MAX_BURST_S * 10_000 + 1
@@ -262,11 +265,11 @@ def test_batch_of_timed_frames_is_small(send, timed, most):
 
 def test_every_timed_frame_is_stamped_before_departure(send):
     ring, stamps = send(timed=True)[0], []
-    for batch, left in zip(ring.batches, ring.left_ns, strict=True):
+    for batch, departure_ns in zip(ring.batches, ring.departures_ns, strict=True):
         marks = trailer.read(batch)
         assert marks.magic_ok.all()
         assert verify(batch).all()
-        assert (marks.time_ns <= left).all()
+        assert (marks.time_ns <= departure_ns).all()
         stamps += marks.time_ns.astype(np.int64).tolist()
     assert stamps == sorted(stamps)
     assert len(set(stamps)) > 0.9 * len(stamps)
@@ -278,21 +281,25 @@ MILLION, BATCH_FRAMES = 1_000_000, 5000
 def test_lost_frame_among_a_million_is_identified():
     (stream,) = compile_plugin("ipv6-router", 84)[1]["forward"].streams
     tally = receiver.StreamTally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))
-    came = np.delete(np.arange(MILLION, dtype=np.uint32), 987_654)
-    came = np.append(came, came[-1])  # one is duplicated
-    for first in range(0, len(came), BATCH_FRAMES):
-        numbers = came[first : first + BATCH_FRAMES]
-        mine, frames = np.ones(len(numbers), dtype=bool), np.zeros((len(numbers), 66), np.uint8)
-        tally.add(frames, numbers, mine, np.zeros(len(numbers), np.int64), None)
+    received = np.delete(np.arange(MILLION, dtype=np.uint32), 987_654)
+    received = np.append(received, received[-1])  # a duplicate
+    for first in range(0, len(received), BATCH_FRAMES):
+        numbers = received[first : first + BATCH_FRAMES]
+        selected, frames = np.ones(len(numbers), dtype=bool), np.zeros((len(numbers), 66), np.uint8)
+        tally.add(frames, numbers, selected, np.zeros(len(numbers), np.int64), None)
     assert tally.list_lost().tolist() == [987_654]
-    received = int(np.count_nonzero(tally.seen))
-    assert (received, tally.total - received) == (MILLION - 1, 1)
+    count = int(np.count_nonzero(tally.seen))
+    assert (count, tally.total - count) == (MILLION - 1, 1)
 
 
 def test_late_duplicate_of_a_received_frame_is_surplus():
     (stream,) = compile_plugin("ipv6-router", 84)[1]["forward"].streams
     tally = receiver.StreamTally(stream, 10, 1, np.zeros(10, bool))
-    for count, delay_ns in ((6, 100_000), (8, 5_000_000), (8, 6_000_000)):  # two come late only
+    for count, delay_ns in (
+        (6, 100_000),
+        (8, 5_000_000),
+        (8, 6_000_000),
+    ):  # two frames are late only
         numbers = np.arange(10, dtype=np.uint32)
         tally.add(
             np.zeros((10, 60), np.uint8), numbers, numbers < count, np.full(count, delay_ns), 10**6
@@ -302,14 +309,14 @@ def test_late_duplicate_of_a_received_frame_is_surplus():
 
 
 def fake_ring(monkeypatch, take):
-    """Let receivers read frames and their times from a function."""
+    """Replace the receive ring by a function that returns frames and their times."""
     ring = SimpleNamespace(interface="none", count_drops=lambda: 0, release=lambda: None, take=take)
     monkeypatch.setattr(port, "RxRing", lambda *_: ring)
 
 
 @pytest.fixture
 def two_lengths(monkeypatch):
-    """Provide a receiver that read a frame each 0.1 ms, alternately of two streams, in two readings."""
+    """Provide a receiver that has read a frame each 0.1 ms, alternately of two streams with two lengths."""
     streams = compile_plugin(size=128, n="2", m="1")[1]["forward"]
     readings = []
     for first in (0, 10):
@@ -408,7 +415,7 @@ def make_phase_one_frames(numbers, nonce, port=None):
 
 @pytest.fixture
 def learn(monkeypatch):
-    """Provide a function that receives frames in phase 1 of trial 5; returns report and rows."""
+    """Provide a function that receives frames in phase 1 of trial 5 and returns report and table rows."""
     readings = []
     fake_ring(monkeypatch, lambda: readings.pop() if readings else [])
     with closing(ConnectionTable()) as table:
