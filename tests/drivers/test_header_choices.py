@@ -1,6 +1,6 @@
-"""Comparisons accept exactly the headers that RFCs allow, for each technology.
+"""Comparisons accept exactly the header values that RFCs allow, for each technology.
 
-The tests build answers octet by octet; the tables are from the RFCs.
+The tests modify reference frames octet by octet; the tables are those of the RFCs.
 """
 
 from dataclasses import replace
@@ -30,7 +30,7 @@ from v6t.tests.packets.oracle import verify
 
 pytestmark = pytest.mark.slow
 
-# Not-ECT, ECT(1), ECT(0), CE without a DSCP, and EF with some of them.
+# TOS or traffic class octets: Not-ECT, ECT(1), ECT(0) and CE without a DSCP, and EF with some of them.
 OCTETS = (0, 1, 2, 3, 0xB8, 0xB9, 0xBB)
 # One technology of each policy and kind of change; see test_other_technologies_have_the_same_policy.
 TUNNELS = ("mape-br", "dslite-aftr")
@@ -56,7 +56,7 @@ def test_other_technologies_have_the_same_policy():
 
 
 class StatefulTranslation:
-    """Stateful plugin in which every frame belongs to the stream's first connection."""
+    """Reference translation of a stateful plugin; all frames belong to the stream's first connection."""
 
     def __init__(self, plugin):
         self._plugin = plugin
@@ -96,7 +96,7 @@ def make_profiled_oracle(name, profile):
 
 
 class Header:
-    """IP header of a frame, for direct changes."""
+    """IP header of a frame that can be modified; IPv4 header checksums stay valid."""
 
     def __init__(self, frame, at=14, version=None):
         self.frame, self.at = frame, at
@@ -108,7 +108,7 @@ class Header:
 
     @property
     def octet(self):
-        """TOS octet or traffic class."""
+        """Return the TOS octet or traffic class."""
         first, second = (int(value) for value in self.frame[self.at : self.at + 2])
         return second if self.version == 4 else (first & 15) << 4 | second >> 4
 
@@ -130,9 +130,9 @@ class Header:
 
     def write(self, first, *octets):
         self.frame[self.at + first : self.at + first + len(octets)] = octets
-        self.mend()
+        self.fix_checksum()
 
-    def mend(self):
+    def fix_checksum(self):
         if self.version == 4:
             write_ipv4_checksum(self.frame[None, :], self.at)
 
@@ -159,13 +159,13 @@ def make_sent_frames(stream, count=3):
 
 
 def translate(oracle, direction, sent):
-    """Return the reference frames, which are empty if dropped."""
+    """Return the reference frames, which are empty if the frames are dropped."""
     expected = oracle.expect(direction, sent)
     return expected.frames[:, : expected.length[0]].copy()
 
 
 def compare_changed(name, direction, octet, inner, change, oracle=None):
-    """Compare the changed reference frames; return None if they are dropped."""
+    """Change the reference frames and compare them; return None if they are dropped."""
     oracle = oracle or make_oracle(name)
     stream = make_stream(name, direction, octet, inner)
     received = translate(oracle, direction, make_sent_frames(stream))
@@ -185,14 +185,14 @@ def is_accepted(*args, **kwargs):
 
 
 def list_accepted_rows(oracle, sent, expected, received):
-    """Return the numbers of the received frames that are accepted."""
+    """Return the numbers of the accepted frames."""
     tolerated = tolerate(oracle.header_policy, sent, expected, received)
     good = tolerated.allowed & (tolerated.frames == expected).all(axis=1)
     return set(np.flatnonzero(good).tolist())
 
 
 def list_accepted_octets(name, direction, octet, inner=None, oracle=None):
-    """Return the accepted TOS or traffic class octets."""
+    """Return all TOS or traffic class octets that are accepted."""
     oracle = oracle or make_oracle(name)
     stream = make_stream(name, direction, octet, inner)
     sent = make_sent_frames(stream, 256)
@@ -206,24 +206,28 @@ def list_accepted_octets(name, direction, octet, inner=None, oracle=None):
     return good
 
 
-def list_free_octets(name, direction, octet, mask, *, mends):
+def list_unchecked_octets(name, direction, octet, mask, *, fixes_checksums):
     """Return the octets whose bits may change, with or without new header checksums."""
     oracle, stream = make_oracle(name), make_stream(name, direction, octet)
     sent = make_sent_frames(stream, translate(oracle, direction, make_sent_frames(stream)).shape[1])
     expected = translate(oracle, direction, sent)
     received = expected.copy()
     first = Header(expected[0])
-    headers = [first, *([first.inner] if (name, direction) in PUT_IN else [])] if mends else []
+    headers = (
+        [first, *([first.inner] if (name, direction) in ENCAPSULATING else [])]
+        if fixes_checksums
+        else []
+    )
     checksums = {h.at + at for h in headers if h.version == 4 for at in (10, 11)}
     for at, row in enumerate(received):
         row[at] ^= mask if at not in checksums else 0
         for one in headers:
-            Header(row, one.at, one.version).mend()
+            Header(row, one.at, one.version).fix_checksum()
     return list_accepted_rows(oracle, sent, expected, received) - checksums
 
 
-def is_made_ipv6(name, direction):
-    """Check whether a translator turns frames of this direction into IPv6."""
+def translates_to_ipv6(name, direction):
+    """Check whether a translator converts frames of this direction to IPv6."""
     return direction == ("forward" if name == "nat46" else "reverse")
 
 
@@ -252,28 +256,27 @@ def flip_bits(at, mask=1):
     return change
 
 
-PUT_IN = [(name, "reverse") for name in TUNNELS]
-# The customer's IPv6 is on the left, too.
-TAKEN_OUT = [(name, "forward") for name in TUNNELS]
+ENCAPSULATING = [(name, "reverse") for name in TUNNELS]
+DECAPSULATING = [(name, "forward") for name in TUNNELS]
 
 
-BOTH_WAYS = [(n, d) for n in (*TRANSLATORS, *OTHERS, "464xlat") for d in DIRECTIONS]
+WITHOUT_TUNNEL = [(n, d) for n in (*TRANSLATORS, *OTHERS, "464xlat") for d in DIRECTIONS]
 
 
-@pytest.mark.parametrize(("name", "direction"), [*PUT_IN, *BOTH_WAYS])
+@pytest.mark.parametrize(("name", "direction"), [*ENCAPSULATING, *WITHOUT_TUNNEL])
 def test_traffic_class_is_copied_zero_or_unchanged(name, direction):
     for octet in OCTETS:
         dscp, ecn = octet & 0xFC, octet & 3
-        right = {octet} if name in OTHERS else {octet, 0}
+        allowed = {octet} if name in OTHERS else {octet, 0}
         if name in TUNNELS:
-            right = {d | e for d in (dscp, 0) for e in (ecn, 0)}
-        if name == "dslite-aftr":  # RFC 6333 section 7.1: carried over
-            right = {dscp | ecn, dscp}
-        assert list_accepted_octets(name, direction, octet) == right, octet
+            allowed = {d | e for d in (dscp, 0) for e in (ecn, 0)}
+        if name == "dslite-aftr":  # RFC 6333, section 7.1: the DSCP is copied
+            allowed = {dscp | ecn, dscp}
+        assert list_accepted_octets(name, direction, octet) == allowed, octet
 
 
 @pytest.mark.parametrize("value", [1, 63, 64, 255])
-@pytest.mark.parametrize(("name", "direction"), PUT_IN)
+@pytest.mark.parametrize(("name", "direction"), ENCAPSULATING)
 def test_outer_hop_limit_and_flow_label_may_have_any_value(name, direction, value):
     def change(header):
         header.hops = value
@@ -282,7 +285,7 @@ def test_outer_hop_limit_and_flow_label_may_have_any_value(name, direction, valu
     assert is_accepted(name, direction, 0, None, change)
 
 
-# Figure 4 of section 4.2; None: dropped.
+# RFC 6040, section 4.2, figure 4: inner ECN by inner and outer ECN; None: the frame is dropped.
 RFC_6040 = {
     #    outer: Not-ECT, ECT(0), ECT(1), CE
     0b00: (0b00, 0b00, 0b00, None),
@@ -293,7 +296,7 @@ RFC_6040 = {
 OUTER = (0b00, 0b10, 0b01, 0b11)
 
 
-@pytest.mark.parametrize(("name", "direction"), TAKEN_OUT)
+@pytest.mark.parametrize(("name", "direction"), DECAPSULATING)
 def test_decapsulated_ecn_follows_rfc_6040(name, direction):
     for inner, row in RFC_6040.items():
         for outer, ecn in zip(OUTER, row, strict=True):
@@ -303,20 +306,20 @@ def test_decapsulated_ecn_follows_rfc_6040(name, direction):
                 assert list_accepted_octets(name, direction, outer, inner) == {ecn}, (inner, outer)
 
 
-@pytest.mark.parametrize(("name", "direction"), TAKEN_OUT)
+@pytest.mark.parametrize(("name", "direction"), DECAPSULATING)
 def test_decapsulated_dscp_is_inner_or_outer(name, direction):
-    right = {0x28} if name == "dslite-aftr" else {0xB8, 0x28}
-    assert list_accepted_octets(name, direction, 0x28, 0xB8) == right
+    allowed = {0x28} if name == "dslite-aftr" else {0xB8, 0x28}
+    assert list_accepted_octets(name, direction, 0x28, 0xB8) == allowed
 
 
-# Octets in the first header of a frame.
+# Offsets of octets in a frame's first header.
 FLOW_LABEL, HOP_LIMIT, IDENTIFICATION = {15, 16, 17}, {21}, {18, 19}
-FREE = {
-    **dict.fromkeys(PUT_IN, FLOW_LABEL | HOP_LIMIT),
-    **{key: set() for key in [*TAKEN_OUT, *((n, d) for n in OTHERS for d in DIRECTIONS)]},
+UNCHECKED_OCTETS = {
+    **dict.fromkeys(ENCAPSULATING, FLOW_LABEL | HOP_LIMIT),
+    **{key: set() for key in [*DECAPSULATING, *((n, d) for n in OTHERS for d in DIRECTIONS)]},
     **{("464xlat", direction): IDENTIFICATION for direction in DIRECTIONS},
     **{
-        (name, direction): FLOW_LABEL if is_made_ipv6(name, direction) else IDENTIFICATION
+        (name, direction): FLOW_LABEL if translates_to_ipv6(name, direction) else IDENTIFICATION
         for name in TRANSLATORS
         for direction in DIRECTIONS
     },
@@ -324,52 +327,57 @@ FREE = {
 
 
 @pytest.mark.parametrize("octet", [0, 0xB9])
-@pytest.mark.parametrize("mends", [False, True], ids=["stale checksums", "checksums mended"])
-@pytest.mark.parametrize(("name", "direction"), FREE)
-def test_all_other_octets_must_match(name, direction, mends, octet):
-    expected = FREE[name, direction]
-    if expected == IDENTIFICATION and not mends:
+@pytest.mark.parametrize("fixes_checksums", [False, True], ids=["old checksums", "new checksums"])
+@pytest.mark.parametrize(("name", "direction"), UNCHECKED_OCTETS)
+def test_all_other_octets_must_match(name, direction, fixes_checksums, octet):
+    expected = UNCHECKED_OCTETS[name, direction]
+    if expected == IDENTIFICATION and not fixes_checksums:
         expected = set()
     for mask in (1, 0x80) if expected == set() else (1,):
-        assert list_free_octets(name, direction, octet, mask, mends=mends) == expected
+        unchecked = list_unchecked_octets(
+            name, direction, octet, mask, fixes_checksums=fixes_checksums
+        )
+        assert unchecked == expected
 
 
 TO_IPV6 = [
-    way for way in FREE if way[0] == "ipv6-router" or (way[0] in TRANSLATORS and is_made_ipv6(*way))
+    case
+    for case in UNCHECKED_OCTETS
+    if case[0] == "ipv6-router" or (case[0] in TRANSLATORS and translates_to_ipv6(*case))
 ]
-TO_IPV4 = [way for way in FREE if way not in (*PUT_IN, *TO_IPV6)]
-# Changes of several bits; test_all_other_octets_must_match inverts single ones.
+TO_IPV4 = [case for case in UNCHECKED_OCTETS if case not in (*ENCAPSULATING, *TO_IPV6)]
+# Changes of several bits; test_all_other_octets_must_match inverts single bits.
 WRONG = {
     "hop limit not decremented": (TO_IPV4 + TO_IPV6, add_hops(1)),
     "hop limit decremented twice": (TO_IPV4 + TO_IPV6, add_hops(-1)),
     "no UDP checksum over IPv4": (TO_IPV4, write_octets(26, 0, 0)),
     "no UDP checksum over IPv6": (TO_IPV6, write_octets(46, 0, 0)),
     "DF inverted": (TO_IPV4, lambda h: h.write(6, h.frame[h.at + 6] ^ 0x40)),
-    "outer hop limit 0": (PUT_IN, write_octets(7, 0)),
-    "inner TTL not decremented": (PUT_IN, add_inner_hops(1)),
-    "inner TTL decremented twice": (PUT_IN, add_inner_hops(-1)),
+    "outer hop limit 0": (ENCAPSULATING, write_octets(7, 0)),
+    "inner TTL not decremented": (ENCAPSULATING, add_inner_hops(1)),
+    "inner TTL decremented twice": (ENCAPSULATING, add_inner_hops(-1)),
 }
 
 
 @pytest.mark.parametrize("octet", [0, 0xB9])
 @pytest.mark.parametrize("field", WRONG)
 def test_wrong_header_field_is_rejected(field, octet):
-    ways, change = WRONG[field]
-    accepted = [way for way in ways if is_accepted(*way, octet, None, change)]
-    assert ways and not accepted
+    cases, change = WRONG[field]
+    accepted = [case for case in cases if is_accepted(*case, octet, None, change)]
+    assert cases and not accepted
 
 
-@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("zero", ["never", "ipv6", "always", "absent"])
-def test_zero_checksum_is_accepted_for_computed_zero_or_if_absent(way, zero):
+def test_zero_checksum_is_accepted_for_computed_zero_or_if_absent(direction, zero):
     """Zero is accepted for 0xFFFF only, so a device that computes no checksum is detected."""
-    expected = Expander(make_stream("nat64", way, 0)).compute_frames(0, 2)
+    expected = Expander(make_stream("nat64", direction, 0)).compute_frames(0, 2)
     layout = locate_headers(expected[0])
     at = layout.checksum
-    # with this payload the sum is 0, so the checksum is 0xFFFF (RFC 768)
+    # with this payload, the sum is 0 and the checksum 0xFFFF (RFC 768)
     expected[0, at : at + 4] = 0
-    rest = int(layout.sum_transport(expected[:1])[0] % 0xFFFF)
-    expected[0, at + 2 : at + 4] = list((0xFFFF - rest).to_bytes(2, "big"))
+    checksum = int(layout.sum_transport(expected[:1])[0] % 0xFFFF)
+    expected[0, at + 2 : at + 4] = list((0xFFFF - checksum).to_bytes(2, "big"))
     expected[0, at : at + 2] = 0xFF
     assert verify(expected[:1]).all()
     received = expected.copy()
@@ -377,12 +385,12 @@ def test_zero_checksum_is_accepted_for_computed_zero_or_if_absent(way, zero):
     absent = zero == "absent"
     profile = {"absent_checksum": True} if absent else {"zero_checksum": zero}
     oracle = make_profiled_oracle("nat64", profile)
-    excused = {0} if zero in ("always", "absent", f"ipv{layout.version}") else set()
+    tolerated = {0} if zero in ("always", "absent", f"ipv{layout.version}") else set()
     accepted = list_accepted_rows(oracle, expected, expected, received)
-    assert accepted == excused | ({1} if absent else set())
-    unknown = expected.copy()
-    unknown[:, at] ^= 1  # a reference without a valid checksum
-    assert not list_accepted_rows(oracle, unknown, unknown, received)
+    assert accepted == tolerated | ({1} if absent else set())
+    invalid = expected.copy()
+    invalid[:, at] ^= 1  # a reference without a valid checksum
+    assert not list_accepted_rows(oracle, invalid, invalid, received)
     received[0, -1] ^= 1
     received[1, at + 1] = 1
     assert not list_accepted_rows(oracle, expected, expected, received)
@@ -390,7 +398,7 @@ def test_zero_checksum_is_accepted_for_computed_zero_or_if_absent(way, zero):
 
 
 EITHER_DF = {"df": "set", "dont_fragment": "either"}
-PINS = [
+PROFILES = [
     # profile, technology, direction, outer and inner octet, accepted change, rejected change
     ({"outer_dscp": "copied"}, "mape-br", "reverse", 0xB8, None, set_octet(0xB8), set_octet(0)),
     ({"outer_dscp": "zero"}, "mape-br", "reverse", 0xB8, None, set_octet(0), set_octet(0xB8)),
@@ -413,16 +421,18 @@ PINS = [
     ({"tunnel_hop_limit": 63}, "mape-br", "reverse", 0, None, write_octets(7, 63), write_octets(7, 62)),
     ({"flow_label": "zero"}, "mape-br", "reverse", 0, None, write_octets(1, 0, 0, 0), write_octets(1, 0, 0, 1)),
     ({"identification": "zero"}, "siit", "forward", 0, None, write_octets(4, 0, 0), write_octets(4, 0, 1)),
-    # the reference clears DF (RFC 7915 section 5.1), some versions of TAYGA set it
+    # the reference clears DF (RFC 7915, section 5.1); some versions of TAYGA set it
     ({"df": "set"}, "siit", "forward", 0, None, write_octets(6, 0x40), write_octets(6, 0)),
     (EITHER_DF, "siit", "forward", 0, None, write_octets(6, 0), write_octets(6, 0x20)),
     (EITHER_DF, "siit", "forward", 0, None, write_octets(6, 0x40), write_octets(6, 0x60)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("pin", "name", "direction", "octet", "inner", "right", "wrong"), PINS)
-def test_profile_accepts_one_behaviour_only(pin, name, direction, octet, inner, right, wrong):
-    oracle = make_profiled_oracle(name, pin)
+@pytest.mark.parametrize(
+    ("profile", "name", "direction", "octet", "inner", "right", "wrong"), PROFILES
+)
+def test_profile_accepts_one_behaviour_only(profile, name, direction, octet, inner, right, wrong):
+    oracle = make_profiled_oracle(name, profile)
     assert is_accepted(name, direction, octet, inner, right, oracle)
     assert not is_accepted(name, direction, octet, inner, wrong, oracle)
 
@@ -446,15 +456,15 @@ def test_profile_sets_hop_limits_of_tunnel(profile, outer, inner):
     assert (oracle.expect("reverse", sent).frames == expected).all()
 
 
-@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("octet", [0x00, 0x40])
-def test_chain_has_df_of_last_translator_of_direction(way, octet):
-    policy = HeaderPolicy(dont_fragment=way)
+def test_chain_has_df_of_last_translator_of_direction(direction, octet):
+    policy = HeaderPolicy(dont_fragment=direction)
     chain = ChainOracle(
         make_oracle("siit"), dict.fromkeys(DIRECTIONS, 0), dict.fromkeys(DIRECTIONS, "set"), policy
     )
-    right = way == "forward" or bool(octet)
-    assert is_accepted("siit", "forward", 0, None, write_octets(6, octet), chain) == right
+    expected = direction == "forward" or bool(octet)
+    assert is_accepted("siit", "forward", 0, None, write_octets(6, octet), chain) == expected
 
 
 COPIED_OUT = "outer DSCP: copied from the inner header"
@@ -471,12 +481,12 @@ COMBINED = "inner ECN: combined as in RFC 6040"
          {"outer flow label: another value", "outer hop limit: 64"}),
         ({}, "lwaftr", "forward", 0x28, 0xB8, set_octet(0x28), {"inner DSCP: copied from the outer header"}),
         ({}, "siit", "reverse", 0xB9, None, set_octet(0), {"traffic class: zero", "flow label: zero"}),
-        # only a mark in the outer header shows whether it is copied
+        # only another ECN in the outer header shows whether it is copied
         ({}, "lwaftr", "forward", 2, 2, set_octet(2), set()),
         ({}, "lwaftr", "forward", 0, 1, set_octet(1), set()),
         ({}, "lwaftr", "forward", 3, 2, set_octet(3), {COMBINED}),
         ({}, "lwaftr", "forward", 1, 2, set_octet(1), {COMBINED}),
-        # pinned behavior is reported if it can be distinguished
+        # behavior that the profile requires is reported if it can be distinguished
         ({"outer_dscp": "copied"}, "mape-br", "reverse", 0xB8, None, set_octet(0xB8),
          {COPIED_OUT, "outer flow label: zero", "outer hop limit: 64"}),
         ({"outer_dscp": "copied"}, "mape-br", "reverse", 0, None, set_octet(0),
@@ -496,16 +506,16 @@ def test_wrong_frame_does_not_affect_others():
     stream = make_stream("siit", "forward", 0xB9)
     sent = make_sent_frames(stream, 40)
     expected = oracle.expect("forward", sent)
-    for spoilt in (0, 17, 39):
+    for wrong in (0, 17, 39):
         for at in range(14, 34):
             received = expected.frames[:, : expected.length[0]].copy()
             for row in received:
                 header = Header(row)
                 header.octet = 0
                 header.write(4, 0x12, 0x34)
-            received[spoilt, at] ^= 0x43
+            received[wrong, at] ^= 0x43
             comparison = compare_samples(stream, [received], 7, "forward", oracle)
-            assert comparison.matched == 39, (spoilt, at)
+            assert comparison.matched == 39, (wrong, at)
 
 
 @pytest.mark.parametrize(
@@ -543,7 +553,7 @@ def test_change_is_classified_by_length(before, after, change):
 
 
 class SixInFour:
-    """IPv6 in IPv4 (RFC 4213), which third-party plugins may use."""
+    """Tunnel of IPv6 in IPv4 (RFC 4213), which other plugins may use."""
 
     header_policy = make_oracle("siit").header_policy
 
@@ -562,8 +572,8 @@ class SixInFour:
 def test_ipv6_in_ipv4_tunnel_accepts_same_header_values():
     oracle = SixInFour()
     for octet in OCTETS:
-        right = {d | e for d in (octet & 0xFC, 0) for e in (octet & 3, 0)}
-        assert list_accepted_octets("ipv6-router", "forward", octet, None, oracle) == right
+        allowed = {d | e for d in (octet & 0xFC, 0) for e in (octet & 3, 0)}
+        assert list_accepted_octets("ipv6-router", "forward", octet, None, oracle) == allowed
     for change in (write_octets(4, 9, 9), write_octets(6, 0x40, 0), write_octets(8, 1)):
         assert is_accepted("ipv6-router", "forward", 0, None, change, oracle)
     wrong = write_octets(8, 0), flip_bits(19), flip_bits(25), add_inner_hops(-1)

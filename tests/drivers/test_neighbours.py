@@ -1,4 +1,4 @@
-"""Neighbor answers for the hosts of the tester, checked by Scapy, and frames of the ports of TRex."""
+"""Neighbor answers and requests for the tester's hosts, checked by Scapy, and exchanges of single frames."""
 
 from __future__ import annotations
 
@@ -40,19 +40,21 @@ from v6t.plugins.siit import Siit
 
 from .duts.remote_site import wait_until
 
-OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
+TESTER, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"
 ROUTER4, ROUTER6 = "198.18.0.1", "2001:2::1"
 LOCAL = "fe80::1"
 
 
-def make_hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"), vlan=None, **does):
-    return Hosts(OWN, list(addresses), DEVICE, list(device), vlan, **does)
+def make_hosts(
+    addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"), vlan=None, **options
+):
+    return Hosts(TESTER, list(addresses), DEVICE, list(device), vlan, **options)
 
 
 def make_emulated_intent(link):
     """Return an intent with one emulated host on this link."""
-    side = LinkIntent([f"{ROUTER4}/24"], {FOUR: OWN})
+    side = LinkIntent([f"{ROUTER4}/24"], {FOUR: TESTER})
     return DeviceIntent("x", RouterConfig(), Links(link), side).emulated_links.left
 
 
@@ -74,7 +76,7 @@ def get_answer(frame, hosts=None):
 
 
 def check_checksum(frame):
-    """Check a frame's checksum against Scapy's and return the frame."""
+    """Check a frame's checksum by Scapy and return the frame."""
     computed = frame.copy()
     del computed[IPv6].payload.cksum
     assert Ether(bytes(computed))[IPv6].payload.cksum == frame[IPv6].payload.cksum
@@ -83,8 +85,8 @@ def check_checksum(frame):
 
 def test_arp_request_for_host_is_answered():
     reply = get_answer(make_request())
-    assert (reply.dst, reply.src, reply[ARP].op) == (DEVICE, OWN, 2)
-    assert (reply[ARP].hwsrc, reply[ARP].psrc) == (OWN, FOUR)
+    assert (reply.dst, reply.src, reply[ARP].op) == (DEVICE, TESTER, 2)
+    assert (reply[ARP].hwsrc, reply[ARP].psrc) == (TESTER, FOUR)
     assert (reply[ARP].hwdst, reply[ARP].pdst) == (DEVICE, ROUTER4)
     assert len(bytes(reply)) == 60
 
@@ -92,11 +94,11 @@ def test_arp_request_for_host_is_answered():
 @pytest.mark.parametrize("to", ["ff02::1:ff00:2", SIX])
 def test_multicast_and_unicast_solicitations_are_answered(to):
     reply = check_checksum(get_answer(make_solicitation(to=to, source=LOCAL)))
-    assert (reply.dst, reply.src) == (DEVICE, OWN)
+    assert (reply.dst, reply.src) == (DEVICE, TESTER)
     assert (reply[IPv6].src, reply[IPv6].dst, reply[IPv6].hlim) == (SIX, LOCAL, 255)
     advertised = reply[ICMPv6ND_NA]
     assert (advertised.tgt, advertised.S, advertised.O, advertised.R) == (SIX, 1, 1, 0)
-    assert reply[ICMPv6NDOptDstLLAddr].lladdr == OWN
+    assert reply[ICMPv6NDOptDstLLAddr].lladdr == TESTER
 
 
 def test_duplicate_address_detection_is_answered_by_multicast():
@@ -118,7 +120,7 @@ def test_duplicate_address_detection_is_answered_by_multicast():
         make_solicitation(cksum=1),
         Ether(bytes(make_solicitation())[:60]),
         Ether(bytes(make_request())[:30]),
-        Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / make_request().payload,
+        Ether(src=DEVICE, dst=TESTER) / Dot1Q(vlan=7) / make_request().payload,
     ],
 )
 def test_other_and_malformed_requests_are_not_answered(frame):
@@ -126,22 +128,22 @@ def test_other_and_malformed_requests_are_not_answered(frame):
 
 
 def tag(vlan, frame):
-    return Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=vlan, prio=3) / frame.payload
+    return Ether(src=DEVICE, dst=TESTER) / Dot1Q(vlan=vlan, prio=3) / frame.payload
 
 
 def test_background_vlan_has_a_separate_host():
     """Neighbor resolution finds the tester on both VLANs of a cable."""
-    own, router = "2001:2:0:b::2", "2001:2:0:b::1"
-    background = BackgroundVlan(vlan=8, device=f"{router}/64", tester=own)
-    link = Link(tester_mac=OWN, dut_mac=DEVICE, vlan=7, background=background)
+    tester, router = "2001:2:0:b::2", "2001:2:0:b::1"
+    background = BackgroundVlan(vlan=8, device=f"{router}/64", tester=tester)
+    link = Link(tester_mac=TESTER, dut_mac=DEVICE, vlan=7, background=background)
     hosts = Hosts(**make_host_arguments(make_emulated_intent(link)))
-    solicitation = make_solicitation(own, router)
+    solicitation = make_solicitation(tester, router)
     reply = get_answer(tag(7, make_request()), hosts)
     assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, FOUR)
     assert get_answer(make_request(), hosts) is get_answer(tag(9, make_request()), hosts) is None
     assert [get_answer(tag(vlan, solicitation), hosts) for vlan in (7, 9)] == [None, None]
     reply = get_answer(tag(8, solicitation), hosts)
-    assert (reply[Dot1Q].vlan, reply[ICMPv6ND_NA].tgt) == (8, own)
+    assert (reply[Dot1Q].vlan, reply[ICMPv6ND_NA].tgt) == (8, tester)
     introductions = [Ether(f) for f in hosts.make_introductions()]
     assert [f[Dot1Q].vlan for f in introductions] == [7, 8]
     assert introductions[1][ICMPv6ND_NS].tgt == router
@@ -150,11 +152,11 @@ def test_background_vlan_has_a_separate_host():
 def test_hosts_resolve_device_address_of_their_network():
     device = ("10.0.0.1/8", f"{ROUTER4}/24", "2001:db8::1/64", f"{ROUTER6}/64")
     four, six = (Ether(f) for f in make_hosts(device=device).make_introductions())
-    assert (four.dst, four[ARP].op, four[ARP].hwsrc) == (DEVICE, 1, OWN)
+    assert (four.dst, four[ARP].op, four[ARP].hwsrc) == (DEVICE, 1, TESTER)
     assert (four[ARP].psrc, four[ARP].pdst) == (FOUR, ROUTER4)
     check_checksum(six)
     assert (six.dst, six[IPv6].src, six[IPv6].dst, six[IPv6].hlim) == (DEVICE, SIX, ROUTER6, 255)
-    assert (six[ICMPv6ND_NS].tgt, six[ICMPv6NDOptSrcLLAddr].lladdr) == (ROUTER6, OWN)
+    assert (six[ICMPv6ND_NS].tgt, six[ICMPv6NDOptSrcLLAddr].lladdr) == (ROUTER6, TESTER)
 
 
 def test_introductions_need_device_address_and_are_limited():
@@ -194,15 +196,15 @@ def test_answers_and_learning_are_separate_options(link, answers, introduces, tm
 
 
 class Again(Exception):
-    pass
+    """Fake of ``zmq.Again``, which is raised at timeouts."""
 
 
 class FakeSocket:
-    """Fake for both ends of a ZeroMQ socket."""
+    """Fake ZeroMQ socket with queues of received and sent frames."""
 
     def __init__(self):
-        self.arrived, self.sent = queue.Queue(), []
-        self.full, self.tried = False, 0
+        self.received, self.sent = queue.Queue(), []
+        self.full, self.attempts = False, 0
 
     def setsockopt(self, option, value):
         self.wait_s = value / 1000
@@ -212,7 +214,7 @@ class FakeSocket:
 
     def recv(self):
         try:
-            frame = self.arrived.get(timeout=self.wait_s)
+            frame = self.received.get(timeout=self.wait_s)
         except queue.Empty:
             raise Again from None
         if frame is None:
@@ -221,7 +223,7 @@ class FakeSocket:
 
     def send(self, frame, flags):
         assert flags == worker.DONTWAIT
-        self.tried += 1
+        self.attempts += 1
         if self.full:
             raise Again
         self.sent.append(frame)
@@ -249,17 +251,17 @@ def responder_sockets(tmp_path):
 
 def test_answers_taken_by_trex_are_counted_by_port(responder_sockets):
     responder, left, right = responder_sockets
-    left.arrived.put(bytes(make_request()))
-    left.arrived.put(bytes(make_request("198.18.0.3")))
+    left.received.put(bytes(make_request()))
+    left.received.put(bytes(make_request("198.18.0.3")))
     wait_until(lambda: left.sent, "an answer")
     with responder.pause():
         assert responder.sent == {0: 1, 1: 0}
-        left.arrived.put(bytes(make_request()))
-        assert len(left.sent) == 1, "nobody is answered while counters are read"
+        left.received.put(bytes(make_request()))
+        assert len(left.sent) == 1, "no request is answered while counters are read"
     wait_until(lambda: len(left.sent) == 2, "another answer")
     left.full = True
-    left.arrived.put(bytes(make_request()))
-    wait_until(lambda: left.tried == 3, "an attempt")
+    left.received.put(bytes(make_request()))
+    wait_until(lambda: left.attempts == 3, "an attempt")
     with responder.pause():
         assert responder.sent == {0: 2, 1: 0}
     assert (len(left.sent), right.sent) == (2, [])
@@ -267,7 +269,7 @@ def test_answers_taken_by_trex_are_counted_by_port(responder_sockets):
 
 def test_dead_socket_is_reported_without_waiting(responder_sockets):
     responder, left, _ = responder_sockets
-    left.arrived.put(None)
+    left.received.put(None)
 
     def read_counters():
         while True:
@@ -279,7 +281,7 @@ def test_dead_socket_is_reported_without_waiting(responder_sockets):
 
 
 def test_exchange_maps_ports_to_sides(monkeypatch):
-    """The frames of port 3 are those of the left side."""
+    """The left side is port 3, the right side port 1."""
     frames = ((3, 2.0, b"back"), (1, 1.0, b"out"))
     server = Mock(learning_ports=(1,))
     server.ask.return_value = [
@@ -294,8 +296,8 @@ def test_exchange_maps_ports_to_sides(monkeypatch):
     monkeypatch.setattr(trex_tester, "Attachment", Mock(return_value=server))
     prober = Trex({"ports": [3, 1]}).make_prober(Siit().links, None)
     server.open.assert_called_once()
-    heard = prober.exchange([("left", b"a"), ("right", b"b")], 0.4, 0.06)
-    assert heard == [("right", b"out"), ("left", b"back")]
+    received = prober.exchange([("left", b"a"), ("right", b"b")], 0.4, 0.06)
+    assert received == [("right", b"out"), ("left", b"back")]
     introduction, exchange = server.ask.mock_calls
     assert introduction == call("introduce_hosts", ports=(1,))
     sent = [[port, base64.b64encode(octets).decode()] for port, octets in ((3, b"a"), (1, b"b"))]
@@ -307,7 +309,7 @@ def test_exchange_maps_ports_to_sides(monkeypatch):
 
 @pytest.mark.parametrize(("quiet_s", "longest_s"), [(0.0, 0.05), (0.01, 0.25)])
 def test_exchange_on_busy_link_ends(quiet_s, longest_s, monkeypatch):
-    """Others on the link send more often than the time to wait for another frame."""
+    """Other hosts send more frequently than the time to wait for another frame."""
     frame = np.zeros(60, np.uint8)
     ring = Mock()
     ring.take.side_effect = cycle([[([frame], [0])], []])
@@ -317,6 +319,6 @@ def test_exchange_on_busy_link_ends(quiet_s, longest_s, monkeypatch):
     )
     probing = lab_prober.ProberRole({"left": "left"}, 60, {"left": None})
     began = time.monotonic()
-    heard = probing.exchange([], 0.05, quiet_s)
+    received = probing.exchange([], 0.05, quiet_s)
     assert longest_s <= time.monotonic() - began < 2
-    assert set(heard) == {("left", frame.tobytes())}
+    assert set(received) == {("left", frame.tobytes())}
