@@ -1,4 +1,4 @@
-"""Several testers as one: shares, sums, faults and the skew of the starts."""
+"""Several servers as one tester: division of streams and trials, sums, faults and start skew."""
 
 import threading
 from dataclasses import replace
@@ -123,12 +123,12 @@ def test_server_without_frames_gets_no_trial():
     assert [s and s.frames for s in shares] == [None, 1]
 
 
-def simulate(parts=2, plugin="mape-br", own=(), **options):
-    """Load simulated testers with common options; ``own`` holds further options of each."""
+def simulate(parts=2, plugin="mape-br", server_options=(), **options):
+    """Return a loaded tester of simulated servers with common options, and options of each server."""
     technology, streams = compile_plugin(
         plugin, 512, **({"n": "10", "m": "9"} if plugin == "mape-br" else {})
     )
-    options = [{"tester_fps": 1e9, **options, **more} for more in own or [{}] * parts]
+    options = [{"tester_fps": 1e9, **options, **more} for more in server_options or [{}] * parts]
     members = {f"s{n}": SimTester(SimOptions(**one), n) for n, one in enumerate(options)}
     tester = SeveralTesters("sim", members)
     tester.open()
@@ -148,7 +148,7 @@ def test_counts_of_all_servers_are_summed():
 
 
 def test_lost_frames_are_reported_by_server():
-    tester = simulate(own=({}, {"capacity_fps": 1000.0}))
+    tester = simulate(server_options=({}, {"capacity_fps": 1000.0}))
     servers = tester.measure(TRIAL).tester["servers"]
     assert servers["s0"]["lost"]["forward"] == 0 < servers["s1"]["lost"]["forward"]
 
@@ -166,15 +166,15 @@ def test_connections_are_learned_and_validated_by_all_servers(alpha):
     tester = simulate(3, "nat44")
     connections = replace(CONNECTIONS, alpha=alpha)
     phase = tester.establish(TRIAL, connections)
-    back = tester.validate(TRIAL, connections)
+    validation = tester.validate(TRIAL, connections)
     assert [c.received for c in phase.result.classes.values()] == [1001]
-    assert [c.received for c in back.result.classes.values()] == [1001]
-    again = tester.measure(replace(TRIAL, connections=connections))
-    assert again.directions["reverse"].count_frames("received") == 10_001
+    assert [c.received for c in validation.result.classes.values()] == [1001]
+    result = tester.measure(replace(TRIAL, connections=connections))
+    assert result.directions["reverse"].count_frames("received") == 10_001
 
 
 class FakeMember:
-    """Tester that records its trials, and when streams are installed and traffic starts."""
+    """Tester that logs its trials, installations of streams and starts of traffic."""
 
     name, capabilities = "fake", frozenset({"queries"})
 
@@ -251,7 +251,7 @@ def test_skew_of_starts_is_limited(late_ms, valid):
 
 @pytest.mark.parametrize(("phase", "valid"), [("establish", False), ("validate", True)])
 def test_skew_limit_is_share_of_phase(phase, valid):
-    """Phase 1 takes 1 s, validation 2 s; the limit is 2 %."""
+    """Phase 1 takes 1 s and the validation 2 s; the limit is 2 % of it."""
     counts = [PhaseCounts(DirectionResult({}, 1.0), start_s) for start_s in (1.0, 1.03)]
     members = [Mock(capabilities=frozenset(), **{f"{phase}.return_value": c}) for c in counts]
     counted = getattr(combine(*members), phase)(TRIAL, replace(CONNECTIONS, alpha=0.5))

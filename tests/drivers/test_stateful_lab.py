@@ -1,4 +1,4 @@
-"""RFC 9693 and TCP connections with real frames, through kernel NATs and TAYGA in the lab."""
+"""Connections of RFC 9693 and of TCP with real frames, through NATs in the lab."""
 
 import re
 import subprocess
@@ -30,13 +30,13 @@ USE = replace(ESTABLISH, purpose="prepare", alpha=None, reuse=True)
 
 
 class StatefulLab:
-    """Lab device and tester with loaded streams."""
+    """Lab with a stateful device and a tester with loaded streams."""
 
     def __init__(self, kind, plugin="nat44", *, loopback=False, size=None, **flags):
         settings = {"procedure": {"connections.count": str(COUNT)}, **flags}
         self.kind, setup = kind, make_tester_setup(kind, plugin, **settings)
         driver = make_driver(setup.settings.dut.driver, {})
-        # a chain has no programs of its own
+        # a chain itself needs no programs
         if not loopback and not driver.is_chain and (package := find_missing_package(driver)):
             pytest.skip(f"needs the Debian package {package}")
         setup.tester.prepare()
@@ -51,14 +51,14 @@ class StatefulLab:
         self.bench.close()
 
     def trial(self, connections, mode="bidirectional", **changes):
-        given = {"rate_fps": 2000.0, "duration_s": 0.5, "residual_wait_s": 0.4, "pause_s": 0.1}
+        defaults = {"rate_fps": 2000.0, "duration_s": 0.5, "residual_wait_s": 0.4, "pause_s": 0.1}
         return Trial(
-            "test", "k", self.sizes.ipv6, self.sizes.ipv4, mode, **{**given, **changes},
+            "test", "k", self.sizes.ipv6, self.sizes.ipv4, mode, **{**defaults, **changes},
             connections=connections,
         )  # fmt: skip
 
     def establish(self, connections=ESTABLISH):
-        """Measure phase 1 trials until one is valid and passes."""
+        """Repeat phase 1 until it passes; return its result."""
         trial = self.trial(connections)
         for _ in range(TRIES):
             result = self.bench.measure(trial)
@@ -68,7 +68,7 @@ class StatefulLab:
         pytest.fail(f"no phase 1 passed: {verdict.reasons}")
 
     def use(self, connections, **changes):
-        """Measure a trial of phase 2 without loss."""
+        """Repeat a trial of phase 2 until it passes without loss; return its result."""
         return measure_passed(
             self.bench, self.trial(connections, **changes), tolerance=1.5,
             is_good=lambda result: result.connections.is_complete,
@@ -99,7 +99,7 @@ class StatefulLab:
 
     @contextmanager
     def limit_connections(self, limit, verdict):
-        """Limit connections by a rule: the table limit applies to the whole host."""
+        """Limit connections by a rule, because the limit of the table applies to the whole host."""
         self.run_in_device(
             "nft add table ip small; "
             "nft 'add chain ip small forward { type filter hook forward priority 0; }'; "
@@ -115,7 +115,7 @@ class StatefulLab:
 
 
 def with_marks(param, *values):
-    """Make test parameters from testers, with their marks."""
+    """Return a test parameter with further values and the same marks."""
     return pytest.param(*param.values, *values, marks=param.marks)
 
 
@@ -146,8 +146,8 @@ def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, init
                 assert counted.count_frames("received") == 1000
         # the connections of the last trial are reused
         assert lab.bench.measure(lab.trial(use)).connections.reused
-        torn = lab.bench.measure(lab.trial(replace(use, purpose="tear-down", reuse=False)))
-        assert min(torn.connections.flush_s, torn.connections.idle_flush_s) > 0
+        torn_down = lab.bench.measure(lab.trial(replace(use, purpose="tear-down", reuse=False)))
+        assert min(torn_down.connections.flush_s, torn_down.connections.idle_flush_s) > 0
         assert lab.bench.open().device_state().count_sessions() == 0
 
 
@@ -214,7 +214,7 @@ def tcp_nat(request):
 
 @pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(object_octets=3000, closing="fin")])
 def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
-    """Use objects of one and of three segments."""
+    """The objects have one and three segments."""
     opened = tcp_nat.open_tcp(tcp)
     counted = opened.tcp
     assert counted.established == counted.requested == counted.answered == 300
@@ -241,7 +241,7 @@ def test_selftest_opens_tcp_connections(kind, plugin, tcp):
         if kind == "embedded":
             assert 0 < counted.fastest_s <= counted.mean_s <= counted.slowest_s
             assert counted.sum_s == pytest.approx(counted.mean_s * 300)
-            # an answer that arrived before the clock reading opens one end
+            # no connection is established in time, but one end may open
             late = lab.open_tcp(Tcp(timeout_s=1e-6), is_slow=True).tcp
             assert (late.established, late.timed_out + late.half_open) == (0, 300)
             assert late.timed_out > 150
@@ -266,7 +266,7 @@ def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
 
 @pytest.mark.parametrize("tcp_nat", [EMBEDDED], indirect=True)
 def test_expiry_of_connections_is_measured(tcp_nat):
-    """The kernel keeps reset connections for ten seconds."""
+    """The kernel keeps reset connections for ten seconds, longer than the test waits."""
     counted = tcp_nat.open_tcp(Tcp(aging_s=1.0)).tcp
     assert counted.expiry_s is None
     assert counted.sessions_after >= 300 - 10
@@ -274,7 +274,7 @@ def test_expiry_of_connections_is_measured(tcp_nat):
 
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
 def test_streams_work_after_tcp_connections(tcp_nat):
-    """The stateless engine restarts with its streams."""
+    """TRex's stateless engine is started again with its streams."""
     tcp_nat.open_tcp(Tcp(), 50)
     result = tcp_nat.use(Connections(500, 500.0), mode="forward", rate_fps=1000.0)
     assert result.directions["forward"].count_frames("received") == 500
@@ -282,7 +282,7 @@ def test_streams_work_after_tcp_connections(tcp_nat):
 
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
 def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
-    """Every eighth source port gets no answer; TRex uses the ports in turn."""
+    """SYNs of every eighth source port are dropped; TRex uses the ports in turn."""
     tcp_nat.run_in_device(
         "nft add table inet v6tdrop; nft add chain inet v6tdrop pre "
         "'{ type filter hook prerouting priority -300; }'; "
@@ -313,7 +313,7 @@ MANY = replace(ESTABLISH, count=MANY_COUNT, rate_cps=2000.0)
 @pytest.mark.parametrize("kind", [TREX])
 @pytest.mark.parametrize("rows", [32_768, 50])
 def test_many_connections_are_established_and_used(kind, rows, monkeypatch):
-    """Of sixty blocks, some are stamped and timed, the others marked; all are validated."""
+    """With many blocks, some are stamped and timed and the others marked; all are validated."""
     monkeypatch.setattr(trex_connections, "MAX_ROWS", rows)
     with StatefulLab(kind) as lab:
         opened = lab.establish(MANY)
@@ -336,7 +336,7 @@ def test_many_connections_are_established_and_used(kind, rows, monkeypatch):
 
 @pytest.mark.parametrize("kind", [TREX])
 def test_deleted_connection_is_missing_in_the_validation(kind, monkeypatch):
-    """Delete some connections between the phases."""
+    """Some connections are deleted between the phases."""
     monkeypatch.setattr(trex_connections, "MAX_ROWS", 50)
     with StatefulLab(kind) as lab:
         tester, trial = lab.bench.prepare(), lab.trial(ESTABLISH, duration_s=ESTABLISH.phase_one_s)

@@ -1,4 +1,4 @@
-"""TCP connections by the stateful engine of TRex: profiles and counters."""
+"""TCP connections of TRex's stateful engine (ASTF): profiles, counters and faults."""
 
 import base64
 from contextlib import nullcontext
@@ -30,26 +30,26 @@ def make_counters(client, server):
     return parse_traffic({"client": name_counters(client), "server": name_counters(server)})
 
 
-# each of 1,000 connections at 1,000 a second through nftables' NAT44, counted by TRex v3.08
+# Counters of TRex v3.08 for 1,000 connections at 1,000 per second through nftables' NAT44.
 WHOLE = make_counters({"connattempt": 1000, "connects": 1000}, {"accepts": 1000, "connects": 1000})
-# 500 connections were blocked: the device dropped 1,500 SYNs.
+# The device dropped all 1,500 SYNs of 500 connections.
 FULL = make_counters(
     {"connattempt": 1000, "connects": 500, "conndrops": 500, "keepdrops": 500,
      "rexmttimeo_syn": 1000, "closed": 500},
     {"accepts": 500, "connects": 500},
 )  # fmt: skip
-# Each tenth SYN was dropped, including retransmissions: 112.
+# Every tenth SYN, including retransmissions, was dropped: 112.
 TENTH = make_counters(
     {"connattempt": 1000, "connects": 999, "conndrops": 1, "keepdrops": 1,
      "rexmttimeo_syn": 111, "closed": 1},
     {"accepts": 999, "connects": 999},
 )  # fmt: skip
-# Each tenth SYN-ACK was dropped: 113.
+# Every tenth SYN-ACK was dropped: 113.
 ANSWERS = make_counters(
     {"connattempt": 1000, "connects": 1000, "rexmttimeo_syn": 73},
     {"accepts": 1000, "connects": 1000, "rexmttimeo_syn": 53},
 )
-# Each tenth SYN was reset.
+# Every tenth SYN was answered by a reset.
 REFUSED = make_counters(
     {"connattempt": 1000, "connects": 900, "conndrops": 100}, {"accepts": 900, "connects": 900}
 )
@@ -64,10 +64,10 @@ OUTCOMES = ("established", "reset_refused", "timed_out", "half_open", "wrong")
     [
         (WHOLE, 0, {"established": 1000}),
         (FULL, 1000, {"established": 500, "timed_out": 500}),
-        # connections established by a second SYN are late
+        # connections established by a retransmitted SYN are late
         (TENTH, 111, {"established": 890, "timed_out": 110}),
         (REFUSED, 0, {"established": 900, "reset_refused": 100}),
-        # the server repeats its answer, so one lost answer may count twice
+        # client and server may both retransmit because of one lost answer
         (ANSWERS, 126, {"established": 1000 - 73 - 53, "timed_out": 126}),
         (make_counters({"connattempt": 10, "connects": 9}, {"connects": 7}), 0,
          {"established": 7, "half_open": 2, "timed_out": 1}),
@@ -89,10 +89,10 @@ def test_objects_are_counted_by_their_octets():
     whole = make_counters({**bytes_of, "connects": 999}, {"connects": 999})
     answered = astf.add_answered_requests(opened, whole, TENTH, tcp)
     assert (answered.requested, answered.answered, answered.reset_later) == (890, 890, 0)
-    one_short = make_counters({**bytes_of, "rcvbyte": 999 * OBJECT - 1}, {})
-    assert astf.add_answered_requests(opened, one_short, TENTH, tcp).answered == 889
-    again = make_counters(bytes_of, {"sndrexmitpack": 3, "rexmttimeo": 2})
-    assert astf.add_answered_requests(opened, again, TENTH, tcp).answered == 885
+    incomplete = make_counters({**bytes_of, "rcvbyte": 999 * OBJECT - 1}, {})
+    assert astf.add_answered_requests(opened, incomplete, TENTH, tcp).answered == 889
+    retransmitted = make_counters(bytes_of, {"sndrexmitpack": 3, "rexmttimeo": 2})
+    assert astf.add_answered_requests(opened, retransmitted, TENTH, tcp).answered == 885
     assert astf.add_answered_requests(opened, make_counters({}, {}), TENTH, tcp).answered == 0
 
 
@@ -139,7 +139,10 @@ def test_trex_errors_are_tester_faults(stats, text):
     ("counters", "step"),
     [
         *((counters, "open") for counters in (WHOLE, FULL, TENTH, ANSWERS, REFUSED)),
-        (make_counters({"keepdrops": 92}, {}), "end"),  # of connections that were reset
+        (
+            make_counters({"keepdrops": 92}, {}),
+            "end",
+        ),  # keepalive timers of connections that were reset
     ],
 )
 def test_device_losses_are_not_tester_faults(counters, step):
@@ -161,7 +164,7 @@ def test_endpoints_are_first_and_last_addresses_of_technology():
 
 
 def test_ipv6_clients_share_a_fixed_prefix():
-    """ASTF increments the last four octets."""
+    """ASTF increments the last four octets of addresses only."""
     ends = astf.find_endpoints(make_technology("nat64"))
     assert ends["prefixes"] == ("2001:2::", "2001:db8:64::")
     assert (ends["clients"], ends["servers"]) == (("0.0.0.2",) * 2, ("198.19.0.2",) * 2)
@@ -188,13 +191,14 @@ def test_unsupported_astf_connections_are_rejected(name, tcp, most, alpha, code)
 
 
 def test_each_step_waits_for_previous_step():
-    when = astf.make_schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
-    assert when.duration_s == 2.0
-    for earlier, later in (("open", "ask"), ("ask", "end")):
-        assert when.begin_s(later) > when.begin_s(earlier) + when.duration_s + when.wait_s
-    # the last one is dropped and the device counts it
-    given_up_s = when.duration_s + astf.OPENING_TIMEOUT_S
-    assert when.begin_s("ask") - given_up_s == astf._TIMER_DELAY_S + astf._COUNTING_S
+    schedule = astf.make_schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
+    assert schedule.duration_s == 2.0
+    for step, next_step in (("open", "ask"), ("ask", "end")):
+        end_s = schedule.begin_s(step) + schedule.duration_s + schedule.wait_s
+        assert schedule.begin_s(next_step) > end_s
+    # the opening timeout of the last connection, and the time to count sessions
+    timeout_s = schedule.duration_s + astf.OPENING_TIMEOUT_S
+    assert schedule.begin_s("ask") - timeout_s == astf._TIMER_DELAY_S + astf._COUNTING_S
 
 
 def test_started_server_supports_tcp_with_a_warning():
@@ -225,10 +229,10 @@ LINUX = {"interfaces": ("eth1", "eth2")}
     ],
 )  # fmt: skip
 def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
-    kind, is_able = Trex(options), "lab" in options
+    kind, is_supported = Trex(options), "lab" in options
     tester = kind.make(make_technology("nat44").links, None, loopback=False, delays=False, seed=1)
-    assert ("tcp" in tester.capabilities) == is_able
-    with nullcontext() if is_able else expect_error("unsupported-by-tester"):
+    assert ("tcp" in tester.capabilities) == is_supported
+    with nullcontext() if is_supported else expect_error("unsupported-by-tester"):
         list(kind.check_tcp_connections(make_technology("nat44"), 10, Tcp(), 1.0))
 
 
@@ -252,8 +256,8 @@ def test_deadlines_of_requests_are_longer_than_their_waits():
 def test_astf_programs_open_request_and_close():
     worker, client, server = AstfWorker(), Mock(), Mock()
     worker.api = Mock(**{"ASTFProgram.side_effect": [client, server, Mock(), Mock()]})
-    limits, of_clients = worker.api.ASTFGlobalInfo(), worker.api.ASTFGlobalInfoPerTemplate()
-    of_clients.ipv6 = SimpleNamespace()
+    global_info, client_info = worker.api.ASTFGlobalInfo(), worker.api.ASTFGlobalInfoPerTemplate()
+    client_info.ipv6 = SimpleNamespace()
     connections = Connections(100, 50.0, wait_s=1.0, tcp=Tcp())
     profiles = [
         astf.make_profile(astf.find_endpoints(make_technology(name)), connections, Tcp())
@@ -268,16 +272,16 @@ def test_astf_programs_open_request_and_close():
         *(call.accept(), call.recv(len(REQUEST)), call.send(build_response(64))),
         call.wait_for_peer_close(),
     ]
-    opening = worker.api.ASTFTCPClientTemplate.call_args.kwargs
-    assert (opening["cps"], opening["limit"], opening["port"]) == (50.0, 100, 1)
-    # TRex ignores all settings after an invalid value
-    times = limits.tcp
-    assert 2 <= times.keepinit < times.keepidle == times.keepintvl <= 65_533
+    template = worker.api.ASTFTCPClientTemplate.call_args.kwargs
+    assert (template["cps"], template["limit"], template["port"]) == (50.0, 100, 1)
+    # TRex ignores all settings after an invalid one
+    timers = global_info.tcp
+    assert 2 <= timers.keepinit < timers.keepidle == timers.keepintvl <= 65_533
     assert base64.b64decode(profiles[0]["request"]) == REQUEST
-    assert not vars(of_clients.ipv6)
+    assert not vars(client_info.ipv6)
     worker._make_profile(profiles[1])
     prefixes = {"src_msb": "2001:2::", "dst_msb": "2001:db8:64::"}
-    assert vars(of_clients.ipv6) == {"enable": 1, **prefixes}
+    assert vars(client_info.ipv6) == {"enable": 1, **prefixes}
 
 
 class CountingClient(Mock):
@@ -294,13 +298,13 @@ class CountingClient(Mock):
     def get_traffic_stats(self):
         self.reads += 1
         opened = 5 if self.reads > 3 else 0
-        told = {"tcps_connattempt": opened, "tcps_connects": opened}
-        return {"client": told, "server": {"tcps_connects": opened}}
+        counters = {"tcps_connattempt": opened, "tcps_connects": opened}
+        return {"client": counters, "server": {"tcps_connects": opened}}
 
     def get_stats(self, ports):
-        counted = dict.fromkeys(("opackets", "ipackets", "oerrors", "ierrors"), 0)
+        zeros = dict.fromkeys(("opackets", "ipackets", "oerrors", "ierrors"), 0)
         total = {"cpu_util_raw": 12.5, "rx_cpu_util": 0.0, "queue_full": 0}
-        return {"global": total, **dict.fromkeys(ports, counted)}
+        return {"global": total, **dict.fromkeys(ports, zeros)}
 
     def stop(self):
         self.stopped += self.state == self.STATE_TX
@@ -310,26 +314,26 @@ class CountingClient(Mock):
 def worker(monkeypatch):
     worker = AstfWorker()
     worker.client, worker.ports = CountingClient(), [0, 1]
-    monkeypatch.setattr(worker, "_make_profile", lambda wanted: wanted)
+    monkeypatch.setattr(worker, "_make_profile", lambda profile: profile)
     return worker
 
 
 def test_worker_polls_until_all_connections_are_open(worker):
     worker.start_connections({"a": "profile"})
     all_open = {side: {"opened": 5} for side in ("client", "server")}
-    seen = worker.watch("attempts", 1, 5, 0.0, 0.1, 5.0, all_open)
-    units = [reading.sent[0] for reading in seen.counter_readings]
+    stats = worker.watch("attempts", 1, 5, 0.0, 0.1, 5.0, all_open)
+    units = [reading.sent[0] for reading in stats.counter_readings]
     assert (units[0], units[-1]) == (0, 5)
-    assert seen.counters["server"].record == {"tcps_connects": 5}
-    assert 0 <= seen.began_ago_s < 5
+    assert stats.counters["server"].record == {"tcps_connects": 5}
+    assert 0 <= stats.began_ago_s < 5
     worker.stop_connections()
     worker.stop_connections()
     assert worker.client.stopped == 1
 
 
 def test_watch_ends_at_its_time_limit(worker):
-    never = {"client": {"opened": 6}}
-    assert worker.watch("attempts", 1, 6, 0.0, 0.0, 0.0, never).initial_count == 0
+    unreachable = {"client": {"opened": 6}}
+    assert worker.watch("attempts", 1, 6, 0.0, 0.0, 0.0, unreachable).initial_count == 0
 
 
 def test_missing_connection_attempts_are_an_error(worker, monkeypatch):

@@ -1,4 +1,4 @@
-"""One or two real TRex servers, named by TREX_DIR, in the lab, at low rates."""
+"""One or two real TRex servers in the lab at low rates; TREX_DIR names the installation."""
 
 import json
 import os
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
 @pytest.fixture
 def cable():
-    """Provide TRex on both ends of a cable, and a forward trial."""
+    """Provide TRex without a device, its ports connected by cables, and a forward trial."""
     with open_tester("trex", loopback=True) as (tester, trial):
         yield tester, replace(trial, mode="forward", rate_fps=4000.0)
 
@@ -63,7 +63,9 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
                 tester._bed.lab.tester.ask("run", command=command)
                 return
             for pid in faketrex.list_descendants(pids[victim]) or [pids[victim]]:
-                if Path(f"/proc/{pid}/comm").read_text() != "sh\n":  # which cleans up after TRex
+                if (
+                    Path(f"/proc/{pid}/comm").read_text() != "sh\n"
+                ):  # this shell cleans up after TRex
                     os.kill(pid, signal.SIGKILL)
 
         timer = threading.Timer(1.0, fail)
@@ -89,14 +91,14 @@ def test_server_without_delay_histograms_is_rejected():
             with pytest.raises(TesterError, match="keeps no delay histograms") as caught:
                 guest.open()
         assert "restart" in caught.value.hint
-        # the owner is not disturbed and counts by ports
+        # the first tester, which owns the ports, is not disturbed
         counted = measure_passed(host, trial, mode="forward").directions["forward"]
         assert set(counted.classes) == {"test frames"}
         assert counted.count_frames("received") == 3000
 
 
 def test_burst_that_took_too_long_is_invalid():
-    """No veth pair carries three million frames per second, so TRex stretches the burst."""
+    """A veth pair carries less than three million frames per second, so sending takes longer."""
     with open_tester("trex", loopback=True) as (tester, trial):
         fast = replace(trial, mode="forward", rate_fps=3e6, duration_s=0.1)
         result = tester.measure(fast)
@@ -127,7 +129,7 @@ def test_frames_without_stamps_are_identified_by_marks_and_compared():
         steering, cpus = tester.describe()["receive_packet_steering"], tester.describe()["cpus"]
         others = set(os.sched_getaffinity(0)) - set(cpus["data path"])
         is_shared = len({cpus["master"], cpus["latency"], *cpus["data path"]}) < 3
-        if os.geteuid() == 0 and is_shared and others:  # v6t's default if threads share CPUs
+        if os.geteuid() == 0 and is_shared and others:  # the default if threads share CPUs
             assert set(steering["cpus"]) == others
             assert steering["interfaces"] and "trouble" not in steering
         else:
@@ -137,7 +139,7 @@ def test_frames_without_stamps_are_identified_by_marks_and_compared():
 
 
 def test_frame_lost_on_cable_is_a_tester_fault(cable):
-    """Frames left in a send ring would be sent in the next trial."""
+    """Otherwise frames that stay in a send ring would be sent in the next trial."""
     tester, trial = cable
     for rate in (50_000.0, 400_000.0, 2_000.0):
         result = tester.measure(replace(trial, mode="bidirectional", rate_fps=rate))
@@ -158,7 +160,7 @@ def router():
 
 def test_second_rate_follows_the_first_without_a_gap(router):
     def is_exact(result):
-        """Check that a result has the accuracy that a busy machine reaches once in ten times."""
+        """Check whether a result has the accuracy that a busy machine reaches in one of ten trials."""
         return all(
             abs(counted.rate_change_error_s) < 0.003 and counted.sending_time_s < 3.52
             for counted in result.directions.values()
@@ -179,7 +181,7 @@ def test_outage_duration_agrees_with_lost_frames_and_gap(router):
     enter = ["nsenter", "-t", str(tester.list_namespaces()["device"]), "-n", "sh", "-ec"]
     event = DeviceEvent("software-reset", 2.0)
     trial = replace(trial, rate_fps=2000.0, duration_s=6.0, device_event=event)
-    for _ in range(TRIES):  # a busy machine may spoil the first ones
+    for _ in range(TRIES):  # trials may be invalid on a busy machine
         with subprocess.Popen([*enter, outage]) as process:
             result = tester.measure(trial)
         assert process.returncode == 0
@@ -199,15 +201,15 @@ def test_flows_start_at_intervals(router):
     changes = {"rate_fps": 4000.0, "duration_s": 2.0, "flow_starts": FlowStarts(40, 0.025)}
     result = measure_passed(*router(partial(entropy.limit_flows, count=40)), **changes)
     for counted in result.directions.values():
-        # half of the first second's frames belong to flows that have not started
+        # in the first second, half of the frames belong to flows that have not started
         required = counted.count_frames("required")
         assert required == pytest.approx(8000 - 1950, abs=41)
         assert counted.count_frames("sent") == counted.count_frames("received") == required
         assert counted.checked == counted.matched > 50
 
 
-# TRex needs a CPU for each thread. With fewer, a preloaded library reports more CPUs and lets threads
-# share them. That is slow, so the test with several cores ignores times and verdicts.
+# TRex needs a CPU for each thread. A preloaded library reports more CPUs than the machine has and lets threads share
+# them. That is slow, so the test with several cores ignores times and verdicts.
 CORES = 3
 
 
@@ -275,7 +277,7 @@ def test_every_core_sends_its_share_and_one_stamps_frames(cores, monkeypatch):
         return answers[-1]
 
     monkeypatch.setattr(tester.attachment, "ask", record)
-    # every seventh of 1,500 frames from the first tag, or those of one core
+    # every seventh frame from the first tag on, or all frames of one core
     for request, frames, share in (
         (DelayRequest(tags=200, first_tag_s=1.0), 200, 1 / 7),
         (DelayRequest(), 2000 // CORES, 1 / CORES),
@@ -298,7 +300,7 @@ LACKING = matrix.find_missing("trex", next(r for r in matrix.ROWS if r.device ==
 
 
 def write_from_page(name, where):
-    """Write a file from the manual page with its directory moved."""
+    """Write a file of the manual page, with another directory; return its path."""
     (text,) = re.findall(rf"```\w+\n# {name}\n(.*?)```", PAGE.read_text(), re.DOTALL)
     path = where / name
     path.write_text(text.replace("/var/lib/vpp", str(where)))

@@ -1,4 +1,4 @@
-"""Servers that v6t starts: their configuration, and the shell program that closes ports and restores NICs."""
+"""TRex servers that v6t starts: options, configuration, checks of doctor, and the server's shell program."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_ring_holds_complete_blocks_and_longest_frame(mtu):
     # the TPACKET2 header and Ethernet with a VLAN tag precede the packet
     assert slot >= mtu + 18 + 66
     assert block % slot == 0 and block % 4096 == 0
-    assert count % (block // slot) == 0, "the kernel refuses a ring of broken blocks"
+    assert count % (block // slot) == 0, "the kernel rejects a ring with an incomplete block"
 
 
 @pytest.mark.parametrize(
-    "own", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
+    "argument", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
 )
-def test_explicit_port_arguments_are_kept(own):
-    assert format_interface(0, own) == own
+def test_explicit_port_arguments_are_kept(argument):
+    assert format_interface(0, argument) == argument
 
 
 def make_server_config(options, placement):
@@ -84,7 +84,7 @@ SHARED_CPU, FOUR_CPUS = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2, 3
     ("cpus", "placement", "forwarding"),
     [
         ([4], ThreadPlacement(4, 4, (4,)), []),
-        ([0, 1], SHARED_CPU, [0]),  # the data path sends, the other CPU forwards
+        ([0, 1], SHARED_CPU, [0]),  # the data path has one CPU, forwarding the other
         ([0, 1, 2], ThreadPlacement(0, 1, (2,)), []),  # one CPU per thread
         ([3, 5, 7, 9], ThreadPlacement(3, 5, (7,)), []),
     ],
@@ -94,7 +94,7 @@ def test_data_path_has_a_separate_cpu_if_possible(cpus, placement, forwarding):
     assert find_forwarding_cpus(placement, cpus) == forwarding
     config = make_server_config(TrexOptions(interfaces=ETH), placement)
     assert config["interfaces"] == list(ETH)
-    # TRex needs three CPUs, or all threads on one
+    # TRex needs three CPUs, or low_end mode with all threads on one
     assert config.get("low_end", False) == (len(cpus) < 3)
     pairs = config.get("platform", {}).get("dual_if", [])
     assert [pair["threads"] for pair in pairs] == (
@@ -126,7 +126,7 @@ def test_data_path_cores_do_not_share_cpus():
 
 
 def list_ports(more="", name="net_af_packet"):
-    """List ports of Linux interfaces as a user may write them."""
+    """Return the arguments of two ports on Linux interfaces, as a user may write them."""
     return tuple(f"--vdev={name}{n},iface=eth{n}{more}" for n in (0, 1))
 
 
@@ -168,7 +168,7 @@ def test_valid_trex_options_are_accepted(options):
         *(({"cores": 2, **ports}, "conflict", "") for ports in (
             {"lab": True}, {"interfaces": ETH}, {"interfaces": list_ports()},
             {"interfaces": list_ports(",qpairs=1", "eth_af_packet")})),
-        # TRex reads the first queue only
+        # TRex receives from the first queue only
         *(({"cores": cores, "interfaces": list_ports(more, name)}, "conflict", "qpairs")
           for more in (",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4")
           for name, cores in (("net_af_packet", 1), ("eth_af_packet", 2))),
@@ -176,7 +176,7 @@ def test_valid_trex_options_are_accepted(options):
         ({"lab": True, "interfaces": ETH}, "conflict", ""),
         *(({"rps_cpus": (0,), **wrong}, "conflict", "rps_cpus") for wrong in (
             {}, {"interfaces": ETH}, {"lab": True, "interfaces": MEMIF})),
-        # no effect
+        # options without effect
         ({"ssh_config": "config"}, "conflict", "ssh_config"),
         ({"ring": 1024, "interfaces": NICS}, "conflict", "ring"),
         ({"ring": 1024, "start": "never"}, "conflict", "ring"),
@@ -238,7 +238,7 @@ def test_invalid_trex_options_are_rejected(options, code, mentions):
     ],
 )
 def test_nics_receive_in_software_by_default(options, mode, in_software):
-    """Frames from a translator are compared and timed in software only."""
+    """Only software mode compares and times the frames of translators."""
     read = TrexOptions(interfaces=NICS, **options)
     assert (read.mode_arguments, read.uses_software_mode) == (mode, in_software)
 
@@ -246,9 +246,9 @@ def test_nics_receive_in_software_by_default(options, mode, in_software):
 def test_memif_ports_are_joined_for_the_self_test():
     ends = "socket=/run/vpp/memif.sock,socket-abstract=no,rsize=13"
     memif = [f"--vdev=net_memif{n},id={n},role=client,{ends}" for n in (0, 1)]
-    one, other = (dict(w.split("=") for w in p.split(",")[1:]) for p in join_memif(memif))
-    assert (one.pop("role"), other.pop("role")) == ("server", "client")
-    assert one == other and one["socket"] != "/run/vpp/memif.sock" and one["rsize"] == "13"
+    first, second = (dict(w.split("=") for w in p.split(",")[1:]) for p in join_memif(memif))
+    assert (first.pop("role"), second.pop("role")) == ("server", "client")
+    assert first == second and first["socket"] != "/run/vpp/memif.sock" and first["rsize"] == "13"
 
 
 def test_configuration_contains_socket_of_pair():
@@ -258,7 +258,7 @@ def test_configuration_contains_socket_of_pair():
 
 
 SIDE = {"tester_mac": "02:00:00:00:0c:02", "dut_mac": "02:00:00:00:0c:01", "vlan": 200}
-FURTHER = {**PAIR, "left": SIDE}
+TAGGED_PAIR = {**PAIR, "left": SIDE}
 
 
 def make_tagged_links(vlan: int | None) -> Links:
@@ -267,7 +267,7 @@ def make_tagged_links(vlan: int | None) -> Links:
 
 
 def test_pair_with_vlan_tags_its_frames():
-    options = TrexOptions(interfaces=NICS, pairs=(FURTHER,))
+    options = TrexOptions(interfaces=NICS, pairs=(TAGGED_PAIR,))
     links = make_tagged_links(100)
     plugin = Ipv6Router(links=links)
     (stream,) = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(88))).streams
@@ -281,7 +281,7 @@ def test_pair_with_vlan_tags_its_frames():
 
 
 def test_pair_vlan_without_link_vlan_is_rejected():
-    kind = Trex({"interfaces": ["03:00.0", "03:00.1"], "pairs": [FURTHER]})
+    kind = Trex({"interfaces": ["03:00.0", "03:00.1"], "pairs": [TAGGED_PAIR]})
     kind.check_links(make_tagged_links(100))
     with expect_error("conflict", mentions="links.left"):
         kind.check_links(make_tagged_links(None))
@@ -304,10 +304,10 @@ def make_tester(kind):
 
 
 def test_common_options_apply_to_all_servers():
-    chosen = make_kind(rpc_port=5501).options.selected_servers
-    assert list(chosen) == ["1", "second"]
-    assert {one.rpc_port for one in chosen.values()} == {5501}
-    assert [one.ports for one in chosen.values()] == [(0, 1), (2, 3)]
+    servers = make_kind(rpc_port=5501).options.selected_servers
+    assert list(servers) == ["1", "second"]
+    assert {server.rpc_port for server in servers.values()} == {5501}
+    assert [server.ports for server in servers.values()] == [(0, 1), (2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -319,9 +319,9 @@ def test_several_servers_make_one_tester(options, kind):
 
 
 def test_server_uses_configured_mac_addresses():
-    (own,) = make_kind(only="second").options.selected_servers.values()
+    (server,) = make_kind(only="second").options.selected_servers.values()
     macs = SECOND_SIDE["tester_mac"], SECOND_SIDE["dut_mac"]
-    assert own.find_macs(Links()) == {2: macs, 3: macs}
+    assert server.find_macs(Links()) == {2: macs, 3: macs}
 
 
 def test_max_stamped_rate_is_sum_over_servers():
@@ -358,12 +358,14 @@ def test_selftest_measures_each_server_and_all(monkeypatch):
 
 needs_nft = pytest.mark.skipif(shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin") is None,
                                reason="needs nft (apt-get install nftables)")  # fmt: skip
+# Programs that listen on TRex's port, and that connect to it.
 LISTEN = "import socket,time; s=socket.create_server(('', 4501)); print('listening', flush=True); time.sleep(99)"
-KNOCK = "import socket; socket.create_connection(('192.0.2.1', 4501), timeout=2); print('in')"
+CONNECT = "import socket; socket.create_connection(('192.0.2.1', 4501), timeout=2); print('in')"
 
 
 @pytest.fixture
 def lab():
+    """Provide a lab with IPv4 addresses on the left interfaces of tester and device."""
     with closing(Lab(1500, 1500)) as lab:
         for worker, address in ((lab.tester, "192.0.2.1"), (lab.device, "192.0.2.2")):
             script = (
@@ -374,7 +376,7 @@ def lab():
 
 
 def make_program(folder, script, prefix="v6t0n0", **options):
-    """Return the command of a server that is a shell script."""
+    """Return the command that starts a server, which is a shell script."""
     for name in ("t-rex-64", "_t-rex-64"):
         write_script(folder / name, script)
     return make_server_program(str(folder), "x", [], prefix=prefix, **options)
@@ -390,7 +392,7 @@ def run_in_namespace(worker, *command):
 @needs_lab
 @pytest.mark.parametrize("fence", [True, False])
 def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
-    listen, knock = f'{sys.executable} -c "{LISTEN}"', (sys.executable, "-c", KNOCK)
+    listen, connect = f'{sys.executable} -c "{LISTEN}"', (sys.executable, "-c", CONNECT)
     command = make_program(tmp_path, listen, fence=(4501, 4500) if fence else ())
     server = subprocess.Popen(
         [*enter(lab.tester.pid), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -398,12 +400,12 @@ def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
     if fence:
         assert server.stdout.readline().strip() == trex_server.FENCE_MESSAGE
     assert server.stdout.readline().strip() == "listening"
-    assert run_in_namespace(lab.device, *knock) == ("" if fence else "in")
-    assert run_in_namespace(lab.tester, *knock) == "in"
+    assert run_in_namespace(lab.device, *connect) == ("" if fence else "in")
+    assert run_in_namespace(lab.tester, *connect) == "in"
     server.stdin.close()
     assert server.wait(30) != 0
     assert run_in_namespace(lab.tester, "nft", "list", "tables") == ""
-    assert run_in_namespace(lab.tester, *knock) == ""
+    assert run_in_namespace(lab.tester, *connect) == ""
 
 
 def test_failed_preparation_leaves_no_fence(tmp_path):
@@ -415,20 +417,20 @@ def test_failed_preparation_leaves_no_fence(tmp_path):
 
 
 def run_server_shell(text, **environment):
-    """Run the shell program of a server to its end."""
-    stays, open_ = os.pipe()
+    """Run the shell program of a server until it ends; its input stays open."""
+    reader, writer = os.pipe()
     try:
         return subprocess.run(
-            ["sh", "-c", text], stdin=stays, check=False, capture_output=True, timeout=60,
+            ["sh", "-c", text], stdin=reader, check=False, capture_output=True, timeout=60,
             env={**os.environ, **environment},
         )  # fmt: skip
     finally:
-        os.close(stays)
-        os.close(open_)
+        os.close(reader)
+        os.close(writer)
 
 
 def run_with_pci_bus(tmp_path, server):
-    """Run a server with a NIC on a fake PCI bus; return the written bindings and override."""
+    """Run a server with a NIC on a fake PCI bus; return its writes to bind files and driver_override."""
     bus = tmp_path / "bus"
     for name in ("kernel", "dpdk"):
         (bus / "drivers" / name).mkdir(parents=True)
@@ -461,26 +463,26 @@ def test_nic_is_rebound_to_original_driver(tmp_path, server, written, override):
 
 
 def test_server_program_ends_with_its_shell(tmp_path):
-    left = tmp_path / "dpdk" / "v6t0n0"
-    left.mkdir(parents=True)
-    running = subprocess.Popen(
+    directory = tmp_path / "dpdk" / "v6t0n0"
+    directory.mkdir(parents=True)
+    process = subprocess.Popen(
         make_program(tmp_path, "echo up; sleep 1000"),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)},
     )  # fmt: skip
-    assert running.stdout.readline() == "up\n"
-    running.terminate()
-    assert running.wait(30) != 0
-    assert not left.exists()
-    running.stdin.close()
-    assert running.stdout.read() == ""
+    assert process.stdout.readline() == "up\n"
+    process.terminate()
+    assert process.wait(30) != 0
+    assert not directory.exists()
+    process.stdin.close()
+    assert process.stdout.read() == ""
 
 
 def test_dpdk_files_of_server_are_removed(tmp_path):
-    """Only the directory and hugepages of this server are removed."""
-    own = {"dpdk/v6t7n0/config", "huge/v6t7n0map_0", "huge/v6t7n0map_511"}
+    """Only the directory and the hugepages of this server are removed."""
+    files = {"dpdk/v6t7n0/config", "huge/v6t7n0map_0", "huge/v6t7n0map_511"}
     others = {"dpdk/v6t7n01/config", "dpdk/a/config", "huge/v6t7n01map_0", "no/v6t7n0map_0"}
-    for name in own | others:
+    for name in files | others:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     mounts = tmp_path / "mounts"

@@ -1,4 +1,4 @@
-"""Streams without stamps and learned connections on TRex: marks, lists, counts, sending times, late frames and limits."""
+"""Marked streams and learned connections on TRex: blocks, counting, sending times, stale frames and limits."""
 
 import base64
 from contextlib import closing
@@ -70,7 +70,7 @@ def test_mark_identifies_stream_and_number_at_any_length(size):
     marks = trailer.read(frames)
     # TRex's receiver reserves numbers below 128
     assert (marks.stream_id >= 128).all()
-    # the same frames, built from the connection's values
+    # the same frames, built from the values of the connections
     rebuilt = Expander(own).compute_frames(0, 20)
     trex_streams.write_numbers(rebuilt, numbers, own.checksum)
     trailer.stamp(rebuilt, own.checksum, seq=marks.seq, stream_id=stream_id, nonce=0, time_ns=0)
@@ -83,8 +83,8 @@ def test_stride_of_samples_is_a_power_of_two():
 
 
 def test_truncated_and_foreign_frames_are_not_read():
-    cut, foreign = ((np.zeros(3), np.zeros((3, octets), np.uint8)) for octets in (10, 80))
-    assert not list(capture.select_current_frames([cut], 0))
+    truncated, foreign = ((np.zeros(3), np.zeros((3, octets), np.uint8)) for octets in (10, 80))
+    assert not list(capture.select_current_frames([truncated], 0))
     (((times_s, _), stale),) = capture.select_current_frames([foreign], 0)
     assert (len(times_s), stale) == (0, 3)
 
@@ -100,7 +100,7 @@ def table(monkeypatch):
 
 
 def list_blocks(table, stamps=3, size=84):
-    """Return the blocks of the connections, and the order in which these are sent."""
+    """Return the blocks of the connections, and the order in which the connections are sent."""
     stream = find_reverse_stream(size)
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
 
@@ -111,7 +111,7 @@ def list_blocks(table, stamps=3, size=84):
 
 
 def build_block_frames(block, count):
-    """Build the frames of a block as the server does from the worker's request."""
+    """Build the frames of a block like TRex from the worker's request."""
     program = block.render().trex
     stream = replace(block, trex={**program, "vm": unpack_lists(program["vm"])})
     return Expander(stream).compute_frames(0, count)
@@ -122,13 +122,13 @@ def test_alternating_blocks_send_connections_in_order(table, size):
     blocks, order = list_blocks(table, size=size)
     assert len(blocks) == 16
     assert [number for number, block in enumerate(blocks) if block.is_timed] == [0, 5, 10]
-    for number, block in enumerate(blocks):
-        assert block.connections.tolist() == order[number::16].tolist()
-        count = 2 * len(block.connections)  # the list repeats once
+    for index, block in enumerate(blocks):
+        assert block.connections.tolist() == order[index::16].tolist()
+        count = 2 * len(block.connections)  # the list of connections is sent twice
         sent, expected = build_block_frames(block, count), block.source().compute_frames(0, count)
         end = sent.shape[1] - trailer.LENGTH
-        far = sent.shape[1] - trex_streams.compute_number_distance(sent.shape[1])
-        same = [i for i in range(end) if not far <= i < far + 4 and i not in (40, 41)]
+        number = sent.shape[1] - trex_streams.compute_number_distance(sent.shape[1])
+        same = [i for i in range(end) if not number <= i < number + 4 and i not in (40, 41)]
         assert (sent[:, same] == expected[:, same]).all()
         assert verify(sent).all()
         if not block.is_timed:
@@ -140,7 +140,7 @@ def test_validation_frames_identify_their_connections(table):
     identified = []
     for block in blocks:
         frames = build_block_frames(block, len(block.connections))
-        if block.is_timed:  # TRex writes its stamp last
+        if block.is_timed:  # TRex overwrites the last 16 octets with its stamp
             frames = frames.copy()
             frames[:, -16:] = 0
             seq = (np.arange(len(frames)) + trex_streams.FIRST_SEQUENCE) % (1 << 32)
@@ -152,7 +152,7 @@ def test_validation_frames_identify_their_connections(table):
         identified += found.tolist()
     assert sorted(identified) == list(range(COUNT))
     assert not len(find_connections(blocks, trex_streams.MARK_IDS + len(blocks)))
-    assert not len(find_connections(blocks[1:], 77))  # no stamped block
+    assert not len(find_connections(blocks[1:], 77))  # without a stamped block
 
 
 def make_reverse_trial(**more):
@@ -290,7 +290,7 @@ def test_marked_trial_is_counted_by_class():
     load = OfferedLoad(streams, bursts, 1, (0,), 7)
     assert load.has_identified_frames and not load.stamped_bursts
     assert set(load.marked_classes) == {0, 1}
-    # late frames of other trials are not counted
+    # stale frames of other trials are not counted
     assert "ether[len - 15] = 7 " in capture.make_class_filter(1, 7)
     assert [request["nonce"] for request in load.make_requests()] == [7, 7]
     captures = [
@@ -361,17 +361,17 @@ def test_counting_method_is_described():
 
 RATE = 2000.0
 TOLERANCE = 1.005
-# Interval between two readings [s].
-LOOK_S = 0.0004
+# Interval between two counter readings [s].
+READING_INTERVAL_S = 0.0004
 PLUGIN, STREAMS = compile_plugin("nat44", 84)
 
 
-class Server:
-    """Fake TRex with a cable between its ports: all requested frames come back.
+class FakeServer:
+    """Fake TRex server with a cable between its ports, which receives all requested frames.
 
     Attributes:
-        macs: destination and source addresses of the received streams, by port.
-        left: frames of an earlier phase that are left from each burst, by direction.
+        macs: Destination and source addresses of the loaded streams, by port.
+        stale: Number of frames of an earlier phase that arrive with each burst, by direction.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -379,8 +379,8 @@ class Server:
         self.tester: TrexTester
         self.late_s = {0: 0.0, 1: 0.0}  # additional sending time by port
         self.macs: dict[int, set[str]] = {}
-        self.left = {"forward": 0, "reverse": 0}
-        self.copies = 0  # frames that the device repeats, per burst of the Initiator
+        self.stale = {"forward": 0, "reverse": 0}
+        self.copies = 0  # number of frames that the device duplicates, per burst of the Initiator
 
     def start(self, **options):
         self.tester = TrexTester(TrexOptions(sample=0, **options), PLUGIN.links, loopback=True)
@@ -432,23 +432,26 @@ class Server:
         return parse_trial({**raw, "counter_readings": readings, "began_ago_s": due_s})
 
     def make_counter_readings(self, bursts, due_s):
-        """Return dense readings at start and end; ports send evenly, but too long."""
+        """Return counter readings at start and end of sending, which takes ``late_s`` longer."""
         frames = {int(p): sum(b["frames"] for b in sent) for p, sent in bursts.items()}
-        takes = {p: due_s * (1 - 1 / n) + self.late_s[p] for p, n in frames.items()}
-        ends = [takes[p] + k * LOOK_S for p in frames for k in (-1, 1)]
+        sending_s = {p: due_s * (1 - 1 / n) + self.late_s[p] for p, n in frames.items()}
+        ends = [sending_s[p] + k * READING_INTERVAL_S for p in frames for k in (-1, 1)]
 
         def count_sent(port, at):
-            count = 1 + int((frames[port] - 1) * at / takes[port] + 1e-9)
+            count = 1 + int((frames[port] - 1) * at / sending_s[port] + 1e-9)
             return 0 if at <= 0 else min(frames[port], count)
 
-        times = sorted([-0.2, 0.0, LOOK_S, *ends])
-        return [(at, {str(p): count_sent(p, at) for p in frames}, at + LOOK_S / 10) for at in times]
+        times = sorted([-0.2, 0.0, READING_INTERVAL_S, *ends])
+        return [
+            (at, {str(p): count_sent(p, at) for p in frames}, at + READING_INTERVAL_S / 10)
+            for at in times
+        ]
 
     def make_received(self, streams, burst):
-        """Return the leftovers, frames and copies of a burst."""
-        frames, left = make_frames(streams, burst), self.left[streams.direction]
+        """Return the stale frames, the frames and the duplicates of a burst."""
+        frames, stale = make_frames(streams, burst), self.stale[streams.direction]
         copies = frames[: self.copies] if streams.direction == "forward" else []
-        return [*(make_leftover(f) for f in frames[len(frames) - left :]), *frames, *copies]
+        return [*(make_stale_frame(f) for f in frames[len(frames) - stale :]), *frames, *copies]
 
 
 def is_captured(streams, burst, kind):
@@ -458,7 +461,7 @@ def is_captured(streams, burst, kind):
 
 
 def make_frames(streams, burst):
-    """Return the frames of a burst with TRex's stamp or the program's mark."""
+    """Return the frames of a burst with TRex's stamp or the mark of the stream."""
     stream = streams.streams[burst["index"]]
     program = dict((stream.render() if isinstance(stream, connections.Block) else stream).trex)
     if "vm" in program:
@@ -475,9 +478,9 @@ def make_frames(streams, burst):
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """Provide a server with a table of twenty blocks, of which a validation stamps one."""
+    """Provide a fake server; the table has twenty blocks, of which a validation stamps one."""
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
-    server = Server(tmp_path)
+    server = FakeServer(tmp_path)
     monkeypatch.setattr(Attachment, "ask", server.ask)
     server.start()
     yield server
@@ -513,8 +516,8 @@ def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, vali
         assert result.faults == ()
         assert (counted.sent, counted.learned, counted.validated) == (COUNT, COUNT, COUNT)
         time_s = (counted.sending_time_s, counted.validation_time_s)[port]
-        # never too low, and as exact as the readings
-        assert 0.5 + late_s <= time_s <= 0.5 + late_s + 3 * LOOK_S
+        # never too short, and as exact as the counter readings
+        assert 0.5 + late_s <= time_s <= 0.5 + late_s + 3 * READING_INTERVAL_S
         assert verdict.valid is valid
         assert [reason.startswith(phase) for reason in verdict.reasons] == [True] * (not valid)
 
@@ -540,19 +543,19 @@ def test_phase_two_is_proven_or_invalid(server, direction, late_s, valid):
     assert result.faults == ()
     counted = result.directions[direction]
     assert counted.count_frames("sent") == counted.count_frames("received") == COUNT
-    assert 0.5 + late_s <= counted.max_sending_time_s <= 0.5 + late_s + 3 * LOOK_S
+    assert 0.5 + late_s <= counted.max_sending_time_s <= 0.5 + late_s + 3 * READING_INTERVAL_S
     verdict = assess_trial(trial, result, sending_time_tolerance=TOLERANCE)
     assert verdict.valid is valid
     assert [f"{direction}: sending took" in r for r in verdict.reasons] == [True] * (not valid)
 
 
-@pytest.mark.parametrize(("most_fps", "left"), [(2 * RATE, 0), (RATE, 0), (2 * RATE, 20)])
-def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch, most_fps, left):
-    """Compare all received frames, or those that TRex can stamp, but none of an earlier trial."""
+@pytest.mark.parametrize(("most_fps", "stale"), [(2 * RATE, 0), (RATE, 0), (2 * RATE, 20)])
+def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch, most_fps, stale):
+    """All received frames, or those that TRex stamps, are compared, but no stale frames."""
     tester, *_ = establish_connections(server)
     monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", most_fps)
     server.tester._options = TrexOptions(sample=30)
-    server.left = {"forward": left, "reverse": left}
+    server.stale = {"forward": stale, "reverse": stale}
     result = tester.measure(make_trial(REUSE))
     assert result.tester["counting"] == ("ports" if most_fps < 2 * RATE else "trailer")
     for counted in result.directions.values():
@@ -571,43 +574,43 @@ def test_share_of_timed_connections_is_reported(server, monkeypatch, rows, share
         assert shares == {"forward": None, "reverse": share if delays else None}
 
 
-NONCE = -15  # Octet of the trial in the trailer
+NONCE = -15  # offset of the trial's nonce in the trailer
 
 
-def make_leftover(frame):
-    """Return the frame with an earlier trial's trailer and another UDP source port."""
+def make_stale_frame(frame):
+    """Return the frame with the trailer of an earlier trial and another UDP source port."""
     octets = bytearray(frame)
     octets[NONCE] ^= 0xF0
-    octets[-8:] = (5).to_bytes(8, "little")  # when it left
+    octets[-8:] = (5).to_bytes(8, "little")  # departure time
     octets[34:36] = b"\x99\x99"
     return bytes(octets)
 
 
 @pytest.mark.parametrize(
-    ("left", "copies", "learned", "surplus", "reasons"),
+    ("stale", "copies", "learned", "surplus", "reasons"),
     [
         ({"forward": 90}, 0, COUNT, 0, ["90 frames"]),
         # the recording has no room for the last 50 frames
         ({"forward": 150}, 0, COUNT - 50, 0, ["150 frames", "TRex recorded"]),
-        # per block: one of twenty is stamped, the others are marked
+        # three per block; one of twenty blocks is stamped, the others are marked
         ({"reverse": 3}, 0, COUNT, 0, ["60 frames"]),
-        # a device's copies are counted, also those that the recording has no room for
+        # duplicates of the device are counted, even without room in the recording
         ({}, 300, COUNT, 300, ["surplus of"]),
     ],
 )
 def test_stale_frames_make_phase_one_invalid_but_are_not_learned(
-    server, monkeypatch, left, copies, learned, surplus, reasons
+    server, monkeypatch, stale, copies, learned, surplus, reasons
 ):
     establish_connections(server)
     expected = server.tester._connections._table.rows.copy()
     monkeypatch.setattr(capture, "SPARE_FRAMES", 100)
-    server.left, server.copies = {"forward": 0, "reverse": 0, **left}, copies
+    server.stale, server.copies = {"forward": 0, "reverse": 0, **stale}, copies
     _, result, verdict = establish_connections(server)
     counted = result.connections
     assert (counted.learned, counted.surplus, counted.duplicate_tuples) == (learned, surplus, 0)
-    assert (verdict.valid, verdict.passed) == (not left, False)
+    assert (verdict.valid, verdict.passed) == (not stale, False)
     assert [" ".join(reason.split()[:2]) for reason in verdict.reasons] == reasons
-    if "reverse" in left:
+    if "reverse" in stale:
         assert counted.validated == COUNT
         assert result.directions["reverse"].classes["fg"].surplus == 0
     if learned == COUNT:

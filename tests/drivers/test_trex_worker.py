@@ -1,4 +1,4 @@
-"""The client of TRex and the protocol of its worker, with a fake installation."""
+"""The client of TRex, its worker process and its servers, with a fake installation."""
 
 import ast
 import itertools
@@ -62,7 +62,7 @@ def installation(tmp_path):
 
 @pytest.fixture(autouse=True)
 def listener(monkeypatch):
-    """Listen on the fake server's port: a refused connection shows a lost server."""
+    """Listen on the fake server's port, because v6t takes a refused connection as a lost server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("FAKE_PORT", str(server.getsockname()[1]))
         yield server
@@ -105,7 +105,7 @@ def measure(installation, monkeypatch):
 
 
 def record_requests(monkeypatch, tester):
-    """Record the trials requested from the worker from now on."""
+    """Return a list to which requests for trials are added."""
     requests, ask = [], tester.attachment.ask
 
     def record(op, **arguments):
@@ -117,20 +117,20 @@ def record_requests(monkeypatch, tester):
 
 
 def test_first_interpreter_that_imports_client_is_used(installation, monkeypatch):
-    """The worker's interpreter is used without a trial start."""
+    """A known interpreter is used again without starting others."""
     monkeypatch.setattr(channel, "_imported", {})
-    interpreters, tried = ["/nowhere/python", sys.executable], []
+    interpreters, started = ["/nowhere/python", sys.executable], []
     monkeypatch.setattr(channel, "list_interpreters", lambda named: interpreters)
 
     def start(python):
-        tried.append(python)
+        started.append(python)
         return ClientWorker(python)
 
     for _ in range(2):
         worker, hello = channel.start_client(installation, "", start, 60)
         worker.close()
         assert hello["executable"] == sys.executable
-    assert tried == ["/nowhere/python", sys.executable, sys.executable]
+    assert started == ["/nowhere/python", sys.executable, sys.executable]
     interpreters.pop()
     with expect_error("missing-program", mentions="nowhere/python"):
         channel.start_client(installation, "other", start, 60)
@@ -154,7 +154,7 @@ def test_missing_client_is_reported(tmp_path):
 
 
 def list_runtime_nodes(tree):
-    """Walk the nodes outside of ``if TYPE_CHECKING``."""
+    """Yield the nodes outside of ``if TYPE_CHECKING``."""
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield node
@@ -163,7 +163,7 @@ def list_runtime_nodes(tree):
 
 @pytest.mark.parametrize("minor", [8, 13])
 def test_worker_compiles_for_old_and_new_interpreters(minor):
-    """It imports modules of Python, of v6t that are handed over, and of the TRex installation."""
+    """The worker imports the standard library, TRex's modules, and v6t modules that are sent to it."""
     top, modules = Path(stl.__file__).parents[3], {*STL_MODULES, *ASTF_MODULES}
     imported = set()
     for path in modules:
@@ -173,11 +173,11 @@ def test_worker_compiles_for_old_and_new_interpreters(minor):
                 imported.update(f"{node.module}.{alias.name}" for alias in node.names)
             elif isinstance(node, ast.Import):
                 imported.add(node.names[0].name)
-    handed_over = ["v6t." + path[:-3].replace("/", ".") for path in modules]
+    sent_modules = ["v6t." + path[:-3].replace("/", ".") for path in modules]
     foreign = {
         name.split(".")[0]
         for name in imported
-        if not any(name == own or name.startswith(f"{own}.") for own in handed_over)
+        if not any(name == own or name.startswith(f"{own}.") for own in sent_modules)
     }
     assert foreign - set(sys.stdlib_module_names) == {"trex", "zmq"}
 
@@ -199,7 +199,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
-    """Recovery and reset tests depend on this."""
+    """An incomplete recording makes the trial invalid, for example of a reset test."""
     trial = replace(TRIAL, mode="forward", device_event=DeviceEvent("software-reset", 0.2))
     numbers = np.arange(trial.frames - missing)
     frames = np.zeros((len(numbers), 80), np.uint8)
@@ -218,7 +218,7 @@ def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, option
     """A tester that sends at half the rate is detected with each counting method."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
     with open_loaded(installation, **options) as tester:
-        for _ in range(5):  # the machine may be busy
+        for _ in range(5):  # repeated on a busy machine
             result = tester.measure(TRIAL)
             verdict = assess_trial(TRIAL, result, sending_time_tolerance=1.5)
             if verdict.valid == (slow == 1):
@@ -241,7 +241,7 @@ def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, option
     ],
 )
 def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, options, compared):
-    """Frames are counted by ports; captures of several queues need service mode."""
+    """Frames are counted by ports; captures with several queues need service mode."""
     ports = "4" if "pairs" in options else "2"
     monkeypatch.setenv("FAKE_PORTS", ports)
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
@@ -394,14 +394,14 @@ SHARED, SEPARATE = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2,))
 @pytest.mark.parametrize(
     ("options", "cases"),
     [
-        # None: a server of another user
+        # placement None: a server that v6t has not started
         ({}, [(SHARED, 20e3, False), (SHARED, 10e3, True), (SEPARATE, 20e3, True), (None, 20e3, True)]),
         ({"marks": False}, [(SHARED, 20e3, True)]),
         ({"marks": True}, [(SEPARATE, 1e3, False)]),
     ],
 )  # fmt: skip
 def test_frames_are_marked_if_threads_share_cpus(installation, monkeypatch, options, cases):
-    """Stamps are costly on shared CPUs, but show reordering up to some rate."""
+    """Stamps need much CPU time, but detect reordering; they are used up to a limit."""
     with open_loaded(installation, **options) as tester:
         requests = record_requests(monkeypatch, tester)
         for placement, bound_fps, stamped in cases:
@@ -448,8 +448,8 @@ def test_cpu_limit_is_100_percent_on_linux_interfaces(opened, installation):
     [
         ("STOLEN", "tester-fault", "stolen"),
         ("DIE", "worker-failed", None),
-        ("REMOVED", "tester-fault", "stolen"),  # a capture, by another user
-        ("LATE", "tester-fault", "start"),  # four times
+        ("REMOVED", "tester-fault", "stolen"),  # another user removes a capture
+        ("LATE", "tester-fault", "start"),  # four starts are late
     ],
 )
 def test_failure_during_trial_ends_it_with_a_cause(measure, variable, code, kind):
@@ -459,7 +459,7 @@ def test_failure_during_trial_ends_it_with_a_cause(measure, variable, code, kind
 
 
 def test_captures_of_other_users_are_kept(measure, tmp_path):
-    """Those on the run's ports, 0 and 1, are of a client that died."""
+    """Captures on the run's ports, 0 and 1, are leftovers of a client that died."""
     fake = {"STATE": str(tmp_path), "PORTS": "4", "CAPTURES": "2 0 3 1"}
     measure(replace(TRIAL, duration_s=0.05), fake, counting="ports")
     assert (tmp_path / "captures").read_text().split() == ["2", "3"]
@@ -467,7 +467,7 @@ def test_captures_of_other_users_are_kept(measure, tmp_path):
 
 @pytest.mark.parametrize("call", ["clear_stats", "get_stats"])
 def test_control_frame_next_to_a_counter_reading_is_not_a_test_frame(measure, call):
-    """A frame of the device arrives just after port counters are cleared, or read."""
+    """A frame of the device arrives just after port counters are cleared or read."""
     result = measure(replace(TRIAL, duration_s=0.1), {"CONTROL_AFTER": call}, counting="ports")
     forward = result.directions["forward"]
     assert (forward.count_frames("received"), forward.count_frames("surplus")) == (100, 0)
@@ -486,7 +486,7 @@ def test_link_failure_of_each_port_disturbs_the_trial(measure, mode):
         ("FAKE_OWNER", "alice", {}, "tester-fault", "alice", "force"),
         ("FAKE_MODE", "ASTF", {}, "unsupported-by-tester", "", ""),
         ("FAKE_SERVER", "down", {}, "tester-fault", "127.0.0.1", ""),
-        # it listens, but does not answer this client
+        # the server listens, but does not answer
         ("FAKE_SERVER", "down", {"start": "auto"}, "tester-fault", "Failed to get server", ""),
         ("FAKE_SERVER", "up", {"start": "always"}, "tester-fault", "already", "start: auto"),
     ],
@@ -509,7 +509,7 @@ def test_server_without_interfaces_is_not_started(installation, monkeypatch, lis
 
 @pytest.mark.parametrize("needs", [{"frame_timeout_s": 1e-6}, {"delays": DelayRequest()}])
 def test_server_without_timed_frames_is_a_fault(opened, needs):
-    """Without --hdrh all frames would be in time, or infinitely late."""
+    """Otherwise, without --hdrh, all frames would be in time or infinitely late."""
     faults = opened.measure(replace(TRIAL, **needs)).faults
     assert ["timed 0 of 500 frames" in fault for fault in faults] == [True, True]
 
@@ -538,12 +538,17 @@ def test_worker_without_ssh_server_names_the_host_to_check():
 
 @pytest.fixture
 def restarted(tmp_path, monkeypatch, listener):
-    """Provide a server with two cores that closes its port some time after it is stopped."""
+    """Provide a server with two cores that closes its port some time after it is stopped.
+
+    Returns:
+        A function that makes its tester, the state directory, the server's thread, and a list with one element: whether
+        another server was started before the port was closed.
+    """
     state, early = tmp_path / "state", []
     state.mkdir()
     monkeypatch.setenv("FAKE_STATE", str(state))
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    address, over = listener.getsockname(), threading.Event()
+    address, end = listener.getsockname(), threading.Event()
 
     def serve():
         wait_until((state / "ended").exists, "the end of the first server")
@@ -553,13 +558,13 @@ def restarted(tmp_path, monkeypatch, listener):
         wait_until((state / "launched").exists, "another server")
         with socket.create_server(address):
             (state / "started").touch()
-            over.wait(30)
+            end.wait(30)
 
     options = {"start": "auto", "restart": True, "counting": "trailer", "fence": False}
     make = partial(make_starter, tmp_path, f"touch {state}/launched; exec sleep 60", **options)
     server = threading.Thread(target=serve, daemon=True)
     yield make, state, server, early
-    over.set()
+    end.set()
     if server.ident:
         server.join()
 
@@ -597,8 +602,8 @@ def test_server_that_does_not_stop_is_an_error(restarted, monkeypatch):
 
 def make_starter(path, script, **options):
     """Make a tester that starts a shell script as its server."""
-    given = {"start": "always", "interfaces": ("eth8", "eth9"), **options}
-    return make_tester(faketrex.make_installation(path / "v3.08", script), **given)
+    options = {"start": "always", "interfaces": ("eth8", "eth9"), **options}
+    return make_tester(faketrex.make_installation(path / "v3.08", script), **options)
 
 
 def test_unreachable_remote_server_is_not_started_locally(tmp_path, monkeypatch):
@@ -633,7 +638,7 @@ def test_server_start_error_names_its_output(
 def test_started_server_processes_are_stopped(tmp_path):
     path = faketrex.make_installation(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
     server = Server(make_server_program(str(path), "", ["-c", "1"], prefix="v6t0n0"))
-    # including the shell and its watcher
+    # the server's shell, its watcher and the server
     wait_until(lambda: len(faketrex.list_descendants(server.process.pid)) == 3, "the server")
     processes = faketrex.list_descendants(server.process.pid)
     server.close()
@@ -642,7 +647,7 @@ def test_started_server_processes_are_stopped(tmp_path):
 
 @pytest.mark.parametrize("program", ["exec sleep 61", "trap '' TERM; while :; do sleep 1; done"])
 def test_server_stopped_during_start_ends_soon(tmp_path, program):
-    """The shell may not lead its group yet, and the server may ignore SIGTERM."""
+    """The shell may not lead its process group yet, and the server may ignore SIGTERM."""
     path = faketrex.make_installation(tmp_path / "v3.08", program)
     for _ in range(2):
         server = Server(make_server_program(str(path), "", [], prefix="v6t0n0"))
@@ -696,7 +701,7 @@ def start_threads():
 
 
 def list_threads(pid):
-    """Return the CPUs and the priority of each thread by name."""
+    """Return CPUs and priority of each thread, by name."""
     return {
         (task / "comm").read_text().strip(): (
             os.sched_getaffinity(int(task.name)),
@@ -794,7 +799,7 @@ def test_late_answer_is_not_used_for_next_request(installation):
 
 
 class StuckPorts:
-    """Ports whose send rings release frames at each push, and at each reading."""
+    """Ports whose send rings release frames at each push, and whose peers receive others at each reading."""
 
     def __init__(self, at_push, own, at_reading):
         self.at_push = itertools.chain(at_push, itertools.repeat(0))
@@ -825,13 +830,13 @@ def test_port_driver_is_chosen_if_all_ports_use_it(names, known):
             ([], 0, 2),
             ([1], 1, 2),
             ([277, 277, 5], 559, 4),
-            ([92] * 89 + [4], 8192, 91),  # a full ring of long frames
+            ([92] * 89 + [4], 8192, 91),  # a full ring with long frames
         )),
-        (0, [0, 900, 400, 7], [], 0, 2),  # a device's queue that empties after the wait
+        (0, [0, 900, 400, 7], [], 0, 2),  # a queue of the device that empties after the wait
         (0, [0, 900, 400, 7], [3], 3, 2),
-        (0, [0, 0, 0, 1], [], 0, 2),  # a router advertisement meanwhile
-        (0, itertools.repeat(1), [277], 0, 0),  # frames never stop
-        (0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # it does not end
+        (0, [0, 0, 0, 1], [], 0, 2),  # a router advertisement at the same time
+        (0, itertools.repeat(1), [277], 0, 0),  # frames arrive without a pause
+        (0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # frames do not end after pushes
     ],
 )  # fmt: skip
 def test_frames_stuck_in_send_ring_are_flushed_and_a_fault(
@@ -906,13 +911,13 @@ def test_trial_with_unreadable_queue_drops_is_repeated(tmp_path, monkeypatch, an
     results = []
     with open_loaded(faketrex.make_installation(tmp_path / "v3.08")) as tester:
 
-        def measure_and_keep(trial):
+        def measure_and_store(trial):
             results.append(tester.measure(trial))
             return results[-1]
 
         conditions = Conditions(104, 64, "bidirectional", 0.0, 0.0, sending_time_tolerance=9.0)
         spec = SoakSpec(conditions, 1000.0, "given", 1, 0.5)
-        attempts = TrialRunner(spec, measure_and_keep, None, 1, 1).run(TRIAL).attempts
+        attempts = TrialRunner(spec, measure_and_store, None, 1, 1).run(TRIAL).attempts
     assert [len(result.faults) for result in results] == faults
     assert [result.is_disturbed for result in results] == [bool(number) for number in faults]
     assert [a.verdict.valid for a in attempts] == [not number for number in faults]
