@@ -113,7 +113,7 @@ def test_considerable_steal_time_gives_a_warning(shares, percents):
     assert re.findall(r"\d+%", " ".join(list_steal_time_warnings(shares))) == percents
 
 
-READINGS = make_driver("nftables", {}).get_telemetry_readings(intents.nat44())
+READINGS = make_driver("nftables", {}).get_telemetry_readings(intents.make_nat44())
 QUEUE = Reading("cat queue", float, loss_reasons={"dropped": LossReason.QUEUE})
 POINT = {"benchmark": "throughput", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "direction": "forward"}
 

@@ -255,9 +255,9 @@ class FaultBench:
         technology = self._technologies[fault.technology]
         self._device.replace(make_device(technology, compute_frame_octets(self._links)))
         sizes = self._load(fault.technology)
-        for again in range(MAX_TRIES):
+        for attempt in range(MAX_TRIES):
             # faults depend on the number of frames, not on the rate
-            rate = max(fault.rate_fps / 2**again, min(fault.rate_fps, SLOWEST_FPS))
+            rate = max(fault.rate_fps / 2**attempt, min(fault.rate_fps, SLOWEST_FPS))
             trial = Trial(
                 "planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
                 fault.frames / rate, 0.5, 0.1, frame_timeout_s=fault.timeout_s,

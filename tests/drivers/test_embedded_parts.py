@@ -234,14 +234,16 @@ class FakeSendRing:
 def send(monkeypatch):
     """Return a function that sends 1500 frames and returns the ring and the sender's answer."""
     monkeypatch.setattr(sender, "TxRing", FakeSendRing)
-    own = Sender("none", 124)
-    own.load(compile_plugin(size=128)[1]["forward"])
+    loaded = Sender("none", 124)
+    loaded.load(compile_plugin(size=128)[1]["forward"])
 
     def send_frames(*, timed, rate_fps=1e9):
         trial = Trial("latency", "k", 128, 88, "forward", rate_fps, 1500 / rate_fps)
-        answer = own.send(pace=Pace.from_trial(trial), start=time.monotonic(), nonce=3, timed=timed)
+        answer = loaded.send(
+            pace=Pace.from_trial(trial), start=time.monotonic(), nonce=3, timed=timed
+        )
         assert sum(answer["sent"].values()) == 1500
-        return own._ring, answer
+        return loaded._ring, answer
 
     return send_frames
 
@@ -328,16 +330,16 @@ def two_lengths(monkeypatch):
             trailer.stamp(frames, expander.checksum, **marks, time_ns=times)
             groups.append((frames, times))
         readings.append(groups)
-    fake_ring(monkeypatch, lambda: next(taken, []))
+    fake_ring(monkeypatch, lambda: next(batches, []))
     monkeypatch.setattr(receiver, "MAX_DELAYS", 12)
-    own, taken = Receiver("none", 124), iter([])
-    own.load(streams, None, "forward")
+    loaded, batches = Receiver("none", 124), iter([])
+    loaded.load(streams, None, "forward")
     trial = Trial("reset", "k", 128, 108, "forward", 10_000.0, 0.004)
     required = {stream.name: 20 for stream in streams.streams}
-    own.arm(required=required, nonce=7, timed=TimedTrial(trial, (1, 1)))
-    taken = iter(readings)
-    own.report()
-    return own
+    loaded.arm(required=required, nonce=7, timed=TimedTrial(trial, (1, 1)))
+    batches = iter(readings)
+    loaded.report()
+    return loaded
 
 
 def test_longest_gap_covers_all_frame_lengths(two_lengths):

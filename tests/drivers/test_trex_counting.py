@@ -542,8 +542,8 @@ def test_delays_are_exact_to_two_microseconds_at_any_frequency(spread_s):
     least = {names[number]: delays_us.min() for number, delays_us in expected.items()}
     measured = counting.measure_delays(reader, names, least)
     for number, delays in expected.items():
-        own = measured[names[number]]
-        delays_us = np.repeat(own.values_ns, own.counts) / 1000
+        distribution = measured[names[number]]
+        delays_us = np.repeat(distribution.values_ns, distribution.counts) / 1000
         assert np.abs(np.sort(delays) - np.sort(delays_us)).max() < 2
     assert set(counting.measure_delays(reader, names, {"a": 1.0})) == {"a"}
     assert counting.measure_delays(CaptureReader(), {7: "a"}, least) == {}
@@ -743,11 +743,11 @@ def test_each_flow_starts_in_turn(count, rate, duration, interval_s):
     due_s = np.arange(trial.frames) / rate
     sends = due_s >= (index % count) * interval_s
     for number, stream in enumerate(streams.streams):
-        own = sends & (classes == number)
+        is_sent = sends & (classes == number)
         bursts = [b for b in load.bursts if load.find_stream(b).name == stream.name]
-        assert sum(b.frames for b in bursts) == own.sum()
+        assert sum(b.frames for b in bursts) == is_sent.sum()
         for flow, burst in enumerate(bursts):
-            first = np.flatnonzero(own & (index % count == flow))[0]
+            first = np.flatnonzero(is_sent & (index % count == flow))[0]
             assert burst.isg / 1e6 == pytest.approx(due_s[first])
 
 
@@ -761,9 +761,9 @@ def test_flows_are_distinguished_by_class_and_number():
         frames = Expander(stream).compute_frames(0, 3)
         assert (trailer.read(frames).stream_id == stream.stream_id).all()
         flow = (stream.stream_id - trex_streams.MARK_IDS) % trex_streams.MARKS_PER_CLASS
-        own = streams.streams[trex_streams.find_class_number(stream)]
+        class_stream = streams.streams[trex_streams.find_class_number(stream)]
         plain = stream.source().compute_frames(0, 1)
-        assert (plain[0, :-16] == Expander(own).compute_frames(flow, 1)[0, :-16]).all()
+        assert (plain[0, :-16] == Expander(class_stream).compute_frames(flow, 1)[0, :-16]).all()
     assert {capture.make_class_filter(n) for n in load.marked_classes} == {
         f"ether[len - 16] = 171 and ether[len - 15] = 0 and ether[len - 13] & 240 = {high}"
         for high in (128, 144)

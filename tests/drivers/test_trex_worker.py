@@ -86,7 +86,7 @@ def open_loaded(installation, **options):
 
 
 @pytest.fixture
-def opened(installation):
+def fake_tester(installation):
     with open_loaded(installation) as tester:
         yield tester
 
@@ -198,15 +198,17 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("missing", [0, 1])
-def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
+def test_unrecorded_frames_are_not_device_losses(fake_tester, monkeypatch, missing):
     """An incomplete recording makes the trial invalid, for example of a reset test."""
     trial = replace(TRIAL, mode="forward", device_event=DeviceEvent("software-reset", 0.2))
     numbers = np.arange(trial.frames - missing)
     frames = np.zeros((len(numbers), 80), np.uint8)
     seq = (numbers + FIRST_SEQUENCE) % (1 << 32)
     trailer.stamp(frames, None, seq=seq, stream_id=7, nonce=0, time_ns=numbers)
-    monkeypatch.setattr(opened._recordings, "read", lambda name: iter([(numbers / 1000, frames)]))
-    verdict = assess_trial(trial, opened.measure(trial), sending_time_tolerance=2.0)
+    monkeypatch.setattr(
+        fake_tester._recordings, "read", lambda name: iter([(numbers / 1000, frames)])
+    )
+    verdict = assess_trial(trial, fake_tester.measure(trial), sending_time_tolerance=2.0)
     assert verdict.valid == (not missing)
     assert ["499 of 500" in reason for reason in verdict.reasons] == [True] * missing
 
@@ -435,11 +437,11 @@ def test_port_that_always_starts_too_late_is_a_fault(measure):
     assert caught.value.kind == "start"
 
 
-def test_cpu_limit_is_100_percent_on_linux_interfaces(opened, installation):
-    assert opened.attachment.cpu_limit == 100
+def test_cpu_limit_is_100_percent_on_linux_interfaces(fake_tester, installation):
+    assert fake_tester.attachment.cpu_limit == 100
     ports = [PortFacts(index=n, driver="net_i40e") for n in (0, 1)]
-    opened.attachment.facts = ServerFacts(ports=ports)
-    assert opened.attachment.cpu_limit == 85
+    fake_tester.attachment.facts = ServerFacts(ports=ports)
+    assert fake_tester.attachment.cpu_limit == 85
     assert make_tester(installation, cpu_limit=70).attachment.cpu_limit == 70
 
 
@@ -508,16 +510,16 @@ def test_server_without_interfaces_is_not_started(installation, monkeypatch, lis
 
 
 @pytest.mark.parametrize("needs", [{"frame_timeout_s": 1e-6}, {"delays": DelayRequest()}])
-def test_server_without_timed_frames_is_a_fault(opened, needs):
+def test_server_without_timed_frames_is_a_fault(fake_tester, needs):
     """Otherwise, without --hdrh, all frames would be in time or infinitely late."""
-    faults = opened.measure(replace(TRIAL, **needs)).faults
+    faults = fake_tester.measure(replace(TRIAL, **needs)).faults
     assert ["timed 0 of 500 frames" in fault for fault in faults] == [True, True]
 
 
-def test_lost_server_is_an_error(opened, installation, listener):
+def test_lost_server_is_an_error(fake_tester, installation, listener):
     listener.close()
     with expect_error("tester-fault", kind=WorkerError):
-        opened.measure(TRIAL)
+        fake_tester.measure(TRIAL)
     tester = make_tester(installation)
     with closing(tester), expect_error("tester-fault", kind=WorkerError) as caught:
         tester.open()
@@ -537,7 +539,7 @@ def test_worker_without_ssh_server_names_the_host_to_check():
 
 
 @pytest.fixture
-def restarted(tmp_path, monkeypatch, listener):
+def restartable_server(tmp_path, monkeypatch, listener):
     """Provide a server with two cores that closes its port some time after it is stopped.
 
     Returns:
@@ -570,8 +572,8 @@ def restarted(tmp_path, monkeypatch, listener):
 
 
 @pytest.mark.parametrize("owner", ["", "alice"])
-def test_unsuitable_server_is_stopped_before_restart(restarted, monkeypatch, owner):
-    make, state, server, early = restarted
+def test_unsuitable_server_is_stopped_before_restart(restartable_server, monkeypatch, owner):
+    make, state, server, early = restartable_server
     monkeypatch.setenv("FAKE_OWNER", owner)
     server.start()
     with closing(make(force=bool(owner))) as tester:
@@ -583,8 +585,8 @@ def test_unsuitable_server_is_stopped_before_restart(restarted, monkeypatch, own
         assert facts.get("displaced") == ({"1": "alice"} if owner else None)
 
 
-def test_server_with_owned_ports_is_not_stopped(restarted, monkeypatch):
-    make, state, *_ = restarted
+def test_server_with_owned_ports_is_not_stopped(restartable_server, monkeypatch):
+    make, state, *_ = restartable_server
     monkeypatch.setenv("FAKE_OWNER", "alice")
     with expect_error("tester-fault", mentions="alice", kind=WorkerError) as caught:
         make().open()
@@ -592,8 +594,8 @@ def test_server_with_owned_ports_is_not_stopped(restarted, monkeypatch):
     assert list(state.iterdir()) == []
 
 
-def test_server_that_does_not_stop_is_an_error(restarted, monkeypatch):
-    make, state, *_ = restarted
+def test_server_that_does_not_stop_is_an_error(restartable_server, monkeypatch):
+    make, state, *_ = restartable_server
     monkeypatch.setattr(attachment, "SHUTDOWN_S", 0.3)
     with expect_error("tester-fault", mentions="0.3", kind=WorkerError):
         make().open()

@@ -125,7 +125,7 @@ def list_all_units() -> tuple[Unit, ...]:
     results: dict[tuple[str, str, bool], Unit] = {}
     for base in parameter_values.BASES:
         for device in parameter_values.list_devices(base):
-            intent = device.base.technology().make_dut_intent()
+            intent = device.base.make_technology().make_dut_intent()
             for driver, part in parameter_values.list_units(device.loaded_driver, intent):
                 key = (driver.name, part.configuration.family, driver.chain_membership is not None)
                 if driver.configures_device:

@@ -165,7 +165,7 @@ def read_boot_id(bed):
 
 
 def check_flush(method, connect_machine):
-    bed = connect_machine(intents.nat64("64:ff9b::/96"), flush=method)
+    bed = connect_machine(intents.make_nat64("64:ff9b::/96"), flush=method)
     exchange_nat64_frames(bed, 5000, 20)
     assert count_sessions(bed) == 20
     assert bed.dut.report()["table"] == {"used": 20}
@@ -187,7 +187,7 @@ def test_flush_nat64_by_new_instance(machine, connect_machine):
 
 @releases
 def test_exhausted_pool_is_counted_as_drops(machine, connect_machine):
-    intent = intents.with_values(intents.nat64("64:ff9b::/96"), ports=(1024, 1033))
+    intent = intents.with_values(intents.make_nat64("64:ff9b::/96"), ports=(1024, 1033))
     bed = connect_machine(intent)
     exchange_nat64_frames(bed, 5000, 10)
 

@@ -41,9 +41,9 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(bool(find_missing_variables()), reason=find_missing_variables()),
 ]
-NAT64 = intents.nat64("64:ff9b::/96")
+NAT64 = intents.make_nat64("64:ff9b::/96")
 INTENTS = {
-    "nat44": intents.nat44(),
+    "nat44": intents.make_nat44(),
     "nat64": NAT64,
     "ipv4-router": intents.ROUTER4,
     "ipv6-router": intents.ROUTER6,
@@ -155,7 +155,7 @@ def test_commit_traffic_and_rollback(machine, technology):
 
 
 def test_prefix_of_another_length_is_translated(machine):
-    with configure(machine, "nat64", intents.nat64("2001:db8::/64")) as bed:
+    with configure(machine, "nat64", intents.make_nat64("2001:db8::/64")) as bed:
         assert bed.session.verify()
         server = "2001:db8::c6:1300:200:0"  # 198.19.0.2
         request = bed.forward("forward", "2001:2::2", server, 5000, 53, b"to another prefix")

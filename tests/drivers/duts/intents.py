@@ -42,7 +42,7 @@ def make_paper_mape() -> DeviceIntent:
     return MapEBorderRelay(MapEParams(psid_offset=0)).make_dut_intent()
 
 
-def mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceIntent:
+def make_mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceIntent:
     mape = make_paper_mape()
     (first,) = mape.configuration.rules
     rules = [{**first.model_dump(), "ipv6_prefix": rule}]
@@ -51,7 +51,7 @@ def mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceInt
     return replace(mape, technology="mapt-br", configuration=configuration, left=left)
 
 
-def lwaftr() -> DeviceIntent:
+def make_lwaftr() -> DeviceIntent:
     mape = make_paper_mape()
     table = GeneratedTable(
         softwires=4, ipv4_pool="192.0.2.80/31", b4_prefix="2001:db8:b400::/40", psid_len=1, psid_offset=0
@@ -61,7 +61,7 @@ def lwaftr() -> DeviceIntent:
     return replace(mape, technology="lwaftr", configuration=configuration, left=left)
 
 
-def nat44() -> DeviceIntent:
+def make_nat44() -> DeviceIntent:
     configuration = Nat44Config(
         inside4=["198.18.0.0/24"], pool4=["198.19.0.1"], ports=(1024, 65535)
     )
@@ -69,13 +69,13 @@ def nat44() -> DeviceIntent:
     return with_requirements(intent, sessions=1000)
 
 
-def nat64(prefix: str = "2001:db8:64::/96") -> DeviceIntent:
+def make_nat64(prefix: str = "2001:db8:64::/96") -> DeviceIntent:
     configuration = Nat64Config(prefix=prefix, pool4=["198.19.0.1"], ports=(1024, 65535), clients=1)
     intent = DeviceIntent("nat64", configuration, LINKS, LEFT6, RIGHT4)
     return with_requirements(intent, sessions=1000)
 
 
-def dslite() -> DeviceIntent:
+def make_dslite() -> DeviceIntent:
     configuration = DsLiteAftrConfig(
         aftr="2001:db8:6::1", first_b4="2001:db8:6::2", b4_count=1,
         inside4=["10.0.0.0/24"], pool4=["203.0.113.8"], ports=(1024, 65535),

@@ -50,10 +50,10 @@ class Base:
     def name(self) -> str:
         return " ".join([self.plugin, *(f"{k}={v}" for k, v in self.params.items())])
 
-    def technology(self, **other: Any) -> Technology:
+    def make_technology(self, **changes: Any) -> Technology:
         """Return the technology with other values of some parameters."""
         kind = load_technology_type(self.plugin)
-        return kind(kind.params_model(**{**self.params, **other}))
+        return kind(kind.params_model(**{**self.params, **changes}))
 
 
 BASES = (
@@ -168,12 +168,12 @@ def list_other_values(value: Any, kind: Any) -> Iterator[Any]:
 def list_accepted(base: Base, name: str) -> list[tuple[Values, Technology]]:
     """List accepted alternative values of a parameter, each with its technology."""
     model = load_technology_type(base.plugin).params_model
-    now, kind = getattr(base.technology().params, name), model.model_fields[name].annotation
+    now, kind = getattr(base.make_technology().params, name), model.model_fields[name].annotation
     similar = [{name: other} for other in list_other_values(now, kind)]
     accepted = []
     for values in VALUES.get(name, similar):
         with suppress(UsageError, ValueError):
-            accepted.append((values, base.technology(**values)))
+            accepted.append((values, base.make_technology(**values)))
     takes_all = name in VALUES or get_origin(kind) is Literal
     return accepted if takes_all else accepted[:1]
 
@@ -188,7 +188,7 @@ def make_frames(
     """Return input frames of every class, direction and size, with and without the DF bit."""
     all_batches: list[Batch] = []
     for df in dfs:
-        technology = base.technology(**{**values, "df": df})
+        technology = base.make_technology(**{**values, "df": df})
         for size in sizes[: 1 if technology.stateful else 2]:
             opening: Any = None
             learned = _learn_connections(technology) if technology.stateful else None
@@ -198,8 +198,8 @@ def make_frames(
                     streams = compile_traffic(traffic).streams
                 except UsageError:
                     continue
-                wanted = [s for s in streams if s.name == "fg" or not technology.stateful]
-                batches = [Expander(stream).compute_frames(0, ROWS) for stream in wanted]
+                selected = [s for s in streams if s.name == "fg" or not technology.stateful]
+                batches = [Expander(stream).compute_frames(0, ROWS) for stream in selected]
                 if direction == "forward":
                     opening = batches[0]
                 if opening is not None:
@@ -283,7 +283,7 @@ def list_devices(base: Base) -> Iterator[Device]:
             yield from _find_devices(name, base, options)
             continue
         yield Device(make_driver(name, {}), base)
-        intent = base.technology().make_dut_intent()
+        intent = base.make_technology().make_dut_intent()
         for part in (*intent.parts, *intent.alternatives):
             for driver in list_driver_names():
                 if driver != part.driver and _can_be_part(driver, part):
@@ -313,7 +313,7 @@ def _find_devices(driver: str, base: Base, options: Values) -> Iterator[Device]:
     for _ in range(6):
         device = Device(make_driver(driver, options), base)
         try:
-            for unit in list_units(device.loaded_driver, base.technology().make_dut_intent()):
+            for unit in list_units(device.loaded_driver, base.make_technology().make_dut_intent()):
                 describe_plan(*unit)
         except UsageError as exc:
             # without hints, use the defaults that `v6t run` applies

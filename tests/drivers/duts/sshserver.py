@@ -107,20 +107,20 @@ class Server(ssh.LabSshServer):
                 f"{side}-cable; ip link set {side} up; ip link set {side}-cable up"
             )
 
-    def path(self, name: str) -> Path:
+    def get_path(self, name: str) -> Path:
         """Return the path of a file of the device in this process's file system."""
         return Path(f"/proc/{self._pid}/root{name}")
 
     @property
     def has_record(self) -> bool:
         """Whether the device has an undo record."""
-        return self.path("/run/v6t/record.json").exists()
+        return self.get_path("/run/v6t/record.json").exists()
 
     @property
     def has_undone(self) -> bool:
         """Whether the device's rollback timer has run the undo script."""
-        locked = self.path("/run/v6t/lock").is_symlink()
-        return self.path("/run/v6t/guard/fired").exists() and not locked
+        locked = self.get_path("/run/v6t/lock").is_symlink()
+        return self.get_path("/run/v6t/guard/fired").exists() and not locked
 
     def has_interface(self, name: str) -> bool:
         return f"{name}:" in Path(f"/proc/{self._pid}/net/dev").read_text()

@@ -108,7 +108,7 @@ SNABB = matrix.find_program("snabb-lwaftr")
 @pytest.mark.skipif(not SNABB, reason="no snabb in PATH; V6T_SNABB may name one")
 def test_unfetched_frames_are_counted_as_device_losses():
     """The worker is stopped, because a polling core always looks busy."""
-    intent = intents.lwaftr()
+    intent = intents.make_lwaftr()
     link = intent.links.left
     with open_bed("snabb-lwaftr", intent, program=SNABB) as bed:
         shell = bed.session.transport

@@ -106,7 +106,7 @@ def test_recursor_versions_with_unknown_settings_are_rejected():
 
 
 def make_intent(plugin, **params):
-    return parameter_values.Base(plugin).technology(**params).make_dut_intent()
+    return parameter_values.Base(plugin).make_technology(**params).make_dut_intent()
 
 
 TWO_RELAYS = """\
@@ -118,8 +118,8 @@ TWO_RELAYS = """\
 RUNNING, EI = {"start": False}, {"nat44": "ei"}
 OLD_TAYGA = {"version": "0.9.2-8"}
 VPP_EI = {**RUNNING, **EI}
-MAPE, NAT44, NAT64 = intents.make_paper_mape(), intents.nat44(), intents.nat64()
-MAPT, MAPT_CE = intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), MapTCe().make_dut_intent()
+MAPE, NAT44, NAT64 = intents.make_paper_mape(), intents.make_nat44(), intents.make_nat64()
+MAPT, MAPT_CE = intents.make_mapt("2001:db8:ce::/51", "64:ff9b::/96"), MapTCe().make_dut_intent()
 LWB4, NPT = LwB4().make_dut_intent(), Nptv6().make_dut_intent()
 # Sections of the survey.
 LOADED = {"plugins": read_captured("vpp-show-plugins.txt"), "ipip": ""}
@@ -194,8 +194,8 @@ ACCEPTED = [
     ("tayga", intents.SIIT, {"workers": 2, "version": "0.9.7"}, {}),
     ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG}}),
     ("openbsd-pf", NAT44, EM, {"sections": PF}),  # the tables differ in order only
-    ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"lo"})}),
-    ("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI_WITH_KERNEL_DRIVER.format("")}, "interfaces": have_eno2(is_up=False)}),
+    ("snabb-lwaftr", intents.make_lwaftr(), SNABB, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"lo"})}),
+    ("snabb-lwaftr", intents.make_lwaftr(), SNABB, {"sections": {"pci": PCI_WITH_KERNEL_DRIVER.format("")}, "interfaces": have_eno2(is_up=False)}),
     ("network-cli", intents.ROUTER6, BUSY, {"sections": {"busy": "vty 0 root"}}),
 ]  # fmt: skip
 # The same columns, the error code, and words of the message or hint.
@@ -217,7 +217,7 @@ REJECTED = [
     ("vpp", NPT, RUNNING, {"sections": LOADED, "version": "23.06"}, "unsupported-by-version", []),
     ("vpp", NPT, RUNNING, {"sections": LOADED, "version": "26.06"}, "plugin-not-loaded", []),
     ("vpp", NAT44, RUNNING, {"sections": LOADED, "version": "21.06"}, "unsupported-by-version", []),
-    ("vpp", intents.dslite(), RUNNING, {"sections": LOADED, "version": "26.06"}, "unsupported-by-device", []),
+    ("vpp", intents.make_dslite(), RUNNING, {"sections": LOADED, "version": "26.06"}, "unsupported-by-device", []),
     ("vpp", with_left_mac("02:00:00:00:09:09"), HOST, {"sections": HARDWARE}, "wrong-interface", []),
     ("vpp", intents.ROUTER6, {**HOST, "left": "host-up"}, {"sections": HARDWARE}, "unknown-interface", []),
     ("vpp", make_intent("nat44", udp_timeout_s=30), EI, {}, "unsupported-by-device", ["udp_timeout_s"]),
@@ -246,9 +246,9 @@ REJECTED = [
      "address-conflict", ["198.18.0.1/25"]),
     *(("openbsd-pf", NAT44, EM, {"sections": {**PF, **other}}, "device-not-restored", ["/etc/pf"]) for other in (
         {"tables": PF_TABLES.replace("10.2.0.1", "10.2.0.2")}, {"rules": PF_RULES.replace("block return", "pass")})),
-    *(("snabb-lwaftr", intents.lwaftr(), {**SNABB, "right": port}, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"eno1"})},
+    *(("snabb-lwaftr", intents.make_lwaftr(), {**SNABB, "right": port}, {"sections": {"pci": PCI}, "management_interfaces": frozenset({"eno1"})},
        "interface-protected", []) for port in ("0000:03:00.1", "03:00.1")),
-    *(("snabb-lwaftr", intents.lwaftr(), SNABB, {"sections": {"pci": PCI_WITH_KERNEL_DRIVER.format(addresses)}, "interfaces": have_eno2(is_up=is_up)},
+    *(("snabb-lwaftr", intents.make_lwaftr(), SNABB, {"sections": {"pci": PCI_WITH_KERNEL_DRIVER.format(addresses)}, "interfaces": have_eno2(is_up=is_up)},
        "interface-protected", ["ip addr flush dev eno2; ip link set dev eno2 down"])
       for is_up, addresses in ((True, ""), (False, " 192.0.2.1/24 2001:db8::1/64"))),
 ]  # fmt: skip
@@ -444,7 +444,7 @@ def test_vppctl_is_next_to_program():
 
 @pytest.mark.parametrize(
     ("plugin", "intent", "expected"),
-    [("ed", intents.nat44(), False), ("ei", intents.nat44(), True), ("ei", NAT64, False)],
+    [("ed", intents.make_nat44(), False), ("ei", intents.make_nat44(), True), ("ei", NAT64, False)],
 )
 def test_only_nat44_ei_counts_endpoints(plugin, intent, expected):
     driver = make_driver("vpp", {"nat44": plugin})

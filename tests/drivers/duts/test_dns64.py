@@ -64,9 +64,9 @@ def test_queries_are_answered_correctly_with_and_without_cache(server):
         assert half.answers.repeated_queries <= COUNT * 0.05
         assert half.answers.aaaa_queries <= COUNT * 0.6
         # the cache was flushed between the trials
-        again = device.ask(cached_share=1.0, cached_names=20)
-        assert again.count_frames("received") == COUNT, again.answers
-        assert again.answers.aaaa_queries <= COUNT * 0.05
+        cached = device.ask(cached_share=1.0, cached_names=20)
+        assert cached.count_frames("received") == COUNT, cached.answers
+        assert cached.answers.aaaa_queries <= COUNT * 0.05
 
 
 @needs_device("unbound")

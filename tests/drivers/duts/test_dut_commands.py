@@ -173,7 +173,7 @@ def test_unconfirmed_commit_is_rolled_back(server, two_step_dut):
     status = json.loads(two_step_dut("status", "--json").out)
     assert 0 <= status["rollback_in_s"] <= 10
     assert status["lock"] == ""
-    wait_until(server.path("/run/v6t/guard/fired").exists, "the rollback timer")
+    wait_until(server.get_path("/run/v6t/guard/fired").exists, "the rollback timer")
     assert two_step_dut("confirm", status=4).code == "rollback-timer-failed"
     two_step_dut("rollback")
     assert read_state(server) == before
@@ -252,14 +252,14 @@ def test_compare_and_status_work_without_lock(server, dut):
 
 @mark_device_test
 @pytest.mark.parametrize(
-    ("theirs", "code"),
+    ("ruleset", "code"),
     [
         ("table ip v6t { chain theirs { }; }", "foreign-configuration"),
         ("table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }", "firewall-blocks"),
     ],
 )  # fmt: skip
-def test_foreign_table_is_not_changed(theirs, code, server, dut):
-    server.shell(f"nft '{theirs}'")
+def test_foreign_table_is_not_changed(ruleset, code, server, dut):
+    server.shell(f"nft '{ruleset}'")
     before = read_state(server)
     if code == "foreign-configuration":
         result = dut("compare", "--plugin", "nat44", "--json", status=7)

@@ -44,10 +44,10 @@ MODIFIED = intents.with_requirements(intents.ROUTER4, filters=25, route_updates=
 # Intent by driver name, with an optional variant after a comma.
 DEVICES = {
     "linux-router": intents.ROUTER4,
-    "nftables": intents.nat44(),
-    "iptables": intents.nat44(),
+    "nftables": intents.make_nat44(),
+    "iptables": intents.make_nat44(),
     "tayga": intents.SIIT,
-    "tayga-nftables": intents.nat64(),
+    "tayga-nftables": intents.make_nat64(),
     **dict.fromkeys(("unbound", "bind9", "pdns-recursor", "knot-resolver"), DNS64),
     "linux-router, modified": MODIFIED,
     "ip6tables-npt": Nptv6().make_dut_intent(),
@@ -56,8 +56,8 @@ DEVICES = {
 # Drivers whose program has no package. They are not part of `make test`.
 BUILT = {
     "tundra": CASE_BY_NAME["tundra-siit"].intent,
-    "snabb-lwaftr": intents.lwaftr(),
-    "vpp": intents.nat44(),
+    "snabb-lwaftr": intents.make_lwaftr(),
+    "vpp": intents.make_nat44(),
 }
 # Drivers that are tested elsewhere, and what they need.
 EXCLUDED_DRIVERS = {

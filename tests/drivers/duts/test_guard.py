@@ -69,7 +69,7 @@ def start_commit(site, *steps, limit=LIMIT_S):
 
 
 def wait_for_mark(site):
-    wait_until(site.device.path("/run/reached").exists, "the step that waits")
+    wait_until(site.device.get_path("/run/reached").exists, "the step that waits")
 
 
 def list_ssh_clients(site):
@@ -138,7 +138,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     assert process.returncode == 4, output
     reason = "sh /run/waits' failed" if hangs else "this v6t has lost the lock on the device"
     assert reason in output
-    assert not device.device.path("/run/too-late").exists()
+    assert not device.device.get_path("/run/too-late").exists()
     assert device.device.has_interface("v6tdummy")
     assert device.read_state() == state
     wait_until(lambda: list_ssh_clients(device) == "", "no ssh is left")

@@ -141,7 +141,7 @@ def test_capabilities_combine_technologies_of_driver(driver, row, value):
 
 
 def test_capabilities_list_planned_operations():
-    stateful = find_capabilities(make_driver("nftables", {}), intents.nat44())
+    stateful = find_capabilities(make_driver("nftables", {}), intents.make_nat44())
     assert {"count sessions", "empty the table", "filter"} <= set(stateful["operations"])
     stateless = find_capabilities(make_driver("linux-router", {}), intents.ROUTER6)
     assert not {"count sessions", "empty the table"} & set(stateless["operations"])

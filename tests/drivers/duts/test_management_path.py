@@ -124,7 +124,7 @@ def without_addresses(intent):
 ROUTED6 = replace(
     intents.ROUTER6, right=replace(intents.ROUTER6.right, routes={"2001:db8::/32": "2001:2:0:1::2"})
 )
-MAPT = intents.mapt("2001:db8:ce::/51", "64:ff9b::/96")
+MAPT = intents.make_mapt("2001:db8:ce::/51", "64:ff9b::/96")
 
 
 def make_user_options(line, **more):
@@ -161,12 +161,12 @@ COLLISIONS = [
     ("linux-router", with_route("10.9.9.0/25"), make_client_path("10.9.9.2", 25), {}, "10.9.9.2"),
     # 0.0.0.0/1 and 128.0.0.0/1 are more specific than the default route
     ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 0), {}, "0.0.0.0/1 would cut the path to 10.9.9.2"),
-    ("nftables", without_addresses(intents.nat44()), make_client_path("198.18.0.77", 32), {}, "inside4 198.18.0.0/24"),
-    ("nftables", without_addresses(intents.nat44()), make_client_path("198.19.0.1", 32), {}, "pool4 198.19.0.1/32"),
-    ("jool", without_addresses(intents.nat64("64:ff9b::/96")), make_client_path("64:ff9b::5", 128), {}, "prefix 64:ff9b::/96"),
+    ("nftables", without_addresses(intents.make_nat44()), make_client_path("198.18.0.77", 32), {}, "inside4 198.18.0.0/24"),
+    ("nftables", without_addresses(intents.make_nat44()), make_client_path("198.19.0.1", 32), {}, "pool4 198.19.0.1/32"),
+    ("jool", without_addresses(intents.make_nat64("64:ff9b::/96")), make_client_path("64:ff9b::5", 128), {}, "prefix 64:ff9b::/96"),
     ("jool", without_addresses(MAPT), make_client_path("192.0.2.9", 32), {}, "rules.ipv4_prefix 192.0.2.0/24"),
     # TAYGA's dynamic pool is not part of the intent
-    ("tayga-nftables", intents.nat64(), make_client_path("192.168.255.9", 0), {}, "192.168.255.9"),
+    ("tayga-nftables", intents.make_nat64(), make_client_path("192.168.255.9", 0), {}, "192.168.255.9"),
     *(("command", intents.ROUTER4, PATH, make_user_options(line), "(mine) with") for line in USER_COMMANDS),
     *(("command", intents.ROUTER4, CLIENT, make_user_options(line, base=False), "step 1 (mine) with") for line in USER_COMMANDS),
     ("command", intents.ROUTER4, PATH, USER_FLUSH, "step (empty the device's state) with"),
@@ -183,7 +183,7 @@ NO_COLLISIONS = [
     ("nat46", Clat().make_dut_intent(), make_client_path("10.9.9.2", 0), {}),
     ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 24), {}),
     # these devices have no routes in the kernel
-    ("snabb-lwaftr", intents.lwaftr(), make_client_path("192.0.2.80", 0), {}),
+    ("snabb-lwaftr", intents.make_lwaftr(), make_client_path("192.0.2.80", 0), {}),
     ("vpp", intents.ROUTER4, make_client_path("192.0.2.80", 0), {"start": False}),
     *(("command", intents.ROUTER4, PATH, make_user_options(line))
       for line in ("ip -6 r a default dev left", "ip r show default", "ip r g 10.9.9.2")),

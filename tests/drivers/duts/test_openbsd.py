@@ -73,7 +73,7 @@ def test_address_is_matched_with_prefix_length(line, is_listed, is_accepted):
 
 
 def test_mtu_is_read_back_and_restored():
-    steps = make_plan("openbsd-pf", intents.nat44(), left="vio0", right="vether1").steps
+    steps = make_plan("openbsd-pf", intents.make_nat44(), left="vio0", right="vether1").steps
     (step,) = [s for s in steps if s.command == "ifconfig vether1 mtu 1500"]
     shell = f"ifconfig() {{ cat; }}; {step.read}"
     printed = re.search(r"^vether1: (?:.|\n\t)*", read_captured("openbsd-ifconfig-A.txt"), re.M)[0]
@@ -90,8 +90,8 @@ def get_flush_step(intent):
 
 def test_foreign_states_are_not_counted():
     printed = read_captured("openbsd-pfctl-vsr.txt")
-    reading = make_driver("openbsd-pf", {}).get_session_reading(intents.nat64())
-    checker = get_flush_step(intents.nat64()).check.find_problem
+    reading = make_driver("openbsd-pf", {}).get_session_reading(intents.make_nat64())
+    checker = get_flush_step(intents.make_nat64()).check.find_problem
     assert reading.parse(printed) == {"sessions": 20.0}
     assert "20 states" in checker(printed)
     (rule,) = [line for line in printed.splitlines() if " af-to " in line]
@@ -122,7 +122,7 @@ def test_flush_waits_for_purge_of_states(remaining, waited_s, tmp_path):
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
         f'-vsr) sed "s/REMAINING/{remaining}/" {tmp_path}/printed;; esac; }}; '
-        f"{get_flush_step(intents.nat64()).command}; echo $t"
+        f"{get_flush_step(intents.make_nat64()).command}; echo $t"
     )
     result = run_shell(shell)
     assert int(result.stdout) == waited_s, result
@@ -131,12 +131,12 @@ def test_flush_waits_for_purge_of_states(remaining, waited_s, tmp_path):
 @pytest.mark.parametrize(("refusals", "status"), [(3, 0), (100, 1)])
 def test_rule_reload_is_retried_while_states_exceed_limit(refusals, status):
     """DIOCSETLIMIT (sys/net/pf_ioctl.c) fails with EBUSY until the purge has freed states."""
-    plan = make_plan("openbsd-pf", intents.nat44())
+    plan = make_plan("openbsd-pf", intents.make_nat44())
     (load,) = [s for s in plan.steps if "-q -f /etc/pf.conf" in s.undo]
     shell = (
         "t=0; sleep() { :; }; pfctl() { [ $2 = -k ] || "
         f"{{ echo try; t=$((t+1)); [ $t -gt {refusals} ]; }}; }}; {load.undo}"
     )
-    tried = run_shell(shell, check=False)
-    assert tried.returncode == status
-    assert tried.stdout.count("try") == min(refusals + 1, openbsd_pf.RELOAD_TRIES)
+    result = run_shell(shell, check=False)
+    assert result.returncode == status
+    assert result.stdout.count("try") == min(refusals + 1, openbsd_pf.RELOAD_TRIES)

@@ -44,7 +44,7 @@ def test_every_driver_is_tested_with_each_technology():
 
 @pytest.mark.parametrize("base", TRANSLATING_BASES, ids=lambda base: base.name)
 def test_parameter_outside_the_configuration_changes_no_frame(base):
-    technology = base.technology()
+    technology = base.make_technology()
     configured = technology.make_dut_intent()
     frames_of_base = parameter_values.make_frames(base, {})
     emitted = parameter_values.compute_output(technology, frames_of_base)
@@ -68,20 +68,20 @@ NAT44, NAT64 = "nftables", "tayga-nftables"
 @pytest.mark.parametrize(
     ("driver", "intent", "udp_timeout_s", "options", "seconds"),
     [
-        (NAT44, intents.nat44(), 0, {}, 3600),
-        (NAT44, intents.nat44(), 0, {"timeout_s": 900}, 900),
-        (NAT44, intents.nat44(), 0, RFC, 330),
-        (NAT44, intents.nat44(), 4, {}, 4),
-        (NAT44, intents.nat44(), 4, RFC, 4),
-        ("iptables", intents.nat44(), 400, RFC, 400),
-        (NAT64, intents.nat64(), 0, RFC, 330),
-        (NAT64, intents.nat64(), 4, RFC, 4),
-        (NAT64, intents.nat64(), 4, {}, 4),
+        (NAT44, intents.make_nat44(), 0, {}, 3600),
+        (NAT44, intents.make_nat44(), 0, {"timeout_s": 900}, 900),
+        (NAT44, intents.make_nat44(), 0, RFC, 330),
+        (NAT44, intents.make_nat44(), 4, {}, 4),
+        (NAT44, intents.make_nat44(), 4, RFC, 4),
+        ("iptables", intents.make_nat44(), 400, RFC, 400),
+        (NAT64, intents.make_nat64(), 0, RFC, 330),
+        (NAT64, intents.make_nat64(), 4, RFC, 4),
+        (NAT64, intents.make_nat64(), 4, {}, 4),
         ("nftables66", Nat66().make_dut_intent(), 0, RFC, 330),
-        ("jool", intents.nat64(), 0, {}, 3600),
-        ("jool", intents.nat64(), 150, {}, 150),
-        ("vpp", intents.nat44(), 0, {"timeout_s": 900}, 900),
-        ("vpp", intents.nat44(), 4, {}, 4),
+        ("jool", intents.make_nat64(), 0, {}, 3600),
+        ("jool", intents.make_nat64(), 150, {}, 150),
+        ("vpp", intents.make_nat44(), 0, {"timeout_s": 900}, 900),
+        ("vpp", intents.make_nat44(), 4, {}, 4),
     ],
 )
 def test_timeout_equals_configured_value(driver, intent, udp_timeout_s, options, seconds):
@@ -100,10 +100,10 @@ def test_timeout_equals_configured_value(driver, intent, udp_timeout_s, options,
 @pytest.mark.parametrize(
     ("driver", "intent", "options", "seconds"),
     [
-        (NAT44, intents.nat44(), {"timeout_s": 0}, 30),
-        ("vpp", intents.nat44(), {}, 3600),
-        ("vpp", intents.nat64(), {}, 300),
-        ("vpp", intents.dslite(), {}, None),
+        (NAT44, intents.make_nat44(), {"timeout_s": 0}, 30),
+        ("vpp", intents.make_nat44(), {}, 3600),
+        ("vpp", intents.make_nat64(), {}, 300),
+        ("vpp", intents.make_dslite(), {}, None),
     ],
 )
 def test_unset_timeout_is_implementation_default(driver, intent, options, seconds):
@@ -115,4 +115,4 @@ def test_rfc_timers_and_timeout_are_exclusive(driver):
     with expect_error("conflict"):
         make_driver(driver, {**RFC, "timeout_s": 900})
     options = {"rfc_timers": False, "timeout_s": 900}
-    assert make_driver(driver, options).get_timeout_s(intents.nat44())
+    assert make_driver(driver, options).get_timeout_s(intents.make_nat44())

@@ -26,7 +26,7 @@ from v6t.drivers.duts.steps import (
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.needs import needs_lab
 
-from .intents import nat44, with_requirements
+from .intents import make_nat44, with_requirements
 from .remote_site import wait_until
 from .support import make_plan, run_shell
 
@@ -67,7 +67,7 @@ def test_forwarding_undo_restores_dependent_setting():
 
 def test_connection_tracking_module_is_loaded_and_unloaded(tmp_path):
     """Settings of an absent module cannot be recorded, and vanish with the module."""
-    intent = with_requirements(nat44(), sessions=1000)
+    intent = with_requirements(make_nat44(), sessions=1000)
     ssh = {"host": "dut.example.net"}
     steps = make_plan("nftables", intent, ssh=ssh).steps
     commands = [step.command for step in steps]
@@ -171,7 +171,7 @@ def file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "status"), [("sleep", -15), ("vpp_main", None)], ids=["ours", "another one"]
+    ("name", "status"), [("sleep", -15), ("vpp_main", None)], ids=["expected name", "other name"]
 )
 def test_stop_ends_only_process_with_expected_name(sleeper, file, name, status):
     file.write_text(f"{sleeper.pid}\n")

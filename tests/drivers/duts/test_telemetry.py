@@ -203,7 +203,7 @@ def judge_texts(readings, name, *texts, lost):
 
 
 def test_every_jool_counter_has_a_loss_reason():
-    reading = get_readings("jool", intents.nat64())["jool"]
+    reading = get_readings("jool", intents.make_nat64())["jool"]
     kinds = {
         "JSTAT_BIB6_NOT_FOUND": LossReason.TABLE_FULL, "JSTAT_BIB4_NOT_FOUND": LossReason.NO_CONNECTION,
         "JSTAT_ENOMEM": LossReason.QUEUE, "JSTAT_UNKNOWN": LossReason.QUEUE, "JSTAT_DST_OUTPUT": LossReason.QUEUE,
@@ -226,7 +226,7 @@ def test_every_jool_counter_has_a_loss_reason():
     ],
 )
 def test_pf_drops_without_free_port_are_table_losses(counter, limited, words):
-    readings = get_readings("openbsd-pf", intents.nat44())
+    readings = get_readings("openbsd-pf", intents.make_nat44())
     later = "\n".join(
         line[:35] + f"{int(line[35:50]) + 900:>9}" + line[44:] if counter.strip() in line else line
         for line in PFCTL_INFO.splitlines()
@@ -278,7 +278,7 @@ def test_nat44_ei_table_is_the_sum_of_its_threads():
         "[0 @ 1]: 12 packets /nat44-ei/total-sessions\n"
         "[0 @ 2]: 30 packets /nat44-ei/total-sessions\n"
     )
-    reading = get_readings("vpp", intents.nat44(), nat44="ei")["table"]
+    reading = get_readings("vpp", intents.make_nat44(), nat44="ei")["table"]
     assert reading.parse(dumped) == {"used": 30, "limit": 64512}
 
 
@@ -293,7 +293,7 @@ def test_nat44_ei_table_is_the_sum_of_its_threads():
     ],
 )  # fmt: skip
 def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
-    for intent, words in ((intents.SIIT, siit), (intents.nat64(), nat64)):
+    for intent, words in ((intents.SIIT, siit), (intents.make_nat64(), nat64)):
         readings = get_readings("jool", intent)
         (figure,) = readings["jool"].parse(f"{name},1\n")
         assert figure.startswith(words)
@@ -302,7 +302,7 @@ def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
 
 def test_zero_counters_are_requested():
     """Without zeros, the first increase of a counter would be missed."""
-    for intent in (intents.SIIT, intents.nat64()):
+    for intent in (intents.SIIT, intents.make_nat64()):
         readings = get_readings("jool", intent)
         assert " stats display --all --csv" in readings["jool"].command
         assert ("table" in readings) == (intent is not intents.SIIT)

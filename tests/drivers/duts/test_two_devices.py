@@ -48,8 +48,8 @@ def test_committed_configuration_stays_until_rollback(running_site):
     run_v6t("dut", "commit", *running_site.flags)
     first = running_site.read_states()
     assert all(first[name] != state for name, state in before.items())
-    again = run_v6t("dut", "commit", *running_site.flags)
-    assert again.err.count("rolling back the changes") == len(running_site.site.parts_on_machines)
+    second = run_v6t("dut", "commit", *running_site.flags)
+    assert second.err.count("rolling back the changes") == len(running_site.site.parts_on_machines)
     assert all(running_site.find_records().values())
     status = run_v6t("dut", "status", *running_site.flags, "--json").out
     assert set(json.loads(status)["parts"]) == set(running_site.site.parts_on_machines)

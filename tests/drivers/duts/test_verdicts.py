@@ -24,11 +24,11 @@ from v6t.trials.trial import Trial
 from . import intents
 
 KERNEL = {
-    **make_driver("jool", {}).get_telemetry_readings(intents.nat64()),
-    **make_driver("tayga-nftables", {}).get_telemetry_readings(intents.nat64()),
+    **make_driver("jool", {}).get_telemetry_readings(intents.make_nat64()),
+    **make_driver("tayga-nftables", {}).get_telemetry_readings(intents.make_nat64()),
 }
-VPP = make_driver("vpp", {}).get_telemetry_readings(intents.nat44())
-SNABB = make_driver("snabb-lwaftr", {}).get_telemetry_readings(intents.lwaftr())
+VPP = make_driver("vpp", {}).get_telemetry_readings(intents.make_nat44())
+SNABB = make_driver("snabb-lwaftr", {}).get_telemetry_readings(intents.make_lwaftr())
 TESTER = "the tester: the device was not offered more"
 FULL = "nat44-ed-in2out: maximum sessions exceeded"
 

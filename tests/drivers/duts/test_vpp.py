@@ -180,7 +180,7 @@ def test_printed_plan_produces_frame_of_mapperf_paper():
 
 def test_nat44_ei_has_one_session_per_port_and_flush_frees_it():
     """VPP's `clear nat44 ei sessions` does not free ports, so the driver does not use it."""
-    with open_bed("vpp", intents.nat44(), **PROGRAM_OPTIONS, nat44="ei") as bed:
+    with open_bed("vpp", intents.make_nat44(), **PROGRAM_OPTIONS, nat44="ei") as bed:
 
         def send(port, server_port):
             payload = b"from %d to %d" % (port, server_port)
@@ -202,7 +202,7 @@ def test_nat44_ei_has_one_session_per_port_and_flush_frees_it():
 
 @pytest.mark.parametrize("plugin", ["ed", "ei"])
 def test_full_table_is_named_as_bottleneck(plugin):
-    intent = intents.with_values(intents.nat44(), session_limit=50)
+    intent = intents.with_values(intents.make_nat44(), session_limit=50)
     link = intent.links.left
     with open_bed("vpp", intent, **PROGRAM_OPTIONS, nat44=plugin) as bed:
         readings = bed.dut.driver.get_telemetry_readings(intent)
@@ -342,9 +342,9 @@ def read_vpp_state(cli):
 @pytest.mark.parametrize(
     ("intent", "options"),
     [
-        (intents.ROUTER4, {}), (intents.make_paper_mape(), {}), (intents.mapt(), {}),
-        (intents.lwaftr(), {}), (intents.nat44(), {}), (intents.nat44(), {"nat44": "ei"}),
-        (intents.nat64("64:ff9b::/96"), {}), (Nptv6().make_dut_intent(), {}), (LwB4().make_dut_intent(), {}),
+        (intents.ROUTER4, {}), (intents.make_paper_mape(), {}), (intents.make_mapt(), {}),
+        (intents.make_lwaftr(), {}), (intents.make_nat44(), {}), (intents.make_nat44(), {"nat44": "ei"}),
+        (intents.make_nat64("64:ff9b::/96"), {}), (Nptv6().make_dut_intent(), {}), (LwB4().make_dut_intent(), {}),
         (B4, {}),
     ],
 )  # fmt: skip
@@ -437,9 +437,9 @@ def test_kernel_ip_configuration_is_restored():
 @pytest.mark.parametrize(
     ("intent", "options", "noun"),
     [
-        (intents.nat44(), {}, "nat44"),
-        (intents.nat44(), {"nat44": "ei"}, "nat44 ei"),
-        (intents.nat64(), {}, "nat64"),
+        (intents.make_nat44(), {}, "nat44"),
+        (intents.make_nat44(), {"nat44": "ei"}, "nat44 ei"),
+        (intents.make_nat64(), {}, "nat64"),
     ],
 )
 def test_enabled_plugin_stays_enabled_after_rollback(intent, options, noun):
@@ -465,9 +465,9 @@ NAT64 = "nat64 add prefix 2001:db8:77::/96"
     ("intent", "options", "lines", "shown"),
     [
         (intents.make_paper_mape(), {}, [DOMAIN], "show map domain"),
-        (intents.nat44(), {}, ["nat44 plugin enable sessions 100", MAPPING], "show nat44 static mappings"),
-        (intents.nat44(), {"nat44": "ei"}, ["nat44 ei plugin enable sessions 100", EI], "show nat44 ei interfaces"),
-        (intents.nat64(), {}, ["nat64 plugin enable", NAT64], "show nat64 prefix"),
+        (intents.make_nat44(), {}, ["nat44 plugin enable sessions 100", MAPPING], "show nat44 static mappings"),
+        (intents.make_nat44(), {"nat44": "ei"}, ["nat44 ei plugin enable sessions 100", EI], "show nat44 ei interfaces"),
+        (intents.make_nat64(), {}, ["nat64 plugin enable", NAT64], "show nat64 prefix"),
     ],
     ids=["MAP", "NAT44", "NAT44-EI", "NAT64"],
 )  # fmt: skip
