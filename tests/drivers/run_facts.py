@@ -132,8 +132,4 @@ def assert_timed(record: Mapping[str, Any]) -> None:
             # a lost frame has an infinite delay, which is not a number
             if sum(values["lost"]) and name not in ALWAYS_FINITE[record["benchmark"]]:
                 continue
-            assert one["median"] is not None and math.isfinite(one["median"]), (
-                direction,
-                name,
-                record,
-            )
+            assert one["median"] is not None and math.isfinite(one["median"]), (name, record)

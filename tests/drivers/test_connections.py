@@ -226,9 +226,8 @@ def test_oracle_identifies_connections_by_trailers(memory, plugin, reading):
         frames = source.compute_frames(4000, 50)
         stream_id = find_foreground(streams[direction]).stream_id
         trailer.stamp(frames, source.checksum, seq=numbers, stream_id=stream_id, nonce=1, time_ns=0)
-        expected = plugin.expect_for_connections(
-            direction, frames, opening[which], table.rows[which]
-        )
+        initial, learned = opening[which], table.rows[which]
+        expected = plugin.expect_for_connections(direction, frames, initial, learned)
         assert not expected.reason.any()
         answer = outer.expect(direction, frames)
         assert (answer.frames == expected.frames).all()
@@ -484,10 +483,8 @@ def test_concurrent_action_begins_with_phase_two():
         calls.append((device.log[-1], trial.pause_s))
         return device.measure(trial)
 
-    tester, connections = (
-        TwoPhaseTester(device, device, measure_with_action),
-        {"gap_s": 2.0, "reuse": True},
-    )
+    tester = TwoPhaseTester(device, device, measure_with_action)
+    connections = {"gap_s": 2.0, "reuse": True}
     trial = make_trial(**connections)
     assert [tester.measure(trial).connections.reused for _ in range(2)] == [False, True]
     assert calls == [("count", 2.0)] * 2

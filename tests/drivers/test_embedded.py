@@ -241,14 +241,12 @@ entry.main()
 
 
 def test_process_with_threads_has_hint_about_starting_python(monkeypatch):
-    def raise_invalid_argument():
+    def fail():
         raise OSError(errno.EINVAL, "unshare: Invalid argument")
 
     monkeypatch.setattr(privilege, "find_problem", lambda: None)
     monkeypatch.setattr(privilege.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(
-        privilege.netns, "become_root_of_new_user_namespace", raise_invalid_argument
-    )
+    monkeypatch.setattr(privilege.netns, "become_root_of_new_user_namespace", fail)
     with pytest.raises(EnvironmentLacking) as raised:
         privilege.acquire()
     assert raised.value.code == "missing-permission"

@@ -121,13 +121,11 @@ def test_reset_without_timestamps_identifies_connection_and_trial(two_trials, oc
     which, zeros = np.array([3]), np.zeros(1, np.uint32)
     answered = np.uint32(len(current._answer) if octets else 0)
     if acknowledges:
-        reset = make_reset(
-            RST | ACK, zeros, current._compute_client_isns(which) + np.uint32(1 + octets)
-        )
+        number = current._compute_client_isns(which) + np.uint32(1 + octets)
+        reset = make_reset(RST | ACK, zeros, number)
     else:
-        reset = make_reset(
-            RST, current._compute_server_isns(which) + np.uint32(1) + answered, zeros
-        )
+        number = current._compute_server_isns(which) + np.uint32(1) + answered
+        reset = make_reset(RST, number, zeros)
     without_timestamps = np.ones(1, bool)
     assert current._find_reset_connections(reset, without_timestamps).tolist() == [3]
     assert other._find_reset_connections(reset, without_timestamps).tolist() == [5]
@@ -239,9 +237,8 @@ def send(monkeypatch):
 
     def send_frames(*, timed, rate_fps=1e9):
         trial = Trial("latency", "k", 128, 88, "forward", rate_fps, 1500 / rate_fps)
-        answer = loaded.send(
-            pace=Pace.from_trial(trial), start=time.monotonic(), nonce=3, timed=timed
-        )
+        pace = Pace.from_trial(trial)
+        answer = loaded.send(pace=pace, start=time.monotonic(), nonce=3, timed=timed)
         assert sum(answer["sent"].values()) == 1500
         return loaded._ring, answer
 
@@ -297,11 +294,7 @@ def test_lost_frame_among_a_million_is_identified():
 def test_late_duplicate_of_a_received_frame_is_surplus():
     (stream,) = compile_plugin("ipv6-router", 84)[1]["forward"].streams
     tally = receiver.StreamTally(stream, 10, 1, np.zeros(10, bool))
-    for count, delay_ns in (
-        (6, 100_000),
-        (8, 5_000_000),
-        (8, 6_000_000),
-    ):  # two frames are late only
+    for count, delay_ns in ((6, 100_000), (8, 5_000_000), (8, 6_000_000)):  # two are late only
         numbers = np.arange(10, dtype=np.uint32)
         tally.add(
             np.zeros((10, 60), np.uint8), numbers, numbers < count, np.full(count, delay_ns), 10**6

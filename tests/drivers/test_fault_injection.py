@@ -63,9 +63,8 @@ def measure_phase_two(bench, trial, meanwhile):
         thread.start()
         result = bench.measure(phase_two)
         thread.join()
-        verdict = assess_trial(
-            trial, result, sending_time_tolerance=fault_injection.SENDING_TIME_TOLERANCE
-        )
+        tolerance = fault_injection.SENDING_TIME_TOLERANCE
+        verdict = assess_trial(trial, result, sending_time_tolerance=tolerance)
         if result.connections.is_complete and verdict.valid and (verdict.passed or meanwhile):
             return fault_injection.Observation(trial, result, verdict)
     return None

@@ -206,18 +206,15 @@ def list_accepted_octets(name, direction, octet, inner=None, oracle=None):
     return good
 
 
-def list_unchecked_octets(name, direction, octet, mask, *, fixes_checksums):
-    """Return the octets whose bits may change, with or without new header checksums."""
+def list_unchecked_octets(name, direction, octet, mask, *, fix):
+    """Return the octets whose bits may change; ``fix`` computes new header checksums."""
     oracle, stream = make_oracle(name), make_stream(name, direction, octet)
     sent = make_sent_frames(stream, translate(oracle, direction, make_sent_frames(stream)).shape[1])
     expected = translate(oracle, direction, sent)
     received = expected.copy()
-    first = Header(expected[0])
-    headers = (
-        [first, *([first.inner] if (name, direction) in ENCAPSULATING else [])]
-        if fixes_checksums
-        else []
-    )
+    headers = [Header(expected[0])] if fix else []
+    if fix and (name, direction) in ENCAPSULATING:
+        headers.append(headers[0].inner)
     checksums = {h.at + at for h in headers if h.version == 4 for at in (10, 11)}
     for at, row in enumerate(received):
         row[at] ^= mask if at not in checksums else 0
@@ -334,9 +331,7 @@ def test_all_other_octets_must_match(name, direction, fixes_checksums, octet):
     if expected == IDENTIFICATION and not fixes_checksums:
         expected = set()
     for mask in (1, 0x80) if expected == set() else (1,):
-        unchecked = list_unchecked_octets(
-            name, direction, octet, mask, fixes_checksums=fixes_checksums
-        )
+        unchecked = list_unchecked_octets(name, direction, octet, mask, fix=fixes_checksums)
         assert unchecked == expected
 
 

@@ -46,10 +46,8 @@ ROUTER4, ROUTER6 = "198.18.0.1", "2001:2::1"
 LOCAL = "fe80::1"
 
 
-def make_hosts(
-    addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"), vlan=None, **options
-):
-    return Hosts(TESTER, list(addresses), DEVICE, list(device), vlan, **options)
+def make_hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64")):
+    return Hosts(TESTER, list(addresses), DEVICE, list(device))
 
 
 def make_emulated_intent(link):

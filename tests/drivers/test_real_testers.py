@@ -101,9 +101,8 @@ def test_frames_originated_by_device_are_not_counted(kind):
 
         def send_control_frames():
             time.sleep(1.0)
-            answers.append(
-                device.ask("run", command=[sys.executable, "-c", CONTROL_TRAFFIC, *frames])
-            )
+            command = [sys.executable, "-c", CONTROL_TRAFFIC, *frames]
+            answers.append(device.ask("run", command=command))
 
         thread = threading.Thread(target=send_control_frames)
         thread.start()

@@ -22,8 +22,8 @@ from v6t.tools.accuracy.study import Bench
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import DeviceEvent, FlowStarts, Segment, Trial
 
-from . import fault_injection
 from .faketrex import parse_trial
+from .fault_injection import PLAIN, Fault, FaultBench, make_known_device
 from .lab_testers import compile_plugin
 
 
@@ -131,11 +131,9 @@ def test_only_long_trials_are_sampled_by_cpu_watcher():
 @pytest.mark.slow
 @needs_lab
 def test_outage_is_found_in_real_trial():
-    with closing(fault_injection.FaultBench("embedded")) as bench:
-        device = fault_injection.make_known_device(outage_from=801, outage_frames=100)
-        fault = fault_injection.Fault(
-            "outage", "", device, lambda seen: True, "", **fault_injection.PLAIN
-        )
+    with closing(FaultBench("embedded")) as bench:
+        device = make_known_device(outage_from=801, outage_frames=100)
+        fault = Fault("outage", "", device, lambda seen: True, "", **PLAIN)
         timeline = bench.try_fault(fault).result.directions["forward"].timeline
     lost = {slot * timeline.slot_s: n for slot, n in enumerate(timeline.lost) if n}
     # at 2,000 fps, frames 801 to 900 are due from 0.4 s on; the device counts neighbor discovery, too

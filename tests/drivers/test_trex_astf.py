@@ -139,10 +139,8 @@ def test_trex_errors_are_tester_faults(stats, text):
     ("counters", "step"),
     [
         *((counters, "open") for counters in (WHOLE, FULL, TENTH, ANSWERS, REFUSED)),
-        (
-            make_counters({"keepdrops": 92}, {}),
-            "end",
-        ),  # keepalive timers of connections that were reset
+        # keepalive timers of connections that were reset
+        (make_counters({"keepdrops": 92}, {}), "end"),
     ],
 )
 def test_device_losses_are_not_tester_faults(counters, step):

@@ -63,9 +63,8 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
                 tester._bed.lab.tester.ask("run", command=command)
                 return
             for pid in faketrex.list_descendants(pids[victim]) or [pids[victim]]:
-                if (
-                    Path(f"/proc/{pid}/comm").read_text() != "sh\n"
-                ):  # this shell cleans up after TRex
+                # a shell cleans up after TRex
+                if Path(f"/proc/{pid}/comm").read_text() != "sh\n":
                     os.kill(pid, signal.SIGKILL)
 
         timer = threading.Timer(1.0, fail)

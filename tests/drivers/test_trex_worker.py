@@ -205,9 +205,7 @@ def test_unrecorded_frames_are_not_device_losses(fake_tester, monkeypatch, missi
     frames = np.zeros((len(numbers), 80), np.uint8)
     seq = (numbers + FIRST_SEQUENCE) % (1 << 32)
     trailer.stamp(frames, None, seq=seq, stream_id=7, nonce=0, time_ns=numbers)
-    monkeypatch.setattr(
-        fake_tester._recordings, "read", lambda name: iter([(numbers / 1000, frames)])
-    )
+    monkeypatch.setattr(fake_tester._recordings, "read", lambda _: iter([(numbers / 1000, frames)]))
     verdict = assess_trial(trial, fake_tester.measure(trial), sending_time_tolerance=2.0)
     assert verdict.valid == (not missing)
     assert ["499 of 500" in reason for reason in verdict.reasons] == [True] * missing

@@ -42,10 +42,8 @@ VLANS_WITH_BACKGROUND = Links(*(
         update={"vlan": vlan, "background": BackgroundVlan.with_default_addresses(side, 200)})
     for side, vlan in (("left", 100), ("right", 101))
 ))  # fmt: skip
-MANY_NEIGHBORS = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
-NAT44_WITH_MANY_HOSTS = replace(
-    intents.make_nat44(), left=replace(intents.LEFT4, neighbors=MANY_NEIGHBORS)
-)
+NEIGHBORS = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
+MANY_HOSTS = replace(intents.make_nat44(), left=replace(intents.LEFT4, neighbors=NEIGHBORS))
 TUNED = {
     "rss": "sdfn", "queues": 4, "rps": "f", "cores": 4, "governor": "performance",
     "clock_khz": 1_200_000,
@@ -72,7 +70,7 @@ CASES = (
     Case("linux-router-background", "linux-router", Ipv6Router(links=VLANS_WITH_BACKGROUND).make_dut_intent()),
     Case("linux-router-tuned", "linux-router", intents.ROUTER4, TUNED),
     Case("nftables-nat44", "nftables", intents.make_nat44()),
-    Case("nftables-nat44-gateway", "nftables", NAT44_WITH_MANY_HOSTS, {"neighbours": "gateway"}),
+    Case("nftables-nat44-gateway", "nftables", MANY_HOSTS, {"neighbours": "gateway"}),
     Case("iptables-nat44", "iptables", intents.make_nat44()),
     Case("tayga-siit", "tayga", intents.SIIT),
     Case("tayga-siit-workers", "tayga", intents.SIIT, {"workers": 2}),

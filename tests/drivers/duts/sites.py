@@ -149,7 +149,7 @@ class VmServer(ssh.LabSshServer):
 
 
 @dataclass(frozen=True)
-class PartLocation:
+class Part:
     """Driver of a part of the chain, and the machine that it configures."""
 
     driver: str
@@ -164,18 +164,18 @@ class Site:
     """Devices of one variant of ipv4aas."""
 
     variant: str
-    parts: Mapping[str, PartLocation]  # by part name
+    parts: Mapping[str, Part]  # by part name
     params: Mapping[str, str] = field(default_factory=dict)  # technology parameters
     row: str = ""  # of ip6-tunnel in :mod:`v6t.tests.drivers.machines`; empty: none
 
     @property
-    def parts_on_machines(self) -> dict[str, PartLocation]:
+    def machine_parts(self) -> dict[str, Part]:
         """Return the parts that are not the reference translation."""
         return {name: place for name, place in self.parts.items() if place.machine}
 
     def find_missing_part(self) -> str:
         """Return what this machine lacks for the site, or an empty string."""
-        for place in self.parts_on_machines.values():
+        for place in self.machine_parts.values():
             row = matrix.Row(place.driver, "", "")
             missing = (
                 find_missing_for_vm() if place.virtual else matrix.find_missing("embedded", row)
@@ -186,12 +186,12 @@ class Site:
 
     def list_marks(self) -> list[Any]:
         """Return the marks for programs that need whole cores."""
-        heavy = any(p.driver in ("vpp", "snabb-lwaftr") for p in self.parts_on_machines.values())
+        heavy = any(p.driver in ("vpp", "snabb-lwaftr") for p in self.machine_parts.values())
         return [pytest.mark.vpp, pytest.mark.alone] if heavy else []
 
     def get_state_directory(self, name: str) -> str:
         """Return the state directory of a part on its machine."""
-        parts = self.parts_on_machines
+        parts = self.machine_parts
         previous = list(parts)[: list(parts).index(name)]
         is_second = any(parts[other].machine == parts[name].machine for other in previous)
         return f"{STATE_DIRECTORY}/part-{name}" if is_second else STATE_DIRECTORY
@@ -199,22 +199,18 @@ class Site:
 
 TAYGA_OPTIONS = {"queue_length": 5000, "mend_checksums": True}
 VM_OPTIONS = {"undo_after_s": SILENCE_VM_S}
-_REFERENCE = PartLocation("reference")
+_REFERENCE = Part("reference")
 _NAPT, _CLAT, _MAP_T_CE = (
-    PartLocation("nftables", "ce"), PartLocation("tayga", "ce"), PartLocation("tayga", "ce", "ce", TAYGA_OPTIONS)
+    Part("nftables", "ce"), Part("tayga", "ce"), Part("tayga", "ce", "ce", TAYGA_OPTIONS)
 )  # fmt: skip
-_VPP, _VPP_CE, _SNABB = (
-    PartLocation("vpp", "pe"),
-    PartLocation("vpp", "ce", "ce"),
-    PartLocation("snabb-lwaftr", "pe"),
-)
-_JOOL = {machine: PartLocation("jool", machine, "", VM_OPTIONS, JOOL) for machine in ("ce", "pe")}
+_VPP, _VPP_CE, _SNABB = Part("vpp", "pe"), Part("vpp", "ce", "ce"), Part("snabb-lwaftr", "pe")
+_JOOL = {machine: Part("jool", machine, "", VM_OPTIONS, JOOL) for machine in ("ce", "pe")}
 # Few test machines have the kernel module, so it runs in a virtual machine.
-_TUNNEL = PartLocation("ip6-tunnel", "vm", "", VM_OPTIONS, TUNNEL)
+_TUNNEL = Part("ip6-tunnel", "vm", "", VM_OPTIONS, TUNNEL)
 _SHORT_RULE = {"rule_ipv6": "2001:db8:ce::/48"}
 SITES = {
-    "464xlat": Site("464xlat", {"clat": _CLAT, "plat": PartLocation("tayga-nftables", "pe")}),
-    "464xlat, one machine": Site("464xlat", {"clat": _CLAT, "plat": PartLocation("tayga-nftables", "ce", "plat")}),
+    "464xlat": Site("464xlat", {"clat": _CLAT, "plat": Part("tayga-nftables", "pe")}),
+    "464xlat, one machine": Site("464xlat", {"clat": _CLAT, "plat": Part("tayga-nftables", "ce", "plat")}),
     "464xlat, VPP": Site("464xlat", {"clat": _CLAT, "plat": _VPP}),
     "464xlat, Jool twice": Site("464xlat", {"clat": _JOOL["ce"], "plat": _JOOL["pe"]}),
     "lw4o6, VPP": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": _VPP}),
@@ -222,9 +218,9 @@ SITES = {
     "map-e, VPP": Site("map-e", {"napt": _NAPT, "ce": _REFERENCE, "br": _VPP}),
     "map-t, CE on one machine": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _REFERENCE}),
     "map-t, VPP": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _VPP}, _SHORT_RULE),
-    "ds-lite": Site("ds-lite", {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": PartLocation("nftables", "pe")}),
+    "ds-lite": Site("ds-lite", {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Part("nftables", "pe")}),
     "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": _VPP}),
-    "ds-lite, VPP twice": Site("ds-lite", {"b4": PartLocation("vpp", "ce"), "aftr": _VPP}),
+    "ds-lite, VPP twice": Site("ds-lite", {"b4": Part("vpp", "ce"), "aftr": _VPP}),
     "lw4o6, VPP and Snabb": Site("lw4o6", {"napt": _NAPT, "ce": _VPP_CE, "lwaftr": _SNABB}),
     "map-e, VPP twice": Site("map-e", {"napt": _NAPT, "ce": _VPP_CE, "br": _VPP}),
     "ds-lite, ip6_tunnel and VPP": Site("ds-lite", {"b4": _TUNNEL, "aftr": _VPP}, row="ds-lite, VPP"),
@@ -258,7 +254,7 @@ class RunningSite:
 
     def make_console(self, name: str) -> Callable[[str], str]:
         """Return a function that runs a command on a part's machine without sshd."""
-        place = self.site.parts_on_machines[name]
+        place = self.site.machine_parts[name]
         server = self.servers[place.machine]
         transport = server.console
         if place.netns:
@@ -267,23 +263,21 @@ class RunningSite:
 
     def read_states(self) -> dict[str, str]:
         """Return the state of each part that v6t may change."""
-        return {
-            name: self.make_console(name)(_SURVEY_SCRIPT) for name in self.site.parts_on_machines
-        }
+        return {name: self.make_console(name)(_SURVEY_SCRIPT) for name in self.site.machine_parts}
 
     def find_records(self) -> dict[str, bool]:
         """Return for each part whether its undo record exists."""
         return {
             name: "record.json"
             in self.make_console(name)(f"ls {self.site.get_state_directory(name)}")
-            for name in self.site.parts_on_machines
+            for name in self.site.machine_parts
         }
 
     def run_for_sides(self, command: str, *, virtual: bool) -> None:
         """Run a command for each interface of the parts in virtual machines, or of all other parts."""
         setup = resolve_setup(self.run, self.testbed)
         for part in cast(ChainDriver, setup.driver).get_parts(setup.intent):
-            place = self.site.parts_on_machines.get(part.name)
+            place = self.site.machine_parts.get(part.name)
             for side in ("left", "right") if place and bool(place.virtual) is virtual else ():
                 mac = getattr(part.intent.links, side).dut_mac
                 self.make_console(part.name)(command.format(side=side, mac=mac))
@@ -294,13 +288,13 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
     """Start the machines and write the testbed file; stop the machines at the end."""
     servers: dict[str, sshserver.Server | VmServer] = {}
     try:
-        for place in site.parts_on_machines.values():
+        for place in site.machine_parts.values():
             if place.machine not in servers and place.virtual:
                 servers[place.machine] = VmServer(place.machine, place.virtual)
             elif place.machine not in servers:
                 servers[place.machine] = sshserver.Server(place.machine)
         parts: dict[str, Any] = {n: {"driver": place.driver} for n, place in site.parts.items()}
-        for name, place in site.parts_on_machines.items():
+        for name, place in site.machine_parts.items():
             login = {"lab": servers[place.machine].name, "netns": place.netns}
             row = matrix.Row(
                 place.driver, "", "", options={"undo_after_s": SILENCE_S, **place.options}

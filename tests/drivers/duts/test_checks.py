@@ -369,14 +369,12 @@ TABLE = [*LINUX, *MODULES, *OPENBSD, *VPP]
 
 
 @pytest.mark.parametrize(
-    ("case", "command", "step_command", "correct", "similar"),
+    ("case", "command", "step", "correct", "similar"),
     TABLE,
     ids=[f"{row[0]}-{row[1].split('/')[-1]}-{number}" for number, row in enumerate(TABLE)],
 )
-def test_check_accepts_object_and_rejects_similar_object(
-    case, command, step_command, correct, similar
-):
-    check = find_check(case, command, step_command)
+def test_check_accepts_object_and_rejects_similar_object(case, command, step, correct, similar):
+    check = find_check(case, command, step)
     assert check.find_problem(read(check, correct)) is None
     assert check.find_problem(read(check, similar)) is not None
     assert check.find_problem("") is not None
@@ -480,38 +478,27 @@ NAT44 sessions:
 """
 EMPTY_NAT44_EI = "\n".join(NAT44_EI.splitlines()[:2])
 EI = {"nat44": "ei"}
+NAT44, NAT64, DSLITE = intents.make_nat44(), intents.make_nat64(), intents.make_dslite()
 JOOL_WITHOUT_COUNT = ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n")
 
 
 @pytest.mark.parametrize(
     ("driver", "intent", "options", "text", "problem"),
     [  # words of the problem; None: no problem
-        (
-            "vpp",
-            intents.make_nat44(),
-            {},
-            read_captured("vpp-show-nat44-summary.txt"),
-            "7 sessions",
-        ),
-        ("vpp", intents.make_nat44(), EI, NAT44_EI, "42 sessions"),
-        ("vpp", intents.make_nat44(), EI, EMPTY_NAT44_EI, None),
-        ("vpp", intents.make_nat44(), EI, "", ""),
-        (
-            "vpp",
-            intents.make_nat64(),
-            {},
-            read_captured("vpp-show-nat64-bib-all.txt"),
-            "3 bindings",
-        ),
-        ("vpp", intents.make_nat64(), {}, "NAT64 BIB entries:\n", None),
-        ("vpp", intents.make_nat64(), {}, "", ""),
-        ("vpp", intents.make_dslite(), {}, "B4 2001:db8::1 1 sessions\n  in ...\n", "1 B4s"),
-        ("vpp", intents.make_dslite(), {}, "", None),
-        ("vpp", intents.make_dslite(), {}, "connect: No such file or directory", ""),
-        ("jool", intents.make_nat64(), {}, read_captured("jool-nat64-stats.txt"), "3 sessions"),
-        ("jool", intents.make_nat64(), {}, "JSTAT_SESSIONS,0\n", None),
+        ("vpp", NAT44, {}, read_captured("vpp-show-nat44-summary.txt"), "7 sessions"),
+        ("vpp", NAT44, EI, NAT44_EI, "42 sessions"),
+        ("vpp", NAT44, EI, EMPTY_NAT44_EI, None),
+        ("vpp", NAT44, EI, "", ""),
+        ("vpp", NAT64, {}, read_captured("vpp-show-nat64-bib-all.txt"), "3 bindings"),
+        ("vpp", NAT64, {}, "NAT64 BIB entries:\n", None),
+        ("vpp", NAT64, {}, "", ""),
+        ("vpp", DSLITE, {}, "B4 2001:db8::1 1 sessions\n  in ...\n", "1 B4s"),
+        ("vpp", DSLITE, {}, "", None),
+        ("vpp", DSLITE, {}, "connect: No such file or directory", ""),
+        ("jool", NAT64, {}, read_captured("jool-nat64-stats.txt"), "3 sessions"),
+        ("jool", NAT64, {}, "JSTAT_SESSIONS,0\n", None),
         # --all prints zeros, too, so a missing counter does not mean an empty table
-        *(("jool", intents.make_nat64(), {}, text, "") for text in JOOL_WITHOUT_COUNT),
+        *(("jool", NAT64, {}, text, "") for text in JOOL_WITHOUT_COUNT),
     ],
 )
 def test_flush_is_confirmed_by_an_empty_table_only(driver, intent, options, text, problem):

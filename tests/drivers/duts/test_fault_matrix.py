@@ -153,9 +153,8 @@ def _build_site(directory):
 
 def read_state(site):
     # sorted, because a restored entry may move to the end of its list
-    return sorted(
-        line for line in site.device.shell(STATE).splitlines() if line not in RECORD_FILES
-    )
+    lines = site.device.shell(STATE).splitlines()
+    return sorted(line for line in lines if line not in RECORD_FILES)
 
 
 def inject(site, fault, session):

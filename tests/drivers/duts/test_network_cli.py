@@ -166,7 +166,7 @@ def test_placeholder_value_is_formatted(text, line):
 
 
 ROUTES = {"2001:db8:2::/64": "2001:db8::2", "2001:db8:3::/64": "2001:db8::2"}
-TWO_NETWORKS = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=ROUTES)
+SIDE = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=ROUTES)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,7 @@ TWO_NETWORKS = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=ROUTES)
 )
 def test_unusable_placeholder_is_rejected_with_its_line(text, problem):
     with expect_error("invalid-placeholder", mentions=problem) as caught:
-        expand(
-            "interface {left}", f"say {text}", intent=replace(intents.ROUTER6, left=TWO_NETWORKS)
-        )
+        expand("interface {left}", f"say {text}", intent=replace(intents.ROUTER6, left=SIDE))
     assert caught.value.message.startswith(f"'say {text}': ")
 
 
@@ -346,9 +344,8 @@ def test_lab_device_without_a_login_is_rejected():
 @needs_sshd
 @pytest.mark.parametrize("name", ["describe_parts", "create_namespaces"])
 def test_missing_lab_device_is_rejected(name):
-    device = make_lab_device(
-        make_cli_driver(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6
-    )
+    driver = make_cli_driver(ssh={"lab": "v6t-test-no-such-lab"})
+    device = make_lab_device(driver, None, intents.ROUTER6)
     with expect_error("missing-device"):
         getattr(device, name)()
 
@@ -494,9 +491,8 @@ def test_no_line_is_sent_after_rejected_line(log_in):
     dialogue = log_in()
     assert "% Invalid input detected" in dialogue.run("x\nbad\ny").err
     assert dialogue.run("x").status == 0
-    assert (
-        "'silent'" in log_in(errors=["^no such line:"]).run("silent").err
-    )  # the error follows the echo
+    result = log_in(errors=["^no such line:"]).run("silent")  # the error follows the echo
+    assert "'silent'" in result.err
 
 
 @pytest.mark.parametrize(
@@ -529,9 +525,8 @@ def test_password_is_tried_once_and_hidden(log_in):
     with expect_error("login-refused", mentions="twice") as caught:
         log_in(enable="", open=["twice"])
     assert "s3cret" not in str(caught.value)
-    with expect_error(
-        "command-rejected", mentions=f"it was {HIDDEN}"
-    ):  # the device repeats the password
+    # the device repeats the password
+    with expect_error("command-rejected", mentions=f"it was {HIDDEN}"):
         log_in(errors=["^it was"])
 
 

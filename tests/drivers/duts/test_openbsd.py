@@ -116,12 +116,10 @@ def test_foreign_states_are_not_counted():
 def test_flush_waits_for_purge_of_states(remaining, waited_s, tmp_path):
     """A fake pfctl purges the states after some seconds."""
     printed = read_captured("openbsd-pfctl-vsr.txt")
-    (tmp_path / "printed").write_text(
-        re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>REMAINING ", printed)
-    )
+    (tmp_path / "printed").write_text(re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>LEFT ", printed))
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
-        f'-vsr) sed "s/REMAINING/{remaining}/" {tmp_path}/printed;; esac; }}; '
+        f'-vsr) sed "s/LEFT/{remaining}/" {tmp_path}/printed;; esac; }}; '
         f"{get_flush_step(intents.make_nat64()).command}; echo $t"
     )
     result = run_shell(shell)

@@ -87,11 +87,8 @@ def test_siit_routes_use_prefix_for_unmapped_hosts_only():
 
 @pytest.mark.parametrize(
     ("driver", "translator"),
-    [
-        ("tayga", {"v6t-nat64"}),
-        ("nat46", {"v6t-nat46"}),
-        ("jool", set()),
-    ],  # Jool translates before routing
+    # Jool translates before routing
+    [("tayga", {"v6t-nat64"}), ("nat46", {"v6t-nat46"}), ("jool", set())],
 )
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED, PREFIXED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])

@@ -27,7 +27,7 @@ def running_site(site, tmp_path):
 @most_sites
 def test_run_configures_and_restores_all_machines(running_site, tmp_path):
     result = run_v6t("run", *running_site.flags, *RUN, "-o", tmp_path / "run")
-    count = len(running_site.site.parts_on_machines)
+    count = len(running_site.site.machine_parts)
     assert (result.err.count("configured as"), result.err.count("rolled back")) == (count, count)
     for words in ("configured as", "rolled back"):
         lines = "\n".join(line for line in result.err.splitlines() if words in line)
@@ -49,16 +49,14 @@ def test_committed_configuration_stays_until_rollback(running_site):
     first = running_site.read_states()
     assert all(first[name] != state for name, state in before.items())
     second = run_v6t("dut", "commit", *running_site.flags)
-    assert second.err.count("rolling back the changes") == len(running_site.site.parts_on_machines)
+    assert second.err.count("rolling back the changes") == len(running_site.site.machine_parts)
     assert all(running_site.find_records().values())
     status = run_v6t("dut", "status", *running_site.flags, "--json").out
-    assert set(json.loads(status)["parts"]) == set(running_site.site.parts_on_machines)
+    assert set(json.loads(status)["parts"]) == set(running_site.site.machine_parts)
     if len(running_site.servers) > 1:
-        *others, lost = running_site.site.parts_on_machines
-        machine = running_site.servers[running_site.site.parts_on_machines[lost].machine]
-        machine.shell(
-            "kill -STOP $(cat /run/sshd.pid)"
-        )  # connections are accepted, but not answered
+        *others, lost = running_site.site.machine_parts
+        machine = running_site.servers[running_site.site.machine_parts[lost].machine]
+        machine.shell("kill -STOP $(cat /run/sshd.pid)")  # connections are not answered
         result = run_v6t("dut", "rollback", *running_site.flags, status=4)
         machine.shell("kill -CONT $(cat /run/sshd.pid)")
         now = running_site.read_states()
@@ -66,10 +64,9 @@ def test_committed_configuration_stays_until_rollback(running_site):
         assert now[lost] != before[lost]
         assert f"{machine.name}: no login" in result.err
         assert f"v6t dut rollback {running_site.run} --testbed" in result.err
-        assert f"sh {running_site.site.get_state_directory(lost)}/undo.sh" in result.err
-        machine.shell(
-            f"sh {running_site.site.get_state_directory(lost)}/undo.sh"
-        )  # the command of the message
+        undo_command = f"sh {running_site.site.get_state_directory(lost)}/undo.sh"
+        assert undo_command in result.err
+        machine.shell(undo_command)
         wait_until(lambda: running_site.read_states() == before, "all is as before", 10)
     run_v6t("dut", "rollback", *running_site.flags)
     assert not any(server.find_pid() for server in running_site.servers.values())
@@ -78,7 +75,7 @@ def test_committed_configuration_stays_until_rollback(running_site):
 @one_machine
 def test_timers_of_all_machines_undo_killed_run(running_site, tmp_path):
     """Kill the run after the first frames, and then all sessions, like a network failure."""
-    for name in running_site.site.parts_on_machines:
+    for name in running_site.site.machine_parts:
         running_site.make_console(name)("true")  # the namespace exists before the state is read
     before, run = running_site.read_states(), tmp_path / "run"
     journal = run / "journal.jsonl"
@@ -92,7 +89,7 @@ def test_timers_of_all_machines_undo_killed_run(running_site, tmp_path):
     assert all(running_site.find_records().values())
     for server in running_site.servers.values():
         server.kill_sessions()
-    for name in running_site.site.parts_on_machines:
+    for name in running_site.site.machine_parts:
         shell, place = running_site.make_console(name), running_site.site.get_state_directory(name)
         fired = f"cat {place}/guard/fired 2>/dev/null"
         wait_until(lambda shell=shell, fired=fired: shell(fired), f"the timer of {name}", 90)
@@ -100,7 +97,7 @@ def test_timers_of_all_machines_undo_killed_run(running_site, tmp_path):
     # killed processes do not end at once
     wait_until(lambda: running_site.read_states() == before, "all is as before", 10)
     result = run_v6t("dut", "rollback", *running_site.flags)
-    assert result.err.count("rolled back after") == len(running_site.site.parts_on_machines)
+    assert result.err.count("rolled back after") == len(running_site.site.machine_parts)
 
 
 def test_rollback_does_not_check_session_limit(tmp_path):

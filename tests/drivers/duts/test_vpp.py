@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.skipif(not PROGRAM, reason="no vpp in PATH; V6T_VPP may name one"),
 ]
 
-PROGRAM_OPTIONS = {"program": PROGRAM}
+OPTIONS = {"program": PROGRAM}
 MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 
 
@@ -48,7 +48,7 @@ def check_vpp_translation(plugin, params, testbed=None, **options):
         "plugin": plugin,
         "params": params,
         "dut": "vpp",
-        "dut_params": {**PROGRAM_OPTIONS, **options},
+        "dut_params": {**OPTIONS, **options},
     }
     setup = resolve_setup(testbed=testbed, **flags)
     with open_bench(setup) as (bench, streams, check):
@@ -81,7 +81,7 @@ def test_background_traffic_passes_map_e_relay(tmp_path):
     ip6-map drops pairs of frames and forwards single ones, so this needs a trial with load.
     """
     mixed = {"n": "2", "m": "1"}
-    setup = resolve_setup(plugin="mape-br", params=mixed, dut="vpp", dut_params=PROGRAM_OPTIONS)
+    setup = resolve_setup(plugin="mape-br", params=mixed, dut="vpp", dut_params=OPTIONS)
     sizes = setup.technology.make_frame_pair(setup.settings.frame_sizes[0])
     trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "reverse", 50_000.0, 0.5, 0.3, 0.1)
     with closing(Bench(setup)) as bench:
@@ -121,7 +121,7 @@ DIFFERENT = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
     ],
 )  # fmt: skip
 def test_traffic_classes_follow_rfcs(plugin, params, octets, behaviour):
-    measured = measure_traffic_classes(plugin, octets, params=params, dut="vpp", **PROGRAM_OPTIONS)
+    measured = measure_traffic_classes(plugin, octets, params=params, dut="vpp", **OPTIONS)
     assert {pair: why for pair, (why, _) in measured.items() if why} == {}
     seen = set().union(*(behaviours for _, behaviours in measured.values()))
     words = ("DSCP", "ECN", "TOS", "traffic class")
@@ -132,9 +132,7 @@ def test_traffic_classes_follow_rfcs(plugin, params, octets, behaviour):
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
 def test_missing_ce_propagation_of_tunnel_is_detected(plugin):
     """CE in the outer header must be propagated (RFC 6040, section 4.2); VPP ignores it."""
-    measured = measure_traffic_classes(
-        plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **PROGRAM_OPTIONS
-    )
+    measured = measure_traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OPTIONS)
     assert re.findall(r"\d+", measured[3, 2][0])[:2] == ["2", "3"]
     assert (measured[2, 2][0], measured[2, 0][0]) == ("", "")
 
@@ -180,7 +178,7 @@ def test_printed_plan_produces_frame_of_mapperf_paper():
 
 def test_nat44_ei_has_one_session_per_port_and_flush_frees_it():
     """VPP's `clear nat44 ei sessions` does not free ports, so the driver does not use it."""
-    with open_bed("vpp", intents.make_nat44(), **PROGRAM_OPTIONS, nat44="ei") as bed:
+    with open_bed("vpp", intents.make_nat44(), **OPTIONS, nat44="ei") as bed:
 
         def send(port, server_port):
             payload = b"from %d to %d" % (port, server_port)
@@ -204,7 +202,7 @@ def test_nat44_ei_has_one_session_per_port_and_flush_frees_it():
 def test_full_table_is_named_as_bottleneck(plugin):
     intent = intents.with_values(intents.make_nat44(), session_limit=50)
     link = intent.links.left
-    with open_bed("vpp", intent, **PROGRAM_OPTIONS, nat44=plugin) as bed:
+    with open_bed("vpp", intent, **OPTIONS, nat44=plugin) as bed:
         readings = bed.dut.driver.get_telemetry_readings(intent)
         empty = Sample(bed.dut.report(), 0.0, readings)
         packet = IP(src="198.18.0.2", dst="198.19.0.2")
@@ -223,7 +221,7 @@ def test_frames_of_other_psid_have_a_drop_reason():
     """The drops (RFC 7597, section 8.1) are not counted again as queue drops."""
     intent = intents.make_paper_mape()
     link = intent.links.left
-    with open_bed("vpp", intent, **PROGRAM_OPTIONS) as bed:
+    with open_bed("vpp", intent, **OPTIONS) as bed:
         inner = (
             IP(src="192.0.2.80", dst="203.0.113.56") / UDP(sport=1234, dport=53) / b"not its own"
         )
@@ -252,12 +250,12 @@ def test_silently_rejected_domain_is_detected(monkeypatch):
     beyond = {**rule.model_dump(), "ipv6_prefix": "2001:db8:ce::/56"}
     intent = intents.with_values(mape, rules=[beyond])
     monkeypatch.setattr(MapE, "check_supported", lambda relay, version: None)
-    with expect_error("check-failed", mentions="v6t0"), open_bed("vpp", intent, **PROGRAM_OPTIONS):
+    with expect_error("check-failed", mentions="v6t0"), open_bed("vpp", intent, **OPTIONS):
         pass
 
 
 def test_vpp_telemetry_is_read():
-    with open_bed("vpp", intents.ROUTER4, **PROGRAM_OPTIONS) as bed:
+    with open_bed("vpp", intents.ROUTER4, **OPTIONS) as bed:
         samples = []
         for first in (0, 20):
             for n in range(first, first + 20):
@@ -420,9 +418,7 @@ def test_kernel_ip_configuration_is_restored():
         assert result.status == 0, result
         before = shell.run(KERNEL_IP).out
         assert "2001:db8:79::/48 via 2001:db8:77::9 dev left" in before
-        with closing(
-            Session(make_driver("vpp", PROGRAM_OPTIONS), shell, intents.ROUTER4)
-        ) as session:
+        with closing(Session(make_driver("vpp", OPTIONS), shell, intents.ROUTER4)) as session:
             session.open()
             session.commit()
             assert session.verify()
