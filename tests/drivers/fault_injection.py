@@ -151,9 +151,9 @@ class StartedKnownDevice(KnownDevice):
         self.start_trial(self.impairments)
 
 
-PLAIN = {"technology": "ipv6-router", "mode": "forward"}
-LONG = {**PLAIN, "rate_fps": 50_000.0, "frames": FRAMES_PER_LOSS}
-DUPLICATED = 1000
+ROUTER = {"technology": "ipv6-router", "mode": "forward"}
+MANY_FRAMES = {**ROUTER, "rate_fps": 50_000.0, "frames": FRAMES_PER_LOSS}
+FRAMES_PER_DUPLICATE = 1000
 
 FAULTS = (
     Fault(
@@ -162,7 +162,7 @@ FAULTS = (
     ),
     Fault(
         "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", make_known_device(),
-        lambda seen: seen.verdict.passed, "the trial passes", **LONG,
+        lambda seen: seen.verdict.passed, "the trial passes", **MANY_FRAMES,
     ),
     Fault(
         "rule-bit", "one bit of the rule's IPv6 prefix", make_device_with_other_rule,
@@ -183,23 +183,23 @@ FAULTS = (
     ),
     Fault(
         "one-in-a-million", f"one frame in {MILLION:,} lost", make_known_device(lose_every=FRAMES_PER_LOSS),
-        lambda seen: is_failure(seen) and seen.lost == 1, "exactly one frame is lost", **LONG,
+        lambda seen: is_failure(seen) and seen.lost == 1, "exactly one frame is lost", **MANY_FRAMES,
     ),
     Fault(
-        "duplicates", f"one frame in {DUPLICATED:,} twice", make_known_device(duplicate_every=DUPLICATED),
+        "duplicates", f"one frame in {FRAMES_PER_DUPLICATE:,} twice", make_known_device(duplicate_every=FRAMES_PER_DUPLICATE),
         lambda seen: is_failure(seen) and seen.lost == 0
-        and seen.count_frames("surplus") == seen.trial.frames // DUPLICATED,
-        "surplus frames, exactly as many", **{**PLAIN, "rate_fps": 10_000.0, "frames": 10_000},
+        and seen.count_frames("surplus") == seen.trial.frames // FRAMES_PER_DUPLICATE,
+        "surplus frames, exactly as many", **{**ROUTER, "rate_fps": 10_000.0, "frames": 10_000},
     ),
     Fault(
         "late", "every frame 3 ms late, where 2 ms are allowed", make_known_device(delay_us=3000),
         lambda seen: seen.verdict.valid and seen.count_frames("late") == seen.trial.frames,
-        "every frame is late", timeout_s=0.002, **PLAIN,
+        "every frame is late", timeout_s=0.002, **ROUTER,
     ),
     Fault(
         "under-sends", "the tester stands still in the middle of a trial", None,
         lambda seen: not seen.verdict.valid, "the trial is invalid: the tester's fault, no loss",
-        **{**PLAIN, "rate_fps": 1000.0, "frames": 1000},
+        **{**ROUTER, "rate_fps": 1000.0, "frames": 1000},
     ),
 )  # fmt: skip
 RESET = Fault(

@@ -41,28 +41,28 @@ from v6t.plugins.siit import Siit
 from .duts.remote_site import wait_until
 
 TESTER, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
-FOUR, SIX = "198.18.0.2", "2001:2::2"
+HOST4, HOST6 = "198.18.0.2", "2001:2::2"
 ROUTER4, ROUTER6 = "198.18.0.1", "2001:2::1"
-LOCAL = "fe80::1"
+LINK_LOCAL = "fe80::1"
 
 
-def make_hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64")):
+def make_hosts(addresses=(HOST4, HOST6), device=(f"{ROUTER4}/24", f"{ROUTER6}/64")):
     return Hosts(TESTER, list(addresses), DEVICE, list(device))
 
 
 def make_emulated_intent(link):
     """Return an intent with one emulated host on this link."""
-    side = LinkIntent([f"{ROUTER4}/24"], {FOUR: TESTER})
+    side = LinkIntent([f"{ROUTER4}/24"], {HOST4: TESTER})
     return DeviceIntent("x", RouterConfig(), Links(link), side).emulated_links.left
 
 
-def make_request(target=FOUR, sender=ROUTER4, **more):
+def make_request(target=HOST4, sender=ROUTER4, **more):
     frame = Ether(src=DEVICE, dst="ff:ff:ff:ff:ff:ff")
     fields = {"op": 1, "hwsrc": DEVICE, "psrc": sender, "pdst": target, **more}
     return frame / ARP(**fields)
 
 
-def make_solicitation(target=SIX, source=ROUTER6, to="ff02::1:ff00:2", hop_limit=255, **more):
+def make_solicitation(target=HOST6, source=ROUTER6, to="ff02::1:ff00:2", hop_limit=255, **more):
     frame = Ether(src=DEVICE, dst="33:33:ff:00:00:02")
     packet = IPv6(src=source, dst=to, hlim=hop_limit) / ICMPv6ND_NS(tgt=target, **more)
     return frame / packet / ICMPv6NDOptSrcLLAddr(lladdr=DEVICE)
@@ -84,24 +84,24 @@ def check_checksum(frame):
 def test_arp_request_for_host_is_answered():
     reply = get_answer(make_request())
     assert (reply.dst, reply.src, reply[ARP].op) == (DEVICE, TESTER, 2)
-    assert (reply[ARP].hwsrc, reply[ARP].psrc) == (TESTER, FOUR)
+    assert (reply[ARP].hwsrc, reply[ARP].psrc) == (TESTER, HOST4)
     assert (reply[ARP].hwdst, reply[ARP].pdst) == (DEVICE, ROUTER4)
     assert len(bytes(reply)) == 60
 
 
-@pytest.mark.parametrize("to", ["ff02::1:ff00:2", SIX])
+@pytest.mark.parametrize("to", ["ff02::1:ff00:2", HOST6])
 def test_multicast_and_unicast_solicitations_are_answered(to):
-    reply = check_checksum(get_answer(make_solicitation(to=to, source=LOCAL)))
+    reply = check_checksum(get_answer(make_solicitation(to=to, source=LINK_LOCAL)))
     assert (reply.dst, reply.src) == (DEVICE, TESTER)
-    assert (reply[IPv6].src, reply[IPv6].dst, reply[IPv6].hlim) == (SIX, LOCAL, 255)
+    assert (reply[IPv6].src, reply[IPv6].dst, reply[IPv6].hlim) == (HOST6, LINK_LOCAL, 255)
     advertised = reply[ICMPv6ND_NA]
-    assert (advertised.tgt, advertised.S, advertised.O, advertised.R) == (SIX, 1, 1, 0)
+    assert (advertised.tgt, advertised.S, advertised.O, advertised.R) == (HOST6, 1, 1, 0)
     assert reply[ICMPv6NDOptDstLLAddr].lladdr == TESTER
 
 
 def test_duplicate_address_detection_is_answered_by_multicast():
     probe = Ether(src=DEVICE, dst="33:33:ff:00:00:02") / IPv6(src="::", dst="ff02::1:ff00:2")
-    reply = check_checksum(get_answer(probe / ICMPv6ND_NS(tgt=SIX)))
+    reply = check_checksum(get_answer(probe / ICMPv6ND_NS(tgt=HOST6)))
     assert (reply.dst, reply[IPv6].dst, reply[ICMPv6ND_NA].S) == ("33:33:00:00:00:01", "ff02::1", 0)
 
 
@@ -109,7 +109,7 @@ def test_duplicate_address_detection_is_answered_by_multicast():
     "frame",
     [
         make_request("198.18.0.3"),
-        make_request(FOUR, FOUR),
+        make_request(HOST4, HOST4),
         make_request(op=2),
         make_request(hwlen=8),
         make_solicitation("2001:2::3"),
@@ -137,7 +137,7 @@ def test_background_vlan_has_a_separate_host():
     hosts = Hosts(**make_host_arguments(make_emulated_intent(link)))
     solicitation = make_solicitation(tester, router)
     reply = get_answer(tag(7, make_request()), hosts)
-    assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, FOUR)
+    assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, HOST4)
     assert get_answer(make_request(), hosts) is get_answer(tag(9, make_request()), hosts) is None
     assert [get_answer(tag(vlan, solicitation), hosts) for vlan in (7, 9)] == [None, None]
     reply = get_answer(tag(8, solicitation), hosts)
@@ -151,9 +151,9 @@ def test_hosts_resolve_device_address_of_their_network():
     device = ("10.0.0.1/8", f"{ROUTER4}/24", "2001:db8::1/64", f"{ROUTER6}/64")
     four, six = (Ether(f) for f in make_hosts(device=device).make_introductions())
     assert (four.dst, four[ARP].op, four[ARP].hwsrc) == (DEVICE, 1, TESTER)
-    assert (four[ARP].psrc, four[ARP].pdst) == (FOUR, ROUTER4)
+    assert (four[ARP].psrc, four[ARP].pdst) == (HOST4, ROUTER4)
     check_checksum(six)
-    assert (six.dst, six[IPv6].src, six[IPv6].dst, six[IPv6].hlim) == (DEVICE, SIX, ROUTER6, 255)
+    assert (six.dst, six[IPv6].src, six[IPv6].dst, six[IPv6].hlim) == (DEVICE, HOST6, ROUTER6, 255)
     assert (six[ICMPv6ND_NS].tgt, six[ICMPv6NDOptSrcLLAddr].lladdr) == (ROUTER6, TESTER)
 
 

@@ -16,8 +16,8 @@ READ_BACK = f"{NAME}: 9 read-backs agree"
 UNDONE = f"{NAME}: rolled back the changes of root@here process 12"
 ALL = (CONFIGURED, READ_BACK, UNDONE)
 PART = {"kind": "vpp", "device": NAME, "commands": ["true"], "version": "1.2", "system": "Linux 6"}
-TWO = {"kind": "chain", "parts": {"ce": PART, "pe": PART}}
-OTHER = {"kind": "chain", "parts": {"ce": {**PART, "device": "ssh root@other"}, "pe": PART}}
+CHAIN = {"kind": "chain", "parts": {"ce": PART, "pe": PART}}
+TWO_DEVICES = {**CHAIN, "parts": {"ce": {**PART, "device": "ssh root@other"}, "pe": PART}}
 REFERENCE = {"kind": "reference"}
 
 
@@ -44,7 +44,7 @@ def make_run(tmp_path, monkeypatch):
     ("lines", "device", "configured", "restored"),
     [
         (ALL, PART, "7 steps, 9 read back", "as before"),
-        (ALL * 2, TWO, "14 steps, 18 read back", "as before"),
+        (ALL * 2, CHAIN, "14 steps, 18 read back", "as before"),
         ((), REFERENCE, "nothing to do", "nothing to do"),
     ],
 )
@@ -61,8 +61,8 @@ def test_four_facts_of_run_are_proven(make_run, lines, device, configured, resto
     ("fact", "run"),
     [
         ("configured", {"lines": (READ_BACK, UNDONE)}),
-        ("configured", {"lines": (CONFIGURED, READ_BACK, READ_BACK), "device": TWO}),
-        ("configured", {"lines": (CONFIGURED, READ_BACK), "device": OTHER}),
+        ("configured", {"lines": (CONFIGURED, READ_BACK, READ_BACK), "device": CHAIN}),
+        ("configured", {"lines": (CONFIGURED, READ_BACK), "device": TWO_DEVICES}),
         ("configured", {"lines": (CONFIGURED, READ_BACK), "device": REFERENCE}),
         ("restored", {"lines": (CONFIGURED, READ_BACK)}),
         ("restored", {"lines": (CONFIGURED, CONFIGURED, UNDONE)}),

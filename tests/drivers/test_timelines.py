@@ -23,7 +23,7 @@ from v6t.trials.result import TrialResult
 from v6t.trials.trial import DeviceEvent, FlowStarts, Segment, Trial
 
 from .faketrex import parse_trial
-from .fault_injection import PLAIN, Fault, FaultBench, make_known_device
+from .fault_injection import ROUTER, Fault, FaultBench, make_known_device
 from .lab_testers import compile_plugin
 
 
@@ -133,7 +133,7 @@ def test_only_long_trials_are_sampled_by_cpu_watcher():
 def test_outage_is_found_in_real_trial():
     with closing(FaultBench("embedded")) as bench:
         device = make_known_device(outage_from=801, outage_frames=100)
-        fault = Fault("outage", "", device, lambda seen: True, "", **PLAIN)
+        fault = Fault("outage", "", device, lambda seen: True, "", **ROUTER)
         timeline = bench.try_fault(fault).result.directions["forward"].timeline
     lost = {slot * timeline.slot_s: n for slot, n in enumerate(timeline.lost) if n}
     # at 2,000 fps, frames 801 to 900 are due from 0.4 s on; the device counts neighbor discovery, too

@@ -31,21 +31,21 @@ def make_counters(client, server):
 
 
 # Counters of TRex v3.08 for 1,000 connections at 1,000 per second through nftables' NAT44.
-WHOLE = make_counters({"connattempt": 1000, "connects": 1000}, {"accepts": 1000, "connects": 1000})
+CLEAN = make_counters({"connattempt": 1000, "connects": 1000}, {"accepts": 1000, "connects": 1000})
 # The device dropped all 1,500 SYNs of 500 connections.
-FULL = make_counters(
+LIMITED = make_counters(
     {"connattempt": 1000, "connects": 500, "conndrops": 500, "keepdrops": 500,
      "rexmttimeo_syn": 1000, "closed": 500},
     {"accepts": 500, "connects": 500},
 )  # fmt: skip
 # Every tenth SYN, including retransmissions, was dropped: 112.
-TENTH = make_counters(
+LOST_SYNS = make_counters(
     {"connattempt": 1000, "connects": 999, "conndrops": 1, "keepdrops": 1,
      "rexmttimeo_syn": 111, "closed": 1},
     {"accepts": 999, "connects": 999},
 )  # fmt: skip
 # Every tenth SYN-ACK was dropped: 113.
-ANSWERS = make_counters(
+LOST_SYN_ACKS = make_counters(
     {"connattempt": 1000, "connects": 1000, "rexmttimeo_syn": 73},
     {"accepts": 1000, "connects": 1000, "rexmttimeo_syn": 53},
 )
@@ -62,13 +62,13 @@ OUTCOMES = ("established", "reset_refused", "timed_out", "half_open", "wrong")
 @pytest.mark.parametrize(
     ("counters", "retransmitted", "outcomes"),
     [
-        (WHOLE, 0, {"established": 1000}),
-        (FULL, 1000, {"established": 500, "timed_out": 500}),
+        (CLEAN, 0, {"established": 1000}),
+        (LIMITED, 1000, {"established": 500, "timed_out": 500}),
         # connections established by a retransmitted SYN are late
-        (TENTH, 111, {"established": 890, "timed_out": 110}),
+        (LOST_SYNS, 111, {"established": 890, "timed_out": 110}),
         (REFUSED, 0, {"established": 900, "reset_refused": 100}),
         # client and server may both retransmit because of one lost answer
-        (ANSWERS, 126, {"established": 1000 - 73 - 53, "timed_out": 126}),
+        (LOST_SYN_ACKS, 126, {"established": 1000 - 73 - 53, "timed_out": 126}),
         (make_counters({"connattempt": 10, "connects": 9}, {"connects": 7}), 0,
          {"established": 7, "half_open": 2, "timed_out": 1}),
         (DAMAGED, 0, {"established": 1, "wrong": 3}),
@@ -84,16 +84,16 @@ def test_each_connection_has_one_outcome(counters, retransmitted, outcomes):
 
 def test_objects_are_counted_by_their_octets():
     """Late connections and retransmissions do not count."""
-    tcp, opened = Tcp(), astf.count_opened_connections(TENTH)
+    tcp, opened = Tcp(), astf.count_opened_connections(LOST_SYNS)
     bytes_of = {"sndbyte": 999 * len(REQUEST), "rcvbyte": 999 * OBJECT}
     whole = make_counters({**bytes_of, "connects": 999}, {"connects": 999})
-    answered = astf.add_answered_requests(opened, whole, TENTH, tcp)
+    answered = astf.add_answered_requests(opened, whole, LOST_SYNS, tcp)
     assert (answered.requested, answered.answered, answered.reset_later) == (890, 890, 0)
     incomplete = make_counters({**bytes_of, "rcvbyte": 999 * OBJECT - 1}, {})
-    assert astf.add_answered_requests(opened, incomplete, TENTH, tcp).answered == 889
+    assert astf.add_answered_requests(opened, incomplete, LOST_SYNS, tcp).answered == 889
     retransmitted = make_counters(bytes_of, {"sndrexmitpack": 3, "rexmttimeo": 2})
-    assert astf.add_answered_requests(opened, retransmitted, TENTH, tcp).answered == 885
-    assert astf.add_answered_requests(opened, make_counters({}, {}), TENTH, tcp).answered == 0
+    assert astf.add_answered_requests(opened, retransmitted, LOST_SYNS, tcp).answered == 885
+    assert astf.add_answered_requests(opened, make_counters({}, {}), LOST_SYNS, tcp).answered == 0
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_objects_are_counted_by_their_octets():
     ],
 )
 def test_connection_is_closed_if_both_sides_agree(closing, client, server, closed):
-    opened, counters = astf.count_opened_connections(WHOLE), make_counters(client, server)
+    opened, counters = astf.count_opened_connections(CLEAN), make_counters(client, server)
     assert astf.add_closed_connections(opened, counters, Tcp(closing=closing)).closed == closed
 
 
-def make_step(counted=WHOLE, **more):
+def make_step(counted=CLEAN, **more):
     return StepStats(
         counted, **{"ports": {0: PortStats(0, 0, 0, 0)}, "cpu": [9.0], "initial_count": 0, **more}
     )
@@ -138,7 +138,7 @@ def test_trex_errors_are_tester_faults(stats, text):
 @pytest.mark.parametrize(
     ("counters", "step"),
     [
-        *((counters, "open") for counters in (WHOLE, FULL, TENTH, ANSWERS, REFUSED)),
+        *((counters, "open") for counters in (CLEAN, LIMITED, LOST_SYNS, LOST_SYN_ACKS, REFUSED)),
         # keepalive timers of connections that were reset
         (make_counters({"keepdrops": 92}, {}), "end"),
     ],

@@ -513,7 +513,7 @@ def test_unusable_recording_is_rejected(read, data):
         read(data)
 
 
-HERTZ = 2.600517e9
+TICK_RATE_HZ = 2.600517e9
 
 
 def make_recording(number, delays_us, spread_s, seed):
@@ -523,7 +523,7 @@ def make_recording(number, delays_us, spread_s, seed):
     frames = np.zeros((len(delays_us), 104), dtype=np.uint8)
     trailer.stamp(
         frames, None, seq=np.arange(len(delays_us)), stream_id=number, nonce=0,
-        time_ns=np.rint(left_s * HERTZ).astype(np.int64),
+        time_ns=np.rint(left_s * TICK_RATE_HZ).astype(np.int64),
     )  # fmt: skip
     return np.round(left_s + delays_us / 1e6, 6), frames
 
@@ -589,7 +589,7 @@ def test_unrecorded_received_frames_are_not_lost(lost):
 
 
 STAMPED = with_stamps(_STREAMS["forward"])
-HZ = 2e9
+CLOCK_HZ = 2e9
 
 
 def make_recovery_trial(**more):
@@ -624,7 +624,7 @@ def test_second_rate_continues_numbers_of_first():
 def make_frames(numbers, stream_id, began_s, pps):
     """Make stamped frames and their arrival times."""
     seq = np.asarray(numbers)
-    left = ((began_s + seq / pps) * HZ).astype(np.uint64)
+    left = ((began_s + seq / pps) * CLOCK_HZ).astype(np.uint64)
     frames = np.zeros((len(seq), 80), np.uint8)
     marks = (seq + FIRST_SEQUENCE) % (1 << 32)
     trailer.stamp(frames, None, seq=marks, stream_id=stream_id, nonce=0, time_ns=left)
@@ -641,13 +641,13 @@ def read_arrivals(load, lost=None):
     return reader, {n: b for n, b in enumerate(load.bursts, 40) if n in reader.samples}
 
 
-QUIET_S = pytest.approx(1 / 450, abs=1 / 450)
+FRAME_GAP_S = pytest.approx(1 / 450, abs=1 / 450)
 
 
 @pytest.mark.parametrize(
     ("lost", "first_s", "last_s", "gap_s"),
     [
-        ({}, None, None, QUIET_S),
+        ({}, None, None, FRAME_GAP_S),
         ({0: range(900, 1000), 2: [45]}, 1.0, 2.0 + 45 / 450, pytest.approx(0.01, abs=0.01)),
         ({0: range(900, 1350), 1: range(90, 160)}, 0.905, 1.595, pytest.approx(0.5, abs=0.02)),
         ({2: range(1800)}, 2.0, 2.0 + 1799 / 450, pytest.approx(0.02, abs=0.01)),
@@ -685,7 +685,7 @@ def test_queueing_delay_does_not_change_clock_frequency():
         part = slice(first, min(40_000, first + 9_000))
         times_s, frames = make_frames(range(part.start, part.stop), 0, 5.0, 10_000)
         reader.add(times_s + queue_s[part], frames)
-    assert counting.estimate_tick_rate(reader.stamps) == pytest.approx(HZ, rel=1e-9)
+    assert counting.estimate_tick_rate(reader.stamps) == pytest.approx(CLOCK_HZ, rel=1e-9)
     stamps = reader.stamps
     columns = (stamps.arrived_s, stamps.departed_ticks, stamps.sequence)
     for part in (slice(0, None, 8000), slice(500)):  # too few frames, too short a time
@@ -697,7 +697,7 @@ def test_complete_loss_lasts_whole_trial():
     load, reader = make_recovery_load(), CaptureReader()
     losses = counting.find_losses(reader, load, {})
     assert (losses["first_lost_s"], losses["longest_gap_s"]) == (0.0, None)
-    assert counting.measure_rate_change_error_s(reader, {}, load, HZ) is None
+    assert counting.measure_rate_change_error_s(reader, {}, load, CLOCK_HZ) is None
     reader.add(np.zeros(3), np.zeros((3, 64), np.uint8))  # not test frames
     assert (reader.frames, reader.samples) == (0, {})
     assert counting.find_losses(reader, load, {})["first_lost_s"] == 0.0
@@ -707,7 +707,7 @@ def test_equal_bursts_are_distinguished_by_time():
     load = make_recovery_load()
     reader, by_number = read_arrivals(load)
     mixed = {40: by_number[42], 41: by_number[43], 42: by_number[40], 43: by_number[41]}
-    assert counting.match_bursts_by_time(reader, mixed, load, HZ) == by_number
+    assert counting.match_bursts_by_time(reader, mixed, load, CLOCK_HZ) == by_number
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.25])
@@ -717,7 +717,7 @@ def test_delay_of_second_rate_is_measured(late_s):
     for number, burst in by_number.items():
         began_s = 7 + burst.isg / 1e6 + (late_s if number > 1 else 0)
         reader.add(*make_frames(range(burst.frames), number, began_s, burst.pps))
-    error_s = counting.measure_rate_change_error_s(reader, by_number, load, HZ)
+    error_s = counting.measure_rate_change_error_s(reader, by_number, load, CLOCK_HZ)
     assert error_s == pytest.approx(late_s, abs=0.006)
 
 
@@ -894,7 +894,7 @@ def test_echoes_are_control_frames_unless_they_are_test_frames():
     assert "icmp[0] != 8" in make_control_filter([compile_foreign(Gre), compile_foreign(Echo)])
 
 
-WIDTH_S = 5e-5
+READING_S = 5e-5
 
 
 def measure(frames, begin_s, end_s, duration_s, *times):
@@ -904,7 +904,7 @@ def measure(frames, begin_s, end_s, duration_s, *times):
         share = (at - begin_s) / (end_s - begin_s)
         return max(0, min(frames, int(frames * share) + (at > begin_s)))
 
-    readings = [CounterReading(at, {0: count_sent(at)}, at + WIDTH_S) for at in (-0.2, *times)]
+    readings = [CounterReading(at, {0: count_sent(at)}, at + READING_S) for at in (-0.2, *times)]
     return measure_sending_time(readings, 0, frames, duration_s)
 
 

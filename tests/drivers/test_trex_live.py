@@ -295,7 +295,7 @@ def test_every_core_sends_its_share_and_one_stamps_frames(cores, monkeypatch):
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tuning.md"
 VPP = matrix.find_program("vpp")
-LACKING = matrix.find_missing("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
+MISSING = matrix.find_missing("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
 
 
 def write_from_page(name, where):
@@ -323,7 +323,7 @@ def vpp(tmp_path):
 
 @pytest.mark.lab
 @pytest.mark.vpp
-@pytest.mark.skipif(bool(LACKING), reason=LACKING)
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
 def test_vpp_example_of_tuning_page_is_measured(vpp, plugin):
     bed, run_file = write_from_page("memif.yaml", vpp), vpp / "run.yaml"

@@ -315,31 +315,31 @@ def test_too_many_classes_or_lengths_are_not_marked():
 
 
 NICS = {"interfaces": ["03:00.0", "03:00.1"]}
-FOUND = ", or ports where the server has several cores"
+IF_SEVERAL_CORES = ", or ports where the server has several cores"
 PORTS = "trailer up to 2,500,000 fps, by ports beyond"
 
 
 @pytest.mark.parametrize(
     ("options", "needs", "most_fps", "text"),
     [
-        ({}, set(), 2.5e6, f"trailer{FOUND}"),
-        ({}, set(), 2.6e6, f"{PORTS}{FOUND}"),
-        ({}, {"tags"}, 2.6e6, f"{PORTS}{FOUND}"),
-        ({"server": "203.0.113.1"}, {"tags"}, 1000.0, f"trailer{FOUND}"),
+        ({}, set(), 2.5e6, f"trailer{IF_SEVERAL_CORES}"),
+        ({}, set(), 2.6e6, f"{PORTS}{IF_SEVERAL_CORES}"),
+        ({}, {"tags"}, 2.6e6, f"{PORTS}{IF_SEVERAL_CORES}"),
+        ({"server": "203.0.113.1"}, {"tags"}, 1000.0, f"trailer{IF_SEVERAL_CORES}"),
         ({"counting": "trailer"}, set(), 1000.0, "trailer"),
         ({**NICS, "start": "always"}, set(), 1000.0, "trailer"),
         ({}, {"every-frame", "ipdv"}, 2.6e6, "trailer"),
         ({"counting": "ports"}, set(), 1.0, "ports"),
-        ({**NICS, "cores": 2}, {"tags"}, 1.0, f"trailer{FOUND}"),
+        ({**NICS, "cores": 2}, {"tags"}, 1.0, f"trailer{IF_SEVERAL_CORES}"),
         ({**NICS, "cores": 2, "start": "always"}, {"tags"}, 1.0, "ports"),
-        ({"marks": True}, set(), 5e6, f"marks{FOUND}"),
-        ({"marks": True}, {"tags"}, 1e6, f"trailer{FOUND}"),
+        ({"marks": True}, set(), 5e6, f"marks{IF_SEVERAL_CORES}"),
+        ({"marks": True}, {"tags"}, 1e6, f"trailer{IF_SEVERAL_CORES}"),
         ({}, {"connections"}, 1e6, "marks or trailer"),
         ({"lab": True}, set(), 10_000.0, "trailer"),
         ({"lab": True}, set(), 20_000.0, "marks or trailer"),
         ({"lab": True, "core_list": [0, 0, 1]}, set(), 20_000.0, "marks"),
         ({"lab": True, "core_list": [0, 1, 2]}, set(), 20_000.0, "trailer"),
-        ({"interfaces": ["eth1", "eth2"]}, set(), 5e6, f"marks or {PORTS}{FOUND}"),
+        ({"interfaces": ["eth1", "eth2"]}, set(), 5e6, f"marks or {PORTS}{IF_SEVERAL_CORES}"),
     ],
 )
 def test_counting_method_is_described_in_advance(options, needs, most_fps, text):

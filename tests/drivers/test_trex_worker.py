@@ -259,9 +259,9 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
         assert ("stamped" in result.tester) == compared
 
 
-ALL_SEEN = {"stamped": {"forward": {"received": 200, "captured": 200}}}
-NONE_CAME = {"stamped": {"forward": {"received": 0, "captured": 0}}}
-ONE_LACKS = {"stamped": {"forward": {"received": 200, "captured": 199}}}
+ALL_CAPTURED = {"stamped": {"forward": {"received": 200, "captured": 200}}}
+NONE_RECEIVED = {"stamped": {"forward": {"received": 0, "captured": 0}}}
+ONE_NOT_CAPTURED = {"stamped": {"forward": {"received": 200, "captured": 199}}}
 CORES = {"counting": "ports", "cores": 2, "by_trailer": False}
 BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
 
@@ -282,12 +282,12 @@ BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
         ({"cores": 2, "start": "always"}, [], [BY_PORTS]),
         ({"counting": "ports"}, [{"cores": 1}], ["none is compared"]),
         ({}, [CORES], ["none is compared", HIDDEN]),
-        ({}, [CORES | ALL_SEEN], ["some are compared", HIDDEN]),
+        ({}, [CORES | ALL_CAPTURED], ["some are compared", HIDDEN]),
         ({}, [CORES | {"timed": "tagged frames"}], [BY_PORTS, HIDDEN, "2 data path cores sent"]),
         ({}, [{"cores": 1, "timed": "tagged frames"}], ["by a trailer"]),
         ({}, [{"version": "v3.08"}], ["by a trailer"]),
         ({}, [{"version": "v3.06"}], ["by a trailer", "TRex v3.06"]),
-        ({}, [CORES | one for one in (ALL_SEEN, ONE_LACKS, NONE_CAME)],
+        ({}, [CORES | one for one in (ALL_CAPTURED, ONE_NOT_CAPTURED, NONE_RECEIVED)],
          [BY_PORTS, HIDDEN, "in 1 of 2 trials"]),
     ],
 )  # fmt: skip

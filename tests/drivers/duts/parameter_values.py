@@ -33,10 +33,10 @@ NO_EA_BITS = {
 }  # fmt: skip
 ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
 FEW_PORTS = {"min": 4096, "max": 4111}
-MANY = {
+MANY_CONNECTIONS = {
     "initiator_count": 4, "responder_count": 2, "enumerate_ips": 3, "initiator_ports": FEW_PORTS,
 }  # fmt: skip
-LONE_CE = {"ea_len": 8, "ce_psid": 0, "rule_ipv6": "2001:db8:ce::/56"}
+ONE_CE = {"ea_len": 8, "ce_psid": 0, "rule_ipv6": "2001:db8:ce::/56"}
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,14 @@ BASES = (
     Base("mape-br", {**NO_EA_BITS, "psid": 0x34, "ces": 1}),
     Base("mape-ce"),
     Base("mape-ce", {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}),
-    Base("mape-ce", LONE_CE),
+    Base("mape-ce", ONE_CE),
     Base("mapt-br"),
     Base("mapt-br", {**NO_EA_BITS, "psid": 0x34, "ces": 1}),
     Base("mapt-ce"),
     Base("mapt-ce", {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}),
-    Base("mapt-ce", LONE_CE),
+    Base("mapt-ce", ONE_CE),
     Base("nat44"),
-    Base("nat44", MANY),
+    Base("nat44", MANY_CONNECTIONS),
     Base("nat46"),
     Base("nat64"),
     Base("nat66"),
@@ -88,8 +88,8 @@ BASES = (
     Base("siit", {"eam": (), "prefix": "2001:db8:64::/96"}),
 )
 
-FOUR = {**MANY, "responder_count": 4}
-POOLS = ("198.19.0.77", "2001:2:0:2::77")
+FOUR_RESPONDERS = {**MANY_CONNECTIONS, "responder_count": 4}
+POOL_ADDRESSES = ("198.19.0.77", "2001:2:0:2::77")
 SECOND_DOMAIN = {
     "rule_ipv6": "2001:db8:cf::/51", "rule_ipv4": "198.51.100.0/24", "ea_len": 13, "ces": 10
 }  # fmt: skip
@@ -104,13 +104,13 @@ VALUES: Mapping[str, Sequence[Values]] = {
     ],
     "prefix": [{"prefix": "2001:db8:65::/96"}],
     # stateful
-    "initiator_count": [FOUR],
-    "responder_count": [{**FOUR, "responder_count": 8}],
-    "initiator_offset": [{**FOUR, "initiator_offset": 8}],
+    "initiator_count": [FOUR_RESPONDERS],
+    "responder_count": [{**FOUR_RESPONDERS, "responder_count": 8}],
+    "initiator_offset": [{**FOUR_RESPONDERS, "initiator_offset": 8}],
     "enumerate_ports": [{"enumerate_ports": 1, "enumerate_ips": i} for i in (0, 1)],
-    "enumerate_ips": [{**FOUR, "enumerate_ips": 1, "enumerate_ports": 1}],
-    "pool_first": [{"pool_first": first} for first in POOLS],
-    "pool_count": [{"pool_first": first, "pool_count": 2} for first in POOLS],
+    "enumerate_ips": [{**FOUR_RESPONDERS, "enumerate_ips": 1, "enumerate_ports": 1}],
+    "pool_first": [{"pool_first": first} for first in POOL_ADDRESSES],
+    "pool_count": [{"pool_first": first, "pool_count": 2} for first in POOL_ADDRESSES],
     "port_block": [{"port_block": 2000, "initiator_ports": {"min": 4096, "max": 4200}}],
     # MAP
     "rule_ipv4": [

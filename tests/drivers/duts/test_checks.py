@@ -303,7 +303,7 @@ SOFTWIRES = """\
 DOMAINS = "".join(line for line in SOFTWIRES.splitlines(keepends=True) if "rule" not in line)
 SUMMARY = read_captured("vpp-show-nat44-summary.txt")
 # Output of a disabled plugin: no table, no sessions (nat44_show_summary_command_fn).
-OFF = SUMMARY.partition("\n")[2]
+DISABLED = SUMMARY.partition("\n")[2]
 POOL = "NAT44 pool addresses:\r\n{pool}NAT44 twice-nat pool addresses:\r\n{twice}"
 ADDRESS = "198.19.0.1\r\n  tenant VRF independent\r\n"
 IPIP = "[0] instance 8676 src {src} dst 2001:db8:6::1 table-ID 0 sw-if-idx 5 flags [{flags}] dscp CS0\r\n"
@@ -340,7 +340,7 @@ VPP = [
     ("vpp-lwaftr-26.06", "show map domain", "exec", *replace_words(DOMAINS, "psid-offset 0", "psid-offset 4")),
     ("vpp-lwaftr-26.06", "show map domain", "index_of",
      *replace_words(SOFTWIRES, "3:0:c000:251:1", "3:0:c000:251:11")),
-    ("vpp-nat44-26.06", "show nat44 summary", "plugin enable", SUMMARY, OFF),
+    ("vpp-nat44-26.06", "show nat44 summary", "plugin enable", SUMMARY, DISABLED),
     ("vpp-nat44-26.06", "show nat44 addresses", "",
      POOL.format(pool=ADDRESS, twice=""), POOL.format(pool="", twice=ADDRESS)),
     ("vpp-nat44-26.06", "show nat44 addresses", "",
