@@ -139,16 +139,16 @@ class RemoteSite:
         self.device.stop()
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Wait until a condition holds; ``what`` describes it in the error message.
+def wait_until(condition: Callable[[], bool], description: str, seconds: float = 60.0) -> None:
+    """Wait until a condition holds; the description is part of the error message.
 
     Slow conditions, which may start processes, are polled less often.
     """
     end = time.monotonic() + seconds
     while True:
         began = time.monotonic()
-        if holds():
+        if condition():
             return
         now = time.monotonic()
-        assert now < end, f"not within {seconds:g} s: {what}"
+        assert now < end, f"not within {seconds:g} s: {description}"
         time.sleep(max(0.1, 4 * (now - began)))
