@@ -16,7 +16,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile, ProfiledOracle
 from v6t.drivers.duts.kinds.netfilter import conntrack
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.embedded.receiver import ReceiverConnections as Known
+from v6t.drivers.embedded.receiver import ReceiverConnections
 from v6t.drivers.oracle import connection_oracle, replay, state_table, two_phase
 from v6t.drivers.oracle.connection_oracle import TableLocation, find_foreground
 from v6t.drivers.oracle.replay import ConnectionOrder, Replay
@@ -250,22 +250,22 @@ def test_other_streams_are_judged_by_plugin(memory):
 
 def test_receiver_learns_only_new_frames_of_its_stream(memory):
     streams, table = compile_foreground(Nat64()), memory(COUNT)
-    known = Known()
+    receiver = ReceiverConnections()
     stream = find_foreground(streams["forward"])
     at = TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT))
-    known.arm(None, at, streams["forward"], learn=True)
+    receiver.arm(None, at, streams["forward"], learn=True)
     frames = Expander(find_stream(Nat44())).compute_frames(0, 4)
     numbers = np.array([9, 8, 7, 6], dtype=np.uint32)
-    known.learn(stream, frames, numbers, np.array([True, True, False, False]))
-    known.learn(find_foreground(streams["reverse"]), frames, numbers, np.ones(4, dtype=bool))
+    receiver.learn(stream, frames, numbers, np.array([True, True, False, False]))
+    receiver.learn(find_foreground(streams["reverse"]), frames, numbers, np.ones(4, dtype=bool))
     assert np.count_nonzero(table.rows.any(axis=1)) == 2
     assert (table.rows[9] == frames[0, 26:38]).all()
-    report = known.report()
+    report = receiver.report()
     assert (report["duplicate_tuples"], report["example"]) == (0, None)
     assert report["outside_endpoints"] == 2
     assert report["inside_endpoints"] == state_table.count_inside_endpoints(stream, COUNT)
-    known.arm(None, None, streams["forward"], learn=False)
-    assert known.report() == {}
+    receiver.arm(None, None, streams["forward"], learn=False)
+    assert receiver.report() == {}
 
 
 # Offsets of source and destination port (or of the query identifier) in a frame of the plugin.
@@ -291,11 +291,11 @@ def test_translated_connections_are_learned_and_replayed(kind, memory):
     outer, inner = connection_oracle.make_connection_oracle(
         plugin, streams["forward"], streams["reverse"]
     )
-    known = Known(outer, inner)
+    receiver = ReceiverConnections(outer, inner)
     location = TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT))
-    known.arm(plugin, location, streams["forward"], learn=True)
-    known.learn(first, translated, np.arange(COUNT, dtype=np.uint32), np.ones(COUNT, dtype=bool))
-    report = known.report()
+    receiver.arm(plugin, location, streams["forward"], learn=True)
+    receiver.learn(first, translated, np.arange(COUNT, dtype=np.uint32), np.ones(COUNT, dtype=bool))
+    report = receiver.report()
     inside = len(np.unique(opening[:, source], axis=0))
     assert report["duplicate_tuples"] == 0
     assert (report["inside_endpoints"], report["outside_endpoints"]) == (inside, COUNT)

@@ -9,10 +9,9 @@ from v6t.core.config.compatibility import (
     list_compatible_drivers,
     list_technologies,
 )
-from v6t.core.config.plugins import list_names as technologies
+from v6t.core.config.plugins import list_names
 from v6t.drivers.duts.capabilities import find_capabilities
-from v6t.drivers.duts.registry import list_driver_names as drivers
-from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.registry import list_driver_names, make_driver
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
 
@@ -79,10 +78,10 @@ def test_suggested_option_is_accepted(case, snapshot):
     assert result.status == 0, (hint, result.err)
 
 
-@pytest.mark.parametrize(("number", "technology"), [*enumerate(technologies())])
+@pytest.mark.parametrize(("number", "technology"), [*enumerate(list_names())])
 def test_unsupported_technology_error_names_supporting_drivers(number, technology):
-    supporting = {name for name in drivers() if technology in list_technologies(name)}
-    others = [name for name in drivers() if name not in supporting and list_technologies(name)]
+    names = [name for name in list_driver_names() if list_technologies(name)]
+    others = [name for name in names if technology not in list_technologies(name)]
     hint = f"drivers for {technology}: {', '.join(list_compatible_drivers(technology)) or 'none'}"
     for driver in others[number % 5 :: 5]:  # a part of the combinations
         refused = v6t(*make_command(technology, driver, []))

@@ -8,10 +8,8 @@ from datetime import timedelta
 
 import pytest
 from v6t.core.config.compatibility import list_technologies
-from v6t.core.config.plugins import list_names as plugin_names
-from v6t.core.config.plugins import load_technology_type
-from v6t.drivers.duts.registry import list_driver_names as driver_names
-from v6t.drivers.duts.registry import load_driver_type, make_driver
+from v6t.core.config.plugins import list_names, load_technology_type
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.expect import expect_error
 
@@ -21,7 +19,7 @@ from .support import make_plan
 TRANSLATING_BASES = [base for base in parameter_values.BASES if base.plugin != "dns64"]
 
 
-@pytest.mark.parametrize("plugin", plugin_names())
+@pytest.mark.parametrize("plugin", list_names())
 def test_every_parameter_has_another_valid_value(plugin):
     names = set(load_technology_type(plugin).params_model.model_fields)
     names -= parameter_values.SKIPPED | parameter_values.FIXED.get(plugin, set())
@@ -37,8 +35,8 @@ def test_every_driver_is_tested_with_each_technology():
         for base in parameter_values.BASES
         for d in parameter_values.list_devices(base)
     }
-    configuring = [name for name in driver_names() if load_driver_type(name).configures_device]
-    supported = {(name, plugin) for name in configuring for plugin in list_technologies(name)}
+    drivers = [name for name in list_driver_names() if load_driver_type(name).configures_device]
+    supported = {(name, plugin) for name in drivers for plugin in list_technologies(name)}
     assert supported - tested == set()
 
 

@@ -12,8 +12,7 @@ from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.management_path import ManagementPath
 from v6t.drivers.duts.plan import IfExists
-from v6t.drivers.duts.registry import list_driver_names as driver_names
-from v6t.drivers.duts.registry import load_driver_type, make_driver
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.drivers.duts.session.plan_steps import format_plan, make_undo_entry
 from v6t.drivers.duts.session.undo_store import UndoRecord, build_undo_script
 from v6t.plugins.dns64 import Dns64
@@ -42,7 +41,7 @@ OWN_OBJECT = re.compile(
 )
 # Checks that accept empty output: no changeable offload, no session, no file.
 ACCEPTS_EMPTY_OUTPUT = ("ethtool -k", "dslite sessions", "dns/empty")
-NAMES = [name for name in driver_names() if load_driver_type(name).configures_device]
+NAMES = [name for name in list_driver_names() if load_driver_type(name).configures_device]
 # Name, driver and plan of each case.
 PLANS = [(name, *plan_case(name)[::2]) for name in CASE_BY_NAME]
 # Parts of a chain are tested as separate cases.
