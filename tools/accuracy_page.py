@@ -35,10 +35,8 @@ def render_faults() -> str:
     recorded = load_record(fault_injection.RECORD)
     lines = ["| planted | must be said | embedded tester | TRex |", "|---|---|---|---|"]
     for fault in fault_injection.ALL:
-        cells = [
-            format_finding(recorded.get(f"{tester} {fault.name}"))
-            for tester in fault_injection.TESTERS
-        ]
+        keys = [f"{tester} {fault.name}" for tester in fault_injection.TESTERS]
+        cells = [format_finding(recorded.get(key)) for key in keys]
         lines.append(f"| {fault.words} | {fault.says} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
