@@ -24,6 +24,7 @@ from v6t.core.campaigns.campaign import (
     read_failure,
     read_status,
 )
+from v6t.core.config.yaml_file import check_name
 from v6t.core.runs import rundir
 from v6t.core.runs.events import RunDataCollector
 from v6t.core.runs.results import COMPLETE, RUNNING, load_run
@@ -53,6 +54,8 @@ def write_campaign_report(
     """Write the report of a campaign, finished or not, and return the paths of its files."""
     from v6t.analysis.report.render import to_html, to_markdown
 
+    for name in formats:
+        check_name(name, tuple(REPORT_FILES), "format")
     rundir.check_report_directory(output, directory)
     content = summarize(campaign, runs)
     renderers = {
@@ -62,7 +65,7 @@ def write_campaign_report(
         "csv": lambda: summary_to_csv(content),
     }
     place = output or directory
-    files = {kind: place / REPORT_FILES[kind] for kind in formats if kind in REPORT_FILES}
+    files = {kind: place / REPORT_FILES[kind] for kind in formats}
     with report_write_errors(place):
         place.mkdir(parents=True, exist_ok=True)
         for kind, file in files.items():

@@ -251,10 +251,9 @@ def report_command(
     from v6t.core.runs.rundir import resolve_run_path
 
     directory = resolve_run_path(directory)
-    chosen = formats or tuple(DEFAULT_FILES)
     if (directory / "campaign.json").exists():
+        from v6t.core.campaigns import results
         from v6t.core.campaigns.campaign import load_campaign
-        from v6t.core.campaigns.results import check_no_damage, load_runs, write_campaign_report
 
         if paper:
             problem = "a campaign's paper is named in its file, not by --paper"
@@ -264,12 +263,14 @@ def report_command(
             hint = "give the directory of one of its runs"
             raise UsageError(problem, hint, code="conflicting-options")
         campaign = load_campaign(directory)
-        runs = load_runs(directory, campaign)
-        draw = figures != "none"
-        for path in write_campaign_report(directory, campaign, runs, chosen, output, figures=draw):
+        runs, draw = results.load_runs(directory, campaign), figures != "none"
+        chosen = formats or tuple(results.REPORT_FILES)
+        write = partial(results.write_campaign_report, figures=draw)
+        for path in write(directory, campaign, runs, chosen, output):
             click.echo(path)
-        check_no_damage(runs)
+        results.check_no_damage(runs)
         return
+    chosen = formats or tuple(DEFAULT_FILES)
     for path in write_run_report(directory, output, chosen, paper=paper, figures=figures):
         click.echo(path)
 

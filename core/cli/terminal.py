@@ -154,7 +154,8 @@ def make_document_result(
         text = {".html": to_html, ".md": to_markdown}[output.suffix](make_document())
     else:
         problem = f"{output} has an unknown file name extension"
-        raise UsageError(problem, "use .html, .md or .json", code="wrong-kind-of-file")
+        hint = "use .html, .md or .json" if to_json else "use .html or .md"
+        raise UsageError(problem, hint, code="wrong-kind-of-file")
     with report_write_errors(output):
         write_atomically(output, text)
     print(output, file=sys.stderr)

@@ -133,7 +133,7 @@ def _list_link_warnings(setup: RunSetup) -> Iterator[str]:
             elif int(mac[:2], 16) & 1:
                 text = "is a group address: the second digit of a device's address is even"
                 yield f"{setting} {text}"
-    if not setup.tester.can_loop_back and left.dut_mac == right.dut_mac:
+    if not setup.tester.can_loop_back and left.dut_mac.lower() == right.dut_mac.lower():
         yield (
             f"both of the device's interfaces have the MAC address {left.dut_mac}: set their own in "
             "links.left.dut_mac and links.right.dut_mac"

@@ -282,7 +282,8 @@ def _measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dic
 def _read_cache() -> dict[str, dict[str, Any]]:
     """Return the stored capacities by self-test key; damaged ones are measured again."""
     stored = read_json_object(locate_cache() / CAPACITY_FILE) or {}
-    return {key: entry for key, entry in stored.items() if isinstance(entry, dict)}
+    needed = {"fps", "when"}
+    return {k: v for k, v in stored.items() if isinstance(v, dict) and needed <= v.keys()}
 
 
 def collect_tester_facts(setup: RunSetup) -> list[Any]:

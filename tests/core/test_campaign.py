@@ -271,6 +271,10 @@ def test_directory_with_another_run_than_planned_is_failed(small, tmp_path):
     assert [bool(run["results"]) for run in summary["runs"]] == [False, *[True] * 5]
 
 
+def test_report_of_campaign_in_unknown_format_is_refused(small):
+    expect_refusal(v6t("report", small, "--format", "junit"), "unknown-name")
+
+
 def test_report_is_not_written_into_another_run(small, tmp_path):
     copy = shutil.copytree(small, tmp_path / "copy")
     before = read_dir(copy)

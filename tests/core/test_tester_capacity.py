@@ -175,10 +175,11 @@ def test_other_machine_needs_a_new_self_test(directory, monkeypatch):
     expect_new_selftest(make_run(), directory)
 
 
-def test_damaged_capacity_is_measured_again(directory):
+@pytest.mark.parametrize("damaged", [7.0, {"when": "today"}])
+def test_damaged_capacity_is_measured_again(directory, damaged):
     find_capacity(make_run(), directory)
     cache = locate_cache() / tester_capacity.CAPACITY_FILE
-    cache.write_text(json.dumps(dict.fromkeys(json.loads(cache.read_text()), 7.0)))
+    cache.write_text(json.dumps(dict.fromkeys(json.loads(cache.read_text()), damaged)))
     expect_new_selftest(make_run(), directory)
 
 
