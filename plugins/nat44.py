@@ -26,7 +26,7 @@ class Nat44(Napt):
     overhead = 0
     ip_versions = (4, 4)
     default_driver = "nftables"
-    mapping = "RFC 4787 requires endpoint-independent mapping; Linux also maps by destination"
+    mapping = "RFC 4787 requires endpoint-independent mapping"
     rfc_frame_sizes = IPV4_SIZES
     params: Nat44Params
 
@@ -54,7 +54,7 @@ class Nat66(Napt):
     overhead = 0
     ip_versions = (6, 6)
     default_driver = "nftables66"
-    mapping = "no RFC; RFC 4787 requires endpoint-independent mapping, Linux maps by both ends"
+    mapping = "no RFC; for IPv4, RFC 4787 requires endpoint-independent mapping"
     rfc_frame_sizes = IPV6_SIZES
     params: Nat66Params
 

@@ -78,7 +78,7 @@ class Nat46(StatefulTechnology):
     overhead = 20
     ip_versions = (4, 6)
     default_driver = base.CHAIN_DRIVER
-    mapping = "no RFC; RFC 4787 requires endpoint-independent mapping, Linux maps by both ends"
+    mapping = "no RFC; for IPv4, RFC 4787 requires endpoint-independent mapping"
     rfc_frame_sizes = IPV6_SIZES
     params: Nat46Params
 
