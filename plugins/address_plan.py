@@ -164,8 +164,7 @@ def _check_links(devices: Sequence[DeviceIntent]) -> Problems:
         if used.count(address) > 1:
             yield address, "is an address of the device on several links"
     for device in devices:
-        sides = map(_list_link_networks, (device.left, device.right))
-        for link, other in _find_conflicts(*sides):
+        for link, other in _find_conflicts(*map(_list_link_networks, (device.left, device.right))):
             yield link, f"on the left overlaps the right link {other}"
 
 

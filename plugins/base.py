@@ -212,10 +212,8 @@ class Technology(ReferenceTranslation):
 
     def list_rfc_sizes(self) -> tuple[int, ...]:
         """Return the frame sizes that RFC 8219 lists for the technology on its links."""
-        larger = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
-        return *self.enlarge_tagged_sizes(self.rfc_frame_sizes), *filter(
-            self._can_send_size, larger
-        )
+        more = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
+        return *self.enlarge_tagged_sizes(self.rfc_frame_sizes), *filter(self._can_send_size, more)
 
     def enlarge_tagged_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return frame sizes, with a VLAN tag added to those that are too small for a tagged link."""
@@ -315,5 +313,5 @@ def pick_params(model: type[_Params], chain: PluginParams, **fields: Any) -> _Pa
 
 def describe_inner_link(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
     """Describe the link between two parts, first as seen from the left part, then from the right part."""
-    seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
-    return seen, Link(tester_mac=left_mac, dut_mac=right_mac, mtu=mtu)
+    near = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
+    return near, Link(tester_mac=left_mac, dut_mac=right_mac, mtu=mtu)

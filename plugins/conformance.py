@@ -101,9 +101,8 @@ class Case:
     def received_sizes(self) -> dict[int, int]:
         """Sizes of received foreground frames by sizes of sent ones, FCS included."""
         pairs = self.plugin.make_sizes(self.size).pair_counts
-        return dict(
-            self._order_by_direction(*self.plugin.list_link_sizes(pair)) for pair, _ in pairs
-        )
+        link_sizes = (self.plugin.list_link_sizes(pair) for pair, _ in pairs)
+        return dict(self._order_by_direction(*sizes) for sizes in link_sizes)
 
     @cached_property
     def frames(self) -> dict[int, U8]:
@@ -191,8 +190,7 @@ def check_plugin(
     kind: type[Technology], params: PluginParams | None = None, entry_point: str | None = None
 ) -> ConformanceReport:
     """Check a plugin; ``params`` replace its default parameters, ``entry_point`` names its entry point."""
-    findings = _run_check("declaration", partial(check_class, kind, entry_point), kind)
-    if findings:
+    if findings := _run_check("declaration", partial(check_class, kind, entry_point), kind):
         return ConformanceReport(1, tuple(findings))
     try:
         plugin = kind(params if params is not None else kind.params_model())
@@ -216,8 +214,7 @@ def check_plugin(
 
 def assert_conforms(kind: type[Technology], params: PluginParams | None = None) -> None:
     """Raise AssertionError with all findings, one per line."""
-    findings = check_plugin(kind, params).findings
-    if findings:
+    if findings := check_plugin(kind, params).findings:
         raise AssertionError("\n".join(map(str, findings)))
 
 
@@ -241,8 +238,7 @@ def _describe_error(exc: Exception, kind: type[Technology]) -> str:
     where = "" if known else f" ({frames[-1][0].f_code.co_filename}, line {frames[-1][1]})"
     for frame, line in frames:
         module = frame.f_globals.get("__name__", "")
-        foreign = package != "v6t" and module.partition(".")[0] == package
-        if module == kind.__module__ or foreign:
+        if module == kind.__module__ or (package != "v6t" and module.partition(".")[0] == package):
             where = f" ({frame.f_code.co_filename}, line {line})"
     return (exc.message if isinstance(exc, V6tError) else f"{type(exc).__name__}: {exc}") + where
 
@@ -303,8 +299,7 @@ def _frames_differ(a: Expected, b: Expected) -> bool:
 
 def check_zone(plugin: Technology) -> Results:
     """Check the DNS zone of a technology whose device answers queries."""
-    zone = plugin.zone
-    if zone is None:
+    if (zone := plugin.zone) is None:
         yield "zone", True, "it exchanges queries but has no zone"
         return
     addresses = zone.list_addresses(np.arange(0, zone.count, max(1, zone.count // NAMES)))
@@ -316,8 +311,8 @@ def check_zone(plugin: Technology) -> Results:
     hosts = (IPv6Address(record.tobytes()) for record in records)
     for address in islice((a for a in hosts if a.is_multicast or a.is_unspecified), 1):
         yield "zone", True, f"{address} is not an address of a host"
-    again = pickle.loads(pickle.dumps(plugin)).zone  # noqa: S301  (made here)
-    yield "pickling", again != zone, "its zone differs after pickling"
+    copy = pickle.loads(pickle.dumps(plugin)).zone  # noqa: S301  (made here)
+    yield "pickling", copy != zone, "its zone differs after pickling"
     intent = plugin.make_dut_intent()
     for side, address in (("left", zone.resolver), ("right", zone.egress)):
         lacks = address not in [interface.ip for interface in getattr(intent, side).addresses]
@@ -338,8 +333,7 @@ def check_traffic(case: Case) -> Results:
         export = [("export", differ, "the exported stream has other frames")]
         for code, fault, text in chain(rows, _check_variables(model, frames), export):
             yield code, fault, f"class '{stream.name}': {text}"
-    again = replace(case).streams
-    changed = again != case.streams
+    changed = replace(case).streams != case.streams
     yield "not-repeatable", changed, "build_traffic() differs between two calls with one seed"
 
 
@@ -367,8 +361,7 @@ def _check_frames(case: Case, stream: Stream, frames: U8, sizes: set[int], side:
     link, version = case.links[side], case.versions[side]
     ends = (link.tester_mac, link.dut_mac) if side else (link.dut_mac, link.tester_mac)
     macs = np.frombuffer(bytes.fromhex("".join(ends).replace(":", "")), dtype=np.uint8)
-    differ = (frames[:, :12] != macs).any()
-    yield "mac-address", differ, "MAC addresses are not those of the link"
+    yield "mac-address", (frames[:, :12] != macs).any(), "MAC addresses are not those of the link"
     tagged = (frames[:, 12:14] == (0x81, 0x00)).all(axis=1)
     if link.vlan is None:
         yield "vlan", tagged.any(), "frames have a VLAN tag, the link has none"

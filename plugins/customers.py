@@ -66,8 +66,7 @@ class TunnelRelayParams(RelayParams):
             link = IPv6Interface((self.br_address, 64))
             if self.tester_left_ipv6 not in link.network:
                 link = IPv6Interface("2001:db8:6::1/64")
-        ends = [f"{end}/128" for end in self.br_addresses if end != str(link.ip)]
-        return [str(link), *ends]
+        return [str(link), *(f"{end}/128" for end in self.br_addresses if end != str(link.ip))]
 
 
 @dataclass(frozen=True)
@@ -156,5 +155,4 @@ def make_tunnel_view(relay: SharedAddressRelay, *, copies_dscp: bool) -> TunnelE
     """Return the audit view of the tunnel of a relay's first customer."""
     customer, host = relay.customer, (relay.server, 5)
     place, shared = (customer.ipv4, customer.port), customer.ports.psid_len > 0
-    ends = relay.relay, customer.ipv6
-    return TunnelEnd("left", *ends, place, place, host, copies_dscp, shared)
+    return TunnelEnd("left", relay.relay, customer.ipv6, place, place, host, copies_dscp, shared)

@@ -52,9 +52,8 @@ class QueryTechnology(Technology):
         if ipv6_frame_size != IPV6_OCTETS:
             problem = f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}"
             raise UsageError(problem, "leave the frame size out", code="frame-too-small")
-        return QuerySizes(
-            IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS
-        )
+        upstream_octets = IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS
+        return QuerySizes(IPV6_OCTETS, upstream_octets)
 
     def make_sizes(self, frame_size: int | str) -> FramePair:
         if isinstance(frame_size, str):
@@ -74,9 +73,7 @@ class QueryTechnology(Technology):
 class Dns64Params(RightIpv4Link, Ipv6Links):
     """Parameters of ``dns64``."""
 
-    prefix: str = Field(
-        "2001:db8:64::/96", description="RFC 6052 prefix of synthesized AAAA records"
-    )
+    prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of synthetic AAAA records")
     upstream: Literal["ipv4", "ipv6"] = Field(
         "ipv4", description="IP version between the device and the authoritative server"
     )
@@ -84,8 +81,7 @@ class Dns64Params(RightIpv4Link, Ipv6Links):
         IPv4Network("64.0.0.0/2"), description="addresses of the A records: each name encodes one"
     )
     own_prefix: IPv6Network = Field(
-        IPv6Network("2001:2:0:aaaa::/96"),
-        description="a /96 for the native AAAA records of names",
+        IPv6Network("2001:2:0:aaaa::/96"), description="a /96 for the native AAAA records of names"
     )
     ttl_s: int = Field(3600, ge=0, le=604_800, description="time to live of all records [s]")
     client_ports: int = Field(64, ge=1, le=300, description="source ports of the client")
@@ -102,9 +98,7 @@ class Dns64Params(RightIpv4Link, Ipv6Links):
     def _check_zone(self) -> Dns64Params:
         if self.own_prefix.prefixlen != 96:
             problem = f"own_prefix is a /{self.own_prefix.prefixlen}"
-            raise UsageError(
-                problem, "give a /96: the name's address follows it", code="not-a-prefix"
-            )
+            raise UsageError(problem, "use a /96: a name's address follows it", code="not-a-prefix")
         if self.own_prefix.overlaps(self.server_prefix):
             problem = f"own_prefix {self.own_prefix} and prefix {self.server_prefix} overlap"
             raise UsageError(problem, "choose disjoint prefixes", code="address-conflict")

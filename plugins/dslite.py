@@ -89,8 +89,9 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         """Select nothing: the end of a softwire does not route native IPv6."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        stranger = inner["src"] != int(self.config.customer)
-        return [(NOT_FORWARDED, self._has_several_b4s & stranger)]
+        return [
+            (NOT_FORWARDED, self._has_several_b4s & (inner["src"] != int(self.config.customer)))
+        ]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         config, number = self.config, np.zeros(len(header), dtype=np.uint64)
@@ -182,9 +183,7 @@ class DsLiteParams(RightIpv4Link, stateful.Pool4Params):
 
     display_name: ClassVar[str] = "DS-Lite"
 
-    initiator_ports: Ports = Field(
-        Ports(min=4096, max=5119), description="inner source ports of the Initiator"
-    )
+    initiator_ports: Ports = Field(Ports(min=4096, max=5119), description="inner source ports")
     responder_ports: Ports = Field(Ports(min=1, max=125), description="ports of the Responder")
     initiator_count: int = Field(16, ge=1, le=65536, description="B4s, a softwire each")
     responder_count: int = Field(2, ge=1, le=65536, description="addresses of the Responder")

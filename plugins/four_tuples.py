@@ -12,12 +12,12 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
 from math import gcd, prod
 
 import numpy as np
 from numpy.typing import NDArray
 from v6t.base.errors import UsageError
+from v6t.intent.device import Address
 from v6t.profiles.compiler.enumeration import LISTED_BITS
 from v6t.profiles.compiler.flow_variables import count_trailing_zeros
 from v6t.profiles.compiler.instructions import MAX_LIST
@@ -83,9 +83,7 @@ class FourTuples:
         return tuple(layers)
 
 
-def find_last_address(
-    name: str, first: IPv4Address | IPv6Address, count: int
-) -> IPv4Address | IPv6Address:
+def find_last_address(name: str, first: Address, count: int) -> Address:
     """Return the last of ``count`` addresses, or raise UsageError if more than their last 32 bits differ."""
     room = (1 << VARYING_ADDRESS_BITS) - (int(first) & (1 << VARYING_ADDRESS_BITS) - 1)
     if count > room:
@@ -96,9 +94,7 @@ def find_last_address(
     return first + (count - 1)
 
 
-def describe_addresses(
-    name: str, path: str, first: IPv4Address | IPv6Address, count: int
-) -> TupleField:
+def describe_addresses(name: str, path: str, first: Address, count: int) -> TupleField:
     """Describe consecutive addresses as a field that varies in its last 32 bits."""
     find_last_address(name, first, count)
     low = int(first) & (1 << VARYING_ADDRESS_BITS) - 1

@@ -51,9 +51,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     variant: Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"] = Field(
         "464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t"
     )
-    initiator_ports: Ports = Field(
-        Ports(min=4096, max=8191), description="the Initiator's source ports"
-    )
+    initiator_ports: Ports = Field(Ports(min=4096, max=8191), description="the Initiator's ports")
     responder_ports: Ports = Field(Ports(min=1, max=1000), description="ports of the Responder")
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
@@ -116,8 +114,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     @cached_property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
         """RFC 6052 prefixes of the PLAT and of the CLAT."""
-        names = ("prefix", "clat_ipv6")
-        plat, clat = (parse_prefix96(getattr(self, name), name) for name in names)
+        plat, clat = (parse_prefix96(getattr(self, name), name) for name in ("prefix", "clat_ipv6"))
         if plat == clat:
             problem = "prefix and clat_ipv6 are the same"
             raise UsageError(problem, "choose two prefixes", code="address-conflict")
@@ -152,8 +149,8 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
             raise UsageError(problem, hint, code="out-of-range")
         ports, ranges = self.public_pool.ports.count, len(self.port_set.ranges)
         if self.endpoints > ports:
-            of = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
-            problem = f"{self.endpoints} source ports do not fit the {of} of {ports}"
+            pool = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
+            problem = f"{self.endpoints} source ports do not fit the {pool} of {ports}"
             hint = "shorten initiator_ports, or change ea_len, psid_len or psid_offset"
             raise UsageError(problem, hint, code="not-enough-addresses")
 
@@ -368,9 +365,9 @@ class Ipv4aas(stateful.StatefulTechnology):
             taken = f"the first of its {ranges} ranges of ports"
             ports = f"{p.public_pool.ports.min} to {p.public_pool.ports.max}"
             warnings.append(f"the CE's NAPT takes {taken}, {ports}")
-        which = f"CE and PE together, the {CE if p.is_ce_stateful else PE} is stateful"
+        devices = f"CE and PE together, the {CE if p.is_ce_stateful else PE} is stateful"
         consequence = "the rate of each device remains unknown, and its latency is lower"
-        return (*warnings, f"{which}: {consequence}")
+        return (*warnings, f"{devices}: {consequence}")
 
     def list_link_sizes(self, sizes: FramePair) -> tuple[int, int]:
         left, right = map(frame_sizes.count_tag_octets, (self.links.left, self.links.right))

@@ -119,8 +119,7 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
 @lru_cache(maxsize=4)
 def _read_cached_table(path: Path, _mtime_ns: int, br: IPv6Address) -> BindingTable:
     """Read and check a table; ``_mtime_ns`` renews the cache when the file changes."""
-    rows = list(_read_rows(path, br))
-    if not rows:
+    if not (rows := list(_read_rows(path, br))):
         raise UsageError(f"the binding table {path} is empty", code="empty-file")
     numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
     order = np.lexsort((numbers[:, 1], numbers[:, 0]))
@@ -179,9 +178,7 @@ class LwAftrParams(customers.TunnelRelayParams):
     psid_len: int = Field(6, ge=0, le=16, description="PSID length of the generated table")
     psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="its PSID offset")
     binding_table: Path | None = Field(None, description="file with the rows")
-    simulated: CustomerCount = Field(
-        ALL_CUSTOMERS, ge=0, description="softwires with traffic; 'all'"
-    )
+    simulated: CustomerCount = Field(ALL_CUSTOMERS, ge=0, description="simulated softwires; 'all'")
 
     @cached_property
     def generated_softwires(self) -> GeneratedSoftwires:
@@ -192,9 +189,8 @@ class LwAftrParams(customers.TunnelRelayParams):
     def load_table(self) -> BindingTable:
         if self.binding_table is not None:
             return read_table(self.binding_table, self.br_address)
-        return generate_table(
-            self.generated_softwires, self.softwires, self.psid_offset, self.br_address
-        )
+        softwires = self.generated_softwires
+        return generate_table(softwires, self.softwires, self.psid_offset, self.br_address)
 
     @property
     def customer_prefixes(self) -> list[str]:
@@ -220,8 +216,7 @@ class LwAftrParams(customers.TunnelRelayParams):
             self._check_generated()
             rows, bound = self.softwires, self.server_ipv4 in self.generated_softwires.ipv4_pool
         else:
-            unused = " and ".join(sorted(self.model_fields_set & GENERATED_TABLE_SETTINGS))
-            if unused:
+            if unused := " and ".join(sorted(self.model_fields_set & GENERATED_TABLE_SETTINGS)):
                 problem = f"binding_table names a file with all rows, so {unused} cannot be set"
                 hint = f"delete {unused}, or delete binding_table to generate a table"
                 raise UsageError(problem, hint, code="setting-without-effect")

@@ -241,11 +241,8 @@ class CustomerEdgeTechnology(CustomerTechnology):
         return DeviceIntent(self.name, self.make_configuration(), links, near, far)
 
     def make_edge_view(self, **fields: Any) -> audit_views.CustomerEdge:
-        ipv6, ipv4, ports = self.params.customer
-        server = self.params.server_ipv4
-        return audit_views.CustomerEdge(
-            self.params.display_name, ipv4, ports, server, ipv6, **fields
-        )
+        p, (ipv6, ipv4, ports) = self.params, self.params.customer
+        return audit_views.CustomerEdge(p.display_name, ipv4, ports, p.server_ipv4, ipv6, **fields)
 
     @property
     def audit_endpoint(self) -> tuple[IPv4Address, int]:
@@ -323,8 +320,7 @@ class MapTCe(DmrTranslator, CustomerEdgeTechnology):
         return [replace(flow, ipv6=Expression.from_layout(layout, str(flow.ipv6), ipv4=flow.ipv4))]
 
     def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
-        prefix = self.params.end_user_prefix
-        return behind_dmr & select_within(header["dst_high"], prefix, 64)
+        return behind_dmr & select_within(header["dst_high"], self.params.end_user_prefix, 64)
 
     def check_sender(self, ce: map_rules.MapSources, port: Any) -> Checks:
         owner = self.check_owner(ce.ipv4.astype(np.uint32), port)
@@ -343,8 +339,7 @@ class MapTCe(DmrTranslator, CustomerEdgeTechnology):
         server = p.relay_address, (p.server_ipv4,), port if shared else 40123
         customer = host, p.customer.ipv6, port
         ports = {"uses_ports": shared, "may_reassemble": shared}
-        ends = *server, *customer
-        return edge, audit_views.Translator("left", *ends, p.lowest_ipv6_mtu, **ports)
+        return edge, audit_views.Translator("left", *server, *customer, p.lowest_ipv6_mtu, **ports)
 
     def suggest_audit_params(self) -> dict[str, Any]:
         """Return an EA length with which the CE does not share its address."""

@@ -132,8 +132,7 @@ class MapParams(RelayParams, Domain):
             ranges = rule.make_port_set(domain.psid).ranges
             own = {port for low, high in ranges for port in range(low, high + 1)}
             # all ports of a rule with EA bits belong to its own CEs
-            common = own & taken.setdefault(prefix, set())
-            if common:
+            if common := own & taken.setdefault(prefix, set()):
                 problem = f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}"
                 raise UsageError(problem, "give each domain its own PSID", code="conflict")
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
@@ -173,7 +172,7 @@ class MapRelay(Relay):
     def _simulate_domain(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
         rule = domain.rule
         address, psid = rule.decode_ea(domain.ea_bounds[0])
-        ea = _make_ea_variable(self.params, domain, direction, seed)
+        ea = self._make_ea_variable(domain, direction, seed)
         host = Variable(HOST, rule.host_bits) if rule.host_bits else None
         ipv4 = Expression.from_layout(rule.ce_layouts.ipv4, str(address), ea=ea, host=host)
         psids = Expression.from_layout(rule.ce_layouts.psid, psid, ea=ea)
@@ -182,6 +181,23 @@ class MapRelay(Relay):
         ipv6 = Expression.from_layout(layout, ce, ipv4=ipv4, psid=psids)
         ports, varying = rule.make_port_set(psid), psids if ea else None
         return CustomerFlow(ipv6, ipv4, relay, ports, varying, (EA, HOST), domain.share)
+
+    def _make_ea_variable(self, domain: Domain, direction: Direction, seed: int) -> Variable | None:
+        rule = domain.rule
+        if not rule.ea_len:
+            return None
+        low, high = domain.ea_bounds
+        if rule.psid_len == 16 and not rule.psid_offset and not rule.suffix_len:
+            low = max(low, 1)  # the CE with EA value 0 has port 0 and no other
+        if domain.ces == ALL_CUSTOMERS:
+            return Variable(EA, rule.ea_len, Kind.UNIFORM, low=low, high=high)
+        served = tuple(self.params.find_served_eas(domain, low))
+        count = min(domain.ces, sum(map(len, served)))
+        if count > MAX_LISTED_CES:
+            return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
+        seeds = f"{seed}/ces/{domain.rule_ipv6}", f"{seed}/{direction}/{domain.rule_ipv6}"
+        values = _draw_ea_values(served, count, *seeds)
+        return Variable(EA, rule.ea_len, Kind.LIST, values=values)
 
     def make_negative_layers(
         self, flow: CustomerFlow, valid: TrafficClass, direction: Direction
@@ -227,28 +243,6 @@ class MapRelay(Relay):
         if _CE_PREFIX_BITS < suffix <= 64 + _CE_PREFIX_BITS - n:
             variants[audit_views.CE_PREFIXES] = {"ea_len": suffix - _CE_PREFIX_BITS, "ces": 2}
         return variants
-
-
-def _make_ea_variable(
-    params: MapParams, domain: Domain, direction: Direction, seed: int
-) -> Variable | None:
-    rule = domain.rule
-    if not rule.ea_len:
-        return None
-    low, high = domain.ea_bounds
-    if rule.psid_len == 16 and not rule.psid_offset and not rule.suffix_len:
-        low = max(low, 1)  # the CE with EA value 0 has port 0 and no other
-    if domain.ces == ALL_CUSTOMERS:
-        return Variable(EA, rule.ea_len, Kind.UNIFORM, low=low, high=high)
-    served = params.find_served_eas(domain, low)
-    count = min(domain.ces, sum(map(len, served)))
-    if count > MAX_LISTED_CES:
-        return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
-    name = domain.rule_ipv6
-    values = _draw_ea_values(
-        tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}"
-    )
-    return Variable(EA, rule.ea_len, Kind.LIST, values=values)
 
 
 @lru_cache(maxsize=32)  # every frame size has the same

@@ -49,9 +49,7 @@ class MapRule:
         if not 0 <= o <= MAX_EA_LEN:
             problem = f"ea_len {o} is outside 0..{MAX_EA_LEN}"
         elif n + o > 64:
-            problem = (
-                f"v6t has no end-user prefixes of /{n + o}: rule IPv6 prefix /{n}, {o} EA bits"
-            )
+            problem = f"end-user prefixes cannot be /{n + o}: rule IPv6 prefix /{n}, {o} EA bits"
             hint = f"shorten the rule prefix to /{64 - o} or the EA bits to {max(0, 64 - n)}"
         elif o and k != derived:
             problem = f"psid_len {given} contradicts {o} EA bits, of which {p} are IPv4 suffix"
@@ -135,10 +133,8 @@ class MapRule:
 
     def compute_end_user_prefix(self, ipv4: IPv4Address, psid: int) -> IPv6Network:
         """Compute the prefix delegated to the CE, with length ``n + o``."""
-        value = address_layouts.make_end_user_prefix_layout(self).encode(
-            ea=self.encode_ea(ipv4, psid)
-        )
-        return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
+        layout, ea = address_layouts.make_end_user_prefix_layout(self), self.encode_ea(ipv4, psid)
+        return IPv6Network((layout.encode(ea=ea), self.ipv6_prefix.prefixlen + self.ea_len))
 
     def map_address(self, ipv4: IPv4Address, psid: int, embeds_host: bool = False) -> IPv6Address:
         """Compute a CE's MAP address (RFC 7597, section 6), or a host's (MAP-T, erratum 5225 of RFC 7599)."""
@@ -191,10 +187,9 @@ def find_served_eas(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]
             beyond = int(inner.network_address) << rule.ea_len
             first = beyond >> outer.max_prefixlen - outer.prefixlen & rule.ce_count - 1
             end = first + (1 << max(0, rule.ea_len - more))
-            halves = (
-                (range(r.start, min(r.stop, first)), range(max(r.start, end), r.stop)) for r in free
-            )
-            free = [half for both in halves for half in both if half]
+            below = [range(r.start, min(r.stop, first)) for r in free]
+            above = [range(max(r.start, end), r.stop) for r in free]
+            free = [part for parts in zip(below, above, strict=True) for part in parts if part]
     return free
 
 
@@ -220,12 +215,10 @@ class RuleTable:
     """Mapping rules of a border relay or CE, looked up by longest prefix."""
 
     def __init__(self, rules: Iterable[MapRule], *, embeds_host: bool = False) -> None:
-        layouts = [(r, r.host_address_layout if embeds_host else r.address_layout) for r in rules]
+        pairs = [(r, r.host_address_layout if embeds_host else r.address_layout) for r in rules]
         # later matches replace those of shorter prefixes
-        self._by_ipv6 = sorted(layouts, key=lambda e: e[0].ipv6_prefix.prefixlen)
-        self._by_ipv4 = sorted(
-            layouts, key=lambda e: (e[0].ipv4_prefix.prefixlen, e[0].ipv4_prefix)
-        )
+        self._by_ipv6 = sorted(pairs, key=lambda e: e[0].ipv6_prefix.prefixlen)
+        self._by_ipv4 = sorted(pairs, key=lambda e: (e[0].ipv4_prefix.prefixlen, e[0].ipv4_prefix))
 
     def find_sources(self, high: U64, low: U64, port: U64) -> MapSources:
         """Look up CEs by the halves of their IPv6 addresses and by port, ``(n,)`` each."""

@@ -44,10 +44,9 @@ class MapEParams(TunnelRelayParams, MapParams):
 
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
+        label = "the rule IPv6 prefix"
         for rule in self.rules:
-            self.refuse_addresses_within(
-                rule.ipv6_prefix, "the rule IPv6 prefix", "br_address", **RFC9637_ADDRESSES
-            )
+            self.refuse_addresses_within(rule.ipv6_prefix, label, "br_address", **RFC9637_ADDRESSES)
         return self
 
 

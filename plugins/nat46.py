@@ -30,9 +30,7 @@ class Nat46Params(Pool6Params):
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = address("198.19.0.2", "the Responder's address for clients")
-    clients_prefix: str = Field(
-        "2001:db8:46::/96", description="prefix of the clients within the device, a /96"
-    )
+    clients_prefix: str = Field("2001:db8:46::/96", description="/96 of the clients in the device")
     dut_left_ipv4: IPv4Interface = device_address("192.168.18.1/30", "left")
     tester_left_ipv4: IPv4Address = tester_address("192.168.18.2", "left")
 

@@ -129,8 +129,7 @@ class Nptv6(StatelessTechnology):
             header[field] = self.params.translate_prefix(high, inbound=inbound)
             return out
 
-        exhausted = view(packets, IPV6)["hlim"] <= 1
-        drops = [(RouterDrop.NO_ROUTE, ~routed), (EXHAUSTED, exhausted)]
+        drops = [(RouterDrop.NO_ROUTE, ~routed), (EXHAUSTED, view(packets, IPV6)["hlim"] <= 1)]
         return Outcome(drops, build_packets)
 
     def find_external_address(self, host: IPv6Address) -> IPv6Address:

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv6Address,
-    IPv6Interface,
-    ip_address,
-    ip_interface,
-)
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_interface
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -26,8 +19,8 @@ from v6t.profiles.model import Layer
 
 def address(default: str, description: str) -> Any:
     """Declare an address parameter, or an interface address if the default has a prefix length."""
-    value = ip_interface(default) if "/" in default else ip_address(default)
-    return Field(value, description=description)
+    interface = ip_interface(default)
+    return Field(interface if "/" in default else interface.ip, description=description)
 
 
 def device_address(default: str, side: SideName) -> Any:
@@ -38,7 +31,7 @@ def device_address(default: str, side: SideName) -> Any:
 
 def tester_address(default: str, side: SideName) -> Any:
     """Declare the tester's address on a link, which is the next hop to the test hosts behind it."""
-    version = ip_address(default).version
+    version = ip_interface(default).version
     return address(default, f"tester's IPv{version} address on the {side} link")
 
 

@@ -71,20 +71,20 @@ class Outcome:
     def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
         """Return drop reasons ``(n,)``, and the forwarded packets as (rows, packets, IP version)."""
         reason = choose_reasons(len(packets), *self.drops)
-        good = reason == FORWARDED
+        translated = reason == FORWARDED
         leaving = []
         if self.native is not None and self.native.any():
             version = int(packets[0, 0] >> 4)
             alive = read_hops(packets, version) > 1
             rows = self.native & alive
             reason[rows], reason[self.native & ~alive] = FORWARDED, EXHAUSTED
-            good &= ~self.native
+            translated &= ~self.native
             if rows.any():
                 routed = packets.copy() if rows.all() else packets[rows]
                 decrement_hops(routed, version)
                 leaving.append((rows, routed, version))
-        if good.any():
-            leaving.append((good, self.build(good), self.version))
+        if translated.any():
+            leaving.append((translated, self.build(translated), self.version))
         return reason, leaving
 
 
@@ -128,10 +128,10 @@ class ReferenceDevice:
                 if octets < at + IP[version].itemsize or not mine.any():
                     continue
                 packets = frames[:, at:] if mine.all() else frames[mine, at:]
-                good = select_forwardable(packets, version)
-                if not good.all():
-                    mine[mine] = good
-                    packets = packets[good]
+                forwardable = select_forwardable(packets, version)
+                if not forwardable.all():
+                    mine[mine] = forwardable
+                    packets = packets[forwardable]
                     if not len(packets):
                         continue
                 rows = np.flatnonzero(mine)
@@ -177,31 +177,31 @@ for _net in UNFORWARDABLE.values():
 def select_forwardable_addresses(addresses: U8) -> Mask:
     """Select the addresses, ``(n, 4)`` or ``(n, 16)``, that a device forwards."""
     octets = addresses.shape[1]
-    good: Mask = ~_SUSPECT_OCTETS[octets][addresses[:, 0]]
-    if not good.all():
-        rows = np.flatnonzero(~good)
-        good[rows] = _UNFORWARDABLE_BY_OCTETS[octets].find(addresses[rows]) < 0
-    return good
+    forwardable: Mask = ~_SUSPECT_OCTETS[octets][addresses[:, 0]]
+    if not forwardable.all():
+        rows = np.flatnonzero(~forwardable)
+        forwardable[rows] = _UNFORWARDABLE_BY_OCTETS[octets].find(addresses[rows]) < 0
+    return forwardable
 
 
 def select_forwardable(packets: U8, version: int) -> Mask:
     """Select the packets, ``(n, length)`` and at least a header long, that a device may forward."""
     length, header = packets.shape[1], view(packets, IP[version])
-    good: Mask = select_forwardable_addresses(header["src_octets"])
-    good &= select_forwardable_addresses(header["dst_octets"])
+    forwardable: Mask = select_forwardable_addresses(header["src_octets"])
+    forwardable &= select_forwardable_addresses(header["dst_octets"])
     if version == 6:
-        good &= (header["plen"] <= length - 40) & (header["ver_tc"] >> 4 == 6)
-        return good
+        forwardable &= (header["plen"] <= length - 40) & (header["ver_tc"] >> 4 == 6)
+        return forwardable
     first, total = header["ver_ihl"], header["len"].astype(np.uint16)
-    good &= (total >= 20) & (total <= length)
+    forwardable &= (total >= 20) & (total <= length)
     plain = first == 0x45
     if plain.all():
-        good &= has_valid_sum(packets[:, :20])
-        return good
-    good &= plain | (first > 0x45) & (first < 0x50)
-    for octets in sort_unique(4 * (first[good] & 15).astype(int)):
-        rows = np.flatnonzero(good & (first == 0x40 | octets // 4))
-        good[rows] &= octets <= total[rows]
+        forwardable &= has_valid_sum(packets[:, :20])
+        return forwardable
+    forwardable &= plain | (first > 0x45) & (first < 0x50)
+    for octets in sort_unique(4 * (first[forwardable] & 15).astype(int)):
+        rows = np.flatnonzero(forwardable & (first == 0x40 | octets // 4))
+        forwardable[rows] &= octets <= total[rows]
         if octets <= length:
-            good[rows] &= has_valid_sum(packets[rows, :octets])
-    return good
+            forwardable[rows] &= has_valid_sum(packets[rows, :octets])
+    return forwardable

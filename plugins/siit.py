@@ -115,10 +115,10 @@ def _describe_listed_hosts(name: str, hosts: HostRange, mappings: Mappings, seed
     table, octets = translation.MappingsArray(mappings), to_octets(numbers, 4)
     ipv6, mapped = table.to_ipv6(octets)
     back, mapped_back = table.to_ipv4(ipv6)
-    good = mapped & mapped_back & (back == octets).all(axis=1)
-    chosen = np.flatnonzero(good).tolist()
+    reversible = mapped & mapped_back & (back == octets).all(axis=1)
+    chosen = np.flatnonzero(reversible).tolist()
     if not chosen or (len(chosen) < hosts.count and not hosts.only_mapped):
-        lacking = IPv4Address(int(numbers[int(np.argmin(good))]))
+        lacking = IPv4Address(int(numbers[int(np.argmin(reversible))]))
         problem = f"not all hosts {span} are mapped there and back: {lacking} is not"
         hint = "choose hosts that are mapped, add mappings, or set only_mapped of the range"
         raise UsageError(problem, hint, code=code)
@@ -190,9 +190,7 @@ class TranslatorParams(LinkParams):
     display_name: ClassVar[str] = "translation"
     prefix_parameter: ClassVar[str] = "prefix"  # for addresses without an explicit mapping
 
-    ipv6_hosts: HostRange = _declare_hosts(
-        "198.18.0.2", "hosts beyond the IPv6 link, named in IPv4"
-    )
+    ipv6_hosts: HostRange = _declare_hosts("198.18.0.2", "hosts beyond the IPv6 link (as IPv4)")
     ipv4_hosts: HostRange = _declare_hosts("198.19.0.2", "hosts beyond the IPv4 link")
     bg_ipv6_side: IPv6Address = address("2001:2::2", "background address beyond the IPv6 link")
     bg_ipv4_side: IPv6Address = address("2001:2:0:8000::2", "background beyond the IPv4 link")

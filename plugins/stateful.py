@@ -71,12 +71,12 @@ class PublicPool:
         """Select the rows of a Responder's table whose source is an address and port of the pool."""
         addresses, ports = read_learned_source(rows)
         value, first = to_numbers(ports), int(self.first)
-        good: Mask = (value >= np.uint64(self.ports.min)) & (value <= np.uint64(self.ports.max))
+        mask: Mask = (value >= np.uint64(self.ports.min)) & (value <= np.uint64(self.ports.max))
         if self.first.version == 6:
-            good &= to_numbers(addresses[:, :8]) == np.uint64(first >> 64)
+            mask &= to_numbers(addresses[:, :8]) == np.uint64(first >> 64)
             addresses = addresses[:, 8:]
         low = np.uint64(first & (1 << 64) - 1)
-        return good & (to_numbers(addresses) - low < np.uint64(self.count))
+        return mask & (to_numbers(addresses) - low < np.uint64(self.count))
 
 
 def declare_enumeration(default: int, values: str) -> Any:
@@ -110,10 +110,7 @@ class ConnectionParams(Mixture):
         0, ge=0, le=MAX_SUBSCRIBERS, description="clients of one server; 0: see initiator_count"
     )
     connections_per_subscriber: int = Field(
-        0,
-        ge=0,
-        le=MAX_CONNECTIONS_EACH,
-        description="connections of each subscriber, one for each source port",
+        0, ge=0, le=MAX_CONNECTIONS_EACH, description="each subscriber's connections, one per port"
     )
 
     @model_validator(mode="before")
@@ -305,8 +302,7 @@ class ConnectionParams(Mixture):
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
         """Enumerate the four-tuples of all connections, in the configured order."""
         fields = [*(addresses if self.enumerate_ips else []), *self.list_port_fields()]
-        mode = self.enumerate_ports or self.enumerate_ips
-        if mode != 3:
+        if (mode := self.enumerate_ports or self.enumerate_ips) != 3:
             return four_tuples.enumerate_linearly(fields, down=mode == 2)
         try:
             return four_tuples.shuffle_tuples(fields, seed)

@@ -110,20 +110,15 @@ def make_foreground(
 ) -> TrafficClass:
     """Return the foreground class with Ethernet, ``headers`` and UDP, for :class:`LinkParams`."""
     params: Any = technology.params
-    layers = (
-        *make_ethernet(technology.links, direction),
-        *headers,
-        params.make_udp_header(direction),
-    )
+    udp = params.make_udp_header(direction)
+    layers = (*make_ethernet(technology.links, direction), *headers, udp)
     size = technology.list_link_sizes(sizes)[0 if direction == "forward" else 1]
     return TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=draw_order)
 
 
-def change_header(
-    foreground: TrafficClass, name: str, layer: str, **fields: object
-) -> TrafficClass:
+def change_header(traffic: TrafficClass, name: str, layer: str, **fields: object) -> TrafficClass:
     """Return a negative class: the foreground class with changed fields in one header."""
-    return derive_negative(foreground, name, layers=foreground.replace_fields(layer, **fields))
+    return derive_negative(traffic, name, layers=traffic.replace_fields(layer, **fields))
 
 
 def derive_negative(traffic_class: TrafficClass, name: str, **changed: object) -> TrafficClass:

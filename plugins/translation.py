@@ -238,9 +238,8 @@ class Rfc6052Array:
     """Address mapping by one RFC 6052 prefix, for address arrays."""
 
     def __init__(self, prefix: IPv6Network) -> None:
-        self._places = make_embedded_address_layout(check_rfc6052_prefix(prefix)).locate_octets(
-            ADDRESS
-        )
+        layout = make_embedded_address_layout(check_rfc6052_prefix(prefix))
+        self._places = layout.locate_octets(ADDRESS)
         self._octets = prefix.prefixlen // 8
         self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
 

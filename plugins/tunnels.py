@@ -156,12 +156,9 @@ def select_tunnelled_ipv4(packets: U8, transports: Sequence[int] = PORT_TRANSPOR
     if length < 68:
         return np.zeros(count, dtype=bool)
     outer = view(packets, IPV6)
-    good: Mask = (outer["nh"] == headers.PROTOCOL_IPIP) & (outer["plen"] == length - 40)
-    return (
-        good
-        & select_with_ports(packets[:, 40:], transports)
-        & select_forwardable(packets[:, 40:], 4)
-    )
+    mask: Mask = (outer["nh"] == headers.PROTOCOL_IPIP) & (outer["plen"] == length - 40)
+    mask &= select_with_ports(packets[:, 40:], transports)
+    return mask & select_forwardable(packets[:, 40:], 4)
 
 
 def select_tunnelled_ipv6(packets: U8) -> Mask:
@@ -170,10 +167,10 @@ def select_tunnelled_ipv6(packets: U8) -> Mask:
     if length < 60:
         return np.zeros(count, dtype=bool)
     outer, inner = view(packets, IPV4), view(packets, IPV6, 20)
-    good: Mask = (outer["ver_ihl"] == 0x45) & (outer["proto"] == headers.PROTOCOL_IPV6)
-    good &= (outer["flags_frag"] & 0x3FFF == 0) & (outer["len"] == length)
-    good &= (inner["ver_tc"] >> 4 == 6) & (inner["plen"] == length - 60)
-    return good & select_forwardable(packets[:, 20:], 6)
+    mask: Mask = (outer["ver_ihl"] == 0x45) & (outer["proto"] == headers.PROTOCOL_IPV6)
+    mask &= (outer["flags_frag"] & 0x3FFF == 0) & (outer["len"] == length)
+    mask &= (inner["ver_tc"] >> 4 == 6) & (inner["plen"] == length - 60)
+    return mask & select_forwardable(packets[:, 20:], 6)
 
 
 def select_with_ports(packets: U8, transports: Sequence[int] = PORT_TRANSPORTS) -> Mask:
@@ -182,12 +179,12 @@ def select_with_ports(packets: U8, transports: Sequence[int] = PORT_TRANSPORTS) 
     if length < 28:
         return np.zeros(count, dtype=bool)
     header = view(packets, IPV4)
-    good: Mask = (header["ver_ihl"] == 0x45) & (header["flags_frag"] & 0x3FFF == 0)
+    mask: Mask = (header["ver_ihl"] == 0x45) & (header["flags_frag"] & 0x3FFF == 0)
     if len(transports) == 1:
-        good &= header["proto"] == transports[0]
+        mask &= header["proto"] == transports[0]
     else:
-        good &= np.isin(header["proto"], transports)
+        mask &= np.isin(header["proto"], transports)
     if length < 40:  # TCP's header is longer than UDP's
-        good &= header["proto"] != headers.PROTOCOL_TCP
-    good &= header["len"] == length
-    return good
+        mask &= header["proto"] != headers.PROTOCOL_TCP
+    mask &= header["len"] == length
+    return mask
