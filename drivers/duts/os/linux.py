@@ -221,31 +221,29 @@ def make_address_restore_step(name: str) -> Step:
         "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "
         "-e 's/ deprecated/ preferred_lft 0/'"
     )
-    ways = (
+    routes = (
         "ip -o -6 route show table all | sed -e 's/\\\\//g; s/ linkdown//g; s/ dead//g' "
         f"-e 's/.*/route & /' | grep -F ' dev {name} ' | "
         "grep -v -e ' proto kernel ' -e ' proto ra ' -e ' expires '"
     )
-    again = (
+    restore = (
         "printf '%s\\n' {old} | while read what net rest; do case $what in\n"
         f"address) ip -o -6 addr show dev {name} to ${{net%/*}} | grep -q . || "
         f"ip -6 addr add $net $rest dev {name};;\n"
         "route) ip -6 route replace $net $rest;;\nesac; done"
     )
     why = f"IPv6 addresses of {name}, and routes through it"
-    return Step(
-        "true", why, read=f"{addresses}; {ways}; true", undo=again, gone_test=make_gone_test(name)
-    )
+    read, gone_test = f"{addresses}; {routes}; true", make_gone_test(name)
+    return Step("true", why, read=read, undo=restore, gone_test=gone_test)
 
 
 def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
     """Return the step that adds permanent neighbor entries, which need no resolution."""
     lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
-    again = (
+    restore = (
         f"ip -force -batch -\nprintf '%s\\n' {{old}} | while read a l m s; do "
         f'[ "$l" != lladdr ] || ip neigh replace $a lladdr $m dev {port} nud permanent; done; true'
     )
-
     expected = {(str(a), "lladdr", m.lower()) for a, m in entries.items()}
     return Step(
         "ip -batch -",
@@ -256,7 +254,7 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
             lambda out: expected <= {tuple(line.lower().split()[:3]) for line in out.splitlines()},
             f"{len(entries)} permanent",
         ),
-        undo=again,
+        undo=restore,
         # the first entry that does not exist would end `ip -force -batch`
         undo_text="".join(
             f"{add}\nneigh del {a} dev {port}\n" for a, add in zip(entries, lines, strict=True)
@@ -267,7 +265,7 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
 
 def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
     """Return the step that adds routes; ``entries`` maps prefixes to ``[via ADDRESS] dev PORT``."""
-    lines = [f"route add {net} {to} proto {ROUTE_PROTOCOL}" for net, to in entries.items()]
+    routes = [f"{net} {to} proto {ROUTE_PROTOCOL}" for net, to in entries.items()]
     sample = list(entries)[:MAX_CHECKED_ROUTES]
 
     def find_problem(output: str) -> str | None:
@@ -285,10 +283,8 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
         "ip -batch -",
         "ip -force -batch - 2>/dev/null\ntrue",
         why,
-        text="\n".join(lines) + "\n",
-        undo_text="".join(
-            f"route del {net} {to} proto {ROUTE_PROTOCOL}\n" for net, to in entries.items()
-        ),
+        text="\n".join(f"route add {route}" for route in routes) + "\n",
+        undo_text="".join(f"route del {route}\n" for route in routes),
         read="; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in sample),
         expected=Expectation(f"{len(entries)} of v6t (proto {ROUTE_PROTOCOL})", find_problem),
     )

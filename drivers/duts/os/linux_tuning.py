@@ -20,6 +20,7 @@ _HASH_FIELDS = {
     "s": "IP SA", "d": "IP DA", "f": "L4 bytes 0 & 1", "n": "L4 bytes 2 & 3",
     "m": "L2DA", "v": "VLAN tag", "t": "L3 proto",
 }  # fmt: skip
+_FLOW_KINDS = ("udp4", "udp6")  # kinds of flows whose receive hash is configured
 _CPU_DIRECTORY = "/sys/devices/system/cpu"  # directory of the kernel's files on CPU cores
 
 
@@ -42,7 +43,7 @@ def get_survey_commands(options: DutOptions) -> dict[str, str]:
         patterns = " ".join(f"-e ^{word}" for word in shown)
         commands[f"offloads_{side}"] = f"ethtool -k {name} | grep {patterns}"
         commands[f"queues_{side}"] = f"ethtool -l {name}"
-        hashes = [f"ethtool -n {name} rx-flow-hash {kind}" for kind in ("udp4", "udp6")]
+        hashes = [f"ethtool -n {name} rx-flow-hash {kind}" for kind in _FLOW_KINDS]
         commands[f"rss_{side}"] = "; ".join(hashes)
     return commands
 
@@ -68,9 +69,7 @@ def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
         ]
     if options.rss:
         steps += [
-            _make_hash_fields_step(name, kind, options.rss)
-            for name in names
-            for kind in ("udp4", "udp6")
+            _make_hash_fields_step(n, kind, options.rss) for n in names for kind in _FLOW_KINDS
         ]
     if options.rps:
         steps += [_make_packet_steering_step(name, options.rps) for name in names]
@@ -89,9 +88,7 @@ def _make_offloads_step(name: str) -> Step:
         f"offloads of {name} merge and split the frames that are measured",
         read=f"ethtool -k {name} | awk -F': ' '{patterns}"
         'n{split($2,v," "); if ($2 !~ /fixed/) print n, v[1]; n=""}\'',
-        expected=expect_output(
-            lambda output: not re.search(r" on$", output, re.MULTILINE), "no offload on"
-        ),
+        expected=expect_output(lambda out: not re.search(r"(?m) on$", out), "no offload on"),
         undo=f"ethtool -K {name} {{words}} 2>/dev/null || true",
         gone_test=make_gone_test(name),
     )
@@ -105,9 +102,7 @@ def _make_hash_fields_step(name: str, kind: str, fields: str) -> Step:
         f"ethtool -N {name} rx-flow-hash {kind} {fields}",
         f"{kind} flows spread over the receive queues of {name} by these fields",
         read=f"ethtool -n {name} rx-flow-hash {kind} | awk '{letters}'",
-        expected=expect_output(
-            lambda output: set(output.strip()) == expected, f"hash over {fields}"
-        ),
+        expected=expect_output(lambda out: set(out.strip()) == expected, f"hash over {fields}"),
         undo=f"[ -z {{old}} ] || ethtool -N {name} rx-flow-hash {kind} {{old}}",
         gone_test=make_gone_test(name),
     )

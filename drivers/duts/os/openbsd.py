@@ -27,8 +27,7 @@ def parse_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, list[Inte
     interfaces: dict[str, Interface] = {}
     addresses: dict[str, list[InterfaceAddress]] = {}
     for block in re.split(r"\n(?=\S)", text.strip()):
-        head = re.match(r"(\S+?): flags=\w+<([^>]*)>.* mtu \d+", block)
-        if not head:
+        if not (head := re.match(r"(\S+?): flags=\w+<([^>]*)>.* mtu \d+", block)):
             continue
         name, flags = head.groups()
         mac = re.search(r"^\s+lladdr (\S+)", block, re.MULTILINE)
@@ -143,8 +142,7 @@ def make_address_step(address: InterfaceAddress, port: str) -> Step:
         words = f"inet6 {address.ip}{length}"
 
     def find_problem(output: str) -> str | None:
-        match = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
-        if not match:
+        if not (match := re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)):
             return f"'{words}' is missing"
         return f"another host has {address.ip}" if "duplicated" in match[1].split() else None
 
@@ -183,7 +181,6 @@ def make_route_step(net: Network, via: Address, port: str) -> Step:
     """Return the step that adds a route to a network via a neighbor."""
     family = "-inet" if net.version == 4 else "-inet6"
     first = format_listed_network(str(net))
-
     return make_object_step(
         f"route -qn add {family} {net} {via}",
         f"route -qn delete {family} {net} {via}",
