@@ -23,12 +23,8 @@ _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
 )  # fmt: skip
 # candidate networks for routes and rules that v6t adds; most are documentation ranges
 SPARE_IPV4_NETWORKS = (
-    "203.0.113.0/24",
-    "198.51.100.0/24",
-    "192.0.2.0/24",
-    "100.64.113.0/24",
-    "192.88.99.0/24",
-)
+    "203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.113.0/24", "192.88.99.0/24",
+)  # fmt: skip
 SPARE_IPV6_NETWORKS = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
 
 
@@ -47,17 +43,11 @@ def get_siit_config(intent: Intent) -> SiitConfig:
     if not isinstance(edge, MapTCeConfig):
         return intent.get_configuration(SiitConfig)
     address = map_address(edge.rule, edge.ipv4.network_address, edge.psid)
-    return SiitConfig(
-        eam=((edge.ipv4, IPv6Network(address)),),
-        prefix=edge.dmr,
-        ipv6_side=edge.ipv6_side,
-        lowest_ipv6_mtu=edge.lowest_ipv6_mtu,
-    )
+    eam, mtu = ((edge.ipv4, IPv6Network(address)),), edge.lowest_ipv6_mtu
+    return SiitConfig(eam=eam, prefix=edge.dmr, ipv6_side=edge.ipv6_side, lowest_ipv6_mtu=mtu)
 
 
-def list_equal_size_mappings(
-    intent: Intent, display_name: str
-) -> list[tuple[IPv4Network, IPv6Network]]:
+def list_equal_size_mappings(intent: Intent, name: str) -> list[tuple[IPv4Network, IPv6Network]]:
     """Return the explicit mappings; raise UsageError if the prefixes of a mapping differ in size."""
     table = list(get_siit_config(intent).eam)
     nearest = [
@@ -69,7 +59,7 @@ def list_equal_size_mappings(
             pairs = ", ".join(f"{{ipv4: {four}, ipv6: {six}}}" for four, six in nearest)
             is_clat = isinstance(intent.configuration, ClatConfig)
             raise make_unsupported_error(
-                f"{display_name} maps prefixes with equally many host bits only, not {four} to {six}",
+                f"{name} maps prefixes with equally many host bits only, not {four} to {six}",
                 f"use an IPv6 prefix of /{near.prefixlen} for {four}",
                 params={"clat_ipv6": str(nearest[0][1])} if is_clat else {"eam": f"[{pairs}]"},
             )
@@ -144,14 +134,13 @@ POOL_CANDIDATES = ("192.168.255.0", "10.255.255.0", "172.31.255.0")
 
 def find_test_networks(intent: Intent) -> list[Any]:
     """Return all networks of an intent, and the IPv4 networks embedded in its hosts' IPv6 networks."""
-    networks = list_networks(intent)
-    prefix = get_siit_config(intent).prefix
-    routes: list[Any] = [*intent.left.routes, *intent.right.routes]
-    hosts = [net for net in routes if net.version == 6]
-    embedded = [
-        extract_ipv4_network(prefix, n) for n in hosts if prefix is not None and n.subnet_of(prefix)
-    ]
-    return [*networks, *(net for net in embedded if net.prefixlen)]
+    networks, prefix = list_networks(intent), get_siit_config(intent).prefix
+    if prefix is not None:
+        routes: list[Any] = [*intent.left.routes, *intent.right.routes]
+        hosts = [net for net in routes if net.version == 6 and net.subnet_of(prefix)]
+        embedded = [extract_ipv4_network(prefix, net) for net in hosts]
+        networks += [net for net in embedded if net.prefixlen]
+    return networks
 
 
 def choose_free_address(

@@ -207,10 +207,8 @@ class CommandDriver(LinuxDriver):
         user_steps = [self._make_step(intent, step) for step in self.options.steps]
         flush = []
         for text in self.options.flush:
-            line, proof = (
-                self._add_variables(intent, text.command),
-                self._make_check(intent, text.check),
-            )
+            line = self._add_variables(intent, text.command)
+            proof = self._make_check(intent, text.check)
             fields = {"deadline_s": text.deadline_s, "reboots": text.reboots}
             flush.append(Step(line, "empty the device's state", proof=proof, **fields))
         return self.assemble_plan(intent, facts, user_steps, flush)

@@ -69,10 +69,8 @@ class Dns64Server(LinuxDriver):
 
     def make_flush_step(self, directory: str) -> Step:
         """Return the step that flushes the cache and checks that the server answers."""
-        flush, status = (
-            self.fill_in(f"{self.control_command} {verb}", directory)
-            for verb in (self.flush_verb, self.status_verb)
-        )
+        verbs = self.flush_verb, self.status_verb
+        flush, status = (self.fill_in(f"{self.control_command} {v}", directory) for v in verbs)
         return Step(flush, "flush the DNS cache", proof=Check(status, self.expected_status))
 
     def make_stop_command(self, pid: str) -> str:

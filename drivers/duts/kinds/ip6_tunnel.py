@@ -80,8 +80,7 @@ class Ip6Tunnel(LinuxDriver):
             hint = "use a kernel with CONFIG_IPV6_TUNNEL, as in every distribution"
             raise DutError(problem, hint, code="missing-kernel-module")
         if self.options.checks:
-            use = ", which the checks use"
-            facts.require_program(filters.FILTER_PROGRAM, "nftables", use)
+            facts.require_program(filters.FILTER_PROGRAM, "nftables", ", which the checks use")
             if get_tunnel_end(intent).lwb4 is None:
                 problem = "a B4 of DS-Lite has no address and no port set to check"
                 raise make_unsupported_error(problem, "leave dut.options.checks out")
@@ -110,13 +109,12 @@ class Ip6Tunnel(LinuxDriver):
         ]
         steps = self._make_tunnel_steps(intent, customer)
         if self.options.checks and customer.lwb4 is not None:
-            port = self.get_ports(intent)[customer.ipv4_side]
             steps += make_table_steps(
                 f"{self.options.state_dir}/v6t.nft",
                 "ip v6t",
                 "own",
                 "type filter hook forward priority filter",
-                format_drop_rules(customer.lwb4, port),
+                format_drop_rules(customer.lwb4, self.get_ports(intent)[customer.ipv4_side]),
                 "drop packets that are not the customer's",
                 list_options="-s -p ",
             )
@@ -169,19 +167,19 @@ class Ip6Tunnel(LinuxDriver):
 
 def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
     """Return the nftables rules that drop packets without the customer's address and ports."""
-    ways = (
+    matches = (
         (f'iifname "{customer_port}" oifname "{TUNNEL_NAME}"', "s"),
         (f'iifname "{TUNNEL_NAME}"', "d"),
     )
     net = str(lwb4.ipv4) if lwb4.ipv4.prefixlen < 32 else str(lwb4.ipv4.network_address)
-    rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
+    rules = [f"{match} ip {end}addr != {net} counter drop" for match, end in matches]
     if not lwb4.psid_len:
         return rules
     layout = make_port_layout(lwb4.psid_offset, lwb4.psid_len)
     mask, psid = layout.make_mask(PSID), layout.encode(psid=lwb4.psid, index=0)
     masked = f" & {mask}" if mask < 0xFFFF else ""  # nft lists no mask of all bits
-    for way, end in ways:
-        port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
+    for match, end in matches:
+        port = f"{match} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
         rules.append(f"{port}{masked} != {psid} counter drop")
         if lwb4.psid_offset:
             rules.append(f"{port} < {1 << 16 - lwb4.psid_offset} counter drop")

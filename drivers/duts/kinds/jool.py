@@ -153,8 +153,7 @@ class Jool(LinuxDriver):
 
     def extract_version(self, output: str) -> str:
         """Return the common version of Jool's module and programs; raise DutError if they differ."""
-        versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", output)
-        plain = {re.sub(r"\.0$", "", v) for v in versions}
+        plain = {re.sub(r"\.0$", "", v) for v in re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", output)}
         if len(plain) > 1:
             problem = f"Jool's module and program differ: {' and '.join(sorted(plain))}"
             hint = "install both from one version, and reload the module"
@@ -188,17 +187,15 @@ class Jool(LinuxDriver):
 
     def _check_udp_timeout(self, intent: Intent) -> None:
         """Raise UsageError unless the UDP timeout is at least the minimum of all Jool versions (global.c)."""
-        told_s = intent.get_configuration(Nat64Config).udp_timeout_s
-        given_s = told_s or self.options.timeout_s
-        if 0 < given_s < MIN_UDP_TIMEOUT_S:
-            name = "udp_timeout_s" if told_s else "timeout_s"
-            instead = {name: MIN_UDP_TIMEOUT_S}
-            raise make_unsupported_error(
-                f"the UDP timeout of Jool must be at least {MIN_UDP_TIMEOUT_S} s, not {given_s}",
-                f"set {name} to {MIN_UDP_TIMEOUT_S} or more",
-                params=instead if told_s else {},
-                dut_params={} if told_s else instead,
-            )
+        parameter_s, least = intent.get_configuration(Nat64Config).udp_timeout_s, MIN_UDP_TIMEOUT_S
+        timeout_s = parameter_s or self.options.timeout_s
+        if 0 < timeout_s < least:
+            problem = f"the UDP timeout of Jool must be at least {least} s, not {timeout_s}"
+            if parameter_s:
+                hint, instead = f"set udp_timeout_s to {least} or more", {"udp_timeout_s": least}
+                raise make_unsupported_error(problem, hint, params=instead)
+            hint, instead = f"set timeout_s to {least} or more", {"timeout_s": least}
+            raise make_unsupported_error(problem, hint, dut_params=instead)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         program, lab = choose_program(intent), self.options.in_lab
@@ -290,8 +287,7 @@ class Jool(LinuxDriver):
                 "the translator",
                 read=f"{MAPT} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true",
                 expected=expect_output(
-                    lambda output: any(map(_is_own_instance, output.splitlines())),
-                    "an instance v6t",
+                    lambda out: any(map(_is_own_instance, out.splitlines())), "an instance v6t"
                 ),
             ),
             *role_steps,
@@ -389,10 +385,9 @@ def _make_global_step(name: str, value: object) -> Step:
 
 def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, float]:
     """Parse the packet counters, keyed by telemetry names such as ``dropped: REASON (COUNTER)``."""
-    counters = parse_statistics(text).items()
     return {
         _format_counter_name(n, nat64=nat64): value
-        for n, value in counters
+        for n, value in parse_statistics(text).items()
         if not _NON_PACKET_COUNTERS.match(n)
     }
 

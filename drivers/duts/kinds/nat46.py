@@ -136,8 +136,8 @@ class Nat46Driver(LinuxDriver):
             if isinstance(edge, MapTCeConfig)
             else addresses.find_translated_networks(intent)
         )
-        ways = {str(net): f"dev {DEVICE_NAME}" for net in (*four, *six)}
-        settings = {
+        routes = {str(net): f"dev {DEVICE_NAME}" for net in (*four, *six)}
+        values = {
             f"net.ipv6.conf.{DEVICE_NAME}.disable_ipv6": 0,
             f"net.ipv4.conf.{DEVICE_NAME}.rp_filter": 0,
         }
@@ -159,10 +159,8 @@ class Nat46Driver(LinuxDriver):
                 read=linux.make_show_link_command(DEVICE_NAME),
                 expected=linux.expect_link(DEVICE_NAME, "UP", mtu=mtu),
             ),
-            linux.make_sysctl_step(
-                settings, "both IP versions through the device, with any source"
-            ),
-            linux.make_routes_step(ways, "into the translator"),
+            linux.make_sysctl_step(values, "both IP versions through the device, with any source"),
+            linux.make_routes_step(routes, "into the translator"),
         ]
         return self.assemble_plan(intent, facts, steps)
 
@@ -230,8 +228,7 @@ def _find_rule_sides(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:
     for four, six in addresses.list_equal_size_mappings(intent, "nat46"):
         there = remote if any(net.overlaps(six) for net in near) else local
         there.append(RuleSide(four, six, ea_len=32 - four.prefixlen))
-    prefix = addresses.get_siit_config(intent).prefix
-    if prefix is not None:
+    if (prefix := addresses.get_siit_config(intent).prefix) is not None:
         if any(net.subnet_of(prefix) for net in near):
             remote.append(RuleSide.from_prefix(prefix))
         if not isinstance(edge, ClatConfig):

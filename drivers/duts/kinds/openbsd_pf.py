@@ -142,6 +142,7 @@ class OpenBsdPf(Driver):
         }
         survey_output = openbsd.convert_route(words[0], sections.get("way", "")) if words else ""
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
+        ports = re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)
         return Facts(
             system=system,
             version=sections.get("version", "").strip(),
@@ -152,9 +153,7 @@ class OpenBsdPf(Driver):
             management_path=management_path.parse_management_path(
                 sections.get("client", ""), survey_output, sorted(managed)
             ),
-            default_route_interfaces=frozenset(
-                re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)
-            ),
+            default_route_interfaces=frozenset(ports),
             sections=dict(sections),
         )
 
@@ -165,13 +164,13 @@ class OpenBsdPf(Driver):
     def check_device(self, intent: Intent, facts: Facts) -> None:
         require_root(facts)
         check_interfaces(self.options, intent, facts)
-        of = facts.sections.get
-        _, addresses = openbsd.parse_ifconfig(of("links", ""))
+        section = facts.sections.get
+        _, addresses = openbsd.parse_ifconfig(section("links", ""))
         for side in ("left", "right"):
             port = getattr(self.options, side)
             openbsd.check_prefix_lengths(getattr(intent, side), port, addresses.get(port, ()))
-        loaded = parse_rules(of("rules", ""), of("tables", ""))
-        if loaded != parse_rules(of("file", ""), of("file", "")):
+        loaded = parse_rules(section("rules", ""), section("tables", ""))
+        if loaded != parse_rules(section("file", ""), section("file", "")):
             problem = "the loaded PF rules differ from /etc/pf.conf and could not be restored"
             hint = "save them there, or load the file with pfctl -f /etc/pf.conf"
             raise DutError(problem, hint, code="device-not-restored")
@@ -253,11 +252,8 @@ class OpenBsdPf(Driver):
         if self.options.flush == "reboot":
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
-
-        description = "almost no states of the translating rule"
-        few = expect_max_sessions(
-            parse_translated_states, "state", description, MAX_OWN_CONNECTIONS
-        )
+        goal = "almost no states of the translating rule"
+        few = expect_max_sessions(parse_translated_states, "state", goal, MAX_OWN_CONNECTIONS)
         return Step(
             f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}",
             "no state of an earlier trial is left, once the purge has run",
@@ -270,8 +266,7 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """Return the text of ``pf.conf`` with timeouts longer than any test and explicit ports."""
     pool = nat.get_pool(intent)
     required_states = conntrack.get_required_sessions(options.sessions, intent)
-    is_nat64 = isinstance(intent.configuration, Nat64Config)
-    states = NAT64_STATES if is_nat64 else NAT44_STATES
+    states = NAT64_STATES if isinstance(intent.configuration, Nat64Config) else NAT44_STATES
     limit = max(100_000, int(required_states * STATE_LIMIT_FACTOR) * states)
     t = options.timeout_s
     lines = [
@@ -345,9 +340,8 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
     public = re.escape(pool.addresses[0])
     if len(pool.addresses) > 1:
         public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC_TABLE.pattern})"
-    ports = f" port {pool.first_port}" + (
-        f":{pool.last_port}" if pool.last_port > pool.first_port else ""
-    )
+    last = f":{pool.last_port}" if pool.last_port > pool.first_port else ""
+    ports = f" port {pool.first_port}{last}"
     ports = rf"(?:{ports})?" if (pool.first_port, pool.last_port) == DEFAULT_NAT_PORTS else ports
 
     def describe_missing_rule(output: str) -> str | None:

@@ -35,8 +35,6 @@ SHARED_MEMORY_DIR = "/var/run/snabb"  # memory that Snabb's processes share, on 
 LOSS_REASONS = {
     "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.TOTAL, "drop-.*": LossReason.RULE,
 }  # fmt: skip
-
-
 # parses the packet and drop counters in ``/softwire-state``
 parse_counters = make_sum_parser(
     r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
@@ -251,7 +249,6 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
 
 
 def _get_address(link: LinkIntent, version: int) -> Address:
-    own = next((a.ip for a in link.addresses if a.version == version), None)
-    if own is None:
+    if (own := next((a.ip for a in link.addresses if a.version == version), None)) is None:
         raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")
     return own

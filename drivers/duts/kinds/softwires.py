@@ -26,16 +26,13 @@ def iter_softwires(intent: Intent) -> Iterator[SoftwireRow]:
         for _, row in read_softwires(Path(table.file)):
             yield row._replace(br=row.br or br)
         return
-    generated = GeneratedSoftwires(
-        table.ipv4_pool, table.b4_prefix, table.psid_len, (table.softwires - 1).bit_length()
-    )
+    index_bits = (table.softwires - 1).bit_length()
+    generated = GeneratedSoftwires(table.ipv4_pool, table.b4_prefix, table.psid_len, index_bits)
+    layouts = generated.ipv4_layout, generated.psid_layout, generated.b4_layout
     for number in range(table.softwires):
-        ipv4, psid, b4 = (
-            layout.encode(softwire=number)
-            for layout in (generated.ipv4_layout, generated.psid_layout, generated.b4_layout)
-        )
-        layout = (psid, table.psid_len, table.psid_offset)
-        yield SoftwireRow(IPv4Address(ipv4), *layout, IPv6Address(b4), br)
+        ipv4, psid, b4 = (layout.encode(softwire=number) for layout in layouts)
+        share = psid, table.psid_len, table.psid_offset
+        yield SoftwireRow(IPv4Address(ipv4), *share, IPv6Address(b4), br)
 
 
 @dataclass(frozen=True)

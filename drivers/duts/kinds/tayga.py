@@ -90,8 +90,7 @@ class Tayga(TunTranslator):
 
     def extract_version(self, output: str) -> str:
         """Return the version that TAYGA prints, else the version of its package in the last line."""
-        match = re.search(r"TAYGA version v?(\d\S*)", output)
-        if match:
+        if match := re.search(r"TAYGA version v?(\d\S*)", output):
             return match.group(1)
         last = output.strip().rpartition("\n")[2]
         return last if re.fullmatch(r"\d\S*", last) else "unknown"
@@ -263,8 +262,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         candidates = [f"{first}/{length}" for first in addresses.POOL_CANDIDATES if length >= 24]
         addresses.choose_free_address("dynamic_pool", str(pool), candidates, taken)
         check_dynamic_pool(pool, facts.version)
-        clients = intent.get_configuration(Nat64Config).clients
-        if clients > pool.num_addresses - 2:
+        if (clients := intent.get_configuration(Nat64Config).clients) > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
             problem = f"{clients} clients do not fit TAYGA's dynamic pool {pool}: one address each"
             hint = f"set dynamic_pool to a /{length} or shorter"

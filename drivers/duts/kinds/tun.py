@@ -125,10 +125,7 @@ class TunTranslator(LinuxDriver):
     def _make_tun_steps(self, intent: Intent) -> list[Step]:
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         queue = self.options.queue_length
-        settings = {
-            f"net.ipv6.conf.{TUN_NAME}.disable_ipv6": 0,
-            f"net.ipv4.conf.{TUN_NAME}.rp_filter": 0,
-        }
+        keys = (f"net.ipv6.conf.{TUN_NAME}.disable_ipv6", f"net.ipv4.conf.{TUN_NAME}.rp_filter")
         why = "both IP versions through the TUN device, with any source"
         routes = {str(net): f"dev {TUN_NAME}" for net in self.find_translated_networks(intent)}
         remove = self.fill_in(self.remove_tun_command)
@@ -146,7 +143,7 @@ class TunTranslator(LinuxDriver):
                 read=linux.make_show_link_command(TUN_NAME),
                 expected=linux.expect_link(TUN_NAME, mtu=mtu, qlen=queue),
             ),
-            linux.make_sysctl_step(settings, why, existing=IfExists.NONE),
+            linux.make_sysctl_step(dict.fromkeys(keys, 0), why, existing=IfExists.NONE),
             linux.make_routes_step(routes, "into the translator"),
         ]
 

@@ -68,7 +68,6 @@ class Tundra(TunTranslator):
         "its threads may change the order of packets; frames that it does not read are the TUN device's tx "
         "drops",
     )
-
     header_profile = HeaderProfile(
         further_hops=2, why="kernel, Tundra and kernel each decrement the TTL"
     )

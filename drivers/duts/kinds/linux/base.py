@@ -80,8 +80,7 @@ class LinuxDriver(Driver):
         match = re.search(self.version_pattern, output)
         if match is None and self.program_source:
             problem = f"'{self.version_command}' does not print the version of {self.name}"
-            hint = "set dut.options.program to its path"
-            raise DutError(problem, hint, code="unexpected-answer")
+            raise DutError(problem, "set dut.options.program to its path", code="unexpected-answer")
         return "-".join(filter(None, match.groups())) if match else "unknown"
 
     def make_example_facts(self, intent: Intent) -> Facts:
@@ -120,22 +119,18 @@ class LinuxDriver(Driver):
     def plan_bgp_speaker(
         self, intent: Intent, facts: Facts
     ) -> tuple[Sequence[Step], DeviceChange] | None:
-        ways = find_next_hops(intent, self.get_ports(intent))
-        if ways is None:
+        if (next_hops := find_next_hops(intent, self.get_ports(intent))) is None:
             return None
-        version, there, back = ways
-        net = find_spare_network(intent, version, skip=int(intent.requirements.live_change))
-        hops = {"there": there, "back": back}
-        return services.make_bgp_speaker_steps(
-            facts, self.options.state_dir, version, str(net), hops
-        )
+        version, there, back = next_hops
+        net = str(find_spare_network(intent, version, skip=int(intent.requirements.live_change)))
+        directory, hops = self.options.state_dir, {"there": there, "back": back}
+        return services.make_bgp_speaker_steps(facts, directory, version, net, hops)
 
     def make_route_change(self, intent: Intent, skip: int = 0) -> DeviceChange | None:
         """Return a change that moves a route to the other side; None if the sides share no IP version."""
-        ways = find_next_hops(intent, self.get_ports(intent))
-        if ways is None:
+        if (next_hops := find_next_hops(intent, self.get_ports(intent))) is None:
             return None
-        version, *hops = ways
+        version, *hops = next_hops
         first_path, second_path = (f"via {host} dev {port}" for host, port in hops)
         net, route = find_spare_network(intent, version, skip), f"ip -{version} route"
         return DeviceChange(

@@ -34,13 +34,13 @@ def make_filter_steps(
             are addressed to; None: they are addressed to the hosts of the other side.
     """
     facts.require_program(FILTER_PROGRAM, "nftables", ", which the filters use")
-    ways = find_next_hops(intent, ports)
-    if ways is None and not destinations:
+    hops = find_next_hops(intent, ports)
+    if hops is None and not destinations:
         return []
     lines = [f"table {NFT_TABLE} {{"]
     for side, other in (("left", "right"), ("right", "left")):
         destination_nets = [] if destinations is None else list(destinations[side])
-        first = destination_nets[0].version if destination_nets else 4 if ways is None else ways[0]
+        first = destination_nets[0].version if destination_nets else 4 if hops is None else hops[0]
         ends = (getattr(intent, side), getattr(intent, other))
         rules = _generate_rules(intent, first, ends, count, destination_nets)
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
@@ -114,21 +114,16 @@ _ADDRESS_PATTERN = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
 def _normalize_rules(text: str) -> str:
     """Return rules in a canonical form, in which v6t's text and nftables' listing can be compared."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
-    return _ADDRESS_PATTERN.sub(
-        lambda match: (
-            f"{match[1]} {_format_set(_parse_networks((match[2] or match[3]).split(', ')))}"
-        ),
-        plain,
-    )
+    return _ADDRESS_PATTERN.sub(lambda m: f"{m[1]} {_normalize_set(m[2] or m[3])}", plain)
 
 
-def _parse_networks(texts: list[str]) -> list[Any]:
-    """Return the networks that addresses, prefixes and ranges cover, merged where possible."""
+def _normalize_set(text: str) -> str:
+    """Return a set of the networks that addresses, prefixes and ranges cover, merged if possible."""
     networks: list[Any] = []
-    for text in texts:
-        low, dash, high = text.partition("-")
+    for item in text.split(", "):
+        low, dash, high = item.partition("-")
         if dash:
             networks += summarize_address_range(ip_address(low), ip_address(high))
         else:
-            networks.append(ip_network(text.strip()))
-    return list(collapse_addresses(networks))
+            networks.append(ip_network(item.strip()))
+    return _format_set(list(collapse_addresses(networks)))

@@ -55,8 +55,7 @@ class ConntrackOptions(LinuxOptions):
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
         if self.rfc_timers and "timeout_s" in self.model_fields_set:
-            problem = "rfc_timers replaces timeout_s: give one of them"
-            raise InvalidValue(problem, code="conflict")
+            raise InvalidValue("rfc_timers replaces timeout_s: give one of them", code="conflict")
         return self
 
     @property
@@ -159,17 +158,17 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
     """Return the step that deletes the connections of the clients' networks, and no others."""
     # each reads the whole table
     largest_first = sorted(client_networks, key=lambda net: int(net.rpartition("/")[2]))
-    which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in largest_first]
-    commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
-    left = "; ".join(f"conntrack -L {each} 2>&1 | head -{MAX_OWN_CONNECTIONS}" for each in which)
+    options = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in largest_first]
+    commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in options)
+    show = "; ".join(f"conntrack -L {each} 2>&1 | head -{MAX_OWN_CONNECTIONS}" for each in options)
 
     def is_empty(output: str) -> bool:
         lines = output.splitlines()
         listed = all(_EMPTY_LISTING.fullmatch(line.strip()) for line in lines)
-        return listed and len(lines) == len(which)
+        return listed and len(lines) == len(options)
 
     problem = "connections remain, or are not listed"
-    proof = Check(left, expect_output(is_empty, "no connection", problem))
+    proof = Check(show, expect_output(is_empty, "no connection", problem))
     why = "no connection of an earlier trial is left"
     return (Step(f"{commands}; true", why, proof=proof, deadline_s=900.0),)
 
@@ -184,17 +183,11 @@ def _make_log_steps(options: ConntrackOptions) -> list[Step]:
         f"</dev/null >{file} 2>{directory}/connections.err & sleep 0.3"
     )
     stop = f"( {make_process_stop_command(pid, 'conntrack')} ) && rm -f {file} {directory}/connections.err"
-    why = "every new connection is logged"
-    return [make_daemon_step(start, pid, "conntrack", why, stop=stop)]
+    return [make_daemon_step(start, pid, "conntrack", "every new connection is logged", stop=stop)]
 
 
-SESSION_READING = Reading(
-    f"cat {COUNT_FILE}",
-    make_sum_parser(r"\A\s*(\d+)\s*\Z", "sessions"),
-    "connections that the device counts",
-)
-
-
+_parse_count = make_sum_parser(r"\A\s*(\d+)\s*\Z", "sessions")
+SESSION_READING = Reading(f"cat {COUNT_FILE}", _parse_count, "connections that the device counts")
 # sysctls of the table reading, without their common prefix
 LIMIT_SYSCTLS = (
     "max", "buckets", "udp_timeout", "udp_timeout_stream", "tcp_timeout_syn_sent", "tcp_timeout_syn_recv",
@@ -225,9 +218,7 @@ INSERT_FAILURE_READING = Reading(
 # ``used`` entries of the conntrack table and their ``limit``
 OCCUPANCY_READING = Reading(
     f"cat {COUNT_FILE} {COUNT_FILE.replace('_count', '_max')}",
-    lambda text: dict(
-        zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", text)), strict=False)
-    ),
+    lambda out: dict(zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", out)), strict=False)),
     "connections in the kernel's table, and its limit (`nf_conntrack_count`, `_max`)",
 )
 

@@ -37,9 +37,8 @@ class NatPool:
     @property
     def snat_target(self) -> str:
         """The public addresses and ports in the notation of nft and iptables."""
-        return f"{self.address_range}:{self.first_port}" + (
-            f"-{self.last_port}" if self.last_port > self.first_port else ""
-        )
+        last = f"-{self.last_port}" if self.last_port > self.first_port else ""
+        return f"{self.address_range}:{self.first_port}{last}"
 
     def get_target(self, protocol: str) -> str:
         """Return the public addresses, with the ports if the protocol has any."""
@@ -71,14 +70,13 @@ def get_pool(intent: Intent, *, supported_settings: Sequence[str] = ()) -> NatPo
 
 def divide_pool(pool: NatPool, intent: Intent) -> list[NatPool]:
     """Return a pool with a block of ports for each client, or the undivided pool without blocks."""
-    size = intent.get_configuration(NatConfig).port_block
-    if not size:
+    if not (size := intent.get_configuration(NatConfig).port_block):
         return [pool]
     clients = [host for net in pool.client_networks for host in ip_network(net)]
-    of_each = (pool.last_port - pool.first_port + 1) // size
+    blocks = (pool.last_port - pool.first_port + 1) // size
     pools = []
     for number, client in enumerate(clients):
-        at, low = number // of_each, pool.first_port + number % of_each * size
+        at, low = number // blocks, pool.first_port + number % blocks * size
         if at >= len(pool.addresses):
             problem = f"the pool does not contain {len(clients)} blocks of {size} public ports"
             raise UsageError(problem, code="invalid-intent")

@@ -29,25 +29,19 @@ class Nftables(NetfilterNat):
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"
-    forward_drop_check: ClassVar[tuple[str, str] | None] = (
-        "nft list chain ip filter FORWARD",
-        "policy drop",
-    )
+    forward_drop_check = ("nft list chain ip filter FORWARD", "policy drop")
 
     def make_rule_steps(self, pools: Sequence[nat.NatPool], port: str) -> list[Step]:
         return make_snat_steps(self.options.state_dir, pools, port)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange:
-        pool = self.get_pool(intent)
-        port = self.get_ports(intent)["right"]
+        pool, port = self.get_pool(intent), self.get_ports(intent)["right"]
+        first, last = pool.first_port, pool.last_port
         net = str(find_spare_network(intent, ip_address(pool.addresses[0]).version))
         chain = f"{_get_family(net)} v6t post"
         chain_listing = f"nft -a list chain {chain}"
         handles = f"sed -n '/comment \"{LIVE_RULE_COMMENT}\"/s/.*handle //p'"
-        targets = [
-            f"{pool.address_range}:{first}-{pool.last_port}"
-            for first in (pool.first_port, pool.first_port + 1)
-        ]
+        targets = [f"{pool.address_range}:{low}-{last}" for low in (first, first + 1)]
         comment = f"comment '\"{LIVE_RULE_COMMENT}\"'"
         rules = [f"{_format_rule(net, port, 'udp', target)} {comment}" for target in targets]
         return DeviceChange(
@@ -127,8 +121,7 @@ def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
 
     def find_rule_problem(output: str) -> str | None:
         lines = [_normalize_rule(line) for line in output.splitlines()]
-        content = [line for line in lines if line and not line.endswith(("{", "}"))]
-        head, *listed = content or [""]
+        head, *listed = [line for line in lines if line and not line.endswith(("{", "}"))] or [""]
         if not head.startswith(f"type {hook} priority ") or not head.endswith("; policy accept;"):
             return f"the chain of {hook} is missing"
         listed = [rule for rule in listed if not rule.endswith(f'comment "{LIVE_RULE_COMMENT}"')]

@@ -88,10 +88,9 @@ class CliTransport:
             self.close()
             raise
         if self._options.idle_s:
-            keeper = threading.Thread(
+            threading.Thread(
                 target=self._keep_alive, args=[self._closed], name="v6t-cli", daemon=True
-            )
-            keeper.start()
+            ).start()
 
     def hold(self, command: str) -> contract.HeldCommand:
         """Raise DutError: a command line cannot keep a command running in the background."""
@@ -137,9 +136,8 @@ class CliTransport:
                 raise
             self._typed_s = time.monotonic()
         if error and not self.is_alive:
-            raise contract.ConnectionLost(
-                error.message, EFFECT_UNKNOWN_HINT, code="connection-lost"
-            ) from error
+            hint = EFFECT_UNKNOWN_HINT
+            raise contract.ConnectionLost(error.message, hint, code="connection-lost") from error
         out = "".join(f"{answer}\n" for answer in answers if answer)
         return contract.Output(1, out, error.message) if error else contract.Output(0, out, "")
 
@@ -206,8 +204,7 @@ class CliTransport:
             result, answer = describe_failure(exc), "\n".join(self._complete_lines)
             raise
         finally:
-            duration_s = time.monotonic() - began
-            log_command(self.name, line, "", result, duration_s, answer)
+            log_command(self.name, line, "", result, time.monotonic() - began, answer)
         return answer
 
     def _exchange(self, line: str, *, at_login: bool) -> str:
@@ -224,9 +221,7 @@ class CliTransport:
             raise LineRejectedError(problem, code="command-rejected")
         return self._hide_secrets("\n".join(remove_echo(lines, typed)))
 
-    def _await_prompt(
-        self, context: str, deadline_s: float = 0.0, *, at_login: bool = False
-    ) -> None:
+    def _await_prompt(self, context: str, deadline_s: float = 0, *, at_login: bool = False) -> None:
         """Read up to the next prompt, and respond to pagers and questions before it."""
         deadline_s = deadline_s or self._options.line_deadline_s
         end = time.monotonic() + deadline_s
@@ -234,8 +229,8 @@ class CliTransport:
         while True:
             last = self._last_line
             answer = self._find_answer(last, context, at_login=at_login) if last else None
-            left_s = end - time.monotonic()
-            if self._read(context, left_s if answer is None else min(left_s, PROMPT_SILENCE_S)):
+            limit_s = end - time.monotonic()
+            if self._read(context, limit_s if answer is None else min(limit_s, PROMPT_SILENCE_S)):
                 continue
             if answer == "":
                 return
@@ -245,15 +240,13 @@ class CliTransport:
                 problem = f"it rejects the password {context}"
                 raise DutError(f"{self.name}: {problem}", code="login-refused")
             if answer is None or questions > MAX_QUESTIONS:
-                problem = (
-                    f"no prompt within {deadline_s:g} s {context}; last output: {self._recent_output}"
-                    if answer is None
-                    else f"the device repeats its question {context}: {shorten_output(last)}"
-                )
+                problem = f"the device repeats its question {context}: {shorten_output(last)}"
+                if answer is None:
+                    problem = f"no prompt within {deadline_s:g} s {context}"
+                    problem += f"; last output: {self._recent_output}"
                 hint = "describe a prompt in dut.options.cli.prompt, a question in dut.options.cli.answers"
-                raise contract.DeadlinePassed(
-                    f"{self.name}: {problem}", hint, code="console-prompt"
-                )
+                problem = f"{self.name}: {problem}"
+                raise contract.DeadlinePassed(problem, hint, code="console-prompt")
             _LOG.debug("%s: a question or page was answered: %s", self.name, shorten_output(last))
             self._send(answer)
             if answer == " ":  # the pager's line is not a part of the answer
@@ -267,15 +260,13 @@ class CliTransport:
             return None
         if self._options.is_pager(last_line):
             return " "
-        answer = self._options.find_answer(last_line)
-        if answer is not None:
+        if (answer := self._options.find_answer(last_line)) is not None:
             typed = self._insert_secrets(answer)
             if redaction.asks_secret(last_line):
                 redaction.register_secret(typed)
             return typed + "\n"
         if at_login and _PASSWORD_PROMPT.search(last_line):
-            password = os.environ.get(redaction.ENABLE_PASSWORD)
-            if not password:
+            if not (password := os.environ.get(redaction.ENABLE_PASSWORD)):
                 problem = f"{self.name}: the device prompts for a password {context}"
                 raise DutError(problem, f"set {redaction.ENABLE_PASSWORD}", code="console-prompt")
             return password + "\n"

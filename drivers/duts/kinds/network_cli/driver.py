@@ -72,8 +72,7 @@ class NetworkCliDriver(Driver):
     def cli_options(self) -> CliOptions:
         """Options of the command line: those set by the user, else the platform's, else defaults."""
         own: CliOptions = self.options.cli
-        platform = self.options.platform
-        if not platform:
+        if not (platform := self.options.platform):
             return own
         configured = {**get_platform_options(platform), **own.model_dump(exclude_unset=True)}
         return parse_options(CliOptions, platform, "platform", configured)
@@ -103,11 +102,8 @@ class NetworkCliDriver(Driver):
             peers.append(ManagementPeer(role, address, length))
         if not ssh.lab and all(peer.role != "server" for peer in peers):
             unknown = f"{ssh.host} cannot be resolved here; dut.options.ssh.host may be an address"
-        version = " ".join(version.split())[:80]
-        path = ManagementPath(tuple(peers), unknown)
-        return Facts(
-            SYSTEM_NAME, version, boot_id="", management_path=path, sections=dict(sections)
-        )
+        version, path = " ".join(version.split())[:80], ManagementPath(tuple(peers), unknown)
+        return Facts(SYSTEM_NAME, version, "", management_path=path, sections=dict(sections))
 
     def make_example_facts(self, intent: Intent) -> Facts:
         return Facts(SYSTEM_NAME, self.options.version, boot_id="")
@@ -123,12 +119,10 @@ class NetworkCliDriver(Driver):
             problem = f"'{busy.command}' failed, so v6t cannot check whether the device is in use"
             hint = "nothing was changed; dut.options.busy.command sets the command"
             raise DutError(problem, hint, code="device-busy")
-        match = re.search(busy.pattern, answer, re.MULTILINE) if busy else None
-        if busy and match:
+        if busy and (match := re.search(busy.pattern, answer, re.MULTILINE)):
             problem = f"the device is in use: '{busy.command}' prints {shorten_output(match[0])}"
-            raise DutError(
-                problem, "nothing was changed; wait until the device is free", code="device-busy"
-            )
+            hint = "nothing was changed; wait until the device is free"
+            raise DutError(problem, hint, code="device-busy")
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm
@@ -137,11 +131,9 @@ class NetworkCliDriver(Driver):
         first, *checks = _make_checks(placeholders, own.verify, "verify")
         steps: list[Step] = []
 
-        def add_step(
-            why: str, lines: Sequence[str], undo: Sequence[str] = (), **fields: Any
-        ) -> None:
+        def add_step(why: str, lines: Sequence[str], undo: Sequence[str] = (), **more: Any) -> None:
             text, undo_text = ("\n".join(placeholders.expand(texts)) for texts in (lines, undo))
-            steps.append(Step(text, why, undo=undo_text, **fields))
+            steps.append(Step(text, why, undo=undo_text, **more))
 
         if own.prepare:
             add_step("save what the rollback needs", own.prepare, own.tidy)
@@ -167,8 +159,7 @@ class NetworkCliDriver(Driver):
         return self.options.profile.make_profile()  # type: ignore[no-any-return]
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
-        own = self.options.sessions
-        if own is None:
+        if (own := self.options.sessions) is None:
             return None
         pattern = own.pattern if re.compile(own.pattern).groups else f"({own.pattern})"
         return Reading(own.command, partial(parse_figures, [pattern], figure_name="sessions"))

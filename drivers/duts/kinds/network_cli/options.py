@@ -17,11 +17,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.kinds.command import CheckOptions, HeaderProfileOptions, validate_pattern
 from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.readings import LossReason
-from v6t.drivers.transport.redaction import (
-    SHORTEST_SECRET,
-    expects_secret,
-    has_environment_reference,
-)
+from v6t.drivers.transport import redaction
 from v6t.drivers.transport.ssh_options import SshOptions
 
 PROMPT_PATTERN = (
@@ -51,10 +47,10 @@ def check_one_line(text: str) -> str:
 
 def split_lines(value: object) -> object:
     """Return the non-empty lines of text or of a list; return any other value unchanged."""
-    whole = value.split("\n") if isinstance(value, str) else value
-    if not isinstance(whole, (list, tuple)):
+    lines = value.split("\n") if isinstance(value, str) else value
+    if not isinstance(lines, (list, tuple)):
         return value
-    return [v for v in (v.rstrip() if isinstance(v, str) else v for v in whole) if v != ""]
+    return [v for v in (v.rstrip() if isinstance(v, str) else v for v in lines) if v != ""]
 
 
 CliLine = Annotated[str, BeforeValidator(lambda v: check_one_line(v) if isinstance(v, str) else v)]
@@ -91,8 +87,8 @@ class CliOptions(StrictModel):
     def _check_answers(cls, answers: dict[str, str]) -> dict[str, str]:
         for pattern, answer in answers.items():
             check_one_line(answer)
-            secret = expects_secret(pattern) and len(answer) >= SHORTEST_SECRET
-            if secret and not has_environment_reference(answer):
+            secret = redaction.expects_secret(pattern) and len(answer) >= redaction.SHORTEST_SECRET
+            if secret and not redaction.has_environment_reference(answer):
                 problem = f"the answer to '{pattern}' looks like a secret: write it as {{env:NAME}}"
                 raise InvalidValue(problem, code="secret-in-file")
         return answers
@@ -111,8 +107,7 @@ class CliOptions(StrictModel):
     def find_error(self, reply: str) -> str:
         """Return the error message in a reply; empty if the device accepted the typed line."""
         for pattern in self.errors or ERROR_PATTERNS:
-            match = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
-            if match:
+            if match := re.search(pattern, reply, re.MULTILINE | re.IGNORECASE):
                 begin = reply.rfind("\n", 0, match.end() - 1) + 1
                 return reply[begin:].partition("\n")[0].strip()
         return ""
@@ -166,8 +161,7 @@ def parse_figures(patterns: Iterable[str], text: str, figure_name: str = "") -> 
         core = values.pop("core", "").strip()
         core = f"cpu{core}" if core.isdigit() or not core else core
         for name, value in values.items():
-            number = _parse_number(value)
-            if number is None:
+            if (number := _parse_number(value)) is None:
                 continue
             if name in ("busy", "idle"):
                 figures[f"{core}.idle_percent"] = number if name == "idle" else 100.0 - number
@@ -329,9 +323,8 @@ def get_platform_options(platform: str) -> dict[str, Any]:
 
 def _read_enable_command(definition: dict[str, Any]) -> str:
     """Return the command that prompts for a password to enter the default mode, or ''."""
-    paths = (
-        p for mode in definition.get("modes") or () for p in mode.get("accessible_modes") or ()
-    )
+    modes = definition.get("modes") or ()
+    paths = (path for mode in modes for path in mode.get("accessible_modes") or ())
     prompted = (
         step["send_prompted_input"]["input"]
         for path in paths

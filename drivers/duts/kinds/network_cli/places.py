@@ -121,9 +121,8 @@ def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Place
             for group in groups:
                 columns = {f"{side}.{name}{n}": values for name, values in group.items()}
                 places.add(next(iter(columns)), columns)
-    sessions = intent.requirements.sessions
     _add_settings(places, "settings", intent.configuration.to_json())
-    if sessions:
+    if sessions := intent.requirements.sessions:
         places.add("", {"settings.sessions": [sessions]})
     return places
 

@@ -43,9 +43,7 @@ BUSY_CHECK_REJECTED = "v6t: command rejected"  # text of section ``busy`` after 
 class CliSession(Session):
     """A session with a command line; lock, undo record and rollback timer stay on this machine."""
 
-    def __init__(
-        self, driver: Any, transport: Transport, intent: Intent, *args: Any, **kwargs: Any
-    ):
+    def __init__(self, driver: Any, transport: Transport, intent: Intent, *args: Any, **more: Any):
         if not isinstance(transport, SshTransport):
             hint = "give dut.options.ssh.host, and a tester whose cables lead to it"
             problem = "the lab does not contain a device with a vendor command line"
@@ -55,7 +53,7 @@ class CliSession(Session):
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
         here = LocalTransport(transport.name, passwords=transport.list_passwords)
-        super().__init__(driver, self._cli, intent, *args, state_transport=here, **kwargs)
+        super().__init__(driver, self._cli, intent, *args, state_transport=here, **more)
 
     @property
     def is_lost(self) -> bool:
@@ -159,8 +157,8 @@ class LabCliDevice(LabDut):
 def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
     """Undo the steps of a record from last to first; the output names failed ones as ``left NUMBER``."""
     progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
-    paths = (progress, notes)
-    begun, undone = (set(p.read_text().split()) if p.exists() else set() for p in paths)
+    files = (progress, notes)
+    begun, undone = (set(p.read_text().split()) if p.exists() else set() for p in files)
     problems: dict[str, str] = {}
 
     def append_note(line: str) -> None:
@@ -181,8 +179,8 @@ def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Itera
             append_note(number)
     if not problems:
         append_note("all")
-    left = "".join(f"left {number}\n" for number in problems)
-    return Output(int(bool(problems)), left, "; ".join(problems.values()))
+    remaining = "".join(f"left {number}\n" for number in problems)
+    return Output(int(bool(problems)), remaining, "; ".join(problems.values()))
 
 
 def _undo_entry(entry: UndoEntry, run: Callable[[str], Output], ignored: Iterable[str]) -> str:
@@ -210,8 +208,7 @@ def main(device_json: str, record: UndoRecord) -> int:
     """Undo a record on a device; return the exit status, 3 if the device cannot be reached."""
     device = json.loads(device_json)
     try:
-        login = find_transport(SshOptions.model_validate(device["ssh"]))
-        if login is None:
+        if (login := find_transport(SshOptions.model_validate(device["ssh"]))) is None:
             raise DutError("the lab's device does not exist", code="missing-device")
         transport = CliTransport(login, CliOptions.model_validate(device["cli"]))
         try:

@@ -65,24 +65,19 @@ class VppDriver(Driver):
     supports_background_vlans = True
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        if self.options.starts_vpp:
-            version = f"{self.options.program} --version || {self.options.program} -h | head -1"
-            return {
-                **LINUX_SURVEY_COMMANDS,
-                "version": version,
-                "plugins": process.make_plugins_command(self.options),
+        program, plugins = self.options.program, process.make_plugins_command(self.options)
+        commands = {"version": f"{program} --version || {program} -h | head -1", "plugins": plugins}
+        if not self.options.starts_vpp:
+            commands = {
+                "version": self.cli("show version"),
+                "hardware": self.cli("show hardware-interfaces"),
+                "plugins": self.cli("show plugins"),
+                "ipip": self.cli("show ipip tunnel"),
             }
-        return {
-            **LINUX_SURVEY_COMMANDS,
-            "version": self.cli("show version"),
-            "hardware": self.cli("show hardware-interfaces"),
-            "plugins": self.cli("show plugins"),
-            "ipip": self.cli("show ipip tunnel"),
-        }
+        return {**LINUX_SURVEY_COMMANDS, **commands}
 
     def parse_facts(self, sections: Mapping[str, str]) -> Facts:
-        match = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
-        if not match:
+        if not (match := re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))):
             if self.options.starts_vpp:
                 program, source = self.options.program, "https://fd.io"
                 Facts(system="", version="").require_program(program, source, from_option=True)
@@ -152,8 +147,7 @@ class VppDriver(Driver):
         return self.make_function(intent).profile
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        function = self.make_function(intent)
-        table = function.get_occupancy_reading()
+        table = self.make_function(intent).get_occupancy_reading()
         ports = tuple(self.get_port(side) for side in SIDES)
         return {
             "cpu": telemetry.make_core_reading(polls=True),
@@ -193,10 +187,8 @@ class VppDriver(Driver):
         for side, port in self.get_ports(intent).items():
             link, parent = getattr(intent.links, side), self.get_port(side)
             if link.vlan:
-                steps += [
-                    links.make_link_up_step(self.cli, parent),
-                    links.make_vlan_step(self.cli, parent, link.vlan),
-                ]
+                steps.append(links.make_link_up_step(self.cli, parent))
+                steps.append(links.make_vlan_step(self.cli, parent, link.vlan))
             static = options.neighbours != "resolved"
             configure = partial(links.make_side_steps, mtu=link.mtu, cli=self.cli, static=static)
             link_intent, extra_steps = function.get_link_setup(side)
@@ -214,17 +206,14 @@ class VppDriver(Driver):
 
     def find_route_update(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         """Return a change of a route; it removes the former path, since VPP adds paths to a route."""
-        ways = find_next_hops(intent, self.get_ports(intent))
-        if ways is None:
+        if (next_hops := find_next_hops(intent, self.get_ports(intent))) is None:
             return None
-        ip_version, *hops = ways
+        ip_version, *hops = next_hops
         paths = [f"via {host} {port}" for host, port in hops]
         net = find_spare_network(intent, ip_version, skip=int(intent.requirements.live_change))
         show = self.cli(f"show ip{'6' if ip_version == 6 else ''} fib {net}")
-
-        adds, removals = (
-            [self.cli(f"ip route {verb} {net} {path}") for path in paths] for verb in ("add", "del")
-        )
+        adds = [self.cli(f"ip route add {net} {path}") for path in paths]
+        removals = [self.cli(f"ip route del {net} {path}") for path in paths]
         return DeviceChange(
             "a route",
             add_command=f"{removals[1]} >/dev/null; {adds[0]}",

@@ -124,9 +124,8 @@ def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]
     """Return the step arguments ``read`` and ``expected`` that read a route back."""
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
-    expected = expect_output(
-        lambda out: outputs.has_path(out, net, next_hop), f"'{net}' via '{next_hop}'"
-    )
+    words = f"'{net}' via '{next_hop}'"
+    expected = expect_output(lambda out: outputs.has_path(out, net, next_hop), words)
     return {"read": read, "expected": expected}
 
 
@@ -158,7 +157,7 @@ class TunnelFunction(VppFunction):
         outside, inside = self.ports[customer.ipv6_side], self.ports[customer.ipv4_side]
         local = [make_address_step(cli, f"{customer.local}/128", outside)]
         ends = f"src {customer.local} dst {customer.remote}"
-        why = "all IPv4 is behind the relay"
+        why, flags = "all IPv4 is behind the relay", f"flags [{COPY_DSCP_FLAG} ]"
         index = f"$({cli(f'show interface {TUNNEL_INTERFACE}')} | awk 'NR == 2 {{print $2}}')"
         return [
             *([] if customer.has_interface_address else local),
@@ -167,9 +166,7 @@ class TunnelFunction(VppFunction):
                 cli(f"delete ipip tunnel sw_if_index {index}"),
                 "the tunnel to the relay",
                 read=f"{cli('show ipip tunnel')} | grep -w 'instance {TUNNEL_NUMBER}' || true",
-                expected=expect_words(
-                    f"instance {TUNNEL_NUMBER} {ends}", f"flags [{COPY_DSCP_FLAG} ]"
-                ),
+                expected=expect_words(f"instance {TUNNEL_NUMBER} {ends}", flags),
             ),
             cli.make_step(
                 f"set interface unnumbered {TUNNEL_INTERFACE} use {inside}",

@@ -90,12 +90,10 @@ class MapDomainFunction(VppFunction):
             return []
         files = f"{directory}/vpp-domains.cli", f"{directory}/vpp-rules.cli"
         # domains have equal values for all softwires of an address
-        rows_by_address = {row.ipv4: row for row in reversed(rows)}
+        rows_by_ipv4 = {row.ipv4: row for row in reversed(rows)}
         shared = dict.fromkeys(row.ipv4 for row in rows)
         tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(shared, len(self.domain_rules))}
-        domains = [
-            _make_shared_domain(tag, ipv4, rows_by_address[ipv4]) for ipv4, tag in tags.items()
-        ]
+        domains = [_make_shared_domain(tag, ipv4, rows_by_ipv4[ipv4]) for ipv4, tag in tags.items()]
         show = cli("show map domain")
         number_rules = (
             f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{directory}/indices; "
@@ -104,11 +102,10 @@ class MapDomainFunction(VppFunction):
             f"{directory}/indices - >{files[1]} && rm {directory}/indices"
         )
 
-        def find_softwire_problem(output: str) -> str | None:
+        def find_problem(output: str) -> str | None:
             b4s = outputs.parse_domain_rules(output)
             for row in rows:
-                b4 = b4s.get((tags[row.ipv4], row.psid))
-                if b4 != row.b4:
+                if (b4 := b4s.get((tags[row.ipv4], row.psid))) != row.b4:
                     return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
             return None
 
@@ -127,9 +124,7 @@ class MapDomainFunction(VppFunction):
                 f"{len(rows)} softwires",
                 text="".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows),
                 read=show,
-                expected=Expectation(
-                    f"{len(rows)} rules with these addresses", find_softwire_problem
-                ),
+                expected=Expectation(f"{len(rows)} rules with these addresses", find_problem),
                 undo=f"rm -f {files[1]}",
                 existing=IfExists.NONE,
                 silent=True,
@@ -305,11 +300,8 @@ class MapT(MapDomainFunction):
     def check_supported(self, version: str) -> None:
         relay, params = self.relay, self.suggest_params(version)
         softwires.check_no_psid(relay.rules, "VPP's MAP-T")
-        softwires.check_lowest_mtu(
-            relay.lowest_ipv6_mtu,
-            "VPP does not fragment packets that fit the IPv6 link",
-            self.intent.links.left.mtu,
-        )
+        reason = "VPP does not fragment packets that fit the IPv6 link"
+        softwires.check_lowest_mtu(relay.lowest_ipv6_mtu, reason, self.intent.links.left.mtu)
         if "dmr" in params and not self.options.known_losses:
             problem = f"VPP's MAP-T loses one direction behind {relay.dmr}: the DMR must be a /64"
             hint = f"the nearest DMR that works is {params['dmr']}"

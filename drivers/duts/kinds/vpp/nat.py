@@ -57,9 +57,8 @@ class VppNat(VppFunction):
             low, high = SUPPORTED_PORTS
             problem = f"VPP's NAT gives out ports {low} to {high}, not {pool.first_port} to {pool.last_port}"
             instead = {"pool_ports": {"min": low, "max": high}}
-            raise make_unsupported_error(
-                problem, "leave pool_ports out, or choose another driver", params=instead
-            )
+            hint = "leave pool_ports out, or choose another driver"
+            raise make_unsupported_error(problem, hint, params=instead)
         return pool
 
     @property
@@ -68,14 +67,10 @@ class VppNat(VppFunction):
         first, last = self.pool.addresses[0], self.pool.addresses[-1]
         return first if first == last else f"{first} - {last}"
 
-    def make_enable_command_step(
-        self, arguments: str, why: str, proof: Check | None = None
-    ) -> Step:
+    def make_enable_command_step(self, words: str, why: str, proof: Check | None = None) -> Step:
         """Return the step that enables the plugin, unless it has been configured before."""
-        enable, disable = (
-            self.cli(f"{self.command_noun} plugin {verb}")
-            for verb in (f"enable{arguments}", "disable")
-        )
+        enable = self.cli(f"{self.command_noun} plugin enable{words}")
+        disable = self.cli(f"{self.command_noun} plugin disable")
         # exists if v6t has enabled the plugin; nothing shows whether the operator has
         mark = f"{self.options.state_dir}/{process.ENABLED_FILE}"
         show = "; ".join(self.cli(f"show {self.command_noun} {table}") for table in self.tables)
@@ -154,8 +149,7 @@ class VppNat44(VppNat):
         return limit or max(wanted, DEFAULT_SESSIONS)
 
     def _make_timeout_steps(self) -> list[Step]:
-        lives_s = self.get_configured_timeout_s()
-        if not lives_s:
+        if not (lives_s := self.get_configured_timeout_s()):
             return []
         # this command has another name for the endpoint-dependent plugin
         noun = self.command_noun if self.command_noun.endswith("ei") else "nat"
@@ -213,8 +207,8 @@ class EndpointDependentNat44(VppNat44):
         has_command = parse_version(version) >= (25, 2)
         clear = [self.cli("clear nat44 ed sessions")]
         lines = clear if has_command else make_recreate_commands(self.make_steps(version))
-        seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
-        return self.make_clearing_steps(lines, seen, self.get_session_reading())
+        empty_test = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
+        return self.make_clearing_steps(lines, empty_test, self.get_session_reading())
 
     def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
@@ -244,8 +238,8 @@ class EndpointIndependentNat44(VppNat44):
         """
         add = self.cli(f"nat44 ei add address {self.address_range}")
         reading = self.get_session_reading()
-        seen = f"! {reading.command} | grep -q ': [1-9][0-9]* sessions'"
-        return self.make_clearing_steps([f"{add} del", add], seen, reading)
+        empty_test = f"! {reading.command} | grep -q ': [1-9][0-9]* sessions'"
+        return self.make_clearing_steps([f"{add} del", add], empty_test, reading)
 
     def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 ei sessions"), outputs.parse_nat44_ei_sessions)
@@ -294,15 +288,13 @@ class VppNat64(VppNat):
     def make_steps(self, version: str) -> list[Step]:
         cli, buckets = self.cli, self.choose_bucket_count()
         prefix = self.intent.get_configuration(Nat64Config).prefix
-        arguments = ""
+        why, words = f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions", ""
         if buckets != MIN_NAT64_BUCKETS:
             memory = max(256 << 20, 2048 * buckets)
             sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
-            arguments = f" bib-buckets {sizes}"
+            words = f" bib-buckets {sizes}"
         return [
-            self.make_enable_command_step(
-                arguments, f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions"
-            ),
+            self.make_enable_command_step(words, why),
             cli.make_step(
                 f"nat64 add prefix {prefix}",
                 "IPv4 destinations as IPv6 addresses",
@@ -319,9 +311,9 @@ class VppNat64(VppNat):
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step that removes and recreates NAT64, since no command clears its sessions."""
         bindings = Reading(self.cli("show nat64 bib all"), outputs.parse_bindings)
-        seen = f"! {bindings.command} | grep -vq -e BIB -e '^$'"
+        empty_test = f"! {bindings.command} | grep -vq -e BIB -e '^$'"
         lines = make_recreate_commands(self.make_steps(version))
-        return self.make_clearing_steps(lines, seen, bindings, "binding")
+        return self.make_clearing_steps(lines, empty_test, bindings, "binding")
 
     def get_capacity(self) -> int:
         return SESSIONS_PER_BUCKET * self.choose_bucket_count()
@@ -451,8 +443,7 @@ class DsLite(VppNat):
         """Return the step that restarts VPP."""
 
         def describe_remaining_sessions(output: str) -> str | None:
-            rows = [line for line in output.splitlines() if line.startswith("B4")]
-            if rows:
+            if rows := [line for line in output.splitlines() if line.startswith("B4")]:
                 return f"sessions of {len(rows)} B4s remain"
             # without B4s it prints nothing
             return "VPP does not answer" if output.strip() else None

@@ -80,8 +80,7 @@ def parse_runtime(text: str) -> Mapping[str, float]:
     of polling nodes are omitted, because they include empty polls.
     """
     figures: dict[str, float] = {}
-    threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
-    for number, part in enumerate(threads[1:]):
+    for number, part in enumerate(re.split(r"^(?=Time )", text, flags=re.MULTILINE)[1:]):
         for match in _NODE_LINE.finditer(part):
             name, state, calls, vectors, _suspends, clocks, per_call = match.groups()
             if int(vectors):
