@@ -146,14 +146,16 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
 
 def make_mtu_step(name: str, mtu: int) -> Step:
     """Return the step that sets the MTU of an interface."""
-    return make_value_step(
-        f"ip link set dev {name} mtu VALUE",
-        mtu,
-        f"MTU of {name}",
-        # ignore the alias after a backslash, which may contain the same words
-        read=f"ip -o link show dev {name} | sed 's/^[^\\\\]* mtu \\([0-9]*\\) .*/\\1/'",
-        gone_test=make_gone_test(name),
-    )
+    write, gone_test = f"ip link set dev {name} mtu VALUE", make_gone_test(name)
+    # ignore the alias after a backslash, which may contain the same words
+    read = f"ip -o link show dev {name} | sed 's/^[^\\\\]* mtu \\([0-9]*\\) .*/\\1/'"
+    return make_value_step(write, mtu, f"MTU of {name}", read=read, gone_test=gone_test)
+
+
+def make_link_settings_step(name: str, settings: str, why: str, expected: Expectation) -> Step:
+    """Return the step that brings up an interface of the plan with settings such as its MTU."""
+    read = make_show_link_command(name)
+    return Step(f"ip link set dev {name} {settings} up", why, read=read, expected=expected)
 
 
 def make_link_up_step(name: str, why: str = "") -> Step:
@@ -174,17 +176,11 @@ def make_link_up_step(name: str, why: str = "") -> Step:
 
 def make_vlan_steps(parent: str, name: str, vlan_id: int, mtu: int, why: str) -> list[Step]:
     """Return the steps that create a VLAN interface, set its MTU and bring it up."""
-    return [
-        make_object_step(
-            f"ip link add link {parent} name {name} type vlan id {vlan_id}",
-            f"ip link del {name}",
-            why,
-            read=f"ip -d -o link show dev {name} 2>/dev/null || true",
-            expected=expect_words(f"{name}@{parent}", "vlan protocol 802.1Q", f"id {vlan_id}"),
-        ),
-        make_mtu_step(name, mtu),
-        make_link_up_step(name),
-    ]
+    create = f"ip link add link {parent} name {name} type vlan id {vlan_id}"
+    read = f"ip -d -o link show dev {name} 2>/dev/null || true"
+    expected = expect_words(f"{name}@{parent}", "vlan protocol 802.1Q", f"id {vlan_id}")
+    vlan = make_object_step(create, f"ip link del {name}", why, read=read, expected=expected)
+    return [vlan, make_mtu_step(name, mtu), make_link_up_step(name)]
 
 
 def make_address_step(address: Interface, port: str) -> Step:

@@ -57,16 +57,7 @@ def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
     if options.offloads == "off" and "ethtool" in facts.programs:
         steps += [_make_offloads_step(name) for name in names]
     if options.queues:
-        steps += [
-            make_value_step(
-                f"ethtool -L {name} combined VALUE",
-                options.queues,
-                f"receive queues of {name}, each for a core",
-                read=f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'",
-                gone_test=make_gone_test(name),
-            )
-            for name in names
-        ]
+        steps += [_make_queues_step(name, options.queues) for name in names]
     if options.rss:
         steps += [
             _make_hash_fields_step(n, kind, options.rss) for n in names for kind in _FLOW_KINDS
@@ -92,6 +83,13 @@ def _make_offloads_step(name: str) -> Step:
         undo=f"ethtool -K {name} {{words}} 2>/dev/null || true",
         gone_test=make_gone_test(name),
     )
+
+
+def _make_queues_step(name: str, count: int) -> Step:
+    write, gone_test = f"ethtool -L {name} combined VALUE", make_gone_test(name)
+    read = f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'"
+    why = f"receive queues of {name}, each for a core"
+    return make_value_step(write, count, why, read=read, gone_test=gone_test)
 
 
 def _make_hash_fields_step(name: str, kind: str, fields: str) -> Step:

@@ -82,13 +82,9 @@ def make_forwarding_step() -> Step:
     """Return the step that enables IPv4 and IPv6 forwarding."""
     names = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
     settings = [f"{name}=1" for name in names]
-    return Step(
-        f"sysctl {' '.join(settings)} >/dev/null",
-        "forward both versions",
-        read=f"sysctl {' '.join(names)}",
-        expected=expect_lines(*settings),
-        undo="sysctl {words} >/dev/null",
-    )
+    write, undo = f"sysctl {' '.join(settings)} >/dev/null", "sysctl {words} >/dev/null"
+    why, read = "forward both versions", f"sysctl {' '.join(names)}"
+    return Step(write, why, read=read, expected=expect_lines(*settings), undo=undo)
 
 
 def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
@@ -168,13 +164,11 @@ def check_prefix_lengths(side: LinkIntent, port: str, present: Iterable[Interfac
 def make_neighbor_step(address: Address, mac: str, port: str) -> Step:
     """Return the step that adds a permanent neighbor entry, which needs no resolution."""
     tool, permanent = ("arp", " permanent") if address.version == 4 else ("ndp", "")
-    return make_object_step(
-        f"{tool} -s {address} {mac}{permanent}",
-        f"{tool} -d {address}",
-        f"static neighbor entries for the tester's hosts on {port}",
-        read=f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z",
-        expected=expect_words(f"{address} {mac.lower()} {port} permanent"),
-    )
+    add, delete = f"{tool} -s {address} {mac}{permanent}", f"{tool} -d {address}"
+    why = f"static neighbor entries for the tester's hosts on {port}"
+    read = f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z"
+    expected = expect_words(f"{address} {mac.lower()} {port} permanent")
+    return make_object_step(add, delete, why, read=read, expected=expected)
 
 
 def make_route_step(net: Network, via: Address, port: str) -> Step:
