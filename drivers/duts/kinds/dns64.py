@@ -90,16 +90,13 @@ class Dns64Server(LinuxDriver):
             raise make_unsupported_error(problem, hint, params={"prefix": EXAMPLE_PREFIX})
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        return {
-            **super().get_telemetry_readings(intent),
-            "udp": Reading(
-                "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
-                make_sum_parser(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
-                "received queries, and those dropped at a full socket (`/proc/net/snmp6`)",
-                {"Udp6?RcvbufErrors": LossReason.QUEUE, "Udp6?InErrors": LossReason.TOTAL},
-            ),
-            "process": make_process_reading(f"{self.options.state_dir}/dns/{self.name}.pid"),
-        }
+        command = "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6"
+        parse = make_sum_parser(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$")
+        words = "received queries, and those dropped at a full socket (`/proc/net/snmp6`)"
+        losses = {"Udp6?RcvbufErrors": LossReason.QUEUE, "Udp6?InErrors": LossReason.TOTAL}
+        process = make_process_reading(f"{self.options.state_dir}/dns/{self.name}.pid")
+        readings = {"udp": Reading(command, parse, words, losses), "process": process}
+        return {**super().get_telemetry_readings(intent), **readings}
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         dns64, directory = intent.get_configuration(Dns64Config), f"{self.options.state_dir}/dns"

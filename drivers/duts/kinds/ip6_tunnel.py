@@ -129,18 +129,15 @@ class Ip6Tunnel(LinuxDriver):
         # the module stays loaded if another tunnel exists at the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
         why, in_lab = "accept packets from the tunnel with any source", self.options.in_lab
+        fit = "encapsulated packets must fit the link"
+        expected = linux.expect_link(TUNNEL_NAME, "LOWER_UP", mtu=customer.mtu)
         unload = f"{others} >/dev/null || modprobe -r {KERNEL_MODULE}"
         return [
             linux.make_module_step(KERNEL_MODULE, "the kernel's module", unload, in_lab=in_lab),
             # the kernel uses only its own addresses as ends of a tunnel
             *([] if customer.has_interface_address else local),
             self._make_create_step(customer),
-            Step(
-                f"ip link set dev {TUNNEL_NAME} mtu {customer.mtu} up",
-                "encapsulated packets must fit the link",
-                read=linux.make_show_link_command(TUNNEL_NAME),
-                expected=linux.expect_link(TUNNEL_NAME, "LOWER_UP", mtu=customer.mtu),
-            ),
+            linux.make_link_settings_step(TUNNEL_NAME, f"mtu {customer.mtu}", fit, expected),
             linux.make_sysctl_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_make_route_steps(inside),
         ]
@@ -156,13 +153,11 @@ class Ip6Tunnel(LinuxDriver):
             line = find_line(output, *phrases)
             return line is not None and (find_line(line, "dscp inherit") is not None) == uniform
 
-        return make_object_step(
-            f"ip -6 tunnel add {TUNNEL_NAME} mode ipip6 {ends} {how} {' '.join(dscp)}",
-            f"ip -6 tunnel del {TUNNEL_NAME}",
-            "the tunnel to the relay",
-            read=f"ip -6 tunnel show {TUNNEL_NAME} 2>/dev/null || true",
-            expected=expect_output(has_tunnel, " and ".join(f"'{p}'" for p in phrases)),
-        )
+        add = f"ip -6 tunnel add {TUNNEL_NAME} mode ipip6 {ends} {how} {' '.join(dscp)}"
+        delete, why = f"ip -6 tunnel del {TUNNEL_NAME}", "the tunnel to the relay"
+        read = f"ip -6 tunnel show {TUNNEL_NAME} 2>/dev/null || true"
+        expected = expect_output(has_tunnel, " and ".join(f"'{p}'" for p in phrases))
+        return make_object_step(add, delete, why, read=read, expected=expected)
 
 
 def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
@@ -188,20 +183,13 @@ def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
 
 def _make_route_steps(customer_port: str) -> Sequence[Step]:
     """Return the steps that route IPv4 packets from the customer's port into the tunnel."""
-    rule = f"iif {customer_port} lookup {ROUTING_TABLE_NUMBER}"
-    return [
-        make_object_step(
-            f"ip route add default dev {TUNNEL_NAME} table {ROUTING_TABLE_NUMBER} proto 86",
-            f"ip route flush table {ROUTING_TABLE_NUMBER}",
-            "all IPv4 is behind the relay",
-            read=f"ip route show table {ROUTING_TABLE_NUMBER} 2>/dev/null || true",
-            expected=expect_words(f"default dev {TUNNEL_NAME} proto 86"),
-        ),
-        make_object_step(
-            f"ip rule add priority {ROUTING_TABLE_NUMBER} {rule}",
-            f"ip rule del priority {ROUTING_TABLE_NUMBER}",
-            "for packets from the customer",
-            read=f"ip rule show priority {ROUTING_TABLE_NUMBER}",
-            expected=expect_lines(f"{ROUTING_TABLE_NUMBER}: from all {rule}"),
-        ),
-    ]
+    number, default = ROUTING_TABLE_NUMBER, f"default dev {TUNNEL_NAME}"
+    add, flush = f"ip route add {default} table {number} proto 86", f"ip route flush table {number}"
+    why, expected = "all IPv4 is behind the relay", expect_words(f"{default} proto 86")
+    read = f"ip route show table {number} 2>/dev/null || true"
+    route = make_object_step(add, flush, why, read=read, expected=expected)
+    rule = f"iif {customer_port} lookup {number}"
+    add, delete = f"ip rule add priority {number} {rule}", f"ip rule del priority {number}"
+    why, expected = "for packets from the customer", expect_lines(f"{number}: from all {rule}")
+    read = f"ip rule show priority {number}"
+    return [route, make_object_step(add, delete, why, read=read, expected=expected)]

@@ -246,15 +246,12 @@ class Jool(LinuxDriver):
             checks += [",".join(row) for row in rows]
             description = f"{len(rows)} mappings, {description}"
         file, text = self._configuration_file, json.dumps(content, indent=1) + "\n"
+        create, delete = f"{program} file handle {file}", f"{program} instance remove v6t"
+        read = f"{{ {show}; }} 2>/dev/null; true"
+        expected = replace(expect_lines(*checks), description=description)
         return [
             make_config_file_step(file, text, "Jool's configuration, atomic"),
-            make_object_step(
-                f"{program} file handle {file}",
-                f"{program} instance remove v6t",
-                "the translator",
-                read=f"{{ {show}; }} 2>/dev/null; true",
-                expected=replace(expect_lines(*checks), description=description),
-            ),
+            make_object_step(create, delete, "the translator", read=read, expected=expected),
         ]
 
     def _make_mapt_steps(self, intent: Intent) -> list[Step]:
@@ -375,12 +372,9 @@ def _format_row(values: str) -> str:
 
 def _make_global_step(name: str, value: object) -> Step:
     """Return the step that sets one of the global options of the MAP-T instance."""
-    return Step(
-        f"{MAPT} -i v6t global update {name} {value}",
-        f"{name} of the translator",
-        read=f"{MAPT} -i v6t global display --csv --no-headers | grep '^{name},'",
-        expected=expect_text(_format_row(f"{name} {value}")),
-    )
+    write, why = f"{MAPT} -i v6t global update {name} {value}", f"{name} of the translator"
+    read = f"{MAPT} -i v6t global display --csv --no-headers | grep '^{name},'"
+    return Step(write, why, read=read, expected=expect_text(_format_row(f"{name} {value}")))
 
 
 def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, float]:

@@ -141,24 +141,16 @@ class Nat46Driver(LinuxDriver):
             f"net.ipv6.conf.{DEVICE_NAME}.disable_ipv6": 0,
             f"net.ipv4.conf.{DEVICE_NAME}.rp_filter": 0,
         }
+        add, delete = (f"echo {verb} {DEVICE_NAME} >{CONTROL_FILE}" for verb in ("add", "del"))
+        show = f"ip -o link show dev {DEVICE_NAME}; grep -x 'add {DEVICE_NAME}' {CONTROL_FILE}"
+        read, listed = f"{{ {show}; }} 2>/dev/null; true", expect_lines(f"add {DEVICE_NAME}")
+        up = linux.expect_link(DEVICE_NAME, "UP", mtu=mtu)
         why, in_lab = "nat46's kernel module", self.options.in_lab
         steps = [
             linux.make_module_step("nat46", why, unless_used, in_lab=in_lab, load=load),
-            make_object_step(
-                f"echo add {DEVICE_NAME} >{CONTROL_FILE}",
-                f"echo del {DEVICE_NAME} >{CONTROL_FILE}",
-                "nat46's device",
-                read=f"{{ ip -o link show dev {DEVICE_NAME}; grep -x 'add {DEVICE_NAME}' {CONTROL_FILE}; }} "
-                "2>/dev/null; true",
-                expected=expect_lines(f"add {DEVICE_NAME}"),
-            ),
+            make_object_step(add, delete, "nat46's device", read=read, expected=listed),
             *_make_rule_steps(local, remote),
-            Step(
-                f"ip link set dev {DEVICE_NAME} mtu {mtu} up",
-                "its default is 16384",
-                read=linux.make_show_link_command(DEVICE_NAME),
-                expected=linux.expect_link(DEVICE_NAME, "UP", mtu=mtu),
-            ),
+            linux.make_link_settings_step(DEVICE_NAME, f"mtu {mtu}", "its default is 16384", up),
             linux.make_sysctl_step(values, "both IP versions through the device, with any source"),
             linux.make_routes_step(routes, "into the translator"),
         ]

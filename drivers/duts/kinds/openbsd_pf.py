@@ -211,15 +211,11 @@ class OpenBsdPf(Driver):
         return Reading("pfctl -vsr", parse_translated_states) if has_states else None
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
+        states = "states, and packets dropped, by PF's reasons; `translate`: no free port"
         ticks = "ticks, of a single core under its name, of several cores their mean"
         return {
             "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu_ticks, ticks),
-            "pf": Reading(
-                "pfctl -si",
-                parse_info,
-                "states, and packets dropped, by PF's reasons; `translate`: no free port",
-                LOSS_REASONS,
-            ),
+            "pf": Reading("pfctl -si", parse_info, states, LOSS_REASONS),
             "table": Reading("pfctl -si; pfctl -sm", parse_occupancy, "states, and PF's limit"),
         }
 

@@ -109,22 +109,15 @@ class SnabbLwAftr(LinuxDriver):
             raise make_unsupported_error(problem, "use untagged links")
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        readings = {
-            "cpu": telemetry.make_core_reading(polls=True),
-            "snabb": Reading(
-                self._state_command,
-                parse_counters,
-                "packets in and out, drops by reason, and frames that Snabb did not fetch from its NICs",
-                LOSS_REASONS,
-            ),
-        }
+        words = (
+            "packets in and out, drops by reason, and frames that Snabb did not fetch from its NICs"
+        )
+        counters = Reading(self._state_command, parse_counters, words, LOSS_REASONS)
+        readings = {"cpu": telemetry.make_core_reading(polls=True), "snabb": counters}
         if not _uses_pci(self.options):
-            readings["sockets"] = Reading(
-                "ss -0 -m -n",
-                parse_socket_drops,
-                "frames dropped at full packet sockets of kernel interfaces",
-                {"dropped": LossReason.INGRESS},
-            )
+            words = "frames dropped at full packet sockets of kernel interfaces"
+            losses = {"dropped": LossReason.INGRESS}
+            readings["sockets"] = Reading("ss -0 -m -n", parse_socket_drops, words, losses)
         return readings
 
     def make_base_steps(self, intent: Intent, facts: Facts) -> list[Step]:

@@ -128,21 +128,18 @@ class TunTranslator(LinuxDriver):
         keys = (f"net.ipv6.conf.{TUN_NAME}.disable_ipv6", f"net.ipv4.conf.{TUN_NAME}.rp_filter")
         why = "both IP versions through the TUN device, with any source"
         routes = {str(net): f"dev {TUN_NAME}" for net in self.find_translated_networks(intent)}
-        remove = self.fill_in(self.remove_tun_command)
+        create, remove = map(self.fill_in, (self.create_tun_command, self.remove_tun_command))
+        delete = f"if ip link show dev {TUN_NAME} >/dev/null 2>&1; then {remove}; fi"
+        device, read = f"{self.display_name}'s TUN device", linux.make_show_link_command(TUN_NAME)
+        exists, is_up = (
+            linux.expect_link(TUN_NAME),
+            linux.expect_link(TUN_NAME, mtu=mtu, qlen=queue),
+        )
+        longer = f"set the length of the TUN device's queue to {queue}"
+        settings = f"mtu {mtu} txqueuelen {queue}"
         return [
-            make_object_step(
-                self.fill_in(self.create_tun_command),
-                f"if ip link show dev {TUN_NAME} >/dev/null 2>&1; then {remove}; fi",
-                f"{self.display_name}'s TUN device",
-                read=linux.make_show_link_command(TUN_NAME),
-                expected=linux.expect_link(TUN_NAME),
-            ),
-            Step(
-                f"ip link set dev {TUN_NAME} mtu {mtu} txqueuelen {queue} up",
-                f"set the length of the TUN device's queue to {queue}",
-                read=linux.make_show_link_command(TUN_NAME),
-                expected=linux.expect_link(TUN_NAME, mtu=mtu, qlen=queue),
-            ),
+            make_object_step(create, delete, device, read=read, expected=exists),
+            linux.make_link_settings_step(TUN_NAME, settings, longer, is_up),
             linux.make_sysctl_step(dict.fromkeys(keys, 0), why, existing=IfExists.NONE),
             linux.make_routes_step(routes, "into the translator"),
         ]

@@ -50,21 +50,15 @@ def make_filter_steps(
         lines += [f'    iifname "{port}" jump from_{side}', f'    iifname "{port}" drop']
     lines += ["  }", "}"]
     text = "\n".join(lines) + "\n"
-
-    return [
-        make_object_step(
-            "nft -f -",
-            f"nft delete table {NFT_TABLE}",
-            f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied",
-            text=text,
-            read=f"nft -s list table {NFT_TABLE} 2>/dev/null || true",
-            expected=expect_output(
-                lambda output: _normalize_rules(output) == _normalize_rules(text),
-                f"{count} of each direction, in this order",
-                f"not the {count} filters of each direction",
-            ),
-        )
-    ]
+    expected = expect_output(
+        lambda output: _normalize_rules(output) == _normalize_rules(text),
+        f"{count} of each direction, in this order",
+        f"not the {count} filters of each direction",
+    )
+    delete = f"nft delete table {NFT_TABLE}"
+    read = f"nft -s list table {NFT_TABLE} 2>/dev/null || true"
+    why = f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied"
+    return [make_object_step("nft -f -", delete, why, text=text, read=read, expected=expected)]
 
 
 def _generate_rules(

@@ -32,20 +32,17 @@ def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Che
         f"agentaddress {socket}\ncom2secunix v6t default v6t\ngroup v6t v2c v6t\n"
         'view all included .1\naccess v6t "" v2c noauth exact all none none\n'
     )
-    query = Check(
-        f"{SNMP_CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {socket} {IP_FORWARDING_OID}",
-        expect_text(1),
-    )
+    query = f"{SNMP_CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {socket} {IP_FORWARDING_OID}"
     start = (
         f"SNMP_PERSISTENT_DIR={directory} MIBS= {SNMP_AGENT} -C -c {file} -p {pid} -Lf /dev/null"
-        f"; n=0; until {query.command} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 25 ] || break; "
+        f"; n=0; until {query} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 25 ] || break; "
         "sleep 0.2; done"
     )
     return [
         make_directory_step(directory, "a directory for the agent's files"),
         make_config_file_step(file, text, "the SNMP agent's configuration"),
         make_daemon_step(start, pid, SNMP_AGENT, "a separate SNMP agent"),
-    ], query
+    ], Check(query, expect_text(1))
 
 
 def make_bgp_speaker_steps(
@@ -73,25 +70,17 @@ def make_bgp_speaker_steps(
     show = f"ip -{ip_version} route show exact {net}"
     say = f"{BIRD_CLIENT} -s {state_dir}/bgp-speaker.ctl"
     session = f"{say} show protocols neighbour"
-    all_steps.append(
-        Step(
-            "true",
-            "the BGP session",
-            read=session,
-            expected=expect_words("neighbour BGP", "up", "Established"),
-            wait=f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
-            "sleep 0.1; done",
-        )
-    )
+    expected = expect_words("neighbour BGP", "up", "Established")
+    pause = "n=$((n+1)); [ $n -lt 150 ] || break; sleep 0.1"
+    wait = f"n=0; until {session} | grep -q Established; do {pause}; done"
+    all_steps.append(Step("true", "the BGP session", read=session, expected=expected, wait=wait))
     paths = {name: f"via {host} dev {port}" for name, (host, port) in next_hops.items()}
     first, second = next_hops
 
-    def make_announce_command(name: str, withdrawn_name: str) -> str:
-        wait = f"until {show} | grep -qF '{paths[name]}'; do n=$((n+1)); [ $n -lt 100 ] || exit 1"
-        return (
-            f"{say} enable {name} >/dev/null && {say} disable {withdrawn_name} >/dev/null; n=0; {wait}; "
-            "sleep 0.1; done"
-        )
+    def make_announce_command(name: str, other: str) -> str:
+        pause = "n=$((n+1)); [ $n -lt 100 ] || exit 1; sleep 0.1"
+        wait = f"n=0; until {show} | grep -qF '{paths[name]}'; do {pause}; done"
+        return f"{say} enable {name} >/dev/null && {say} disable {other} >/dev/null; {wait}"
 
     change = DeviceChange(
         "a route that BGP announces",

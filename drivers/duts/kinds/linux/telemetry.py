@@ -22,32 +22,21 @@ LINK_LOSS_REASONS = {"[rt]x[.](errors|dropped|overrun|missed)": LossReason.QUEUE
 
 def make_readings(*ports: str) -> dict[str, Reading]:
     """Return readings of cores, softnet, interface drops and processor counters."""
+    command, losses = "cat /proc/net/softnet_stat", {"dropped": LossReason.QUEUE}
+    frames = "dropped frames and exhausted budgets of all cores (`/proc/net/softnet_stat`)"
+    events = "cycles and instructions per second of all cores, where the processor counts them"
     return {
         "cpu": make_core_reading(),
-        "softnet": Reading(
-            "cat /proc/net/softnet_stat",
-            parse_softnet,
-            "dropped frames and exhausted budgets of all cores (`/proc/net/softnet_stat`)",
-            {"dropped": LossReason.QUEUE},
-        ),
-        "perf": Reading(
-            PERF_COMMAND,
-            parse_perf,
-            "cycles and instructions per second of all cores, where the processor counts them",
-            duration_s=PERF_DURATION_S,
-        ),
+        "softnet": Reading(command, parse_softnet, frames, losses),
+        "perf": Reading(PERF_COMMAND, parse_perf, events, duration_s=PERF_DURATION_S),
         **{f"link {port}": make_link_reading(port) for port in ports},
     }
 
 
 def make_core_reading(*, polls: bool = False) -> Reading:
     """Return a reading of the CPU time of each core."""
-    return Reading(
-        "cat /proc/stat",
-        parse_cpu_ticks,
-        "ticks of each core: idle with iowait, softirq with irq, steal, total (`/proc/stat`)",
-        polls=polls,
-    )
+    ticks = "ticks of each core: idle with iowait, softirq with irq, steal, total (`/proc/stat`)"
+    return Reading("cat /proc/stat", parse_cpu_ticks, ticks, polls=polls)
 
 
 def make_link_reading(port: str, description: str = "") -> Reading:

@@ -34,28 +34,22 @@ class Iptables(NetfilterNat):
         return [_make_rule_step(*pair, port, name) for name in nat.PROTOCOLS for pair in pairs]
 
     def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange:
-        pool = self.get_pool(intent)
-        port = self.get_ports(intent)["right"]
-        chain = "iptables -w -t nat"
+        pool, port = self.get_pool(intent), self.get_ports(intent)["right"]
+        chain, first, last = "iptables -w -t nat", pool.first_port, pool.last_port
         # the exact comment, because foreign comments may contain it
         comment = r"/\/\* v6t-beside \*\//"
         number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '{comment} {{print $1}}')"
-
-        def format_rule(first_port: int) -> str:
-            target = f"{pool.address_range}:{first_port}-{pool.last_port}"
-            return (
-                f"-s {find_spare_network(intent, 4)} -o {port} -p udp -m comment --comment v6t-beside "
-                f"-j SNAT --to-source {target}"
-            )
-
+        match = f"-s {find_spare_network(intent, 4)} -o {port} -p udp"
+        action = f"-m comment --comment v6t-beside -j SNAT --to-source {pool.address_range}"
+        rules = [f"{match} {action}:{low}-{last}" for low in (first, first + 1)]
         return DeviceChange(
             "a NAT rule",
-            add_command=f"{chain} -A POSTROUTING {format_rule(pool.first_port)}",
-            change_command=f"{chain} -R POSTROUTING {number} {format_rule(pool.first_port + 1)}",
+            add_command=f"{chain} -A POSTROUTING {rules[0]}",
+            change_command=f"{chain} -R POSTROUTING {number} {rules[1]}",
             remove_command=f"for n in {number}; do {chain} -D POSTROUTING $n; done",
             show_command=f"{LIST_RULES_COMMAND} | grep -e '--comment v6t-beside ' || true",
-            added_words=format_rule(pool.first_port),
-            changed_words=format_rule(pool.first_port + 1),
+            added_words=rules[0],
+            changed_words=rules[1],
         )
 
 

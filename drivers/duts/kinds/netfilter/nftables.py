@@ -103,15 +103,12 @@ def make_table_steps(
     lines = [f"add table {table}", f"delete table {table}"]
     lines += [f"table {table} {{", f"  chain {chain} {{"]
     lines += [f"    {hook}; policy accept;", *(f"    {rule}" for rule in rules), "  }", "}"]
+    load, delete = f"nft -c -f {file} && nft -f {file}", f"nft delete table {table}"
+    read = f"nft {list_options}list table {table} 2>/dev/null || true"
+    expected = expect_rules(hook.partition(" priority ")[0].removeprefix("type "), rules)
     return [
         make_config_file_step(file, "\n".join(lines) + "\n", "the rules"),
-        make_object_step(
-            f"nft -c -f {file} && nft -f {file}",
-            f"nft delete table {table}",
-            why,
-            read=f"nft {list_options}list table {table} 2>/dev/null || true",
-            expected=expect_rules(hook.partition(" priority ")[0].removeprefix("type "), rules),
-        ),
+        make_object_step(load, delete, why, read=read, expected=expected),
     ]
 
 
@@ -140,8 +137,5 @@ def _normalize_rule(line: str) -> str:
         network = ip_network(f"{prefix[1]}/{prefix[2]}")
         ends = (str(network[0]), str(network[-1]))
         text = text.replace(prefix[0], nat.format_address_range(*ends))
-    return re.sub(
-        r"\b(meta l4proto|ip protocol) (\d+)\b",
-        lambda match: f"{match[1]} {_PROTOCOL_NAMES.get(match[2], match[2])}",
-        text,
-    )
+    pattern = r"\b(meta l4proto|ip protocol) (\d+)\b"
+    return re.sub(pattern, lambda m: f"{m[1]} {_PROTOCOL_NAMES.get(m[2], m[2])}", text)

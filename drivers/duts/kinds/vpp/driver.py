@@ -149,26 +149,19 @@ class VppDriver(Driver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         table = self.make_function(intent).get_occupancy_reading()
         ports = tuple(self.get_port(side) for side in SIDES)
+        parse = partial(outputs.parse_interface_counters, ports=ports)
+        nodes = (
+            "calls, vectors, clocks and vectors per call of each node; packet rates of each thread"
+        )
+        frames = "packets, drops, and frames missed by a full ring, of each interface"
+        losses = "lost packets by node and reason; `reasons` counts all rows"
+        causes, reasons = outputs.INTERFACE_LOSS_REASONS, outputs.ERROR_LOSS_REASONS
         return {
             "cpu": telemetry.make_core_reading(polls=True),
             **({"table": table} if table else {}),
-            "runtime": Reading(
-                self.cli("show runtime"),
-                outputs.parse_runtime,
-                "calls, vectors, clocks and vectors per call of each node; packet rates of each thread",
-            ),
-            INTERFACES_READING: Reading(
-                self.cli("show interface"),
-                partial(outputs.parse_interface_counters, ports=ports),
-                "packets, drops, and frames missed by a full ring, of each interface",
-                outputs.INTERFACE_LOSS_REASONS,
-            ),
-            "errors": Reading(
-                self.cli("show errors"),
-                outputs.parse_errors,
-                "lost packets by node and reason; `reasons` counts all rows",
-                outputs.ERROR_LOSS_REASONS,
-            ),
+            "runtime": Reading(self.cli("show runtime"), outputs.parse_runtime, nodes),
+            INTERFACES_READING: Reading(self.cli("show interface"), parse, frames, causes),
+            "errors": Reading(self.cli("show errors"), outputs.parse_errors, losses, reasons),
         }
 
     def get_session_reading(self, intent: Intent) -> Reading | None:

@@ -111,13 +111,9 @@ def _make_neighbor_step(cli: Vppctl, port: str, address: str, mac: str) -> Step:
 def make_route_step(cli: Vppctl, destination: str, next_hop: str, why: str) -> Step:
     """Return the step that adds a route via a neighbor on an interface, or via an interface only."""
     net = ip_network(destination)  # VPP requires the prefix length
-    return make_object_step(
-        cli(f"ip route add {net} via {next_hop}"),
-        cli(f"ip route del {net} via {next_hop}"),
-        why,
-        **make_route_read_back(cli, str(net), next_hop),
-        silent=True,
-    )
+    add, delete = (cli(f"ip route {verb} {net} via {next_hop}") for verb in ("add", "del"))
+    read_back = make_route_read_back(cli, str(net), next_hop)
+    return make_object_step(add, delete, why, silent=True, **read_back)
 
 
 def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:

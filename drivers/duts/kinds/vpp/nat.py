@@ -95,24 +95,18 @@ class VppNat(VppFunction):
             return missing and f"{missing} is not a public address"
 
         command = f"{self.command_noun} {verb} {self.address_range}"
-        return self.cli.make_step(
-            command,
-            f"public addresses of {self.command_noun}",
-            read=self.cli(f"show {self.command_noun} {table}"),
-            expected=Expectation(f"'{self.address_range}'", describe_missing_address),
-            undo="" if keep else f"{command} del",
-        )
+        why, undo = f"public addresses of {self.command_noun}", "" if keep else f"{command} del"
+        read = self.cli(f"show {self.command_noun} {table}")
+        expected = Expectation(f"'{self.address_range}'", describe_missing_address)
+        return self.cli.make_step(command, why, read=read, expected=expected, undo=undo)
 
     def make_interfaces_step(self) -> Step:
         left, right = self.ports["left"], self.ports["right"]
         command = f"set interface {self.command_noun} in {left} out {right}"
-        return self.cli.make_step(
-            command,
-            "the clients' side and the public side",
-            read=self.cli(f"show {self.command_noun} interfaces"),
-            expected=expect_lines(f"{left} in", f"{right} out"),
-            undo=f"{command} del",
-        )
+        why, undo = "the clients' side and the public side", f"{command} del"
+        read = self.cli(f"show {self.command_noun} interfaces")
+        expected = expect_lines(f"{left} in", f"{right} out")
+        return self.cli.make_step(command, why, read=read, expected=expected, undo=undo)
 
     def make_clearing_steps(
         self, lines: Sequence[str], empty_test: str, reading: Reading, noun: str = "session"
@@ -154,16 +148,11 @@ class VppNat44(VppNat):
         # this command has another name for the endpoint-dependent plugin
         noun = self.command_noun if self.command_noun.endswith("ei") else "nat"
         command, show = f"set {noun} timeout udp", self.cli(f"show {noun} timeouts")
-        return [
-            Step(
-                self.cli(f"{command} {lives_s}"),
-                "sessions live longer than any test: expiry would look like loss",
-                read=f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
-                expected=expect_text(lives_s),
-                undo="[ -z {old} ] || " + self.cli(f"{command} {{words}}"),
-                silent=True,
-            )
-        ]
+        write, expected = self.cli(f"{command} {lives_s}"), expect_text(lives_s)
+        why = "sessions live longer than any test: expiry would look like loss"
+        read = f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'"
+        undo = "[ -z {old} ] || " + self.cli(f"{command} {{words}}")
+        return [Step(write, why, read=read, expected=expected, undo=undo, silent=True)]
 
     def make_live_change(self) -> DeviceChange:
         """Return a change of a public address that no connection uses, in a separate VRF."""
@@ -339,16 +328,11 @@ class Npt66(VppFunction):
         pair = f"internal {npt.internal} external {npt.external}"
         binding = f"set npt66 binding interface {self.ports['right']} {pair}"
         listed = f"internal: {npt.internal} external: {npt.external}"
-        return [
-            make_object_step(
-                self.cli(binding),
-                self.cli(f"{binding} del"),
-                f"translate {npt.internal} to {npt.external} and back",
-                read=f"{self.cli('show npt66 bindings')} | grep -F 'internal: ' || true",
-                expected=expect_matching_line(rf"\[\d+\] {listed}", f"'{listed}'"),
-                silent=True,
-            )
-        ]
+        create, delete = self.cli(binding), self.cli(f"{binding} del")
+        why = f"translate {npt.internal} to {npt.external} and back"
+        read = f"{self.cli('show npt66 bindings')} | grep -F 'internal: ' || true"
+        expected = expect_matching_line(rf"\[\d+\] {listed}", f"'{listed}'")
+        return [make_object_step(create, delete, why, read=read, expected=expected, silent=True)]
 
 
 MAX_SESSIONS_PER_B4 = 1000  # a further one silently replaces the oldest (dslite_in2out.c)
@@ -401,24 +385,19 @@ class DsLite(VppNat):
 
     def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return the link without the AFTR's address, and steps that attach its network instead."""
-        link, steps = super().get_link_setup(side)
+        link, extra_steps = super().get_link_setup(side)
         if side != "left":
-            return link, steps
+            return link, extra_steps
         aftr, port, cli = self.aftr_config.aftr, self.ports["left"], self.cli
         local = tuple(a for a in link.addresses if a.ip != aftr)
         nets = [str(a.network) for a in link.addresses if a.ip == aftr]
         why = "IPv6 without an address: the AFTR's must not be an interface's"
-        enable = cli.make_step(f"enable ip6 interface {port}", why, existing=IfExists.RESTORE)
-        attach = [
-            cli.make_step(
-                f"ip route add {net} via {port}",
-                f"{net} is on {port}",
-                **links.make_route_read_back(cli, net, port),
-                undo=f"ip route del {net} via {port}",
-            )
-            for net in nets
-        ]
-        return replace(link, addresses=local), [enable, *attach] if nets else ()
+        steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=IfExists.RESTORE)]
+        for net in nets:
+            add, undo = f"ip route add {net} via {port}", f"ip route del {net} via {port}"
+            read_back = links.make_route_read_back(cli, net, port)
+            steps.append(cli.make_step(add, f"{net} is on {port}", undo=undo, **read_back))
+        return replace(link, addresses=local), steps if nets else ()
 
     def make_steps(self, version: str) -> list[Step]:
         aftr = self.aftr_config.aftr

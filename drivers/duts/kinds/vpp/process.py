@@ -30,11 +30,8 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
             linux.make_sysctl_key(6, name, "disable_ipv6"): 1,
             linux.make_sysctl_key(4, name, "forwarding"): 0,
         }
-        steps += [
-            linux.make_address_restore_step(name),
-            linux.make_link_up_step(name),
-            linux.make_sysctl_step(off, f"VPP uses {name}"),
-        ]
+        stop = linux.make_sysctl_step(off, f"VPP uses {name}")
+        steps += [linux.make_address_restore_step(name), linux.make_link_up_step(name), stop]
     return steps
 
 
