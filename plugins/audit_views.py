@@ -40,10 +40,8 @@ TWO_HOST_PARAMS = {
     "initiator_ports": {"min": 1024, "max": 21023},
 }  # fmt: skip
 # RFC 6052 prefixes of variants, by length.
-PREFIXES = {
-    **{32: "2001:dba::/32", 40: "2001:dba:6400::/40"},
-    **{length: f"2001:db8:{0x6400 + length:x}::/{length}" for length in (48, 56, 64, 96)},
-}
+PREFIXES = {32: "2001:dba::/32", 40: "2001:dba:6400::/40"}
+PREFIXES |= {length: f"2001:db8:{0x6400 + length:x}::/{length}" for length in (48, 56, 64, 96)}
 PREFIX_VARIANTS = {f"prefix of /{length}": length for length in PREFIXES}
 GLOBAL_HOST = "8.8.4.4"  # test host behind the well-known prefix, which maps only global addresses
 MAPPED_HOST = IPv4Address("198.18.0.65")  # test host in variants with explicit mappings

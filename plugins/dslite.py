@@ -232,10 +232,8 @@ class DsLiteAftr(stateful.Napt):
 
     def list_address_fields(self) -> list[TupleField]:
         p = self.params
-        return [
-            describe_addresses("responders", "IP.dst", p.responder_ipv4, p.responder_count),
-            describe_addresses("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count),
-        ]
+        servers = describe_addresses("responders", "IP.dst", p.responder_ipv4, p.responder_count)
+        return [servers, describe_addresses("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count)]
 
     def make_client_layers(self) -> tuple[Layer, ...]:
         p = self.params

@@ -392,15 +392,10 @@ def _simulate_listed_rows(
         psid = Variable("psid", length, Kind.LIST, values=table.psid[chosen].tolist())
         variables, layout = list_ipv6_addresses("b4", [b4.tobytes() for b4 in table.b4[chosen]])
         parts = {variable.name: variable for variable in variables}
-        yield CustomerFlow(
-            Expression.from_layout(layout, str(first.b4), **parts),
-            ipv4.place(0, str(first.ipv4)),
-            IPv6Address(br),
-            PortSet(offset, length, first.psid),
-            psid.place(0, first.psid) if length else None,
-            ("ipv4", "psid", *parts),
-            len(members),
-        )
+        b4s = Expression.from_layout(layout, str(first.b4), **parts)
+        ipv4s, psids = ipv4.place(0, str(first.ipv4)), psid.place(0, first.psid) if length else None
+        ports, order = PortSet(offset, length, first.psid), ("ipv4", "psid", *parts)
+        yield CustomerFlow(b4s, ipv4s, IPv6Address(br), ports, psids, order, len(members))
 
 
 def _sample_rows(rows: int, count: int, direction: Direction, seed: int) -> list[int]:

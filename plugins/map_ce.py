@@ -228,11 +228,9 @@ class CustomerEdgeTechnology(CustomerTechnology):
     def check_owner(self, addresses: Any, port: Any) -> Checks:
         """Return drop reasons of packets whose address or port is not the customer's."""
         _, ipv4, ports = self.params.customer
-        masked = addresses & np.uint32(int(ipv4.netmask))
-        return [
-            (CustomerDrop.WRONG_ADDRESS, masked != int(ipv4.network_address)),
-            (CustomerDrop.BAD_PORT, ~ports.select_ports(port)),
-        ]
+        foreign = addresses & np.uint32(int(ipv4.netmask)) != int(ipv4.network_address)
+        stray = ~ports.select_ports(port)
+        return [(CustomerDrop.WRONG_ADDRESS, foreign), (CustomerDrop.BAD_PORT, stray)]
 
     def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links

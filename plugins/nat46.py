@@ -103,10 +103,8 @@ class Nat46(StatefulTechnology):
         behind = LinkIntent.describe(far, [f"{_NAT}/64"], [_TRANSLATOR], to_clients)
         first = DeviceIntent("siit", siit, Links(links.left, near), left, before)
         second = DeviceIntent("nat66", nat, Links(far, links.right), behind, right)
-        return (
-            Part("siit", self.name, first, "tayga", base.TAYGA_OPTIONS, to_ipv4="reverse"),
-            Part("nat66", self.name, second, "nftables66", stateful=True),
-        )
+        translator = Part("siit", self.name, first, "tayga", base.TAYGA_OPTIONS, to_ipv4="reverse")
+        return translator, Part("nat66", self.name, second, "nftables66", stateful=True)
 
     def make_dut_intent(self) -> DeviceIntent:
         return base.build_chain_intent(self.name, self.parts, self.links)

@@ -230,10 +230,8 @@ class TranslatorParams(LinkParams):
         return self
 
     def describe_hosts(self, seed: int) -> tuple[Host, Host]:
-        return (
-            describe_host("ipv6_host", self.ipv6_hosts, self.mappings, seed),
-            describe_host("ipv4_host", self.ipv4_hosts, self.mappings, seed),
-        )
+        six = describe_host("ipv6_host", self.ipv6_hosts, self.mappings, seed)
+        return six, describe_host("ipv4_host", self.ipv4_hosts, self.mappings, seed)
 
     def find_unmapped(self, address: Address) -> Address | None:
         """Return an unmapped address that differs from ``address`` in one bit, or None."""

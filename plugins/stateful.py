@@ -470,10 +470,8 @@ class StatefulTechnology(Technology):
         """Return the varying destination and source address of the Initiator's frames."""
         p, describe = self.params, four_tuples.describe_addresses
         (header,) = self.make_client_layers()
-        return [
-            describe("responders", f"{header.name}.dst", p.server, p.responder_count),
-            describe("initiators", f"{header.name}.src", p.initiator, p.initiator_count),
-        ]
+        far = describe("responders", f"{header.name}.dst", p.server, p.responder_count)
+        return [far, describe("initiators", f"{header.name}.src", p.initiator, p.initiator_count)]
 
     def make_client_layers(self) -> tuple[Layer, ...]:
         """Return the headers of the Initiator's frames between Ethernet and transport."""
