@@ -109,14 +109,12 @@ class Ip6Tunnel(LinuxDriver):
         ]
         steps = self._make_tunnel_steps(intent, customer)
         if self.options.checks and customer.lwb4 is not None:
+            file = f"{self.options.state_dir}/v6t.nft"
+            hook = "type filter hook forward priority filter"
+            rules = format_drop_rules(customer.lwb4, self.get_ports(intent)[customer.ipv4_side])
+            why = "drop packets that are not the customer's"
             steps += make_table_steps(
-                f"{self.options.state_dir}/v6t.nft",
-                "ip v6t",
-                "own",
-                "type filter hook forward priority filter",
-                format_drop_rules(customer.lwb4, self.get_ports(intent)[customer.ipv4_side]),
-                "drop packets that are not the customer's",
-                list_options="-s -p ",
+                file, "ip v6t", "own", hook, rules, why, list_options="-s -p "
             )
         elif customer.lwb4 is not None:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")

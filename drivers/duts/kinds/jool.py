@@ -277,16 +277,14 @@ class Jool(LinuxDriver):
             ]
         softwires.check_iid_format(rules, "Jool")
         softwires.check_no_psid(rules, "Jool")
+        create = f"{MAPT} instance add v6t --{self.options.framework} --dmr {dmr}"
+        delete = f"{MAPT} instance remove v6t"
+        read = f"{MAPT} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true"
+        expected = expect_output(
+            lambda out: any(map(_is_own_instance, out.splitlines())), "an instance v6t"
+        )
         return [
-            make_object_step(
-                f"{MAPT} instance add v6t --{self.options.framework} --dmr {dmr}",
-                f"{MAPT} instance remove v6t",
-                "the translator",
-                read=f"{MAPT} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true",
-                expected=expect_output(
-                    lambda out: any(map(_is_own_instance, out.splitlines())), "an instance v6t"
-                ),
-            ),
+            make_object_step(create, delete, "the translator", read=read, expected=expected),
             *role_steps,
             _make_global_step("map-t-type", role),
             _make_global_step("lowest-ipv6-mtu", self._choose_lowest_mtu(intent)),

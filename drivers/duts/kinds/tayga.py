@@ -150,15 +150,12 @@ class Tayga(TunTranslator):
     def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         if not self.options.mend_checksums:
             return ()
-        return make_table_steps(
-            f"{self.options.state_dir}/mend.nft",
-            "inet v6t_mend",
-            "entry",
-            # before connection tracking, which leaves a checksum of 0 as it is
-            "type filter hook prerouting priority raw",
-            [f'iifname "{TUN_NAME}" udp checksum 0 counter udp checksum set 65535'],
-            "computed UDP checksums of 0 are sent as 0xffff (RFC 768)",
-        )
+        file = f"{self.options.state_dir}/mend.nft"
+        why = "computed UDP checksums of 0 are sent as 0xffff (RFC 768)"
+        # before connection tracking, which leaves a checksum of 0 as it is
+        hook = "type filter hook prerouting priority raw"
+        rule = f'iifname "{TUN_NAME}" udp checksum 0 counter udp checksum set 65535'
+        return make_table_steps(file, "inet v6t_mend", "entry", hook, [rule], why)
 
     def get_notes(self, facts: Facts) -> Sequence[str]:
         cores = "one process on one core"

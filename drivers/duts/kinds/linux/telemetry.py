@@ -97,10 +97,8 @@ def parse_softnet(text: str) -> Mapping[str, float]:
     rows = [line.split() for line in text.splitlines() if _SOFTNET_ROW.fullmatch(line.strip())]
     if not rows:
         return {}
-    return {
-        "dropped": float(sum(int(r[1], 16) for r in rows)),
-        "squeezed": float(sum(int(r[2], 16) for r in rows)),
-    }
+    columns = {"dropped": 1, "squeezed": 2}
+    return {name: float(sum(int(row[n], 16) for row in rows)) for name, n in columns.items()}
 
 
 def parse_link(text: str) -> Mapping[str, float]:

@@ -137,15 +137,11 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
         hint = f"on the host: sysctl -w {settings}; or --set-procedure connections.count=..."
         raise DutError(problem, hint, code="resource-missing")
     file = "/sys/module/nf_conntrack/parameters/hashsize"
-    more_buckets = Step(
-        f"echo {size} >{file}",
-        "as many buckets as connections",
-        read=f"cat {file} 2>/dev/null || true",  # the module may not be loaded yet
-        expected=expect_output(
-            lambda output: output.strip().isdigit() and int(output) >= size, f"{size} or more"
-        ),
-        undo=f"[ -z {{old}} ] || echo {{old}} >{file}",
-    )
+    write, undo = f"echo {size} >{file}", f"[ -z {{old}} ] || echo {{old}} >{file}"
+    why, enough = "as many buckets as connections", f"{size} or more"
+    read = f"cat {file} 2>/dev/null || true"  # the module may not be loaded yet
+    expected = expect_output(lambda out: out.strip().isdigit() and int(out) >= size, enough)
+    more_buckets = Step(write, why, read=read, expected=expected, undo=undo)
     maximum = make_sysctl_step({f"{_SYSCTL_PREFIX}max": size}, f"room for {count} connections")
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 

@@ -153,17 +153,15 @@ class TunnelFunction(VppFunction):
         outside, inside = self.ports[customer.ipv6_side], self.ports[customer.ipv4_side]
         local = [make_address_step(cli, f"{customer.local}/128", outside)]
         ends = f"src {customer.local} dst {customer.remote}"
-        why, flags = "all IPv4 is behind the relay", f"flags [{COPY_DSCP_FLAG} ]"
+        why, number = "all IPv4 is behind the relay", f"instance {TUNNEL_NUMBER}"
         index = f"$({cli(f'show interface {TUNNEL_INTERFACE}')} | awk 'NR == 2 {{print $2}}')"
+        create = cli(f"create ipip tunnel {ends} {number} flags {COPY_DSCP_FLAG}")
+        delete, tunnel = cli(f"delete ipip tunnel sw_if_index {index}"), "the tunnel to the relay"
+        read = f"{cli('show ipip tunnel')} | grep -w '{number}' || true"
+        expected = expect_words(f"{number} {ends}", f"flags [{COPY_DSCP_FLAG} ]")
         return [
             *([] if customer.has_interface_address else local),
-            make_object_step(
-                cli(f"create ipip tunnel {ends} instance {TUNNEL_NUMBER} flags {COPY_DSCP_FLAG}"),
-                cli(f"delete ipip tunnel sw_if_index {index}"),
-                "the tunnel to the relay",
-                read=f"{cli('show ipip tunnel')} | grep -w 'instance {TUNNEL_NUMBER}' || true",
-                expected=expect_words(f"instance {TUNNEL_NUMBER} {ends}", flags),
-            ),
+            make_object_step(create, delete, tunnel, read=read, expected=expected),
             cli.make_step(
                 f"set interface unnumbered {TUNNEL_INTERFACE} use {inside}",
                 "IPv4 on the tunnel, with an address of the customer's side",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv4Address
 from typing import ClassVar
 
@@ -282,15 +283,12 @@ class VppNat64(VppNat):
             memory = max(256 << 20, 2048 * buckets)
             sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
             words = f" bib-buckets {sizes}"
+        add, undo = f"nat64 add prefix {prefix}", f"nat64 del prefix {prefix}"
+        embed, read = "IPv4 destinations as IPv6 addresses", cli("show nat64 prefix")
+        expected = expect_lines(f"{prefix} tenant-vrf 0")
         return [
             self.make_enable_command_step(words, why),
-            cli.make_step(
-                f"nat64 add prefix {prefix}",
-                "IPv4 destinations as IPv6 addresses",
-                read=cli("show nat64 prefix"),
-                expected=expect_lines(f"{prefix} tenant-vrf 0"),
-                undo=f"nat64 del prefix {prefix}",
-            ),
+            cli.make_step(add, embed, read=read, expected=expected, undo=undo),
             # removing only the address would keep its count of used ports for the next
             # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
             self.make_pool_step("add pool address", "pool", keep=True),
@@ -400,23 +398,14 @@ class DsLite(VppNat):
         return replace(link, addresses=local), steps if nets else ()
 
     def make_steps(self, version: str) -> list[Step]:
+        make_step = partial(self.cli.make_step, existing=IfExists.RESTORE)
         aftr = self.aftr_config.aftr
-        return [
-            self.cli.make_step(
-                f"dslite add pool address {self.address_range}",
-                "public addresses of DS-Lite",
-                read=self.cli("show dslite pool"),
-                expected=expect_lines(*self.pool.addresses),
-                existing=IfExists.RESTORE,
-            ),
-            self.cli.make_step(
-                f"dslite set aftr-tunnel-endpoint-address {aftr}",
-                "where the B4s' tunnels end",
-                read=self.cli("show dslite aftr-tunnel-endpoint-address"),
-                expected=expect_text(aftr),
-                existing=IfExists.RESTORE,
-            ),
-        ]
+        add, why = f"dslite add pool address {self.address_range}", "public addresses of DS-Lite"
+        read, expected = self.cli("show dslite pool"), expect_lines(*self.pool.addresses)
+        pool = make_step(add, why, read=read, expected=expected)
+        write, why = f"dslite set aftr-tunnel-endpoint-address {aftr}", "where the B4s' tunnels end"
+        read = self.cli("show dslite aftr-tunnel-endpoint-address")
+        return [pool, make_step(write, why, read=read, expected=expect_text(aftr))]
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step that restarts VPP."""
