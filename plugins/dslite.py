@@ -89,9 +89,8 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         """Select nothing: the end of a softwire does not route native IPv6."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        return [
-            (NOT_FORWARDED, self._has_several_b4s & (inner["src"] != int(self.config.customer)))
-        ]
+        stranger = inner["src"] != int(self.config.customer)
+        return [(NOT_FORWARDED, self._has_several_b4s & stranger)]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         config, number = self.config, np.zeros(len(header), dtype=np.uint64)

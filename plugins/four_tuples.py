@@ -105,8 +105,7 @@ def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
     """Enumerate all four-tuples in pseudorandom order; raise UsageError if a list is too long for TRex."""
     fields, tuples = [f for f in fields if f.count > 1], FourTuples()
     order_bits = sum(count_trailing_zeros(f.listed_count, 64) for f in fields)
-    common = sum(f.common_bits for f in fields)
-    if common:
+    if common := sum(f.common_bits for f in fields):
         if common + order_bits > LISTED_BITS:
             bits = Variable("tuple_bits", common, Kind.PERMUTATION, apart=order_bits)
         else:
@@ -173,19 +172,16 @@ def _order_rows(
     return positions
 
 
-def _add_list(
-    tuples: FourTuples, group: Sequence[TupleField], max_doublings: int, seed: str
-) -> None:
-    """Add lists of a group's values, in as many passes with other orders as TRex allows."""
-    length = prod(f.listed_count for f in group)
-    if length > MAX_LIST:
+def _add_list(tuples: FourTuples, group: Sequence[TupleField], limit: int, seed: str) -> None:
+    """Add lists of a group's values, in up to ``2**limit`` passes, each in another order."""
+    if (length := prod(f.listed_count for f in group)) > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)
         problem = f"{names} cannot be enumerated together: a list in a TRex stream, which the "
         problem += f"embedded tester sends too, has at most {MAX_LIST} entries"
         hint = "choose 2^k values from a multiple of 2^k on, or numbers without a common divisor"
         raise UsageError(problem, hint, code="beyond-trex")
     order_bits = sum(count_trailing_zeros(f.listed_count, 64) for f in group)
-    doublings = min(max_doublings, order_bits + (MAX_LIST // length).bit_length() - 1)
+    doublings = min(limit, order_bits + (MAX_LIST // length).bit_length() - 1)
     rows = _order_rows(tuple(f.listed_count for f in group), order_bits, doublings, seed)
     for places, f in zip(rows, group, strict=True):
         first = f.first >> f.common_bits

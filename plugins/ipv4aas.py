@@ -138,8 +138,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
                 problem = f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix"
                 hint = f"set ea_len to {rule.suffix_len} or more"
                 raise UsageError(problem, hint, code="conflict")
-            first = self.public_pool.first
-            if first not in rule.ipv4_prefix:
+            if (first := self.public_pool.first) not in rule.ipv4_prefix:
                 problem = f"public_ipv4 {first} is outside the rule {rule.ipv4_prefix}"
                 raise UsageError(problem, "choose one within it", code="outside-prefix")
         first, last = self.port_set.ranges[0]

@@ -192,8 +192,7 @@ class MapRelay(Relay):
         if domain.ces == ALL_CUSTOMERS:
             return Variable(EA, rule.ea_len, Kind.UNIFORM, low=low, high=high)
         served = tuple(self.params.find_served_eas(domain, low))
-        count = min(domain.ces, sum(map(len, served)))
-        if count > MAX_LISTED_CES:
+        if (count := min(domain.ces, sum(map(len, served)))) > MAX_LISTED_CES:
             return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
         seeds = f"{seed}/ces/{domain.rule_ipv6}", f"{seed}/{direction}/{domain.rule_ipv6}"
         values = _draw_ea_values(served, count, *seeds)

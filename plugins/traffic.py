@@ -15,6 +15,8 @@ from v6t.plugins.params import Mixture
 from v6t.plugins.ports import make_udp_header
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
+Ends = tuple[IPv6Address, IPv6Address]  # of background traffic, on the left and on the right
+
 
 def make_ethernet(links: Links, direction: Direction, vlan: int | None = None) -> list[Layer]:
     """Return the Ethernet header of the tester's frames, with the VLAN tag of the link or with ``vlan``."""
@@ -42,18 +44,14 @@ def _to_field(address: object) -> object:
 
 
 def _build_background(
-    technology: Technology,
-    direction: Direction,
-    sizes: FramePair,
-    bg_ends: tuple[IPv6Address, IPv6Address] | None,
+    technology: Technology, direction: Direction, sizes: FramePair, bg_ends: Ends | None
 ) -> list[TrafficClass]:
     params: Any = technology.params
     links, side, vlan = technology.links, 0 if direction == "forward" else 1, None
     if params.n == params.m:
         return []
     ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
-    size = sizes.ipv6 - count_tag_octets(ipv6_link)
-    if size < IPV6_UDP_OCTETS:
+    if (size := sizes.ipv6 - count_tag_octets(ipv6_link)) < IPV6_UDP_OCTETS:
         problem = f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}"
         hint = f"set n = m, or choose frames of at least {IPV6_UDP_OCTETS} octets"
         raise UsageError(problem, hint, code="frame-too-small")
@@ -79,7 +77,7 @@ def combine(
     direction: Direction,
     sizes: FramePair,
     seed: int,
-    bg_ends: tuple[IPv6Address, IPv6Address] | None = None,
+    bg_ends: Ends | None = None,
 ) -> Traffic:
     """Combine traffic classes and the configured background, and set their weights.
 
