@@ -43,17 +43,14 @@ def make_sysctl_key(version: int, port: str, name: str) -> str:
 
 
 def make_sysctl_step(
-    values: Mapping[str, str | int],
-    why: str,
-    extra_read: str = "",
-    existing: IfExists = IfExists.RESTORE,
+    values: Mapping[str, str | int], why: str, show: str = "", existing: IfExists = IfExists.RESTORE
 ) -> Step:
-    """Return the step that sets kernel settings; the rollback also restores what ``extra_read`` prints."""
+    """Return the step that sets kernel settings; the rollback also restores what ``show`` prints."""
     undo = "" if existing is IfExists.NONE else "sysctl -q -e -p -"
     return Step(
         f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
         why,
-        read=f"sysctl -e {' '.join(values)}{extra_read}",
+        read=f"sysctl -e {' '.join(values)}{show}",
         expected=expect_settings(values),
         undo=undo,
         undo_text="{old}" if undo else "",
@@ -96,12 +93,12 @@ def make_forwarding_step(ports: Iterable[str]) -> Step:
         keys = (make_sysctl_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
         values |= dict.fromkeys(keys, 0)
     # setting the first key of all makes the kernel change the last one, which is restored at the end
-    extra_read = (
+    show = (
         "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
         "; sysctl -e net.ipv4.conf.all.accept_redirects"
     )
     why = "forward both IP versions from any source; no redirects, no duplicate address detection"
-    return make_sysctl_step(values, why, extra_read)
+    return make_sysctl_step(values, why, show)
 
 
 def make_neighbor_table_step(count: int) -> Step:
@@ -192,8 +189,7 @@ def make_address_step(address: Interface, port: str) -> Step:
 
     def find_problem(output: str) -> str | None:
         family = "inet6" if address.version == 6 else "inet"
-        line = find_line(output, f"{family} {address.with_prefixlen}")
-        if line is None:
+        if (line := find_line(output, f"{family} {address.with_prefixlen}")) is None:
             return f"{address} is not on {port}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
         return f"{address} is {bad[0]}" if bad else None

@@ -59,9 +59,7 @@ def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
     if options.queues:
         steps += [_make_queues_step(name, options.queues) for name in names]
     if options.rss:
-        steps += [
-            _make_hash_fields_step(n, kind, options.rss) for n in names for kind in _FLOW_KINDS
-        ]
+        steps += [_make_hash_fields_step(n, k, options.rss) for n in names for k in _FLOW_KINDS]
     if options.rps:
         steps += [_make_packet_steering_step(name, options.rps) for name in names]
     if options.cores:
