@@ -113,9 +113,7 @@ class Ip6Tunnel(LinuxDriver):
             hook = "type filter hook forward priority filter"
             rules = format_drop_rules(customer.lwb4, self.get_ports(intent)[customer.ipv4_side])
             why = "drop packets that are not the customer's"
-            steps += make_table_steps(
-                file, "ip v6t", "own", hook, rules, why, list_options="-s -p "
-            )
+            steps += make_table_steps(file, "ip v6t", "own", hook, rules, why, options="-s -p ")
         elif customer.lwb4 is not None:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
         return self.assemble_plan(intent, facts, steps, notes=notes)

@@ -109,9 +109,7 @@ class SnabbLwAftr(LinuxDriver):
             raise make_unsupported_error(problem, "use untagged links")
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        words = (
-            "packets in and out, drops by reason, and frames that Snabb did not fetch from its NICs"
-        )
+        words = "packets in and out, drops by reason, frames that Snabb did not fetch from its NICs"
         counters = Reading(self._state_command, parse_counters, words, LOSS_REASONS)
         readings = {"cpu": telemetry.make_core_reading(polls=True), "snabb": counters}
         if not _uses_pci(self.options):

@@ -131,10 +131,8 @@ class TunTranslator(LinuxDriver):
         create, remove = map(self.fill_in, (self.create_tun_command, self.remove_tun_command))
         delete = f"if ip link show dev {TUN_NAME} >/dev/null 2>&1; then {remove}; fi"
         device, read = f"{self.display_name}'s TUN device", linux.make_show_link_command(TUN_NAME)
-        exists, is_up = (
-            linux.expect_link(TUN_NAME),
-            linux.expect_link(TUN_NAME, mtu=mtu, qlen=queue),
-        )
+        exists = linux.expect_link(TUN_NAME)
+        is_up = linux.expect_link(TUN_NAME, mtu=mtu, qlen=queue)
         longer = f"set the length of the TUN device's queue to {queue}"
         settings = f"mtu {mtu} txqueuelen {queue}"
         return [

@@ -11,7 +11,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.plan import Intent, Step, expect_output
 from v6t.drivers.duts.steps import make_object_step
-from v6t.intent.device import LinkIntent
+from v6t.intent.device import LinkIntent, Network
 
 NFT_TABLE = "inet v6t_filters"
 FILTER_PROGRAM = "nft"
@@ -42,7 +42,8 @@ def make_filter_steps(
         destination_nets = [] if destinations is None else list(destinations[side])
         first = destination_nets[0].version if destination_nets else 4 if hops is None else hops[0]
         ends = (getattr(intent, side), getattr(intent, other))
-        rules = _generate_rules(intent, first, ends, count, destination_nets)
+        net = find_spare_network(intent, first)
+        rules = _generate_rules(net, ends, count, destination_nets)
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
     lines += ["  chain forward {", "    type filter hook forward priority 0; policy accept;"]
     for name, port in ports.items():
@@ -62,15 +63,10 @@ def make_filter_steps(
 
 
 def _generate_rules(
-    intent: Intent,
-    ip_version: int,
-    ends: tuple[LinkIntent, LinkIntent],
-    count: int,
-    destination_nets: list[Any],
+    net: Network, ends: tuple[LinkIntent, LinkIntent], count: int, destination_nets: list[Any]
 ) -> Iterator[str]:
-    """Yield the rules of a direction: one accepts the test traffic, the others match unused addresses."""
-    net = find_spare_network(intent, ip_version)
-    before = (count - 1) // 2
+    """Yield the rules of a direction: one accepts the test traffic, the others match addresses of ``net``."""
+    ip_version, before = net.version, (count - 1) // 2
     for number in range(1, count + 1):
         if number == before + 1:
             for version in (ip_version, 10 - ip_version):

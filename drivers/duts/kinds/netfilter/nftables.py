@@ -90,21 +90,14 @@ def _format_rule(net: str, port: str, protocol: str, target: str) -> str:
 
 
 def make_table_steps(
-    file: str,
-    table: str,
-    chain: str,
-    hook: str,
-    rules: Sequence[str],
-    why: str,
-    *,
-    list_options: str = "",
+    file: str, table: str, chain: str, hook: str, rules: Sequence[str], why: str, options: str = ""
 ) -> list[Step]:
-    """Return the steps that write and load an nftables table with one chain."""
+    """Return the steps that write and load a table with one chain; ``options`` are those of its listing."""
     lines = [f"add table {table}", f"delete table {table}"]
     lines += [f"table {table} {{", f"  chain {chain} {{"]
     lines += [f"    {hook}; policy accept;", *(f"    {rule}" for rule in rules), "  }", "}"]
     load, delete = f"nft -c -f {file} && nft -f {file}", f"nft delete table {table}"
-    read = f"nft {list_options}list table {table} 2>/dev/null || true"
+    read = f"nft {options}list table {table} 2>/dev/null || true"
     expected = expect_rules(hook.partition(" priority ")[0].removeprefix("type "), rules)
     return [
         make_config_file_step(file, "\n".join(lines) + "\n", "the rules"),

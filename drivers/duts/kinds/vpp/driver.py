@@ -150,9 +150,7 @@ class VppDriver(Driver):
         table = self.make_function(intent).get_occupancy_reading()
         ports = tuple(self.get_port(side) for side in SIDES)
         parse = partial(outputs.parse_interface_counters, ports=ports)
-        nodes = (
-            "calls, vectors, clocks and vectors per call of each node; packet rates of each thread"
-        )
+        nodes = "calls, vectors, clocks and vectors per call of each node; packet rates by thread"
         frames = "packets, drops, and frames missed by a full ring, of each interface"
         losses = "lost packets by node and reason; `reasons` counts all rows"
         causes, reasons = outputs.INTERFACE_LOSS_REASONS, outputs.ERROR_LOSS_REASONS
@@ -185,7 +183,7 @@ class VppDriver(Driver):
             static = options.neighbours != "resolved"
             configure = partial(links.make_side_steps, mtu=link.mtu, cli=self.cli, static=static)
             link_intent, extra_steps = function.get_link_setup(side)
-            steps += configure(link_intent, port, extra_steps=extra_steps)
+            steps += configure(link_intent, port, extra=extra_steps)
             if link_intent.background is not None:
                 vlan = link.background.vlan
                 steps.append(links.make_vlan_step(self.cli, parent, vlan))

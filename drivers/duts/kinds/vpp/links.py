@@ -26,13 +26,7 @@ _STRIP_CR_AWK = '{ sub(/\\r$/, "") }'
 
 
 def make_side_steps(
-    link: LinkIntent,
-    port: str,
-    *,
-    mtu: int,
-    cli: Vppctl,
-    static: bool,
-    extra_steps: Sequence[Step] = (),
+    link: LinkIntent, port: str, *, mtu: int, cli: Vppctl, static: bool, extra: Sequence[Step] = ()
 ) -> list[Step]:
     """Return the steps that configure addresses, static neighbors and routes of one side."""
     neighbors = link.neighbors.items() if static else ()
@@ -41,7 +35,7 @@ def make_side_steps(
         make_link_up_step(cli, port),
         make_mtu_step(cli, port, mtu),
         *(make_address_step(cli, str(interface), port) for interface in link.addresses),
-        *extra_steps,
+        *extra,
         *(_make_neighbor_step(cli, port, str(address), mac) for address, mac in neighbors),
         *(make_route_step(cli, str(net), f"{via} {port}", why) for net, via in link.routes.items()),
     ]

@@ -61,27 +61,22 @@ class MapDomainFunction(VppFunction):
         ]
 
     def _make_enable_step(self, port: str) -> Step:
+        enable = self.cli(f"map interface {port}{self.command_suffix}")
+        disable = self.cli(f"map interface {port} del{self.command_suffix}")
         features = self.cli(f"show interface features {port}")
-        return make_object_step(
-            self.cli(f"map interface {port}{self.command_suffix}"),
-            self.cli(f"map interface {port} del{self.command_suffix}"),
-            f"MAP on {port}",
-            read=f"{features} | grep -w -e ip4-map -e ip4-map-t || true",
-            expected=expect_lines(self.feature),
-            silent=True,
-        )
+        read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
+        why, expected = f"MAP on {port}", expect_lines(self.feature)
+        return make_object_step(enable, disable, why, read=read, expected=expected, silent=True)
 
     def _make_domain_step(self, number: int, rule: MapRuleConfig) -> Step:
         prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), str(ip_network(self.source)))
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
         domain = VppMapDomain(f"v6t{number}", *prefixes, *lengths)
-        return make_object_step(
-            self.cli(f"map add domain {domain.command_words}"),
-            self._make_delete_command(domain.tag),
-            f"the rule {rule.ipv6_prefix}",
-            read=self._list_domains_command,
-            expected=expect_domains([domain], f"domain {domain.tag} with these values"),
-        )
+        add = self.cli(f"map add domain {domain.command_words}")
+        delete, read = self._make_delete_command(domain.tag), self._list_domains_command
+        why = f"the rule {rule.ipv6_prefix}"
+        expected = expect_domains([domain], f"domain {domain.tag} with these values")
+        return make_object_step(add, delete, why, read=read, expected=expected)
 
     def _make_softwire_steps(self) -> list[Step]:
         """Return the steps that add a domain for each shared address, and a rule for each softwire."""
