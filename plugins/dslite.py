@@ -48,8 +48,8 @@ class SoftwireDrop(DropReason):
 class SoftwireEnd(TunnelDevice, ReferenceTranslation):
     """Translation of a B4, or of an AFTR without its NAT: IPv6 on the left, IPv4 on the right.
 
-    Several B4s have internal IPv4 addresses, by which the NAT knows them (RFC 6333, section 6.6). For a B4,
-    ``config`` has the addresses of B4 and AFTR exchanged.
+    Several B4s have internal IPv4 addresses, by which the NAT distinguishes them (RFC 6333, section 6.6).
+    For a B4, ``config`` has the addresses of B4 and AFTR exchanged.
     """
 
     drops: ClassVar[type[DropReason]] = SoftwireDrop
