@@ -156,7 +156,7 @@ def check_prefix_lengths(side: LinkIntent, port: str, present: Iterable[Interfac
     """Raise DutError if the port has one of the side's addresses with another prefix length."""
     for own in present:
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
-            problem = f"{port} has {own} already, and the test wants another prefix length"
+            problem = f"{port} has {own} already, and the test requires another prefix length"
             hint = f"remove it with ifconfig {port} {own.ip} delete, or use other addresses"
             raise DutError(problem, hint, code="address-conflict")
 
