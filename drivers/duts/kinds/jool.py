@@ -385,7 +385,7 @@ def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, flo
 
 
 def _format_counter_name(name: str, *, nat64: bool) -> str:
-    """Return the telemetry name of a counter, which tells what happened to the packets."""
+    """Return the telemetry name of a counter, which shows what happened to the packets."""
     if _TOTAL_COUNTERS.match(name):
         return name.removeprefix("JSTAT_").lower().replace("_", " ")
     if _UNTRANSLATED_COUNTERS.match(name) or (nat64 and _NAT64_UNTRANSLATED_COUNTERS.match(name)):

@@ -284,7 +284,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     @property
     def _delete_clients_command(self) -> str:
-        """Command that deletes the file in which TAYGA remembers the addresses of clients."""
+        """Command that deletes the file in which TAYGA stores the addresses of clients."""
         return f"rm -f {self.options.state_dir}/dynamic.map"
 
     def make_preparation_steps(self) -> Sequence[Step]:

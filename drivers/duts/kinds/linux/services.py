@@ -68,8 +68,8 @@ def make_bgp_speaker_steps(
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _make_bird_steps(state_dir, role, number, family, text)
     show = f"ip -{ip_version} route show exact {net}"
-    say = f"{BIRD_CLIENT} -s {state_dir}/bgp-speaker.ctl"
-    session = f"{say} show protocols neighbour"
+    cli = f"{BIRD_CLIENT} -s {state_dir}/bgp-speaker.ctl"
+    session = f"{cli} show protocols neighbour"
     expected = expect_words("neighbour BGP", "up", "Established")
     pause = "n=$((n+1)); [ $n -lt 150 ] || break; sleep 0.1"
     wait = f"n=0; until {session} | grep -q Established; do {pause}; done"
@@ -80,13 +80,13 @@ def make_bgp_speaker_steps(
     def make_announce_command(name: str, other: str) -> str:
         pause = "n=$((n+1)); [ $n -lt 100 ] || exit 1; sleep 0.1"
         wait = f"n=0; until {show} | grep -qF '{paths[name]}'; do {pause}; done"
-        return f"{say} enable {name} >/dev/null && {say} disable {other} >/dev/null; {wait}"
+        return f"{cli} enable {name} >/dev/null && {cli} disable {other} >/dev/null; {wait}"
 
     change = DeviceChange(
         "a route that BGP announces",
         add_command=make_announce_command(first, second),
         change_command=make_announce_command(second, first),
-        remove_command=f"{say} disable {first} >/dev/null 2>&1; {say} disable {second} >/dev/null 2>&1; true",
+        remove_command=f"{cli} disable {first} >/dev/null 2>&1; {cli} disable {second} >/dev/null 2>&1; true",
         show_command=show,
         added_words=paths[first],
         changed_words=paths[second],

@@ -85,21 +85,16 @@ def get_required_sessions(configured_sessions: int, intent: Intent) -> int:
 
 def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
     """Return the steps that set timeouts, enlarge the table and log new connections."""
-    timeout_s = intent.get_configuration(NatConfig).udp_timeout_s
-    lives_s = options.get_udp_timeout_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
-    if lives_s:
+    if lives_s := options.get_udp_timeout_s(intent):
         values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)
-    if timeout_s:
+    why = "connections live longer than any test: expiry would look like loss"
+    if timeout_s := intent.get_configuration(NatConfig).udp_timeout_s:
         why = f"idle connections live for {timeout_s} s"
     elif options.rfc_timers:
         why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 require"
-    else:
-        why = "connections live longer than any test: expiry would look like loss"
-    steps = []
-    if values:
-        settings = {f"{_SYSCTL_PREFIX}{name}": value for name, value in values.items()}
-        steps.append(make_sysctl_step(settings, why))
+    settings = {f"{_SYSCTL_PREFIX}{name}": value for name, value in values.items()}
+    steps = [make_sysctl_step(settings, why)] if settings else []
     count = get_required_sessions(options.sessions, intent)
     return [*steps, *_make_table_size_steps(facts, count), *_make_log_steps(options)]
 

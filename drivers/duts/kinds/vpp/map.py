@@ -215,7 +215,7 @@ def expect_domains(expected_domains: list[VppMapDomain], description: str) -> Ex
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in expected_domains:
             if domain.tag not in domains_by_tag:
-                return f"VPP did not make the domain {domain.tag} and gives no reason"
+                return f"VPP did not create the domain {domain.tag} and printed no error"
             if domains_by_tag[domain.tag] != domain:
                 return f"the domain {domain.tag} is {domains_by_tag[domain.tag]}, not {domain}"
         return None
