@@ -237,7 +237,9 @@ class CommandDriver(LinuxDriver):
         )
 
     def _make_check(self, intent: Intent, check: CheckOptions | None) -> Check | None:
-        return check and check.make_check(self._add_variables(intent, check.command))
+        if check is None:
+            return None
+        return check.make_check(self._add_variables(intent, check.command))
 
     def _add_variables(self, intent: Intent, command: str) -> str:
         """Return a shell line that sets ``LEFT``, ``RIGHT`` and ``STATE`` and then runs a command."""
