@@ -266,15 +266,7 @@ class Jool(LinuxDriver):
         else:
             relay = intent.get_configuration(MapTRelayConfig)
             rules, dmr, role = relay.rules, relay.dmr, "BR"
-            role_steps = [
-                Step(
-                    f"{MAPT} -i v6t fmrt add {_format_rule(rule)}",
-                    f"forwarding mapping rule {rule.ipv6_prefix}",
-                    read=f"{MAPT} -i v6t fmrt display --csv --no-headers",
-                    expected=expect_lines(_format_row(_format_rule(rule))),
-                )
-                for rule in rules
-            ]
+            role_steps = [_make_rule_step(rule) for rule in rules]
         softwires.check_iid_format(rules, "Jool")
         softwires.check_no_psid(rules, "Jool")
         create = f"{MAPT} instance add v6t --{self.options.framework} --dmr {dmr}"
@@ -341,15 +333,14 @@ def make_pool_steps(intent: Intent, version: str) -> list[Step]:
     def make_step(protocol: str, address: str) -> Step:
         # a row begins with its packet mark
         row = ["0", protocol.upper(), address, str(pool.first_port), str(pool.last_port)]
-        return Step(
-            f"jool -i v6t pool4 add {address} {ports} --{protocol}{force}",
-            f"public addresses and ports of {protocol.upper()}; without, only 61001-65535",
-            read=f"jool -i v6t pool4 display --{protocol} --csv --no-headers",
-            expected=expect_output(
-                lambda output: row in [line.split(",")[:5] for line in output.splitlines()],
-                f"{address} {ports}",
-            ),
+        add = f"jool -i v6t pool4 add {address} {ports} --{protocol}{force}"
+        why = f"public addresses and ports of {protocol.upper()}; without, only 61001-65535"
+        read = f"jool -i v6t pool4 display --{protocol} --csv --no-headers"
+        expected = expect_output(
+            lambda output: row in [line.split(",")[:5] for line in output.splitlines()],
+            f"{address} {ports}",
         )
+        return Step(add, why, read=read, expected=expected)
 
     return [make_step(name, address) for name in nat.PROTOCOLS for address in pool.addresses]
 
@@ -366,6 +357,12 @@ def _format_rule(rule: MapRuleConfig) -> str:
 def _format_row(values: str) -> str:
     """Return space-separated values as a row of Jool's CSV output."""
     return ",".join(values.split())
+
+
+def _make_rule_step(rule: MapRuleConfig) -> Step:
+    values, read = _format_rule(rule), f"{MAPT} -i v6t fmrt display --csv --no-headers"
+    add, why = f"{MAPT} -i v6t fmrt add {values}", f"forwarding mapping rule {rule.ipv6_prefix}"
+    return Step(add, why, read=read, expected=expect_lines(_format_row(values)))
 
 
 def _make_global_step(name: str, value: object) -> Step:

@@ -243,12 +243,9 @@ class OpenBsdPf(Driver):
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
         goal = "almost no states of the translating rule"
         few = expect_max_sessions(parse_translated_states, "state", goal, MAX_OWN_CONNECTIONS)
-        return Step(
-            f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}",
-            "no state of an earlier trial is left, once the purge has run",
-            proof=Check("pfctl -vsr", few),
-            deadline_s=300.0,
-        )
+        why = "no state of an earlier trial is left, once the purge has run"
+        command = f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}"
+        return Step(command, why, proof=Check("pfctl -vsr", few), deadline_s=300.0)
 
 
 def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:

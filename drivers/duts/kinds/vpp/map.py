@@ -141,10 +141,8 @@ class MapDomainFunction(VppFunction):
 
     def make_live_change(self) -> DeviceChange:
         four, six = (str(find_spare_network(self.intent, version)) for version in (4, 6))
-        domains = [
-            VppMapDomain(LIVE_DOMAIN_TAG, four, six, str(self.source), length, 6, length - 8)
-            for length in (16, 14)
-        ]
+        prefixes = four, six, str(self.source)
+        domains = [VppMapDomain(LIVE_DOMAIN_TAG, *prefixes, n, 6, n - 8) for n in (16, 14)]
         return self.make_domain_change("a MAP domain", domains, "ea-bits-len {0.ea_len}")
 
     def make_domain_change(
