@@ -1,1 +1,1 @@
-"""From trials to the numbers the RFCs ask for."""
+"""The results that the RFCs require, computed from trials, and their reports."""

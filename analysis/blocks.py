@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, TypeAlias
 
@@ -109,22 +109,22 @@ class ReportDocument:
 
     title: str
     subtitle: str
-    sections: Sequence[ReportSection] = field(default_factory=tuple)
+    sections: Sequence[ReportSection] = ()
 
 
 class FigureBudget:
     """Number of figures that a report, or a part of it, may still draw; None means unlimited."""
 
-    def __init__(self, most: int | None, whole: FigureBudget | None = None) -> None:
+    def __init__(self, most: int | None, parent: FigureBudget | None = None) -> None:
         self.most = self.left = most
-        self._whole = whole
+        self._parent = parent
 
     def take(self, drawings: Iterator[Drawing]) -> Iterator[Drawing]:
         """Yield figures until the budget is used up; those beyond it are never drawn."""
         for drawing in islice(drawings, self.left):
-            for figures in (self, self._whole):
-                if figures is not None and figures.left is not None:
-                    figures.left -= 1
+            for budget in (self, self._parent):
+                if budget is not None and budget.left is not None:
+                    budget.left -= 1
             yield drawing
 
     def divide(self, parts: int) -> FigureBudget:

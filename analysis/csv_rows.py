@@ -81,22 +81,20 @@ TRIAL_COLUMNS: Mapping[str, str] = {
 
 def list_trial_rows(trial: Mapping[str, Any], result: TrialResult) -> list[CsvRow]:
     """Return the rows of trials.csv for a trial: one for each direction and class."""
-    rows = []
-    for direction, counted in result.directions.items():
-        for name, count in counted.classes.items():
-            rows.append(
-                {
-                    "key": trial["key"],
-                    "started": result.started,
-                    "direction": direction,
-                    "class": name,
-                    "rate_fps": trial["rate_fps"],
-                    "duration_s": trial["duration_s"],
-                    **asdict(count),
-                    "sending_time_s": counted.sending_time_s,
-                    "checked": counted.checked,
-                    "matched": counted.matched,
-                    "faults": "; ".join(result.faults),
-                }
-            )
-    return rows
+    return [
+        {
+            "key": trial["key"],
+            "started": result.started,
+            "direction": direction,
+            "class": name,
+            "rate_fps": trial["rate_fps"],
+            "duration_s": trial["duration_s"],
+            **asdict(count),
+            "sending_time_s": counted.sending_time_s,
+            "checked": counted.checked,
+            "matched": counted.matched,
+            "faults": "; ".join(result.faults),
+        }
+        for direction, counted in result.directions.items()
+        for name, count in counted.classes.items()
+    ]

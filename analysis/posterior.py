@@ -44,12 +44,10 @@ _ERFC_TABLE = np.array([math.erfc(t) for t in _TABLE_POINTS])  # values of erfc
 _SERIES_LIMIT = 4.0  # largest argument of the closed form; beyond it, its terms cancel
 # logarithms of the integral of erfc
 _LOG_G_TABLE = np.log(
-    np.array(
-        [
-            math.exp(-t * t) / math.sqrt(math.pi) - t * math.erfc(t)
-            for t in _TABLE_POINTS[_TABLE_POINTS <= _SERIES_LIMIT]
-        ]
-    )
+    [
+        math.exp(-t * t) / math.sqrt(math.pi) - t * math.erfc(t)
+        for t in _TABLE_POINTS[_TABLE_POINTS <= _SERIES_LIMIT]
+    ]
 )
 
 

@@ -152,13 +152,12 @@ class Presentation(Generic[R]):
         if self.columns:
             return make_table(title, rows, self.columns, self.list_notes(records))
         plain = [_list_values(r) for r in records]
-        keys = dict.fromkeys(key for values in plain for key in values)
         columns: list[Column[tuple[R, dict[str, str | float]]]] = [
             Column(SIZES_HEADING, lambda row: row[0].sizes, text=True),
             Column("direction", lambda row: row[0].direction, text=True),
             *(
                 Column(key.replace("_", " "), lambda row, key=key: str(row[1].get(key, ABSENT)))
-                for key in keys
+                for key in dict.fromkeys(key for values in plain for key in values)
             ),
             Column("repetitions", lambda row: str(row[0].repetitions)),
         ]

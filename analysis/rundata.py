@@ -116,11 +116,7 @@ class RunData:
         for trial in self.trials:
             for direction, counted in trial.result.directions.items():
                 by_direction.setdefault(direction, Counter()).update(counted.behaviour or {})
-        return {
-            direction: dict(sorted(seen.items()))
-            for direction, seen in by_direction.items()
-            if seen
-        }
+        return {d: dict(sorted(seen.items())) for d, seen in by_direction.items() if seen}
 
     def find_trials(self, record: Record) -> Iterator[RunTrial]:
         """Yield the trials of a record that are in the journal, invalid ones included."""

@@ -22,9 +22,8 @@ def summarize(values: Sequence[float]) -> dict[str, Any]:
     middle, p1, p99 = median(values), percentile(values, 1), percentile(values, 99)
     dispersion = (p99 - p1) / middle * 100 if middle and math.isfinite(middle) else None
     numbers = {"median": middle, "p1": p1, "p99": p99, "min": min(values), "max": max(values)}
-    finite: dict[str, Any] = {
-        k: drop_infinite(v) for k, v in (numbers | {"dispersion": dispersion}).items()
-    }
+    finite: dict[str, Any] = {name: drop_infinite(value) for name, value in numbers.items()}
+    finite["dispersion"] = drop_infinite(dispersion)
     if interval := compute_median_interval(values):
         ends = {"low": drop_infinite(interval.low), "high": drop_infinite(interval.high)}
         finite["median_interval"] = {
@@ -62,16 +61,14 @@ def describe_repetitions(values: Sequence[float], unit: str = "") -> list[str]:
                 f"dispersion {spread:.1f} % is above {UNRELIABLE_PERCENT:g} %: "
                 "the median alone does not describe this device"
             )
-    modes = find_two_modes(finite)
-    if modes is not None:
+    if (modes := find_two_modes(finite)) is not None:
         low, high = modes
         sentences.append(
             f"bimodal: {len(low)} repetitions around {_format_value(median(low), unit)}, "
             f"{len(high)} around {_format_value(median(high), unit)}"
         )
         return sentences
-    far = find_outliers(finite)
-    if far:
+    if far := find_outliers(finite):
         shown = ", ".join(_format_value(v, unit) for v in far[:3])
         sentences.append(f"{len(far)} outlying repetition{'s' * (len(far) > 1)}: {shown}")
     return sentences

@@ -151,11 +151,11 @@ def find_changes(
 
 
 def _drop_outliers(values: Sequence[float]) -> list[int]:
-    """Return the indices of the values that are no single outliers (Hampel filter)."""
-    around = [
+    """Return the indices of the values that are not single outliers (Hampel filter)."""
+    medians = [
         median(values[max(0, n - _NEIGHBORS) : n + _NEIGHBORS + 1]) for n in range(len(values))
     ]
-    away = [abs(v - usual) for v, usual in zip(values, around, strict=True)]
+    away = [abs(v - usual) for v, usual in zip(values, medians, strict=True)]
     # where most runs are identical, the deviation is that of the others
     usually = (median(away) if away else 0.0) or median([a for a in away if a] or [0.0])
     return [n for n, a in enumerate(away) if a <= OUTLIER_DEVIATIONS * MAD_TO_SIGMA * usually]
@@ -199,9 +199,7 @@ def _find_cut(values: NDArray[np.float64]) -> int:
         return float(np.abs(part - np.median(part)).sum())
 
     places = range(MIN_RUNS_PER_SIDE, len(values) - MIN_RUNS_PER_SIDE + 1)
-    return min(
-        places, key=lambda place: sum_distances(values[:place]) + sum_distances(values[place:])
-    )
+    return min(places, key=lambda cut: sum_distances(values[:cut]) + sum_distances(values[cut:]))
 
 
 def _compute_step(series: NDArray[np.float64]) -> NDArray[np.float64]:

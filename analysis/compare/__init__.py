@@ -1,1 +1,1 @@
-"""Runs against runs: what may be compared, by how much they differ, and how sure that is."""
+"""Comparison of runs: comparable conditions, differences and their confidence intervals."""

@@ -86,16 +86,14 @@ def compare_with_first(
         for key in dict.fromkeys([*first_records, *other_records]):
             place = " ".join(key)
             if key not in first_records or key not in other_records:
-                where = names[0] if key in first_records else name
-                left_out.append(f"{place}: only in {where}")
+                left_out.append(f"{place}: only in {names[0] if key in first_records else name}")
                 continue
             both = (first_records[key], other_records[key])
             differing = compare_records(*both)
             if differing and not anyway:
                 left_out.append(f"{place}: {'; '.join(map(str, differing))} ({name})")
                 continue
-            unknown = [r for r in both if not presentations.has_presentation(r)]
-            if unknown:
+            if unknown := [r for r in both if not presentations.has_presentation(r)]:
                 left_out.append(
                     f"{place}: the benchmark '{unknown[0].benchmark}' is not installed or has "
                     "another version, so its results cannot be compared"
@@ -164,8 +162,8 @@ def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[sheet.Ta
 
     Benchmarks with many quantities, such as the loss at ten rates, have one row, which counts conclusions.
     """
-    by_point = groupby(comparison.lines, lambda line: (line.run, line.place))
-    for (run, place), lines in by_point:
+    quantity, result = sheet.make_text_columns("quantity", "result")
+    for (run, place), lines in groupby(comparison.lines, lambda line: (line.run, line.place)):
         rows = []
         for benchmark, group in groupby(lines, lambda line: line.benchmark):
             quantities = [*group]
@@ -174,17 +172,13 @@ def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[sheet.Ta
                 continue
             counts = Counter(line.conclusion for line in quantities)
             text = ", ".join(f"{count} {conclusion}" for conclusion, count in counts.items())
-            rows.append(
-                (f"{benchmark}, {sheet.pluralize(len(quantities), 'quantity')}", "", "", "", text)
-            )
-        columns = [
-            *(*sheet.make_text_columns("quantity"), comparison.runs[0], run, "ratio"),
-            *sheet.make_text_columns("result"),
-        ]
+            many = sheet.pluralize(len(quantities), "quantity")
+            rows.append((f"{benchmark}, {many}", "", "", "", text))
         octets, direction = place.split(" ", 1)
         title = f"{octets} octets, {direction}"
         if len(comparison.runs) > 2:
             title = f"{run} against {comparison.runs[0]}: {title}"
+        columns = [quantity, comparison.runs[0], run, "ratio", result]
         yield sheet.make_text_table(title, columns, rows)
 
 
@@ -193,8 +187,7 @@ def _make_brief_row(line: ComparedFigure) -> tuple[str, ...]:
     result = line.conclusion
     if line.improved is not None and line.loads[0] != line.loads[1]:
         result += "; rates differ"
-    name = f"{line.benchmark} {line.what}, {line.unit}"
-    return name, first, second, _format_ratio(line), result
+    return f"{line.benchmark} {line.what}, {line.unit}", first, second, _format_ratio(line), result
 
 
 def _format_value(value: float | None) -> str:
@@ -300,10 +293,7 @@ def summarize_comparison(comparison: RunComparison) -> str:
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
     many = sheet.pluralize(len(comparison.lines), "quantity")
     text = f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
-    coverages = [
-        line.effect.coverage for line in equal if line.effect and not line.effect.is_covered
-    ]
-    if coverages:
+    if coverages := [x.effect.coverage for x in equal if x.effect and not x.effect.is_covered]:
         text += f" Too few repetitions: the intervals cover {min(coverages):.0%} only."
     return text
 

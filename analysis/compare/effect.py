@@ -1,4 +1,4 @@
-"""How much two sets of repetitions differ, with an interval that assumes no distribution."""
+"""The difference of two sets of repetitions, with a distribution-free confidence interval."""
 
 from __future__ import annotations
 
@@ -48,10 +48,7 @@ def estimate_factor(
 def estimate_shift(
     first: Sequence[float], second: Sequence[float], resolution: tuple[float, float] = (0.0, 0.0)
 ) -> EffectEstimate | None:
-    """Estimate the difference of ``second`` minus ``first``; None without values.
-
-    See :func:`estimate_factor` for ``resolution``.
-    """
+    """Estimate ``second`` minus ``first``, as :func:`estimate_factor` does; None without values."""
     first, second = first[:MAX_REPETITIONS], second[:MAX_REPETITIONS]
     if not first or not second:
         return None

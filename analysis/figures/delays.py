@@ -45,8 +45,7 @@ def draw_variation(differences: Mapping[str, Distribution], name: str) -> str:
     with plots.apply_style(name):
         figure, (axes,) = plots.make_axes(height=3.4)
         _draw_histograms(axes, differences, linear=True)
-        axes.set_xlabel("delay minus that of the frame before, µs")
-        axes.set_ylabel("pairs per bin")
+        axes.set(xlabel="delay minus that of the frame before, µs", ylabel="pairs per bin")
         plots.draw_legend(axes)
         return plots.write_svg(figure, name)
 
@@ -66,19 +65,14 @@ def _draw_histograms(
     high = max(d.values_ns[-1] for d in distributions.values() if d.values_ns) / 1000
     fewest = min(d.frames for d in distributions.values())
     bins = max(8, min(MAX_BINS, math.isqrt(fewest) // 2))
-    is_log = high > _LOG_SCALE_RATIO * low > 0 and not linear
-    edges = (
-        np.geomspace(low, high, bins + 1)
-        if is_log
-        else np.linspace(low, max(high, low + 1e-9), bins + 1)
-    )
+    edges = np.linspace(low, max(high, low + 1e-9), bins + 1)
+    if high > _LOG_SCALE_RATIO * low > 0 and not linear:
+        edges = np.geomspace(low, high, bins + 1)
     for number, (direction, distribution) in enumerate(distributions.items()):
         values = np.clip(np.array(distribution.values_ns) / 1000, edges[0], edges[-1])
         counts, _ = np.histogram(values, edges, weights=distribution.counts)
-        style = _style_steps(number)
-        axes.stairs(
-            np.where(counts, counts, np.nan), edges, linewidth=1.4, label=direction, **style
-        )
+        heights = np.where(counts, counts, np.nan)
+        axes.stairs(heights, edges, linewidth=1.4, label=direction, **_style_steps(number))
     axes.set_ylim(bottom=0.8)
     plots.set_logarithmic(axes, "y", plots.abbreviate)
     return low, high

@@ -101,12 +101,10 @@ def write_svg(figure: Figure, name: str) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     out = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     # `savefig` draws everything twice, the first time to lay it out
     canvas: Any = FigureCanvasSVG(figure)
-    canvas.print_svg(out, metadata=nothing)
-    directory = _PDF_DIRECTORY.get()
-    if directory is not None:
+    canvas.print_svg(out, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    if (directory := _PDF_DIRECTORY.get()) is not None:
         figure.savefig(directory / f"{name}.pdf", metadata={"Title": name, "CreationDate": None})
     text = out.getvalue()
     text = text[text.index("<svg") :].rstrip()
@@ -123,9 +121,7 @@ def draw_legend(axes: Axes) -> None:
     """Draw a legend to the right of the axes."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
-        axes.legend(
-            handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0
-        )
+        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
 
 
 def format_thousands(axes: Axes, axis: str = "y") -> None:
@@ -214,10 +210,8 @@ def draw_errorbars(
     """
     with apply_style(name):
         figure, (axes,) = make_axes()
-        for curve in curves:
-            axes.errorbar(
-                curve.x, curve.y, yerr=curve.bars, capsize=4, label=curve.label, **curve.style
-            )
+        for c in curves:
+            axes.errorbar(c.x, c.y, yerr=c.bars, capsize=4, label=c.label, **c.style)
         values = [y for curve in curves for y in curve.y if y > 0]
         if values and not linear and max(values) > LOG_SCALE_RATIO * min(values):
             set_logarithmic(axes, "y", abbreviate)
@@ -229,8 +223,7 @@ def draw_errorbars(
                 {"rotation": 30, "ha": "right"} if len(ticks) > MAX_UPRIGHT_LABELS else {}
             )
             axes.set_xticks(list(ticks), list(ticks.values()), **tilt)
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
+        axes.set(xlabel=xlabel, ylabel=ylabel)
         if adjust is not None:
             adjust(axes)
         draw_legend(axes)
@@ -256,8 +249,7 @@ def draw_series(
             axes.plot(curve.x, curve.y, label=curve.label, **curve.style)
         for value, label, style in levels:
             axes.axhline(value, label=label, **style)
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
+        axes.set(xlabel=xlabel, ylabel=ylabel)
         if whole:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         format_thousands(axes)
@@ -287,12 +279,8 @@ def draw_points(
         axes.set_yticks(range(len(rows)), labels)
         axes.invert_yaxis()
         axes.margins(y=0.6 / max(1, len(rows)))
-        scale = (
-            "logarithmic"
-            if min(curve.y) > 0 and max(curve.y) > LOG_SCALE_RATIO * min(curve.y)
-            else "linear"
-        )
-        if scale == "logarithmic":
+        is_log = max(curve.y) > LOG_SCALE_RATIO * min(curve.y) > 0
+        if is_log:
             set_logarithmic(axes, "x", abbreviate)
         else:
             ends = [value for _, r in rows for value in (r.median, r.p99) if value is not None]
@@ -300,5 +288,5 @@ def draw_points(
             format_thousands(axes, "x")
         if reference:
             axes.axvline(reference, color=GREY, linewidth=1)
-        axes.set_xlabel(f"{unit} ({scale} axis)")
+        axes.set_xlabel(f"{unit} ({'logarithmic' if is_log else 'linear'} axis)")
         return write_svg(figure, name)

@@ -68,11 +68,6 @@ def compare_conditions(entry: Json, record: Record, facts: Json) -> list[Publish
     return conditions
 
 
-def _read_parameter(name: str) -> Callable[[Json, Json], Any]:
-    """Return a function that reads a parameter of the technology."""
-    return lambda record, facts: facts["params"].get(name)
-
-
 def _read_field(name: str) -> Callable[[Json, Json], Any]:
     """Return a function that reads a field of the record."""
     return lambda record, facts: record.get(name)
@@ -81,10 +76,6 @@ def _read_field(name: str) -> Callable[[Json, Json], Any]:
 def _is_driver(actual: str, published: str) -> bool | None:
     """Check whether a driver is the published one; None: the driver does not show the device."""
     return None if actual in GENERIC_DRIVERS else actual == published
-
-
-def _read_server_count(record: Json, facts: Json) -> str | None:
-    return {True: "two servers", False: "one server", None: None}[facts["apart"]]
 
 
 def _read_traffic(record: Json, facts: Json) -> str | None:
@@ -148,7 +139,8 @@ def _make_near_check(share: float) -> Callable[[float, float], bool]:
 _RULES: Mapping[str, ConditionRule] = {
     "driver": ConditionRule("device", lambda r, f: f["device"], _is_driver),
     "test_setup": ConditionRule("test setup", lambda record, facts: "single DUT"),
-    "customer_edge": ConditionRule("customer's edge", _read_server_count),
+    "customer_edge": ConditionRule("customer's edge", lambda r, f:
+                                   {True: "two servers", False: "one server"}.get(f["apart"])),
     "ipv4_frame": ConditionRule("frame", lambda r, f: r["frame_sizes"]["ipv4"],
                                 form="{} octets ipv4"),
     "ipv6_frame": ConditionRule("frame", lambda r, f: r["frame_sizes"]["ipv6"],
@@ -156,7 +148,7 @@ _RULES: Mapping[str, ConditionRule] = {
     "traffic": ConditionRule("traffic", _read_traffic, lambda here, published:
                              here == "foreground only" and "DNS" not in published),
     "rule": ConditionRule("rule", _read_rule),
-    "ces": ConditionRule("CEs", _read_parameter("ces")),
+    "ces": ConditionRule("CEs", lambda r, f: f["params"].get("ces")),
     # 2^20 matches the million of the papers
     "connections": ConditionRule("connections", _read_connections, _make_near_check(0.05), "{:,}"),
     "initiator_ports": ConditionRule("initiator ports", _read_ports("initiator_ports"),

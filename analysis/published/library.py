@@ -145,8 +145,7 @@ def find_references(
         is_relevant = is_about(entry, facts["plugin"], facts["params"], facts["device"])
         if not is_relevant or entry.get("median") is None or paper not in (None, entry["seed"]):
             continue
-        value = _find_value(entry, record, presentation)
-        if value is None:
+        if (value := _find_value(entry, record, presentation)) is None:
             continue
         conditions = compare_conditions(entry, record, facts)
         if all(c.alike for c in conditions if c.name == "frame"):
@@ -164,8 +163,7 @@ def _find_value(
     if "per_frame_timeout_ms" in entry["conditions"]:
         metric += " with timeout"
     name = presentation.metrics.get(metric)
-    modes = ("connections", entry.get("mode", "bidirectional"))
-    if name is None or record.direction not in modes:
+    if name is None or record.direction not in ("connections", entry.get("mode", "bidirectional")):
         return None
     name = f"{name} {direction}".rstrip()
     result = next((r for r in presentation.list_quantities(record) if r.name == name), None)

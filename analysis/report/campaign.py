@@ -52,9 +52,8 @@ def build_campaign_document(
         notes: notes on experiments by their names; the one on the campaign by ``""``.
         links: whether to link the reports of single runs.
     """
-    sections = [
-        ReportSection("Summary", "short", list(_summarize_runs(runs, paper, notes.get("", ""))))
-    ]
+    summary = list(_summarize_runs(runs, paper, notes.get("", "")))
+    sections = [ReportSection("Summary", "short", summary)]
     for number, experiment in enumerate(dict.fromkeys(r.experiment for r in runs), 1):
         mine = [r for r in runs if r.experiment == experiment]
         blocks: list[Block] = []
@@ -69,11 +68,8 @@ def build_campaign_document(
             blocks.append(fold_warnings(sentences))
         sections.append(ReportSection(experiment, f"experiment-{number}", blocks))
     if paper:
-        sections.append(
-            ReportSection(
-                "Paper comparison", "paper", list(_compare_with_paper(paper, runs, presentations))
-            )
-        )
+        comparison = list(_compare_with_paper(paper, runs, presentations))
+        sections.append(ReportSection("Paper comparison", "paper", comparison))
     sections.append(ReportSection("Runs", "runs", list(_list_runs(runs, links=links))))
     return ReportDocument(title or name, name, sections)
 
@@ -166,11 +162,9 @@ def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -
     done = sum(r.status == "complete" for r in runs)
     tone: Any = "good" if done == len(runs) else "warning"
     yield Paragraph(f"{done} of {len(runs)} runs are complete.", tone)
-    failed = [r for r in runs if r.status in ("failed", "translation incorrect")]
-    if failed:
+    if failed := [r for r in runs if r.status in ("failed", "translation incorrect")]:
         yield BulletList([f"{r.directory}: {r.failure or r.status}" for r in failed], "bad")
-    caveats = dict.fromkeys(c for r in runs if r.data for c in r.data.caveats)
-    if caveats:
+    if caveats := dict.fromkeys(c for r in runs if r.data for c in r.data.caveats):
         yield BulletList(list(caveats), "warning")
 
 
@@ -184,9 +178,8 @@ def make_campaign_tables(
         for record in run.records:
             show = presentations.find(record).format_value
             for f in list_headlines(record, presentations):
-                cells = [format_axis_value(run.axes.get(a, "")) for a in axes]
                 row = (
-                    *cells,
+                    *(format_axis_value(run.axes.get(a, "")) for a in axes),
                     record.sizes,
                     f["direction"],
                     "" if f["figure"] == f["benchmark"] else f["figure"],

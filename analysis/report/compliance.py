@@ -49,8 +49,7 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
     yield judge("RFC 8219 section 5.1.1",
                 f"frame sizes {_join_values(sorted(listed)) or 'not known for this technology'}",
                 _join_values(sorted(used)), listed <= used if listed and used else None)  # fmt: skip
-    streams = [r for r in measured if r.direction in _FRAME_DIRECTIONS]
-    if streams:
+    if streams := [r for r in measured if r.direction in _FRAME_DIRECTIONS]:
         both = {(r.benchmark, r.sizes) for r in streams if r.direction == "bidirectional"}
         yield judge("RFC 8219 section 5.3",
                     "bidirectional traffic; one way is optional",
@@ -61,16 +60,17 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
                 {None: "not known", True: "pseudorandom", False: "not all pseudorandom"}[random],
                 random)  # fmt: skip
     trials = data.list_valid_trials(measured)
-    share = _compute_foreground_percent(data, trials)
-    if share is not None:
+    if (share := _compute_foreground_percent(data, trials)) is not None:
         yield judge("RFC 8219 section 5.3", "translated share 100, 90, 50 or 10 %",
                     f"{share:.4g} % of the frames",
                     any(abs(share - usual) < FOREGROUND_TOLERANCE_PERCENT for usual in (100, 90, 50, 10))
                     )  # fmt: skip
-    ahead = _count_learned(data, trials)
+    # a device learns the tester's hosts from the preflight before a trial
+    before = {t.key: b.request["benchmark"] for b, t in pairwise(data.trials)}
+    learned = sum(before.get(t.key) == "preflight" for t in trials)
     yield judge("RFC 2544 section 23 a", "routes announced or used before each trial",
-                f"static; learning frames preceded {ahead} of {len(trials)} trials",
-                ahead == len(trials) if trials else None)  # fmt: skip
+                f"static; learning frames preceded {learned} of {len(trials)} trials",
+                learned == len(trials) if trials else None)  # fmt: skip
     yield judge("RFC 2544 section 23 b", "learning frames 2 s before each trial",
                 *_describe_learning(data))  # fmt: skip
     waited = min((t.request["residual_wait_s"] for t in trials), default=None)
@@ -83,14 +83,18 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
     yield judge("RFC 8219 section 12", "median, 1st and 99th percentile",
                 "all three, by nearest rank" if summarized else "no results",
                 summarized or None)  # fmt: skip
-    late = _list_sending_times(trials)
+    late = [
+        counted.max_sending_time_s / t.sending_s
+        for t in trials
+        for counted in t.result.directions.values()
+    ]
     yield judge("siitperf's tolerance", "sending takes at most 1.00001 of the trial",
                 f"at most {max(late):.6f} in {len(late):,} trials" if late else "no trials recorded",
                 max(late) <= SENDING_TIME_TOLERANCE if late else None)  # fmt: skip
     yield from _check_modifier(data, [t for t in trials if _has_streams(t)])
     if not data.simulated:
         yield judge("v6t", "the tester answers for its hosts, or the device has static entries",
-                    *_describe_neighbours(data))  # fmt: skip
+                    *_describe_neighbors(data))  # fmt: skip
     points = [n for n in map(partial(_count_compared, data), data.records) if n is not None]
     yield judge("v6t", "received frames are compared with the reference translation",
                 f"{sum(points):,} frames; some in {sum(n > 0 for n in points)} of "
@@ -106,21 +110,15 @@ def _has_streams(trial: RunTrial) -> bool:
 
 def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Ruling]:
     """Yield the ruling on what the modifier does to the device during trials with streams."""
-    beside = [t.result.modifier for t in streams if t.result.modifier]
-    if not beside:
+    modified = [t.result.modifier for t in streams if t.result.modifier]
+    if not modified:
         return
-    times, right = sum(each.times for each in beside), sum(each.right for each in beside)
-    did = sum(each.times > 0 for each in beside)
+    times, right = sum(each.times for each in modified), sum(each.right for each in modified)
+    active = sum(each.times > 0 for each in modified)
     yield judge("RFC 2544 section 11", "the modifier's actions are verified",
                 f"{data.config['modifier']}: {right:,} of {times:,} right, "
-                f"in {did:,} of {len(streams):,} trials",
-                right == times and did == len(streams))  # fmt: skip
-
-
-def _count_learned(data: RunData, trials: Sequence[RunTrial]) -> int:
-    """Count the trials that directly follow a preflight, from which the device learns."""
-    before = {t.key: b.request["benchmark"] for b, t in pairwise(data.trials)}
-    return sum(before.get(t.key) == "preflight" for t in trials)
+                f"in {active:,} of {len(streams):,} trials",
+                right == times and active == len(streams))  # fmt: skip
 
 
 def _compute_foreground_percent(data: RunData, trials: Sequence[RunTrial]) -> float | None:
@@ -138,15 +136,6 @@ def _compute_foreground_percent(data: RunData, trials: Sequence[RunTrial]) -> fl
     return 100 * frames["foreground"] / both
 
 
-def _list_sending_times(trials: Sequence[RunTrial]) -> list[float]:
-    """Return the sending time of each trial and direction over the requested one."""
-    return [
-        counted.max_sending_time_s / t.sending_s
-        for t in trials
-        for counted in t.result.directions.values()
-    ]
-
-
 def _describe_learning(data: RunData) -> tuple[str, bool]:
     """Describe the learning frames; return also whether they are sent early enough."""
     pause_s = data.procedure["pause_s"]
@@ -158,7 +147,7 @@ def _describe_learning(data: RunData) -> tuple[str, bool]:
     return f"each of the tester's hosts resolves the device {pause_s:g} s before", pause_s >= WAIT_S
 
 
-def _describe_neighbours(data: RunData) -> tuple[str, bool | None]:
+def _describe_neighbors(data: RunData) -> tuple[str, bool | None]:
     """Describe how the device finds the tester's hosts; return also whether that is as required."""
     where = (data.manifest.get("tester") or {}).get("answers_on")
     if where is None:

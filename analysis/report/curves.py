@@ -107,9 +107,8 @@ def _list_scaling_blocks(
         unit = AXIS_LABELS[pairs[0][1].unit or ""]
         yield _make_scaling_table(title, axis_name, unit, lines, of_cores)
         if figures:
-            caption = f"{title} over {axis_name}: median, bars from P1 to P99, {unit}." + (
-                " Grey: the rate of one core times the cores." if of_cores else ""
-            )
+            caption = f"{title} over {axis_name}: median, bars from P1 to P99, {unit}."
+            caption += " Grey: the rate of one core times the cores." * of_cores
             drawn = _draw_scaling(lines, axis_name, unit, f"{name}-{part}", of_cores)
             yield Drawing(drawn, caption, caption)
 
@@ -133,8 +132,7 @@ def _make_scaling_table(
     """Make the table of medians and scale-up with a row for each point and value of the axis."""
     rows: list[tuple[str, Any, RateRecord, float]] = []
     for label, line in lines.items():
-        medians = {n: record.median for n, record in line.items()}
-        scale = compute_scaling(medians, per_core=of_cores)
+        scale = compute_scaling({n: record.median for n, record in line.items()}, per_core=of_cores)
         rows += [(label, n, line[n], scale_up) for n, scale_up in scale.items()]
     columns: Sequence[Column[tuple[str, Any, RateRecord, float]]] = (
         Column("point", lambda row: row[0], text=True),
@@ -145,9 +143,8 @@ def _make_scaling_table(
         Column("scale-up", lambda row: row[3], ".3f"),
         Column("dispersion\n%", lambda row: row[2].dispersion, ".2f"),
     )
-    return make_table(
-        f"{title} over {axis_name}: {S_CPU_FORMULA if of_cores else S_C_FORMULA}", rows, columns
-    )
+    title += f" over {axis_name}: {S_CPU_FORMULA if of_cores else S_C_FORMULA}"
+    return make_table(title, rows, columns)
 
 
 def _draw_overlays(
@@ -189,10 +186,8 @@ def _list_mixture_blocks(
         if figures:
             measured = sorted([*mixed.items(), (0.0, native)])
             figure = _draw_mixture(measured, line[1.0], native, f"{name}-{number}")
-            caption = (
-                f"Mixtures of translated and native traffic compared with two models, {label}."
-            )
-            yield Drawing(figure, caption, caption)
+            text = f"Mixtures of translated and native traffic compared with two models, {label}."
+            yield Drawing(figure, text, text)
 
 
 def _find_native_rates(all_runs: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:

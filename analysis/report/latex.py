@@ -53,16 +53,13 @@ def _render(name: str, data: RunData, **values: object) -> str:
     """Render a template with the conditions of a run and further values."""
     filters = {"tex": escape_latex, "comment": lambda text: " ".join(text.split())}
     measured = f"measured {data.manifest.get('created', '')}, status: {data.status}"
-    return (
-        make_environment(**filters)
-        .get_template(name)
-        .render(
-            data=data,
-            version=version("v6t"),
-            caption=f"{make_title(data)}, {data.config['tester']['kind']} tester",
-            conditions=[data.heading, measured, CITATION],
-            **values,
-        )
+    template = make_environment(**filters).get_template(name)
+    return template.render(
+        data=data,
+        version=version("v6t"),
+        caption=f"{make_title(data)}, {data.config['tester']['kind']} tester",
+        conditions=[data.heading, measured, CITATION],
+        **values,
     )
 
 

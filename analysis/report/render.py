@@ -44,8 +44,7 @@ def to_markdown(
 
 def render_setup(boxes: Sequence[tuple[str, str]], links: Sequence[str]) -> str:
     """Draw boxes of two lines side by side as an ``<svg>`` element, with a label on each link."""
-    template = _load_environment().get_template("setup.svg")
-    return template.render(boxes=boxes, links=links).rstrip()
+    return _load_environment().get_template("setup.svg").render(boxes=boxes, links=links).rstrip()
 
 
 def replace_controls(text: str) -> str:
@@ -71,11 +70,7 @@ def _load_environment() -> Environment:
     )
     environment.filters["md"] = _escape_markdown
     functions: dict[str, Any] = environment.globals
-    functions |= {
-        "measured": _lay_out_table,
-        "side_by_side": _group_drawings,
-        "fence_of": _make_fence,
-    }
+    functions.update(measured=_lay_out_table, side_by_side=_group_drawings, fence_of=_make_fence)
     return environment
 
 

@@ -71,9 +71,7 @@ def build_document(
         ReportSection("Test setup", "setting", list(describe_setup(data, max_figures != 0))),
         *_make_sections(data, presentations, figures),
         ReportSection(
-            "Published results",
-            "published",
-            list(_compare_with_papers(data, presentations, paper)),
+            "Published results", "published", list(_compare_with_papers(data, presentations, paper))
         ),
         ReportSection("Validity", "validity", list(assess_validity(data))),
         ReportSection("Compliance", "compliance", list(_describe_compliance(data, presentations))),
@@ -99,8 +97,7 @@ def _summarize_run(
             "There are no results beyond this point.",
             "bad",
         )
-        frames = {k: finding[k] for k in ("sent", "expected", "received") if finding.get(k)}
-        if frames:
+        if frames := {k: finding[k] for k in ("sent", "expected", "received") if finding.get(k)}:
             yield FactTable(tuple(frames.items()))
     elif data.status != "complete":
         yield Paragraph(
@@ -111,11 +108,9 @@ def _summarize_run(
     yield from summarize_throughput(data)
     for presentation, measured in presentations.group_measured(data.records):
         yield from figures.take(presentation.draw_lead(data, measured))
-    cards = list(_list_cards(data.records, presentations))
-    if cards:
+    if cards := list(_list_cards(data.records, presentations)):
         yield CardList(cards)
-    missing = [r for r in data.records if not r.measured]
-    if missing:
+    if missing := [r for r in data.records if not r.measured]:
         lines = [f"{r.benchmark}, {r.point}: not measured ({r.not_measured})" for r in missing]
         yield BulletList(lines, "warning")
     if data.caveats:
@@ -146,8 +141,7 @@ def _make_sections(
         if measured:
             blocks += map(fold_long_table, presentation.make_tables(measured))
             blocks += (Paragraph(note, "warning") for note in sheet.explain_marks(measured))
-            words = sheet.find_terms(_list_headings(blocks))
-            if words:
+            if words := sheet.find_terms(_list_headings(blocks)):
                 meanings = [FactTable(tuple(words))]
                 blocks.append(Collapsible("What the words mean", meanings, brief=True, shown=True))
         if warnings := list_warnings(records, presentations):
@@ -161,11 +155,9 @@ def _make_sections(
             blocks += draw_over_time(data, measured, share)
             if share.left == 0 and share.most:
                 blocks.append(Paragraph(MORE_FIGURES_NOTE.format(share.most)))
-        definition = presentation.define_quantity(measured) if measured else ""
-        if definition:
-            blocks.append(Paragraph(definition))
-        anchor = presentation.name or f"unknown-{number}"
-        yield ReportSection(records[0].title, anchor, blocks)
+            if definition := presentation.define_quantity(measured):
+                blocks.append(Paragraph(definition))
+        yield ReportSection(records[0].title, presentation.name or f"unknown-{number}", blocks)
 
 
 def _make_trace_section(
@@ -173,8 +165,7 @@ def _make_trace_section(
 ) -> ReportSection:
     blocks: list[Block] = []
     for presentation, measured in presentations.group_measured(data.records):
-        drawn = list(figures.take(presentation.draw_traces(data, measured)))
-        if drawn:
+        if drawn := list(figures.take(presentation.draw_traces(data, measured))):
             blocks.append(Collapsible(f"{measured[0].title}: {len(drawn)} figures", drawn))
     if blocks:
         text = "Every trial of each search in order, and the rate of every repetition."
@@ -205,15 +196,13 @@ def _compare_with_papers(
         for r in data.records
         for ref in find_references(r, facts, presentations, paper=paper)
     ]
-    alike = [(r, ref) for r, ref in pairs if ref.alike]
     if paper:
         yield Paragraph(f"Reproduction of {list_sources().get(paper, paper)}.")
         if not pairs:
             yield Paragraph("The tables of this paper contain nothing that was measured here.")
-            return
         yield from make_reproduction_tables(pairs)
         return
-    if alike:
+    if alike := [(r, ref) for r, ref in pairs if ref.alike]:
         yield Paragraph(
             "Published results under the same conditions, as far as the papers state them."
         )
@@ -291,12 +280,10 @@ def _make_sort_key(text: str) -> list[tuple[int, str]]:
 
 def _describe_compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
     rulings = list_rulings(data, presentations)
-    deviating = sum(c.verdict == "deviates" for c in rulings)
-    if deviating:
+    if deviating := sum(c.verdict == "deviates" for c in rulings):
         of_all = f"{deviating} of {sheet.pluralize(len(rulings), 'clause')}"
         verb = "is" if deviating == 1 else "are"
-        text = f"{of_all} {verb} not followed: these are not RFC 8219 results."
-        yield Paragraph(text, "warning")
+        yield Paragraph(f"{of_all} {verb} not followed: these are not RFC 8219 results.", "warning")
     else:
         yield Paragraph(f"All {len(rulings)} clauses that could be checked are followed.", "good")
     yield make_compliance_table(rulings)
@@ -328,5 +315,4 @@ def _format_cell(value: Any) -> str:
 
 def _fold_files(data: RunData) -> Iterator[Block]:
     for name, content in (("config.json", data.config), ("manifest.json", data.manifest)):
-        text = json.dumps(content, indent=1, sort_keys=True)
-        yield Collapsible(name, [CodeListing(text)])
+        yield Collapsible(name, [CodeListing(json.dumps(content, indent=1, sort_keys=True))])

@@ -19,15 +19,13 @@ PRINTED_TEXTS = {"facts": "before the first change", "while_measured": "while it
 
 def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
     """Yield collapsible listings of a device's commands and output."""
-    commands: Sequence[str] = device.get("commands", ())
-    if commands:
+    if commands := device.get("commands"):
         text = "\n".join(line for command in commands for line in split_command(command))
         summary = f"{name}: configuration as it was applied, {len(commands)} commands"
         yield Collapsible(summary, [CodeListing(text)], brief=True)
     for key, when in PRINTED_TEXTS.items():
         parts: Mapping[str, str] = device.get(key) or {}
-        texts = [part for part in parts.items() if part[1].strip()]
-        if texts:
+        if texts := [part for part in parts.items() if part[1].strip()]:
             text = "\n\n".join(
                 "\n  ".join([f"{what}:", *_split_lines(text.strip())]) for what, text in texts
             )
@@ -180,8 +178,7 @@ def _list_traffic_facts(data: RunData) -> Iterator[tuple[str, str]]:
     c = data.config
     left, right = find_ip_versions(data)
     sizes = "with FCS" if left and left == right else "IPv6, with FCS"
-    headers = data.setup.get("headers")
-    if headers:
+    if headers := data.setup.get("headers"):
         left, right = (" over ".join(reversed(names)) for names in headers)
         yield "Protocol", f"{left} on the left, {right} on the right"
     elif left:
@@ -201,8 +198,7 @@ def _list_traffic_facts(data: RunData) -> Iterator[tuple[str, str]]:
         yield "Foreground", f"{100 * m / n:.4g} %{which}{spread}"
         if negative:
             yield "Negative", f"{negative:g} % that the device must drop"
-    ports = _PORT_TEXTS[has_random_ports(data.params)]
-    if ports:
+    if ports := _PORT_TEXTS[has_random_ports(data.params)]:
         yield "Ports", ports
     yield "Seed", str(c["seed"])
 
@@ -214,8 +210,7 @@ def _list_machine_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]
     if kib:
         yield "memory", f"{kib / 2**20:.1f} GiB"
     yield "python", str(manifest.get("python", ""))
-    packages = manifest.get("packages", {})
-    yield "packages", ", ".join(f"{k} {v}" for k, v in packages.items() if v)
+    yield "packages", ", ".join(f"{k} {v}" for k, v in manifest.get("packages", {}).items() if v)
     yield "source commit", str(manifest.get("source_commit") or "installed package")
 
 

@@ -66,10 +66,10 @@ def find_hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
 def count_due_frames(trial: RunTrial, counted: DirectionResult, timeline: Timeline) -> list[float]:
     """Return the frames due in each slot of a trial while it sends."""
     rate = float(trial.request["rate_fps"])
-    first, whole = float(trial.request["duration_s"]), trial.sending_s
+    first_s = float(trial.request["duration_s"])
     then = (trial.request.get("then") or {"rate_fps": rate})["rate_fps"]
-    slots = max(1, round(whole / timeline.slot_s))
-    due = [rate if slot * timeline.slot_s < first - 1e-9 else then for slot in range(slots)]
+    slots = max(1, round(trial.sending_s / timeline.slot_s))
+    due = [rate if slot * timeline.slot_s < first_s - 1e-9 else then for slot in range(slots)]
     share = counted.count_frames("required") / (sum(due) or 1)
     return [n * share for n in due]
 
@@ -119,8 +119,7 @@ def draw_over_time(
     """
     points = [(r, list(data.find_trials(r)), data.list_valid_trials([r])) for r in records]
     points = [(r, trials, valid) for r, trials, valid in points if any(map(has_timeline, trials))]
-    all_hiccups = [h for _, _, valid in points for h in find_hiccups(valid)]
-    if all_hiccups:
+    if all_hiccups := [h for _, _, valid in points for h in find_hiccups(valid)]:
         more = len(all_hiccups) - MAX_LISTED_HICCUPS
         lines = [f"hiccup in {h}" for h in all_hiccups[:MAX_LISTED_HICCUPS]]
         lines += [f"{more} further hiccups: see the figures over time"] * (more > 0)
@@ -167,9 +166,8 @@ def _draw_point(
     shown = [t for t in shown if not any(_compute_worst_losses(t))] or shown
     panels = [(h.trial, h.direction) for h in find_hiccups(valid)[: MAX_PANELS - 1]]
     panels += [(t, direction) for t in shown[-1:] for direction in t.result.directions]
-    caption = f"{record.title}, {record.point}" + (
-        f"; {excess:,} further trials are in journal.jsonl." if excess > 0 else "."
-    )
+    more = f"; {excess:,} further trials are in journal.jsonl" if excess > 0 else ""
+    caption = f"{record.title}, {record.point}{more}."
     name = f"over-time-{record.benchmark}-{record.frame_sizes.key}-{record.direction}"
     invalid = {t.key for t in record.invalid_trials}
     svg = draw_timelines(name, panels, trials[:MAX_MAP_ROWS], invalid)
@@ -216,9 +214,7 @@ def _draw_loss_map(axes: Axes, rows: Sequence[Sequence[float]], marked: Sequence
     mark = {"linestyle": "", "marker": "_", "markersize": 8, "clip_on": False}
     axes.plot([-0.02] * len(marked), marked, color=plots.ORANGE, **mark)
     axes.grid(visible=False)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_yticks([])
+    axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5), yticks=[])
     axes.set_xticks([0, 1], ["first frame", "end of sending"])
     title = f"all {len(rows)} trials, one below the other: slots that lost frames"
     axes.set_title(title, loc="left", fontsize=9)
@@ -242,8 +238,7 @@ def _draw_panel(axes: Axes, trial: RunTrial, direction: str) -> None:
         ends = [min(end_s * slots_per_s, len(due)) for end_s in load.end_times_s]
         shares = [percent / 100 for percent in load.max_percent]
         axes.plot(ends, shares, color=plots.GREY, linewidth=1.2, linestyle="--")
-    axes.set_xlim(0, len(due))
-    axes.set_ylim(0, max(1.1, *received, 0.0))
+    axes.set(xlim=(0, len(due)), ylim=(0, max(1.1, *received, 0.0)))
     axes.set_yticks([0, 1], ["0 %", "100 %"])
     axes.set_xticks([0, len(due)], ["0 s", f"{trial.sending_s:g} s"])
     title = (

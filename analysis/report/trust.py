@@ -40,8 +40,7 @@ def assess_validity(data: RunData) -> Iterator[Block]:
         yield Paragraph(f"All {trials} trials are valid: the tester had no faults.", "good")
     yield from filter(lambda table: table.rows, [_make_headroom_table(data)])
     yield from _describe_translation(data)
-    control = sum(c.control for t in data.trials for c in t.result.directions.values())
-    if control:
+    if control := sum(c.control for t in data.trials for c in t.result.directions.values()):
         yield Paragraph(f"Not counted, because not test frames (ARP, ND, LLDP ...): {control:,}.")
     yield from filter(lambda table: table.rows, [_make_health_table(data)])
     yield from _list_limits(data)
@@ -132,11 +131,9 @@ def _list_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 def _list_limits(data: RunData) -> Iterator[Block]:
     """Yield what is known about the limits of tester and device."""
-    evidence = list(_list_evidence(data))
-    if evidence:
+    if evidence := list(_list_evidence(data)):
         yield BulletList(evidence)
-    counts = _make_counts_table(data)
-    if counts.rows:
+    if (counts := _make_counts_table(data)).rows:
         yield Collapsible(counts.title, [counts])
     if data.bottleneck:
         columns: Sequence[Column[Any]] = (
@@ -151,11 +148,9 @@ def _list_limits(data: RunData) -> Iterator[Block]:
                 text=True,
             ),
         )
-        title = "What limits the device, watched every second"
-        yield make_table(title, data.bottleneck, columns)
+        yield make_table("What limits the device, watched every second", data.bottleneck, columns)
         for entry in data.bottleneck:
-            values = _make_telemetry_table(entry)
-            if values is not None:
+            if (values := _make_telemetry_table(entry)) is not None:
                 yield Collapsible(values.title, [values])
         lines = [
             f"{_read_sizes(e)} {e['direction']}: {line}"
@@ -223,6 +218,5 @@ def _list_evidence(data: RunData) -> Iterator[str]:
     for entry in data.results.get("bottleneck", ()):
         yield (
             f"{entry['device']} at {format_count(_get_judged_rate(entry))} fps {entry['direction']}, "
-            f"{_read_sizes(entry)} octets: "
-            f"{entry['says']} ({'; '.join(entry['evidence'])})"
+            f"{_read_sizes(entry)} octets: {entry['says']} ({'; '.join(entry['evidence'])})"
         )

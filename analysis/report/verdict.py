@@ -24,8 +24,7 @@ def name_device(data: RunData) -> str:
     if data.has_user_device:
         return "a device configured by its user"
     name = str(data.config["dut"]["driver"])
-    facts = (data.manifest.get("tester") or {}).get("device") or {}
-    version = facts.get("version")
+    version = ((data.manifest.get("tester") or {}).get("device") or {}).get("version")
     device = f"{name} {version}" if isinstance(version, str) and version else name
     return f"{device} device" if name == "reference" else device
 
@@ -38,8 +37,7 @@ def make_title(data: RunData) -> str:
 
 def summarize_throughput(data: RunData) -> Iterator[Block]:
     """Summarize the throughput in frame rates and bit rates of the links."""
-    sentences = write_verdict(data)
-    if not sentences:
+    if not (sentences := write_verdict(data)):
         return
     yield Paragraph(" ".join(sentences))
     columns: Sequence[Column[RateRecord]] = (
@@ -62,10 +60,9 @@ def _describe_rate(data: RunData, record: RateRecord) -> str:
 
 
 def _describe_conditions(data: RunData, record: RateRecord) -> str:
-    p = data.procedure
     tester = "" if data.simulated else f", {data.config['tester']['kind']} tester"
     times = pluralize(record.repetitions, "repetition")
-    return f"Median of {times}, trials of {p['trial_duration_s']:g} s{tester}."
+    return f"Median of {times}, trials of {data.procedure['trial_duration_s']:g} s{tester}."
 
 
 def _get_octets(data: RunData, record: RateRecord) -> Sequence[float]:
@@ -84,8 +81,7 @@ def _compute_line_share(data: RunData, record: RateRecord) -> float:
 
 def _list_gigabits(data: RunData, record: RateRecord) -> list[float]:
     """Return the bit rates of the left and the right link [Gbit/s]."""
-    octets = _get_octets(data, record)
-    return [record.median * (size + GAP_OCTETS) * 8 / 1e9 for size in octets]
+    return [record.median * (size + GAP_OCTETS) * 8 / 1e9 for size in _get_octets(data, record)]
 
 
 def _format_bit_rate(rate: float) -> str:
@@ -103,27 +99,21 @@ def write_verdict(data: RunData) -> list[str]:
     first, last = shown[0], shown[-1]
     tolerated = data.procedure.get("loss_tolerance") or 0.0
     loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
-    name = name_device(data)
     if data.simulated or data.has_user_device:
         device = "The simulation" if data.simulated else "The device"
     else:
-        device = name.replace("reference", "The reference")
+        device = name_device(data).replace("reference", "The reference")
     rate = f"{'at least ' * first.limited}{format_count(first.median)} fps"
     left, right = first.frame_sizes.ipv6, first.frame_sizes.ipv4
     sizes = first.sizes.partition("/")[0] if left == right else first.sizes
     direction = "per direction" if mode == "bidirectional" else mode
-    observations = [
-        entry
-        for entry in data.bottleneck
-        if (entry["direction"], entry["rate_fps"]) == (mode, first.median)
-    ]
-    unsustained = "".join(f"; {e['unsustained']}" for e in observations[:1] if e.get("unsustained"))
+    limits = [e for e in data.bottleneck if (e["direction"], e["rate_fps"]) == (mode, first.median)]
+    unsustained = "".join(f"; {e['unsustained']}" for e in limits[:1] if e.get("unsustained"))
     ends = [first, last] if last.sizes != first.sizes else [first]
     rates = "; ".join(f"{r.sizes} octets: {_describe_rate(data, r)}" for r in ends)
-    line = _format_bit_rate(data.config["line_rate_bps"])
     sentences = [
         f"{device} carries {rate} {direction} at {sizes} octets {loss}{unsustained}.",
-        f"{rates} (per direction, of {line}).",
+        f"{rates} (per direction, of {_format_bit_rate(data.config['line_rate_bps'])}).",
     ]
     if any(r.limited for r in ends):
         sentences.append(f"* is {LIMITED_EXPLANATION}.")
