@@ -163,7 +163,7 @@ def plan_audit(technology: Technology, selection: Selection, request: AuditReque
     Raises:
         UsageError: the request selects no clause.
     """
-    by_variant = {"": selection.clauses}
+    variants = {"": selection.clauses}
     user_params = json.loads(technology.params.model_dump_json(exclude_unset=True))
     for variant, params in technology.list_audit_variants().items() if request.variants else ():
         try:
@@ -171,11 +171,9 @@ def plan_audit(technology: Technology, selection: Selection, request: AuditReque
             subject = make_subject(type(technology)(changed, technology.links))
         except (ValueError, UsageError):  # they contradict the user's
             subject = make_subject(technology)
-        by_variant[variant] = [
-            c for s in selection.suites for c in s.list_clauses(subject, variant)
-        ]
+        variants[variant] = [c for s in selection.suites for c in s.list_clauses(subject, variant)]
     plan = {}
-    for variant, clauses in by_variant.items():
+    for variant, clauses in variants.items():
         named = [c for c in clauses if any(part in c.name for part in request.clauses or [""])]
         if chosen := [clause for clause in named if clause.lasts_s <= request.lasting_s]:
             plan[variant] = sorted(chosen, key=lambda clause: not clause.plain)
@@ -239,10 +237,9 @@ def run_audit(
             except (UsageError, DutError) as exc:
                 if not variant or hides_interrupt(exc):
                     raise
-                is_refusal = isinstance(exc, UsageError)
-                problem = (
-                    "impossible with this device" if is_refusal else "the device was not configured"
-                )
+                problem = "the device was not configured"
+                if isinstance(exc, UsageError):
+                    problem = "impossible with this device"
                 got, wire = f"{problem}: {exc.message}", Wire(device.technology.links)
                 judgement = Judgement("not testable", "the device is configured", got)
                 for clause in clauses[len(progress.findings) - before :]:
@@ -332,8 +329,7 @@ def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> Cl
             turns.append((tuple(send.frames), tuple(heard)))
             send = steps.send(heard)
     except ProbeUnable as exc:
-        return ClauseOutcome(
-            clause, Judgement("not testable", "the clause can be tested", str(exc)), turns
-        )
+        judgement = Judgement("not testable", "the clause can be tested", str(exc))
+        return ClauseOutcome(clause, judgement, turns)
     except StopIteration as stop:
         return ClauseOutcome(clause, stop.value, turns)

@@ -106,8 +106,8 @@ class IPPacket:
         for kind, extension in reversed(self.extensions):
             proto, octets = kind, bytes([proto]) + extension[1:] + octets
         word = 6 << 28 | self.tos << 20 | self.flow
-        values = word, len(octets) + self.missing, proto, self.ttl
-        return struct.pack("!IHBB", *values) + ends + octets
+        length = len(octets) + self.missing
+        return struct.pack("!IHBB", word, length, proto, self.ttl) + ends + octets
 
     def __len__(self) -> int:
         return len(bytes(self))
@@ -170,9 +170,8 @@ class IPPacket:
 
     def read_endpoint(self, *, is_source: bool = True) -> Endpoint:
         """Return the source or destination endpoint; its port is 0 if the packet has no ports."""
-        return Endpoint(
-            self.src if is_source else self.dst, get_port(self, is_source=is_source) or 0
-        )
+        address = self.src if is_source else self.dst
+        return Endpoint(address, get_port(self, is_source=is_source) or 0)
 
 
 def read_header(octets: bytes) -> IPPacket:
@@ -231,8 +230,7 @@ def read_packet(octets: bytes) -> IPPacket:
 def check_source_route(packet: IPPacket) -> None:
     """Drop a packet with an unused source route (RFC 7915, sections 4.1 and 5.1)."""
     for option in packet.options:
-        is_route = option.option in SOURCE_ROUTES
-        if is_route and getattr(option, "pointer", 255) <= option.length:
+        if option.option in SOURCE_ROUTES and getattr(option, "pointer", 255) <= option.length:
             raise Drop(IcmpError(3, 5))
     start = 40
     for kind, extension in packet.extensions:

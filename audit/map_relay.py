@@ -178,13 +178,13 @@ def _make_edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
                 f"packets for the ports {format_ports(ports)} reach their customer",
                 [h.down(me.ipv4, port) for port in ports], [h.to_customer(me.ipv6)] * len(ports),
                 side="right")
-    beside = find_neighbor_ports(me.ports) if me.ports.psid_len else []
-    owners = list(filter(None, (v.find_customer(me.ipv4, p) for p in beside)))
-    if beside:
+    neighbors = find_neighbor_ports(me.ports) if me.ports.psid_len else []
+    owners = list(filter(None, (v.find_customer(me.ipv4, p) for p in neighbors)))
+    if neighbors:
         yield h.row("ports", f"beside-down{suffix}",
-                    f"packets for the ports {format_ports(beside)} are dropped or reach the customers that "
-                    "own them",
-                    [h.down(me.ipv4, port) for port in beside], list(map(h.to_customer, owners)),
+                    f"packets for the ports {format_ports(neighbors)} are dropped or reach the customers "
+                    "that own them",
+                    [h.down(me.ipv4, port) for port in neighbors], list(map(h.to_customer, owners)),
                     side="right")
 
 
@@ -283,9 +283,8 @@ def _join(prefix: IPv6Address, identifier: IPv6Address) -> IPv6Address:
 def _check_fragments(h: RelayHosts, far: list[IPPacket]) -> str:
     if any(packet.dst != h.view.customer.ipv6 for packet in far):
         return "a fragment for another customer"
-    joined = join_fragments(
-        filter(None, map(find_inner_packet, far)) if h.view.encapsulates else far
-    )
+    inners = filter(None, map(find_inner_packet, far))
+    joined = join_fragments(inners if h.view.encapsulates else far)
     return "" if joined[8:] == data(600) else f"{len(joined)} octets of 608"
 
 

@@ -102,8 +102,7 @@ def _check_blocks(h: NatHosts) -> Talk[Result]:
         if len(addresses) > 1 or high - low >= PORT_LIMIT:
             return f"host {host + 1}: ports {low} to {high}"
     one, two = sorted(spans)
-    words = f"{one[1]} to {one[2]}, {two[1]} to {two[2]}"
-    return one[0] != two[0] or one[2] < two[1], words
+    return one[0] != two[0] or one[2] < two[1], f"{one[1]} to {one[2]}, {two[1]} to {two[2]}"
 
 
 def _check_second_host(h: NatHosts) -> Talk[Result]:

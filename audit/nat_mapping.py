@@ -184,9 +184,7 @@ def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
     packet.payload.payload.load = data(700)
     pieces = split(packet, FRAGMENT_AT, s.port)[::step]
     yield from h.send_up(0, *pieces) if is_outbound else h.send("right", *pieces)
-    arrived = (
-        h.list_departures("udp") if is_outbound else [packet for _, packet in h.list_arrivals()]
-    )
+    arrived = h.list_departures("udp") if is_outbound else [p for _, p in h.list_arrivals()]
     sources = {packet.src for packet in arrived}
     is_public = not is_outbound or (len(sources) == 1 and sources <= set(h.view.pool))
     return is_public and join_fragments(arrived)[8:] == data(700)

@@ -201,8 +201,7 @@ def difference(template: Packet, packet: Packet) -> str:
         for name, value in _set_fields(expected).items():
             seen = layer.getfieldval(name)
             if not _equals(name, seen, value):
-                words = f"{_format(seen)}, not {_format(value)}"
-                return f"{expected.name}.{name} is {words}"
+                return f"{expected.name}.{name} is {_format(seen)}, not {_format(value)}"
         expected, layer = expected.payload, layer.payload
     return ""
 

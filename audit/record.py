@@ -146,9 +146,8 @@ def count_clauses(audit: AuditRecord) -> Table:
     rfcs = dict.fromkeys(f.rfc for f in audit.findings)
     counts = {place: audit.counts(*place) for place in product(rfcs, LEVELS)}
     rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items() if some]
-    return make_text_table(
-        "Clauses by RFC and level", (*make_text_columns("RFC", "level"), *VERDICTS), rows
-    )
+    columns = (*make_text_columns("RFC", "level"), *VERDICTS)
+    return make_text_table("Clauses by RFC and level", columns, rows)
 
 
 def summarize_audit(audit: AuditRecord) -> str:
@@ -264,9 +263,8 @@ class AuditComparison:
             names = make_text_columns("clause", "level", *map(str, range(1, len(audits) + 1)))
             table = make_text_table("Clauses with different verdicts", names, rows)
             blocks.append(replace(table, cards=True))
-        return ReportDocument(
-            "Comparison of audits", heads, [ReportSection("Audits", "audits", blocks)]
-        )
+        sections = [ReportSection("Audits", "audits", blocks)]
+        return ReportDocument("Comparison of audits", heads, sections)
 
     def _summarize(self) -> Iterator[Block]:
         if self.params:

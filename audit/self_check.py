@@ -1,4 +1,4 @@
-"""Audit the packet-level model of a technology with drawn parameters: no suite may accuse it."""
+"""Audit the packet-level model of a technology with drawn parameters: no suite may report a deviation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class InProcessDevice:
         return InProcessDevice(type(self.technology)(changed, self.technology.links))
 
 
-def find_accusations(technology: Technology) -> list[str]:
+def find_deviations(technology: Technology) -> list[str]:
     """Audit the model in all variants; return a description of each deviation, or raise UsageError."""
     user_params = technology.params.model_dump(exclude_unset=True)
     device, selection = choose_clauses(InProcessDevice(technology), (), user_params)
@@ -85,7 +85,7 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
         fix, code = "pip install 'v6t[check]'", "missing-package"
         raise EnvironmentLacking("hypothesis is not installed", fix, code=code) from exc
     try:
-        findings = [("default parameters", text) for text in find_accusations(kind())]
+        findings = [("default parameters", text) for text in find_deviations(kind())]
     except UsageError as exc:
         if exc.code != "no-clauses":
             raise
@@ -101,9 +101,9 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
         words = ", ".join(f"{name}={value}" for name, value in given.items())
         with suppress(UsageError, ValueError):  # the parameters exclude one another, or all clauses
             links = set_mtus(kind().links, left_mtu, right_mtu)
-            accusations = find_accusations(kind(kind.params_model(**params), links))
+            deviations = find_deviations(kind(kind.params_model(**params), links))
             audited += 1
-            findings.extend((words, text) for text in accusations)
+            findings.extend((words, text) for text in deviations)
 
     if not findings:
         audit()

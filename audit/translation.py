@@ -62,9 +62,8 @@ class TranslationSuite(Suite):
     def find_requirement(self, subject: Subject) -> Requirement:
         v = subject.find(Translator)
         hosts = ((v.ipv6_host, v.mapped_ipv4[0]), (v.mapped_ipv6, v.ipv4_host)) if v else ()
-        return find_prefix_requirement(
-            WELL_KNOWN, (four for six, four in hosts if six in WELL_KNOWN)
-        )
+        addresses = (four for six, four in hosts if six in WELL_KNOWN)
+        return find_prefix_requirement(WELL_KNOWN, addresses)
 
 
 # fmt: off

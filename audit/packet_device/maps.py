@@ -163,8 +163,7 @@ class AddressSharing:
             if has_port(row, port):
                 return row.b4, row.aftr
         for domain in self.find_domains(ipv4):
-            psid = domain.compute_psid(port)
-            if psid is not None:
+            if (psid := domain.compute_psid(port)) is not None:
                 return domain.compute_address(ipv4, psid), self.relay
         return None
 

@@ -85,8 +85,7 @@ class MappingDevice(PacketDevice):
         if number is None:
             return self.handle_exhaustion(session)
         lifetime_s = self.get_initial_lifetime_s(session.protocol)
-        public = Endpoint(address, number)
-        mapping = NatMapping(*session[:3], public, lifetime_s, used_s=self.now_s)
+        mapping = NatMapping(*session[:3], Endpoint(address, number), lifetime_s, used_s=self.now_s)
         self.mappings.append(mapping)
         return mapping
 
@@ -188,8 +187,7 @@ class MappingDevice(PacketDevice):
         mapping = self.find_public(require_transport(quoted), endpoint(quoted, is_source=True))
         about = ip.replace_endpoint(quoted, mapping.inside, is_source=True)
         changed = replace(packet, dst=mapping.inside.address)
-        message = packet.octets[:8] + bytes(about)
-        return [("left", changed.with_message(message), mapping.host)]
+        return [("left", changed.with_message(packet.octets[:8] + bytes(about)), mapping.host)]
 
     def emit_all(self, translated: Sequence[Translated]) -> list[Sent]:
         return [piece for packet in translated for piece in self.emit(*packet)]
@@ -213,8 +211,7 @@ def require_transport(packet: IPPacket) -> int:
 
 def endpoint(packet: IPPacket, *, is_source: bool) -> Endpoint:
     """Return the source or destination endpoint of a packet; raise Drop if it has no ports."""
-    number = ip.get_port(packet, is_source=is_source)
-    if number is None:
+    if (number := ip.get_port(packet, is_source=is_source)) is None:
         raise Drop
     return Endpoint(packet.src if is_source else packet.dst, number)
 
@@ -226,9 +223,8 @@ class NatDevice(MappingDevice):
         if packet.version != self.pool[0].version:
             return self.route(side, packet)
         aged = self.decrement(self.reassembly.add(packet))
-        return self.emit_all(
-            (self.translate_outbound if side == "left" else self.translate_inbound)(aged)
-        )
+        translate = self.translate_outbound if side == "left" else self.translate_inbound
+        return self.emit_all(translate(aged))
 
 
 class Nat64Device(MappingDevice, TranslatingDevice):

@@ -116,8 +116,7 @@ class TunnelRelay(TunnelingDevice):
         return self.forward_to_customer(whole, IcmpError(3, 1))
 
     def forward_to_customer(self, packet: IPPacket, error: IcmpError | None) -> Iterable[Sent]:
-        ends = self.sharing.find(packet.dst, ip.get_port(packet))
-        if ends is None:
+        if (ends := self.sharing.find(packet.dst, ip.get_port(packet))) is None:
             raise Drop(error, packet)
         return self.encapsulate(packet, ends[1], ends[0])
 
@@ -133,8 +132,7 @@ class TunnelCustomerEdge(TunnelingDevice):
         return ipv4 in self.view.ipv4 and has_port(self.view.ports, number)
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
-        is_own = self.is_own(inner.dst, ip.get_port(inner))
-        if outer.src != self.view.relay or not is_own:
+        if outer.src != self.view.relay or not self.is_own(inner.dst, ip.get_port(inner)):
             raise Drop
 
     def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
@@ -163,8 +161,7 @@ class SixInFourDevice(TunnelingDevice):
             raise Drop
 
     def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
-        remote = self.endpoint(packet.dst)
-        if remote is None:
+        if (remote := self.endpoint(packet.dst)) is None:
             return self.route(self.view.far_side, packet)
         return self.encapsulate(self.decrement(packet), self.view.local, remote)
 
@@ -186,8 +183,7 @@ class MapTRelayDevice(TranslatingDevice):
             if ce is None or ce[0].compute_psid(port) != ce[2]:  # RFC 7599, section 8.1
                 raise Drop(WRONG_SOURCE)
             return TableMap.map_host(ce[1], packet.src, self.view.dmr)
-        ends = self.sharing.find(packet.dst, ip.get_port(packet))
-        if ends is None:
+        if (ends := self.sharing.find(packet.dst, ip.get_port(packet))) is None:
             raise Drop(IcmpError(3, 13))
         return TableMap.map_host(packet.dst, ends[0], self.view.dmr)
 

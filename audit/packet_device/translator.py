@@ -60,10 +60,7 @@ class TranslatingDevice(PacketDevice, ABC):
     def __init__(self, intent: DeviceIntent, view: Any) -> None:
         super().__init__(intent, view)
         self.ipv6_side: SideName = getattr(view, "ipv6_side", "left")
-        self.ipv4_side, self.lowest_ipv6_mtu = (
-            flip_side(self.ipv6_side),
-            view.lowest_ipv6_mtu,
-        )
+        self.ipv4_side, self.lowest_ipv6_mtu = flip_side(self.ipv6_side), view.lowest_ipv6_mtu
         self.ipv6_mtu, self.ipv4_mtu = self.mtu(self.ipv6_side), self.mtu(self.ipv4_side)
 
     @abstractmethod
@@ -166,15 +163,11 @@ class TranslatingDevice(PacketDevice, ABC):
             return replace(changed, octets=octets) if is_quoted else changed.with_message(octets)
         if is_quoted or not packet.is_error:  # Errors about errors are not translated.
             raise Drop
-        quoted, error = (
-            packet.read_quoted_packet(),
-            IcmpError(*struct.unpack_from("!BBxxI", octets)),
-        )
+        quoted = packet.read_quoted_packet()
         if quoted.version != packet.version:
             raise Drop
-        header = (self.translate_error_to_ipv6 if from_ipv4 else self.translate_error_to_ipv4)(
-            error, quoted
-        )
+        translate = self.translate_error_to_ipv6 if from_ipv4 else self.translate_error_to_ipv4
+        header = translate(IcmpError(*struct.unpack_from("!BBxxI", octets)), quoted)
         about = self.translate(quoted, addresses, is_quoted=True)
         return changed.with_message(bytes(header) + bytes(about))
 

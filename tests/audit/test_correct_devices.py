@@ -14,7 +14,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from v6t.audit.self_check import find_accusations
+from v6t.audit.self_check import find_deviations
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_technology_type
 from v6t.tests.plugins.drawn_rules import ce_settings, rule_settings, rules
@@ -221,7 +221,7 @@ def accusations(plugin, params, folder):
         values["binding_table"] = folder / hashlib.sha256(table.encode()).hexdigest()
         values["binding_table"].write_text(table)
     technology = load_technology_type(plugin)
-    return find_accusations(technology(technology.params_model(**values)))
+    return find_deviations(technology(technology.params_model(**values)))
 
 
 @pytest.mark.parametrize("plugin", STRATEGIES)

@@ -29,7 +29,7 @@ def test_technology_without_view_is_noted():
 
 
 def test_note_counts_audited_sets_of_parameters(monkeypatch):
-    monkeypatch.setattr(self_check, "find_accusations", lambda technology: [])
+    monkeypatch.setattr(self_check, "find_deviations", lambda technology: [])
     findings, note = check_audit(load_technology_type("siit"))
     assert findings == []
     assert 1 < int(re.search(r"with (\d+) sets", note)[1]) <= 1 + self_check.EXAMPLES
@@ -42,7 +42,7 @@ def test_drawn_parameters_differ_from_defaults():
 
 def test_plugin_check_with_deviation_fails(monkeypatch):
     monkeypatch.setattr(
-        self_check, "find_accusations", lambda technology: ["rfc1-1-wrong: it fails"]
+        self_check, "find_deviations", lambda technology: ["rfc1-1-wrong: it fails"]
     )
     done = v6t("plugins", "--check", "siit")
     assert done.code == "not-conformant"
@@ -53,7 +53,7 @@ def test_deviation_for_drawn_parameters_only_is_reported(monkeypatch):
     def accuse(technology):
         return [] if technology.params == type(technology.params)() else ["rfc1-1-wrong: it fails"]
 
-    monkeypatch.setattr(self_check, "find_accusations", accuse)
+    monkeypatch.setattr(self_check, "find_deviations", accuse)
     findings, _ = check_audit(load_technology_type("siit"))
     assert {text for _, text in findings} == {"rfc1-1-wrong: it fails"}
     assert "=" in findings[0][0]
