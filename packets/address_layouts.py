@@ -112,10 +112,8 @@ class GeneratedSoftwires:
     def ipv4_layout(self) -> BitLayout:
         """Layout of the IPv4 address of softwire number ``softwire``."""
         bits = max(0, self.index_bits - self.psid_len)
-        copy = BitCopy(SOFTWIRE, 32 - bits, bits)
-        return BitLayout(
-            32, {SOFTWIRE: self.index_bits}, (copy,), int(self.ipv4_pool.network_address)
-        )
+        copy, base = BitCopy(SOFTWIRE, 32 - bits, bits), int(self.ipv4_pool.network_address)
+        return BitLayout(32, {SOFTWIRE: self.index_bits}, (copy,), base)
 
     @cached_property
     def psid_layout(self) -> BitLayout:
@@ -128,10 +126,8 @@ class GeneratedSoftwires:
     def b4_layout(self) -> BitLayout:
         """Layout of the lwB4's address of softwire number ``softwire`` (RFC 7596, section 5.1)."""
         k, number = self.psid_len, self.index_bits
-        subnet, variables = (
-            BitCopy(SOFTWIRE, 64 - number, number),
-            {SOFTWIRE: number, IPV4: 32, PSID: k},
-        )
+        variables = {SOFTWIRE: number, IPV4: 32, PSID: k}
+        subnet = BitCopy(SOFTWIRE, 64 - number, number)
         copies = subnet, BitCopy(IPV4, 80, 32), BitCopy(PSID, 128 - k, k)
         layout = BitLayout(128, variables, copies, int(self.b4_prefix.network_address))
         return layout.compose(ipv4=self.ipv4_layout, psid=self.psid_layout)

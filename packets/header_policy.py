@@ -65,8 +65,7 @@ class HeaderPolicy:
         """Return the policy that applies in one direction."""
         if self.dont_fragment in ("exact", "either"):
             return self
-        applies = self.dont_fragment == direction
-        return replace(self, dont_fragment="either" if applies else "exact")
+        return replace(self, dont_fragment="either" if self.dont_fragment == direction else "exact")
 
 
 def merge_policies(policy: HeaderPolicy, device: HeaderPolicy) -> HeaderPolicy:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8, U64
 
-PROTOCOL_IPIP, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_ICMPV6 = 4, 6, 17, 41, 58
+PROTOCOL_IPIP, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6 = 4, 6, 17, 41
 DONT_FRAGMENT = 0x4000  # bit of ``flags_frag`` in an IPv4 header
 
 ETHERNET = np.dtype([("dst", "u1", 6), ("src", "u1", 6), ("type", ">u2")])
@@ -70,8 +70,7 @@ def write_traffic_class(header: NDArray[np.void], values: U8) -> None:
 
 def to_numbers(octets: U8) -> U64:
     """Return big-endian numbers ``(n,)`` of ``(n, 2)``, ``(n, 4)`` or ``(n, 8)`` octets."""
-    size = octets.shape[1]
-    return np.ascontiguousarray(octets).view(f">u{size}")[:, 0].astype(np.uint64)
+    return np.ascontiguousarray(octets).view(f">u{octets.shape[1]}")[:, 0].astype(np.uint64)
 
 
 def to_octets(numbers: NDArray[np.integer], size: int) -> U8:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 MIN_FRAME_OCTETS = 60  # padded Ethernet frames, FCS off
 ETHERTYPES_VLAN = (0x8100, 0x88A8)
 _ETHERTYPES = {0x0800: "IPv4", 0x86DD: "IPv6", 0x6558: "Ethernet"}  # names of headers
-_PROTOCOLS = {
-    1: "ICMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 47: "GRE", 58: "ICMPv6",
-}  # fmt: skip
+_PROTOCOLS = {1: "ICMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 47: "GRE", 58: "ICMPv6"}
 _OPTION_HEADERS = (0, 60)
 """Hop-by-hop and destination options: the only extension headers that change nothing else."""
 _MIN_HEADER_OCTETS = {
@@ -204,8 +202,8 @@ class FrameLayout:
         places = [network.get_address(source=end) for end in ends for network in networks]
         places += [self.get_port(source=end) for end in ends]
         octets = [octet for place in places for octet in range(place.start, place.stop)]
-        whole = range(octets[0], octets[0] + len(octets))
-        return slice(whole.start, whole.stop) if octets == list(whole) else octets
+        span = range(octets[0], octets[0] + len(octets))
+        return slice(span.start, span.stop) if octets == list(span) else octets
 
     @cached_property
     def swapped_row(self) -> list[int]:

@@ -1,1 +1,1 @@
-"""Traffic: the model plugins speak, the compiler to TRex streams, and the expander."""
+"""Traffic: its model, the compiler to TRex streams, and the expander."""

@@ -299,8 +299,7 @@ def _cut_write(i: Instruction, variable: Instruction) -> Iterator[tuple[int, _Te
     for source, at, cast, shift, mask in stores:
         for word in range(at // 2, (at + cast + 1) // 2):
             down = 8 * (at + cast - 2 * (word + 1))  # bits of the cast below this word
-            bits = (mask >> down if down >= 0 else mask << -down) & 0xFFFF
-            if bits:
+            if bits := (mask >> down if down >= 0 else mask << -down) & 0xFFFF:
                 yield word, _Term(source, add, shift - down, bits)
 
 

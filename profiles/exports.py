@@ -119,9 +119,7 @@ def check_file_name(name: str) -> None:
     base = PurePath(name).name
     stem, _, kind = base.partition(".")
     if kind not in {"json", "py"} or not stem:
-        problem = (
-            f"trex-console cannot load '{base}': the only dot has to stand before 'json' or 'py'"
-        )
+        problem = f"trex-console cannot load '{base}': the only dot must precede 'json' or 'py'"
         raise UsageError(problem, code="not-a-file-name")
     taken = stem in sys.stdlib_module_names or stem in {"trex", "scapy", "yaml", "zmq"}
     if kind == "py" and (taken or not stem.isidentifier() or keyword.iskeyword(stem)):

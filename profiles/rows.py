@@ -64,8 +64,7 @@ def list_frames(
         raise UsageError(f"{problem}{ins.MAX_VARIABLE_OCTETS}", hint, code="too-many-for-trex")
     program = [make_list(frames, at, size) for at, size in spans]
     program += [ins.write(f"at{at}", at) for at, _ in spans]
-    listed = stream.with_packet(frames[0].tobytes()).with_program(program)
-    return listed, len(spans)
+    return stream.with_packet(frames[0].tobytes()).with_program(program), len(spans)
 
 
 def cover_octets(changing: list[int], length: int) -> list[tuple[int, int]]:

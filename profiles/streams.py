@@ -39,10 +39,8 @@ class Stream:
 
     def with_packet(self, packet: bytes) -> Stream:
         """Return a copy with another packet template."""
-        binary = base64.b64encode(packet).decode()
-        return replace(
-            self, trex={**self.trex, "packet": {**self.trex["packet"], "binary": binary}}
-        )
+        template = {**self.trex["packet"], "binary": base64.b64encode(packet).decode()}
+        return replace(self, trex={**self.trex, "packet": template})
 
     def with_program(self, program: list[dict[str, Any]], **trex: Any) -> Stream:
         """Return a copy with other instructions, and other keys of TRex's object."""

@@ -1,1 +1,1 @@
-"""From the traffic model to TRex streams."""
+"""The compiler from the traffic model to TRex streams."""

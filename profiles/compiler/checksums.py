@@ -80,25 +80,23 @@ def _find_span(checksum: HeaderChecksum, write: Write, *, whole: bool) -> tuple[
 
 
 def _fix_transport(checksum: HeaderChecksum) -> tuple[ins.Instruction, str]:
-    header, network = checksum.header, checksum.network
+    header, network, label = checksum.header, checksum.network, checksum.header.label
     if network is None:
-        problem = (
-            f"the {header.label} checksum changes, but TRex computes it only directly above IP"
-        )
+        problem = f"the {label} checksum changes, but TRex computes it only directly above IP"
         raise make_limit_error(problem)
     l2_len, l3_len = network.offset, header.offset - network.offset
     if header.name.startswith("ICMPv6"):
         fix = {"type": "fix_checksum_icmpv6", "l2_len": l2_len, "l3_len": l3_len}
-        return fix, f"checksums: {header.label} in software"
+        return fix, f"checksums: {label} in software"
     if header.name not in ins.L4_TYPES:
-        problem = f"the checksum of {header.label} changes, and TRex has no instruction for it"
+        problem = f"the checksum of {label} changes, and TRex has no instruction for it"
         hint = "vary fields that it does not cover, or count instead of drawing at random"
         raise make_limit_error(problem, hint)
     if l2_len > ins.MAX_L2_OCTETS:
         problem = f"the {network.label} header begins at octet {l2_len}, beyond the "
         raise make_limit_error(f"{problem}{ins.MAX_L2_OCTETS} up to which TRex fixes checksums")
     fix = ins.fix_hardware(l2_len, l3_len, ins.L4_TYPES[header.name])
-    pair = f"{network.label} and {header.label}" if network.name == "IP" else header.label
+    pair = f"{network.label} and {label}" if network.name == "IP" else label
     return fix, f"checksums: {pair} by the NIC (by TRex if it cannot), header at octet {l2_len}"
 
 
@@ -113,8 +111,7 @@ def _plan_complements(
     covered = [w for w in writes if _find_span(transport, w, whole=False)]
     complements: dict[str, FlowVariable] = {}
     for name in dict.fromkeys(w.flow_var for w in covered):
-        inverse = by_name[name].make_complement(f"{name}.not")
-        if inverse is None:
+        if (inverse := by_name[name].make_complement(f"{name}.not")) is None:
             return None
         complements[name] = inverse
     layout, header = template.layout, transport.header

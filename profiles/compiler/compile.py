@@ -59,20 +59,18 @@ def compile_traffic(
         first_stream_id: identifier of the first stream, the others follow.
         cores: number of data path cores over which TRex splits the streams.
     """
-    classes = traffic.classes
-    if not classes or len({c.name for c in classes}) < len(classes):
+    classes, count = traffic.classes, len(traffic.classes)
+    if not classes or len({c.name for c in classes}) < count:
         raise make_model_error("the traffic needs classes with different names")
-    if first_stream_id < 0 or first_stream_id + len(classes) > MAX_STREAMS:
-        problem = (
-            f"{len(classes)} streams from {first_stream_id} on exceed TRex's {MAX_STREAMS} groups"
-        )
+    if first_stream_id < 0 or first_stream_id + count > MAX_STREAMS:
+        problem = f"{count} streams from {first_stream_id} on exceed TRex's {MAX_STREAMS} groups"
         hint = "describe the traffic with fewer classes or MAP domains"
         raise UsageError(problem, hint, code="too-many-for-trex")
     if not rate_fps > 0:
         problem = f"a rate of {rate_fps} frames per second is not positive"
         raise UsageError(problem, code="out-of-range")
     weights = [c.weight for c in classes]
-    shares = [None] * len(classes) if frames is None else count_frames(weights, frames)
+    shares = [None] * count if frames is None else count_frames(weights, frames)
     streams = []
     drawn: dict[str, int] = {}
     numbered = zip(classes, find_starts(weights), shares, strict=True)
@@ -159,10 +157,8 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
         name, width = bits.variable.name, bits.variable.width
         if not 0 <= bits.source < bits.source + bits.length <= width:
             last = bits.source + bits.length - 1
-            problem = (
-                f"variable '{name}' has {width} bits, but {path} takes bits {bits.source} to {last}"
-            )
-            raise make_model_error(problem)
+            problem = f"variable '{name}' has {width} bits"
+            raise make_model_error(f"{problem}, but {path} takes bits {bits.source} to {last}")
         if bits.add and width > WORD:
             raise make_limit_error(f"TRex adds to {WORD} bits, but variable '{name}' has {width}")
         first = template.layout.locate_bits(path, bits)
@@ -223,20 +219,17 @@ def _check_limits(
 ) -> None:
     octets = ins.count_variable_octets(program)
     if octets > ins.MAX_VARIABLE_OCTETS:
-        problem = (
-            f"the variables of class '{traffic_class.name}' take {octets} octets, but TRex has "
-        )
+        problem = f"the variables of class '{traffic_class.name}' take {octets} octets"
         hint = "vary fewer independent variables, or spread them over several classes"
-        raise make_limit_error(f"{problem}{ins.MAX_VARIABLE_OCTETS}", hint)
+        raise make_limit_error(f"{problem}, but TRex has {ins.MAX_VARIABLE_OCTETS}", hint)
     sizes = {i["name"]: int(i["size"]) for i in program if i["type"] == "flow_var"}
     for instruction in program:
         offset, size = ins.locate_change(instruction, sizes.get(instruction.get("name", ""), 0))
         if offset + size > ins.MAX_OFFSET:
             fields = template.layout.describe_bits(8 * offset, 8 * (offset + size) - 1)
             problem = f"class '{traffic_class.name}' changes octet {offset + size - 1} ({fields})"
-            raise make_limit_error(
-                f"{problem}, but TRex can change only the first {ins.MAX_OFFSET}"
-            )
+            problem += f", but TRex can change only the first {ins.MAX_OFFSET}"
+            raise make_limit_error(problem)
 
 
 def _make_stream_mode(pps: float, share: int | None) -> dict[str, Any]:

@@ -109,22 +109,18 @@ def split_counter(variable: FrameVariable) -> Split:
         bounds = 0, (1 << bits) - 1, step
         high = FlowVariable(f"{name}.32", 32, bits - 32, op, *bounds, sizes=(8,), exact=False)
         return Split((high, FlowVariable(f"{name}.0", 0, 32, op, 0, ones, step, add=add)), constant)
-    problem = (
-        f"variable '{name}' cannot count {count} steps of {step}: a counter of TRex has 32 bits"
-    )
+    problem = f"variable '{name}' cannot count {count} steps of {step}"
     hint = f"use at most {MAX_LIST} values, or 2^n values with a step of 2^k"
-    raise make_limit_error(problem, hint)
+    raise make_limit_error(f"{problem}: a counter of TRex has 32 bits", hint)
 
 
 def split_values(variable: FrameVariable) -> Split:
     """Split a variable that takes listed values in their order."""
     model = variable.model
     if len(model.values) > MAX_LIST:
-        problem = (
-            f"variable '{model.name}' lists {len(model.values)} values, but TRex allows {MAX_LIST}"
-        )
+        problem = f"variable '{model.name}' lists {len(model.values)} values"
         hint = "spread the values over several traffic classes, or draw them from a range"
-        raise make_limit_error(problem, hint)
+        raise make_limit_error(f"{problem}, but TRex allows {MAX_LIST}", hint)
     return variable.split_list(model.values)
 
 
@@ -147,10 +143,9 @@ def _permute_low_bits(variable: FrameVariable, bits: int) -> tuple[tuple[FlowVar
     if variable.max_cut >= bits:
         return mix_permutation(name, bits, apart, variable.cuts, rng), note
     if bits > ONE_STRIDE_BITS:
-        problem = (
-            f"variable '{name}' of {bits} bits has a constant added; TRex allows {ONE_STRIDE_BITS}"
-        )
-        raise make_limit_error(problem, "copy it without a constant, or narrow it")
+        problem = f"variable '{name}' of {bits} bits has a constant added"
+        hint = "copy it without a constant, or narrow it"
+        raise make_limit_error(f"{problem}; TRex allows {ONE_STRIDE_BITS}", hint)
     limit = 1 << 32 - bits
     stride = int(rng.integers(limit // 2, limit)) | 1
     most = (stride << bits) - 1
@@ -183,9 +178,8 @@ def mix_permutation(
     import numpy as np
 
     if bits + apart > MAX_MIXED_BITS:
-        problem = (
-            f"variable '{name}' cannot enumerate 2^{bits} values: TRex counts to 2^{MAX_MIXED_BITS}"
-        )
+        problem = f"variable '{name}' cannot enumerate 2^{bits} values"
+        problem += f": TRex counts to 2^{MAX_MIXED_BITS}"
         raise make_limit_error(problem, "choose fewer values")
     listed = LISTED_BITS - apart
     # the list has the upper bits of each stretch between cuts, in proportion

@@ -105,18 +105,16 @@ class FrameVariable:
     @property
     def max_cut(self) -> int:
         """Highest bit at which the variable may be cut; additions carry through the bits above it."""
-        width = self.model.width
-        return min(count_trailing_zeros(copy.add, width) for copy in self.copies)
+        return min(count_trailing_zeros(copy.add, self.model.width) for copy in self.copies)
 
     def choose_cuts(self, candidates: Iterable[Sequence[int]], purpose: str) -> Sequence[int]:
         """Return the cheapest usable cuts, the first of equally cheap ones."""
         max_cut = self.max_cut
         usable = [c for c in candidates if max(c, default=0) <= max_cut]
         if not usable:
-            problem = (
-                f"TRex cannot carry a constant through variable '{self.model.name}' ({purpose})"
-            )
-            raise make_limit_error(problem, "copy it without a constant, or narrow it")
+            problem = f"TRex cannot carry a constant through variable '{self.model.name}'"
+            hint = "copy it without a constant, or narrow it"
+            raise make_limit_error(f"{problem} ({purpose})", hint)
         return min(usable, key=self._estimate_cost_ns)
 
     def _estimate_cost_ns(self, cuts: Sequence[int]) -> float:

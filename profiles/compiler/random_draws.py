@@ -149,6 +149,5 @@ def _draw_bits(variable: FrameVariable, shift: int, bits: int) -> _Draws:
         else:
             likely = f"each value within {FILLED_BIAS:.2%} of equally likely"
             notes.append(f"{name}: 16 bits of one 30-bit draw, {likely}")
-        clean = width == DRAW_BITS
-        flow_vars.append(FlowVariable(name, low, width, "random", **draw, exact=clean))
+        flow_vars.append(FlowVariable(name, low, width, "random", **draw, exact=width == DRAW_BITS))
     return flow_vars[::-1], notes

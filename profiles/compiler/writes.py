@@ -71,10 +71,9 @@ def encode_writes(
     rest = [group for group in groups if not any(p.group is group for p in plain)]
     masked = [instruction for group in rest for instruction in _encode_masked(group, len(packet))]
     masked.sort(key=lambda i: (i["pkt_offset"], i["mask"]))
-    cost = (
-        sum(v.cost_ns for v in used) + PLAIN_WRITE_NS * len(stored) + MASKED_WRITE_NS * len(masked)
-    )
-    return [*(v.declare(sizes[v.name]) for v in used), *stored, *masked], cost
+    cost_ns = sum(v.cost_ns for v in used)
+    cost_ns += PLAIN_WRITE_NS * len(stored) + MASKED_WRITE_NS * len(masked)
+    return [*(v.declare(sizes[v.name]) for v in used), *stored, *masked], cost_ns
 
 
 def _choose_plain_writes(
@@ -150,5 +149,4 @@ def _encode_masked(group: _WriteGroup, length: int) -> Iterator[Instruction]:
         start = min(start, length - size)
         base = 8 * (start + size) - 1
         mask = sum(1 << base - bit for bit in group.bits if bit // 8 in window)
-        shift = base - group.diagonal
-        yield write_mask(group.flow_var.name, start, size, mask, shift, group.add)
+        yield write_mask(group.flow_var.name, start, size, mask, base - group.diagonal, group.add)

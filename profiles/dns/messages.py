@@ -110,8 +110,7 @@ class Authority:
                 alike = messages[chosen], addresses[chosen]
                 answers.append((chosen, self._answer_batch(*alike, *divmod(int(form), 2))))
         for row in np.nonzero(~ours)[0]:
-            reply = self._answer_single(messages[row].tobytes())
-            if reply:
+            if reply := self._answer_single(messages[row].tobytes()):
                 self.counts.other += 1
                 answers.append((np.array([row]), np.frombuffer(reply, np.uint8)[None, :]))
         return answers
@@ -143,8 +142,7 @@ class Authority:
         ttl = self.zone.ttl_s.to_bytes(4, "big")
         data = encode_name("ns.invalid") + encode_name("hostmaster.invalid")
         data += (1).to_bytes(4, "big") + ttl * 4
-        head = owner + SOA.to_bytes(2, "big") + CLASS_IN + ttl
-        return head + len(data).to_bytes(2, "big") + data
+        return owner + SOA.to_bytes(2, "big") + CLASS_IN + ttl + len(data).to_bytes(2, "big") + data
 
     def _answer_single(self, message: bytes) -> bytes | None:
         """Answer "no such record" within the zone and "refused" elsewhere (RFC 1035, section 4.1.1)."""
@@ -172,18 +170,14 @@ MALFORMED, OTHER_QUESTION, EMPTY = "malformed", "another question", "no AAAA rec
 WRONG, TRUNCATED = "wrong AAAA record", "truncated"
 WRONG_ANSWERS = (WRONG, OTHER_QUESTION)
 """Verdicts on answers that no device may give; they end the run instead of counting as loss."""
-RCODES = {
-    1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED",
-}  # fmt: skip
-"""RFC 1035 section 4.1.1."""
+RCODES = {1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED"}
+"""RFC 1035, section 4.1.1."""
 
-_ANSWER_OCTETS = bytearray(
-    build_question() + b"\xc0\x0c\0\x1c\0\1" + bytes(4) + b"\0\x10" + bytes(16)
-)
+_TEMPLATE = bytearray(build_question() + b"\xc0\x0c\0\x1c\0\1" + bytes(4) + b"\0\x10" + bytes(16))
 """The usual form of an answer."""
-_ANSWER_OCTETS[2:4], _ANSWER_OCTETS[6:8] = b"\x80\0", b"\0\1"
-_ANSWER, _ANSWER_END = np.frombuffer(bytes(_ANSWER_OCTETS), np.uint8), len(_ANSWER_OCTETS)
-_ANSWER_MASK = make_case_mask(bytes(_ANSWER_OCTETS))  # the bits of a correct answer
+_TEMPLATE[2:4], _TEMPLATE[6:8] = b"\x80\0", b"\0\1"
+_ANSWER, _ANSWER_END = np.frombuffer(bytes(_TEMPLATE), np.uint8), len(_TEMPLATE)
+_ANSWER_MASK = make_case_mask(bytes(_TEMPLATE))  # the bits of a correct answer
 _ANSWER_MASK[:4] = 0, 0, 0xFA, 0x0F  # a response, not truncated, to a query; its code
 _ANSWER_MASK[8:12] = 0  # records after the answer
 _ANSWER_MASK[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live
@@ -209,9 +203,8 @@ def judge_answers(messages: U8, addresses: U32, expected: U8) -> AnswerVerdicts:
     reasons: dict[int, str] = {}
     for row in np.nonzero(~right)[0]:  # few: a correct answer in another form, or a wrong one
         try:
-            verdict = _judge_single(
-                messages[row].tobytes(), int(addresses[row]), expected[row].tobytes()
-            )
+            message, record = messages[row].tobytes(), expected[row].tobytes()
+            verdict = _judge_single(message, int(addresses[row]), record)
         except (IndexError, ValueError):
             verdict = MALFORMED
         if verdict == VALID:
