@@ -79,8 +79,8 @@ def compute_log_erf(load: F64, m: F64, a: F64) -> F64:
     """Return the logarithm of the loss rate whose second derivative is a Gaussian function."""
     upper, lower = _compute_log_g((m - load) / a), _compute_log_g(m / a)
     apart = np.minimum(lower - upper, -1e-15)
-    whole = 2.0 - _interpolate(_ERFC_TABLE, m / a)
-    rate: F64 = np.log(a) + upper + np.log(-np.expm1(apart)) - np.log(whole)
+    area = 2.0 - _interpolate(_ERFC_TABLE, m / a)
+    rate: F64 = np.log(a) + upper + np.log(-np.expm1(apart)) - np.log(area)
     return rate
 
 
@@ -164,9 +164,9 @@ def _spread_points() -> F64:
     quantile = NormalDist().inv_cdf
     for axis, base in enumerate((2, 3)):
         for number in range(SAMPLE_COUNT):
-            value, part, left = 0.0, 1.0 / base, number + 1
-            while left:
-                left, digit = divmod(left, base)
+            value, part, rest = 0.0, 1.0 / base, number + 1
+            while rest:
+                rest, digit = divmod(rest, base)
                 value += digit * part
                 part /= base
             spreads[number, axis] = quantile(value)
@@ -182,7 +182,7 @@ def _sample_posterior(
     so that the points of each round stay close to it.
     """
     centre, spread = near
-    power, left = 0.0, FULL_LIKELIHOOD_ROUNDS
+    power, remaining = 0.0, FULL_LIKELIHOOD_ROUNDS
     proposed = -0.5 * (_spread_points() ** 2).sum(axis=1)
     for _ in range(MAX_ROUNDS):
         points = centre + _spread_points() @ np.linalg.cholesky(spread).T
@@ -192,10 +192,10 @@ def _sample_posterior(
         power = _find_power(prior - proposed, log_likelihoods, power)
         weight = _normalize_weights(prior - proposed + power * log_likelihoods)
         centre = weight @ points
-        away = points - centre
-        spread = VARIANCE_FACTOR * (away.T * weight) @ away + 1e-18 * np.eye(2)
-        left -= power >= 1.0
-        if not left:
+        deviations = points - centre
+        spread = VARIANCE_FACTOR * (deviations.T * weight) @ deviations + 1e-18 * np.eye(2)
+        remaining -= power >= 1.0
+        if not remaining:
             break
     return m, a, weight, (centre, spread)
 

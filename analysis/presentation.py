@@ -116,8 +116,8 @@ def split_into_figures(rows: Sequence[tuple[tuple[str, ...], R]]) -> Iterator[li
     for labels, record in rows:
         label = " ".join([*labels, record.direction])
         lines.setdefault(label, []).append(record.model_copy(update={"direction": label}))
-    for some in split_batches(list(lines), MAX_CURVES):
-        yield [record for label in some for record in lines[label]]
+    for batch in split_batches(list(lines), MAX_CURVES):
+        yield [record for label in batch for record in lines[label]]
 
 
 def split_batches(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:

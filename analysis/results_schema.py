@@ -102,12 +102,12 @@ def build_results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
     definitions["Record"]["allOf"] = [
         {
             "if": {
-                "properties": {"benchmark": {"enum": some}, "not_measured": {"type": "null"}},
+                "properties": {"benchmark": {"enum": benchmarks}, "not_measured": {"type": "null"}},
                 "required": ["benchmark"],
             },
             "then": {"$ref": f"#/$defs/{kind.__name__}"},
         }
-        for kind, some in names.items()
+        for kind, benchmarks in names.items()
     ]
     return {
         "$schema": SCHEMA_DIALECT, "title": SCHEMA_TITLE,

@@ -116,7 +116,7 @@ class RunData:
         for trial in self.trials:
             for direction, counted in trial.result.directions.items():
                 by_direction.setdefault(direction, Counter()).update(counted.behaviour or {})
-        return {d: dict(sorted(seen.items())) for d, seen in by_direction.items() if seen}
+        return {d: dict(sorted(counts.items())) for d, counts in by_direction.items() if counts}
 
     def find_trials(self, record: Record) -> Iterator[RunTrial]:
         """Yield the trials of a record that are in the journal, invalid ones included."""

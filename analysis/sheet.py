@@ -71,8 +71,8 @@ def make_text_table(
     notes: Iterable[str] = (),
 ) -> Table:
     """Make a table of formatted cells; a column given as a name holds numbers."""
-    whole = [Column(c) if isinstance(c, str) else c for c in columns]
-    return _make_table(title, whole, [list(row) for row in rows], notes)
+    typed = [Column(c) if isinstance(c, str) else c for c in columns]
+    return _make_table(title, typed, [list(row) for row in rows], notes)
 
 
 def _make_table(
@@ -146,9 +146,9 @@ def format_three_digits(value: float | None) -> str:
     if value is None:
         return UNDEFINED
     rounded = float(f"{value:.2e}") if abs(value) < 100 else value
-    whole = math.floor(math.log10(abs(rounded))) if rounded else 0
+    exponent = math.floor(math.log10(abs(rounded))) if rounded else 0
     # a millionth of a millisecond is the finest resolution of a tester's clock
-    return f"{rounded:,.{min(6, max(0, 2 - whole))}f}" if rounded else "0"
+    return f"{rounded:,.{min(6, max(0, 2 - exponent))}f}" if rounded else "0"
 
 
 # meanings of the asterisk at a result and at an offered rate

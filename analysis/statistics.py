@@ -68,9 +68,9 @@ def describe_repetitions(values: Sequence[float], unit: str = "") -> list[str]:
             f"{len(high)} around {_format_value(median(high), unit)}"
         )
         return sentences
-    if far := find_outliers(finite):
-        shown = ", ".join(_format_value(v, unit) for v in far[:3])
-        sentences.append(f"{len(far)} outlying repetition{'s' * (len(far) > 1)}: {shown}")
+    if outliers := find_outliers(finite):
+        shown = ", ".join(_format_value(v, unit) for v in outliers[:3])
+        sentences.append(f"{len(outliers)} outlying repetition{'s' * (len(outliers) > 1)}: {shown}")
     return sentences
 
 
@@ -100,8 +100,8 @@ def find_two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] |
     low, high = ordered[:cut], ordered[cut:]
     fewest = max(2, math.ceil(_MIN_MODE_SHARE * len(ordered)))
     widest = max(low[-1] - low[0], high[-1] - high[0])
-    apart = gap > widest and gap > _MIN_MODE_GAP * abs(median(ordered))
-    return (low, high) if apart and min(len(low), len(high)) >= fewest else None
+    is_separate = gap > widest and gap > _MIN_MODE_GAP * abs(median(ordered))
+    return (low, high) if is_separate and min(len(low), len(high)) >= fewest else None
 
 
 def _format_value(value: float, unit: str) -> str:

@@ -155,10 +155,10 @@ def _drop_outliers(values: Sequence[float]) -> list[int]:
     medians = [
         median(values[max(0, n - _NEIGHBORS) : n + _NEIGHBORS + 1]) for n in range(len(values))
     ]
-    away = [abs(v - usual) for v, usual in zip(values, medians, strict=True)]
+    deviations = [abs(v - usual) for v, usual in zip(values, medians, strict=True)]
     # where most runs are identical, the deviation is that of the others
-    usually = (median(away) if away else 0.0) or median([a for a in away if a] or [0.0])
-    return [n for n, a in enumerate(away) if a <= OUTLIER_DEVIATIONS * MAD_TO_SIGMA * usually]
+    typical = median(deviations or [0.0]) or median([d for d in deviations if d] or [0.0])
+    return [n for n, d in enumerate(deviations) if d <= OUTLIER_DEVIATIONS * MAD_TO_SIGMA * typical]
 
 
 def _find_change_points(values: Sequence[float], start: int) -> list[tuple[int, float]]:
@@ -207,11 +207,11 @@ def _compute_step(series: NDArray[np.float64]) -> NDArray[np.float64]:
 
     It grows with the t statistic, and needs no spread within both sides.
     """
-    away = series - series.mean(axis=1, keepdims=True)
-    n = away.shape[1]
+    deviations = series - series.mean(axis=1, keepdims=True)
+    n = deviations.shape[1]
     before = np.arange(MIN_RUNS_PER_SIDE, n - MIN_RUNS_PER_SIDE + 1)
-    sums = away.cumsum(axis=1)[:, MIN_RUNS_PER_SIDE - 1 : n - MIN_RUNS_PER_SIDE]
+    sums = deviations.cumsum(axis=1)[:, MIN_RUNS_PER_SIDE - 1 : n - MIN_RUNS_PER_SIDE]
     explained = (sums**2 * n / (before * (n - before))).max(axis=1)
-    spread = (away**2).sum(axis=1)
+    spread = (deviations**2).sum(axis=1)
     statistic: NDArray[np.float64] = explained / np.where(spread > 0, spread, 1.0)
     return statistic

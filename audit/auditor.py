@@ -92,9 +92,9 @@ class ClauseOutcome(NamedTuple):
     tries: int = 1
 
 
-def load_suites(wanted: Sequence[str] = ()) -> list[Suite]:
+def load_suites(names: Sequence[str] = ()) -> list[Suite]:
     """Load suites by name, or all if no name is given."""
-    return [SUITES.load(name)() for name in (wanted or SUITES.list_names())]
+    return [SUITES.load(name)() for name in (names or SUITES.list_names())]
 
 
 def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str = "") -> Selection:
@@ -174,8 +174,8 @@ def plan_audit(technology: Technology, selection: Selection, request: AuditReque
         variants[variant] = [c for s in selection.suites for c in s.list_clauses(subject, variant)]
     plan = {}
     for variant, clauses in variants.items():
-        named = [c for c in clauses if any(part in c.name for part in request.clauses or [""])]
-        if chosen := [clause for clause in named if clause.lasts_s <= request.lasting_s]:
+        matching = [c for c in clauses if any(part in c.name for part in request.clauses or [""])]
+        if chosen := [clause for clause in matching if clause.lasts_s <= request.lasting_s]:
             plan[variant] = sorted(chosen, key=lambda clause: not clause.plain)
     if not plan:
         hint = f"`v6t audit --plugin {technology.name} --list` prints the names; some need --timers"
@@ -306,10 +306,10 @@ def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> ClauseOutc
         if clause.rate_limited:
             probe.pause(RATE_LIMIT_PAUSE_S)
         quiet_s = request.quiet_s * STILLNESS_FACTOR**outcome.tries
-        again = _try_once(clause, probe, request.wait_s, quiet_s)
-        if (outcome.judgement.verdict, again.judgement.verdict) == ("deviates", "not testable"):
-            again = outcome  # the device deviated, and may be dead because of it
-        outcome = again._replace(tries=outcome.tries + 1)
+        retry = _try_once(clause, probe, request.wait_s, quiet_s)
+        if (outcome.judgement.verdict, retry.judgement.verdict) == ("deviates", "not testable"):
+            retry = outcome  # the device deviated, and may be dead because of it
+        outcome = retry._replace(tries=outcome.tries + 1)
     if clause.level == "MAY" and outcome.judgement.verdict == "deviates":
         return outcome._replace(judgement=outcome.judgement._replace(verdict="information"))
     return outcome

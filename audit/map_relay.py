@@ -190,11 +190,11 @@ def _make_edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
 
 def _make_delivery_rows(h: RelayHosts) -> Iterator[Row]:
     v, me = h.view, h.view.customer
-    whole = datagram((v.server, SERVER_PORT), (me.ipv4, me.port), data(600))
+    original = datagram((v.server, SERVER_PORT), (me.ipv4, me.port), data(600))
     for label, words, order in (("in-order", "in order", 1), ("out-of-order", "last fragment first", -1)):
         yield h.row("fragments", f"fragments-{label}",
                     f"a fragmented datagram for a customer arrives completely ({words})",
-                    split(whole, 304, 0x2200 + order)[::order], partial(_check_fragments, h),
+                    split(original, 304, 0x2200 + order)[::order], partial(_check_fragments, h),
                     FRAGMENT_LEVELS[v.kind], side="right")
     if v.kind != "MAP-T":  # RFC 7599, section 9: errors are mapped without a port
         about = datagram((me.ipv4, me.port), (v.server, SERVER_PORT), b"v6t")

@@ -219,8 +219,8 @@ class AuditComparison:
         keys = dict.fromkeys(chain(*by_audit))
         clauses = [[findings.get(key) for findings in by_audit] for key in keys]
         self.differences = [each for each in clauses if len({f.verdict for f in each if f}) > 1]
-        alone = [each for each in clauses if each.count(None) == len(self.audits) - 1]
-        self.tested_once = [sum(bool(each[n]) for each in alone) for n in range(len(self.audits))]
+        single = [each for each in clauses if each.count(None) == len(self.audits) - 1]
+        self.tested_once = [sum(bool(each[n]) for each in single) for n in range(len(self.audits))]
         names = dict.fromkeys(chain(*(audit.params for audit in self.audits)))
         values = {name: [audit.params.get(name) for audit in self.audits] for name in names}
         self.params = {n: each for n, each in values.items() if any(v != each[0] for v in each)}

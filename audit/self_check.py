@@ -97,8 +97,8 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
     @given(draw_params(kind), st.sampled_from(MTUS), st.sampled_from(MTUS))
     def audit(params: dict[str, Any], left_mtu: int, right_mtu: int) -> None:
         nonlocal audited
-        given = {**params, "left MTU": left_mtu, "right MTU": right_mtu}
-        words = ", ".join(f"{name}={value}" for name, value in given.items())
+        values = {**params, "left MTU": left_mtu, "right MTU": right_mtu}
+        words = ", ".join(f"{name}={value}" for name, value in values.items())
         with suppress(UsageError, ValueError):  # the parameters exclude one another, or all clauses
             links = set_mtus(kind().links, left_mtu, right_mtu)
             deviations = find_deviations(kind(kind.params_model(**params), links))
@@ -114,17 +114,17 @@ def draw_params(kind: type[Technology]) -> SearchStrategy[dict[str, Any]]:
     """Return a Hypothesis strategy that draws one to three non-default parameters of a technology."""
     from hypothesis import strategies as st
 
-    drawn: dict[str, list[Any]] = {}
+    candidates: dict[str, list[Any]] = {}
     for name, field in kind.params_model.model_fields.items():
         default = field.get_default(call_default_factory=True)
         for value in _list_candidates(default, field.annotation):
             with suppress(UsageError, ValueError):
                 kind.params_model(**{name: value})
-                drawn.setdefault(name, []).append(value)
-    if not drawn:
+                candidates.setdefault(name, []).append(value)
+    if not candidates:
         return st.just({})
-    strategies = {name: st.sampled_from(values) for name, values in drawn.items()}
-    names = st.lists(st.sampled_from(sorted(drawn)), min_size=1, max_size=3, unique=True)
+    strategies = {name: st.sampled_from(values) for name, values in candidates.items()}
+    names = st.lists(st.sampled_from(sorted(candidates)), min_size=1, max_size=3, unique=True)
     return names.flatmap(lambda some: st.fixed_dictionaries({n: strategies[n] for n in some}))
 
 

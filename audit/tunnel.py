@@ -87,13 +87,13 @@ class TunnelHosts(LinkHosts):
 
 # fmt: off
 def _make_out_rows(h: TunnelHosts) -> Iterator[Row]:
-    out, whole = partial(Row, "RFC 2473", "3.3", side=h.view.side), h.to_host() / Raw(DATA)
+    out, template = partial(Row, "RFC 2473", "3.3", side=h.view.side), h.to_host() / Raw(DATA)
     # RFC 8200, sections 4 and 4.2: a destination processes options, and skips those of type 4
     limit = IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=4, optlen=1, optdata=b"\4")])
     yield out("decapsulated", "a packet leaves the tunnel with unchanged data and correct checksums",
-              h.up(), whole, plain=True)
+              h.up(), template, plain=True)
     yield out("encapsulation-limit", "a tunnel packet with an encapsulation limit option is decapsulated",
-              h.outer() / limit / h.inner(), whole)
+              h.outer() / limit / h.inner(), template)
     yield out("ttl-out", "a router that forwards a packet from a tunnel decrements the inner TTL by one",
               h.up(), IP(ttl=TTL - 1), "MAY")
     yield out("outer-hop-limit", "the inner TTL does not depend on the hop limit of the tunnel",
@@ -210,8 +210,8 @@ def _check_fragments(h: TunnelHosts, payload: bytes, far: list[IPPacket]) -> str
     if any(len(packet) > h.mtu for packet in far):
         return "a packet that is longer than the link's MTU"
     if parts := [packet for packet in far if packet.is_fragment]:
-        whole = {"octets": join_fragments(parts), "id": None, "offset": 0, "more": False}
-        inner = find_inner_packet(read_header(bytes(replace(parts[0], **whole))))
+        fields = {"octets": join_fragments(parts), "id": None, "offset": 0, "more": False}
+        inner = find_inner_packet(read_header(bytes(replace(parts[0], **fields))))
         is_complete = inner is not None and not inner.missing and inner.octets[8:] == payload
         return "" if is_complete else "the fragments do not make up the packet"
     inners = list(filter(None, map(find_inner_packet, far)))

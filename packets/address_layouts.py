@@ -76,9 +76,9 @@ def make_map_address_layout(rule: MappingRule, *, embeds_host: bool = False) -> 
     (erratum 5225 of RFC 7599), not MAP-E.
     """
     prefix = make_end_user_prefix_layout(rule).compose(ea=make_ce_layouts(rule).ea)
-    shown = 32 if embeds_host else rule.ipv4_prefix.prefixlen + _count_suffix_bits(rule)
+    ipv4_bits = 32 if embeds_host else rule.ipv4_prefix.prefixlen + _count_suffix_bits(rule)
     end, k = 120 if rule.iid_format == "draft" else 128, rule.psid_len
-    identifier = (BitCopy(IPV4, end - 48, shown), BitCopy(PSID, end - k, k))
+    identifier = (BitCopy(IPV4, end - 48, ipv4_bits), BitCopy(PSID, end - k, k))
     return BitLayout(128, {IPV4: 32, PSID: k}, (*prefix.copies, *identifier), prefix.constant)
 
 

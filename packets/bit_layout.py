@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from v6t.packets.arrays import U8, U64
 
-Copy = TypeVar("Copy", bound=Any)
-"""A named tuple with the fields of :class:`BitCopy`, and perhaps more."""
+Copy = TypeVar("Copy", bound=Any)  # a named tuple with the fields of :class:`BitCopy` or more
 _FIELD = "field"  # variable of a layout that :meth:`BitLayout.invert` returns
 _WORD_BITS = 64  # of NumPy's largest integers
 

@@ -134,26 +134,26 @@ class FieldRule(NamedTuple):
 
     def allows(self, values: I64) -> Mask:
         """Mark rows whose value is allowed."""
-        good = np.zeros(len(values), bool) if self.minimum is None else values >= self.minimum
+        mask = np.zeros(len(values), bool) if self.minimum is None else values >= self.minimum
         for value in self.behaviors.values():
-            good |= values == value
-        return good
+            mask |= values == value
+        return mask
 
-    def count_behaviors(self, values: I64, good: Mask) -> Counter[str]:
-        """Count good frames by the only behavior that explains their value; leave out ambiguous ones."""
+    def count_behaviors(self, values: I64, allowed: Mask) -> Counter[str]:
+        """Count allowed frames by the only behavior that explains their value; omit ambiguous ones."""
         if not self.behaviors:
-            variants = sort_unique(values[good])
+            variants = sort_unique(values[allowed])
             words = f"{self.name}: {variants[0] if len(variants) == 1 else 'varies'}"
-            return +Counter({words: int(np.count_nonzero(good))})
+            return +Counter({words: int(np.count_nonzero(allowed))})
         counts: Counter[str] = Counter()
-        equal = {name: good & (values == value) for name, value in self.behaviors.items()}
+        equal = {name: allowed & (values == value) for name, value in self.behaviors.items()}
         matches = sum(rows.astype(np.int64) for rows in equal.values())
         for value in self.alternatives:
             matches += values == value
         for name, rows in equal.items():
             counts[f"{self.name}: {name}"] = int(np.count_nonzero(rows & (matches == 1)))
         if self.minimum is not None:
-            another = good & (matches == 0)
+            another = allowed & (matches == 0)
             counts[f"{self.name}: another value"] = int(np.count_nonzero(another))
         return +counts
 
@@ -188,11 +188,11 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
         changed = np.zeros(len(rows), dtype=bool)
         for rule in pair.list_rules(policy, sent[rows]):
             values, right = rule.bits.read(headers), rule.bits.read(wanted)
-            good = rule.allows(values)
-            behaviors += rule.count_behaviors(values, good)
-            allowed[rows] &= good
-            changed |= good & (values != right)
-            rule.bits.write(headers, np.where(good, right, values))
+            mask = rule.allows(values)
+            behaviors += rule.count_behaviors(values, mask)
+            allowed[rows] &= mask
+            changed |= mask & (values != right)
+            rule.bits.write(headers, np.where(mask, right, values))
         if pair.new_version == 4 and changed.any():
             pair.write_checksums(frames, changed & fits)
             # certainly different from the reference's

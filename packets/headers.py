@@ -36,8 +36,7 @@ IPV6 = np.dtype({
 })  # fmt: skip
 """IPv6; addresses are octets (``src_octets``) or two numbers (``src_high``, ``src_low``)."""
 IP = {4: IPV4, 6: IPV6}  # header layout by IP version
-HOP_LIMIT_FIELD = {4: "ttl", 6: "hlim"}
-"""Name of the field that each device decrements, by IP version."""
+HOP_LIMIT_FIELD = {4: "ttl", 6: "hlim"}  # by IP version, name of the field that devices decrement
 UDP = np.dtype([("sport", ">u2"), ("dport", ">u2"), ("len", ">u2"), ("chksum", ">u2")])
 TCP = np.dtype([
     ("sport", ">u2"), ("dport", ">u2"), ("seq", ">u4"), ("ack", ">u4"), ("dataofs", "u1"),

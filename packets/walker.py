@@ -245,9 +245,9 @@ class FrameLayout:
 
     def sum_pseudo_header(self, frames: U8) -> U32:
         """Return the sums of addresses, length and protocol (RFC 8200, section 8.1)."""
-        both = self.networks[-1].addresses
+        addresses = self.networks[-1].addresses
         length = max(0, min(self.limit, frames.shape[1]) - self.start)
-        sums = checksum.sum_columns(frames, both.start, both.stop)
+        sums = checksum.sum_columns(frames, addresses.start, addresses.stop)
         return sums + (TRANSPORTS[self.transport] + length)
 
 
@@ -313,9 +313,9 @@ def _check_transport(
         six = network is not None and network.name == "IPv6"
         return ["UDP: the checksum is missing"] if six else []
     if header.name in TRANSPORTS and network is not None:
-        both = Network(_VERSIONS[network.name], network.start).addresses
+        addresses = Network(_VERSIONS[network.name], network.start).addresses
         length, protocol = limit - header.start, TRANSPORTS[header.name]
         covered += b"\0" * (len(covered) % 2)
-        covered += checksum.build_pseudo_header(frame[both], length, protocol)
+        covered += checksum.build_pseudo_header(frame[addresses], length, protocol)
     wrong = checksum.compute_checksum(covered) != 0
     return [f"{header.name}: the checksum is wrong"] if wrong else []

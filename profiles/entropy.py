@@ -56,11 +56,11 @@ def _reduce_flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
         problem = f"the {name} frames have at most {most:,} flows, not {count:,}"
         hint = "lower flows.counts, or let more hosts, customers or ports vary"
         raise UsageError(problem, hint, code="not-enough-addresses")
-    together = {chosen.name}
+    varying = {chosen.name}
     if chosen.kind is Kind.LIST:
-        together |= {v.name for v in variables if len(v.values) == len(chosen.values)}
+        varying |= {v.name for v in variables if len(v.values) == len(chosen.values)}
     return traffic_class.map_variables(
-        lambda v: _take_first_values(v, count) if v.name in together else _make_constant(v)
+        lambda v: _take_first_values(v, count) if v.name in varying else _make_constant(v)
     )
 
 

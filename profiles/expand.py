@@ -136,10 +136,10 @@ def make_draw_tables(draws: int, block: int) -> tuple[U32, U32]:
     sums = np.ones_like(powers)
     sums[1:] += powers[:-1].cumsum(dtype=np.uint32)
     tables = (powers, sums * np.uint32(INCREMENT))
-    both = [np.ascontiguousarray(table.reshape(block, draws).T) for table in tables]
-    for table in both:
+    arrays = [np.ascontiguousarray(table.reshape(block, draws).T) for table in tables]
+    for table in arrays:
         table.setflags(write=False)
-    return both[0], both[1]
+    return arrays[0], arrays[1]
 
 
 class _RandomValues:

@@ -121,8 +121,8 @@ def check_file_name(name: str) -> None:
     if kind not in {"json", "py"} or not stem:
         problem = f"trex-console cannot load '{base}': the only dot must precede 'json' or 'py'"
         raise UsageError(problem, code="not-a-file-name")
-    taken = stem in sys.stdlib_module_names or stem in {"trex", "scapy", "yaml", "zmq"}
-    if kind == "py" and (taken or not stem.isidentifier() or keyword.iskeyword(stem)):
+    is_taken = stem in sys.stdlib_module_names or stem in {"trex", "scapy", "yaml", "zmq"}
+    if kind == "py" and (is_taken or not stem.isidentifier() or keyword.iskeyword(stem)):
         problem = f"trex-console cannot import '{base}': it must be an unused Python module name"
         hint = "use letters, digits and underscores, for example mape_br_forward.py"
         raise UsageError(problem, hint, code="not-a-file-name")
@@ -213,15 +213,15 @@ def _explain_write(i: Mapping[str, Any], layout: TemplateLayout, var_size: int) 
     value = f"{i['name']} {sign} {abs(i['add_value'])}" if i["add_value"] else i["name"]
     where = f"octet {offset}" + (f"..{offset + size - 1}" if size > 1 else "")
     if i["type"] == "write_flow_var":
-        named = layout.describe_bits(8 * offset, 8 * (offset + size) - 1)
-        return f"store {value} in {where}: {named}"
+        fields = layout.describe_bits(8 * offset, 8 * (offset + size) - 1)
+        return f"store {value} in {where}: {fields}"
     if shift := i["shift"]:
         value = f"({value}) {'<<' if shift > 0 else '>>'} {abs(shift)}"
     if var_size == 8:
         value = value.replace(i["name"], f"high half of {i['name']}")
     digits = f"{i['mask']:0{8 * size}b}"
-    named = ", ".join(
+    fields = ", ".join(
         layout.describe_bits(8 * offset + run.start(), 8 * offset + run.end() - 1)
         for run in re.finditer("1+", digits)
     )
-    return f"set bits 0x{i['mask']:0{2 * size}x} of {where} to {value}: {named}"
+    return f"set bits 0x{i['mask']:0{2 * size}x} of {where} to {value}: {fields}"

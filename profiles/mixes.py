@@ -51,8 +51,8 @@ class FrameMix:
     @property
     def mix(self) -> str:
         """``"84/64x28,570/550x16,1518x4"``: the IPv6 frame first, or one size where both are equal."""
-        named = ((p.label if p.ipv6 != p.ipv4 else p.ipv6, n) for p, n in self.pair_counts)
-        return ",".join(f"{label}x{count}" for label, count in named)
+        labels = ((p.label if p.ipv6 != p.ipv4 else p.ipv6, n) for p, n in self.pair_counts)
+        return ",".join(f"{label}x{count}" for label, count in labels)
 
     @property
     def label(self) -> str:

@@ -164,8 +164,7 @@ class TrafficClass:
     """Headers from Ethernet on; the compiler fills in lengths, checksums and zero payload."""
     frame_size: int  # octets on the wire including the 4 octets of FCS
     weight: int = 1  # share of the frames
-    draw_group: str = ""
-    """Classes of one group draw the same values in the same order; empty: no group."""
+    draw_group: str = ""  # classes of a group draw the same values in the same order; empty: none
     draw_order: tuple[str, ...] = ()  # names of variables that are drawn before all others
 
     def find_layer(self, name: str) -> Layer:

@@ -221,9 +221,9 @@ def _build(
 def refresh_checksums(packet: bytearray, layout: TemplateLayout) -> None:
     """Recompute in place every checksum that no layer sets."""
     # innermost first: an outer transport checksum covers the inner ones
-    for header, _, at, (whole, *addresses) in reversed(layout.list_checksums(len(packet))):
+    for header, _, at, (extent, *addresses) in reversed(layout.list_checksums(len(packet))):
         packet[at : at + 2] = b"\0\0"
-        covered = bytes(packet[slice(*whole)])
+        covered = bytes(packet[slice(*extent)])
         for span in addresses:
             protocol = _PROTOCOL_NUMBERS.get(header.name, 58)
             pseudo = build_pseudo_header(bytes(packet[slice(*span)]), len(covered), protocol)

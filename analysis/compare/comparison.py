@@ -235,28 +235,28 @@ def _judge(
         some = f"{sheet.pluralize(undefined, 'repetition')} {verb} undefined"
         why = some if undefined else "values are missing"
         return "undecided", f"cannot be compared: {why}"
-    nothing = 1.0 if kind == "factor" else 0.0
-    few = f" (too few repetitions: the interval covers {effect.coverage:.0%} only)"
-    few *= not effect.is_covered
+    neutral = 1.0 if kind == "factor" else 0.0
+    coverage_note = f" (too few repetitions: the interval covers {effect.coverage:.0%} only)"
+    coverage_note *= not effect.is_covered
     if first.limited and second.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     if effect.coverage <= 0:
         why = "one repetition per run gives no confidence interval"
         return "undecided", f"undecided: {_format_estimate(kind, effect)}, but {why}"
-    held = " (one of them is limited by the tester or the medium)"
-    held *= first.limited or second.limited
-    if effect.low <= nothing <= effect.high:
-        most = _compute_reach(effect, nothing)
-        shown = f"{most:.1%}" if kind == "factor" else f"{most:.4g} {first.unit}"
-        return "no difference", f"no difference above {shown}{held}{few}"
+    limit_note = " (one of them is limited by the tester or the medium)"
+    limit_note *= first.limited or second.limited
+    if effect.low <= neutral <= effect.high:
+        reach = _compute_reach(effect, neutral)
+        bound = f"{reach:.1%}" if kind == "factor" else f"{reach:.4g} {first.unit}"
+        return "no difference", f"no difference above {bound}{limit_note}{coverage_note}"
     if not effect.is_covered:
         fewest = sorted({len(first.defined_values), len(second.defined_values)})
         return "undecided", (
             f"no difference can be shown with {' and '.join(map(str, fewest))} repetitions: "
             f"{_format_estimate(kind, effect)}, "
-            f"but the interval covers {effect.coverage:.0%} only{held}"
+            f"but the interval covers {effect.coverage:.0%} only{limit_note}"
         )
-    more = effect.estimate > nothing
+    more = effect.estimate > neutral
     improved = more == first.more_is_better
     if (first if improved else second).limited:
         # without the limit, the worse one could be as good as the other
@@ -265,7 +265,7 @@ def _judge(
     word = "better" if improved else "worse"
     form, unit = (".3g", "times") if kind == "factor" else ("+.4g", first.unit)
     estimate, low, high = (f"{v:{form}}" for v in (effect.estimate, effect.low, effect.high))
-    return ("more" if more else "less"), f"{estimate} {unit} ({low} to {high}), {word}{held}"
+    return ("more" if more else "less"), f"{estimate} {unit} ({low} to {high}), {word}{limit_note}"
 
 
 def _format_estimate(kind: str, effect: EffectEstimate) -> str:
@@ -275,9 +275,9 @@ def _format_estimate(kind: str, effect: EffectEstimate) -> str:
     return f"{'1.00' if times == '1' else times} times"
 
 
-def _compute_reach(effect: EffectEstimate, nothing: float) -> float:
-    """Return how far the interval reaches from ``nothing``, the value for equal runs."""
-    return max(effect.high - nothing, nothing - effect.low)
+def _compute_reach(effect: EffectEstimate, neutral: float) -> float:
+    """Return how far the interval reaches from ``neutral``, the value for equal runs."""
+    return max(effect.high - neutral, neutral - effect.low)
 
 
 def summarize_comparison(comparison: RunComparison) -> str:
@@ -287,8 +287,8 @@ def summarize_comparison(comparison: RunComparison) -> str:
     effects = [line.effect for line in equal if line.effect and line.kind == "factor"]
     words = {name: name for name in ("worse", "better", "no difference", "undecided")}
     if effects and len(effects) == len(equal):
-        most = max(_compute_reach(effect, 1.0) for effect in effects)
-        words["no difference"] += f" above {most:.1%}"
+        reach = max(_compute_reach(effect, 1.0) for effect in effects)
+        words["no difference"] += f" above {reach:.1%}"
     words["rates differ"] = "at different rates"
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
     many = sheet.pluralize(len(comparison.lines), "quantity")

@@ -139,8 +139,8 @@ def set_logarithmic(axes: Axes, axis: str, format_number: Callable[[float], str]
     (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
     chosen = axes.xaxis if axis == "x" else axes.yaxis
     low, high = sorted(chosen.get_view_interval())
-    few = low > 0 and high < 300 * low
-    chosen.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    is_narrow = low > 0 and high < 300 * low
+    chosen.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_narrow else (1.0,)))
     chosen.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
     chosen.set_minor_locator(NullLocator())
 

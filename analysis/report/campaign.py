@@ -55,14 +55,14 @@ def build_campaign_document(
     summary = list(_summarize_runs(runs, paper, notes.get("", "")))
     sections = [ReportSection("Summary", "short", summary)]
     for number, experiment in enumerate(dict.fromkeys(r.experiment for r in runs), 1):
-        mine = [r for r in runs if r.experiment == experiment]
+        members = [r for r in runs if r.experiment == experiment]
         blocks: list[Block] = []
         if notes.get(experiment):
             blocks.append(Paragraph(notes[experiment]))
-        blocks += map(fold_long_table, make_campaign_tables(mine, presentations))
-        blocks += draw_curves(experiment, mine, runs, presentations, figures=figures)
+        blocks += map(fold_long_table, make_campaign_tables(members, presentations))
+        blocks += draw_curves(experiment, members, runs, presentations, figures=figures)
         sentences = [
-            f"{r.directory}: {s}" for r in mine for s in list_warnings(r.records, presentations)
+            f"{r.directory}: {s}" for r in members for s in list_warnings(r.records, presentations)
         ]
         if sentences:
             blocks.append(fold_warnings(sentences))
@@ -159,9 +159,9 @@ def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -
         yield Paragraph(f"Repeats {list_sources()[paper]}.")
     if note:
         yield Paragraph(note)
-    done = sum(r.status == "complete" for r in runs)
-    tone: Any = "good" if done == len(runs) else "warning"
-    yield Paragraph(f"{done} of {len(runs)} runs are complete.", tone)
+    complete = sum(r.status == "complete" for r in runs)
+    tone: Any = "good" if complete == len(runs) else "warning"
+    yield Paragraph(f"{complete} of {len(runs)} runs are complete.", tone)
     if failed := [r for r in runs if r.status in ("failed", "translation incorrect")]:
         yield BulletList([f"{r.directory}: {r.failure or r.status}" for r in failed], "bad")
     if caveats := dict.fromkeys(c for r in runs if r.data for c in r.data.caveats):
@@ -217,11 +217,11 @@ def _compare_with_paper(
     yield from make_reproduction_tables([(record, ref) for record, ref, _ in best.values()])
     if paper == "ipv6net-2015":
         yield from make_mean_tables(runs)
-    met = {*best, *(id(entry) for entry, _ in match_published_means(runs))}
+    matched = {*best, *(id(entry) for entry, _ in match_published_means(runs))}
     rest = Counter(
         (entry["table"], f"{entry['technology']}, {entry['metric']}", entry["dut"])
         for entry in read_library()["records"]
-        if entry["seed"] == paper and id(entry) not in met
+        if entry["seed"] == paper and id(entry) not in matched
     )
     if rest:
         rows = [(*place, str(times)) for place, times in rest.items()]

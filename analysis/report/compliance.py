@@ -31,7 +31,7 @@ def list_rulings(data: RunData, presentations: Presentations) -> list[Ruling]:
 
 def make_compliance_table(rulings: list[Ruling]) -> Table:
     """Make the table of all rulings with their verdicts."""
-    columns = make_text_columns("source", "asked for", "done here", "verdict")
+    columns = make_text_columns("source", "required", "in this run", "verdict")
     return make_text_table("Clause by clause", columns, rulings)
 
 

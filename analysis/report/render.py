@@ -88,9 +88,9 @@ def _make_fence(text: str) -> str:
 
 def _group_drawings(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]]]:
     """Yield successive blocks, and whether they are several drawings, which stand side by side."""
-    for drawn, some in groupby(blocks, lambda block: isinstance(block, Drawing)):
-        group = list(some)
-        yield drawn and len(group) > 1, group
+    for is_drawing, members in groupby(blocks, lambda block: isinstance(block, Drawing)):
+        group = list(members)
+        yield is_drawing and len(group) > 1, group
 
 
 def _lay_out_table(sheet: Table) -> dict[str, Any]:

@@ -67,9 +67,9 @@ def count_due_frames(trial: RunTrial, counted: DirectionResult, timeline: Timeli
     """Return the frames due in each slot of a trial while it sends."""
     rate = float(trial.request["rate_fps"])
     first_s = float(trial.request["duration_s"])
-    then = (trial.request.get("then") or {"rate_fps": rate})["rate_fps"]
+    later_fps = (trial.request.get("then") or {"rate_fps": rate})["rate_fps"]
     slots = max(1, round(trial.sending_s / timeline.slot_s))
-    due = [rate if slot * timeline.slot_s < first_s - 1e-9 else then for slot in range(slots)]
+    due = [rate if slot * timeline.slot_s < first_s - 1e-9 else later_fps for slot in range(slots)]
     share = counted.count_frames("required") / (sum(due) or 1)
     return [n * share for n in due]
 
@@ -91,16 +91,16 @@ def _find_hiccup(
     return Hiccup(trial, direction, begin_s, length_s, inside, lost - inside)
 
 
-def _find_stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
-    """Return the first and last slot of the shortest stretch that lost at least ``wanted`` frames."""
+def _find_stretch(lost: Sequence[int], threshold: float) -> tuple[int, int]:
+    """Return the ends of the shortest stretch of slots that lost at least ``threshold`` frames."""
     best = (0, len(lost) - 1)
-    first, within = 0, 0
+    first, inside = 0, 0
     for last, count in enumerate(lost):
-        within += count
-        while within - lost[first] >= wanted and first < last:
-            within -= lost[first]
+        inside += count
+        while inside - lost[first] >= threshold and first < last:
+            inside -= lost[first]
             first += 1
-        if within >= wanted and last - first < best[1] - best[0]:
+        if inside >= threshold and last - first < best[1] - best[0]:
             best = (first, last)
     return best
 

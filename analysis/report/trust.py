@@ -61,27 +61,27 @@ def _describe_translation(data: RunData) -> Iterator[Block]:
                 " The reference device uses the same translation code: this verifies the path "
                 "between the ports, not the translation."
             )
-        good: Tone = "plain" if data.shares_oracle else "good"
-        yield Paragraph(compared, good if matched == checked else "bad")
+        tone: Tone = "plain" if data.shares_oracle else "good"
+        yield Paragraph(compared, tone if matched == checked else "bad")
     if data.behaviour:
         yield Paragraph("Where RFCs leave a choice, the device wrote:")
         choices = [
             f"{direction}, {what} ({frames:,} frames)"
-            for direction, seen in data.behaviour.items()
-            for what, frames in seen.items()
+            for direction, counts in data.behaviour.items()
+            for what, frames in counts.items()
         ]
         yield BulletList(choices)
 
 
 def _make_invalid_table(pairs: list[tuple[Record, InvalidTrial]]) -> Table:
     # reasons that differ in their numbers only have one row, with the first reason
-    alike: dict[tuple[str, ...], list[str]] = {}
+    by_reason: dict[tuple[str, ...], list[str]] = {}
     for record, trial in pairs:
         for reason in trial.reasons[:1]:
             place = (record.benchmark, record.sizes, record.direction)
-            alike.setdefault((*place, _NUMBER.sub("#", reason)), []).append(reason)
-    most = sorted(alike.items(), key=lambda item: -len(item[1]))[:MAX_INVALID_ROWS]
-    rows = [(*key[:3], reasons[0], str(len(reasons))) for key, reasons in most]
+            by_reason.setdefault((*place, _NUMBER.sub("#", reason)), []).append(reason)
+    frequent = sorted(by_reason.items(), key=lambda item: -len(item[1]))[:MAX_INVALID_ROWS]
+    rows = [(*key[:3], reasons[0], str(len(reasons))) for key, reasons in frequent]
     names = make_text_columns("benchmark", "octets", "direction", "reason (of the first)")
     return make_text_table("Invalid trials", [*names, "trials"], rows)
 

@@ -112,8 +112,8 @@ class TunnelRelay(TunnelingDevice):
         return self.forward_to_customer(inner, None) if is_hairpin else super().forward_inner(inner)
 
     def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
-        whole = self.reassembly.add(self.decrement(packet))
-        return self.forward_to_customer(whole, IcmpError(3, 1))
+        datagram = self.reassembly.add(self.decrement(packet))
+        return self.forward_to_customer(datagram, IcmpError(3, 1))
 
     def forward_to_customer(self, packet: IPPacket, error: IcmpError | None) -> Iterable[Sent]:
         if (ends := self.sharing.find(packet.dst, ip.get_port(packet))) is None:
@@ -136,10 +136,10 @@ class TunnelCustomerEdge(TunnelingDevice):
             raise Drop
 
     def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
-        whole = self.reassembly.add(packet)
-        if not self.is_own(whole.src, ip.get_port(whole, is_source=True)):
+        datagram = self.reassembly.add(packet)
+        if not self.is_own(datagram.src, ip.get_port(datagram, is_source=True)):
             raise Drop
-        return self.encapsulate(self.decrement(whole), self.view.ipv6, self.view.relay)
+        return self.encapsulate(self.decrement(datagram), self.view.ipv6, self.view.relay)
 
 
 class SixInFourDevice(TunnelingDevice):

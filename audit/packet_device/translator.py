@@ -81,8 +81,8 @@ class TranslatingDevice(PacketDevice, ABC):
         if not from_ipv6 and side != self.ipv4_side:
             raise Drop
         ip.check_source_route(packet)
-        whole = self.reassemble(packet)
-        return self.forward_ipv6(whole) if from_ipv6 else self.forward_ipv4(whole)
+        datagram = self.reassemble(packet)
+        return self.forward_ipv6(datagram) if from_ipv6 else self.forward_ipv4(datagram)
 
     def forward_ipv6(self, packet: IPPacket) -> Iterable[Sent]:
         return self.emit_ipv4(packet, self.to_ipv4(packet, self.find_map(packet)))
@@ -127,8 +127,8 @@ class TranslatingDevice(PacketDevice, ABC):
         if not from_ipv4 and packet.proto in refused:
             raise Drop
         src, dst = (self.map_address(end, addresses) for end in (packet.src, packet.dst))
-        kept = {"flow": 0, "options": (), "extensions": (), "df": False, "damaged": False}
-        changed = replace(packet, src=src, dst=dst, **kept)
+        cleared = {"flow": 0, "options": (), "extensions": (), "df": False, "damaged": False}
+        changed = replace(packet, src=src, dst=dst, **cleared)
         changed.id = packet.id if is_fragment else None
         if not from_ipv4:
             changed.id = (packet.id or 0) & 0xFFFF

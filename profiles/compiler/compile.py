@@ -163,8 +163,8 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
             raise make_limit_error(f"TRex adds to {WORD} bits, but variable '{name}' has {width}")
         first = template.layout.locate_bits(path, bits)
         frame_bits = range(first, first + bits.length)
-        if taken := [owners[bit] for bit in frame_bits if bit in owners]:
-            problem = f"variables '{taken[0]}' and '{name}' are copied to the same bits of {path}"
+        if clashes := [owners[bit] for bit in frame_bits if bit in owners]:
+            problem = f"variables '{clashes[0]}' and '{name}' are copied to the same bits of {path}"
             raise make_model_error(problem)
         owners |= dict.fromkeys(frame_bits, name)
         high = width - bits.source

@@ -61,8 +61,8 @@ def split_permutation(variable: FrameVariable) -> Split:
     label = "above" if model.apart and zeros >= LISTED_BITS else zeros
     odd, name = count >> zeros, f"{model.name}.{label}"
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= variable.max_cut:
-        once = shuffle_range(low >> zeros, high >> zeros, variable.seed)
-        values = _shuffle_passes(once, zeros, variable.seed + 2)
+        cycle = shuffle_range(low >> zeros, high >> zeros, variable.seed)
+        values = _shuffle_passes(cycle, zeros, variable.seed + 2)
         above = make_list_flow_var(name, zeros, bits - zeros, values)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
     elif MIN_SHUFFLED_BITS <= zeros <= min(variable.max_cut, 32) and high >> zeros < 1 << 30:

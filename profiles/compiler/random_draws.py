@@ -33,8 +33,7 @@ FILLED_BIAS = 2.0**-14  # relative deviation of the probability of each of their
 MAX_BIAS = 0.01  # largest accepted relative deviation of a value's probability
 MAX_SHIFTED_BIAS = 0.002  # the same for draws whose low bits are dropped
 
-_Draws = tuple[list[FlowVariable], list[str]]
-"""Flow variables, most significant bits first, and notes."""
+_Draws = tuple[list[FlowVariable], list[str]]  # flow variables, highest bits first, and notes
 
 
 def split_uniform(variable: FrameVariable) -> Split:
@@ -53,26 +52,26 @@ def compute_bias(span: int, dropped: int = 0) -> float:
     import numpy as np
 
     # all 2^30 outcomes are blocks of 2^15 neighbors that start at multiples of 2^16
-    block, whole = 1 << DRAW_BITS, span << dropped
-    laps, rest = divmod(block, whole)
-    starts = (np.arange(block, dtype=np.int64) << 16) % whole
+    block, full_range = 1 << DRAW_BITS, span << dropped
+    laps, rest = divmod(block, full_range)
+    starts = (np.arange(block, dtype=np.int64) << 16) % full_range
     ends = starts + rest
     # how often each residue lies in [start, start + rest) modulo the range: a step function; the
     # lowest bit distinguishes steps up and down, because sorting numbers is faster than ordering
     # them
-    steps = np.concatenate([[0], starts << 1 | 1, ends % whole << 1])
+    steps = np.concatenate([[0], starts << 1 | 1, ends % full_range << 1])
     steps.sort()
     at, level = steps >> 1, np.cumsum((steps & 1) * 2 - 1)
     # the leading zero is not a step but was counted as one down
-    level += laps * block + int((ends >= whole).sum()) + 1
+    level += laps * block + int((ends >= full_range).sum()) + 1
     last = np.append(at[1:] != at[:-1], True)
     at, level = at[last], level[last]
     mean = float(block) * block / span
     counts = level.astype(np.float64)
     if dropped:
-        total = np.append(0, np.cumsum(np.diff(np.append(at, whole)) * level))
+        total = np.append(0, np.cumsum(np.diff(np.append(at, full_range)) * level))
         groups = np.arange(span + 1, dtype=np.int64) << dropped
-        counts = np.diff(np.interp(groups, np.append(at, whole), total))
+        counts = np.diff(np.interp(groups, np.append(at, full_range), total))
     return float(np.abs(counts - mean).max() / mean)
 
 

@@ -115,9 +115,9 @@ def _make_plain_write(
         return None
     if flow_var.exact and group.add != flow_var.add % (1 << 32):
         return None  # the constant of a copy may carry into the bits above
-    around = sum((packet[b // 8] >> (7 - b % 8) & 1) << group.diagonal - b for b in constants)
+    constant = sum((packet[b // 8] >> (7 - b % 8) & 1) << group.diagonal - b for b in constants)
     overwritten = frozenset(b for b in window if owner.get(b, group) is not group)
-    return _PlainWrite(group, offset, group.add + around, overwritten)
+    return _PlainWrite(group, offset, group.add + constant, overwritten)
 
 
 def _sort_writes(plain: Sequence[_PlainWrite]) -> list[_PlainWrite]:

@@ -78,8 +78,8 @@ class DnsLayout:
             view(frames, IPV4, self.ip_offset)["len"] = length + 20
             write_ipv4_checksum(frames, self.ip_offset, 20)
         network = Network(self.version, self.ip_offset)
-        whole = FrameLayout((network,), "UDP", self.udp_offset, self.dns_offset, frames.shape[1])
-        whole.write_checksum(frames)
+        layout = FrameLayout((network,), "UDP", self.udp_offset, self.dns_offset, frames.shape[1])
+        layout.write_checksum(frames)
 
     def make_replies(self, frames: U8, octets: int) -> U8:
         """Return reply frames to the senders, with room for messages of ``octets``."""

@@ -106,9 +106,9 @@ class Authority:
             record = np.where(is_native, AAAA, np.where(kind == A, A, 0))
             has_opt = messages[:, 11] > 0  # the question has an OPT record
             for form in sort_unique((record * 2 + has_opt)[ours]):
-                chosen = np.nonzero(ours & (record * 2 + has_opt == form))[0]
-                alike = messages[chosen], addresses[chosen]
-                answers.append((chosen, self._answer_batch(*alike, *divmod(int(form), 2))))
+                rows = np.nonzero(ours & (record * 2 + has_opt == form))[0]
+                alike = messages[rows], addresses[rows]
+                answers.append((rows, self._answer_batch(*alike, *divmod(int(form), 2))))
         for row in np.nonzero(~ours)[0]:
             if reply := self._answer_single(messages[row].tobytes()):
                 self.counts.other += 1
@@ -230,8 +230,8 @@ def _judge_single(message: bytes, address: int, expected: bytes) -> str:
     if message[4:6] != b"\0\1" or at > len(message):
         return code or MALFORMED
     label = "-".join(f"{octet:03}" for octet in address.to_bytes(4, "big"))
-    wanted = tuple(part.encode() for part in (label, *SUFFIX.split(".")))
-    if name != wanted or message[at - 4 : at] != AAAA.to_bytes(2, "big") + CLASS_IN:
+    expected_name = tuple(part.encode() for part in (label, *SUFFIX.split(".")))
+    if name != expected_name or message[at - 4 : at] != AAAA.to_bytes(2, "big") + CLASS_IN:
         return OTHER_QUESTION
     if code:
         return code

@@ -33,8 +33,7 @@ NAME_OCTETS = 1 + LABEL_OCTETS + len(SUFFIX_WIRE)
 _ENCODED_NUMBERS = np.frombuffer(
     b"".join(b"%03d%c" % (n, after) for after in (*b"---", SUFFIX_WIRE[0]) for n in range(256)),
     "<u4",
-).reshape(4, 256)
-"""A number of a label and the octet after it, by its place in the label."""
+).reshape(4, 256)  # a number of a label and the octet after it, by its place in the label
 _NUMBER_PLACES = np.arange(4)
 
 
@@ -48,8 +47,7 @@ class Zone:
     server: IPv4Address | IPv6Address
     """Addresses of the device and of the authoritative server, on the right."""
     prefix: IPv6Network
-    own: bytes
-    """First 12 octets of the AAAA records of names that have one; the IPv4 address follows."""
+    own: bytes  # first 12 octets of native AAAA records; the IPv4 address follows
     first: int  # first IPv4 address of the names
     count: int  # number of IPv4 addresses of the names
     ttl_s: int = 3600
@@ -63,8 +61,8 @@ class Zone:
     def has_native_record(self, addresses: U32, share: float) -> Mask:
         """Mark the addresses whose names have an AAAA record, a ``share`` of all."""
         spread = addresses.astype(np.uint64) * _HASH_MULTIPLIER & 0xFFFFFFFF
-        chosen: Mask = spread < round(share * 2**32)
-        return chosen
+        mask: Mask = spread < round(share * 2**32)
+        return mask
 
     def list_expected_records(self, addresses: U32, share: float) -> U8:
         """Return the AAAA records ``(n, 16)`` that a client must receive (RFC 6147, section 5.1)."""

@@ -136,7 +136,7 @@ class TcpLayout:
 
         ``timestamps`` are the sender's, and the one echoed.
         """
-        at, begin, whole = self.tcp, self.count_frame_octets(flags), rows.shape[1]
+        at, begin, length = self.tcp, self.count_frame_octets(flags), rows.shape[1]
         rows[:, :at] = self._head
         rows[:, self._columns] = endpoints
         header = view(rows, TCP, at)
@@ -152,11 +152,11 @@ class TcpLayout:
             rows[:, begin:] = data
         for version, start in self.networks:
             if version == 6:
-                view(rows, IPV6, start)["plen"] = whole - start - 40
+                view(rows, IPV6, start)["plen"] = length - start - 40
             else:
-                view(rows, IPV4, start)["len"] = whole - start
+                view(rows, IPV4, start)["len"] = length - start
                 write_ipv4_checksum(rows, start, 20)
-        replace(self._layout, limit=whole).write_checksum(rows)
+        replace(self._layout, limit=length).write_checksum(rows)
 
     def read(self, frames: U8) -> SegmentFields:
         """Read the TCP fields of equally long frames that :meth:`select_frames` selects."""
