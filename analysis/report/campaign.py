@@ -18,14 +18,7 @@ from v6t.analysis.blocks import (
     ReportSection,
 )
 from v6t.analysis.presentation import Percentiles, Presentations, Quantity
-from v6t.analysis.published.library import (
-    collect_facts,
-    find_references,
-    is_about,
-    is_testbed_of,
-    list_sources,
-    read_library,
-)
+from v6t.analysis.published import library
 from v6t.analysis.record import FPS, Record
 from v6t.analysis.report.curves import draw_curves
 from v6t.analysis.report.run import fold_long_table, make_reproduction_tables
@@ -156,7 +149,7 @@ def list_headlines(record: Record, presentations: Presentations) -> Iterator[dic
 
 def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:
     if paper:
-        yield Paragraph(f"Repeats {list_sources()[paper]}.")
+        yield Paragraph(f"Repeats {library.list_sources()[paper]}.")
     if note:
         yield Paragraph(note)
     complete = sum(r.status == "complete" for r in runs)
@@ -204,13 +197,13 @@ def _compare_with_paper(
 ) -> Iterator[Block]:
     best: dict[int, Any] = {}
     for run in runs:
-        if run.data is None:
+        if (data := run.data) is None:
             continue
-        facts = collect_facts(run.data.config, run.data.params, simulated=run.data.simulated)
+        facts = library.collect_facts(data.config, data.params, simulated=data.simulated)
         for record in run.records:
-            for ref in find_references(record, facts, presentations, paper=paper):
+            for ref in library.find_references(record, facts, presentations, paper=paper):
                 # of several runs, the one that differs least is compared with the paper's number
-                rank = (len(ref.differing), not is_testbed_of(ref.entry, run.testbed))
+                rank = (len(ref.differing), not library.is_testbed_of(ref.entry, run.testbed))
                 known = best.get(id(ref.entry))
                 if known is None or rank < known[2]:
                     best[id(ref.entry)] = (record, ref, rank)
@@ -220,7 +213,7 @@ def _compare_with_paper(
     matched = {*best, *(id(entry) for entry, _ in match_published_means(runs))}
     rest = Counter(
         (entry["table"], f"{entry['technology']}, {entry['metric']}", entry["dut"])
-        for entry in read_library()["records"]
+        for entry in library.read_library()["records"]
         if entry["seed"] == paper and id(entry) not in matched
     )
     if rest:
@@ -271,16 +264,16 @@ def _name_mean(entry: Mapping[str, Any]) -> str:
 
 def match_published_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
     """Yield each published mean over frame sizes with the mean of the matching run."""
-    for entry in read_library()["records"]:
+    for entry in library.read_library()["records"]:
         metric = _get_metric(entry)
         if "mean" not in entry or metric not in METRIC_DIFFERENCES:
             continue
         megabits = float(entry["conditions"]["workload"].partition(" ")[0])
         for run in runs:
-            if run.data is None or run.data.config["line_rate_bps"] != megabits * 1e6:
+            if (data := run.data) is None or data.config["line_rate_bps"] != megabits * 1e6:
                 continue
-            config = run.data.config
-            if not is_about(entry, config["plugin"], run.data.params, config["dut"]["driver"]):
+            plugin, driver = data.config["plugin"], data.config["dut"]["driver"]
+            if not library.is_about(entry, plugin, data.params, driver):
                 continue
             if values := _list_values(metric, run.records):
                 yield entry, fmean(values)

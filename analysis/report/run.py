@@ -24,12 +24,8 @@ from v6t.analysis.blocks import (
 )
 from v6t.analysis.csv_rows import TRIAL_COLUMNS, list_trial_rows
 from v6t.analysis.presentation import Card, Presentations
-from v6t.analysis.published.library import (
-    PublishedReference,
-    collect_facts,
-    find_references,
-    list_sources,
-)
+from v6t.analysis.published import library
+from v6t.analysis.published.library import PublishedReference
 from v6t.analysis.record import Record
 from v6t.analysis.report.compliance import list_rulings, make_compliance_table
 from v6t.analysis.report.setup import describe_setup
@@ -190,14 +186,14 @@ def fold_long_table(table: sheet.Table) -> Block:
 def _compare_with_papers(
     data: RunData, presentations: Presentations, paper: str | None
 ) -> Iterator[Block]:
-    facts = collect_facts(data.config, data.params, simulated=data.simulated)
+    facts = library.collect_facts(data.config, data.params, simulated=data.simulated)
     pairs = [
         (r, ref)
         for r in data.records
-        for ref in find_references(r, facts, presentations, paper=paper)
+        for ref in library.find_references(r, facts, presentations, paper=paper)
     ]
     if paper:
-        yield Paragraph(f"Reproduction of {list_sources().get(paper, paper)}.")
+        yield Paragraph(f"Reproduction of {library.list_sources().get(paper, paper)}.")
         if not pairs:
             yield Paragraph("The tables of this paper contain nothing that was measured here.")
         yield from make_reproduction_tables(pairs)
