@@ -153,7 +153,6 @@ class RepetitionSeries(RecordModel):
 
     @cached_property
     def _statistics(self) -> OrderStatistics:
-        """Statistics of the repetitions."""
         return OrderStatistics.from_values(self._ordered_values)
 
     median = _make_statistic("median", "Middle value (RFC 8219 section 12); null is undefined.")
@@ -192,7 +191,6 @@ class AnnotatedSeries(RepetitionSeries):
 
     @property
     def repetition_notes(self) -> Sequence[str]:
-        """Sentences about outliers, modes and undefined repetitions."""
         return self.notes
 
 
@@ -438,7 +436,6 @@ class SearchedRates(DispersedSeries, AnnotatedSeries):
 
     @property
     def limited(self) -> bool:
-        """Whether the tester or the medium, not the device, limits the result."""
         return self.tester_limited or self.upper_bound_hit
 
 

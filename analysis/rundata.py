@@ -123,7 +123,6 @@ class RunData:
         return (self._trials[key] for key in record.trials if key in self._trials)
 
     def list_valid_trials(self, records: Sequence[Record]) -> list[RunTrial]:
-        """Return the valid trials of records."""
         trials = []
         for record in records:
             invalid = {t.key for t in record.invalid_trials}
@@ -155,7 +154,6 @@ class CampaignRun:
 
     @property
     def records(self) -> Sequence[Record]:
-        """Records of the run."""
         return () if self.data is None else self.data.records
 
     @property

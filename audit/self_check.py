@@ -1,4 +1,4 @@
-"""Audit the packet-level model of a technology with drawn parameters: no suite may report a deviation."""
+"""Audit packet-level models with drawn parameters: no suite may report a deviation."""
 
 from __future__ import annotations
 

@@ -34,7 +34,6 @@ class Stream:
 
     @property
     def packet(self) -> bytes:
-        """The packet template."""
         return base64.b64decode(self.trex["packet"]["binary"])
 
     def with_packet(self, packet: bytes) -> Stream:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from v6t.packets.walker import ETHERTYPES_VLAN, FrameLayout, Network
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask
+    from v6t.profiles.dns.zone import Address
 
 DNS_PORT = 53
 _ETHERTYPES = {4: 0x0800, 6: 0x86DD}  # by IP version
@@ -54,12 +54,7 @@ class DnsLayout:
             ours &= header["flags_frag"] & 0x3FFF == 0
         return ours
 
-    def build_header(
-        self,
-        macs: tuple[str, str],
-        source: IPv4Address | IPv6Address,
-        destination: IPv4Address | IPv6Address,
-    ) -> bytes:
+    def build_header(self, macs: tuple[str, str], source: Address, destination: Address) -> bytes:
         """Build all headers; lengths, ports and checksums are 0, ``macs`` are sender and receiver."""
         link = bytes.fromhex("".join((macs[1], macs[0])).replace(":", ""))
         if self.vlan is not None:

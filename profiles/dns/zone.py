@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8, U32, Mask
 
+Address = IPv4Address | IPv6Address
+
 SUFFIX = "dns64perf.test"
 LABEL_OCTETS = 15  # of a name's first label: four numbers of three digits, and the dashes
 _HASH_MULTIPLIER = 2_654_435_769  # 2^32 over the golden ratio, whose multiples are spread evenly
@@ -43,9 +45,8 @@ class Zone:
 
     client: IPv6Address  # address of the tester's client, on the left
     resolver: IPv6Address  # address of the device, on the left
-    egress: IPv4Address | IPv6Address
-    server: IPv4Address | IPv6Address
-    """Addresses of the device and of the authoritative server, on the right."""
+    egress: Address  # address of the device, on the right
+    server: Address  # address of the authoritative server, on the right
     prefix: IPv6Network
     own: bytes  # first 12 octets of native AAAA records; the IPv4 address follows
     first: int  # first IPv4 address of the names
