@@ -115,8 +115,8 @@ def read_audit(values: Any, place: str) -> AuditRecord:
         raise UsageError(problem, "repeat it with `v6t audit`", code="invalid-audit") from exc
 
 
-def make_audit_document(audit: AuditRecord, *, include_conforming: bool = True) -> ReportDocument:
-    """Return the report of an audit; ``include_conforming`` adds the clauses to which the device conforms."""
+def make_audit_document(audit: AuditRecord) -> ReportDocument:
+    """Return the report of an audit."""
     facts = {
         "Technology": audit.plugin,
         "Device": f"{audit.device} (driver {audit.driver})",
@@ -134,9 +134,8 @@ def make_audit_document(audit: AuditRecord, *, include_conforming: bool = True) 
         if findings := audit.select(verdict):
             blocks = [_make_table(words, findings), *map(_make_frame_listing, findings)]
             sections.append(ReportSection(title, title.lower().replace(" ", "-"), blocks))
-    if include_conforming:
-        blocks = [_make_table("All clauses tested", audit.findings)]
-        sections.append(ReportSection("All clauses", "clauses", blocks))
+    blocks = [_make_table("All clauses tested", audit.findings)]
+    sections.append(ReportSection("All clauses", "clauses", blocks))
     title = f"Audit: {audit.plugin} by {audit.device}"
     return ReportDocument(title, f"v6t {audit.version}, {audit.made}", sections)
 
