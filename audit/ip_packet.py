@@ -306,9 +306,8 @@ def fragment(packet: IPPacket, mtu: int, identification: int = 0) -> list[IPPack
     room = (mtu - len(first) + len(octets)) // 8 * 8
     pieces = []
     for at in range(0, len(octets), room):
-        more = packet.more or at + room < len(octets)
         part = {"octets": octets[at : at + room], "offset": packet.offset + at // 8}
-        pieces.append(replace(first, more=more, **part))
+        pieces.append(replace(first, more=packet.more or at + room < len(octets), **part))
     return pieces
 
 

@@ -153,8 +153,7 @@ class FieldRule(NamedTuple):
         for name, rows in equal.items():
             counts[f"{self.name}: {name}"] = int(np.count_nonzero(rows & (matches == 1)))
         if self.minimum is not None:
-            another = allowed & (matches == 0)
-            counts[f"{self.name}: another value"] = int(np.count_nonzero(another))
+            counts[f"{self.name}: another value"] = int(np.count_nonzero(allowed & (matches == 0)))
         return +counts
 
     def describe(self, value: int) -> str:

@@ -212,8 +212,7 @@ def _compare_result(
     verdict, words = _judge(kind, effect, first, second, undefined)
     if first.load != second.load:
         words += f"; measured at {first.load} and {second.load}"
-    decided = verdict in ("more", "less")
-    improved = (verdict == "more") == first.more_is_better if decided else None
+    improved = (verdict == "more") == first.more_is_better if verdict in ("more", "less") else None
     medians = (_find_median(first), _find_median(second))
     return ComparedFigure(
         run, *key, first.name, first.unit, *medians, kind, effect, verdict, words, improved, differing,

@@ -141,8 +141,7 @@ def _describe_learning(data: RunData) -> tuple[str, bool]:
     pause_s = data.procedure["pause_s"]
     tester = data.manifest.get("tester") or {}
     # earlier versions sent them where they answered, and did not record it
-    where = tester.get("learning_on", tester.get("answers_on"))
-    if data.simulated or not where:
+    if data.simulated or not tester.get("learning_on", tester.get("answers_on")):
         return "none", False
     return f"each of the tester's hosts resolves the device {pause_s:g} s before", pause_s >= WAIT_S
 

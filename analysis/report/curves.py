@@ -50,9 +50,8 @@ def draw_curves(
         all_runs: all runs of the campaign, of which some may measure native traffic alone.
     """
     blocks: list[Block] = []
-    axes = list(dict.fromkeys(a for r in runs for a in r.axes))
     curved = False
-    for number, axis in enumerate(axes):
+    for number, axis in enumerate(dict.fromkeys(a for r in runs for a in r.axes)):
         name = f"{experiment}-{number}".replace(".", "-")
         values = [r.axes.get(axis) for r in runs]
         if all(isinstance(v, Mapping) and set(v) == _MIXTURE_PARAMETERS for v in values):

@@ -140,10 +140,9 @@ def has_timeline(trial: RunTrial) -> bool:
 
 def _describe_timelines(data: RunData, trials: Iterable[RunTrial]) -> Paragraph:
     """Explain the colours of the figures, and whether the device was observed."""
-    loaded = any(t.result.device_loads for t in trials)
     if data.simulated:
         device = "The device is simulated and has no cores."
-    elif loaded:
+    elif any(t.result.device_loads for t in trials):
         device = "Dashed: the device's busiest core, read once a second."
     else:
         causes = "no driver, trials below 3 s, or procedure.watch_device is off"

@@ -57,10 +57,9 @@ class TunnelingDevice(PacketDevice, ABC):
         """Decapsulate a packet (RFC 2473, section 3.3); no error reports its TTL or length."""
         inner = self.decapsulate(packet)
         self.check_source(packet, inner)
-        marked = self.mark(packet, inner)
         if inner.ttl <= 1:
             raise Drop
-        return self.forward_inner(self.decrement(marked))
+        return self.forward_inner(self.decrement(self.mark(packet, inner)))
 
     def mark(self, outer: IPPacket, inner: IPPacket) -> IPPacket:
         """Return a decapsulated packet with its DSCP and ECN (RFC 6040, figure 4), or raise Drop."""
