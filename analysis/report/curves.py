@@ -50,18 +50,15 @@ def draw_curves(
         all_runs: all runs of the campaign, of which some may measure native traffic alone.
     """
     blocks: list[Block] = []
-    curved = False
     for number, axis in enumerate(dict.fromkeys(a for r in runs for a in r.axes)):
         name = f"{experiment}-{number}".replace(".", "-")
         values = [r.axes.get(axis) for r in runs]
         if all(isinstance(v, Mapping) and set(v) == _MIXTURE_PARAMETERS for v in values):
-            drawings = list(_list_mixture_blocks(axis, runs, all_runs, f"mixture-{name}", figures))
+            blocks += _list_mixture_blocks(axis, runs, all_runs, f"mixture-{name}", figures)
         else:
-            drawings = list(_list_scaling_blocks(axis, runs, f"scaling-{name}", figures))
-        curved = curved or bool(drawings)
-        blocks += drawings
+            blocks += _list_scaling_blocks(axis, runs, f"scaling-{name}", figures)
     if figures:
-        blocks += _draw_overlays(runs, presentations, experiment.replace(".", "-"), curved)
+        blocks += _draw_overlays(runs, presentations, experiment.replace(".", "-"), bool(blocks))
     return blocks
 
 
@@ -147,11 +144,11 @@ def _make_scaling_table(
 
 
 def _draw_overlays(
-    runs: Sequence[CampaignRun], presentations: Presentations, name: str, curved: bool
+    runs: Sequence[CampaignRun], presentations: Presentations, name: str, has_curves: bool
 ) -> Iterator[Block]:
     line_rate_bps = max((r.data.config["line_rate_bps"] for r in runs if r.data), default=0.0)
     for number, pairs in enumerate(_group_by_title(runs, Record).values()):
-        if curved and pairs[0][1].as_rate_record:
+        if has_curves and pairs[0][1].as_rate_record:
             continue  # the figure of the curve shows these rates
         rows = [(tuple(_list_axis_values(run)), record) for run, record in pairs]
         presentation = presentations.find(pairs[0][1])

@@ -125,15 +125,14 @@ def describe_setup(data: RunData, figures: bool) -> Iterator[Block]:
     tester = m.get("tester") or {"kind": c["tester"]["kind"], **c["tester"]["options"]}
     device = tester.get("device") or {"driver": c["dut"]["driver"], **c["dut"]["options"]}
     tester = {k: v for k, v in tester.items() if k != "device"}
-    yield FactColumns(
-        [
-            ("Measured", FactTable(tuple(_list_run_facts(data)))),
-            ("Traffic", FactTable(tuple(_list_traffic_facts(data)))),
-            ("Tester", FactTable(tuple(_list_plain_facts(tester)))),
-            ("Device under test", FactTable(tuple(_list_plain_facts(device)))),
-            ("Machine of v6t", FactTable(tuple(_list_machine_facts(m)))),
-        ]
+    columns = (
+        ("Measured", _list_run_facts(data)),
+        ("Traffic", _list_traffic_facts(data)),
+        ("Tester", _list_plain_facts(tester)),
+        ("Device under test", _list_plain_facts(device)),
+        ("Machine of v6t", _list_machine_facts(m)),
     )
+    yield FactColumns([(heading, FactTable(tuple(rows))) for heading, rows in columns])
     yield from _fold_devices(device)
     for what, facts in (("Tester", tester), ("Device under test", device)):
         for name, inner in facts.items():

@@ -124,10 +124,7 @@ def draw_over_time(
         lines = [f"hiccup in {h}" for h in all_hiccups[:MAX_LISTED_HICCUPS]]
         lines += [f"{more} further hiccups: see the figures over time"] * (more > 0)
         yield BulletList(lines, "warning")
-    drawn: list[Block] = []
-    for point in points:
-        drawn += figures.take(_draw_point(*point))
-    if drawn:
+    if drawn := [block for point in points for block in figures.take(_draw_point(*point))]:
         shown = [t for _, trials, _ in points for t in trials]
         summary = f"Rate and loss over time: {len(shown):,} trials"
         yield Collapsible(summary, [_describe_timelines(data, shown), *drawn])

@@ -99,10 +99,9 @@ def write_verdict(data: RunData) -> list[str]:
     first, last = shown[0], shown[-1]
     tolerated = data.procedure.get("loss_tolerance") or 0.0
     loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
+    device = name_device(data).replace("reference", "The reference")
     if data.simulated or data.has_user_device:
         device = "The simulation" if data.simulated else "The device"
-    else:
-        device = name_device(data).replace("reference", "The reference")
     rate = f"{'at least ' * first.limited}{format_count(first.median)} fps"
     left, right = first.frame_sizes.ipv6, first.frame_sizes.ipv4
     sizes = first.sizes.partition("/")[0] if left == right else first.sizes
