@@ -89,11 +89,10 @@ def make_axes(
     """Make a figure with panels side by side, or of several ``heights`` above each other [inches]."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, sum(heights) or height), layout="constrained")
     ratios = list(heights) or [height]
-    return figure, list(
-        figure.subplots(len(ratios), panels, squeeze=False, height_ratios=ratios).flat
-    )
+    figure = Figure(figsize=(width, sum(ratios)), layout="constrained")
+    grid = figure.subplots(len(ratios), panels, squeeze=False, height_ratios=ratios)
+    return figure, list(grid.flat)
 
 
 def write_svg(figure: Figure, name: str) -> str:
@@ -219,9 +218,8 @@ def draw_errorbars(
             axes.set_ylim(bottom=0)
             format_thousands(axes)
         if ticks is not None:
-            tilt: dict[str, Any] = (
-                {"rotation": 30, "ha": "right"} if len(ticks) > MAX_UPRIGHT_LABELS else {}
-            )
+            is_tilted = len(ticks) > MAX_UPRIGHT_LABELS
+            tilt: dict[str, Any] = {"rotation": 30, "ha": "right"} if is_tilted else {}
             axes.set_xticks(list(ticks), list(ticks.values()), **tilt)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         if adjust is not None:
