@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 
 from v6t.analysis.presentation import Presentations, Ruling, judge
-from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.analysis.sheet import Table, make_text_columns, make_text_table
 from v6t.analysis.variation import has_random_ports
@@ -95,7 +93,11 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
     if not data.simulated:
         yield judge("v6t", "the tester answers for its hosts, or the device has static entries",
                     *_describe_neighbors(data))  # fmt: skip
-    points = [n for n in map(partial(_count_compared, data), data.records) if n is not None]
+    compared = [
+        [c.checked for t in data.list_valid_trials([r]) for c in t.result.directions.values()]
+        for r in data.records
+    ]
+    points = [sum(counts) for counts in compared if counts]
     yield judge("v6t", "received frames are compared with the reference translation",
                 f"{sum(points):,} frames; some in {sum(n > 0 for n in points)} of "
                 f"{len(points)} results",
@@ -155,13 +157,6 @@ def _describe_neighbors(data: RunData) -> tuple[str, bool | None]:
     if where:
         return f"answered, on {_join_values(where)}; entries of the device: {neighbours}", True
     return f"not answered; entries of the device: {neighbours}", neighbours != "resolved"
-
-
-def _count_compared(data: RunData, record: Record) -> int | None:
-    """Count the frames of a record that were compared; None without trials of streams."""
-    trials = data.list_valid_trials([record])
-    counts = [c.checked for t in trials for c in t.result.directions.values()]
-    return sum(counts) if counts else None
 
 
 def _join_values(values: Iterable[object]) -> str:
