@@ -118,12 +118,10 @@ class CriticalLoadInference:
             estimates.append(ShapeLoadEstimate(name, _round(mean), _round(deviation)))
             values.append(critical)
             weights.append(weight / len(SHAPES))
-        return _combine_shapes(tuple(estimates), np.concatenate(values), np.concatenate(weights))
+        return _pool_shapes(tuple(estimates), np.concatenate(values), np.concatenate(weights))
 
 
-def _combine_shapes(
-    shapes: tuple[ShapeLoadEstimate, ...], loads: F64, weights: F64
-) -> LoadEstimate:
+def _pool_shapes(shapes: tuple[ShapeLoadEstimate, ...], loads: F64, weights: F64) -> LoadEstimate:
     """Combine the weighted critical loads of all shapes into a mean with its interval."""
     mean = float(loads @ weights)
     by_size = np.argsort(loads, kind="stable")

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
@@ -18,6 +18,7 @@ from v6t.base.entry_points import describe_culprit
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
+RecordGroups: TypeAlias = "Iterator[tuple[Presentation[Any], list[Any]]]"  # by benchmark
 FOLLOWS, DEVIATES, UNKNOWN = "follows", "deviates", "not known"
 # labels of axes by the unit of a record
 AXIS_LABELS: Mapping[str, str] = {
@@ -265,18 +266,14 @@ class Presentations:
         is_suitable = presentation.accepts(record) or not record.measured
         return presentation if is_suitable else self._unknown
 
-    def group_records(
-        self, records: Sequence[Record]
-    ) -> Iterator[tuple[Presentation[Any], list[Any]]]:
+    def group_records(self, records: Sequence[Record]) -> RecordGroups:
         """Yield the records of each benchmark, also those without a result, in order of appearance."""
         groups: dict[tuple[str, Presentation[Any]], list[Any]] = {}
         for record in records:
             groups.setdefault((record.benchmark, self.find(record)), []).append(record)
         yield from ((presentation, group) for (_, presentation), group in groups.items())
 
-    def group_measured(
-        self, records: Sequence[Record]
-    ) -> Iterator[tuple[Presentation[Any], list[Any]]]:
+    def group_measured(self, records: Sequence[Record]) -> RecordGroups:
         """Yield the measured records of each benchmark."""
         groups = ((p, [r for r in group if r.measured]) for p, group in self.group_records(records))
         yield from ((presentation, group) for presentation, group in groups if group)

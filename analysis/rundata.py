@@ -162,6 +162,7 @@ class CampaignRun:
         return ", ".join(f"{shorten_axis(k)} {format_axis_value(v)}" for k, v in self.axes.items())
 
 
+Runs = Sequence[CampaignRun]  # runs of a campaign
 POINT_AXES = ("frame_sizes", "modes")  # varied settings that the label of a test point contains
 
 

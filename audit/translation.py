@@ -118,13 +118,11 @@ def _make_hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]
 # fmt: on
 
 
-def find_prefix_requirement(
-    prefix: IPv6Network | None, addresses: Iterable[Address]
-) -> Requirement:
+def find_prefix_requirement(prefix: IPv6Network | None, hosts: Iterable[Address]) -> Requirement:
     """Return why clauses cannot be tested with the well-known prefix, or None."""
     fix = f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses"
     reason = "correct devices drop its packets behind the well-known prefix (RFC 6052, section 3.1)"
-    for address in addresses:
+    for address in hosts:
         if prefix and isinstance(address, IPv4Address) and not may_embed(prefix, address):
             return f"{address} is not a global address, and {reason}", fix
     return None

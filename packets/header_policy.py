@@ -297,9 +297,7 @@ def _group_by_layout(sent: U8, expected: U8) -> Iterator[tuple[NDArray[np.intp],
                 yield rows[part], _HeaderPair(before[0], after[0], headers)
 
 
-def _list_encapsulation_rules(
-    policy: HeaderPolicy, sent: U8, pair: _HeaderPair
-) -> Sequence[FieldRule]:
+def _list_encapsulation_rules(policy: HeaderPolicy, sent: U8, pair: _HeaderPair) -> list[FieldRule]:
     version, inner = pair.new_version, pair.view_sent(sent)
     dscp, ecn = _DSCP[pair.old_version].read(inner), _ECN[pair.old_version].read(inner)
     marks = {_INNER: ecn, "zero": np.zeros_like(ecn), _RESET: np.where(ecn == _CE, _ECT0, ecn)}
@@ -321,9 +319,7 @@ def _list_encapsulation_rules(
     ]
 
 
-def _list_decapsulation_rules(
-    policy: HeaderPolicy, sent: U8, pair: _HeaderPair
-) -> Sequence[FieldRule]:
+def _list_decapsulation_rules(policy: HeaderPolicy, sent: U8, pair: _HeaderPair) -> list[FieldRule]:
     version = pair.new_version
     inner, outer = view(sent, IP[version], pair.sent.end), pair.view_sent(sent)
     dscp = {"kept": _DSCP[version].read(inner), _OUTER: _DSCP[pair.old_version].read(outer)}
@@ -339,9 +335,7 @@ def _list_decapsulation_rules(
     ]
 
 
-def _list_translation_rules(
-    policy: HeaderPolicy, sent: U8, pair: _HeaderPair
-) -> Sequence[FieldRule]:
+def _list_translation_rules(policy: HeaderPolicy, sent: U8, pair: _HeaderPair) -> list[FieldRule]:
     version, header = pair.new_version, pair.view_sent(sent)
     octet = _TOS[pair.old_version].read(header)
     copied = f"copied from the {_TOS_NAME[pair.old_version]}"

@@ -182,9 +182,7 @@ def _explain_stream(stream: Stream, direction: str) -> Iterable[str]:
         yield f"  note: {note}"
 
 
-def _explain_instruction(
-    i: Mapping[str, Any], layout: TemplateLayout, sizes: Mapping[str, int]
-) -> str:
+def _explain_instruction(i: ins.Instruction, layout: TemplateLayout, sizes: dict[str, int]) -> str:
     match i["type"]:
         case "flow_var":
             if values := i.get("value_list"):

@@ -257,9 +257,7 @@ def draw_series(
         return write_svg(figure, name)
 
 
-def draw_points(
-    rows: Sequence[tuple[str, Any]], unit: str, name: str, *, reference: float = 0
-) -> str:
+def draw_points(rows: Sequence[tuple[str, Any]], unit: str, name: str, reference: float = 0) -> str:
     """Draw the median of each labelled row with a bar from P1 to P99, and a line at any reference."""
     with apply_style(name):
         figure, (axes,) = make_axes(height=0.9 + 0.34 * len(rows))

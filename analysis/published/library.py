@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from v6t.analysis.presentation import Presentation, Presentations
-from v6t.analysis.published.conditions import PublishedCondition, compare_conditions
+from v6t.analysis.published.conditions import Json, PublishedCondition, compare_conditions
 from v6t.analysis.record import Record
 from v6t.analysis.scaling import count_cores
 
@@ -19,7 +19,7 @@ from v6t.analysis.scaling import count_cores
 class PublishedReference:
     """A published number for the technology, benchmark and point of a record."""
 
-    entry: Mapping[str, Any]  # entry of `published.json`
+    entry: Json  # entry of `published.json`
     measured: float | None  # value of the run in the published unit; None if undefined
     direction: str  # direction of the measured value
     conditions: Sequence[PublishedCondition]  # conditions of the paper and its setup, compared
@@ -60,10 +60,10 @@ _CUSTOMER_EDGE_PARTS = frozenset({"b4", "ce", "clat", "napt"})  # devices in a c
 
 
 @cache
-def read_library() -> Mapping[str, Any]:
+def read_library() -> Json:
     """Read the published measurements of ``published.json``."""
     text = files("v6t.analysis").joinpath("data/published.json").read_text(encoding="utf-8")
-    document: Mapping[str, Any] = json.loads(text)
+    document: Json = json.loads(text)
     return document
 
 
@@ -73,9 +73,7 @@ def list_sources() -> Mapping[str, str]:
     return seeds
 
 
-def collect_facts(
-    config: Mapping[str, Any], params: Mapping[str, Any], *, simulated: bool
-) -> dict[str, Any]:
+def collect_facts(config: Json, params: Json, *, simulated: bool) -> dict[str, Any]:
     """Collect the facts about a run that are compared with published conditions."""
     return {
         "plugin": config["plugin"],
@@ -89,14 +87,14 @@ def collect_facts(
     }
 
 
-def is_testbed_of(entry: Mapping[str, Any], testbed: str) -> bool:
+def is_testbed_of(entry: Json, testbed: str) -> bool:
     """Check whether a testbed has the name of the test system of a published number."""
     texts = [v for v in entry["conditions"].values() if isinstance(v, str)]
     place = str(entry["test_system"]).partition(" ")[0]
     return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in texts))
 
 
-def _has_two_servers(parts: Mapping[str, Any]) -> bool | None:
+def _has_two_servers(parts: Json) -> bool | None:
     """Return whether both functions of a customer edge have their own server; None: not known."""
     servers = [
         (parts.get(name, {}).get("options", {}).get("ssh") or {}).get("host")
@@ -105,19 +103,19 @@ def _has_two_servers(parts: Mapping[str, Any]) -> bool | None:
     return servers[0] != servers[1] if all(servers) else None
 
 
-def _count_cores(options: Mapping[str, Any]) -> int | None:
+def _count_cores(options: Json) -> int | None:
     """Return the number of active cores; in a chain, of those of the provider edge.
 
     See section 3.2.3 of Lencse and Bazsó (2024).
     """
     cores = count_cores(options.get("cores")) or count_cores(options.get("workers"))
-    parts: Mapping[str, Mapping[str, Any]] = options.get("parts", {})
+    parts: Mapping[str, Json] = options.get("parts", {})
     edge = [part for name, part in parts.items() if name not in _CUSTOMER_EDGE_PARTS]
     known = {_count_cores(part.get("options", {})) for part in edge} - {None}
     return cores or (known.pop() if len(known) == 1 else None)
 
 
-def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], device: str) -> bool:
+def is_about(entry: Json, plugin: str, params: Json, device: str) -> bool:
     """Check whether a published number is about the technology of a plugin with these parameters."""
     known = read_library()["technologies"].get(entry["technology"])
     if known is None or known["plugin"] != plugin:
@@ -128,11 +126,7 @@ def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], d
 
 
 def find_references(
-    record: Record,
-    facts: Mapping[str, Any],
-    presentations: Presentations,
-    *,
-    paper: str | None = None,
+    record: Record, facts: Json, presentations: Presentations, *, paper: str | None = None
 ) -> list[PublishedReference]:
     """Find published numbers for the technology, benchmark, direction and frame size of a record.
 
@@ -154,7 +148,7 @@ def find_references(
 
 
 def _find_value(
-    entry: Mapping[str, Any], record: Record, presentation: Presentation[Any]
+    entry: Json, record: Record, presentation: Presentation[Any]
 ) -> tuple[float | None, str] | None:
     """Return the measured value for a published number with its direction, or None."""
     metric = str(entry["metric"])

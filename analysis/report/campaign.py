@@ -22,7 +22,7 @@ from v6t.analysis.published import library
 from v6t.analysis.record import FPS, Record
 from v6t.analysis.report.curves import draw_curves
 from v6t.analysis.report.run import fold_long_table, make_reproduction_tables
-from v6t.analysis.rundata import POINT_AXES, CampaignRun, format_axis_value, shorten_axis
+from v6t.analysis.rundata import POINT_AXES, Runs, format_axis_value, shorten_axis
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"  # name and version of the JSON format
@@ -33,7 +33,7 @@ def build_campaign_document(
     title: str,
     paper: str | None,
     notes: Mapping[str, str],
-    runs: Sequence[CampaignRun],
+    runs: Runs,
     presentations: Presentations,
     *,
     figures: bool = True,
@@ -92,11 +92,7 @@ SUMMARY_COLUMNS: Mapping[str, str] = {
 
 
 def summarize_campaign(
-    name: str,
-    title: str,
-    paper: str | None,
-    runs: Sequence[CampaignRun],
-    presentations: Presentations,
+    name: str, title: str, paper: str | None, runs: Runs, presentations: Presentations
 ) -> dict[str, Any]:
     """Return the campaign as ``schema/campaign-1.json`` describes, without times and machines."""
     return {
@@ -147,7 +143,7 @@ def list_headlines(record: Record, presentations: Presentations) -> Iterator[dic
             yield {**head, **values, "limited": record.limited or not result.load_covered}
 
 
-def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:
+def _summarize_runs(runs: Runs, paper: str | None, note: str) -> Iterator[Block]:
     if paper:
         yield Paragraph(f"Repeats {library.list_sources()[paper]}.")
     if note:
@@ -161,9 +157,7 @@ def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -
         yield BulletList(list(caveats), "warning")
 
 
-def make_campaign_tables(
-    runs: Sequence[CampaignRun], presentations: Presentations
-) -> list[sheet.Table]:
+def make_campaign_tables(runs: Runs, presentations: Presentations) -> list[sheet.Table]:
     """Make a table of medians and percentiles for each benchmark and unit."""
     axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in POINT_AXES))
     groups: dict[str, list[tuple[str, ...]]] = {}
@@ -192,9 +186,7 @@ def make_campaign_tables(
     return [sheet.make_text_table(title, names, rows) for title, rows in groups.items()]
 
 
-def _compare_with_paper(
-    paper: str, runs: Sequence[CampaignRun], presentations: Presentations
-) -> Iterator[Block]:
+def _compare_with_paper(paper: str, runs: Runs, presentations: Presentations) -> Iterator[Block]:
     best: dict[int, Any] = {}
     for run in runs:
         if (data := run.data) is None:
@@ -232,7 +224,7 @@ METRIC_DIFFERENCES = {
 }
 
 
-def make_mean_tables(runs: Sequence[CampaignRun]) -> list[sheet.Table]:
+def make_mean_tables(runs: Runs) -> list[sheet.Table]:
     """Make a table for each published table with a comparable mean."""
     simulated = any(run.data.simulated for run in runs if run.data is not None)
     tables: dict[str, list[tuple[dict[str, Any], float]]] = {}
@@ -262,7 +254,7 @@ def _name_mean(entry: Mapping[str, Any]) -> str:
     return f"{entry['technology']}, {_get_metric(entry)}, {entry['conditions']['workload']}"
 
 
-def match_published_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
+def match_published_means(runs: Runs) -> Iterator[tuple[dict[str, Any], float]]:
     """Yield each published mean over frame sizes with the mean of the matching run."""
     for entry in library.read_library()["records"]:
         metric = _get_metric(entry)
@@ -287,7 +279,7 @@ def _list_values(metric: str, records: Sequence[Record]) -> list[float]:
     return [fps * octets * 8 / 1000 for fps, octets in forwarded if fps is not None]
 
 
-def _list_runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
+def _list_runs(runs: Runs, *, links: bool) -> Iterator[Block]:
     rows = [
         (r.directory, r.experiment, r.testbed or "-", r.values or "-", r.failure or r.status)
         for r in runs

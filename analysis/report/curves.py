@@ -10,7 +10,7 @@ from v6t.analysis.blocks import Block, Drawing
 from v6t.analysis.figures import plots
 from v6t.analysis.presentation import AXIS_LABELS, Presentations
 from v6t.analysis.record import RateRecord, Record
-from v6t.analysis.rundata import POINT_AXES, CampaignRun, format_axis_value
+from v6t.analysis.rundata import POINT_AXES, CampaignRun, Runs, format_axis_value
 from v6t.analysis.scaling import (
     HARMONIC_THROUGHPUT_FORMULA,
     MIN_THROUGHPUT_FORMULA,
@@ -37,12 +37,7 @@ _MIXTURE_MODELS = (
 
 
 def draw_curves(
-    experiment: str,
-    runs: Sequence[CampaignRun],
-    all_runs: Sequence[CampaignRun],
-    presentations: Presentations,
-    *,
-    figures: bool,
+    experiment: str, runs: Runs, all_runs: Runs, presentations: Presentations, *, figures: bool
 ) -> list[Block]:
     """Make the tables and figures of scale-up and of mixtures in an experiment.
 
@@ -62,9 +57,7 @@ def draw_curves(
     return blocks
 
 
-def _group_by_title(
-    runs: Sequence[CampaignRun], kind: type[R]
-) -> dict[str, list[tuple[CampaignRun, R]]]:
+def _group_by_title(runs: Runs, kind: type[R]) -> dict[str, list[tuple[CampaignRun, R]]]:
     """Group the measured records of a class, with their runs, by title."""
     by_title: dict[str, list[tuple[CampaignRun, R]]] = {}
     for run in runs:
@@ -79,9 +72,7 @@ def _list_axis_values(run: CampaignRun, *excluded: str) -> list[str]:
     return [format_axis_value(v) for a, v in run.axes.items() if a not in (*POINT_AXES, *excluded)]
 
 
-def _list_scaling_blocks(
-    axis: str, runs: Sequence[CampaignRun], name: str, figures: bool
-) -> Iterator[Block]:
+def _list_scaling_blocks(axis: str, runs: Runs, name: str, figures: bool) -> Iterator[Block]:
     """Yield tables and figures of rates over a numeric axis."""
     values = [_parse_number(axis, r.axes.get(axis)) for r in runs]
     if axis in POINT_AXES or None in values or len(set(values)) < 2:
@@ -119,11 +110,7 @@ def _parse_number(axis: str, value: Any) -> float | None:
 
 
 def _make_scaling_table(
-    title: str,
-    axis_name: str,
-    unit: str,
-    lines: Mapping[str, Mapping[Any, RateRecord]],
-    of_cores: bool,
+    title: str, axis: str, unit: str, lines: Mapping[str, Mapping[Any, RateRecord]], of_cores: bool
 ) -> Table:
     """Make the table of medians and scale-up with a row for each point and value of the axis."""
     rows: list[tuple[str, Any, RateRecord, float]] = []
@@ -132,19 +119,19 @@ def _make_scaling_table(
         rows += [(label, n, line[n], scale_up) for n, scale_up in scale.items()]
     columns: Sequence[Column[tuple[str, Any, RateRecord, float]]] = (
         Column("point", lambda row: row[0], text=True),
-        Column(axis_name, lambda row: row[1], ","),
+        Column(axis, lambda row: row[1], ","),
         Column(f"median\n{unit}", lambda row: row[2].median),
         Column("P1", lambda row: row[2].p1),
         Column("P99", lambda row: row[2].p99),
         Column("scale-up", lambda row: row[3], ".3f"),
         Column("dispersion\n%", lambda row: row[2].dispersion, ".2f"),
     )
-    title += f" over {axis_name}: {S_CPU_FORMULA if of_cores else S_C_FORMULA}"
+    title += f" over {axis}: {S_CPU_FORMULA if of_cores else S_C_FORMULA}"
     return make_table(title, rows, columns)
 
 
 def _draw_overlays(
-    runs: Sequence[CampaignRun], presentations: Presentations, name: str, has_curves: bool
+    runs: Runs, presentations: Presentations, name: str, has_curves: bool
 ) -> Iterator[Block]:
     line_rate_bps = max((r.data.config["line_rate_bps"] for r in runs if r.data), default=0.0)
     for number, pairs in enumerate(_group_by_title(runs, Record).values()):
@@ -156,11 +143,7 @@ def _draw_overlays(
 
 
 def _list_mixture_blocks(
-    axis: str,
-    runs: Sequence[CampaignRun],
-    all_runs: Sequence[CampaignRun],
-    name: str,
-    figures: bool,
+    axis: str, runs: Runs, all_runs: Runs, name: str, figures: bool
 ) -> Iterator[Block]:
     """Yield tables and figures of mixtures of translated and native traffic."""
     lines: dict[tuple[str, ...], dict[float, float]] = {}
@@ -186,7 +169,7 @@ def _list_mixture_blocks(
             yield Drawing(figure, text, text)
 
 
-def _find_native_rates(all_runs: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
+def _find_native_rates(all_runs: Runs) -> dict[tuple[str, ...], float]:
     return {
         (run.testbed, str(record.frame_sizes.ipv6), record.direction): record.throughput_fps
         for run in all_runs

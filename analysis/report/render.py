@@ -34,9 +34,7 @@ def to_html(document: ReportDocument) -> str:
     return _load_environment().get_template("page.html").render(document=document, widths=widths)
 
 
-def to_markdown(
-    document: ReportDocument, place: Callable[[Drawing], str] = lambda drawing: ""
-) -> str:
+def to_markdown(document: ReportDocument, place: Callable[[Drawing], str] = lambda _: "") -> str:
     """Return a document as Markdown; ``place`` returns the path of a figure's file, empty for none."""
     template = _load_environment().get_template("page.md")
     return template.render(document=document, place=place).rstrip() + "\n"

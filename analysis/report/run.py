@@ -222,9 +222,7 @@ def _compare_with_papers(
         )
 
 
-def make_reproduction_tables(
-    pairs: Sequence[tuple[Record, PublishedReference]],
-) -> list[sheet.Table]:
+def make_reproduction_tables(pairs: list[tuple[Record, PublishedReference]]) -> list[sheet.Table]:
     """Make a table of measured and published results for each published table."""
     tables: dict[str, list[tuple[Record, PublishedReference]]] = {}
     for record, ref in pairs:

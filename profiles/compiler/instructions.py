@@ -41,9 +41,7 @@ def write(name: str, offset: int, add: int = 0) -> Instruction:
     return {**head, **_make_addition(add)}
 
 
-def write_mask(
-    name: str, offset: int, size: int, mask: int, shift: int, add: int = 0
-) -> Instruction:
+def write_mask(name: str, offset: int, size: int, mask: int, shift: int, add: int) -> Instruction:
     """Store the bits of ``(variable + add) << shift`` that ``mask`` selects in ``size`` octets."""
     head = {"type": "write_mask_flow_var", "name": name, "pkt_offset": offset}
     return {**head, "pkt_cast_size": size, "mask": mask, "shift": shift, **_make_addition(add)}
