@@ -274,9 +274,8 @@ class AuditComparison:
             yield Paragraph(f"The audits have different parameters: {words}.", "warning")
         count, alone = len(self.differences), self.tested_once
         if count:
-            yield Paragraph(
-                f"{count} clause{'s have' if count > 1 else ' has'} different verdicts."
-            )
+            clauses = "clauses have" if count > 1 else "clause has"
+            yield Paragraph(f"{count} {clauses} different verdicts.")
         elif not any(alone):
             yield Paragraph("All verdicts are equal.", "good")
         elif sum(alone) == sum(len(audit.findings) for audit in self.audits):

@@ -214,9 +214,8 @@ def _draw_scaling(
         if of_cores and 1 in line:
             ideal = [x * line[1].median for x in across]
             style = {"color": "#999999", "linewidth": 0.8}
-            curves.append(
-                plots.Curve("_" if number else "n times one core", across, ideal, style=style)
-            )
+            text = "_" if number else "n times one core"
+            curves.append(plots.Curve(text, across, ideal, style=style))
 
     def adjust(axes: Any) -> None:
         if values[0] > 0 and values[-1] >= LOG_SCALE_RATIO * values[0]:

@@ -125,9 +125,8 @@ def _compute_width(sheet: Table, *, compact: bool = False) -> int:
         )
         for place, column in enumerate(sheet.columns)
     )
-    return math.ceil(
-        sum(_LETTER_WIDTH[compact] * n + _CELL_PADDING[compact] for n in columns) + MARGIN
-    )
+    width = sum(_LETTER_WIDTH[compact] * n + _CELL_PADDING[compact] for n in columns)
+    return math.ceil(width + MARGIN)
 
 
 def _escape_markdown(text: str) -> str:

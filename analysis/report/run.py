@@ -199,9 +199,8 @@ def _compare_with_papers(
         yield from make_reproduction_tables(pairs)
         return
     if alike := [(r, ref) for r, ref in pairs if ref.alike]:
-        yield Paragraph(
-            "Published results under the same conditions, as far as the papers state them."
-        )
+        text = "Published results under the same conditions, as far as the papers state them."
+        yield Paragraph(text)
         yield from make_reproduction_tables(alike)
         return
     yield Paragraph(
@@ -213,13 +212,10 @@ def _compare_with_papers(
             (ref.source, r.sizes, ref.direction, "; ".join(map(str, ref.differing)))
             for r, ref in pairs
         ]
-        names = sheet.make_text_columns(
-            "published", "octets", "direction", "conditions that differ"
-        )
-        yield Collapsible(
-            f"{sheet.pluralize(len(pairs), 'published result')} about the same technology, and what differs",
-            [sheet.make_text_table("No reference lines", names, rows)],
-        )
+        names = ("published", "octets", "direction", "conditions that differ")
+        table = sheet.make_text_table("No reference lines", sheet.make_text_columns(*names), rows)
+        results = sheet.pluralize(len(pairs), "published result")
+        yield Collapsible(f"{results} about the same technology, and what differs", [table])
 
 
 def make_reproduction_tables(pairs: list[tuple[Record, PublishedReference]]) -> list[sheet.Table]:
@@ -281,9 +277,8 @@ def _describe_compliance(data: RunData, presentations: Presentations) -> Iterato
     else:
         yield Paragraph(f"All {len(rulings)} clauses that could be checked are followed.", "good")
     yield make_compliance_table(rulings)
-    yield Paragraph(
-        "v6t follows the procedures of the RFCs named here; it does not certify anything."
-    )
+    text = "v6t follows the procedures of the RFCs named here; it does not certify anything."
+    yield Paragraph(text)
 
 
 def _fold_trials(data: RunData) -> Block:

@@ -73,10 +73,8 @@ def _get_octets(data: RunData, record: RateRecord) -> Sequence[float]:
 
 
 def _compute_line_share(data: RunData, record: RateRecord) -> float:
-    medium = compute_max_frame_rate_fps(
-        data.config["line_rate_bps"], max(_get_octets(data, record))
-    )
-    return float(record.median) / medium if medium else 0.0
+    limit = compute_max_frame_rate_fps(data.config["line_rate_bps"], max(_get_octets(data, record)))
+    return float(record.median) / limit if limit else 0.0
 
 
 def _list_gigabits(data: RunData, record: RateRecord) -> list[float]:

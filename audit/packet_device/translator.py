@@ -238,9 +238,7 @@ class PrefixDevice(PacketDevice):
             return self.route(side, packet)
         return [("left", self.decrement(self.translate(packet, external, internal, end="dst")))]
 
-    def translate(
-        self, packet: IPPacket, old: IPv6Network, new: IPv6Network, *, end: str
-    ) -> IPPacket:
+    def translate(self, packet: IPPacket, old: IPv6Network, new: IPv6Network, end: str) -> IPPacket:
         if packet.is_error:
             quoted, other = packet.read_quoted_packet(), "dst" if end == "src" else "src"
             if getattr(quoted, other) in old:
