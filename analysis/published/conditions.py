@@ -86,9 +86,8 @@ def _read_traffic(record: Json, facts: Json) -> str | None:
 
 
 def _read_rule(record: Json, facts: Json) -> str:
-    return "{rule_ipv6} {rule_ipv4} EA {ea_len}".format_map(
-        {"rule_ipv6": None, "rule_ipv4": None, "ea_len": None, **facts["params"]}
-    )
+    known = {"rule_ipv6": None, "rule_ipv4": None, "ea_len": None, **facts["params"]}
+    return "{rule_ipv6} {rule_ipv4} EA {ea_len}".format_map(known)
 
 
 def _read_tolerance(record: Json, facts: Json) -> float:
