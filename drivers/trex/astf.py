@@ -117,11 +117,9 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
             code="unsupported-by-tester",
         )
     if alpha != 1:
-        raise UsageError(
-            "TRex's connections request their objects at the rate at which they were opened",
-            "set connections.alpha to 1 and leave validate_connections on",
-            code="unsupported-by-tester",
-        )
+        problem = "TRex's connections request their objects at the rate at which they were opened"
+        hint = "set connections.alpha to 1 and leave validate_connections on"
+        raise UsageError(problem, hint, code="unsupported-by-tester")
     first, last = map(IPv4Address, ends["clients"])
     clients = int(last) - int(first) + 1
     if most > clients * PORTS_PER_ADDRESS:
@@ -250,9 +248,8 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
                 faults.append(f"{errors} errors at TRex's port {port} ({name})")
     faults += find_overload(stats.queue_full_count, stats.cpu, cpu_limit)
     if step == "ask" and (early := stats.initial_count):
-        faults.append(
-            f"{early} objects were requested before the device's connections were counted"
-        )
+        fault = f"{early} objects were requested before the device's connections were counted"
+        faults.append(fault)
     return faults
 
 
@@ -287,8 +284,7 @@ class TcpTrial:
     def validate(self) -> PhaseCounts:
         """Request an object in each connection."""
         count = min(side.opened for side in self._opened.values())
-        octets = count * len(build_response(self._tcp.object_octets))
-        done = {"client": {"received_octets": octets}}
+        done = {"client": {"received_octets": count * len(build_response(self._tcp.object_octets))}}
         stats = self._watch("ask", "sent_octets", len(REQUEST), count, done)
         self._answered = stats.counters
         counts = add_answered_requests(self._counts, self._answered, self._opened, self._tcp)
@@ -302,17 +298,15 @@ class TcpTrial:
             self._stop()
             return self._make_phase(stats, "end", 0, 0, 0)
         attempts = self._opened["client"].attempts
-        arrived = self._opened["server"].opened
-        done = {"client": {"closed": attempts}, "server": {"closed": arrived}}
+        done = {"client": {"closed": attempts}, "server": {"closed": self._opened["server"].opened}}
         stats = self._watch("end", "control_segments", 1, 2 * attempts, done)
         self._stop()
         counts = add_closed_connections(self._counts, stats.counters, self._tcp)
         self._counts, required = counts, counts.answered
         # resets or FINs since then, those that were sent again among them
         before, after = (c["client"].control_segments for c in (self._answered, stats.counters))
-        return self._make_phase(
-            stats, "end", required, min(after - before, required), counts.closed
-        )
+        sent = min(after - before, required)
+        return self._make_phase(stats, "end", required, sent, counts.closed)
 
     def _stop(self) -> None:
         """Stop the connections; the worker waits until TRex's client has heard of their start."""

@@ -74,8 +74,7 @@ class Attachment:
 
     def open(self) -> None:
         if self._bed is not None:
-            lab = self._bed.open()
-            lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
+            self._bed.open().tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
         self._start()
 
     def switch_engine(self, engine: Engine) -> bool:
@@ -83,11 +82,9 @@ class Attachment:
         if engine == self._engine:
             return False
         if self.server is None:
-            raise TesterError(
-                f"TRex's {engine} engine needs a server of its own, but this one was not started by v6t",
-                "have v6t start it (start: always, or lab: true)",
-                code="unsupported-by-tester",
-            )
+            problem = f"TRex's {engine} engine needs a separate server; v6t did not start this one"
+            hint = "have v6t start it (start: always, or lab: true)"
+            raise TesterError(problem, hint, code="unsupported-by-tester")
         self.close()
         self._engine = engine
         self._start()
@@ -202,25 +199,22 @@ class Attachment:
         return None if self._bed is None else self._bed.list_namespaces().get("tester")
 
     def _start_worker(self) -> None:
-        options, deadline_s = self._options, self._options.start_deadline_s
+        options, limit_s = self._options, self._options.start_deadline_s
         modules = STL_MODULES if self._engine == "STL" else ASTF_MODULES
         where = {"remote": options.remote, "namespace_pid": self.find_namespace_pid()}
         start = partial(ClientWorker, modules=modules, **where)
         if options.ssh:
             if not options.trex_dir:
-                raise EnvironmentLacking(
-                    "ssh needs trex_dir, the directory of TRex on that host", code="missing-setting"
-                )
+                problem = "ssh needs trex_dir, the directory of TRex on that host"
+                raise EnvironmentLacking(problem, code="missing-setting")
             self._directory = options.trex_dir
             self.worker = start(options.python or "python3")
             place = {"trex_dir": self._directory}
-            self.client_facts = self.ask("import_client", deadline_s=deadline_s, **place)
+            self.client_facts = self.ask("import_client", deadline_s=limit_s, **place)
             return
         installation = require_installation(options.trex_dir)
         self._directory = str(installation.resolve())
-        self.worker, self.client_facts = start_client(
-            installation, options.python, start, deadline_s
-        )
+        self.worker, self.client_facts = start_client(installation, options.python, start, limit_s)
 
     def _try_connect(self) -> WorkerError | None:
         """Connect to the server; return the error if none answers."""
@@ -305,22 +299,17 @@ class Attachment:
             return
         interfaces, reason = self._bed.lab.steer(cpus)
         if reason and rps_cpus is not None:
-            raise EnvironmentLacking(
-                f"the kernel does not let v6t steer the lab's interfaces to CPUs {cpus}: {reason}",
-                "run as root with CPUs that are there, or leave out rps_cpus",
-                code="missing-permission",
-            )
+            problem = f"the kernel refuses to steer the lab's interfaces to CPUs {cpus}: {reason}"
+            hint = "run as root with CPUs that exist, or leave out rps_cpus"
+            raise EnvironmentLacking(problem, hint, code="missing-permission")
         trouble = {"trouble": reason} if reason else {}
         self._steering = {"cpus": cpus, "interfaces": interfaces, **trouble}
 
     def _check_facts(self) -> None:
-        mode = self.facts.mode
-        if mode not in {None, self._engine}:
-            raise TesterError(
-                f"the TRex server runs in mode {mode}, but v6t needs {self._engine}",
-                "restart it with --astf" if self._engine == "ASTF" else "restart it without --astf",
-                code="unsupported-by-tester",
-            )
+        if (mode := self.facts.mode) not in {None, self._engine}:
+            problem = f"the TRex server runs in mode {mode}, but v6t needs {self._engine}"
+            hint = f"restart it {'with' if self._engine == 'ASTF' else 'without'} --astf"
+            raise TesterError(problem, hint, code="unsupported-by-tester")
         known = [port.index for port in self.facts.ports]
         for port in set(self._options.all_ports).difference(known):
             text = f"the TRex server lacks port {port}; it has {known}"
@@ -336,11 +325,9 @@ class Attachment:
             self._check_facts()
             reason = self._find_problem()
         if reason:
-            raise TesterError(
-                f"the running TRex server cannot give this measurement: {reason}",
-                "restart it with `-c 1 --software --hdrh`, or set restart: true",
-                code="unsupported-by-tester",
-            )
+            problem = f"the running TRex server cannot give this measurement: {reason}"
+            hint = "restart it with `-c 1 --software --hdrh`, or set restart: true"
+            raise TesterError(problem, hint, code="unsupported-by-tester")
         can_choose = self._options.counting == "auto"
         return self._can_stamp_all() if can_choose else self._options.counting == "trailer"
 

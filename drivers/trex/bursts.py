@@ -77,10 +77,6 @@ class OfferedLoad:
         return self.streams.direction
 
     @property
-    def rx_port(self) -> int:
-        return self.rx_ports[0]
-
-    @property
     def frames(self) -> int:
         return sum(b.frames for b in self.bursts)
 
@@ -194,11 +190,8 @@ def _split_by_limit(burst: Burst) -> list[Burst]:
     if burst.frames // burst.times <= MAX_BURST_FRAMES:
         return [burst]
     if burst.pg_id is not None:
-        raise UsageError(
-            f"TRex stamps at most {MAX_BURST_FRAMES:,} frames of a stream, not {burst.frames:,}",
-            "choose shorter trials or a lower rate",
-            code="trial-too-long",
-        )
+        problem = f"TRex stamps up to {MAX_BURST_FRAMES:,} frames of a stream, not {burst.frames:,}"
+        raise UsageError(problem, "choose shorter trials or a lower rate", code="trial-too-long")
     groups = -(-burst.frames // MAX_BURST_FRAMES)
     frames, slot_us = burst.frames // groups * groups, 1e6 / burst.pps
     whole = replace(burst, frames=frames, times=groups, gap_us=slot_us)
@@ -213,16 +206,12 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
     each group, and tags fill the rooms. Each of the three begins the sequence of frames again.
     """
     if tags > whole.frames - first:
-        raise UsageError(
-            f"{tags} tags do not fit into {whole.frames - first} frames of '{stream.name}'",
-            code="trial-too-short",
-        )
+        problem = f"{tags} tags do not fit into {whole.frames - first} frames of '{stream.name}'"
+        raise UsageError(problem, code="trial-too-short")
     every = whole.pg_id is not None
     if every and stream.stream_id % GROUPS_PER_DIRECTION >= MAX_TIMED_CLASSES:
-        raise UsageError(
-            f"TRex has latency groups for the tags of {MAX_TIMED_CLASSES} classes in each direction",
-            code="too-many-for-trex",
-        )
+        problem = f"TRex has latency groups for tags of {MAX_TIMED_CLASSES} classes per direction"
+        raise UsageError(problem, code="too-many-for-trex")
     period = (whole.frames - first) // tags
     before = whole.frames - tags * period
     slot_us = 1e6 / whole.pps
@@ -323,8 +312,7 @@ def make_sequential_flows(
         pps = trial.rate_fps * stream.weight / sum(weights) / starts.flows
         for flow in range(starts.flows):
             first, place = _find_first_turn(weights, number, flow, trial, starts)
-            own = len(range(first, frames, starts.flows))
-            if not own:
+            if not (own := len(range(first, frames, starts.flows))):
                 continue
             constant = _make_constant(stream, flow)
             if flow:

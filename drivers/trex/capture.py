@@ -229,7 +229,7 @@ class Recordings:
         self._paths[name] = path, load.nonce
         limit = frames + SPARE_FRAMES
         octets = limit * (load.streams.longest_packet + _GROWTH_OCTETS + _RECORD_HEADER)
-        request = make_capture_request("recording", [load.rx_port], TEST_FRAME_FILTER, limit)
+        request = make_capture_request("recording", load.rx_ports[:1], TEST_FRAME_FILTER, limit)
         return {**request, "path": path, "octets": octets}
 
     def read(self, name: str) -> Iterator[Batch]:
@@ -241,11 +241,9 @@ class Recordings:
                 path = Path(directory) / "recording.pcap"
                 self._remote.fetch(source, path)
             if not path.exists():
-                raise EnvironmentLacking(
-                    f"the recording of {name} is not here: {path}",
-                    "TRex writes it on the server's host: set ssh: user@host in the testbed",
-                    code="file-unreadable",
-                )
+                problem = f"the recording of {name} is not here: {path}"
+                hint = "TRex writes it on the server's host: set ssh: user@host in the testbed"
+                raise EnvironmentLacking(problem, hint, code="file-unreadable")
             self.stale[name] = 0
             for batch, stale in select_current_frames(read_recording(path), nonce):
                 self.stale[name] += stale
@@ -366,10 +364,9 @@ def compare_frames(
 ) -> Comparison:
     """Compare every ``step``-th kept frame of one direction with the reference translation."""
     load_of = {s.stream_id: load for load in loads for s in load.streams.streams}
-    named = identify_streams(reader.samples, loads)
     comparisons = [
         _compare(stream, load_of[stream.stream_id], [f[::step] for f in reader.samples[number]])
-        for number, stream in named.items()
+        for number, stream in identify_streams(reader.samples, loads).items()
         if stream.role is not Role.NEGATIVE
     ]
     return merge_comparisons(comparisons)

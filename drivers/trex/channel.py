@@ -142,13 +142,11 @@ class ClientWorker:
             TesterError: the worker died, or did not answer in time.
         """
         self._number += 1
-        request = {"id": self._number, "op": op, **arguments}
-        self._write(json.dumps(request).encode("ascii") + b"\n")
+        self._write(json.dumps({"id": self._number, "op": op, **arguments}).encode("ascii") + b"\n")
         until = time.monotonic() + deadline_s
         answer, noise = {"id": 0}, b""
         while answer["id"] < self._number:  # an older one is to a request that was given up
-            line = self._read_line(until, watch)
-            if line is None:
+            if (line := self._read_line(until, watch)) is None:
                 text = f"TRex did not answer '{op}' within {deadline_s:g} s"
                 if noise:
                     text += f"; the login shell printed {noise.decode(errors='replace')!r}"
@@ -187,8 +185,7 @@ class ClientWorker:
     def _read_line(self, until: float, watch: Callable[[], None] | None) -> bytes | None:
         """Read the next line of the worker's output; return None if none comes in time."""
         while b"\n" not in self._pending:
-            left = until - time.monotonic()
-            if left <= 0:
+            if (left := until - time.monotonic()) <= 0:
                 return None
             if not select.select([self._output], [], [], min(left, _WATCH_S))[0]:
                 if watch is not None:
@@ -243,37 +240,27 @@ def find_installation(trex_dir: str = "") -> Path | None:
     Raises:
         UsageError: ``trex_dir`` or ``$TREX_DIR`` does not contain TRex.
     """
-    location = trex_dir or os.environ.get("TREX_DIR", "")
-    if location:
+    if location := trex_dir or os.environ.get("TREX_DIR", ""):
         path = Path(location).expanduser()
         if not (path / "t-rex-64").exists():
             source = "trex_dir" if trex_dir else "TREX_DIR"
-            raise UsageError(
-                f"{path}, from {source}, does not contain t-rex-64",
-                "name the directory that holds it",
-                code="missing-installation",
-            )
+            problem = f"{path}, from {source}, does not contain t-rex-64"
+            hint = "name the directory that holds it"
+            raise UsageError(problem, hint, code="missing-installation")
         if not (path / CLIENT_DIRECTORY / "trex" / "stl").is_dir():
-            raise UsageError(
-                f"{path} does not contain a TRex Python client below {CLIENT_DIRECTORY}",
-                code="missing-installation",
-            )
+            problem = f"{path} does not contain a TRex Python client below {CLIENT_DIRECTORY}"
+            raise UsageError(problem, code="missing-installation")
         return path
-    installations = [p.parent for p in DEFAULT_LOCATION.glob("v*/t-rex-64")]
-    return max(
-        installations, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], default=None
-    )
+    folders = [p.parent for p in DEFAULT_LOCATION.glob("v*/t-rex-64")]
+    return max(folders, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], default=None)
 
 
 def require_installation(trex_dir: str = "") -> Path:
     """Find the installation, or raise EnvironmentLacking."""
-    installation = find_installation(trex_dir)
-    if installation is None:
-        raise EnvironmentLacking(
-            "no TRex found: neither trex_dir, TREX_DIR nor /opt/trex/v* names an installation",
-            "set TREX_DIR to the directory with t-rex-64, or use --tester embedded or sim",
-            code="missing-program",
-        )
+    if (installation := find_installation(trex_dir)) is None:
+        problem = "no TRex found: neither trex_dir, TREX_DIR nor /opt/trex/v* names an installation"
+        hint = "set TREX_DIR to the directory with t-rex-64, or use --tester embedded or sim"
+        raise EnvironmentLacking(problem, hint, code="missing-program")
     return installation
 
 
@@ -311,8 +298,6 @@ def start_client(
                 stack.pop_all()
                 _imported[installation, python] = candidate
                 return worker, facts
-    raise EnvironmentLacking(
-        f"no Python could import TRex's client from {installation}: {reason}",
-        "name one of version 3.8 to 3.13 with the option python",
-        code="missing-program",
-    )
+    problem = f"no Python could import TRex's client from {installation}: {reason}"
+    hint = "name one of version 3.8 to 3.13 with the option python"
+    raise EnvironmentLacking(problem, hint, code="missing-program")

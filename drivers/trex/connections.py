@@ -262,8 +262,7 @@ class LearnedConnections:
         is_recorded = np.zeros(table.count, dtype=bool)
         self._recorded = 0
         for batch in self._recordings.read(PHASE_NAMES[streams.direction]):
-            distance = find_mark_distance(streams)
-            reader = CaptureReader([batch], distance, keep=None if learns else 0)
+            reader = CaptureReader([batch], find_mark_distance(streams), keep=None if learns else 0)
             for number, (frames,) in reader.samples.items():
                 connections = in_order if learns else find_connections(blocks, number)
                 sequence = reader.select_columns([number]).sequence
@@ -288,18 +287,18 @@ class LearnedConnections:
         else:  # a full recording lacks surplus only if it holds every connection
             frames = max(frames, arrived)
         classes = {name: replace(count, received=self._distinct, surplus=frames - self._distinct)}
-        of_table: dict[str, Any] = {}
+        table_facts: dict[str, Any] = {}
         if direction == "forward":
             first = find_foreground(self._streams["forward"])
             inside = count_inside_endpoints(first, self._rows.count)
-            of_table = {**describe_duplicates(self._rows), "inside_endpoints": inside}
+            table_facts = {**describe_duplicates(self._rows), "inside_endpoints": inside}
         return PhaseCounts(
             replace(counted, classes=classes),
             began_s,
             faults=tuple(faults),
             started=result.started,
             health=dict(result.tester),
-            **of_table,
+            **table_facts,
         )
 
     def make_validation(self, streams: StreamSet) -> StreamSet:

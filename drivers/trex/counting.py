@@ -206,8 +206,7 @@ def find_timing_faults(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Itera
     for load in loads:
         groups = [find_group(stats, burst) for burst in load.stamped_bursts]
         arrived = sum(n for g in groups for port, n in g.received.items() if port in load.rx_ports)
-        timed = sum(decode_delays(group).frames for group in groups)
-        if timed < arrived:
+        if (timed := sum(decode_delays(group).frames for group in groups)) < arrived:
             reason = "" if timed else ": the server lacks --hdrh"
             yield f"{load.direction}: TRex timed {timed} of {arrived} frames that arrived{reason}"
 
@@ -245,8 +244,7 @@ def find_overload(queue_full_count: int, cpu: Sequence[float], cpu_limit: float)
     """Yield faults of an overloaded data path, from samples of its load and their limit [%]."""
     if queue_full_count:
         yield f"TRex's transmit queue was full {queue_full_count} times"
-    busiest = max(cpu, default=0.0)
-    if busiest > cpu_limit:
+    if (busiest := max(cpu, default=0.0)) > cpu_limit:
         yield f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)"
 
 
@@ -300,8 +298,7 @@ def measure_sending_time(
     """
     idle = first = busy = None
     for reading in readings:
-        count = reading.sent[port]
-        if count == 0:
+        if (count := reading.sent[port]) == 0:
             idle = reading.before_s
         elif first is None:
             first = reading.after_s

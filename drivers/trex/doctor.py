@@ -228,8 +228,7 @@ def find_missing_mount(facts: Mapping[str, Any]) -> str:
 def check_hugepages(facts: Mapping[str, Any], *, are_needed: bool) -> Finding:
     """Check that there are hugepages, and that they are mounted."""
     pages = [(_PAGE_SIZE_NAMES.get(k, f"{k}K"), n) for k, n in facts["hugepages"] if n]
-    sizes = ", ".join(f"{n} of {size}" for size, n in pages)
-    if not sizes:
+    if not (sizes := ", ".join(f"{n} of {size}" for size, n in pages)):
         text = (
             "none; NICs need them (sysctl vm.nr_hugepages=1024), Linux interfaces and memif do not"
         )
@@ -243,8 +242,7 @@ def check_hugepages(facts: Mapping[str, Any], *, are_needed: bool) -> Finding:
 def check_programs(facts: Mapping[str, Any]) -> Finding:
     """Check that the programs with which TRex's wrapper finds NICs are installed."""
     packages = {"lspci": "pciutils", "modprobe": "kmod"}
-    missing = [name for name in packages if not facts[name]]
-    if not missing:
+    if not (missing := [name for name in packages if not facts[name]]):
         return "programs for NICs", "ok", " and ".join(packages)
     names, wanted = " and ".join(missing), " ".join(packages[name] for name in missing)
     text = (

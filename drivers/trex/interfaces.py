@@ -45,23 +45,18 @@ def make_full_address(interface: str) -> str:
 def check_interface(name: str) -> None:
     """Check the form of an interface's name, or raise InvalidValue."""
     if _SOCKET_VDEV.match(name) and not find_driver(name).name:
-        raise InvalidValue(
-            f"'{name}' is a Linux interface, which this installation of v6t does not support",
-            "name PCI addresses or memif ports",
-            code="unsupported-by-tester",
-        )
+        problem = f"'{name}' is a Linux interface, which this installation of v6t does not support"
+        hint = "name PCI addresses or memif ports"
+        raise InvalidValue(problem, hint, code="unsupported-by-tester")
     is_spelled_out = name.startswith("--")
     if _VDEV.fullmatch(name) if is_spelled_out else is_pci(name) or find_driver(name).name:
         return
     if name == "dummy":
-        raise InvalidValue(
-            "a dummy port carries no frames: name an interface", code="wrong-interface"
-        )
+        problem = "a dummy port carries no frames: name an interface"
+        raise InvalidValue(problem, code="wrong-interface")
     if _PCI_LIKE.fullmatch(name) and "/" in name:
-        raise InvalidValue(
-            f"'{name}' is one of several ports behind one PCI address, which v6t does not support",
-            code="unsupported-by-tester",
-        )
+        problem = f"'{name}' is one of several ports of one PCI address, which v6t does not support"
+        raise InvalidValue(problem, code="unsupported-by-tester")
     if _PCI_LIKE.fullmatch(name):
         raise InvalidValue(
             f"'{name}' is not a PCI address: write domain:bus:device.function, for example "
@@ -69,9 +64,8 @@ def check_interface(name: str) -> None:
             code="wrong-form",
         )
     forms = ", ".join(["a PCI address", *(driver.interface_form for driver in DRIVERS)])
-    raise InvalidValue(
-        f"'{name}' is not an interface: write {forms} or --vdev=...", code="wrong-form"
-    )
+    problem = f"'{name}' is not an interface: write {forms} or --vdev=..."
+    raise InvalidValue(problem, code="wrong-form")
 
 
 def join_memif(memif: Sequence[str]) -> tuple[str, ...]:

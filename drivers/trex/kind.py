@@ -135,10 +135,8 @@ class Trex(TesterKind):
         return NEGATIVE_TRAFFIC_PROBLEM if by_ports else None
 
     def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        limit_fps = (
-            compute_stamp_limit_fps(mode) if needs & ALL_STAMPED_CAPABILITIES.keys() else math.inf
-        )
-        return len(self._servers) * limit_fps
+        stamps_all = needs & ALL_STAMPED_CAPABILITIES.keys()
+        return len(self._servers) * (compute_stamp_limit_fps(mode) if stamps_all else math.inf)
 
     def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         share_fps = most_fps / len(self._servers)
@@ -211,8 +209,7 @@ def _describe_counting(
     marks = _uses_marks(options, needs, most_fps)
     way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
     # the cores of a server that v6t attaches to decide how frames are distinguished
-    is_open = options.counting == "auto" and not options.must_start
-    if is_open and needs <= SAMPLED_CAPABILITIES:
+    if options.counting == "auto" and not options.must_start and needs <= SAMPLED_CAPABILITIES:
         return f"{way}, or ports where the server has several cores"
     return way
 

@@ -411,8 +411,7 @@ class ServersOptions(TrexOptions):
     @property
     def selected_servers(self) -> Mapping[str, TrexOptions]:
         """Options of the servers in use, by name."""
-        servers = {one.name: one for one in self.servers if self.only in ("", one.name)}
-        return servers or {"1": self}
+        return {one.name: one for one in self.servers if self.only in ("", one.name)} or {"1": self}
 
 
 def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:

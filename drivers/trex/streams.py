@@ -149,8 +149,7 @@ def with_mark(stream: Stream) -> Stream:
     packet[end - 14 : end - 12] = stream.stream_id.to_bytes(2, "little")
     count = ins.declare_range(_NUMBER_VARIABLE, NUMBER_OCTETS, "inc", 0, (1 << 32) - 1)
     place = ins.write(_NUMBER_VARIABLE, end - compute_number_distance(end))
-    program = [count, place, *stream.program]
-    return stream.with_packet(bytes(packet)).with_program(program)
+    return stream.with_packet(bytes(packet)).with_program([count, place, *stream.program])
 
 
 def read_numbers(frames: U8, distance: int = 0) -> I64:
@@ -169,8 +168,7 @@ def read_numbers(frames: U8, distance: int = 0) -> I64:
 def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
     """Write the numbers of long frames before their trailer, and keep checksums valid."""
     length = frames.shape[1]
-    distance = compute_number_distance(length)
-    if distance < trailer.LENGTH:
+    if (distance := compute_number_distance(length)) < trailer.LENGTH:
         return
     at = length - distance
     first = at if checksum is None else at - (at - checksum.header) % 2

@@ -63,11 +63,10 @@ _LIST_INSTALL_S = 5.0  # Longest time to install a stream with its lists
 _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
     {
         "tags", "every-frame", "ipdv", "frame-timeout", "connections",
-        "two-rates", "loss-times", "flow-starts",
+        "two-rates", "loss-times", "flow-starts", "tcp",
     }
 )  # fmt: skip
-"""Capabilities of one core on one pair of ports."""
-_TCP_CAPABILITY: frozenset[Capability] = frozenset({"tcp"})
+"""Capabilities of one core on one pair of ports; ``tcp`` only of a server that the lab owns."""
 MAX_CAPTURES = 10  # Limit of a TRex server (``MAX_CAPTURE_SIZE``, v3.08)
 MAX_CAPTURED_FRAMES = 1000  # Limit of each port's capture
 MIN_QUIET_S = 0.2  # Shortest wait after the last frame, since captures are polled
@@ -130,15 +129,12 @@ class TrexTester(BedTester):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        # one of several cores stamps some frames
-        options = self._options
-        if not self.attachment.uses_trailer:
+        if not self.attachment.uses_trailer:  # one of several cores may stamp some frames
             return SAMPLED_CAPABILITIES if self.attachment.can_time_some_frames() else frozenset()
-        if options.pairs:
+        if self._options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
-        return (
-            _ONE_CORE_CAPABILITIES | _TCP_CAPABILITY if options.is_owned else _ONE_CORE_CAPABILITIES
-        )
+        without_tcp: frozenset[Capability] = _ONE_CORE_CAPABILITIES - {"tcp"}
+        return _ONE_CORE_CAPABILITIES if self._options.is_owned else without_tcp
 
     def open(self) -> None:
         try:
@@ -261,8 +257,7 @@ class TrexTester(BedTester):
 
     def _check_capabilities(self, trial: Trial) -> None:
         """Raise TesterError if the server lacks a capability that a trial requires."""
-        missing = [CAPABILITIES[n] for n in trial.required_capabilities - self.capabilities]
-        if missing:
+        if missing := [CAPABILITIES[n] for n in trial.required_capabilities - self.capabilities]:
             cores = self.attachment.facts.cores
             raise TesterError(
                 f"this needs a tester that {' and '.join(sorted(missing))}, which the TRex server with "
@@ -368,8 +363,7 @@ class TrexTester(BedTester):
         """Send the traffic of a trial; return TRex's counters, and when sending began [s]."""
         for load in loads:
             self._install(load)
-        has_identified_frames = all(load.has_identified_frames for load in loads)
-        if not has_identified_frames and any(
+        if not all(load.has_identified_frames for load in loads) and any(
             s.role is Role.NEGATIVE for load in loads for s in load.streams.streams
         ):
             raise BeyondTester(
@@ -457,17 +451,14 @@ class TrexTester(BedTester):
                 number: burst_of[stream.stream_id]
                 for number, stream in capture.identify_streams(reader.samples, [load]).items()
             }
-            rate_change_error_s = None
+            fields: dict[str, Any] = {}
             if trial.second_segment is not None:
                 ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
                 by_number = counting.match_bursts_by_time(reader, by_number, load, ticks_hz)
-                rate_change_error_s = counting.measure_rate_change_error_s(
-                    reader, by_number, load, ticks_hz
-                )
-            losses: Mapping[str, Any] = counting.find_losses(reader, load, by_number)
-            directions[direction] = replace(
-                directions[direction], rate_change_error_s=rate_change_error_s, **losses
-            )
+                error_s = counting.measure_rate_change_error_s(reader, by_number, load, ticks_hz)
+                fields["rate_change_error_s"] = error_s
+            fields |= counting.find_losses(reader, load, by_number)
+            directions[direction] = replace(directions[direction], **fields)
         return replace(result, directions=directions, faults=tuple(faults))
 
     def _make_result(

@@ -159,7 +159,7 @@ class AstfWorker(EngineWorker):
             ipv6 = template_settings.ipv6
             ipv6.enable = 1
             ipv6.src_msb, ipv6.dst_msb = profile["prefixes"]
-        client_template = api.ASTFTCPClientTemplate(
+        clients = api.ASTFTCPClientTemplate(
             program=client,
             ip_gen=addresses,
             cps=profile["rate_cps"],
@@ -167,12 +167,9 @@ class AstfWorker(EngineWorker):
             port=profile["port"],
             glob_info=template_settings,
         )
-        server_template = api.ASTFTCPServerTemplate(
-            program=server, assoc=api.ASTFAssociationRule(port=profile["port"])
-        )
-        template = api.ASTFTemplate(
-            client_template=client_template, server_template=server_template
-        )
+        association = api.ASTFAssociationRule(port=profile["port"])
+        servers = api.ASTFTCPServerTemplate(program=server, assoc=association)
+        template = api.ASTFTemplate(client_template=clients, server_template=servers)
         return api.ASTFProfile(
             default_ip_gen=addresses,
             default_c_glob_info=self._make_settings(profile),

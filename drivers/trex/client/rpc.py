@@ -35,9 +35,8 @@ def import_client(trex_dir: str, engine: str) -> Any:
         warnings.simplefilter("ignore")
         api: Any = importlib.import_module(f"trex.{engine}.api")
     if not os.path.realpath(api.__file__).startswith(os.path.realpath(path)):
-        raise RequestError(
-            "client", f"another package named trex hides TRex's client: {api.__file__}"
-        )
+        text = f"another package named trex hides TRex's client: {api.__file__}"
+        raise RequestError("client", text)
     return api
 
 
@@ -76,8 +75,7 @@ def read_counters(client: Any, ports: list[int]) -> CounterReading:
     for port in ports:
         batch.add("get_port_stats", {"port_id": port}, rpc.api_h)
     batch.add("ping", {}, rpc.api_h)
-    answers = batch.invoke(chunk_size=None)
-    if not answers:
+    if not (answers := batch.invoke(chunk_size=None)):
         raise RequestError("server", f"TRex did not send its counters: {answers.err()}")
     return parse_counter_reading(answers.data(), ports)
 
@@ -86,8 +84,7 @@ def start_ports(client: Any, ports: list[int], at: float, *, force: bool) -> str
     """Start ports at a time of the server's clock; return the error of the first that refused."""
     whole = {"type": "raw", "op": "abs", "value": 1.0}
     for port in ports:
-        done = client.ports[port].start(whole, -1, force, None, at)
-        if not done:
+        if not (done := client.ports[port].start(whole, -1, force, None, at)):
             return make_one_line(done.err())
     return ""
 

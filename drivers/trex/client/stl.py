@@ -60,8 +60,7 @@ class StlWorker(EngineWorker):
     def _remove_captures(self) -> None:
         """Remove captures of the acquired ports only, also those of a client that died."""
         # TRex's client would remove those of other users' ports as well
-        status = stats.parse_captures(self.client.get_capture_status())
-        for number, capture in status.items():
+        for number, capture in stats.parse_captures(self.client.get_capture_status()).items():
             if capture.ports <= set(self.ports):
                 self.client.stop_capture(number)
 
@@ -212,8 +211,7 @@ class StlWorker(EngineWorker):
         for port in sorted(map(int, bursts)):
             for number, burst in enumerate(bursts[str(port)]):
                 if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
-                    stream = self.make_stream(port, burst, number)
-                    self.client.add_streams([stream], ports=[port])
+                    self.client.add_streams([self.make_stream(port, burst, number)], ports=[port])
                     rpc.forget_streams(self.client, port)
 
     def make_stream(self, port: int, burst: dict[str, Any], number: int) -> Any:
@@ -255,9 +253,8 @@ class StlWorker(EngineWorker):
                 if before == self._read_captures(control):
                     break
             else:
-                events.append(
-                    "control frames never paused: TRex cannot subtract them from test frames"
-                )
+                problem = "control frames never paused: TRex cannot subtract them from test frames"
+                events.append(problem)
             matched = {n: capture.matched for n, capture in zip(control, before)}
             return answer, matched, self._count_answers()
 
@@ -291,8 +288,7 @@ class StlWorker(EngineWorker):
                 if not start.is_complete:
                     start.read_sent()
                 return True
-            now = time.monotonic()
-            if now > latest:
+            if (now := time.monotonic()) > latest:
                 return False
             if now >= due and not start.is_complete:
                 start.read_sent()
@@ -326,8 +322,7 @@ class StlWorker(EngineWorker):
             settings = {name: one[name] for name in ("limit", "snaplen")}
             if "path" in one:
                 directory, octets = os.path.dirname(one["path"]), one["octets"]
-                free = shutil.disk_usage(directory).free
-                if free < octets:
+                if (free := shutil.disk_usage(directory).free) < octets:
                     needed = f"the recording needs {octets >> 20} MB in {directory}"
                     raise RequestError("space", f"{needed}, where {free >> 20} MB are free")
                 settings["endpoint"] = "file:///" + one["path"]
@@ -349,10 +344,8 @@ class StlWorker(EngineWorker):
         self, captures: list[dict[str, Any]], numbers: list[int], counted: Mapping[int, int]
     ) -> list[Capture]:
         """Stop captures; return their counters, if not ``counted`` before, and frames."""
-        collected = []
-        for one, number, (stored, matched, _) in zip(
-            captures, numbers, self._read_captures(numbers)
-        ):
+        collected, status = [], self._read_captures(numbers)
+        for one, number, (stored, matched, _) in zip(captures, numbers, status):
             fetched: list[Any] = []
             if stored and one["kind"] == "sample":
                 self.client.fetch_capture_packets(number, fetched, pkt_count=stored)

@@ -65,8 +65,7 @@ class NeighborResponder:
             with self._lock:
                 if self._failure is not None:
                     raise self._failure
-                rest = self._last_sent_s + DEPARTURE_S - time.monotonic()
-                if rest <= 0:
+                if (rest := self._last_sent_s + DEPARTURE_S - time.monotonic()) <= 0:
                     yield
                     return
             time.sleep(rest)
@@ -94,8 +93,7 @@ class NeighborResponder:
 
     def _answer(self, port: int, pair: Any, frame: bytes) -> None:
         """Answer a neighbor request for a host and count the answer; ignore other frames."""
-        answer = self._hosts[port].answer(frame)
-        if answer is None:
+        if (answer := self._hosts[port].answer(frame)) is None:
             return
         # counted first: counters read meanwhile have too few test frames, never too many
         self.sent[port] += 1
@@ -132,7 +130,6 @@ class EngineWorker(abc.ABC):
     def import_client(self, trex_dir: str) -> dict[str, Any]:
         """Import TRex's client; return facts about this interpreter and this host."""
         self.api = rpc.import_client(trex_dir, self.engine)
-
         return {
             "python": sys.version.split()[0],
             "executable": sys.executable,
