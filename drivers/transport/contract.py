@@ -42,15 +42,12 @@ class DeadlinePassed(DutError):
     """A command did not end in time; it may still be running."""
 
 
-_CONTROL_CHARACTERS = {
-    c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) not in "\t\n\r"
-}
+_ESCAPES = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) not in "\t\n\r"}
 
 
 def decode_output(octets: bytes) -> tuple[str, bool]:
     """Decode output; return the text, and whether it was plain (see :class:`Output`)."""
-    text = octets.decode(errors="backslashreplace")
-    shown = text.translate(_CONTROL_CHARACTERS)
+    shown = octets.decode(errors="backslashreplace").translate(_ESCAPES)
     try:
         return shown, shown == octets.decode()
     except UnicodeDecodeError:
@@ -116,8 +113,7 @@ class HeldCommand:
             if left <= 0 or not select.select([out], [], [], left)[0]:
                 problem = f"{self._name}: no output within {deadline_s:g} s"
                 raise DeadlinePassed(problem, code="timeout")
-            more = os.read(out.fileno(), 65536)
-            if not more:
+            if not (more := os.read(out.fileno(), 65536)):
                 raise self._make_lost_error("ended unexpectedly")
             self._buffer += more
             if len(self._buffer) > MAX_OUTPUT_OCTETS:

@@ -55,9 +55,7 @@ _START_SCRIPT = f'{_PID_VARIABLE}=$$; export {_PID_VARIABLE}; exec "$@"'
 _KEY_REFUSED = re.compile(
     r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED"
 )
-_LOGIN_REFUSED = re.compile(
-    r"(?:(?P<who>\S+): )?Permission denied|Too many authentication failures"
-)
+_LOGIN_REFUSED = re.compile(r"Permission denied|Too many authentication failures")
 _BOUND_SCRIPT = f"""\
 place=$1; shift; exec 3<&0
 sh -c '{_START_SCRIPT}' sh "$@" </dev/null 3<&- & master=$!
@@ -127,9 +125,8 @@ class SshTransport:
     def hold(self, command: str) -> HeldCommand:
         log_start(self.name, command)
         line = make_shell_line(command, self._options.become, netns=self._options.netns)
-        return HeldCommand(
-            self.name, start_process([*self._make_command(), line]), lambda: not self._alive
-        )
+        process = start_process([*self._make_command(), line])
+        return HeldCommand(self.name, process, lambda: not self._alive)
 
     @property
     def terminal_command(self) -> list[str]:
@@ -189,11 +186,9 @@ class SshTransport:
         """Check that the network namespace of the options exists."""
         netns = self._options.netns
         if netns and (done := self.run("true")).status:
-            raise DutError(
-                f"{self.name}: its network namespace cannot be entered: {done.cause}",
-                f"`ip netns add {netns}` {ON_DEVICE} makes one; its interfaces must be in it, too",
-                code="lab-failed",
-            )
+            problem = f"{self.name}: its network namespace cannot be entered: {done.cause}"
+            hint = f"`ip netns add {netns}` {ON_DEVICE} makes one; its interfaces must be in it"
+            raise DutError(problem, hint, code="lab-failed")
 
     def _make_refusal(self, stderr: str) -> DutError:
         """Return the error of a failed login; it names the first host that refused."""
@@ -207,11 +202,9 @@ class SshTransport:
                 code="host-key-mismatch",
             )
         if _LOGIN_REFUSED.search(stderr):
-            return DutError(
-                f"{where}: the login was refused: {text}",
-                "check user and key (`ssh -v` shows which are tried)",
-                code="login-refused",
-            )
+            problem = f"{where}: the login was refused: {text}"
+            hint = "check user and key (`ssh -v` shows which are tried)"
+            return DutError(problem, hint, code="login-refused")
         if _TIMED_OUT.search(stderr):
             return self._make_timeout_error(where)
         problem = f"{where}: cannot be reached: {text}"
@@ -219,11 +212,8 @@ class SshTransport:
 
     def _make_timeout_error(self, where: str) -> Unreachable:
         """Make the error of a login that took too long."""
-        return Unreachable(
-            f"{where}: no login within {self._options.connect_deadline_s:g} s",
-            "is the device up, and is port 22 open?",
-            code="timeout",
-        )
+        problem = f"{where}: no login within {self._options.connect_deadline_s:g} s"
+        return Unreachable(problem, "is the device up, and is port 22 open?", code="timeout")
 
     def _find_refusing_host(self, stderr: str) -> str:
         """Return the device, or the host on the way to it that ssh names."""
@@ -250,11 +240,9 @@ class SshTransport:
                 self._secret = getpass.getpass(f"password for {self.name}: ")
                 register_secret(self._secret)
             except EOFError as exc:
-                raise UsageError(
-                    f"{self.name}: the password cannot be read: stdin is not a terminal",
-                    "set V6T_DUT_PASSWORD, or better use a key",
-                    code="login-refused",
-                ) from exc
+                problem = f"{self.name}: the password cannot be read: stdin is not a terminal"
+                hint = "set V6T_DUT_PASSWORD, or better use a key"
+                raise UsageError(problem, hint, code="login-refused") from exc
         return self._secret
 
 

@@ -85,8 +85,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
         os.set_blocking(stdin.fileno(), False)
         ready.register(stdin, selectors.EVENT_WRITE, stdin)
         while ready.get_map():
-            left = end - time.monotonic()
-            if left <= 0:
+            if (left := end - time.monotonic()) <= 0:
                 raise subprocess.TimeoutExpired(process.args, 0)
             for key, _ in ready.select(left):
                 if key.fd in outputs:
@@ -163,10 +162,8 @@ class LocalTransport:
         return run_logged(self.name, command, text, lambda: self._run(command, text, limit))
 
     def _run(self, command: str, text: str, limit: float) -> Output:
-        program = self._make_command(command, self.condition)
-        status, out, err = run_program(
-            program, text, limit, self.name, command, variables=self._passwords()
-        )
+        program, passwords = self._make_command(command, self.condition), self._passwords()
+        status, out, err = run_program(program, text, limit, self.name, command, "", passwords)
         if status == -signal.SIGKILL:
             problem = f"{self.name}: it vanished during: {shorten_command(command)}"
             raise ConnectionLost(problem, code="connection-lost")

@@ -86,13 +86,9 @@ def fill_in_environment(text: str) -> tuple[str, list[str]]:
     """
     values = []
     for name in _ENVIRONMENT.findall(text):
-        value = os.environ.get(name, "")
-        if not value:
-            raise DutError(
-                f"the environment variable {name} is not set",
-                f"export {name} and repeat the command",
-                code="missing-setting",
-            )
+        if not (value := os.environ.get(name, "")):
+            problem = f"the environment variable {name} is not set"
+            raise DutError(problem, f"export {name} and repeat the command", code="missing-setting")
         register_secret(value)
         values.append(value)
         text = text.replace(f"{{env:{name}}}", value)

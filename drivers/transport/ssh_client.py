@@ -49,9 +49,8 @@ def check_client() -> EnvironmentLacking | None:
     """Return an error if this machine has no ssh program, else None."""
     if shutil.which("ssh") is not None:
         return None
-    return EnvironmentLacking(
-        "ssh is not installed", "apt-get install openssh-client", code="missing-program"
-    )
+    problem = "ssh is not installed"
+    return EnvironmentLacking(problem, "apt-get install openssh-client", code="missing-program")
 
 
 class SshClient:
@@ -166,9 +165,8 @@ def find_connection_addresses(ssh: SshOptions) -> str:
 def _require_file(text: str, what: str) -> Path:
     path = Path(text).expanduser()
     if not path.is_file() or not os.access(path, os.R_OK):
-        raise UsageError(
-            f"the {what} file {text} of the SSH settings does not exist", code="file-not-found"
-        )
+        problem = f"the {what} file {text} of the SSH settings does not exist"
+        raise UsageError(problem, code="file-not-found")
     return path.resolve()
 
 

@@ -75,8 +75,7 @@ class SshOptions(StrictModel):
         """Name or address of each host of ``jump``, by its text there."""
         hops = {}
         for text in filter(None, self.jump.split(",")):
-            match = _HOP.fullmatch(text)
-            if match is None:
+            if (match := _HOP.fullmatch(text)) is None:
                 raise InvalidValue(f"jump '{text}' is not [user@]host[:port]", code="wrong-form")
             hops[text] = match[1] or match[2]
         return hops
@@ -93,16 +92,12 @@ class SshOptions(StrictModel):
     @model_validator(mode="after")
     def _check_host(self) -> SshOptions:
         if self.hops and self.lab:
-            raise InvalidValue(
-                "jump leads nowhere: the lab's own device is on this machine", code="conflict"
-            )
+            problem = "jump leads nowhere: the lab's own device is on this machine"
+            raise InvalidValue(problem, code="conflict")
         if bool(self.host) == bool(self.lab):
-            raise InvalidValue(
-                "host (or lab, for the lab's own device) is required",
-                code="missing-setting",
-            )
+            problem = "host (or lab, for the lab's own device) is required"
+            raise InvalidValue(problem, code="missing-setting")
         if self.lab and not (self.lab.isidentifier() or self.lab.replace("-", "_").isidentifier()):
-            raise InvalidValue(
-                f"lab '{self.lab}' is invalid: use letters, digits and hyphens", code="wrong-form"
-            )
+            problem = f"lab '{self.lab}' is invalid: use letters, digits and hyphens"
+            raise InvalidValue(problem, code="wrong-form")
         return self
