@@ -100,9 +100,8 @@ def _list_evidence(
     soft = telemetry.compute_core_shares(samples, "softirq")
     lines = [] if lost is None else [f"{lost:,} frames were lost in this trial"]
     for core, shares in telemetry.compute_core_shares(samples, "idle").items():
-        line = (
-            f"{core}: idle {min(shares):.0f} % at least, {median_high(shares):.0f} % in the median"
-        )
+        least, median = min(shares), median_high(shares)
+        line = f"{core}: idle {least:.0f} % at least, {median:.0f} % in the median"
         line += " (it polls, so this does not show its load)" if summary.polls else ""
         line += f", softirq up to {max(soft[core]):.0f} %" if core in soft else ""
         lines.append(line)
@@ -111,10 +110,8 @@ def _list_evidence(
             f"its busiest thread ran {summary.process['run']:.0f} % of the time and was ready to "
             f"run for another {summary.process['wait']:.0f} %"
         )
-    if "throttled" in summary.process:
-        lines.append(
-            f"a CPU quota throttled it in {summary.process['throttled']:.0f} % of its periods"
-        )
+    if (throttled := summary.process.get("throttled")) is not None:
+        lines.append(f"a CPU quota throttled it in {throttled:.0f} % of its periods")
     if summary.table:
         limit = f" of {summary.table['limit']:,.0f}" if "limit" in summary.table else ""
         lines.append(f"its table held {summary.table['used']:,.0f}{limit} connections at most")
@@ -122,9 +119,7 @@ def _list_evidence(
     if summary.vectors_per_call:
         node, most = max(summary.vectors_per_call.items(), key=itemgetter(1))
         lines.append(f"{node}: up to {most:.0f} vectors per call")
-    return lines + [
-        f"{count:,.0f} {event} per packet" for event, count in summary.per_packet.items()
-    ]
+    return lines + [f"{count:,.0f} {name} per packet" for name, count in summary.per_packet.items()]
 
 
 _Finding = tuple[str, str]  # kind of limit and explanation, as in a verdict
@@ -152,9 +147,8 @@ class _VerdictRules:
         summary = self.summary
         is_full = summary.table.get("full", 0.0) >= FULL_TABLE_PERCENT
         unknown = summary.select_drops(LossReason.NO_CONNECTION)
-        short = summary.select_drops(LossReason.TABLE_FULL, LossReason.NO_ENTRY) | (
-            unknown if is_full else {}
-        )
+        short = summary.select_drops(LossReason.TABLE_FULL, LossReason.NO_ENTRY)
+        short |= unknown if is_full else {}
         if not short or sum(short.values()) < min_losses:
             return None
         reason, problem = _find_largest(short), "its table has no room for another connection"

@@ -35,13 +35,12 @@ def find_capabilities(driver: Driver, *intents: Intent) -> dict[str, tuple[str, 
     for intent in intents:
         settings = [name for name in OPTIONAL_SETTINGS if _can_configure(driver, intent, name)]
         timers = [name for name in settings if name in TIMER_SETTINGS]
-        readings = driver.get_telemetry_readings(intent)
         capabilities: dict[str, Iterable[str]] = {
             "versions": filter(None, driver.versions),
             "settings": settings,
             "options": list_driver_options(driver.options_model),
             "timers": timers if driver.get_timeout_s(intent) is None else [*timers, "timeout_s"],
-            "counters": (name.partition(" ")[0] for name in readings),
+            "counters": (name.partition(" ")[0] for name in driver.get_telemetry_readings(intent)),
             "operations": _list_operations(driver, intent),
         }
         for name, values in capabilities.items():

@@ -59,8 +59,7 @@ def make_session(
     if not driver.configures_device:
         return None
     ssh = require_ssh(driver.options.ssh, f"the {driver.name} device", "dut.options.ssh.host")
-    transport = connect(ssh)
-    if transport is None:
+    if (transport := connect(ssh)) is None:
         return None
     return make_device_session(driver, transport, intent, record_dir, rollback_command)
 
@@ -82,8 +81,7 @@ def _make_chain_session(
             f"the part '{part.name}' of the {part.device}",
             f"dut.options.parts.{part.name}.driver and its options.ssh.host",
         )
-        transport = connect(ssh)
-        if transport is not None:
+        if (transport := connect(ssh)) is not None:
             part_dir = None if record_dir is None else record_dir / part.name
             session = make_device_session(
                 part.driver, transport, part.intent, part_dir, rollback_command, part.name
@@ -98,9 +96,8 @@ def make_lab_device(
     """Return the device under test of the lab, between the two cables to the tester."""
     if isinstance(driver, ReferenceDriver):
         links, faults = technology.links, driver.options.faults
-        return ReferenceLabDevice(
-            technology, compute_frame_octets(links), faults, swapped=links.swapped
-        )
+        octets = compute_frame_octets(links)
+        return ReferenceLabDevice(technology, octets, faults, swapped=links.swapped)
     if not driver.is_chain:
         return (driver.lab_device_type or LabDut)(driver, intent, record_dir)  # type: ignore[no-any-return]
     references = {part.name: part for part in technology.parts}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Makes the UsageError for a setting that an implementation does not support.
 make_unsupported_error = partial(UsageError, code="unsupported-by-device")
-CapabilityT = TypeVar("CapabilityT")  # what a driver returns for an optional capability
+ValueT = TypeVar("ValueT")  # what a driver returns for an optional capability
 
 
 class DeviceTechnology(Oracle, Protocol):
@@ -236,9 +236,7 @@ class Driver(ABC):
             plan = plan.extend([change.removal_step], live_change=change)
         return plan
 
-    def _require_capability(
-        self, capability: CapabilityT | None, problem: str, hint: str
-    ) -> CapabilityT:
+    def _require_capability(self, capability: ValueT | None, problem: str, hint: str) -> ValueT:
         if not capability:
             problem = f"the {self.name} driver {problem}"
             raise UsageError(problem, hint, code="unsupported-operation")
@@ -253,12 +251,10 @@ class Driver(ABC):
     @classmethod
     def make_refusal(cls, intent: Intent, hint: str = "") -> UsageError:
         """Return the error for a technology that the driver does not support."""
-        return UsageError(
-            f"the {cls.name} driver cannot make a device for {intent.technology}",
-            hint or "`v6t dut list` prints the technologies of each driver",
-            technology=intent.technology,
-            code="unsupported-technology",
-        )
+        technology = intent.technology
+        problem = f"the {cls.name} driver cannot make a device for {technology}"
+        hint = hint or "`v6t dut list` prints the technologies of each driver"
+        return UsageError(problem, hint, technology=technology, code="unsupported-technology")
 
     def check_intent(self, intent: Intent) -> None:
         """Raise UsageError for an intent that the driver supports on no device."""
@@ -317,8 +313,7 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
             problem = f"{subject} must not be changed: {protected[name]}"
             hint = f"name another one with dut.options.{side}"
             raise DutError(problem, hint, code="interface-protected")
-        interface = facts.interfaces.get(name)
-        if interface is None:
+        if (interface := facts.interfaces.get(name)) is None:
             known = ", ".join(sorted(facts.interfaces))
             near = [n for n, i in facts.interfaces.items() if i.mac == expected_mac]
             problem = f"the device has no interface {name} (dut.options.{side}); it has {known}"
@@ -329,6 +324,5 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
             hint = f"set links.{side}.dut_mac in the testbed file, or name another interface"
             raise DutError(problem, hint, code="wrong-interface")
         if interface.is_up and not interface.has_carrier:
-            raise DutError(
-                f"{subject} has no carrier", "is the cable plugged in?", code="no-carrier"
-            )
+            problem = f"{subject} has no carrier"
+            raise DutError(problem, "is the cable plugged in?", code="no-carrier")

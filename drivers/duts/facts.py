@@ -154,8 +154,7 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
 
 def _parse_json(sections: Mapping[str, str], name: str) -> list[dict[str, Any]]:
     """Return the entries of a JSON section; raise DutError if it is malformed."""
-    text = sections.get(name, "").strip()
-    if not text:
+    if not (text := sections.get(name, "").strip()):
         return []
     try:
         entries = json.loads(text)

@@ -98,9 +98,8 @@ class DutOptions(HookOptions):
         """Return the hooks; raise InvalidValue for actions that the driver performs itself."""
         if not hooks.keys() <= set(RESETS):
             known = " and ".join(RESETS)
-            raise InvalidValue(
-                f"the driver does that itself; other hooks are {known}", code="conflict"
-            )
+            problem = f"the driver does that itself; other hooks are {known}"
+            raise InvalidValue(problem, code="conflict")
         return hooks
 
     @model_validator(mode="after")

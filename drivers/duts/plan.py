@@ -202,13 +202,11 @@ def expect_lines(*lines: str) -> Expectation:
 
     def find_problem(output: str) -> str | None:
         present = {" ".join(line.split()) for line in output.splitlines()}
-        missing = [line for line in expected_lines if line not in present]
-        if not missing:
+        if not (missing := [line for line in expected_lines if line not in present]):
             return None
         similar = difflib.get_close_matches(missing[0], present, n=1)
-        return f"the line '{missing[0]}' is missing" + (
-            f"; the most similar line is '{similar[0]}'" if similar else ""
-        )
+        hint = f"; the most similar line is '{similar[0]}'" if similar else ""
+        return f"the line '{missing[0]}' is missing{hint}"
 
     return Expectation(" and ".join(f"'{line}'" for line in expected_lines), find_problem)
 
@@ -216,9 +214,8 @@ def expect_lines(*lines: str) -> Expectation:
 def expect_words(*phrases: str) -> Expectation:
     """Expect one line with every phrase as whole words, see :func:`find_line`."""
     description = " and ".join(f"'{phrase}'" for phrase in phrases)
-    return expect_output(
-        lambda output: find_line(output, *phrases), description, f"no line has {description}"
-    )
+    problem = f"no line has {description}"
+    return expect_output(lambda output: find_line(output, *phrases), description, problem)
 
 
 def expect_matching_line(pattern: str, description: str) -> Expectation:
@@ -229,9 +226,7 @@ def expect_matching_line(pattern: str, description: str) -> Expectation:
     )
 
 
-def expect_output(
-    test: Callable[[str], object], description: str, problem: str = ""
-) -> Expectation:
+def expect_output(test: Callable[[str], Any], description: str, problem: str = "") -> Expectation:
     """Expect an output that passes a test; ``problem`` describes any other output."""
     reason = problem or f"not {description}"
     return Expectation(description, lambda output: None if test(output) else reason)
@@ -243,8 +238,7 @@ def expect_max_sessions(
     """Expect at most ``limit`` sessions in the output; messages call a session ``noun``."""
 
     def find_problem(output: str) -> str | None:
-        count = parse(output).get("sessions")
-        if count is None:
+        if (count := parse(output).get("sessions")) is None:
             return f"it does not show the number of {noun}s"
         return f"{count:.0f} {noun}s are left" if count > limit else None
 
@@ -254,9 +248,8 @@ def expect_max_sessions(
 def expect_only_words(words: Iterable[object], description: str = "") -> Expectation:
     """Expect these words and no others, in any order, repeated or not."""
     expected = set(map(str, words))
-    return expect_output(
-        lambda output: set(output.split()) == expected, description or " ".join(sorted(expected))
-    )
+    description = description or " ".join(sorted(expected))
+    return expect_output(lambda output: set(output.split()) == expected, description)
 
 
 def shorten_output(output: str, limit: int = 200) -> str:

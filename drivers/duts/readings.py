@@ -35,9 +35,8 @@ class Reading:
 
     def find_loss_reason(self, figure: str) -> LossReason | None:
         """Return why the frames in a counter were lost; None if it does not count losses."""
-        return next(
-            (why for name, why in self.loss_reasons.items() if re.fullmatch(name, figure)), None
-        )
+        matches = (why for name, why in self.loss_reasons.items() if re.fullmatch(name, figure))
+        return next(matches, None)
 
 
 def make_sum_parser(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:

@@ -85,9 +85,8 @@ def make_background_command(pid_file: str, command: str, log: str = "/dev/null")
 
 def make_process_stop_command(pid_file: str, process: str) -> str:
     """Return the shell line that stops the process in ``pid_file`` if it has this name."""
-    return _make_stop_command(
-        pid_file, f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {process} ]', "kill $p"
-    )
+    ours_test = f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {process} ]'
+    return _make_stop_command(pid_file, ours_test, "kill $p")
 
 
 def make_group_stop_command(pid_file: str, program: str) -> str:

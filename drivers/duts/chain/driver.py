@@ -79,14 +79,13 @@ class ChainDriver(Driver):
                 index = [each.name for each in chosen].index(part.replaces[0])
                 chosen[index : index + len(part.replaces)] = [part]
         names = [part.name for part in chosen]
-        unknown = next((name for name in self.options.parts if name not in names), None)
-        if unknown is not None:
+        if unknown := [name for name in self.options.parts if name not in names]:
             instead = "".join(
                 f"; {part.name} in place of {' and '.join(part.replaces)}"
                 for part in intent.alternatives
                 if part.name not in names
             )
-            problem = f"unknown part '{unknown}' of the chain"
+            problem = f"unknown part '{unknown[0]}' of the chain"
             raise UsageError(problem, f"parts: {', '.join(names)}{instead}", code="unknown-name")
         parts: list[ChainPart] = []
         for part in chosen:
@@ -113,8 +112,7 @@ class ChainDriver(Driver):
     ) -> Driver:
         """Return the driver of a part, whose state directory depends on the earlier parts."""
         chosen = self.options.parts.get(part.name, ChainPartOptions())
-        name = chosen.driver or part.driver
-        if name == self.name:
+        if (name := chosen.driver or part.driver) == self.name:
             problem = "a chain cannot be part of a chain"
             raise UsageError(problem, "name the driver of one device", code="chain-conflict")
         is_reference = not load_driver_type(name).configures_device
@@ -148,8 +146,8 @@ class ChainDriver(Driver):
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         hops = count_further_hops(self.get_parts(intent))
-        words = f"{hops} hops beyond one for each device" if hops else ""
-        return HeaderProfile(further_hops=hops, why=words)
+        why = f"{hops} hops beyond one for each device" if hops else ""
+        return HeaderProfile(further_hops=hops, why=why)
 
     def get_further_hops(self, intent: Intent, direction: Direction) -> int:
         return count_hops_in_direction(self.get_parts(intent), direction)
@@ -164,7 +162,7 @@ class ChainDriver(Driver):
 
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         parts = self.get_parts(intent)
-        translators = {d: get_last_translator_profile(parts, d) for d in DIRECTIONS}
+        translators = {d: find_translator_profile(parts, d) for d in DIRECTIONS}
         hops = {d: count_hops_in_direction(parts, d) for d in DIRECTIONS}
         df = {d: profile.df for d, profile in translators.items()}
         policy = combine_policies(parts, translators)
@@ -197,9 +195,8 @@ def combine_policies(
 ) -> HeaderPolicy:
     """Return the policy for headers after the last part, combined from the profiles of all parts."""
     profiles = [part.profile for part in parts]
-    zero = next(
-        value for value in _ZERO_CHECKSUM_VALUES if any(p.zero_checksum == value for p in profiles)
-    )
+    zeros = {p.zero_checksum for p in profiles}
+    zero = next(value for value in _ZERO_CHECKSUM_VALUES if value in zeros)
     either = [d for d, profile in translator_profiles.items() if profile.dont_fragment == "either"]
     return HeaderPolicy(
         absent_checksum=any(p.absent_checksum for p in profiles),
@@ -208,9 +205,7 @@ def combine_policies(
     )
 
 
-def get_last_translator_profile(
-    parts: tuple[ChainPart, ...], direction: Direction
-) -> HeaderProfile:
+def find_translator_profile(parts: tuple[ChainPart, ...], direction: Direction) -> HeaderProfile:
     """Return the profile of the last translator to IPv4 in a direction, or the default profile."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
     return next((p.profile for p in from_its_end if p.ipv4_direction == direction), HeaderProfile())
@@ -229,9 +224,8 @@ def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver
         p for p in _find_remote_parts(earlier_parts) if p.driver.options.ssh.machine == ssh.machine
     ]
     for part in neighbors_on_machine:
-        same = part.driver.options.ssh.netns == ssh.netns
         # user commands may or may not configure the kernel
-        if same and all(
+        if part.driver.options.ssh.netns == ssh.netns and all(
             d.changes_kernel_routes and DeviceConfig not in d.supported_configurations
             for d in (part.driver, driver)
         ):
@@ -251,10 +245,8 @@ def check_lab_placement(parts: Sequence[ChainPart]) -> None:
     part_names: dict[tuple[str, str], str] = {}
     for part in _find_remote_parts(parts):
         ssh = part.driver.options.ssh
-        earlier_part = part_names.setdefault((ssh.lab, ssh.netns), part.name)
-        if earlier_part != part.name:
-            parts_text = f"{earlier_part} and {part.name}"
-            problem = f"the parts {parts_text} share a namespace of the lab, {ssh.lab}"
+        if (earlier := part_names.setdefault((ssh.lab, ssh.netns), part.name)) != part.name:
+            problem = f"the parts {earlier} and {part.name} share a namespace of the lab, {ssh.lab}"
             hint = f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab"
             raise UsageError(problem, hint, code="chain-conflict")
 

@@ -169,9 +169,7 @@ class LabChain(LabDevice):
             device.check()
 
     def describe_parts(self) -> list[str]:
-        return [
-            f"{p.name}: {line}" for p, device in self._parts for line in device.describe_parts()
-        ]
+        return [f"{p.name}: {line}" for p, dut in self._parts for line in dut.describe_parts()]
 
     def report(self) -> dict[str, Any]:
         return {part.name: device.report() for part, device in self._parts}

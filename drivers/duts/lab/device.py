@@ -77,8 +77,7 @@ class LabDut(LabDevice):
         return self._pid
 
     def describe_parts(self) -> list[str]:
-        login = self.driver.options.ssh
-        if login is not None:
+        if (login := self.driver.options.ssh) is not None:
             LabSshServer(login.lab)  # raises an error if no sshd can be started
         process, pid = namespaces.start_namespaces(persistent=False)
         try:

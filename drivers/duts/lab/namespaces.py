@@ -55,8 +55,7 @@ def main() -> None:
         netns.die_with_parent(os.getppid())
     netns.unshare(netns.CLONE_NEWNET | netns.CLONE_NEWNS | _CLONE_NEWPID)
     reader, tell = os.pipe()
-    child = os.fork()
-    if child:
+    if child := os.fork():
         os.write(tell, f"{child}\n".encode())
         _, status = os.waitpid(child, 0)
         sys.exit(os.waitstatus_to_exitcode(status) != 0)

@@ -61,8 +61,7 @@ class LabSshServer:
     def start(self) -> int:
         """Start the namespaces and the sshd unless they are running; return the id of their init process."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
-        pid = self.find_pid()
-        if pid:
+        if pid := self.find_pid():
             self._pid = pid
         else:
             self._create_keys()
@@ -86,8 +85,7 @@ class LabSshServer:
     def add_namespace(self, netns: str) -> int:
         """Add a named network namespace unless it exists; return the id of a process in it."""
         pid_file = self.directory / f"netns-{netns}"
-        pid = _read_live_pid(pid_file)
-        if pid:
+        if pid := _read_live_pid(pid_file):
             return pid
         inside = NamespaceTransport(self._pid, f"lab device {self.name}")
         add = f"ip netns add {netns} && ip -n {netns} link set lo up"
@@ -117,8 +115,7 @@ class LabSshServer:
 
     def stop(self) -> None:
         """Kill the server and all processes in its namespaces, and remove its directory."""
-        pid = self.find_pid()
-        if pid:
+        if pid := self.find_pid():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             for _ in range(50):
@@ -133,15 +130,13 @@ class LabSshServer:
 
     def _create_keys(self) -> None:
         for name in ("hostkey", "id"):
-            (self.directory / name).unlink(missing_ok=True)
-            subprocess.run(
-                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.directory / name)],
-                check=True,
-            )
+            key_file = self.directory / name
+            key_file.unlink(missing_ok=True)
+            words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key_file)]
+            subprocess.run(words, check=True)
         kind, key = (self.directory / "hostkey.pub").read_text().split()[:2]
-        (self.directory / "known_hosts").write_text(
-            f"localhost {kind} {key}\n127.0.0.1 {kind} {key}\n"
-        )
+        lines = [f"{host} {kind} {key}\n" for host in ("localhost", "127.0.0.1")]
+        (self.directory / "known_hosts").write_text("".join(lines))
         shutil.copyfile(self.directory / "id.pub", self.directory / "authorized_keys")
         (self.directory / "authorized_keys").chmod(0o600)
 
@@ -166,8 +161,7 @@ class LabSshServer:
         raise EnvironmentLacking("the lab's sshd does not listen", code="lab-failed")
 
     def _is_listening(self) -> bool:
-        sockets = NamespaceTransport(self._pid).run("ss -Hltn sport = :22")
-        return bool(sockets.out.strip())
+        return bool(NamespaceTransport(self._pid).run("ss -Hltn sport = :22").out.strip())
 
 
 class LabTransport(SshTransport):

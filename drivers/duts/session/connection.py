@@ -118,8 +118,7 @@ class Lock(Heartbeat):
     ) -> None:
         process = transport.hold(build_lock_script(directory, owner))
         try:
-            answer = process.read_line(LOCK_DEADLINE_S)
-            if answer != "locked":
+            if (answer := process.read_line(LOCK_DEADLINE_S)) != "locked":
                 raise _make_lock_error(transport, directory, answer, owner)
         except ConnectionLost as exc:
             reason = process.read_error().strip()
@@ -179,8 +178,7 @@ def _find_user() -> str:
 
 def _read_boot_clock_s() -> float:
     """Return the time of a monotonic clock that also runs while this machine is suspended [s]."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Connection:

@@ -70,19 +70,17 @@ def make_undo_entries(
     return tuple(entries)
 
 
-def make_undo_entry(number: int, step: Step, old_state: str) -> UndoEntry:
+def make_undo_entry(number: int, step: Step, old: str) -> UndoEntry:
     """Return the undo entry of a step, given the state before the step is run."""
     command = step.undo
-    if step.existing is IfExists.KEEP and old_state.strip():
+    if step.existing is IfExists.KEEP and old.strip():
         command = ""  # the step changes nothing
-    words = " ".join(map(shlex.quote, old_state.split()))
-    values = {"{old}": shlex.quote(old_state.rstrip("\n")), "{words}": words}
+    words = " ".join(map(shlex.quote, old.split()))
+    values = {"{old}": shlex.quote(old.rstrip("\n")), "{words}": words}
     # in one pass: the old state may contain a placeholder
     command = re.sub(r"\{old\}|\{words\}", lambda match: values[match.group()], command)
-    text = step.undo_text.replace("{old}", old_state) if command else ""
-    return UndoEntry(
-        number, step.why, command, text, step.record_command, old_state, step.gone_test
-    )
+    text = step.undo_text.replace("{old}", old) if command else ""
+    return UndoEntry(number, step.why, command, text, step.record_command, old, step.gone_test)
 
 
 def compute_undo_limit_s(steps: Iterable[Step]) -> float:
@@ -179,9 +177,7 @@ def format_plan(driver: Driver, plan: Plan) -> str:
         check = step.check
         if step.record_command and check is not None and check.command == step.record_command:
             title = f"read ({step.existing.value})"
-            lines += _format_comment(
-                title, f"{step.record_command}  -> {check.expected.description}"
-            )
+            lines += _format_comment(title, f"{check.command}  -> {check.expected.description}")
             check = None
         elif step.record_command:
             lines.append(f"#    before ({step.existing.value}): {step.record_command}")

@@ -59,8 +59,7 @@ class Session(Transaction, DeviceSession):
 
     def update_routes(self) -> str:
         """Add the route of the plan or, on every second call, change it; return the command."""
-        change = self.require_plan().route_update
-        if change is None:
+        if (change := self.require_plan().route_update) is None:
             raise self._make_unsupported_error("change routes")
         self._route_update_count += 1
         action: Action = "add" if self._route_update_count % 2 else "change"
@@ -69,8 +68,7 @@ class Session(Transaction, DeviceSession):
     @property
     def management_check(self) -> Check:
         """Management query of the plan or, if it has none, the read-back with the shortest answer."""
-        query = self.require_plan().management_query or self.shortest_check
-        if query is None:
+        if (query := self.require_plan().management_query or self.shortest_check) is None:
             problem = f"{self.name}: the answer of every read-back is longer than a frame"
             raise UsageError(problem, "leave the modifier out", code="unsupported-operation")
         return query
@@ -84,8 +82,7 @@ class Session(Transaction, DeviceSession):
         return check.command
 
     def check_configured(self) -> None:
-        reason = self.find_interruption()
-        if reason:
+        if reason := self.find_interruption():
             text = f"{self.name}: {reason} while it was measured: it may no longer be configured"
             _LOG.log(NOTICE, "%s", text)  # the rollback may raise another error
             raise contract.ConnectionLost(text, self.undo_hint, code="check-failed")
@@ -195,8 +192,7 @@ class Session(Transaction, DeviceSession):
     @property
     def _live_change(self) -> DeviceChange:
         """Change of the plan for use under traffic; raises DutError if the plan has none."""
-        change = self.require_plan().live_change
-        if change is None:
+        if (change := self.require_plan().live_change) is None:
             raise self._make_unsupported_error("change its configuration")
         return change
 
@@ -207,19 +203,16 @@ class Session(Transaction, DeviceSession):
             problem = f"{self.name}: {action} {change.description} failed: {result.cause}"
             raise DutError(problem, code="command-failed")
         output = self.transport.run(change.show_command, "", change.deadline_s).out
-        problem = change.find_problem(action, output)
-        if problem is not None:
-            raise DutError(
-                f"{self.name}: {action} {change.description}: {problem}", code="check-failed"
-            )
+        if (problem := change.find_problem(action, output)) is not None:
+            problem = f"{self.name}: {action} {change.description}: {problem}"
+            raise DutError(problem, code="check-failed")
         return change.get_command(action)
 
     def _await_flush(self, check: Check) -> None:
         """Repeat a check after a flush until it succeeds; raise DutError if it never does."""
         problem: str | None = ""
         for _ in range(FLUSH_TRIES):
-            problem = check.find_problem(self.transport.run(check.command).out)
-            if problem is None:
+            if (problem := check.find_problem(self.transport.run(check.command).out)) is None:
                 return
             time.sleep(FLUSH_PAUSE_S)
         problem = f"{self.name}: the state was not emptied: {check.command}: {problem}"

@@ -41,9 +41,8 @@ def build_call(program: str, function: str, *arguments: object, **variables: str
     functions = {match[1]: match[0] for match in _FUNCTION_PATTERN.finditer(programs)}
     needed = [function]
     for name in needed:
-        needed += [
-            n for n in functions if n not in needed and re.search(rf"\b{n}\b", functions[name])
-        ]
+        body = functions[name]
+        needed += [n for n in functions if n not in needed and re.search(rf"\b{n}\b", body)]
     lines = [format_assignments(**variables)] if variables else []
     lines += [functions[name].rstrip("\n") for name in needed]
     return "\n".join([*lines, shlex.join([function, *map(str, arguments)])])

@@ -68,8 +68,7 @@ def read_samples(process: HeldCommand, readings: Mapping[str, Reading]) -> Itera
     commands = [reading.command for reading in readings.values()]
     lines: list[str] = []
     while True:
-        line = process.read_line(LINE_DEADLINE_S)
-        if line == SAMPLE_END:
+        if (line := process.read_line(LINE_DEADLINE_S)) == SAMPLE_END:
             yield parse_sample(shell.parse_sections("\n".join(lines), commands), readings)
             lines = []
         else:

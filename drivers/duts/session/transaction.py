@@ -82,9 +82,8 @@ class Transaction(Connection):
         self._advised: DutError | None = None  # has the hint that the device is still configured
         self._record_dir = record_dir
         self._timer_runs = False
-        self._store = undo_store.UndoStore(
-            self.state_transport, self.directory, record_dir, self.rollback_command
-        )
+        place = self.state_transport, self.directory
+        self._store = undo_store.UndoStore(*place, record_dir, self.rollback_command)
 
     def survey(self) -> Facts:
         self.facts = self.driver.parse_facts(self.read_survey())
@@ -120,8 +119,7 @@ class Transaction(Connection):
             self.limit_s = max(revert_in, MIN_SILENCE_S)  # until the rollback is scheduled
         if not self.part:
             self._store.check_no_parts()
-        previous = self.read_record()
-        if previous is not None:
+        if (previous := self.read_record()) is not None:
             _LOG.log(NOTICE, "%s: rolling back the changes of %s", self.name, previous.owner)
             self.rollback()
         facts = self.survey()
@@ -148,9 +146,8 @@ class Transaction(Connection):
             self._start_timer()
         except BaseException as exc:  # also Ctrl-C: nothing was changed yet, so remove the record
             if isinstance(exc, undo_store.TimerNotStartedError):
-                exc.add_hint(
-                    "nothing was changed; dut.options.undo_after_s: 0 works without a timer"
-                )
+                hint = "nothing was changed; dut.options.undo_after_s: 0 works without a timer"
+                exc.add_hint(hint)
             with contextlib.suppress(DutError):
                 self._remove_record()
             raise
@@ -190,8 +187,7 @@ class Transaction(Connection):
             self.configured_facts = self.read_survey()
             octets = {check: len(sections[check.command].text) for check in checks}
             for check in checks:
-                problem = check.find_problem(sections[check.command].text)
-                if problem is not None:
+                if (problem := check.find_problem(sections[check.command].text)) is not None:
                     raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
             short = [check for check in checks if 0 < octets[check] <= MAX_QUERY_OCTETS]
             self.shortest_check = min(short, key=octets.__getitem__, default=None)
@@ -242,8 +238,7 @@ class Transaction(Connection):
 
     def read_boot_id(self) -> str:
         """Return the boot identifier of the device; empty if the driver does not read it."""
-        command = self.driver.get_survey_commands().get("boot")
-        if command is None:
+        if (command := self.driver.get_survey_commands().get("boot")) is None:
             return ""
         result = self.transport.run(command)
         if result.status or not result.out.strip():
@@ -297,11 +292,8 @@ class Transaction(Connection):
         except undo_store.DeviceNotRestoredError:
             raise
         except (V6tError, OSError) as exc:
-            cause = (
-                exc
-                if isinstance(exc, V6tError)
-                else DutError(f"{self.name}: {exc}", code="unreachable")
-            )
+            unreachable = DutError(f"{self.name}: {exc}", code="unreachable")
+            cause = exc if isinstance(exc, V6tError) else unreachable
             timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
             problem = f"{cause.message}; changes of v6t may still be on the device{timer}"
             raise DutError(problem, self.undo_hint, code=cause.code) from exc
@@ -426,8 +418,7 @@ class Transaction(Connection):
         record = self._record or self._store.read_local()
         if record is None or self._is_rebooted(record):
             return
-        different = self._find_differences(record)
-        if different:
+        if different := self._find_differences(record):
             script = f"{self.directory}/{undo_store.SCRIPT}"
             commands = "; ".join(format_command(u.command, u.text) for u in different)
             hint = f"undo them by hand: {commands}"

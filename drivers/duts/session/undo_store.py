@@ -213,8 +213,7 @@ class UndoStore:
 
     def check_no_parts(self) -> None:
         """Raise DeviceNotRestoredError if v6t has configured parts of a chain on the machine."""
-        parts = [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]
-        if parts:
+        if parts := [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]:
             by_hand = " && ".join(f"sh {self._directory}/{part}/{SCRIPT}" for part in parts)
             raise DeviceNotRestoredError(
                 f"{self._transport.name}: parts of a chain are configured on it: "
@@ -231,8 +230,7 @@ class UndoStore:
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
             for local, name in ((LOCAL_SCRIPT, SCRIPT), (LOCAL_RECORD, RECORD)):
-                path = self._record_dir / local
-                write_atomically(path, files[name], private=True, durable=True)
+                write_atomically(self._record_dir / local, files[name], private=True, durable=True)
         self._call_or_raise("clear_progress", "remove an earlier record", "undo-record-failed")
         for name, text in files.items():
             output = self._call("write_file", name, text=text)
@@ -258,11 +256,9 @@ class UndoStore:
         if result.status:
             entry = entries.get(result.out.strip())
             subject = f"undo command of '{entry.why}'" if entry else "undo commands"
-            raise DutError(
-                f"{self._transport.name}: the shell cannot parse the {subject}: {result.err.strip()}",
-                "correct this command; nothing was changed",
-                code="command-failed",
-            )
+            problem = f"the shell cannot parse the {subject}: {result.err.strip()}"
+            hint = "correct this command; nothing was changed"
+            raise DutError(f"{self._transport.name}: {problem}", hint, code="command-failed")
 
     def run_script(self, deadline_s: float) -> Output:
         """Run ``undo.sh`` on the device within a time limit [s]."""
@@ -292,11 +288,9 @@ class UndoStore:
         try:
             return UndoRecord.parse_json(path.read_text())
         except (DutError, ValueError) as exc:
-            raise DamagedRecordError(
-                f"{path} is damaged: it is unknown whether {self._transport.name} was restored",
-                f"check the device; then `{self._rollback_command} --forget` removes the file",
-                code="undo-record-failed",
-            ) from exc
+            problem = f"{path} is damaged: whether {self._transport.name} was restored is unknown"
+            hint = f"check the device; then `{self._rollback_command} --forget` removes the file"
+            raise DamagedRecordError(problem, hint, code="undo-record-failed") from exc
 
     def remove_local(self) -> None:
         if self._record_dir is not None:
@@ -341,9 +335,8 @@ class UndoStore:
             else f"{LOCAL_SCRIPT} in the run's directory undoes everything: copy it to the device as "
             f"{script} and run it with sh"
         )
-        return DamagedRecordError(
-            f"{self._transport.name}: {problem}", hint, code="undo-record-failed"
-        )
+        text = f"{self._transport.name}: {problem}"
+        return DamagedRecordError(text, hint, code="undo-record-failed")
 
 
 def remove_local_record(record_dir: Path) -> None:
