@@ -31,8 +31,7 @@ def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: i
             or, where a member is lost, counted as ``lost``.
     """
     ordered, first = np.unique(seq, return_index=True)
-    delays = delays_ns[first]
-    pairs = np.diff(delays)[np.diff(ordered) == 1]
+    pairs = np.diff(delays_ns[first])[np.diff(ordered) == 1]
     return _count_values(pairs, max(0, frames - 1 - len(pairs)), 0)
 
 
@@ -59,8 +58,7 @@ def _count_values(values: NDArray[np.int64], lost: int, clamped: int) -> Distrib
 
 def summarize_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
     """Compute percentiles [µs] of delays [ns] in several arrays, or None without any."""
-    count = sum(map(len, parts))
-    if not count:
+    if not (count := sum(map(len, parts))):
         return None
     delays = np.sort(np.concatenate(parts))
     ranks = {"min": 1, "p50": -(-count // 2), "p99_9": -(-count * 999 // 1000), "max": count}

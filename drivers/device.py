@@ -132,9 +132,8 @@ class DeviceSession(StateDevice, ABC):
         raise self._make_unsupported_error("change routes")
 
     def _make_unsupported_error(self, what: str) -> DutError:
-        return DutError(
-            f"{self.name}: the driver cannot {what} under traffic", code="unsupported-operation"
-        )
+        problem = f"{self.name}: the driver cannot {what} under traffic"
+        return DutError(problem, code="unsupported-operation")
 
 
 class HookState:

@@ -65,8 +65,7 @@ class Hosts:
     def answer_all(self, frames: Iterable[Any]) -> Iterator[bytes]:
         """Yield the answers to those frames that are requests for one of the hosts."""
         for frame in frames:
-            answer = self.answer(frame.tobytes())
-            if answer is not None:
+            if (answer := self.answer(frame.tobytes())) is not None:
                 yield answer
 
     def answer(self, frame: bytes) -> bytes | None:

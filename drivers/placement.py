@@ -78,13 +78,10 @@ def place_threads(
 ) -> ThreadPlacement:
     """Choose CPUs of TRex's threads from a user's ``core_list``, or from all available ones."""
     cpus = list(core_list) or list(available[: cores + 2])
+    if len(cpus) < cores + 2 and not may_share:
+        problem = f"{cores} data path cores need {cores + 2} CPUs; {len(available)} are available"
+        raise EnvironmentLacking(problem, "use fewer cores", code="resource-missing")
     if len(cpus) < cores + 2:
-        if not may_share:
-            raise EnvironmentLacking(
-                f"{cores} data path cores need {cores + 2} CPUs, this machine offers {len(available)}",
-                "use fewer cores",
-                code="resource-missing",
-            )
         cpus = [available[0]] * 2 + [available[-1]] * cores
     return ThreadPlacement(cpus[0], cpus[1], tuple(cpus[2:]))
 

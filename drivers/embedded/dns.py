@@ -186,8 +186,7 @@ class DnsClient(ClientPort):
     def _send(self, wanted: int) -> None:
         room = self._tx.get_free_slots(wanted)
         count, length = len(room), len(self._template)
-        queries = np.arange(self._sent, self._sent + count)
-        self._write(room[:, :length], queries)
+        self._write(room[:, :length], np.arange(self._sent, self._sent + count))
         self._times[self._sent : self._sent + count] = time.time_ns()
         self._tx.commit(count, length)
         self._sent += count
@@ -222,9 +221,8 @@ class DnsClient(ClientPort):
         judged = messages.judge_answers(frames[:, at:], addresses, expected)
         for row, reason in judged.reasons.items():
             if self._wrong is None and reason in messages.WRONG_ANSWERS:
-                self._wrong = self._describe_wrong_answer(
-                    frames[row], int(queries[row]), expected[row], reason
-                )
+                query = int(queries[row])
+                self._wrong = self._describe_wrong_answer(frames[row], query, expected[row], reason)
         self._count(queries, times - self._times[queries], judged)
 
     def _count(self, queries: I64, delays: I64, verdicts: messages.AnswerVerdicts) -> None:
@@ -249,8 +247,7 @@ class DnsClient(ClientPort):
         self._write(sent, np.array([query]))
         right = frame.copy()[None, :]
         data = self._layout.dns_offset + QUESTION_END + 12
-        has_record = reason == messages.WRONG and right.shape[1] >= data + 16
-        if has_record:
+        if has_record := reason == messages.WRONG and right.shape[1] >= data + 16:
             right[0, data : data + 16] = expected
             self._layout.write_lengths(right)
         return {
@@ -289,8 +286,7 @@ class DnsTrials:
             worker.answer()
 
     def measure(self, trial: Trial) -> TrialResult:
-        queries = trial.queries
-        if queries is None:
+        if (queries := trial.queries) is None:
             raise TesterError("a name resolver does not forward frames", code="no-frames")
         for worker in (self._client, self._server):
             worker.ask("introduce_hosts")
@@ -303,9 +299,8 @@ class DnsTrials:
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         new = range(queries.cached_names, self.zone.count)  # the first names are for the cache
         names = QueryNames(new, self._used, queries.cached_share, known)
-        sent = self._ask(
-            Pace.from_trial(trial), names, own_share, queries.timeout_s, trial.residual_wait_s
-        )
+        pace, wait_s = Pace.from_trial(trial), trial.residual_wait_s
+        sent = self._ask(pace, names, own_share, queries.timeout_s, wait_s)
         self._used += names.count_fresh(trial.frames)
         heard = self._server.ask("report")
         faults, health = summarize_exchange(sent, heard, queries.timeout_s, clocks)
@@ -332,8 +327,7 @@ class DnsTrials:
         unanswered: list[int] = []
         for _ in range(CACHING_ROUNDS):
             report = self._ask(pace, names, queries.native_aaaa_share, wait, wait)
-            unanswered = report["unanswered"]
-            if not unanswered:
+            if not (unanswered := report["unanswered"]):
                 return queries.cached_names
         return unanswered[0]
 

@@ -149,8 +149,7 @@ class ClientPort(ExchangePort):
         """Send all frames, beginning at a time [s, CLOCK_MONOTONIC]; return the longest stall [s]."""
         schedule, self._sent_by = SendingSchedule(pace, start), start
         while self._sent < pace.frames and not schedule.is_overdue:
-            due = schedule.count_due(self._sent)
-            if due > 0:
+            if (due := schedule.count_due(self._sent)) > 0:
                 self._send(min(due, BATCH))
                 self._sent_by = time.monotonic()
                 self._do_due_work()

@@ -301,9 +301,8 @@ class Receiver(HostPort):
             known |= mine
             if not tally.is_negative:
                 first = int(mine.argmax())
-                self._arrivals.add_batch(
-                    times[mine], place, int(marks.seq[first]), int(marks.time_ns[first])
-                )
+                seq, sent_ns = int(marks.seq[first]), int(marks.time_ns[first])
+                self._arrivals.add_batch(times[mine], place, seq, sent_ns)
             if self._connections.learning:
                 fresh = mine.copy()
                 fresh[mine] = ~tally.seen[marks.seq[mine]]

@@ -115,8 +115,7 @@ class Sender:
         before = self._ring.refused
         schedule = SendingSchedule(pace, start)
         while done < frames and not schedule.is_overdue:
-            due = schedule.count_due(done)
-            if due <= 0:
+            if (due := schedule.count_due(done)) <= 0:
                 schedule.sleep(done, SHORTEST_SLEEP_S, LONGEST_SLEEP_S)
                 continue
             room = self._ring.get_free_slots(min(due, most))

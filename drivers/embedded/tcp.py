@@ -108,10 +108,8 @@ class TcpWorkers:
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
         deadline_s = math.ceil(2 * count / rate_fps + wait_s + DEADLINE_S)
-        pace = Pace(((count, rate_fps),))
-        client = self._client.ask(
-            "run", deadline_s, step=step, pace=pace, start=start, wait_s=wait_s
-        )
+        when = {"pace": Pace(((count, rate_fps),)), "start": start, "wait_s": wait_s}
+        client = self._client.ask("run", deadline_s, step=step, **when)
         server = self._server.ask("report")
         both = (client["wrong"], server["wrong"])
         wrong = sum(n for reasons in both for why, n in reasons.items() if why != UNKNOWN)

@@ -180,14 +180,12 @@ class TcpEnd(ExchangePort):
     def _decode_timestamps(self, stamps: Numbers) -> tuple[Connections, Mask]:
         """Return the connection of each timestamp, and a mask of those that exist."""
         indices = (stamps & np.uint32(_NUMBER_MASK)).astype(np.int64)
-        return indices, ((stamps & ~np.uint32(_NUMBER_MASK)) == self._mark) & (
-            indices < self._count
-        )
+        is_current = (stamps & ~np.uint32(_NUMBER_MASK)) == self._mark
+        return indices, is_current & (indices < self._count)
 
     def _select_valid(self, reason: str, rows: Mask, right: Mask) -> Mask:
         """Return the valid rows; count the other rows as wrong, with a reason."""
-        count = int(np.count_nonzero(rows & ~right))
-        if count:
+        if count := int(np.count_nonzero(rows & ~right)):
             self._wrong[reason] += count
         return rows & right
 
@@ -315,9 +313,8 @@ class TcpClient(ClientPort, TcpEnd):
             tuples = self._tuples.compute_frames(first, wanted)
             self._ends[indices] = self._layout.read_endpoints(tuples)
             states.client[indices] |= SENT
-            states.begun[indices] = self._emit(
-                indices, SYN, self._compute_client_isns(indices), 0, 0
-            )
+            isns = self._compute_client_isns(indices)
+            states.begun[indices] = self._emit(indices, SYN, isns, 0, 0)
             self._schedule(indices, 0)
         elif self._step == "ask":
             states.client[indices] |= ASKED
@@ -386,12 +383,10 @@ class TcpClient(ClientPort, TcpEnd):
         in_time = times - self._since[indices] <= 1e9 * self._tcp.timeout_s
         self._handle_data_and_fins(read, frames, indices, known, in_time)
 
-    def _find_connections(
-        self, candidates: list[Connections], ports: U8 | None = None
-    ) -> Connections:
-        """Return each row's first candidate that was opened and has the ports, or the count for none."""
-        connections = np.full(len(candidates[0]), self._count, np.int64)
-        for tried in candidates:
+    def _find_connections(self, choices: list[Connections], ports: U8 | None = None) -> Connections:
+        """Return each row's first choice that was opened and has the ports, or the count for none."""
+        connections = np.full(len(choices[0]), self._count, np.int64)
+        for tried in choices:
             fits = (connections == self._count) & (tried < self._count)
             fits[fits] = self._states.client[tried[fits]] & SENT != 0
             if ports is not None:
@@ -422,10 +417,8 @@ class TcpClient(ClientPort, TcpEnd):
     def _find_quoted_connections(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
         """Return the connections of segments quoted in ICMP errors, without unknown ones."""
         sent = 1 + len(REQUEST)
-        candidates = [
-            self._decode_client_isns(numbers - np.uint32(n)) for n in (0, 1, sent, sent + 1)
-        ]
-        connections = self._find_connections(candidates, ports)
+        choices = [self._decode_client_isns(numbers - np.uint32(n)) for n in (0, 1, sent, sent + 1)]
+        connections = self._find_connections(choices, ports)
         return connections[connections < self._count]
 
     def _handle_syn_acks(self, read: SegmentFields, indices: Connections, known: Mask) -> None:
@@ -475,8 +468,7 @@ class TcpClient(ClientPort, TcpEnd):
         for part, octets in enumerate(self._parts):
             rows = np.flatnonzero(right & (number == part))
             if len(rows):
-                chosen = indices[self._select_data(read, frames, rows, octets)]
-                self._complete_part(chosen, part)
+                self._complete_part(indices[self._select_data(read, frames, rows, octets)], part)
 
     def _complete_part(self, chosen: Connections, part: int) -> None:
         """Record a received part of objects; acknowledge complete objects."""
@@ -535,9 +527,8 @@ class TcpServer(ServerPort, TcpEnd):
         """Answer SYNs; return a mask of the other segments that belong to a connection."""
         server = self._states.server
         opening = known & (read.flags & (SYN | ACK) == SYN)
-        right = self._select_valid(
-            NUMBERS, opening, read.sequence == self._compute_client_isns(indices)
-        )
+        right = read.sequence == self._compute_client_isns(indices)
+        right = self._select_valid(NUMBERS, opening, right)
         fresh = select_first_of_each(indices, right & (server[indices] & SENT == 0))
         if fresh.any():
             chosen, rows = indices[fresh], frames[fresh]
@@ -587,9 +578,8 @@ class TcpServer(ServerPort, TcpEnd):
         chosen = indices[mine]
         self._states.server[chosen] |= ENDING
         end = read.sequence[mine] + read.data_octets[mine].astype(np.uint32) + np.uint32(1)
-        self._emit(
-            chosen, FIN | ACK, self._compute_next_sequences(chosen), end, read.timestamp[mine]
-        )
+        numbers = self._compute_next_sequences(chosen)
+        self._emit(chosen, FIN | ACK, numbers, end, read.timestamp[mine])
 
     def _compute_next_sequences(self, indices: Connections) -> NDArray[np.uint32]:
         """Return the server's next sequence number in each connection."""

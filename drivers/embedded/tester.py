@@ -131,6 +131,7 @@ class EmbeddedTester(BedTester):
 
     def describe(self) -> dict[str, Any]:
         links = {s: self._links.get_link(s) for s in (LEFT, RIGHT)}
+        emulated = {s: link for s, link in links.items() if make_host_arguments(link)}
         return {
             "kind": self.name,
             "engine": "AF_PACKET TPACKET_V2 rings on veth pairs in network namespaces",
@@ -138,10 +139,8 @@ class EmbeddedTester(BedTester):
             "cores": len(os.sched_getaffinity(0)),
             "clock_source": clock.read_source(),
             "loopback": self._loopback,
-            "answers_on": [s for s, a in links.items() if a.answers and make_host_arguments(a)],
-            "learning_on": [
-                s for s, a in links.items() if a.sends_learning_frames and make_host_arguments(a)
-            ],
+            "answers_on": [s for s, link in emulated.items() if link.answers],
+            "learning_on": [s for s, link in emulated.items() if link.sends_learning_frames],
             "device": self._bed.describe(),
         }
 
@@ -203,9 +202,7 @@ class EmbeddedTester(BedTester):
     def _run_phase(
         self, trial: Trial, direction: Direction, table: TableLocation, *, learn: bool = False
     ) -> PhaseCounts:
-        result, began_s, learned = self._exchange(
-            trial, [direction], table, learn=learn, alone=True
-        )
+        result, began_s, fields = self._exchange(trial, [direction], table, learn=learn, alone=True)
         counted = result.directions[direction]
         health: Mapping[str, Any] = dict(result.tester)[direction]
         return PhaseCounts(
@@ -214,7 +211,7 @@ class EmbeddedTester(BedTester):
             faults=(*result.faults, *describe_stale_frames(health["stale"], direction)),
             started=result.started,
             health=health,
-            **learned,
+            **fields,
         )
 
     def _exchange(

@@ -98,8 +98,7 @@ class TimedTrial:
         self, required: Sequence[int], unsent: Sequence[NDArray[np.bool_] | None]
     ) -> list[ClassDelays | None]:
         """Return an empty collector for each class, or None if the trial measures no delays."""
-        delays = self.trial.delays
-        if delays is None:
+        if (delays := self.trial.delays) is None:
             return [None] * len(required)
         if not delays.tags:
             return [

@@ -174,8 +174,6 @@ def _join(cables: Sequence[tuple[End, End, int]]) -> None:
         lines = groups.get(holder, []) + words
         status, output = holder.ask("run", command=["ip", "-batch", "-"], text="\n".join(lines))
         if status:
-            raise EnvironmentLacking(
-                f"the lab's interfaces could not be made: {output.strip() or lines[0]}",
-                "the kernel needs veth support (module veth); `v6t doctor` shows more",
-                code="lab-failed",
-            )
+            problem = f"the lab's interfaces could not be made: {output.strip() or lines[0]}"
+            hint = "the kernel needs veth support (module veth); `v6t doctor` shows more"
+            raise EnvironmentLacking(problem, hint, code="lab-failed")

@@ -74,9 +74,8 @@ def check_availability() -> tuple[bool, str]:
 @lru_cache  # a process keeps the permissions it began with
 def _try(kind: str) -> str | None:
     """Make a namespace in a child; return None if that works, else the reason."""
-    probe = subprocess.run(
-        [sys.executable, "-IS", netns.__file__, kind], capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, "-IS", netns.__file__, kind]
+    probe = subprocess.run(words, capture_output=True, text=True, check=False)
     if probe.returncode == 0:
         return None
     lines = probe.stderr.strip().splitlines()

@@ -39,7 +39,7 @@ class ReferenceDut:
         self._counts: dict[Direction, Counter[str]] = {d: Counter() for d in DIRECTIONS}
 
     def idle(self, pipe: Connection) -> None:
-        serve_rings(pipe, self._rx.values(), self._forward_all)
+        serve_rings(pipe, self._rx.values(), lambda: sum(map(self._forward, DIRECTIONS)))
 
     def report(self) -> dict[str, Any]:
         """Return the frames that were forwarded, dropped by translation, and lost in full rings."""
@@ -50,9 +50,6 @@ class ReferenceDut:
             }
             for direction, ring in self._rx.items()
         }
-
-    def _forward_all(self) -> bool:
-        return sum(self._forward(direction) for direction in DIRECTIONS) > 0
 
     def _forward(self, direction: Direction) -> bool:
         """Translate the arrived frames of a direction; return whether there were any."""

@@ -66,10 +66,8 @@ class RxRing(_Ring):
     def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
         super().__init__(interface, _RX_RING, frame_octets, slots)
         self.socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
-        number = socket.if_nametoindex(interface)
-        self.socket.setsockopt(
-            _SOL_PACKET, _ADD_MEMBERSHIP, struct.pack("IHH8s", number, _PROMISCUOUS, 0, b"")
-        )
+        request = struct.pack("IHH8s", socket.if_nametoindex(interface), _PROMISCUOUS, 0, b"")
+        self.socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, request)
         self.socket.bind((interface, _ETH_P_ALL))
         self._taken = 0
 
@@ -79,8 +77,7 @@ class RxRing(_Ring):
         Each group is ``(n, length)`` octets and ``(n,)`` arrival times [ns, CLOCK_REALTIME]. The
         octets may lie in the ring: they are gone with the next :meth:`release`.
         """
-        end = min(self._head + limit, self.slots)
-        status = self._status[self._head : end]
+        status = self._status[self._head : self._head + limit]
         ready = (status & _USER) != 0
         count = len(ready) if ready.all() else int(ready.argmin())
         self._taken = count
@@ -127,8 +124,7 @@ class RxRing(_Ring):
 
     def count_drops(self) -> int:
         """Count frames dropped since the last call because the ring was full."""
-        statistics = self.socket.getsockopt(_SOL_PACKET, _STATISTICS, 8)
-        return int(struct.unpack("II", statistics)[1])
+        return int(struct.unpack("II", self.socket.getsockopt(_SOL_PACKET, _STATISTICS, 8))[1])
 
 
 class TxRing(_Ring):
@@ -145,9 +141,8 @@ class TxRing(_Ring):
 
         Write frames into it and call :meth:`commit`. Waits while the ring is full.
         """
-        end = min(self._head + limit, self.slots)
         while True:
-            status = self._status[self._head : end]
+            status = self._status[self._head : self._head + limit]
             wrong = status == _WRONG_FORMAT
             if wrong.any():
                 self.refused += int(wrong.sum())

@@ -75,9 +75,8 @@ class Worker:
         """Return the answer to the oldest open request; raises like :meth:`ask`."""
         try:
             if not self._pipe.poll(deadline_s):
-                raise TesterError(
-                    f"the {self.role} did not answer within {deadline_s:g} s", code="worker-failed"
-                )
+                problem = f"the {self.role} did not answer within {deadline_s:g} s"
+                raise TesterError(problem, code="worker-failed")
             status, value = self._pipe.recv()
         except (EOFError, OSError) as exc:
             raise self._make_death_error() from exc

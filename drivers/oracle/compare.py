@@ -104,9 +104,8 @@ def compare_samples(
         matched += int(np.count_nonzero(equal))
         if first is None and not equal.all():
             row = int(equal.argmin())
-            first = _describe_mismatch(
-                stream, policy, sent[row], expected[row, : lengths[row]], frames[row]
-            )
+            wanted = expected[row, : lengths[row]]
+            first = _describe_mismatch(stream, policy, sent[row], wanted, frames[row])
     return Comparison(checked, matched, first, dict(sorted(seen.items())))
 
 
@@ -152,8 +151,7 @@ def _describe_mismatch(
     if len(wanted) != len(got):
         return pair
     rows = sent[None, :], wanted[None, :], got[None, :]
-    why = headerpolicy.describe_violation(policy, *rows)
-    if not why:
+    if not (why := headerpolicy.describe_violation(policy, *rows)):
         tolerated = headerpolicy.tolerate(policy, *rows).frames
         why = describe_difference(wanted.tobytes(), tolerated.tobytes())
     return {**pair, "why": why}
@@ -162,7 +160,6 @@ def _describe_mismatch(
 def _describe_frames(
     stream: Stream, sent: bytes, expected: bytes, received: bytes
 ) -> Mapping[str, str]:
-    """Describe a sent, an expected and a received frame."""
     return {
         "class": stream.name,
         "sent": sent.hex(),
@@ -180,9 +177,8 @@ def describe_difference(expected: bytes, received: bytes) -> str:
         return "the device forwarded a frame it must drop"
     for at, (want, got) in enumerate(zip(expected, received, strict=False)):
         if want != got:
-            return (
-                f"octet {at} ({_name_field(expected, at)}): expected {want:02x}, received {got:02x}"
-            )
+            name = _name_field(expected, at)
+            return f"octet {at} ({name}): expected {want:02x}, received {got:02x}"
     return f"{len(expected)} octets expected, {len(received)} received"
 
 

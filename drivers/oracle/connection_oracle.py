@@ -112,10 +112,9 @@ class ConnectionOracle:
         return self._orders[direction].find_connections(marks.seq)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        table = self._table
-        which = (
-            None if table is None or not len(frames) else self._find_connections(direction, frames)
-        )
+        table, which = self._table, None
+        if table is not None and len(frames):
+            which = self._find_connections(direction, frames)
         if table is None or which is None:
             return self._plugin.expect(direction, frames)
         if self._expander is None:

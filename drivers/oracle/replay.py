@@ -37,8 +37,7 @@ def make_frames(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
     wanted, places = np.unique(numbers.astype(np.int64), return_inverse=True)
     out = np.empty((len(wanted), source.length), dtype=np.uint8)
     begins = np.flatnonzero(np.diff(wanted, prepend=-MAX_GAP_FRAMES - 1) > MAX_GAP_FRAMES)
-    ends = np.append(begins, len(wanted))[1:]
-    for begin, end in zip(begins, ends, strict=True):
+    for begin, end in zip(begins, np.append(begins, len(wanted))[1:], strict=True):
         for first in range(begin, end, MAX_RUN_FRAMES):
             run = wanted[first : min(first + MAX_RUN_FRAMES, end)]
             low, high = int(run[0]), int(run[-1])

@@ -39,9 +39,8 @@ class MemoryFile:
             os.ftruncate(self._file, max(octets, 1))
         except OSError as exc:
             os.close(self._file)
-            raise TesterError(
-                f"no memory for a table of {octets} octets: {exc}", code="resource-missing"
-            ) from exc
+            problem = f"no memory for a table of {octets} octets: {exc}"
+            raise TesterError(problem, code="resource-missing") from exc
         self.path = f"/proc/{os.getpid()}/fd/{self._file}"
 
     def close(self) -> None:
@@ -94,18 +93,16 @@ class StateTable:
         shares = -(-self.count // _SHARE)
         for share in range(shares):
             marks, numbers = [], []
-            for part_number, part in enumerate(self._split_rows()):
+            for first in range(0, self.count, _CHUNK):
+                part = self.rows[first : first + _CHUNK]
                 rows = np.flatnonzero(part.any(axis=1))
                 values = mark(part[rows])
                 if shares > 1:
                     mine = values % np.uint64(shares) == share
                     values, rows = values[mine], rows[mine]
                 marks.append(values)
-                numbers.append(rows + part_number * _CHUNK)
+                numbers.append(rows + first)
             yield np.concatenate(marks), np.concatenate(numbers)
-
-    def _split_rows(self) -> list[U8]:
-        return [self.rows[at : at + _CHUNK] for at in range(0, self.count, _CHUNK)]
 
 
 def hash_endpoints(rows: U8) -> NDArray[np.uint64]:

@@ -77,8 +77,7 @@ class TwoPhaseTester:
 
     def measure(self, trial: Trial) -> TrialResult:
         """Run a trial; the device's table and timeout must fit, or UsageError or DutError is raised."""
-        connections = trial.connections
-        if connections is None:
+        if (connections := trial.connections) is None:
             return self._stream(trial)
         self._check_timeout(trial, connections)
         prepares = connections.purpose == "prepare"
@@ -108,8 +107,7 @@ class TwoPhaseTester:
         self, trial: Trial, connections: Connections, phase_one: PhaseOneResult
     ) -> TrialResult:
         """Run phase 2 with established connections."""
-        standing = self._standing
-        if standing is None:
+        if (standing := self._standing) is None:
             raise DutError("the connections of phase 1 are gone", code="not-learned")
         before = self._tester.read_clock()
         result = self._stream(replace(trial, pause_s=connections.gap_s))
@@ -169,9 +167,8 @@ class TwoPhaseTester:
         if (phase_one.is_complete or (connections.tcp and phase_one.learned)) and not faults:
             _check_count(connections, phase_one)
             # connections that the device itself has lost are not validated
-            if connections.alpha is not None and (
-                connections.tcp or not phase_one.has_lost_sessions
-            ):
+            can_validate = connections.tcp or not phase_one.has_lost_sessions
+            if connections.alpha is not None and can_validate:
                 tried = self._tester.validate(trial, connections)
                 (back,) = tried.result.classes.values()
                 phase_one = replace(
@@ -201,10 +198,8 @@ class TwoPhaseTester:
         self._standing = None
         ended = self._tester.disconnect(trial, connections)
         if ended.tcp is None:
-            raise TesterError(
-                "the tester does not report the state of TCP connections",
-                code="unsupported-by-tester",
-            )
+            problem = "the tester does not report the state of TCP connections"
+            raise TesterError(problem, code="unsupported-by-tester")
         (count,) = ended.result.classes.values()
         faults = ended.faults
         if count.sent < count.required:
@@ -297,11 +292,9 @@ def _check_empty(device: StateDevice) -> int | None:
     """Return the number of connections after a flush; raise DutError if too many are left."""
     left = device.count_sessions()
     if left is not None and left > MAX_OWN_CONNECTIONS:
-        raise DutError(
-            f"the device's table cannot be emptied: {left} connections remain",
-            "stop other connections through the device",
-            code="table-not-emptied",
-        )
+        problem = f"the device's table cannot be emptied: {left} connections remain"
+        hint = "stop other connections through the device"
+        raise DutError(problem, hint, code="table-not-emptied")
     return left
 
 
@@ -316,8 +309,6 @@ def _check_count(connections: Connections, phase_one: PhaseOneResult) -> None:
         return
     if connections.purpose == "establish" and phase_one.has_lost_sessions:
         return
-    raise DutError(
-        phase_one.count_difference,
-        "other traffic passes the device, its connections expire, or it replaces them",
-        code="phase-one-lost",
-    )
+    problem = phase_one.count_difference
+    hint = "other traffic passes the device, its connections expire, or it replaces them"
+    raise DutError(problem, hint, code="phase-one-lost")

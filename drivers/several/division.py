@@ -21,8 +21,7 @@ _SEED_STEP = 0x9E3779B1  # Difference of the random seeds of two parts
 
 def divide_trial(trial: Trial, part: int, parts: int) -> Trial | None:
     """Return one tester's part of a trial that several share; None if it has no frames."""
-    frames = divide(trial.first_segment_frames, part, parts)
-    if not frames:
+    if not (frames := divide(trial.first_segment_frames, part, parts)):
         return None
     delays, second, connections = trial.delays, trial.second_segment, trial.connections
     if delays is not None and delays.tags:
@@ -45,11 +44,9 @@ def divide_connections(connections: Connections, part: int, parts: int) -> Conne
     """Return the connections of one of several testers; all phases keep their length."""
     entries, least = connections.entries, min(connections.count, connections.entries or math.inf)
     if least < parts:
-        raise UsageError(
-            f"{least} connections cannot be divided among {parts} servers",
-            "use more connections, or fewer servers",
-            code="flows-not-divisible",
-        )
+        problem = f"{least} connections cannot be divided among {parts} servers"
+        hint = "use more connections, or fewer servers"
+        raise UsageError(problem, hint, code="flows-not-divisible")
     count = divide(connections.count, part, parts)
     return replace(
         connections,
@@ -84,11 +81,9 @@ def _divide_flows(stream: Stream, part: int, parts: int) -> Stream:
         divided = _interleave(stream, part, parts)
     if divided is None:
         flows = "random" if period is None else f"{period:,}"
-        raise UsageError(
-            f"the {flows} flows of '{stream.name}' cannot be divided among {parts} servers",
-            "use more flows, or a number of servers that divides their number",
-            code="flows-not-divisible",
-        )
+        problem = f"the {flows} flows of '{stream.name}' cannot be divided among {parts} servers"
+        hint = "use more flows, or a number of servers that divides their number"
+        raise UsageError(problem, hint, code="flows-not-divisible")
     return divided
 
 

@@ -59,8 +59,7 @@ class SeveralTesters:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        members = self._members.values()
-        common = frozenset.intersection(*(member.capabilities for member in members))
+        common = frozenset.intersection(*(m.capabilities for m in self._members.values()))
         undivided = self._members[self._first].capabilities & _UNDIVIDED_CAPABILITIES
         return common - _ORDERED_CAPABILITIES - _UNDIVIDED_CAPABILITIES | undivided
 
@@ -172,9 +171,8 @@ class SeveralTesters:
         if connections.tcp is not None:
             first = getattr(self._members[self._first], phase)
             return self._run(self._first, lambda _: first(trial, connections))
-        parts = len(self._members)
         shares = {
-            name: divide_connections(connections, part, parts)
+            name: divide_connections(connections, part, len(self._members))
             for part, name in enumerate(self._members)
         }
         phases: dict[str, PhaseCounts] = self._start_all(
@@ -225,8 +223,7 @@ class SeveralTesters:
             name: self._threads.submit(self._run, name, act)
             for name in (self._members if names is None else names)
         }
-        errors = [error for one in pending.values() if (error := one.exception())]
-        if errors:
+        if errors := [error for one in pending.values() if (error := one.exception())]:
             # a member that fails breaks the barrier for the others
             raise min(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError))
         return {name: one.result() for name, one in pending.items()}

@@ -171,8 +171,7 @@ class Device:
 
     def _compute_loss_share(self, load: float) -> float:
         """Return the share of lost frames at a load, a multiple of the capacity."""
-        curve = self._options.loss_curve
-        if not curve:
+        if not (curve := self._options.loss_curve):
             return max(0.0, 1.0 - 1.0 / load) if load > 0 else 0.0
         if load > curve[-1][0]:
             return max(curve[-1][1], 1.0 - 1.0 / load)

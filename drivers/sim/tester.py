@@ -118,9 +118,8 @@ class SimTester:
                 directions[direction] = self._simulate(direction, trial, device)
             self.table.refresh()
         self.wait(max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s)
-        return TrialResult(
-            directions, started=started, tester={"virtual_time_s": self.read_clock()}
-        )
+        health = {"virtual_time_s": self.read_clock()}
+        return TrialResult(directions, started=started, tester=health)
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         self._next_trial()
@@ -147,8 +146,7 @@ class SimTester:
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         began, count = self.table.clock_s, connections.count
-        rate_cps = connections.rate_cps * (connections.alpha or 1.0)
-        sending_s = self._send_connections(count, rate_cps)
+        sending_s = self._send_connections(count, connections.rate_cps * (connections.alpha or 1.0))
         back = count if self._loopback else min(count, self.table.count_alive())
         self.table.refresh()
         self.wait(connections.wait_s)
@@ -180,9 +178,8 @@ class SimTester:
         """Count the trial, then fail or wait if the options require it."""
         self._trials += 1
         if self._trials == self.options.crash_at:
-            raise TesterError(
-                f"simulated failure of the tester in trial {self._trials}", code="tester-fault"
-            )
+            problem = f"simulated failure of the tester in trial {self._trials}"
+            raise TesterError(problem, code="tester-fault")
         if self.options.trial_delay_s:
             time.sleep(self.options.trial_delay_s)
 
@@ -277,9 +274,8 @@ class SimTester:
                 surplus = 0 if self._loopback else o.surplus
             elif not (o.forwards_negative or self._loopback):
                 back = 0
-            classes[stream.name] = ClassCount(
-                stream.role.value, share, share, back - late, surplus, late=late
-            )
+            role, received = stream.role.value, back - late
+            classes[stream.name] = ClassCount(role, share, share, received, surplus, late=late)
         back = sum(c.received for c in classes.values() if c.role != "negative")
         returned = sum(n for n, comes in zip(required, returning, strict=True) if comes)
         checked = min(1000, back)
@@ -344,8 +340,7 @@ def _make_mismatch(name: str, why: str) -> dict[str, str]:
 
 def _count_before_start(trial: Trial, frames: int) -> int:
     """Count the frames of a class that are not sent because their flow has not begun."""
-    starts = trial.flow_starts
-    if starts is None:
+    if (starts := trial.flow_starts) is None:
         return 0
     rate = frames * trial.first_segment_frames / trial.frames / trial.duration_s
     starting = (math.ceil(flow * starts.interval_s * rate) for flow in range(starts.flows))
