@@ -89,9 +89,8 @@ class TesterKind(ABC):
         """Name of a resource that only one run may use at a time; None if runs share everything."""
         return None
 
-    def check_links(self, links: Any) -> None:
+    def check_links(self, links: Any) -> None:  # noqa: B027  (most accept all links)
         """Check the options against MAC addresses and VLANs of the links; raise UsageError."""
-        del links
 
     def prepare(self) -> None:  # noqa: B027  (some need nothing)
         """Acquire the needed rights before threads are started, or raise EnvironmentLacking."""
@@ -115,7 +114,6 @@ class TesterKind(ABC):
 
     def make_prober(self, links: Any, bed: Bed | None) -> Prober | None:
         """Return a prober for the tester's ports, or None to use the lab's prober."""
-        del links, bed
         return None
 
     @property
@@ -130,12 +128,10 @@ class TesterKind(ABC):
 
     def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
         """Return the highest rate of trials per direction [fps]."""
-        del needs, mode
         return math.inf
 
     def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         """Describe how test frames are recognized; empty if the tester has only one method."""
-        del needs, mode, most_fps
         return ""
 
     def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -144,16 +140,13 @@ class TesterKind(ABC):
         Args:
             figures: the tester's figures of each trial so far; empty in a plan.
         """
-        del figures
         yield from ()
 
-    def check_connections(self, most: int, needs: frozenset[Capability]) -> None:
+    def check_connections(self, most: int, needs: frozenset[Capability]) -> None:  # noqa: B027
         """Raise UsageError if the tester cannot have ``most`` connections with the capabilities."""
-        del most, needs
 
     def list_connection_warnings(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         """Yield warnings about the memory and disk space of ``most`` connections."""
-        del most, needs
         yield from ()
 
     def check_tcp_connections(
@@ -170,7 +163,6 @@ class TesterKind(ABC):
         Raises:
             UsageError: the tester cannot make these connections.
         """
-        del technology, max_connections, tcp, alpha
         yield from ()
 
     def examine(self, *, required: bool) -> Iterator[Finding]:

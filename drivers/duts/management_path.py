@@ -158,8 +158,7 @@ def _iter_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
         texts.append((f"{change.description} under traffic", text, False))
     for source, text, is_mapping in texts:
         for token in map("/".join, _PREFIX_PATTERN.findall(text)):
-            net = _parse_network(token)
-            if net is not None and (net.prefixlen or not is_mapping):
+            if (net := _parse_network(token)) is not None and (net.prefixlen or not is_mapping):
                 yield f"{source} with {token}", net
 
 

@@ -72,7 +72,6 @@ class DnsAuthority(ServerPort):
         return self._layout.select_frames(frames)
 
     def _handle_frames(self, frames: U8, times: I64) -> None:
-        del times
         at = self._layout.dns_offset
         frames = frames[view(frames, UDP, self._layout.udp_offset)["dport"] == DNS_PORT]
         if not len(frames):
@@ -336,9 +335,8 @@ class DnsTrials:
     ) -> dict[str, Any]:
         deadline_s = math.ceil(2 * pace.compute_due_s(pace.frames) + wait_s + DEADLINE_S)
         when = {"start": time.monotonic() + LEAD_S, "timeout_s": timeout_s, "wait_s": wait_s}
-        report: dict[str, Any] = self._client.ask(
-            "ask", deadline_s, pace=pace, names=names, own_share=own_share, **when
-        )
+        queries = {"pace": pace, "names": names, "own_share": own_share}
+        report: dict[str, Any] = self._client.ask("ask", deadline_s, **queries, **when)
         return report
 
     def close(self) -> None:

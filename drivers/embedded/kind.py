@@ -56,7 +56,6 @@ class Embedded(TesterKind):
         return EmbeddedTester(links, None if loopback else device)
 
     def list_connection_warnings(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        del needs
         memory_octets = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if most >= WARNED_CONNECTIONS:
             yield (

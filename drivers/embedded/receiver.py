@@ -63,10 +63,8 @@ class ReceiverConnections:
         if self.inner is not None:
             self.inner.bind(at)
         if not learn:
-            self.sources = {
-                s.stream_id: make_connection_source(streams.direction, s, at)
-                for s in list_foregrounds(streams)
-            }
+            direction, known = streams.direction, list_foregrounds(streams)
+            self.sources = {s.stream_id: make_connection_source(direction, s, at) for s in known}
         return self.oracle or oracle
 
     def learn(

@@ -123,8 +123,7 @@ class Sender:
                 lengths: int | NDArray[np.uint32] = self._fill_single_stream(room, done, nonce)
             else:
                 lengths = self._fill_mixed_streams(room, weights, done, nonce)
-            starts = pace.starts
-            if starts is None or done / pace.segments[0][1] >= starts.last_start_s:
+            if (starts := pace.starts) is None or done / pace.segments[0][1] >= starts.last_start_s:
                 self._ring.commit(len(room), lengths)
             else:  # only frames whose flows have begun
                 which, index = list_classes_with_index(weights, done, len(room))

@@ -93,9 +93,7 @@ class EmbeddedTester(BedTester):
 
     def measure(self, trial: Trial) -> TrialResult:
         if trial.queries is not None and self._dns is not None:
-            result = self._dns.measure(trial)
-            self._bed.check()
-            return result
+            return self._check_bed(self._dns.measure(trial))
         directions = select_directions(trial, self._streams)
         self._prepare_trial(trial)
         table = None
@@ -112,22 +110,17 @@ class EmbeddedTester(BedTester):
         table = self._connections.make(connections.count)
         if tcp is None:
             return self._run_phase(phase_trial, "forward", table, learn=True)
-        phase = self._open_tcp().establish(phase_trial, connections, tcp, table)
-        self._bed.check()
-        return phase
+        return self._check_bed(self._open_tcp().establish(phase_trial, connections, tcp, table))
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         phase_trial = make_validation_trial(trial, connections)
         if connections.tcp is None:
             return self._run_phase(phase_trial, "reverse", self._connections.read())
-        phase = self._open_tcp().validate(phase_trial)
-        self._bed.check()
-        return phase
+        return self._check_bed(self._open_tcp().validate(phase_trial))
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        phase = self._open_tcp().disconnect(make_phase_one_trial(trial, connections))
-        self._bed.check()
-        return phase
+        phase_trial = make_phase_one_trial(trial, connections)
+        return self._check_bed(self._open_tcp().disconnect(phase_trial))
 
     def describe(self) -> dict[str, Any]:
         links = {s: self._links.get_link(s) for s in (LEFT, RIGHT)}
@@ -203,10 +196,9 @@ class EmbeddedTester(BedTester):
         self, trial: Trial, direction: Direction, table: TableLocation, *, learn: bool = False
     ) -> PhaseCounts:
         result, began_s, fields = self._exchange(trial, [direction], table, learn=learn, alone=True)
-        counted = result.directions[direction]
         health: Mapping[str, Any] = dict(result.tester)[direction]
         return PhaseCounts(
-            counted,
+            result.directions[direction],
             began_s,
             faults=(*result.faults, *describe_stale_frames(health["stale"], direction)),
             started=result.started,
@@ -242,12 +234,11 @@ class EmbeddedTester(BedTester):
             shares = count_frames([s.weight for s in chosen], trial.frames)
             frames = dict.fromkeys((s.name for s in streams), 0)
             frames |= {s.name: count for s, count in zip(chosen, shares, strict=True)}
-            weights = tuple(s.weight if frames[s.name] else 0 for s in streams)
             self._get_receiver(direction).ask(
                 "arm",
                 required=frames,
                 nonce=self._nonce,
-                timed=TimedTrial(trial, weights),
+                timed=TimedTrial(trial, tuple(s.weight if frames[s.name] else 0 for s in streams)),
                 table=table,
                 learn=learn,
             )

@@ -87,8 +87,7 @@ class TimedTrial:
 
     def find_unsent(self, number: int, count: int) -> NDArray[np.bool_] | None:
         """Return a mask of a class's frames that are skipped before their flow begins, or None."""
-        starts = self.trial.flow_starts
-        if starts is None or not count:
+        if (starts := self.trial.flow_starts) is None or not count:
             return None
         index = np.arange(count, dtype=np.int64)
         places = find_positions(self.weights, number, index)
@@ -101,10 +100,8 @@ class TimedTrial:
         if (delays := self.trial.delays) is None:
             return [None] * len(required)
         if not delays.tags:
-            return [
-                ClassDelays(n, None, delays.ipdv, gone)
-                for n, gone in zip(required, unsent, strict=True)
-            ]
+            classes = zip(required, unsent, strict=True)
+            return [ClassDelays(n, None, delays.ipdv, gone) for n, gone in classes]
         tags = [list_classes_with_index(self.weights, p, 1) for p in self.trial.tag_positions]
         which, index = np.concatenate(tags, axis=1)
         return [ClassDelays(n, index[which == c], False) for c, n in enumerate(required)]

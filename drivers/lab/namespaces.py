@@ -73,8 +73,7 @@ class Holder:
                 netns.show_in_sys()
                 self._sees_interfaces = True
             for queue in sorted(Path("/sys/class/net").glob("*/queues/rx-*/rps_cpus")):
-                interface = queue.parts[-4]
-                if interface != "lo" and not queue.read_text().strip("0,\n"):
+                if (interface := queue.parts[-4]) != "lo" and not queue.read_text().strip("0,\n"):
                     queue.write_text(mask)
                     steered.append(interface)
         except OSError as exc:

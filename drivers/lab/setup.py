@@ -6,7 +6,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from v6t.base.errors import DutError
 from v6t.base.log_levels import NOTICE
@@ -19,6 +19,7 @@ from v6t.intent.device import Links
 from v6t.packets.reference import ReferenceTranslation
 
 _LOG = logging.getLogger(__name__)
+Outcome = TypeVar("Outcome")  # result of a trial, or counts of a phase
 
 
 class LabDevice(ABC):
@@ -207,6 +208,12 @@ class BedTester:
     def list_namespaces(self) -> dict[str, int]:
         """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
         return {} if self._bed is None else self._bed.list_namespaces()
+
+    def _check_bed(self, outcome: Outcome) -> Outcome:
+        """Check the lab's device after a trial or phase; return the outcome unchanged."""
+        if self._bed is not None:
+            self._bed.check()
+        return outcome
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)

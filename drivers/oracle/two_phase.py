@@ -123,8 +123,7 @@ class TwoPhaseTester:
         gap_s = round(max(0.0, began - standing.last_used_s), 6)
         age_s = round(ended + trial.residual_wait_s - standing.began_s, 6)
         standing.last_used_s = ended
-        limit = self._timeout_s
-        if limit is not None and gap_s >= limit:
+        if (limit := self._timeout_s) is not None and gap_s >= limit:
             raise DutError(
                 f"{gap_s:.1f} s passed between the phases, but the device removes idle "
                 f"connections after {limit:g} s",
@@ -253,8 +252,7 @@ class TwoPhaseTester:
 
     def _find_reusable(self, connections: Connections) -> PhaseOneResult | None:
         """Return established connections that can be used again, or None."""
-        standing = self._standing
-        if standing is None or standing.connections.count != connections.count:
+        if (standing := self._standing) is None or standing.connections.count != connections.count:
             return None
         if self._device is not None:
             limit = self._device.timeout_s
@@ -290,8 +288,7 @@ def _parse_time(text: str) -> float:
 
 def _check_empty(device: StateDevice) -> int | None:
     """Return the number of connections after a flush; raise DutError if too many are left."""
-    left = device.count_sessions()
-    if left is not None and left > MAX_OWN_CONNECTIONS:
+    if (left := device.count_sessions()) is not None and left > MAX_OWN_CONNECTIONS:
         problem = f"the device's table cannot be emptied: {left} connections remain"
         hint = "stop other connections through the device"
         raise DutError(problem, hint, code="table-not-emptied")
@@ -309,6 +306,5 @@ def _check_count(connections: Connections, phase_one: PhaseOneResult) -> None:
         return
     if connections.purpose == "establish" and phase_one.has_lost_sessions:
         return
-    problem = phase_one.count_difference
     hint = "other traffic passes the device, its connections expire, or it replaces them"
-    raise DutError(problem, hint, code="phase-one-lost")
+    raise DutError(phase_one.count_difference, hint, code="phase-one-lost")

@@ -142,9 +142,8 @@ def _interleave(stream: Stream, part: int, parts: int) -> Stream | None:
             step = int(one["step"])
             if values := one.get("value_list"):
                 count = len(values) // math.gcd(len(values), parts * step)
-                variable["value_list"] = [
-                    values[(part + parts * n) * step % len(values)] for n in range(count)
-                ]
+                numbers = (part + parts * n for n in range(count))
+                variable["value_list"] = [values[n * step % len(values)] for n in numbers]
                 variable["step"] = 1
             else:
                 if (int(one["max_value"]) - int(one["min_value"]) + 1) // step % parts:

@@ -85,7 +85,6 @@ class SeveralTesters:
             self._divide("flows")
         trials = self._divide_trial(trial)
         results = self._start_all(lambda name: self._members[name].measure(trials[name]), trials)
-        faults = name_faults({name: result.faults for name, result in results.items()})
         starts = [datetime.fromisoformat(r.started).timestamp() for r in results.values()]
         skew_s, fault = self._find_skew(starts, trial.total_duration_s)
         disturbed = [r.is_disturbed for r in results.values() if r.faults]
@@ -95,7 +94,7 @@ class SeveralTesters:
                 for direction in DIRECTIONS
                 if all(direction in r.directions for r in results.values())
             },
-            faults + fault,
+            name_faults({name: result.faults for name, result in results.items()}) + fault,
             min(r.started for r in results.values()),
             {START_SKEW: skew_s, "servers": {n: _describe_share(r) for n, r in results.items()}},
             is_disturbed=all(disturbed) if disturbed else bool(fault),

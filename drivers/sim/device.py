@@ -259,8 +259,7 @@ class SimTable:
         """Simulate phase 1; return the number of frames that the device forwards."""
         o = self._options
         self._fillings += 1
-        limit = o.insertion_cps
-        if limit and o.slow_from and count > o.slow_from:
+        if (limit := o.insertion_cps) and o.slow_from and count > o.slow_from:
             limit *= o.slow_insertion_share
         lost = math.ceil(count * (1 - limit / rate_cps)) if limit and rate_cps > limit else 0
         if self._fillings <= o.phase_one_loss_trials:

@@ -34,5 +34,4 @@ class Sim(TesterKind):
         return SimTester(self.options, seed, loopback=loopback)
 
     def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        del figures
         yield "SIMULATED: no frame was sent; the device is a model"

@@ -109,8 +109,7 @@ class HeldCommand:
         out = self._process.stdout
         end = time.monotonic() + deadline_s
         while b"\n" not in self._buffer and out is not None:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([out], [], [], left)[0]:
+            if (left := end - time.monotonic()) <= 0 or not select.select([out], [], [], left)[0]:
                 problem = f"{self._name}: no output within {deadline_s:g} s"
                 raise DeadlinePassed(problem, code="timeout")
             if not (more := os.read(out.fileno(), 65536)):

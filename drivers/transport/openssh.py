@@ -184,8 +184,7 @@ class SshTransport:
 
     def _check_namespace(self) -> None:
         """Check that the network namespace of the options exists."""
-        netns = self._options.netns
-        if netns and (done := self.run("true")).status:
+        if (netns := self._options.netns) and (done := self.run("true")).status:
             problem = f"{self.name}: its network namespace cannot be entered: {done.cause}"
             hint = f"`ip netns add {netns}` {ON_DEVICE} makes one; its interfaces must be in it"
             raise DutError(problem, hint, code="lab-failed")
@@ -232,8 +231,7 @@ class SshTransport:
 
     def _get_password(self) -> str | None:
         """Return the password; ask for it once: a later connection has no terminal."""
-        from_environment = os.environ.get(LOGIN_PASSWORD)
-        if from_environment or not self._options.ask_password:
+        if (from_environment := os.environ.get(LOGIN_PASSWORD)) or not self._options.ask_password:
             return from_environment
         if self._secret is None:
             try:

@@ -78,13 +78,12 @@ def find_endpoints(technology: object) -> dict[str, Any]:
         raise UsageError(text, code=code)
     p, links = technology.params, technology.links
     has_vlan = links.left.vlan is not None or links.right.vlan is not None
-    is_scattered = getattr(p, "initiator_offset", 14) != 14
     for is_wrong, text, hint in (
         (len(technology.make_client_layers()) > 1,
          "TRex's stateful engine does not support tunnels", embedded),
         (p.transport != "UDP", "this technology does not use TCP", embedded),
         (has_vlan, "TRex cannot send TCP connections with a VLAN tag", embedded),
-        (is_scattered, "TRex's stateful engine has consecutive clients",
+        (getattr(p, "initiator_offset", 14) != 14, "TRex's stateful engine has consecutive clients",
          "leave initiator_offset at 14"),
     ):  # fmt: skip
         if is_wrong:
@@ -184,12 +183,10 @@ def count_opened_connections(counters: Counters) -> TcpCounts:
     client, server = counters["client"], counters["server"]
     refused = max(0, client.failed - client.given_up)
     # open now, but the SYN or the answer to it was sent again
-    late = sum(
-        max(0, side.repeated_syns - SYN_RETRANSMISSIONS * side.given_up)
-        for side in counters.values()
-    )
+    late = (s.repeated_syns - SYN_RETRANSMISSIONS * s.given_up for s in counters.values())
     on_both = min(client.opened, server.opened)
-    established, half_open = max(0, on_both - late), client.opened - on_both
+    established = max(0, on_both - sum(max(0, number) for number in late))
+    half_open = client.opened - on_both
     return TcpCounts(
         attempted=client.attempts,
         established=established,

@@ -219,12 +219,11 @@ class Attachment:
     def _try_connect(self) -> WorkerError | None:
         """Connect to the server; return the error if none answers."""
         try:
-            answer = self.ask("connect", **self._options.address)
+            self.facts = parse_answer(ServerFacts, self.ask("connect", **self._options.address))
         except WorkerError as exc:
             if exc.kind != "connect":
                 raise
             return exc
-        self.facts = parse_answer(ServerFacts, answer)
         return None
 
     def _check_port_is_free(self, failure: WorkerError | None) -> None:
@@ -254,10 +253,10 @@ class Attachment:
         )
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = [own for _, own in sorted(options.find_macs(self._links).items())]
-        ports = [
-            (find_driver(name).format_interface(n, name, ring), *macs[n])
-            for n, name in enumerate(interfaces)
+        names = [
+            find_driver(name).format_interface(n, name, ring) for n, name in enumerate(interfaces)
         ]
+        ports = [(name, *macs[n]) for n, name in enumerate(names)]
         config = make_config(options, ports, placement, prefix)
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode_arguments
         self._arguments = [
@@ -317,8 +316,7 @@ class Attachment:
 
     def _choose_counting(self) -> bool:
         """Return whether to count by trailer; refuse or restart a server that cannot measure."""
-        reason = self._find_problem()
-        if reason and self._options.restart and self.server is None:
+        if (reason := self._find_problem()) and self._options.restart and self.server is None:
             limits = {"wait_s": SHUTDOWN_S, "deadline_s": SHUTDOWN_S + DEADLINE_S}
             self._displaced = self.ask("shutdown", force=self._options.force, **limits)
             self._start_server()

@@ -302,8 +302,7 @@ def make_sequential_flows(
     for number, (stream, frames) in enumerate(
         zip(streams.streams, count_frames(weights, trial.frames), strict=True)
     ):
-        period = compute_period(stream)
-        if period is None or starts.flows % period:
+        if (period := compute_period(stream)) is None or starts.flows % period:
             raise UsageError(
                 f"the frames of '{stream.name}' do not repeat after {starts.flows} flows: they "
                 "cannot begin one after the other",

@@ -293,12 +293,10 @@ class CaptureReader:
         self.frames += len(with_trailer)
         ticks = marks.time_ns.astype(np.int64)
         streams = marks.stream_id[with_trailer]
-        by_stream = with_trailer[np.argsort(streams, kind="stable")]
         ids, counts = count_unique(streams)
-        parts = np.split(by_stream, np.cumsum(counts)[:-1])
+        parts = np.split(with_trailer[np.argsort(streams, kind="stable")], np.cumsum(counts)[:-1])
         for number, rows in zip(ids.tolist(), parts, strict=False):
-            kept = self.samples.setdefault(number, [])
-            if not kept or self._keep is None:
+            if not (kept := self.samples.setdefault(number, [])) or self._keep is None:
                 kept.append(frames[rows[: self._keep]])
             part = StampColumns(times_s[rows], ticks[rows], sequence[rows])
             self._parts.setdefault(number, []).append(part)

@@ -211,9 +211,7 @@ class ClientWorker:
 def _pack_modules(paths: Sequence[str]) -> bytes:
     """Encode the worker's modules for the first line of its input."""
     top = Path(__file__).parents[2]
-    texts = {
-        f"v6t.{path[:-3]}".replace("/", "."): (top / path).read_text("utf-8") for path in paths
-    }
+    texts = {f"v6t.{p[:-3]}".replace("/", "."): (top / p).read_text("utf-8") for p in paths}
     packages = {name[:at] for name in texts for at in range(len(name)) if name[at] == "."}
     modules = [[package, ""] for package in sorted(packages)] + [[*item] for item in texts.items()]
     modules[-1][0] = "__main__"

@@ -173,8 +173,7 @@ def make_blocks(
         first_id, ids: first identifier of stamped blocks, and number of identifiers.
         marks: whether blocks without an identifier may be marked.
     """
-    number = max(1, -(-len(order) // MAX_ROWS))
-    if number > ids and not marks:
+    if (number := max(1, -(-len(order) // MAX_ROWS))) > ids and not marks:
         raise UsageError(
             f"in a mix of frame sizes TRex's identifiers stamp {ids * MAX_ROWS:,} connections; "
             f"{len(order):,} are more",

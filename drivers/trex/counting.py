@@ -464,9 +464,7 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
         passes_filter = sequence >> 8 & run_bits == 0
         pairs = compute_ipdv(stamps.sequence, delays, count)
         expected = int(np.count_nonzero(passes_filter[1:] & passes_filter[:-1]))
-        distributions[stream.name] = Distribution(
-            pairs.values_ns, pairs.counts, max(0, expected - pairs.frames)
-        )
+        distributions[stream.name] = replace(pairs, lost=max(0, expected - pairs.frames))
     return distributions
 
 

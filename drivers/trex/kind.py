@@ -87,9 +87,7 @@ class Trex(TesterKind):
             pairs = [(f"pairs[{number}].", pair) for number, pair in enumerate(own.pairs)]
             for (where, pair), name in itertools.product([("", own), *pairs], ("left", "right")):
                 side, link = getattr(pair, name), links.get_link(name)
-                if side is None or side.vlan is None:
-                    continue
-                if link.vlan is None or link.background is not None:
+                if side and side.vlan and (link.vlan is None or link.background is not None):
                     has = "has none" if link.vlan is None else "has another for the background"
                     raise UsageError(
                         f"{where}{name}.vlan: {side.vlan} replaces the VLAN of links.{name}, which {has}",
@@ -113,7 +111,6 @@ class Trex(TesterKind):
         from v6t.drivers.several.tester import SeveralTesters
         from v6t.drivers.trex.tester import TrexTester
 
-        del seed
         members: dict[str, StatefulTester] = {
             name: TrexTester(
                 own.orient_ports(links), links, device, loopback=loopback, delays=delays

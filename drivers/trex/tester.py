@@ -203,10 +203,9 @@ class TrexTester(BedTester):
             self._prepare_trial(trial, "ASTF")
             return self._check_bed(self._tcp_trial.establish())
         self._prepare_trial(trial)
-        phase_trial = make_phase_one_trial(trial, connections)
         streams = StreamSet("forward", (find_foreground(self._streams["forward"]),))
         self._connections.make_table(connections)
-        return self._run_phase(phase_trial, streams)
+        return self._run_phase(make_phase_one_trial(trial, connections), streams)
 
     @property
     def _current_tcp_trial(self) -> TcpTrial:
@@ -218,12 +217,10 @@ class TrexTester(BedTester):
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
             return self._check_bed(self._current_tcp_trial.validate())
-        phase_trial = make_validation_trial(trial, connections)
         streams = self._connections.make_validation(self._streams["reverse"])
-        return self._run_phase(phase_trial, streams)
+        return self._run_phase(make_validation_trial(trial, connections), streams)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        del trial, connections
         return self._check_bed(self._current_tcp_trial.disconnect())
 
     def describe(self) -> dict[str, Any]:
@@ -287,12 +284,6 @@ class TrexTester(BedTester):
         self._connections.read_phase(streams)
         result = self._make_result(trial, [load], stats, began_s, {})
         return self._connections.count_phase(streams.direction, result, began_s)
-
-    def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
-        """Check the lab's device after a phase; return the phase's counts unchanged."""
-        if self._bed is not None:
-            self._bed.check()
-        return phase
 
     def _make_load(self, streams: StreamSet, bursts: Sequence[Burst], part: int = 0) -> OfferedLoad:
         """Make the load of one pair of ports, by its number."""

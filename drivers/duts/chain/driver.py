@@ -196,11 +196,10 @@ def combine_policies(
     """Return the policy for headers after the last part, combined from the profiles of all parts."""
     profiles = [part.profile for part in parts]
     zeros = {p.zero_checksum for p in profiles}
-    zero = next(value for value in _ZERO_CHECKSUM_VALUES if value in zeros)
     either = [d for d, profile in translator_profiles.items() if profile.dont_fragment == "either"]
     return HeaderPolicy(
         absent_checksum=any(p.absent_checksum for p in profiles),
-        zero_checksum=zero,
+        zero_checksum=next(value for value in _ZERO_CHECKSUM_VALUES if value in zeros),
         dont_fragment="either" if len(either) > 1 else either[0] if either else "exact",
     )
 

@@ -49,9 +49,8 @@ def start_namespaces(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
 
 def main() -> None:
     """Create the namespaces and wait until the init process in them ends."""
-    bound = sys.argv[1:] != ["persistent"]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if bound:
+    if sys.argv[1:] != ["persistent"]:
         netns.die_with_parent(os.getppid())
     netns.unshare(netns.CLONE_NEWNET | netns.CLONE_NEWNS | _CLONE_NEWPID)
     reader, tell = os.pipe()

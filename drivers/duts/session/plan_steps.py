@@ -239,11 +239,8 @@ def export_plan(driver: Driver, plan: Plan) -> dict[str, Any]:
 
 
 def _format_checks(checks: Iterable[Check]) -> list[str]:
-    return [
-        line
-        for c in checks
-        for line in _format_comment("check", f"{c.command}  -> {c.expected.description}")
-    ]
+    texts = (f"{c.command}  -> {c.expected.description}" for c in checks)
+    return [line for text in texts for line in _format_comment("check", text)]
 
 
 def _format_comment(title: str, text: str) -> list[str]:

@@ -269,8 +269,7 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
     costs = {"clocks": round(used / packets, 1)} if is_exact and packets else {}
     for what in ("cycles", "instructions"):
         seen = [s.figures.get("perf", {}).get(f"{what}_per_s") for s in samples]
-        counted = [value for value in seen if value]
-        if counted and packets:
+        if (counted := [value for value in seen if value]) and packets:
             costs[what] = round(_compute_median(counted) * seconds / packets, 1)
     return costs
 

@@ -169,12 +169,11 @@ class AstfWorker(EngineWorker):
         )
         association = api.ASTFAssociationRule(port=profile["port"])
         servers = api.ASTFTCPServerTemplate(program=server, assoc=association)
-        template = api.ASTFTemplate(client_template=clients, server_template=servers)
         return api.ASTFProfile(
             default_ip_gen=addresses,
             default_c_glob_info=self._make_settings(profile),
             default_s_glob_info=self._make_settings(profile),
-            templates=[template],
+            templates=[api.ASTFTemplate(client_template=clients, server_template=servers)],
         )
 
     def _make_settings(self, profile: dict[str, Any]) -> Any:

@@ -230,9 +230,8 @@ def parse_traffic(stats: Mapping[str, Any]) -> dict[str, TcpCounters]:
         counters = stats[side]
         faults = {f"{_TCP_FAULTS[n]} ({n})": counters[n] for n in _TCP_FAULTS if counters.get(n)}
         wrong = sum(counters.get(name, 0) for name in _BAD_SEGMENTS)
-        sides[side] = _parse(
-            TcpCounters, counters, wrong_segments=wrong, faults=faults, record=counters
-        )
+        others = {"wrong_segments": wrong, "faults": faults, "record": counters}
+        sides[side] = _parse(TcpCounters, counters, **others)
     return sides
 
 

@@ -75,8 +75,7 @@ class StlWorker(EngineWorker):
 
     def shutdown(self, force: bool, wait_s: float) -> dict[str, str]:
         """End the server, and wait until it is gone; return the owners of its ports."""
-        owners = self._read_owners(self.client.get_all_ports())
-        if owners and not force:
+        if (owners := self._read_owners(self.client.get_all_ports())) and not force:
             text = "the server would have to be ended, and is in use"
             raise RequestError("taken", f"{text} ({_describe_owners(owners)})")
         process = host.find_server(self.address[1])
@@ -319,17 +318,15 @@ class StlWorker(EngineWorker):
             self.enter_service_mode()
         numbers = []
         for one in captures:
-            settings = {name: one[name] for name in ("limit", "snaplen")}
+            settings = {"rx_ports": one["ports"], "bpf_filter": one["filter"]}
+            settings.update(limit=one["limit"], snaplen=one["snaplen"])
             if "path" in one:
                 directory, octets = os.path.dirname(one["path"]), one["octets"]
                 if (free := shutil.disk_usage(directory).free) < octets:
                     needed = f"the recording needs {octets >> 20} MB in {directory}"
                     raise RequestError("space", f"{needed}, where {free >> 20} MB are free")
                 settings["endpoint"] = "file:///" + one["path"]
-            started = self.client.start_capture(
-                rx_ports=one["ports"], bpf_filter=one["filter"], **settings
-            )
-            numbers.append(stats.parse_capture_number(started))
+            numbers.append(stats.parse_capture_number(self.client.start_capture(**settings)))
         return numbers
 
     def _read_captures(self, numbers: list[int]) -> list[CaptureStatus]:
