@@ -106,10 +106,9 @@ def _list_evidence(
         line += f", softirq up to {max(soft[core]):.0f} %" if core in soft else ""
         lines.append(line)
     if summary.process:
-        lines.append(
-            f"its busiest thread ran {summary.process['run']:.0f} % of the time and was ready to "
-            f"run for another {summary.process['wait']:.0f} %"
-        )
+        ran, waited = summary.process["run"], summary.process["wait"]
+        shares = f"ran {ran:.0f} % of the time and was ready to run for another {waited:.0f} %"
+        lines.append(f"its busiest thread {shares}")
     if (throttled := summary.process.get("throttled")) is not None:
         lines.append(f"a CPU quota throttled it in {throttled:.0f} % of its periods")
     if summary.table:

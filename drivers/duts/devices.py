@@ -76,11 +76,9 @@ def _make_chain_session(
     for part, login in zip(parts, logins, strict=True):
         if login is None and in_lab:
             continue
-        ssh = require_ssh(
-            login,
-            f"the part '{part.name}' of the {part.device}",
-            f"dut.options.parts.{part.name}.driver and its options.ssh.host",
-        )
+        device = f"the part '{part.name}' of the {part.device}"
+        setting = f"dut.options.parts.{part.name}.driver and its options.ssh.host"
+        ssh = require_ssh(login, device, setting)
         if (transport := connect(ssh)) is not None:
             part_dir = None if record_dir is None else record_dir / part.name
             session = make_device_session(

@@ -268,11 +268,9 @@ class Driver(ABC):
         """Return whether the plans of two intents have the same commands."""
         if not self.configures_device or self.is_chain:
             return first_intent == second_intent
-        first, second = (
-            self.plan(intent, self.make_example_facts(intent)).steps
-            for intent in (first_intent, second_intent)
-        )
-        return [(s.command, s.text) for s in first] == [(s.command, s.text) for s in second]
+        plans = (self.plan(i, self.make_example_facts(i)) for i in (first_intent, second_intent))
+        first, second = ([(s.command, s.text) for s in plan.steps] for plan in plans)
+        return first == second
 
     def describe_flush(self, intent: Intent) -> str:
         """Return the commands that clear the connection table, for the report."""

@@ -30,10 +30,8 @@ class PacketModelDut:
     """Worker that runs a model between two interfaces."""
 
     def __init__(self, left: str, right: str, frame_octets: int, model: PacketModel) -> None:
-        self._rings: dict[SideName, RxRing] = {
-            "left": RxRing(left, frame_octets, PROBE_RING_FRAMES),
-            "right": RxRing(right, frame_octets, PROBE_RING_FRAMES),
-        }
+        names: dict[SideName, str] = {"left": left, "right": right}
+        self._rings = {s: RxRing(n, frame_octets, PROBE_RING_FRAMES) for s, n in names.items()}
         self._model = model
         self._frames = {"taken": 0, "sent": 0}
         self.flush, self.reset = model.flush, model.reset

@@ -28,14 +28,10 @@ class ReferenceDut:
     ) -> None:
         self._oracle = oracle
         self._faults = faults or Faults()
-        self._rx: dict[Direction, RxRing] = {
-            "forward": RxRing(left, frame_octets),
-            "reverse": RxRing(right, frame_octets),
-        }
-        self._tx: dict[Direction, TxRing] = {
-            "forward": TxRing(right, frame_octets),
-            "reverse": TxRing(left, frame_octets),
-        }
+        arrives: dict[Direction, str] = {"forward": left, "reverse": right}
+        leaves: dict[Direction, str] = {"forward": right, "reverse": left}
+        self._rx = {direction: RxRing(name, frame_octets) for direction, name in arrives.items()}
+        self._tx = {direction: TxRing(name, frame_octets) for direction, name in leaves.items()}
         self._counts: dict[Direction, Counter[str]] = {d: Counter() for d in DIRECTIONS}
 
     def idle(self, pipe: Connection) -> None:

@@ -83,10 +83,8 @@ class ConnectionOracle:
     def __init__(self, plugin: StatefulTranslation, forward: StreamSet, reverse: StreamSet) -> None:
         self._plugin = plugin
         self._initial = find_foreground(forward)
-        self._numbers = {
-            direction: [s.stream_id for s in list_foregrounds(streams)]
-            for direction, streams in (("forward", forward), ("reverse", reverse))
-        }
+        both = {"forward": forward, "reverse": reverse}
+        self._numbers = {d: [s.stream_id for s in list_foregrounds(own)] for d, own in both.items()}
         self._expander: Expander | None = None
         self._table: StateTable | None = None
         self._orders: Mapping[str, ConnectionOrder] = {}

@@ -48,12 +48,9 @@ def divide_connections(connections: Connections, part: int, parts: int) -> Conne
         hint = "use more connections, or fewer servers"
         raise UsageError(problem, hint, code="flows-not-divisible")
     count = divide(connections.count, part, parts)
-    return replace(
-        connections,
-        count=count,
-        rate_cps=connections.rate_cps * count / connections.count,
-        entries=entries and min(count, divide(entries, part, parts)),
-    )
+    rate_cps = connections.rate_cps * count / connections.count
+    entries = entries and min(count, divide(entries, part, parts))
+    return replace(connections, count=count, rate_cps=rate_cps, entries=entries)
 
 
 def divide_enumeration(streams: StreamSet, count: int, part: int, parts: int) -> StreamSet:

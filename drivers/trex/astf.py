@@ -332,11 +332,8 @@ class TcpTrial:
         if step != "end" and sent:
             never = SendingTime(2 * duration_s, 0.0)
             took = measure_sending_time(stats.counter_readings, 0, sent, duration_s) or never
-        result = DirectionResult(
-            classes={TCP_CLASS: ClassCount("foreground", required, sent, good)},
-            sending_time_s=took.time_s,
-            sending_time_error_s=took.error_s,
-        )
+        classes = {TCP_CLASS: ClassCount("foreground", required, sent, good)}
+        result = DirectionResult(classes, took.time_s, sending_time_error_s=took.error_s)
         started = datetime.now(timezone.utc) - timedelta(seconds=now - began_s)
         return PhaseCounts(
             result,

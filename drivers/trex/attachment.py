@@ -190,9 +190,8 @@ class Attachment:
         self._displaced |= self.ask("acquire", ports=list(options.all_ports), force=options.force)
         hosts = options.list_hosts(self._links)
         self._answering = self.ask("start_answering", hosts=hosts) if hosts else []
-        self.learning_ports = sorted(
-            int(p) for p, one in hosts.items() if one.get("introduces", True)
-        )
+        learners = (port for port, one in hosts.items() if one.get("introduces", True))
+        self.learning_ports = sorted(map(int, learners))
 
     def find_namespace_pid(self) -> int | None:
         """Return a process in the lab's namespace of client and server, or None without a lab."""
@@ -245,12 +244,10 @@ class Attachment:
         if self._bed is not None and options.interfaces and self._bed.device is None:
             interfaces = join_memif(options.interfaces)
         ring = make_ring(options.ring, max(self._links.left.mtu, self._links.right.mtu))
-        placement = self.placement = place_threads(
-            options.cores * (1 + len(options.pairs)),
-            self.client_facts["cpus"],
-            options.core_list,
-            may_share=options.cores == 1,
-        )
+        cores, cpus = options.cores * (1 + len(options.pairs)), self.client_facts["cpus"]
+        may_share = options.cores == 1
+        placement = place_threads(cores, cpus, options.core_list, may_share=may_share)
+        self.placement = placement
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = [own for _, own in sorted(options.find_macs(self._links).items())]
         names = [
@@ -288,7 +285,7 @@ class Attachment:
         if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("set_max_catch_up", max_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
-            self._steer(find_forwarding_cpus(placement, self.client_facts["cpus"]))
+            self._steer(find_forwarding_cpus(placement, cpus))
 
     def _steer(self, cpus: list[int]) -> None:
         """Have the kernel forward the lab's frames on CPUs; option ``rps_cpus`` replaces them."""

@@ -267,10 +267,8 @@ def add_second_rate(
     first_trial = replace(trial, second_segment=None)
     second_trial = replace(first_trial, rate_fps=segment.rate_fps, duration_s=segment.duration_s)
     sent = count_frames([s.weight for s in streams.streams], trial.first_segment_frames)
-    later = tuple(
-        replace(start_at_frame(s, frames), stream_id=s.stream_id + GROUPS_PER_DIRECTION // 2)
-        for s, frames in zip(streams.streams, sent, strict=True)
-    )
+    started = map(start_at_frame, streams.streams, sent)
+    later = tuple(replace(s, stream_id=s.stream_id + GROUPS_PER_DIRECTION // 2) for s in started)
     second = [
         replace(b, index=b.index + len(later), isg=b.isg + 1e6 * trial.duration_s)
         for b in make_bursts(replace(streams, streams=later), second_trial, stamp=True)

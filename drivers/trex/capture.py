@@ -189,11 +189,8 @@ def count_stride_bits(frames: int, wanted: int) -> int:
 def _list_mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[str]:
     """List BPF terms that hold if the low bits of a number are zero."""
     mask = (1 << bits) - 1
-    return [
-        f"ether[len - {low + step * octet}] & {mask >> 8 * octet & 0xFF} = 0"
-        for octet in range(octets)
-        if mask >> 8 * octet & 0xFF
-    ]
+    masks = (mask >> 8 * octet & 0xFF for octet in range(octets))
+    return [f"ether[len - {low + step * n}] & {m} = 0" for n, m in enumerate(masks) if m]
 
 
 def make_capture_request(
@@ -328,11 +325,9 @@ def identify_streams(
     TRex chooses the numbers of stamped streams, usually in the order of the streams, so the next
     stream is tried first. Frames that must be dropped come back in loopback only.
     """
+    pairs = ((stream, load) for load in loads for stream in load.streams.streams)
     known = [
-        (stream, load)
-        for load in loads
-        for stream in load.streams.streams
-        if stream.role is not Role.NEGATIVE or load.find_oracle(stream) is None
+        (s, load) for s, load in pairs if s.role is not Role.NEGATIVE or load.find_oracle(s) is None
     ]
     known.sort(key=lambda one: one[0].role is Role.NEGATIVE)
     marked = {s.stream_id: s for s, _ in known if is_marked(s)}

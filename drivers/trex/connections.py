@@ -380,10 +380,8 @@ class LearnedConnections:
             start, source = first + len(others) + number * ids, partial(make_source, stream)
             listed += make_blocks(stream, order, source, start, ids, marks=len(own) == 1)
         blocks = len(listed) // len(own)
-        further = (
-            replace(s, weight=s.weight * blocks, stream_id=first + number)
-            for number, s in enumerate(others)
-        )
+        numbered = enumerate(others, first)
+        further = (replace(s, weight=s.weight * blocks, stream_id=n) for n, s in numbered)
         return replace(streams, streams=(*listed, *further))
 
 

@@ -111,10 +111,9 @@ class Trex(TesterKind):
         from v6t.drivers.several.tester import SeveralTesters
         from v6t.drivers.trex.tester import TrexTester
 
+        settings = {"loopback": loopback, "delays": delays}
         members: dict[str, StatefulTester] = {
-            name: TrexTester(
-                own.orient_ports(links), links, device, loopback=loopback, delays=delays
-            )
+            name: TrexTester(own.orient_ports(links), links, device, **settings)
             for name, own in self._servers.items()
         }
         if len(members) == 1:
@@ -255,12 +254,8 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
             f"the server is TRex {' and '.join(others)}: errors of its delays were measured with "
             f"{ACCURACY_VERSION} only"
         )
-    shares = [
-        one["captured"] / one["received"]
-        for trial in figures
-        for one in trial.get(CAPTURED_STAMPS_KEY, {}).values()
-        if one["received"]
-    ]
+    stamps = (one for trial in figures for one in trial.get(CAPTURED_STAMPS_KEY, {}).values())
+    shares = [one["captured"] / one["received"] for one in stamps if one["received"]]
     if min(shares, default=1.0) < 1:
         some, least = sum(share < 1 for share in shares), math.floor(100 * min(shares))
         yield (

@@ -412,11 +412,8 @@ class TrexTester(BedTester):
                         most = max(b.frames for b in bursts)
                         pattern = capture.make_sample_filter(most, each, at, first.nonce)
                         yield make_capture_request("sample", ports, pattern, limit)
-            counted = {
-                ("marked", number): capture.make_class_filter(number, first.nonce)
-                for load in own
-                for number in load.marked_classes
-            }
+            numbers = (number for load in own for number in load.marked_classes)
+            counted = {("marked", n): capture.make_class_filter(n, first.nonce) for n in numbers}
             if stamped and not self.attachment.uses_trailer:
                 # stamped frames show how many frames several cores pass to captures
                 counted["marked", counting.STAMPS_CLASS] = capture.STAMPED_FRAME_FILTER
@@ -438,10 +435,8 @@ class TrexTester(BedTester):
             direction, reader = load.direction, readers[load.direction]
             faults += counting.find_recording_fault(reader, directions[direction], direction)
             burst_of = {load.find_stream(b).stream_id: b for b in load.bursts}
-            by_number = {
-                number: burst_of[stream.stream_id]
-                for number, stream in capture.identify_streams(reader.samples, [load]).items()
-            }
+            named = capture.identify_streams(reader.samples, [load])
+            by_number = {number: burst_of[stream.stream_id] for number, stream in named.items()}
             fields: dict[str, Any] = {}
             if trial.second_segment is not None:
                 ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0

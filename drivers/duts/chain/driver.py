@@ -80,11 +80,8 @@ class ChainDriver(Driver):
                 chosen[index : index + len(part.replaces)] = [part]
         names = [part.name for part in chosen]
         if unknown := [name for name in self.options.parts if name not in names]:
-            instead = "".join(
-                f"; {part.name} in place of {' and '.join(part.replaces)}"
-                for part in intent.alternatives
-                if part.name not in names
-            )
+            others = [p for p in intent.alternatives if p.name not in names]
+            instead = "".join(f"; {p.name} in place of {' and '.join(p.replaces)}" for p in others)
             problem = f"unknown part '{unknown[0]}' of the chain"
             raise UsageError(problem, f"parts: {', '.join(names)}{instead}", code="unknown-name")
         parts: list[ChainPart] = []
@@ -219,10 +216,9 @@ def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver
     if not driver.configures_device or driver.options.ssh is None:
         return ""
     ssh, directory = driver.options.ssh, driver.options.state_dir
-    neighbors_on_machine = [
-        p for p in _find_remote_parts(earlier_parts) if p.driver.options.ssh.machine == ssh.machine
-    ]
-    for part in neighbors_on_machine:
+    remote_parts = _find_remote_parts(earlier_parts)
+    neighbors = [p for p in remote_parts if p.driver.options.ssh.machine == ssh.machine]
+    for part in neighbors:
         # user commands may or may not configure the kernel
         if part.driver.options.ssh.netns == ssh.netns and all(
             d.changes_kernel_routes and DeviceConfig not in d.supported_configurations
@@ -235,7 +231,7 @@ def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver
                 f"`ip netns add {name}` there, and dut.options.parts.{name}.options.ssh.netns: {name}",
                 code="chain-conflict",
             )
-    used_directories = {part.driver.options.state_dir for part in neighbors_on_machine}
+    used_directories = {part.driver.options.state_dir for part in neighbors}
     return f"{directory}/{PART_PREFIX}{name}" if directory in used_directories else ""
 
 

@@ -78,9 +78,8 @@ class ChainSession(DeviceSession):
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Undo the plans of all parts from right to left, even if one of them fails."""
-        return run_all_actions(
-            [partial(s.rollback, forget=forget, by_script=by_script) for s in self._sessions[::-1]]
-        )
+        options = {"forget": forget, "by_script": by_script}
+        return run_all_actions([partial(s.rollback, **options) for s in self._sessions[::-1]])
 
     def check_configured(self) -> None:
         for session in self._sessions:

@@ -102,10 +102,8 @@ class Session(Transaction, DeviceSession):
                 },
             }
         if self.plan is not None:
-            description["commands"] = [
-                step.command + (f" <<< {step.text!r}" if step.text else "")
-                for step in self.plan.steps
-            ]
+            steps = self.plan.steps
+            description["commands"] = [s.command + f" <<< {s.text!r}" * bool(s.text) for s in steps]
             description["notes"] = list(self.plan.notes)
         description["profile"] = asdict(self.driver.get_header_profile(self.intent))
         return {**description, "device": self.name}

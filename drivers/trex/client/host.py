@@ -20,10 +20,8 @@ CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource
 
 def examine_host(interfaces: list[str], port: int | None = None) -> dict[str, Any]:
     """Return facts about hugepages, programs, clock and interfaces of this host."""
-    pages = [
-        [int(folder.split("-")[-1][:-2]), int(read_file(folder, "nr_hugepages") or 0)]
-        for folder in sorted(glob.glob("/sys/kernel/mm/hugepages/hugepages-*"))
-    ]
+    folders = sorted(glob.glob("/sys/kernel/mm/hugepages/hugepages-*"))
+    pages = [[int(f.split("-")[-1][:-2]), int(read_file(f, "nr_hugepages") or 0)] for f in folders]
     mounts = re.findall(r" hugetlbfs \S*pagesize=(\d+)([KMG])", read_file("/proc/mounts"))
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     programs = {name: shutil.which(name, path=path) or "" for name in ("nft", "lspci", "modprobe")}

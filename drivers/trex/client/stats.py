@@ -179,11 +179,8 @@ class TrialStats:
         self, kind: str, ports: Iterable[int], class_number: int | None = None
     ) -> int:
         """Count the frames that matched the captures of a kind at some of these ports."""
-        return sum(
-            c.matched
-            for c in self.captures
-            if c.kind == kind and {*c.ports} <= {*ports} and class_number in (None, c.class_number)
-        )
+        chosen = (c for c in self.captures if c.kind == kind and {*c.ports} <= {*ports})
+        return sum(c.matched for c in chosen if class_number in (None, c.class_number))
 
 
 _TCP_FAULTS = {

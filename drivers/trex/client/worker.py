@@ -150,12 +150,10 @@ class EngineWorker(abc.ABC):
             raise RequestError("connect", make_one_line(exc)) from exc
         self.address = (server, rpc_port)
         client, ports = self.client, self.client.get_all_ports()
-        self.facts = parse_server(
-            client.get_server_system_info(),
-            client.get_server_version(),
-            dict(zip(ports, client.get_port_info(ports))),
-            {port: rpc.read_owner(client, port) for port in ports},
-        )
+        info, version = client.get_server_system_info(), client.get_server_version()
+        port_info = dict(zip(ports, client.get_port_info(ports)))
+        owners = {port: rpc.read_owner(client, port) for port in ports}
+        self.facts = parse_server(info, version, port_info, owners)
         return self.facts
 
     @abc.abstractmethod
