@@ -205,17 +205,11 @@ class Receiver(HostPort):
         turns = [required[s.name] for s in streams]
         unsent = [timed.find_unsent(number, count) for number, count in enumerate(turns)]
         delays = timed.make_class_delays(turns, unsent)
-        self._tallies = {
-            stream.stream_id: StreamTally(
-                stream,
-                turns[n],
-                max(1, turns[n] // SAMPLES_PER_STREAM),
-                np.zeros(turns[n], dtype=bool),
-                delays=delays[n],
-                unsent=unsent[n],
-            )
-            for n, stream in enumerate(streams)
-        }
+        self._tallies = {}
+        for stream, count, collector, gone in zip(streams, turns, delays, unsent, strict=True):
+            stride, seen = max(1, count // SAMPLES_PER_STREAM), np.zeros(count, dtype=bool)
+            tally = StreamTally(stream, count, stride, seen, delays=collector, unsent=gone)
+            self._tallies[stream.stream_id] = tally
 
     def report(self) -> dict[str, Any]:
         """Return the counts since :meth:`arm`.

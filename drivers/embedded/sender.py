@@ -177,11 +177,6 @@ def _write_trailers(
     stream: Stream, source: FrameSource, rows: U8, seq: NDArray[np.uint32], nonce: int
 ) -> None:
     """Write sequence number, nonce and current time into the trailers of the frames in ``rows``."""
-    trailer.stamp(
-        rows,
-        source.checksum,
-        seq=seq,
-        stream_id=stream.stream_id,
-        nonce=nonce,
-        time_ns=np.fromiter((time.time_ns() for _ in rows), np.int64, len(rows)),
-    )
+    number = stream.stream_id
+    time_ns = np.fromiter((time.time_ns() for _ in rows), np.int64, len(rows))
+    trailer.stamp(rows, source.checksum, seq=seq, stream_id=number, nonce=nonce, time_ns=time_ns)

@@ -124,11 +124,5 @@ class TcpWorkers:
             matched=matched,
         )
         faults, health = summarize_exchange(client, server, wait_s, clocks)
-        return PhaseCounts(
-            result,
-            start,
-            faults=faults,
-            started=started,
-            health={**health, "wrong": {"client": client["wrong"], "server": server["wrong"]}},
-            tcp=tcp,
-        )
+        health["wrong"] = {"client": client["wrong"], "server": server["wrong"]}
+        return PhaseCounts(result, start, faults=faults, started=started, health=health, tcp=tcp)

@@ -197,14 +197,9 @@ class EmbeddedTester(BedTester):
     ) -> PhaseCounts:
         result, began_s, fields = self._exchange(trial, [direction], table, learn=learn, alone=True)
         health: Mapping[str, Any] = dict(result.tester)[direction]
-        return PhaseCounts(
-            result.directions[direction],
-            began_s,
-            faults=(*result.faults, *describe_stale_frames(health["stale"], direction)),
-            started=result.started,
-            health=health,
-            **fields,
-        )
+        faults = (*result.faults, *describe_stale_frames(health["stale"], direction))
+        fields = {**fields, "faults": faults, "started": result.started, "health": health}
+        return PhaseCounts(result.directions[direction], began_s, **fields)
 
     def _exchange(
         self,

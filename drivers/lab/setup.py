@@ -146,12 +146,10 @@ class Bed:
     def open(self) -> Lab:
         device = self.device
         try:
-            lab = self.lab = Lab(
-                self._links.get_link(LEFT).mtu,
-                self._links.get_link(RIGHT).mtu,
-                device_pids=() if device is None else device.get_namespace_pids(),
-                mtus_between=() if device is None else device.mtus_between,
-            )
+            mtus = [self._links.get_link(side).mtu for side in (LEFT, RIGHT)]
+            pids = () if device is None else device.get_namespace_pids()
+            between = () if device is None else device.mtus_between
+            lab = self.lab = Lab(*mtus, device_pids=pids, mtus_between=between)
             if device is not None:
                 device.start(lab)
         except BaseException as exc:

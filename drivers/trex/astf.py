@@ -334,15 +334,11 @@ class TcpTrial:
             took = measure_sending_time(stats.counter_readings, 0, sent, duration_s) or never
         classes = {TCP_CLASS: ClassCount("foreground", required, sent, good)}
         result = DirectionResult(classes, took.time_s, sending_time_error_s=took.error_s)
-        started = datetime.now(timezone.utc) - timedelta(seconds=now - began_s)
+        moment = datetime.now(timezone.utc) - timedelta(seconds=now - began_s)
+        started = moment.isoformat(timespec="milliseconds")
+        faults = tuple(find_faults(stats, step, self._attachment.cpu_limit))
+        counters = {name: side.record for name, side in stats.counters.items()}
+        health = {"cpu": [round(c, 1) for c in stats.cpu], "counters": counters}
         return PhaseCounts(
-            result,
-            began_s,
-            faults=tuple(find_faults(stats, step, self._attachment.cpu_limit)),
-            started=started.isoformat(timespec="milliseconds"),
-            health={
-                "cpu": [round(c, 1) for c in stats.cpu],
-                "counters": {name: side.record for name, side in stats.counters.items()},
-            },
-            tcp=self._counts,
+            result, began_s, faults=faults, started=started, health=health, tcp=self._counts
         )

@@ -262,13 +262,9 @@ class Attachment:
         ]  # fmt: skip
         nics = [make_full_address(name) for name in interfaces if is_pci(name)]
         has_fence = options.fence and self._bed is None
+        fence = (options.rpc_port, options.pub_port) if has_fence else ()
         program = make_server_program(
-            self._directory,
-            config,
-            self._arguments,
-            prefix=prefix,
-            nics=nics,
-            fence=(options.rpc_port, options.pub_port) if has_fence else (),
+            self._directory, config, self._arguments, prefix=prefix, nics=nics, fence=fence
         )
         where: Any = {"namespace_pid": self.find_namespace_pid(), "remote": options.remote}
         self.server = Server(program, **where)

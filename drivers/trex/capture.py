@@ -368,13 +368,7 @@ def compare_frames(
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
     """Compare captured frames of a stream with the reference translation."""
     distance = compute_number_distance(len(stream.packet))
-    return compare_samples(
-        stream,
-        list(frames),
-        None,
-        load.direction,
-        load.find_oracle(stream),
-        first_sequence=FIRST_SEQUENCE,
-        source=stream.source() if isinstance(stream, SentStream) else None,
-        read_numbers=partial(read_numbers, distance=distance) if is_marked(stream) else None,
-    )
+    reader = partial(read_numbers, distance=distance) if is_marked(stream) else None
+    source = stream.source() if isinstance(stream, SentStream) else None
+    judges = load.direction, load.find_oracle(stream)
+    return compare_samples(stream, list(frames), None, *judges, FIRST_SEQUENCE, source, reader)

@@ -286,19 +286,13 @@ class LearnedConnections:
         else:  # a full recording lacks surplus only if it holds every connection
             frames = max(frames, arrived)
         classes = {name: replace(count, received=self._distinct, surplus=frames - self._distinct)}
-        table_facts: dict[str, Any] = {}
+        fields: dict[str, Any] = {"faults": tuple(faults), "health": dict(result.tester)}
         if direction == "forward":
             first = find_foreground(self._streams["forward"])
             inside = count_inside_endpoints(first, self._rows.count)
-            table_facts = {**describe_duplicates(self._rows), "inside_endpoints": inside}
-        return PhaseCounts(
-            replace(counted, classes=classes),
-            began_s,
-            faults=tuple(faults),
-            started=result.started,
-            health=dict(result.tester),
-            **table_facts,
-        )
+            fields |= {**describe_duplicates(self._rows), "inside_endpoints": inside}
+        counted = replace(counted, classes=classes)
+        return PhaseCounts(counted, began_s, started=result.started, **fields)
 
     def make_validation(self, streams: StreamSet) -> StreamSet:
         """Return the streams that use every learned connection once, from outside.

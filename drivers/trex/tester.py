@@ -182,14 +182,11 @@ class TrexTester(BedTester):
             frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
             recordings.append(self._recordings.request(load.direction, load, frames))
         stats, began_s = self._send(trial, loads, recordings)
-        readers = {
-            load.direction: CaptureReader(
-                self._recordings.read(load.direction),
-                find_mark_distance(load.streams),
-                capture.SAMPLES_PER_STREAM,
-            )
-            for load in (loads if recordings else ())
-        }
+        readers: dict[Direction, CaptureReader] = {}
+        for load in loads if recordings else ():
+            batches = self._recordings.read(load.direction)
+            distance = find_mark_distance(load.streams)
+            readers[load.direction] = CaptureReader(batches, distance, capture.SAMPLES_PER_STREAM)
         result = self._make_result(trial, loads, stats, began_s, readers)
         return self._add_losses(trial, result, loads, readers) if finds_losses else result
 
