@@ -79,9 +79,7 @@ class Hosts:
         kind, packet = read_word(frame, 12 + tag), frame[14 + tag :]
         if kind == ARP:
             return self._answer_arp(packet)
-        if kind == IPV6:
-            return self._answer_solicitation(frame[6:12], packet)
-        return None
+        return self._answer_solicitation(frame[6:12], packet) if kind == IPV6 else None
 
     def make_introductions(self) -> list[bytes]:
         """Return requests from all hosts, so that the device learns them (RFC 2544, section 23)."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.connection_oracle import ConnectionOracle
     from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, Mask
 
 SAMPLES_PER_STREAM = 1000  # Frames per trial that are compared, about
 MAX_DELAYS = 1 << 20  # Delays kept per trial; of more, a regular sample
@@ -67,9 +67,7 @@ class ReceiverConnections:
             self.sources = {s.stream_id: make_connection_source(direction, s, at) for s in known}
         return self.oracle or oracle
 
-    def learn(
-        self, stream: Stream, frames: U8, numbers: NDArray[np.uint32], fresh: NDArray[np.bool_]
-    ) -> None:
+    def learn(self, stream: Stream, frames: U8, numbers: NDArray[np.uint32], fresh: Mask) -> None:
         """Store the four-tuples of the ``fresh`` frames, received for the first time, in the table."""
         rows = np.flatnonzero(fresh)
         if self._table is None or self._initial is None or not len(rows):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.delays import compute_ipdv, make_distribution
-from v6t.packets.arrays import I64
+from v6t.packets.arrays import I64, Mask
 from v6t.profiles.compiler.schedule import find_positions, list_classes_with_index
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Timeline, choose_slot_s
@@ -118,11 +118,7 @@ class ClassDelays:
     """
 
     def __init__(
-        self,
-        required: int,
-        tagged: I64 | None,
-        ordered: bool,
-        unsent: NDArray[np.bool_] | None = None,
+        self, required: int, tagged: I64 | None, ordered: bool, unsent: Mask | None = None
     ) -> None:
         self._unsent = unsent
         self.sent = required - (0 if unsent is None else int(np.count_nonzero(unsent)))

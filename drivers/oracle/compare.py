@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import I32, U8
     from v6t.packets.direction import Direction
     from v6t.packets.header_policy import HeaderPolicy
 
@@ -127,9 +127,7 @@ def describe_missing_frame(
     return _describe_frames(stream, sent[0].tobytes(), expected[0, : lengths[0]].tobytes(), b"")
 
 
-def _translate(
-    sent: U8, direction: Direction, oracle: Oracle | None
-) -> tuple[U8, NDArray[np.int32]]:
+def _translate(sent: U8, direction: Direction, oracle: Oracle | None) -> tuple[U8, I32]:
     """Return the reference translations of frames, and their lengths."""
     if oracle is None:
         return sent, np.full(len(sent), sent.shape[1], dtype=np.int32)

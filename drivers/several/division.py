@@ -93,9 +93,8 @@ def _divide_draws(stream: Stream, part: int, parts: int) -> Stream | None:
         unit = _find_unit(stream, variable)
         if unit is None or unit >> EVEN_DRAW_BITS or low % unit or end % unit:
             continue
-        if (end - low) // unit < parts:
+        if (values := (end - low) // unit) < parts:
             continue
-        values = (end - low) // unit
         first, own = values * part // parts, divide(values, part, parts)
         while own * unit % (2 << EVEN_DRAW_BITS) == 0:
             own -= 1

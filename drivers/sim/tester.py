@@ -38,7 +38,7 @@ from v6t.trials.result import (
 from v6t.trials.trial import CONFIGURATION_CHANGES, Capability, Queries, Trial, name_change_hook
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from v6t.packets.arrays import I64, Mask
 
 __all__ = ["EPOCH", "SimOptions", "SimTester"]
 
@@ -323,7 +323,7 @@ class SimTester:
                 lost = min(trial.frames, lost + round(gap * trial.rate_fps))
         return _Loss(lost, begin, end, gap)
 
-    def _draw_delays(self, trial: Trial, device: Device) -> NDArray[np.int64]:
+    def _draw_delays(self, trial: Trial, device: Device) -> I64:
         """Draw the delays of a trial's tags, or a block of delays to repeat, in sending order."""
         if trial.delays is None and trial.frame_timeout_s is None:
             return np.zeros(0, dtype=np.int64)
@@ -359,11 +359,7 @@ def _share_losses(lost: int, required: Sequence[int], returning: Sequence[bool])
 
 
 def _make_times(
-    trial: Trial,
-    classes: Mapping[str, ClassCount],
-    weights: Sequence[int],
-    loss: _Loss,
-    block: NDArray[np.int64],
+    trial: Trial, classes: Mapping[str, ClassCount], weights: Sequence[int], loss: _Loss, block: I64
 ) -> tuple[dict[str, Distribution] | None, dict[str, Distribution] | None]:
     """Return the delays and the IPDV by class, each None if the trial does not measure it."""
     if trial.delays is None:
@@ -392,8 +388,8 @@ def _make_times(
 
 
 def _simulate_tags(
-    trial: Trial, weights: Sequence[int], loss: _Loss, delays: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    trial: Trial, weights: Sequence[int], loss: _Loss, delays: I64
+) -> tuple[I64, Mask]:
     """Simulate the tags; return the class number of each, and whether each is lost."""
     total, limit = trial.frames, trial.frame_timeout_s
     whole = np.int64 if (total + 1) * (loss.frames + 1) < 1 << 63 else object
@@ -405,7 +401,7 @@ def _simulate_tags(
     return kinds[(places % len(kinds)).astype(np.int64)], lost
 
 
-def _repeat_block(block: NDArray[np.int64], count: int, *, lost: int) -> Distribution:
+def _repeat_block(block: I64, count: int, *, lost: int) -> Distribution:
     """Repeat a block of values until there are ``count`` of them."""
     if not len(block):
         return Distribution((), (), lost=lost)

@@ -236,9 +236,7 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
     return [b for b in (main, between, tagged) if b.frames]
 
 
-def select_part(
-    streams: StreamSet, trial: Trial, part: int, parts: int, core: int = 0
-) -> StreamSet:
+def select_part(streams: StreamSet, trial: Trial, part: int, parts: int, core: int) -> StreamSet:
     """Return the streams of one of several pairs of ports, which begin where the pair before ends.
 
     Each further pair has a separate core, whose random draws differ.

@@ -175,7 +175,6 @@ class TrexOptions(StrictModel):
         start_options = ("catch_up_ms", "core_list", "hardware_filter", "ring")
         for_start = [n for n in start_options if n in self.model_fields_set and getattr(self, n)]
         has_ring = any(not is_pci(name) and not name.startswith("--") for name in named)
-        is_memif = all(i.startswith("--vdev=net_memif") for i in self.interfaces or ())
         # fmt: off
         _check_rules((
             (self.counting == "trailer" and cores > 1,
@@ -184,7 +183,7 @@ class TrexOptions(StrictModel):
             (self.lab and (self.ssh or self.start == "never"),
              "the lab needs a TRex that v6t starts on this host",
              "leave out lab", "conflict", "lab", "ssh" if self.ssh else "start"),
-            (self.lab and not is_memif,
+            (self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()),
              "the lab creates its own interfaces; only memif ports can replace them",
              "leave out interfaces", "conflict", "lab", "interfaces"),
             (self.rps_cpus and (not self.lab or self.interfaces),

@@ -72,9 +72,8 @@ def make_undo_entries(
 
 def make_undo_entry(number: int, step: Step, old: str) -> UndoEntry:
     """Return the undo entry of a step, given the state before the step is run."""
-    command = step.undo
-    if step.existing is IfExists.KEEP and old.strip():
-        command = ""  # the step changes nothing
+    # an object that is as expected is not changed by the step
+    command = "" if step.existing is IfExists.KEEP and old.strip() else step.undo
     words = " ".join(map(shlex.quote, old.split()))
     values = {"{old}": shlex.quote(old.rstrip("\n")), "{words}": words}
     # in one pass: the old state may contain a placeholder

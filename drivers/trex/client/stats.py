@@ -144,9 +144,7 @@ class CounterReading(NamedTuple):
     after_s: float
 
 
-def parse_counter_reading(
-    replies: Sequence[Mapping[str, Any]], ports: Sequence[int]
-) -> CounterReading:
+def parse_counter_reading(replies: Sequence[Mapping[str, Any]], ports: list[int]) -> CounterReading:
     """Parse the answers of ``ping``, of ``get_port_stats`` for each port, and of ``ping``."""
     sent = {port: int(reply["opackets"]) for port, reply in zip(ports, replies[1:-1])}
     return CounterReading(replies[0]["ts"], sent, replies[-1]["ts"])
@@ -175,12 +173,10 @@ class TrialStats:
     timeline_readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
     """Time after the first frame [s], and sent and received frames by port."""
 
-    def count_matches(
-        self, kind: str, ports: Iterable[int], class_number: int | None = None
-    ) -> int:
-        """Count the frames that matched the captures of a kind at some of these ports."""
+    def count_matches(self, kind: str, ports: Iterable[int], number: int | None = None) -> int:
+        """Count the frames that matched the captures of a kind, or of a class, at these ports."""
         chosen = (c for c in self.captures if c.kind == kind and {*c.ports} <= {*ports})
-        return sum(c.matched for c in chosen if class_number in (None, c.class_number))
+        return sum(c.matched for c in chosen if number in (None, c.class_number))
 
 
 _TCP_FAULTS = {
