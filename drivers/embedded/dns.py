@@ -35,7 +35,6 @@ from v6t.trials.result import Answers, ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Queries, Trial
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from v6t.packets.arrays import I64, U8, Mask
 
 PORT_BLOCKS = 128
@@ -177,7 +176,7 @@ class DnsClient(ClientPort):
         self._state = np.zeros(queries, np.uint8)
         self._reasons: Counter[str] = Counter()
         self._wrong: dict[str, str] | None = None
-        self._delays: list[NDArray[np.int64]] = []
+        self._delays: list[I64] = []
 
     def _select_exchange_frames(self, frames: U8) -> Mask:
         return self._layout.select_frames(frames)
@@ -240,7 +239,7 @@ class DnsClient(ClientPort):
         self._delays.append(delays[good])
 
     def _describe_wrong_answer(
-        self, frame: U8, query: int, expected: NDArray[np.uint8], reason: str
+        self, frame: U8, query: int, expected: U8, reason: str
     ) -> dict[str, str]:
         sent = np.empty((1, len(self._template)), np.uint8)
         self._write(sent, np.array([query]))

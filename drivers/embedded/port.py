@@ -16,9 +16,7 @@ from v6t.drivers.lab.ring import RxRing, TxRing, serve_rings
 from v6t.drivers.neighbours import Hosts, select_requests
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8, Mask
+    from v6t.packets.arrays import I64, U8, Mask
 
 MAX_LOOKS = 64  # Readings of a ring until it counts as empty
 SMALL_BATCH, GATHERING_S = 32, 0.0001
@@ -78,7 +76,7 @@ class HostPort(ABC):
                 break
 
     @abstractmethod
-    def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _receive(self, frames: U8, times: I64) -> None:
         """Handle received frames of equal length and their arrival times [ns]."""
 
     def _handle_control_frames(self, frames: U8) -> None:
@@ -116,7 +114,7 @@ class ExchangePort(HostPort):
         unsent = max(0, self._tx.count_unsent() - self._unsent_before)
         return {**self._read_losses(), "unsent": unsent, "control": self._control}
 
-    def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _receive(self, frames: U8, times: I64) -> None:
         ours = self._select_exchange_frames(frames)
         if not ours.all():
             self._handle_control_frames(frames[~ours])
@@ -128,7 +126,7 @@ class ExchangePort(HostPort):
         """Return a mask of the frames, all of equal length, that belong to the exchange."""
 
     @abstractmethod
-    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _handle_frames(self, frames: U8, times: I64) -> None:
         """Handle frames of the exchange, all of equal length, and their arrival times [ns]."""
 
 
@@ -168,7 +166,7 @@ class ServerPort(ExchangePort):
         super()._reset_counters()
         self._wait_s = 0.0
 
-    def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _receive(self, frames: U8, times: I64) -> None:
         self._wait_s = max(self._wait_s, time.time() - float(times[0]) / 1e9)
         super()._receive(frames, times)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.connection_oracle import ConnectionOracle
     from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import U8, Mask
+    from v6t.packets.arrays import I64, U8, U32, Mask
 
 SAMPLES_PER_STREAM = 1000  # Frames per trial that are compared, about
 MAX_DELAYS = 1 << 20  # Delays kept per trial; of more, a regular sample
@@ -67,7 +67,7 @@ class ReceiverConnections:
             self.sources = {s.stream_id: make_connection_source(direction, s, at) for s in known}
         return self.oracle or oracle
 
-    def learn(self, stream: Stream, frames: U8, numbers: NDArray[np.uint32], fresh: Mask) -> None:
+    def learn(self, stream: Stream, frames: U8, numbers: U32, fresh: Mask) -> None:
         """Store the four-tuples of the ``fresh`` frames, received for the first time, in the table."""
         rows = np.flatnonzero(fresh)
         if self._table is None or self._initial is None or not len(rows):
@@ -93,13 +93,13 @@ class StreamTally:
     stream: Stream
     required: int  # Number of scheduled frames
     stride: int  # Every ``stride``-th frame is kept for comparison
-    seen: NDArray[np.bool_]  # Mask of sequence numbers received in time
+    seen: Mask  # Mask of sequence numbers received in time
     total: int = 0
     highest: int = -1  # Highest sequence number so far
     out_of_order: int = 0
-    late: NDArray[np.bool_] | None = None  # Mask of sequence numbers received after the timeout
+    late: Mask | None = None  # Mask of sequence numbers received after the timeout
     delays: ClassDelays | None = None
-    unsent: NDArray[np.bool_] | None = None  # Mask of scheduled frames that are skipped
+    unsent: Mask | None = None  # Mask of scheduled frames that are skipped
     samples: list[U8] = field(default_factory=list)
 
     @property
@@ -111,12 +111,7 @@ class StreamTally:
         return np.nonzero(~(self.seen if self.unsent is None else self.seen | self.unsent))[0]
 
     def add(
-        self,
-        frames: U8,
-        numbers: NDArray[np.uint32],
-        mine: NDArray[np.bool_],
-        delays_ns: NDArray[np.int64],
-        timeout_ns: int | None,
+        self, frames: U8, numbers: U32, mine: Mask, delays_ns: I64, timeout_ns: int | None
     ) -> None:
         """Count the stream's frames, the rows ``mine`` of a batch; only these have ``delays_ns``."""
         seq = numbers[mine].astype(np.int64)
@@ -162,9 +157,9 @@ class Receiver(HostPort):
         super()._reset_counters()
         self._stale = self._misnumbered = 0
         self._last_ns: int | None = None
-        self._came_ns: list[NDArray[np.int64]] = []
+        self._came_ns: list[I64] = []
         self._longest_gap_ns = 0
-        self._delays: list[NDArray[np.int64]] = []
+        self._delays: list[I64] = []
 
     def load(
         self,
@@ -272,7 +267,7 @@ class Receiver(HostPort):
             self._last_ns, self._came_ns = int(came[-1]), []
         return taken
 
-    def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _receive(self, frames: U8, times: I64) -> None:
         if frames.shape[1] < SHORTEST_TEST_FRAME:
             self._handle_control_frames(frames)
             return

@@ -22,8 +22,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, U32
 
 LEAD_S = 0.05  # Time between the start request and the first frame, in which workers get ready
 BATCH = 512  # Largest number of frames per system call
@@ -120,7 +119,7 @@ class Sender:
                 continue
             room = self._ring.get_free_slots(min(due, most))
             if len(weights) == 1:
-                lengths: int | NDArray[np.uint32] = self._fill_single_stream(room, done, nonce)
+                lengths: int | U32 = self._fill_single_stream(room, done, nonce)
             else:
                 lengths = self._fill_mixed_streams(room, weights, done, nonce)
             if (starts := pace.starts) is None or done / pace.segments[0][1] >= starts.last_start_s:
@@ -155,9 +154,7 @@ class Sender:
         _write_trailers(stream, source, rows, numbers, nonce)
         return source.length
 
-    def _fill_mixed_streams(
-        self, slots: U8, weights: list[int], first: int, nonce: int
-    ) -> NDArray[np.uint32]:
+    def _fill_mixed_streams(self, slots: U8, weights: list[int], first: int, nonce: int) -> U32:
         """Write frames of several streams, in order, into ring slots; return their lengths."""
         classes, index = list_classes_with_index(weights, first, len(slots))
         lengths = np.empty(len(slots), dtype=np.uint32)
@@ -173,9 +170,7 @@ class Sender:
         return lengths
 
 
-def _write_trailers(
-    stream: Stream, source: FrameSource, rows: U8, seq: NDArray[np.uint32], nonce: int
-) -> None:
+def _write_trailers(stream: Stream, source: FrameSource, rows: U8, seq: U32, nonce: int) -> None:
     """Write sequence number, nonce and current time into the trailers of the frames in ``rows``."""
     number = stream.stream_id
     time_ns = np.fromiter((time.time_ns() for _ in rows), np.int64, len(rows))

@@ -38,12 +38,12 @@ from v6t.trials.connections import TcpCounts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.connection_oracle import TableLocation
-    from v6t.packets.arrays import U8, Mask
+    from v6t.packets.arrays import I64, U8, U32, Mask
     from v6t.profiles.streams import Stream
     from v6t.trials.connections import Tcp
 
-    Connections = NDArray[np.int64]
-    Numbers = NDArray[np.uint32]
+    Connections = I64
+    Numbers = U32
 
 Step = Literal["open", "ask", "rst", "fin"]  # What is done in each connection
 LOOK_S = 0.002  # Interval at which the client reads the server's states
@@ -72,8 +72,8 @@ _TRIAL_STEP = 0x85EBCA6B  # Distance of sequence numbers of consecutive trials
 class ConnectionStates:
     """State of all connections in arrays ``(n,)`` of a memory file, each written by one end only."""
 
-    begun: NDArray[np.int64]  # Time at which the first SYN left [ns]
-    opened: NDArray[np.int64]  # Time at which the ACK of the SYN-ACK arrived [ns]
+    begun: I64  # Time at which the first SYN left [ns]
+    opened: I64  # Time at which the ACK of the SYN-ACK arrived [ns]
     client: NDArray[np.uint16]  # State at the client
     server: NDArray[np.uint16]  # State at the server
 
@@ -204,7 +204,7 @@ class TcpEnd(ExchangePort):
         acknowledged: Numbers | int,
         echo: Numbers | int,
         data: bytes = b"",
-    ) -> NDArray[np.int64]:
+    ) -> I64:
         """Send a segment in each connection.
 
         Returns:
@@ -335,7 +335,7 @@ class TcpClient(ClientPort, TcpEnd):
                 self._emit(indices, SYN, self._compute_client_isns(indices), 0, 0)
                 self._schedule(indices, tries + 1)
 
-    def _reply(self, indices: Connections, flags: int, beyond: int = 0) -> NDArray[np.int64]:
+    def _reply(self, indices: Connections, flags: int, beyond: int = 0) -> I64:
         """Send a segment without data in each connection; return when each left [ns].
 
         ``beyond`` more octets of the server are acknowledged: a FIN.
@@ -352,7 +352,7 @@ class TcpClient(ClientPort, TcpEnd):
             self._make_timestamps(indices),
         )
 
-    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _handle_frames(self, frames: U8, times: I64) -> None:
         read = self._layout.read(frames)
         indices, known = self._decode_timestamps(read.echo)
         known &= read.has_timestamp
@@ -404,7 +404,7 @@ class TcpClient(ClientPort, TcpEnd):
             ]
         )
 
-    def _find_quoted_connections(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
+    def _find_quoted_connections(self, ports: U8, numbers: U32) -> Connections:
         """Return the connections of segments quoted in ICMP errors, without unknown ones."""
         sent = 1 + len(REQUEST)
         choices = [self._decode_client_isns(numbers - np.uint32(n)) for n in (0, 1, sent, sent + 1)]
@@ -494,7 +494,7 @@ class TcpServer(ServerPort, TcpEnd):
         waited_s, self._wait_s = self._wait_s, 0.0
         return {**self._make_report(), "wait_s": waited_s}
 
-    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _handle_frames(self, frames: U8, times: I64) -> None:
         read = self._layout.read(frames)
         indices, known = self._decode_timestamps(read.timestamp)
         known = self._select_valid(UNKNOWN, np.ones(len(known), bool), known & read.has_timestamp)
@@ -534,7 +534,7 @@ class TcpServer(ServerPort, TcpEnd):
         return self._select_valid(UNKNOWN, known & ~opening, server[indices] & SENT != 0)
 
     def _handle_acknowledgements(
-        self, read: SegmentFields, indices: Connections, known: Mask, times: NDArray[np.int64]
+        self, read: SegmentFields, indices: Connections, known: Mask, times: I64
     ) -> None:
         """Record the connections that acknowledgements open or close."""
         server = self._states.server
@@ -571,8 +571,8 @@ class TcpServer(ServerPort, TcpEnd):
         numbers = self._compute_next_sequences(chosen)
         self._emit(chosen, FIN | ACK, numbers, end, read.timestamp[mine])
 
-    def _compute_next_sequences(self, indices: Connections) -> NDArray[np.uint32]:
+    def _compute_next_sequences(self, indices: Connections) -> U32:
         """Return the server's next sequence number in each connection."""
         answered = (self._states.server[indices] & ASKED != 0) * np.uint32(len(self._answer))
-        number: NDArray[np.uint32] = self._compute_server_isns(indices) + np.uint32(1) + answered
+        number: U32 = self._compute_server_isns(indices) + np.uint32(1) + answered
         return number

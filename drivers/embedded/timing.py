@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.delays import compute_ipdv, make_distribution
-from v6t.packets.arrays import I64, Mask
+from v6t.packets.arrays import F64, I64, Mask
 from v6t.profiles.compiler.schedule import find_positions, list_classes_with_index
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Timeline, choose_slot_s
@@ -23,7 +23,7 @@ MAX_WAITING = 1 << 20  # Delays that are collected before they are put into buck
 
 def select_started(
     starts: FlowStarts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Return a mask of the frames whose flow has begun, from their places in load and class."""
     return places / rate_fps >= (index % starts.flows) * starts.interval_s
 
@@ -74,18 +74,18 @@ class TimedTrial:
     trial: Trial
     weights: tuple[int, ...]
 
-    def compute_due_s(self, number: int, seq: NDArray[np.integer]) -> NDArray[np.float64]:
+    def compute_due_s(self, number: int, seq: NDArray[np.integer]) -> F64:
         """Return the times at which frames of a class are due [s], by sequence number."""
         places = find_positions(self.weights, number, seq.astype(np.int64))
-        due: NDArray[np.float64] = Pace.from_trial(self.trial).compute_due_s(places)
+        due: F64 = Pace.from_trial(self.trial).compute_due_s(places)
         return due
 
-    def list_due_s(self, frames: Mapping[int, NDArray[np.integer]]) -> NDArray[np.float64]:
+    def list_due_s(self, frames: Mapping[int, NDArray[np.integer]]) -> F64:
         """Return the due times of frames [s], given as sequence numbers by class."""
         due = [self.compute_due_s(number, seq) for number, seq in frames.items() if len(seq)]
         return np.concatenate([np.zeros(0), *due])
 
-    def find_unsent(self, number: int, count: int) -> NDArray[np.bool_] | None:
+    def find_unsent(self, number: int, count: int) -> Mask | None:
         """Return a mask of a class's frames that are skipped before their flow begins, or None."""
         if (starts := self.trial.flow_starts) is None or not count:
             return None
@@ -94,7 +94,7 @@ class TimedTrial:
         return ~select_started(starts, self.trial.rate_fps, places, index)
 
     def make_class_delays(
-        self, required: Sequence[int], unsent: Sequence[NDArray[np.bool_] | None]
+        self, required: Sequence[int], unsent: Sequence[Mask | None]
     ) -> list[ClassDelays | None]:
         """Return an empty collector for each class, or None if the trial measures no delays."""
         if (delays := self.trial.delays) is None:
@@ -123,7 +123,7 @@ class ClassDelays:
         self._unsent = unsent
         self.sent = required - (0 if unsent is None else int(np.count_nonzero(unsent)))
         self.expected = self.sent if tagged is None else len(tagged)
-        self._tagged: NDArray[np.bool_] | None = None
+        self._tagged: Mask | None = None
         if tagged is not None:
             self._tagged = np.zeros(required, dtype=bool)
             self._tagged[tagged] = True
@@ -194,7 +194,7 @@ class Arrivals:
         slots = np.clip((arrivals_ns - self._began_ns) // slot_ns, 0, self._last)
         self._counts += np.bincount(slots, minlength=len(self._counts))
 
-    def make_timeline(self, lost_s: NDArray[np.float64]) -> Timeline | None:
+    def make_timeline(self, lost_s: F64) -> Timeline | None:
         """Return the timeline with losses at due times [s]; None if flows began successively."""
         if self._timed.trial.flow_starts is not None:
             return None

@@ -20,7 +20,7 @@ from v6t.packets.arrays import sort_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import I64, U8
 
 _SOL_PACKET, _TPACKET_V2, _PROMISCUOUS, _ETH_P_ALL = 263, 1, 1, 3
 _ADD_MEMBERSHIP, _RX_RING, _STATISTICS, _VERSION = 1, 5, 6, 10
@@ -71,7 +71,7 @@ class RxRing(_Ring):
         self.socket.bind((interface, _ETH_P_ALL))
         self._taken = 0
 
-    def take(self, limit: int = 4096) -> list[tuple[U8, NDArray[np.int64]]]:
+    def take(self, limit: int = 4096) -> list[tuple[U8, I64]]:
         """Return the arrived frames, oldest first, in groups of equal length.
 
         Each group is ``(n, length)`` octets and ``(n,)`` arrival times [ns, CLOCK_REALTIME]. The

@@ -17,10 +17,9 @@ from v6t.profiles.streams import Stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import I32, U8
+    from v6t.packets.arrays import I32, I64, U8
     from v6t.packets.direction import Direction
     from v6t.packets.header_policy import HeaderPolicy
 
@@ -59,7 +58,7 @@ def compare_samples(
     oracle: Oracle | None,
     first_sequence: int = 0,
     source: FrameSource | None = None,
-    read_numbers: Callable[[U8], NDArray[np.int64]] | None = None,
+    read_numbers: Callable[[U8], I64] | None = None,
 ) -> Comparison:
     """Compare received frames with the reference translation of the sent ones, which are rebuilt.
 

@@ -20,8 +20,7 @@ from v6t.profiles.streams import Stream, StreamSet
 from v6t.trials.connections import ReadingOrder
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import I64, U8
     from v6t.packets.direction import Direction
     from v6t.packets.header_policy import HeaderPolicy
     from v6t.profiles.dns.zone import Zone
@@ -88,7 +87,7 @@ class ConnectionOracle:
         self._expander: Expander | None = None
         self._table: StateTable | None = None
         self._orders: Mapping[str, ConnectionOrder] = {}
-        self.locate: Callable[[U8], NDArray[np.int64] | None] | None = None
+        self.locate: Callable[[U8], I64 | None] | None = None
         """Returns the connections of frames, or None without any; set if trailers do not identify them."""
 
     @property
@@ -100,7 +99,7 @@ class ConnectionOracle:
         self._table = at.map()
         self._orders = {"forward": ConnectionOrder(at.count), "reverse": at.reverse}
 
-    def _find_connections(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
+    def _find_connections(self, direction: Direction, frames: U8) -> I64 | None:
         """Return the connections ``(n,)`` of frames, or None if they belong to no connection."""
         if self.locate is not None:
             return self.locate(frames)

@@ -14,7 +14,7 @@ from v6t.trials.connections import ReadingOrder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.packets.arrays import I64, U8
+    from v6t.packets.arrays import I64, U8, U32
 
 
 class FrameSource(Protocol):
@@ -127,6 +127,6 @@ class Replay:
         return out
 
 
-def _convert_to_words(rows: U8) -> NDArray[np.uint32]:
+def _convert_to_words(rows: U8) -> U32:
     """Return rows of octets as 16-bit words."""
     return np.ascontiguousarray(rows).view(">u2").astype(np.uint32)

@@ -19,7 +19,7 @@ from v6t.profiles.streams import Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import I64, U8, U64
 
 ROW_OCTETS = {4: 12, 6: 36}  # Octets of a row by IP version
 MAX_CONNECTIONS = 1 << 28  # Largest table: 3 GiB of IPv4 connections
@@ -86,9 +86,7 @@ class StateTable:
         """Count distinct pairs of source address and source port."""
         return sum(len(sort_unique(marks)) for marks, _ in self._iterate_hashes(hash_endpoints))
 
-    def _iterate_hashes(
-        self, mark: Callable[[U8], NDArray[np.uint64]]
-    ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
+    def _iterate_hashes(self, mark: Callable[[U8], U64]) -> Iterator[tuple[U64, I64]]:
         """Yield hashes and numbers of learned rows, divided by hash into shares."""
         shares = -(-self.count // _SHARE)
         for share in range(shares):
@@ -105,7 +103,7 @@ class StateTable:
             yield np.concatenate(marks), np.concatenate(numbers)
 
 
-def hash_endpoints(rows: U8) -> NDArray[np.uint64]:
+def hash_endpoints(rows: U8) -> U64:
     """Hash source address and source port of each row."""
     size = (rows.shape[1] - 4) // 2
     return _hash_rows(np.concatenate([rows[:, :size], rows[:, -4:-2]], axis=1))
@@ -148,7 +146,7 @@ def _resize_addresses(tuples: U8, width: int) -> U8:
     return out
 
 
-def _hash_rows(rows: U8) -> NDArray[np.uint64]:
+def _hash_rows(rows: U8) -> U64:
     padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
     words = np.ascontiguousarray(padded).view("<u4")
     mark = np.zeros(len(rows), dtype=np.uint64)

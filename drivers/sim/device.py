@@ -12,8 +12,7 @@ from pydantic import Field, field_validator
 from v6t.base.strict_model import StrictModel
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from v6t.packets.arrays import I64
     from v6t.packets.walker import FrameLayout
     from v6t.profiles.streams import StreamSet
 
@@ -150,14 +149,14 @@ class Device:
             lost += o.burst_frames * self._draw_arrivals(o.bursts_per_s * frames / rate_fps)
         return min(frames, lost)
 
-    def draw_delays_ns(self, count: int) -> NDArray[np.int64]:
+    def draw_delays_ns(self, count: int) -> I64:
         """Draw one-way delays of frames in sending order."""
         import numpy as np
 
         o, chance = self._options, self._chance
         low, width = o.delay_us * 1000, o.jitter_us * 1000
         drawn = np.array([chance.random() for _ in range(count)])
-        delays: NDArray[np.int64] = np.rint(low + width * drawn).astype(np.int64)
+        delays: I64 = np.rint(low + width * drawn).astype(np.int64)
         slow = chance.sample(range(count), min(count, round(o.tail_share * count)))
         delays[slow] += round(o.tail_us * 1000)
         return delays
