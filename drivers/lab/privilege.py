@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -85,9 +86,7 @@ def _try(kind: str) -> str | None:
 def _make_user_hint() -> str:
     """Return the hint for a kernel that forbids user namespaces."""
     for name, bad, reason in _KERNEL_REASONS:
-        try:
+        with suppress(OSError):
             if (Path("/proc/sys") / name).read_text().strip() == bad:
                 return f"{reason}: {_USER_HINT}"
-        except OSError:
-            continue
     return _USER_HINT

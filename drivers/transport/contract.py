@@ -124,13 +124,11 @@ class HeldCommand:
 
     def send(self, text: str) -> None:
         """Write to the command's standard input; raise ConnectionLost if the command has ended."""
-        try:
+        with contextlib.suppress(OSError, ValueError):
             if self._process.stdin is not None and not self.ended:
                 os.write(self._process.stdin.fileno(), text.encode())
                 _LOG.debug("%s: a held command is sent: %s", self._name, redact(text.rstrip("\n")))
                 return
-        except (OSError, ValueError):
-            pass
         raise self._make_lost_error("ended unexpectedly")
 
     def _make_lost_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:

@@ -190,9 +190,8 @@ def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[
         for name, total in last.items():
             core, _, what = name.partition(".")
             part = f"{core}.{kind}"
-            if what != "total" or part not in last or name not in first:
-                continue
-            if (spent := total - first[name]) > 0:
+            is_known = what == "total" and part in last and name in first
+            if is_known and (spent := total - first[name]) > 0:
                 share = 100.0 * (last[part] - first.get(part, 0.0)) / spent
                 shares.setdefault(core, []).append(share)
     return shares

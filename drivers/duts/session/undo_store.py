@@ -124,9 +124,7 @@ def build_undo_script(record: UndoRecord) -> str:
     if record.program:
         undo_all = shell.format_here_document(record.program, record.to_json())
         lines += ["undo_all() {", undo_all, "}", "undo_all || failed=1"]
-    for entry in reversed(record.undo):
-        if not entry.command or record.program:
-            continue
+    for entry in (u for u in reversed(record.undo) if u.command and not record.program):
         lines += ["", _format_comment(entry.why)]
         functions = {
             "undo": shell.format_here_document(entry.command, entry.text),
