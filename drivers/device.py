@@ -51,11 +51,7 @@ class DeviceSession(StateDevice, ABC):
 
     @abstractmethod
     def open(self, *, lock: bool = True) -> None:
-        """Connect and take the lock.
-
-        Args:
-            lock: take the lock; False to only read, even if another process holds it.
-        """
+        """Connect and take the lock; with ``lock=False`` only read, even if another process holds it."""
 
     @abstractmethod
     def close(self) -> None:

@@ -27,11 +27,7 @@ class NoOptions(StrictModel):
 
 
 class TesterKind(ABC):
-    """One kind of tester, with the options of a run. Entry point group ``v6t.testers``.
-
-    Raises:
-        UsageError: naming the option.
-    """
+    """One kind of tester, with the options of a run. Entry point group ``v6t.testers``."""
 
     name: ClassVar[str]  # Name in testbed files and on the command line
     title: ClassVar[str]  # Description in one line
@@ -135,11 +131,7 @@ class TesterKind(ABC):
         return ""
 
     def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Yield warnings that are printed with every result.
-
-        Args:
-            figures: the tester's figures of each trial so far; empty in a plan.
-        """
+        """Yield warnings for every result; ``figures`` are those of each trial, empty in a plan."""
         yield from ()
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> None:  # noqa: B027

@@ -19,9 +19,5 @@ AUTOMATIC, DEFAULT = "auto", "embedded"
 
 
 def load_kind(name: str, options: Mapping[str, Any]) -> TesterKind:
-    """Load a kind of tester with its options.
-
-    Raises:
-        UsageError: the kind is unknown, or an option is wrong.
-    """
+    """Load a kind of tester with its options; raise UsageError if the kind or an option is wrong."""
     return TESTERS.load(name)(options)

@@ -32,11 +32,7 @@ End = tuple[Worker, Port]  # End of a cable: namespace and interface
 
 
 class Holder:
-    """Worker that keeps a network namespace alive and runs commands in it.
-
-    Args:
-        target: process whose network namespace it enters; None: it creates one.
-    """
+    """Worker that holds a network namespace, new or of the process ``target``, and runs commands in it."""
 
     def __init__(self, target: int | None) -> None:
         self._sees_interfaces = False

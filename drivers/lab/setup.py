@@ -63,11 +63,7 @@ class LabDevice(ABC):
         """
 
     def describe_parts(self) -> list[str]:
-        """Return a line about each part of the device that is on this machine.
-
-        Raises:
-            V6tError: something it needs is missing.
-        """
+        """Return a line for each part on this machine; raise V6tError if it lacks something it needs."""
         return []
 
     @abstractmethod

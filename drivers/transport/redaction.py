@@ -79,11 +79,7 @@ def has_environment_reference(text: str) -> bool:
 
 
 def fill_in_environment(text: str) -> tuple[str, list[str]]:
-    """Replace references ``{env:NAME}`` by the variables' values, which are redacted from now on.
-
-    Returns:
-        The text with the values, and the values.
-    """
+    """Replace ``{env:NAME}`` by the variables' values, redacted from now on; return text and values."""
     values = []
     for name in _ENVIRONMENT.findall(text):
         if not (value := os.environ.get(name, "")):

@@ -372,11 +372,7 @@ class TrialStart:
         self.refusal = ""  # TRex's reason why a port did not start, or an empty text
 
     def request_start(self, patience: int) -> bool:
-        """Request a start at one moment of the server's clock; return whether all ports accepted.
-
-        Args:
-            patience: multiple of the usual lead time.
-        """
+        """Request a start after ``patience`` usual lead times; return whether all ports accepted."""
         client = self._worker.client
         client.clear_pgid_stats()
         requested_at = time.monotonic()
