@@ -124,12 +124,9 @@ class TwoPhaseTester:
         age_s = round(ended + trial.residual_wait_s - standing.began_s, 6)
         standing.last_used_s = ended
         if (limit := self._timeout_s) is not None and gap_s >= limit:
-            raise DutError(
-                f"{gap_s:.1f} s passed between the phases, but the device removes idle "
-                f"connections after {limit:g} s",
-                f"the first connection was {age_s:.1f} s old: raise the timeout",
-                code="idle-timeout",
-            )
+            problem = f"{gap_s:.1f} s passed between the phases; the idle timeout is {limit:g} s"
+            hint = f"the first connection was {age_s:.1f} s old: raise the timeout"
+            raise DutError(problem, hint, code="idle-timeout")
         return replace(result, connections=replace(phase_one, gap_s=gap_s, age_s=age_s))
 
     def _run_phase_one(
@@ -273,12 +270,9 @@ class TwoPhaseTester:
         if connections.purpose == "prepare":
             needed += trial.total_duration_s + trial.residual_wait_s
         if (limit := self._timeout_s) is not None and limit <= needed:
-            raise UsageError(
-                f"the device removes idle connections after {limit:g} s, but the trial needs them "
-                f"for {needed:.1f} s",
-                "raise the device's timeout (dut.options.timeout_s), or use fewer connections",
-                code="idle-timeout",
-            )
+            problem = f"the trial needs {needed:.1f} s; the device's idle timeout is {limit:g} s"
+            hint = "raise the device's timeout (dut.options.timeout_s), or use fewer connections"
+            raise UsageError(problem, hint, code="idle-timeout")
 
 
 def _parse_time(text: str) -> float:

@@ -94,12 +94,9 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                 else:
                     more = text = _feed(key.fd, text)
                 if len(output) + len(errors) > MAX_OUTPUT_OCTETS:
-                    raise DutError(
-                        f"a command printed more than {MAX_OUTPUT_OCTETS >> 20} MiB: "
-                        f"{decode_output(bytes(output[:80]))[0]}",
-                        "its output was not used",
-                        code="too-much-output",
-                    )
+                    begin = decode_output(bytes(output[:80]))[0]
+                    problem = f"a command printed more than {MAX_OUTPUT_OCTETS >> 20} MiB: {begin}"
+                    raise DutError(problem, "its output was not used", code="too-much-output")
                 if not more:
                     ready.unregister(key.fd)
                     with contextlib.suppress(OSError):

@@ -109,12 +109,9 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
     """
     ends = find_endpoints(technology)
     if tcp.retransmissions or tcp.timeout_s != TIMEOUT_S:
-        raise UsageError(
-            "on TRex a connection whose SYN had to be sent again, which it does after 0.5 s, counts as "
-            "not established",
-            "leave out tcp.retransmissions and tcp.timeout_s, or use the embedded tester",
-            code="unsupported-by-tester",
-        )
+        problem = "on TRex a connection with a repeated SYN (after 0.5 s) counts as not established"
+        hint = "leave out tcp.retransmissions and tcp.timeout_s, or use the embedded tester"
+        raise UsageError(problem, hint, code="unsupported-by-tester")
     if alpha != 1:
         problem = "TRex's connections request their objects at the rate at which they were opened"
         hint = "set connections.alpha to 1 and leave validate_connections on"

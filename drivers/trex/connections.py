@@ -174,12 +174,11 @@ def make_blocks(
         marks: whether blocks without an identifier may be marked.
     """
     if (number := max(1, -(-len(order) // MAX_ROWS))) > ids and not marks:
-        raise UsageError(
-            f"in a mix of frame sizes TRex's identifiers stamp {ids * MAX_ROWS:,} connections; "
-            f"{len(order):,} are more",
-            "lower connections.count, choose fewer sizes, or use the embedded tester",
-            code="too-many-for-trex",
+        problem = (
+            f"in a mix of sizes TRex stamps {ids * MAX_ROWS:,} connections, not {len(order):,}"
         )
+        hint = "lower connections.count, choose fewer sizes, or use the embedded tester"
+        raise UsageError(problem, hint, code="too-many-for-trex")
     spread = min(number, ids)
     stamped = {at * number // spread: first_id + at for at in range(spread)}
     blocks = []

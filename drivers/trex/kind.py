@@ -176,12 +176,9 @@ class Trex(TesterKind):
         from v6t.drivers.trex import astf
 
         if not self._first.is_owned:
-            raise UsageError(
-                "TCP connections need TRex's other engine, and so a server that v6t starts and "
-                "ends: that of the lab, on its Linux interfaces",
-                "lab: true, or --tester embedded",
-                code="unsupported-by-tester",
-            )
+            problem = "TCP connections need TRex's ASTF engine: a lab server on Linux interfaces"
+            hint = "set lab: true without interfaces, or use --tester embedded"
+            raise UsageError(problem, hint, code="unsupported-by-tester")
         astf.check_connections(technology, max_connections, tcp, alpha)
         yield astf.METHOD_WARNING
 

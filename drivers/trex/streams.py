@@ -59,13 +59,9 @@ def with_stamp(stream: Stream) -> Stream:
     if any(i["type"] == "flow_var" and i["name"] == _HEADER_VARIABLE for i in program):
         return stream
     layout = locate_headers(stream.packet)
-    if layout.end + trailer.LENGTH > len(packet):
-        raise UsageError(
-            f"a frame of '{stream.name}' has {len(packet) - layout.end} octets of payload, "
-            "but TRex's time stamp needs 16",
-            "choose a larger frame size",
-            code="frame-too-small",
-        )
+    if (free := len(packet) - layout.end) < trailer.LENGTH:
+        problem = f"frames of '{stream.name}' have {free} octets of payload; TRex's stamp needs 16"
+        raise UsageError(problem, "choose a larger frame size", code="frame-too-small")
     version, l3 = layout.networks[0] if layout.networks else (0, 0)
     octets = _FIRST_OCTETS.get(version, 0)
     if ins.count_variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
@@ -96,18 +92,13 @@ def with_checksum_fixes(stream: Stream) -> Stream:
     if checksum is not None and not any(i["type"] == "fix_checksum_hw" for i in program):
         kind, below = ins.L4_TYPES.get(checksum.protocol), checksum.network
         if kind is None or below is None:
-            raise UsageError(
-                f"TRex's stamp changes the {checksum.protocol} checksum of '{stream.name}', and "
-                "TRex has no instruction that corrects it",
-                "count by ports, or send frames without that checksum",
-                code="beyond-trex",
-            )
+            problem = f"TRex cannot correct the {checksum.protocol} checksum of '{stream.name}'"
+            hint = "count by ports, or send frames without that checksum"
+            raise UsageError(f"{problem} after it stamps frames", hint, code="beyond-trex")
         if below > ins.MAX_L2_OCTETS:
-            raise UsageError(
-                f"the {checksum.protocol} header's network header begins at octet {below}, but "
-                f"TRex fixes checksums only up to octet {ins.MAX_L2_OCTETS}",
-                code="beyond-trex",
-            )
+            problem = f"the network header before {checksum.protocol} begins at octet {below}"
+            limit = f"TRex fixes checksums up to octet {ins.MAX_L2_OCTETS}"
+            raise UsageError(f"{problem}; {limit}", code="beyond-trex")
         fixes.append(ins.fix_hardware(below, checksum.header - below, kind))
         fixed.add(below)
     outer = layout.networks[0] if layout.networks else None

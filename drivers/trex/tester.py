@@ -363,12 +363,9 @@ class TrexTester(BedTester):
             )
         captures = [*self._request_captures(trial, loads), *recordings]
         if len(captures) > MAX_CAPTURES:
-            raise TesterError(
-                f"TRex has at most {MAX_CAPTURES} captures, and this trial needs {len(captures)} "
-                "to distinguish its traffic classes",
-                "use fewer traffic classes, or measure one direction",
-                code="too-many-for-trex",
-            )
+            problem = f"this trial needs {len(captures)} captures; TRex has at most {MAX_CAPTURES}"
+            hint = "use fewer traffic classes, or measure one direction"
+            raise TesterError(problem, hint, code="too-many-for-trex")
         self.before_start()
         overtime_s = _compute_time_limit_s(trial)
         lists_s = _LIST_INSTALL_S * sum(len(load.bursts) for load in loads)

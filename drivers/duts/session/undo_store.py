@@ -234,10 +234,10 @@ class UndoStore:
             output = self._call("write_file", name, text=text)
             if output.status or output.out != text:
                 problem = output.cause if output.status else "it reads back differently"
+                problem = f"cannot write the undo record to {self._directory}: {problem}"
+                hint = "nothing was changed on the device"
                 raise DutError(
-                    f"{self._transport.name}: cannot write the undo record to {self._directory}: {problem}",
-                    "nothing was changed on the device",
-                    code="undo-record-failed",
+                    f"{self._transport.name}: {problem}", hint, code="undo-record-failed"
                 )
 
     def _check_undo_commands(self, record: UndoRecord) -> None:
