@@ -107,8 +107,8 @@ def _list_evidence(
         lines.append(line)
     if summary.process:
         ran, waited = summary.process["run"], summary.process["wait"]
-        shares = f"ran {ran:.0f} % of the time and was ready to run for another {waited:.0f} %"
-        lines.append(f"its busiest thread {shares}")
+        activity = f"ran {ran:.0f} % of the time and was ready to run for another {waited:.0f} %"
+        lines.append(f"its busiest thread {activity}")
     if (throttled := summary.process.get("throttled")) is not None:
         lines.append(f"a CPU quota throttled it in {throttled:.0f} % of its periods")
     if summary.table:

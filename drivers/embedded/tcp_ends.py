@@ -114,8 +114,8 @@ class ConnectionStates:
         unreachable = ~here & ~refused & ((self.client & UNREACHABLE) != 0)
         ended = ((self.client & ENDING) != 0) & ((self.server & ENDED) != 0)
         taken_s = (self.opened[both] - self.begun[both]) / 1e9
-        sums = {"fastest_s": np.min, "slowest_s": np.max, "mean_s": np.mean, "sum_s": np.sum}
-        times: dict[str, Any] = {n: float(f(taken_s)) for n, f in sums.items() if len(taken_s)}
+        functions = {"fastest_s": np.min, "slowest_s": np.max, "mean_s": np.mean, "sum_s": np.sum}
+        times: dict[str, Any] = {n: float(f(taken_s)) for n, f in functions.items() if len(taken_s)}
         return TcpCounts(
             attempted=number(attempted),
             established=number(both),

@@ -82,14 +82,12 @@ def compare_samples(
         if read_numbers is not None:
             numbers = read_numbers(frames)
         sent = make_frames(expander, numbers)
-        ids = marks.stream_id if nonce is None else stream.stream_id
-        octet = marks.nonce if nonce is None else nonce
         trailer.stamp(
             sent,
             expander.checksum,
             seq=marks.seq,
-            stream_id=ids,
-            nonce=octet,
+            stream_id=marks.stream_id if nonce is None else stream.stream_id,
+            nonce=marks.nonce if nonce is None else nonce,
             time_ns=marks.time_ns,
         )
         expected, lengths = _translate(sent, direction, oracle)

@@ -250,9 +250,7 @@ class Attachment:
         self.placement = placement
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = [own for _, own in sorted(options.find_macs(self._links).items())]
-        names = [
-            find_driver(name).format_interface(n, name, ring) for n, name in enumerate(interfaces)
-        ]
+        names = [find_driver(i).format_interface(n, i, ring) for n, i in enumerate(interfaces)]
         ports = [(name, *macs[n]) for n, name in enumerate(names)]
         config = make_config(options, ports, placement, prefix)
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode_arguments

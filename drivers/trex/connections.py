@@ -174,9 +174,7 @@ def make_blocks(
         marks: whether blocks without an identifier may be marked.
     """
     if (number := max(1, -(-len(order) // MAX_ROWS))) > ids and not marks:
-        problem = (
-            f"in a mix of sizes TRex stamps {ids * MAX_ROWS:,} connections, not {len(order):,}"
-        )
+        problem = f"of mixed sizes TRex stamps {ids * MAX_ROWS:,} connections, not {len(order):,}"
         hint = "lower connections.count, choose fewer sizes, or use the embedded tester"
         raise UsageError(problem, hint, code="too-many-for-trex")
     spread = min(number, ids)

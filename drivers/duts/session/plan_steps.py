@@ -60,10 +60,8 @@ def make_undo_entries(
             )
             raise DutError(problem, hint, code="command-failed")
         if step.existing is IfExists.REFUSE and section.text.strip():
-            state = shorten_output(section.text)
-            problem = (
-                f"{device}: configuration that v6t did not make prevents '{step.why}': {state}"
-            )
+            old = shorten_output(section.text)
+            problem = f"{device}: configuration that v6t did not make prevents '{step.why}': {old}"
             hint = "nothing was changed; remove it yourself if it is not needed"
             raise DutError(problem, hint, code="foreign-configuration")
         entries.append(make_undo_entry(number, step, section.text))

@@ -234,11 +234,9 @@ class UndoStore:
             output = self._call("write_file", name, text=text)
             if output.status or output.out != text:
                 problem = output.cause if output.status else "it reads back differently"
-                problem = f"cannot write the undo record to {self._directory}: {problem}"
-                hint = "nothing was changed on the device"
-                raise DutError(
-                    f"{self._transport.name}: {problem}", hint, code="undo-record-failed"
-                )
+                device, hint = self._transport.name, "nothing was changed on the device"
+                problem = f"{device}: cannot write the undo record to {self._directory}: {problem}"
+                raise DutError(problem, hint, code="undo-record-failed")
 
     def _check_undo_commands(self, record: UndoRecord) -> None:
         """Raise DutError if the shell of the device cannot parse an undo command."""
