@@ -70,11 +70,9 @@ class Output:
         """Decode the output of a command, or raise DeviceTakenOver if the device did not run it."""
         # sudo and login shells may print lines, too
         if status == 1 and _NOT_RUN.encode() in err.splitlines():
-            raise DeviceTakenOver(
-                f"{name}: this v6t has lost the lock on the device: the rollback timer has undone "
-                "everything, or another process uses the device",
-                code="device-busy",
-            )
+            problem = f"{name}: this v6t has lost the lock on the device: the rollback timer has "
+            problem += "undone everything, or another process uses the device"
+            raise DeviceTakenOver(problem, code="device-busy")
         text, clean = decode_output(out)
         return Output(status, text, decode_output(err)[0], clean)
 

@@ -57,8 +57,7 @@ class AfPacket(PortDriver):
         return ()
 
     def find_device(self, interface: str) -> str:
-        named = _IFACE_OPTION.search(interface)
-        return interface if named is None else named[1]
+        return interface if (named := _IFACE_OPTION.search(interface)) is None else named[1]
 
     def format_interface(self, number: int, interface: str, ring: dict[str, int]) -> str:
         # a plain name would have DPDK's default rings

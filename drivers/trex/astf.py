@@ -118,14 +118,11 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
         raise UsageError(problem, hint, code="unsupported-by-tester")
     first, last = map(IPv4Address, ends["clients"])
     clients = int(last) - int(first) + 1
-    if most > clients * PORTS_PER_ADDRESS:
-        raise UsageError(
-            f"TRex opens at most {PORTS_PER_ADDRESS:,} connections of TCP from each of {clients:,} "
-            f"client addresses; {most:,} are more",
-            "lower connections.count (tcp_capacity.most), or raise initiator_count and "
-            "responder_count with enumerate_ips",
-            code="too-many-for-trex",
-        )
+    if most > (limit := clients * PORTS_PER_ADDRESS):
+        problem = f"{clients:,} clients open up to {limit:,} TCP connections on TRex, not {most:,}"
+        hint = "lower connections.count (tcp_capacity.most), or raise initiator_count and "
+        hint += "responder_count with enumerate_ips"
+        raise UsageError(problem, hint, code="too-many-for-trex")
 
 
 @dataclass(frozen=True)

@@ -299,11 +299,8 @@ def make_sequential_flows(
         zip(streams.streams, count_frames(weights, trial.frames), strict=True)
     ):
         if (period := compute_period(stream)) is None or starts.flows % period:
-            raise UsageError(
-                f"the frames of '{stream.name}' do not repeat after {starts.flows} flows: they "
-                "cannot begin one after the other",
-                code="beyond-trex",
-            )
+            problem = f"flows in turn need '{stream.name}' to repeat after {starts.flows} frames"
+            raise UsageError(problem, code="beyond-trex")
         pps = trial.rate_fps * stream.weight / sum(weights) / starts.flows
         for flow in range(starts.flows):
             first, place = _find_first_turn(weights, number, flow, trial, starts)

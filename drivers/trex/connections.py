@@ -80,12 +80,9 @@ _ORDER_SEED = 1  # Of the pseudorandom order of connections
 def check_connections(most: int, needs: frozenset[Capability]) -> None:
     """Refuse a number of connections that TRex cannot keep, or that lacks capabilities it needs."""
     if needs & {"two-rates", "flow-starts"}:
-        raise UsageError(
-            "TRex sends connections from lists at one rate, all from the first frame on: no system "
-            "recovery, and no flows that begin one after the other",
-            "leave system-recovery out and set flows.starts to [together], or use the embedded tester",
-            code="unsupported-by-tester",
-        )
+        problem = "TRex sends connections at one rate, and all of them from the first frame on"
+        hint = "leave out system-recovery, set flows.starts to [together], or use --tester embedded"
+        raise UsageError(problem, hint, code="unsupported-by-tester")
     for is_needed, limit, reason, hint in (
         (True, MAX_CONNECTIONS,
          "TRex sends learned connections from lists, of which v6t gives its server at most {} rows",

@@ -354,13 +354,10 @@ class TrexTester(BedTester):
         if not all(load.has_identified_frames for load in loads) and any(
             s.role is Role.NEGATIVE for load in loads for s in load.streams.streams
         ):
-            raise BeyondTester(
-                f"TRex cannot stamp {trial.max_rate_fps:,.0f} frames per second and "
-                "direction, the most of this search, and port counters cannot distinguish frames "
-                "that must be dropped",
-                "leave out negative traffic, or bound the search by the line_rate of the testbed",
-                code="unsupported-by-tester",
-            )
+            problem = f"TRex cannot stamp {trial.max_rate_fps:,.0f} fps, the most of this search, "
+            problem += f"and {counting.NEGATIVE_TRAFFIC_PROBLEM[0]}"
+            hint = "leave out negative traffic, or bound the search by the line_rate of the testbed"
+            raise BeyondTester(problem, hint, code="unsupported-by-tester")
         captures = [*self._request_captures(trial, loads), *recordings]
         if len(captures) > MAX_CAPTURES:
             problem = f"this trial needs {len(captures)} captures; TRex has at most {MAX_CAPTURES}"

@@ -270,8 +270,7 @@ class Transaction(Connection):
     @property
     def _netns(self) -> str:
         """Network namespace of the session on the device; empty: the machine's own."""
-        ssh = self.driver.options.ssh
-        return "" if ssh is None else ssh.netns
+        return "" if (ssh := self.driver.options.ssh) is None else ssh.netns
 
     def _start_timer(self) -> None:
         """Start the rollback timer unless the options disable it."""
@@ -388,20 +387,15 @@ class Transaction(Connection):
     def _check_undoable(self, record: undo_store.UndoRecord) -> None:
         """Raise DeviceNotRestoredError if a record has another owner or network namespace."""
         if self._record is not None and record != self._record:
-            raise undo_store.DeviceNotRestoredError(
-                f"{self.name}: {record.owner} has configured it since: the changes of this v6t "
-                "are gone, and those of the other remain",
-                f"`{self.rollback_command}` would undo them",
-                code="changed-by-another-owner",
-            )
+            problem = f"{self.name}: {record.owner} configured it since; only those changes remain"
+            hint = f"`{self.rollback_command}` would undo them"
+            raise undo_store.DeviceNotRestoredError(problem, hint, code="changed-by-another-owner")
         if record.netns != self._netns:
-            raise undo_store.DeviceNotRestoredError(
-                f"{self.name}: the changes are in {_name_namespace(record.netns)}, but this session "
-                f"works in {_name_namespace(self._netns)}",
-                "nothing was undone; correct dut.options.ssh.netns and repeat the rollback, or by hand "
-                f"{self.state_transport.where}: {record.undo_command}",
-                code="device-not-restored",
-            )
+            there, here = map(_name_namespace, (record.netns, self._netns))
+            problem = f"{self.name}: the changes are in {there}, but this session works in {here}"
+            by_hand = f"{self.state_transport.where}: {record.undo_command}"
+            hint = f"nothing was undone; correct dut.options.ssh.netns and repeat, or by hand {by_hand}"
+            raise undo_store.DeviceNotRestoredError(problem, hint, code="device-not-restored")
 
     def _find_differences(self, record: undo_store.UndoRecord) -> dict[undo_store.UndoEntry, str]:
         """Return the steps whose state is not the old one, each with both states."""
