@@ -7,7 +7,7 @@ V6tError
 ├── DutError            exit 4: the device under test cannot be driven
 ├── TesterError         exit 5: the tester itself failed
 │   └── BeyondTester            one benchmark exceeds its abilities; others can go on
-└── TranslationError    exit 6: the device forwards frames that are translated incorrectly
+└── TranslationError    exit 6: the device does not translate or answer correctly
 """
 
 from __future__ import annotations

@@ -325,10 +325,11 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
     rate_cps, source = find_rate(point)
     if not rate_cps:
         return None
-    phase_one, reading = replace(make_phase_one_settings(point.procedure), alpha=None), c.reading
+    phase_one = replace(make_phase_one_settings(point.procedure), alpha=None)
     if flows:
-        phase_one, reading = replace(phase_one, entries=None), "linear"
-    connections = replace(phase_one.make_connections(flows or c.count, rate_cps), reading=reading)
+        phase_one = replace(phase_one, entries=None)
+    connections = phase_one.make_connections(flows or c.count, rate_cps)
+    connections = replace(connections, reading="linear" if flows else c.reading)
     measure = ConnectionPreparer(point.measure, connections, c.retakes)
     conditions = {
         **encode(connections),

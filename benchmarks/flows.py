@@ -282,9 +282,9 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
 
     def list_capabilities(self, context: RunContext) -> frozenset[Capability]:
         settings = self.get_settings(context)
-        is_staggered = "successive" in settings.starts
-        capabilities: set[Capability] = {"flow-starts"} if is_staggered else set()
-        is_staggered &= "successive" in settings.also_starts
+        is_successive = "successive" in settings.starts
+        capabilities: set[Capability] = {"flow-starts"} if is_successive else set()
+        is_staggered = is_successive and "successive" in settings.also_starts
         for benchmark in self.list_parts(context):
             needs = benchmark.list_capabilities(context)
             capabilities |= needs
@@ -448,8 +448,9 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
 
     def list_quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         for point in record.points:
-            flows, start = f"{point.flows:,} flows", f", {point.start}"
-            yield _make_quantity(point, f"rate, {flows}{start}", flows + start * (point.flows > 1))
+            flows = f"{point.flows:,} flows"
+            started = f"{flows}, {point.start}"
+            yield _make_quantity(point, f"rate, {started}", started if point.flows > 1 else flows)
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"

@@ -112,13 +112,14 @@ def expand_all(
     left_out: list[str] = []
     separate: list[str] = []
     for benchmark in fit:
-        missing = benchmark.find_missing_requirement()
-        if benchmark.name in named or (benchmark.included_in_all and missing is None):
+        if benchmark.name in named:
             names.append(benchmark.name)
-        elif benchmark.included_in_all and missing:
+        elif not benchmark.included_in_all:
+            separate.append(benchmark.name)
+        elif missing := benchmark.find_missing_requirement():
             left_out.append(f"left out of '{ALL_BENCHMARKS}': {missing[0]} ({missing[1]})")
         else:
-            separate.append(benchmark.name)
+            names.append(benchmark.name)
     if separate:
         left_out.append(f"left out of '{ALL_BENCHMARKS}' unless named: {', '.join(separate)}")
     return tuple(names), tuple(left_out)

@@ -49,7 +49,7 @@ def reserve_directory(out: Path) -> Iterator[None]:
 def make_record(
     setup: RunSetup, device: str, suites: Sequence[str], duration_s: float, progress: AuditProgress
 ) -> AuditRecord:
-    """Return the audit record of the clauses tested so far; ``device`` is its name and version."""
+    """Return the audit record of the clauses tested so far; ``device``: the device's name and version."""
     return AuditRecord(
         schema=SCHEMA,
         version=version("v6t"),

@@ -59,7 +59,7 @@ def find_tag_conflict(
         return f"the first tag cannot be {first_tag_s:g} s after the start"
     if duration_s <= first_tag_s:
         return f"a stream of {duration_s:g} s ends before the first tag at {first_tag_s:g} s"
-    frames = int(rate_fps * duration_s) - math.ceil(rate_fps * first_tag_s)
+    frames = max(1, round(rate_fps * duration_s)) - math.ceil(rate_fps * first_tag_s)
     if frames < tags:
         return (
             f"{tags} tags do not fit the {frames} frames that {rate_fps:,.0f} fps send in "

@@ -209,8 +209,8 @@ def _judge_trial(trial: Trial, measure: Measure, rules: TrialRules) -> Verdict:
             for name, count in counted.classes.items()
         }
         directions[direction] = replace(counted, classes=classes)
-    result, tolerance = replace(result, directions=directions), rules.sending_time_tolerance
-    return assess_trial(trial, result, sending_time_tolerance=tolerance)
+    result, limit = replace(result, directions=directions), rules.sending_time_tolerance
+    return assess_trial(trial, result, sending_time_tolerance=limit)
 
 
 def _search_capacity(spec: SelfTestSpec, passes: Callable[[float], bool]) -> float:

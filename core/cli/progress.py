@@ -77,7 +77,7 @@ class ProgressDisplay(Listener):
     """Listener that prints lines and, on a terminal, draws the state of the run below them.
 
     It prints a line for each message and point, with ``-v`` also for each step. Drawing starts with
-    the first trial. The arguments are those of :func:`show_progress`.
+    the first trial. ``prefix`` and ``in_campaign`` are those of :func:`show_progress`.
     """
 
     def __init__(self, console: Console, prefix: str = "", *, in_campaign: bool = False) -> None:

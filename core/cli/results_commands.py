@@ -219,7 +219,7 @@ def make_trials_result(data: RunData) -> CommandResult:
     "--format",
     "formats",
     text="Some of html, md, json, junit, csv, openmetrics, tex, separated by commas; default: all "
-    "but the last two.",
+    "but the last two. Campaigns: html, md, json, csv.",
 )
 @options.output_directory_option
 @click.option(
@@ -263,10 +263,12 @@ def report_command(
             hint = "give the directory of one of its runs"
             raise UsageError(problem, hint, code="conflicting-options")
         campaign = load_campaign(directory)
-        runs, draw = results.load_runs(directory, campaign), figures != "none"
+        runs = results.load_runs(directory, campaign)
         chosen = formats or tuple(results.REPORT_FILES)
-        write = partial(results.write_campaign_report, figures=draw)
-        for path in write(directory, campaign, runs, chosen, output):
+        written = results.write_campaign_report(
+            directory, campaign, runs, chosen, output, figures=figures != "none"
+        )
+        for path in written:
             click.echo(path)
         results.check_no_damage(runs)
         return

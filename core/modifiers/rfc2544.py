@@ -53,8 +53,8 @@ class Management(Modifier):
     needs_driver = True
     needs_stream = True
     description = (
-        "once a second, the driver reads the device's configuration over its own connection, "
-        "outside the test traffic, and compares it with the required one"
+        "once a second, the driver sends a management query over its own connection, outside the "
+        "test traffic, and compares the answer with the required configuration"
     )
 
     def check_plan(self, plan: Plan) -> None:

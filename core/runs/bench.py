@@ -154,8 +154,8 @@ class Bench:
         """Send the stream of a trial while its event and the run's modifier act on the device."""
         setup, actions = self._setup, self._find_event_actions(trial)
         measure: Measure = self.prepare().measure
-        is_driven, modifier = setup.has_driver and not self._loopback, setup.modifier
-        if is_driven and modifier and modifier.needs_driver:
+        is_driven = setup.has_driver and not self._loopback
+        if is_driven and (modifier := setup.modifier) and modifier.needs_driver:
             measure = partial(modifier.measure, measure=measure, session=self._require_session())
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])
 

@@ -136,7 +136,9 @@ def _examine_point(
             limit = "" if unsustained and lost else describe_tester_limit(record)
             verdict = judge_device(loaded, limit, lost, shares_cores=in_lab)
             verdicts[name] = verdict
-            evidence = (*verdict.evidence, *judged.notes, *[SHARED_CORES_WARNING] * in_lab)
+            evidence = (*verdict.evidence, *judged.notes)
+            if in_lab:
+                evidence += (SHARED_CORES_WARNING,)
             summaries = {when: summarize_samples(each).to_json() for when, each in samples.items()}
             entries.append(
                 {

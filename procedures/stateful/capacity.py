@@ -86,16 +86,18 @@ class _CapacitySearch:
         spec = self._spec
         good, rate, bad = self._find_start()
         first, first_rate = good, rate
-        while good and (good < spec.most if bad is None else bad - good > spec.error):
-            if bad is None:
-                count, phase, share = min(2 * good, spec.most), "exponential", spec.beta
-            else:
-                count, phase, share = (good + bad) // 2, "binary", spec.gamma
-            passing_cps = self._find_rate(count, phase, rate, share)
-            if passing_cps is None:
-                bad = count
-            else:
+        while good and bad is None and good < spec.most:
+            count = min(2 * good, spec.most)
+            if passing_cps := self._find_rate(count, "exponential", rate, spec.beta):
                 good, rate = count, passing_cps
+            else:
+                bad = count
+        while good and bad is not None and bad - good > spec.error:
+            count = (good + bad) // 2
+            if passing_cps := self._find_rate(count, "binary", rate, spec.gamma):
+                good, rate = count, passing_cps
+            else:
+                bad = count
         bad = None if bad in self._unknown else bad
         steps, attempts = tuple(self._steps), tuple(self._attempts)
         return CapacityResult(spec, good, rate, bad, first, first_rate, steps, attempts)

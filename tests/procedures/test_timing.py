@@ -109,6 +109,7 @@ def test_tags_are_spread_evenly_over_the_mixture(period):
 @pytest.mark.parametrize(("tags", "first_s", "duration_s", "fits"), [
     (0, 60.0, 120.0, False), (500, 120.0, 120.0, False), (500, -1.0, 120.0, False),
     (7000, 60.0, 120.0, False), (6000, 60.0, 120.0, True), (6000, 60.005, 120.0, False),
+    (145, 0.055, 1.506, True), (146, 0.055, 1.506, False),
 ])  # fmt: skip
 def test_number_of_tags_is_limited_by_frames(tags, first_s, duration_s, fits):
     assert (find_tag_conflict(tags, first_s, duration_s, 100.0) is None) is fits
