@@ -41,13 +41,10 @@ def test_logged_command_of_several_lines_can_be_executed(caplog, tmp_path):
     assert target.read_text() == "a\tb\n$c\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "answer"),
-    [
-        (r"printf 'a\033[2Jb\rc\342\200\256d'", r"| a\x1b[2Jb\rc\u202ed"),
-        ("printf 'x%.0s' $(seq 5000)", f"| {'x' * ANSWER_LIMIT}\n| [cut: 5000 characters]"),
-    ],
-)
+@pytest.mark.parametrize(("command", "answer"), [
+    (r"printf 'a\033[2Jb\rc\342\200\256d'", r"| a\x1b[2Jb\rc\u202ed"),
+    ("printf 'x%.0s' $(seq 5000)", f"| {'x' * ANSWER_LIMIT}\n| [cut: 5000 characters]"),
+])  # fmt: skip
 def test_answer_is_cut_and_control_characters_are_visible(caplog, command, answer):
     (message,) = run_logged(caplog, command)
     assert message.partition("\n$ ")[2] == f"{command}\n{answer}"
@@ -75,21 +72,18 @@ def test_command_is_not_logged_above_debug_level(caplog):
     assert run_logged(caplog, "true", level=logging.WARNING) == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "snmp-server community hunter2 RO",
-        "rocommunity hunter2 192.0.2.0/24",
-        "enable secret 5 hunter2",
-        "username admin secret sha512 hunter2",
-        "neighbor 192.0.2.1 password 7 hunter2",
-        'encrypted-password "hunter2";',
-        "tacacs-server host 192.0.2.1 key 7 hunter2",
-        "snmp-server user u g v3 auth sha hunter2 priv aes 128 hunter2",
-        "snmpget -v 2c -c hunter2 192.0.2.1 1.3.6",
-        "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "snmp-server community hunter2 RO",
+    "rocommunity hunter2 192.0.2.0/24",
+    "enable secret 5 hunter2",
+    "username admin secret sha512 hunter2",
+    "neighbor 192.0.2.1 password 7 hunter2",
+    'encrypted-password "hunter2";',
+    "tacacs-server host 192.0.2.1 key 7 hunter2",
+    "snmp-server user u g v3 auth sha hunter2 priv aes 128 hunter2",
+    "snmpget -v 2c -c hunter2 192.0.2.1 1.3.6",
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----",
+])  # fmt: skip
 def test_secret_after_keyword_is_hidden(line, no_secrets):
     assert "hunter2" not in redaction.redact(line)
     assert redaction.HIDDEN in redaction.redact(line)
@@ -117,9 +111,8 @@ def test_password_of_environment_is_hidden(name, monkeypatch):
     assert redaction.redact_values("it was hunter2") == f"it was {redaction.HIDDEN}"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [("[Pp]ass(word|phrase): $", True), ("(?i)secret", True), (r"\[confirm\]$", False)],
-)
+@pytest.mark.parametrize(("pattern", "expected"), [
+    ("[Pp]ass(word|phrase): $", True), ("(?i)secret", True), (r"\[confirm\]$", False),
+])  # fmt: skip
 def test_question_for_secret_is_recognized_by_its_pattern(pattern, expected):
     assert redaction.expects_secret(pattern) is expected

@@ -160,17 +160,13 @@ def test_reading_orders_select_connections():
     assert (drawn[5000:] == order.find_connections(numbers[5000:])).all()
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        range(3 * replay.MAX_RUN_FRAMES + 1),
-        range(0, 3 * replay.MAX_RUN_FRAMES * replay.MAX_GAP_FRAMES, replay.MAX_GAP_FRAMES),
-        range(0, 5 * replay.MAX_GAP_FRAMES, replay.MAX_GAP_FRAMES + 1),
-        [7, 5, 5, 1 << 30, 6, 0],
-        [],
-    ],
-    ids=["neighbours", "at maximum gap", "beyond maximum gap", "unordered", "none"],
-)
+@pytest.mark.parametrize("numbers", [
+    range(3 * replay.MAX_RUN_FRAMES + 1),
+    range(0, 3 * replay.MAX_RUN_FRAMES * replay.MAX_GAP_FRAMES, replay.MAX_GAP_FRAMES),
+    range(0, 5 * replay.MAX_GAP_FRAMES, replay.MAX_GAP_FRAMES + 1),
+    [7, 5, 5, 1 << 30, 6, 0],
+    [],
+], ids=["neighbours", "at maximum gap", "beyond maximum gap", "unordered", "none"])  # fmt: skip
 def test_frames_by_number_equal_consecutive_frames(numbers):
     stream = find_stream(Nat44())
     source = Expander(stream)
@@ -461,11 +457,9 @@ def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes):
     assert result.is_disturbed, "not a loss"
 
 
-@pytest.mark.parametrize(
-    ("timeout_s", "connections", "established"),
-    # half of the timeout passes in the third trial
-    [(None, {"reuse": True}, {1}), (None, {}, {9}), (12.0, {"reuse": True}, {*range(2, 10)})],
-)
+@pytest.mark.parametrize(("timeout_s", "connections", "established"), [
+    (None, {"reuse": True}, {1}), (None, {}, {9}), (12.0, {"reuse": True}, {*range(2, 10)}),
+])  # fmt: skip
 def test_only_complete_connections_are_reused(timeout_s, connections, established):
     device = ScriptedTester(timeout_s=timeout_s)
     results = measure_trials(device, trials=9, **connections)
@@ -505,32 +499,26 @@ def test_lost_connections_are_established_again():
 ENDPOINTS = {"outside": 60, "counts_endpoints": True}
 
 
-@pytest.mark.parametrize(
-    ("device", "connections", "code", "mentions"),
-    [
-        ({"count": 93}, {}, "phase-one-lost", "93"),
-        ({"count": 107}, {}, "phase-one-lost", "107"),
-        ({"count": 107}, {"purpose": "establish"}, "phase-one-lost", "107"),
-        ({"count": 93}, {"purpose": "tear-down"}, "phase-one-lost", "93"),
-        ({"count": 107}, {"purpose": "tear-down"}, "phase-one-lost", "107"),
-        ({"count": 59, **ENDPOINTS}, {}, "phase-one-lost", "59"),
-        ({"foreign_sessions": 11}, {}, "table-not-emptied", "11"),
-        ({"timeout_s": 20.0, "slept_s": 30.0}, {"gap_s": 1.0}, "idle-timeout", "31.5"),
-    ],
-)
+@pytest.mark.parametrize(("device", "connections", "code", "mentions"), [
+    ({"count": 93}, {}, "phase-one-lost", "93"),
+    ({"count": 107}, {}, "phase-one-lost", "107"),
+    ({"count": 107}, {"purpose": "establish"}, "phase-one-lost", "107"),
+    ({"count": 93}, {"purpose": "tear-down"}, "phase-one-lost", "93"),
+    ({"count": 107}, {"purpose": "tear-down"}, "phase-one-lost", "107"),
+    ({"count": 59, **ENDPOINTS}, {}, "phase-one-lost", "59"),
+    ({"foreign_sessions": 11}, {}, "table-not-emptied", "11"),
+    ({"timeout_s": 20.0, "slept_s": 30.0}, {"gap_s": 1.0}, "idle-timeout", "31.5"),
+])  # fmt: skip
 def test_wrong_session_count_is_an_error(device, connections, code, mentions):
     with expect_error(code, mentions=mentions):
         measure_trials(ScriptedTester(**device), **connections)
 
 
-@pytest.mark.parametrize(
-    ("device", "before", "sessions", "expected"),
-    [
-        ({"foreign_sessions": 3, "count": 103}, 3, 100, 100),
-        ({"foreign_sessions": 11, "count": None}, None, None, 100),
-        ({"count": 60, **ENDPOINTS}, 0, 60, 60),
-    ],
-)
+@pytest.mark.parametrize(("device", "before", "sessions", "expected"), [
+    ({"foreign_sessions": 3, "count": 103}, 3, 100, 100),
+    ({"foreign_sessions": 11, "count": None}, None, None, 100),
+    ({"count": 60, **ENDPOINTS}, 0, 60, 60),
+])  # fmt: skip
 def test_sessions_from_before_phase_one_are_not_counted(device, before, sessions, expected):
     used = measure_trials(ScriptedTester(**device))[0].connections
     assert (used.sessions_before, used.sessions) == (before, sessions)
@@ -576,18 +564,15 @@ FIXED = {"conntrack_max": "262144", "conntrack_fixed": "read-only"}
 WIDE = {"conntrack_max": "8388608", "conntrack_buckets": "262144"}
 
 
-@pytest.mark.parametrize(
-    ("driver", "sections", "count", "limit"),
-    [
-        ("nftables", FIXED, 200_000, ""),
-        ("nftables", FIXED, 260_000, "260,000 net.netfilter.nf_conntrack_max"),
-        ("iptables", FIXED, 260_000, "260,000 net.netfilter.nf_conntrack_max"),
-        ("nftables", {**FIXED, "conntrack_fixed": ""}, 260_000, ""),
-        ("iptables", {**FIXED, "conntrack_buckets": "25000"}, 200_000, ""),
-        ("nftables", {**WIDE, "conntrack_fixed": "read-only"}, 4_000_000,
-         "262,144 net.netfilter.nf_conntrack_buckets"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("driver", "sections", "count", "limit"), [
+    ("nftables", FIXED, 200_000, ""),
+    ("nftables", FIXED, 260_000, "260,000 net.netfilter.nf_conntrack_max"),
+    ("iptables", FIXED, 260_000, "260,000 net.netfilter.nf_conntrack_max"),
+    ("nftables", {**FIXED, "conntrack_fixed": ""}, 260_000, ""),
+    ("iptables", {**FIXED, "conntrack_buckets": "25000"}, 200_000, ""),
+    ("nftables", {**WIDE, "conntrack_fixed": "read-only"}, 4_000_000,
+     "262,144 net.netfilter.nf_conntrack_buckets"),
+])  # fmt: skip
 def test_table_that_cannot_be_enlarged_is_rejected(driver, sections, count, limit):
     if not limit:
         assert list_commands(driver, sections, count)

@@ -432,15 +432,12 @@ def test_profile_accepts_one_behaviour_only(profile, name, direction, octet, inn
     assert not is_accepted(name, direction, octet, inner, wrong, oracle)
 
 
-@pytest.mark.parametrize(
-    ("profile", "outer", "inner"),
-    [
-        ({}, 64, 0),
-        ({"tunnel_hop_limit": 255}, 255, 0),
-        ({"tunnel_keeps_ttl": True}, 64, 1),
-        ({"tunnel_hop_limit": 63, "tunnel_keeps_ttl": True}, 63, 1),
-    ],
-)
+@pytest.mark.parametrize(("profile", "outer", "inner"), [
+    ({}, 64, 0),
+    ({"tunnel_hop_limit": 255}, 255, 0),
+    ({"tunnel_keeps_ttl": True}, 64, 1),
+    ({"tunnel_hop_limit": 63, "tunnel_keeps_ttl": True}, 63, 1),
+])  # fmt: skip
 def test_profile_sets_hop_limits_of_tunnel(profile, outer, inner):
     sent = make_sent_frames(make_stream("mape-br", "reverse", 0))
     expected = make_oracle("mape-br").expect("reverse", sent).frames.copy()
@@ -466,30 +463,27 @@ COPIED_OUT = "outer DSCP: copied from the inner header"
 COMBINED = "inner ECN: combined as in RFC 6040"
 
 
-@pytest.mark.parametrize(
-    ("profile", "name", "direction", "octet", "inner", "change", "seen"),
-    [
-        ({}, "mape-br", "reverse", 0xB9, None, set_octet(0xB8),
-         {COPIED_OUT, "outer ECN: zero", "outer flow label: zero", "outer hop limit: 64"}),
-        # a header without DSCP and ECN does not show how they are treated
-        ({}, "mape-br", "reverse", 0, None, write_octets(1, 0, 7, 7),
-         {"outer flow label: another value", "outer hop limit: 64"}),
-        ({}, "lwaftr", "forward", 0x28, 0xB8, set_octet(0x28), {"inner DSCP: copied from the outer header"}),
-        ({}, "siit", "reverse", 0xB9, None, set_octet(0), {"traffic class: zero", "flow label: zero"}),
-        # only another ECN in the outer header shows whether it is copied
-        ({}, "lwaftr", "forward", 2, 2, set_octet(2), set()),
-        ({}, "lwaftr", "forward", 0, 1, set_octet(1), set()),
-        ({}, "lwaftr", "forward", 3, 2, set_octet(3), {COMBINED}),
-        ({}, "lwaftr", "forward", 1, 2, set_octet(1), {COMBINED}),
-        # behavior that the profile requires is reported if it can be distinguished
-        ({"outer_dscp": "copied"}, "mape-br", "reverse", 0xB8, None, set_octet(0xB8),
-         {COPIED_OUT, "outer flow label: zero", "outer hop limit: 64"}),
-        ({"outer_dscp": "copied"}, "mape-br", "reverse", 0, None, set_octet(0),
-         {"outer flow label: zero", "outer hop limit: 64"}),
-        (EITHER_DF, "siit", "forward", 0, None, write_octets(6, 0x00), {"DF: clear", "identification: zero"}),
-        (EITHER_DF, "siit", "forward", 0, None, write_octets(6, 0x40), {"DF: set", "identification: zero"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("profile", "name", "direction", "octet", "inner", "change", "seen"), [
+    ({}, "mape-br", "reverse", 0xB9, None, set_octet(0xB8),
+     {COPIED_OUT, "outer ECN: zero", "outer flow label: zero", "outer hop limit: 64"}),
+    # a header without DSCP and ECN does not show how they are treated
+    ({}, "mape-br", "reverse", 0, None, write_octets(1, 0, 7, 7),
+     {"outer flow label: another value", "outer hop limit: 64"}),
+    ({}, "lwaftr", "forward", 0x28, 0xB8, set_octet(0x28), {"inner DSCP: copied from the outer header"}),
+    ({}, "siit", "reverse", 0xB9, None, set_octet(0), {"traffic class: zero", "flow label: zero"}),
+    # only another ECN in the outer header shows whether it is copied
+    ({}, "lwaftr", "forward", 2, 2, set_octet(2), set()),
+    ({}, "lwaftr", "forward", 0, 1, set_octet(1), set()),
+    ({}, "lwaftr", "forward", 3, 2, set_octet(3), {COMBINED}),
+    ({}, "lwaftr", "forward", 1, 2, set_octet(1), {COMBINED}),
+    # behavior that the profile requires is reported if it can be distinguished
+    ({"outer_dscp": "copied"}, "mape-br", "reverse", 0xB8, None, set_octet(0xB8),
+     {COPIED_OUT, "outer flow label: zero", "outer hop limit: 64"}),
+    ({"outer_dscp": "copied"}, "mape-br", "reverse", 0, None, set_octet(0),
+     {"outer flow label: zero", "outer hop limit: 64"}),
+    (EITHER_DF, "siit", "forward", 0, None, write_octets(6, 0x00), {"DF: clear", "identification: zero"}),
+    (EITHER_DF, "siit", "forward", 0, None, write_octets(6, 0x40), {"DF: set", "identification: zero"}),
+])  # fmt: skip
 def test_comparison_reports_device_behaviour(profile, name, direction, octet, inner, change, seen):
     oracle = make_profiled_oracle(name, profile)
     comparison = compare_changed(name, direction, octet, inner, change, oracle)
@@ -513,36 +507,30 @@ def test_wrong_frame_does_not_affect_others():
             assert comparison.matched == 39, (wrong, at)
 
 
-@pytest.mark.parametrize(
-    ("name", "direction", "octet", "change", "why"),
-    [
-        ("mape-br", "reverse", 0xB9, set_octet(0x41),
-         "outer DSCP: received 10, allowed: 2e (copied from the inner header) or 00 (zero)"),
-        ("mape-br", "reverse", 1, set_octet(2),
-         "outer ECN: received 2, allowed: 1 (copied from the inner header) or 0 (zero)"),
-        ("mape-br", "reverse", 1, write_octets(7, 0), "outer hop limit: received 00, allowed: "),
-        ("siit", "forward", 0, flip_bits(15, 0x90), "TOS: received 90, allowed: 00 (copied"),
-        ("siit", "forward", 0xB8, flip_bits(15, 0xB8), "header checksum: it is wrong"),
-        ("siit", "forward", 0, add_hops(1), "octet 22 (IPv4 TTL): expected 3f, received 40"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "direction", "octet", "change", "why"), [
+    ("mape-br", "reverse", 0xB9, set_octet(0x41),
+     "outer DSCP: received 10, allowed: 2e (copied from the inner header) or 00 (zero)"),
+    ("mape-br", "reverse", 1, set_octet(2),
+     "outer ECN: received 2, allowed: 1 (copied from the inner header) or 0 (zero)"),
+    ("mape-br", "reverse", 1, write_octets(7, 0), "outer hop limit: received 00, allowed: "),
+    ("siit", "forward", 0, flip_bits(15, 0x90), "TOS: received 90, allowed: 00 (copied"),
+    ("siit", "forward", 0xB8, flip_bits(15, 0xB8), "header checksum: it is wrong"),
+    ("siit", "forward", 0, add_hops(1), "octet 22 (IPv4 TTL): expected 3f, received 40"),
+])  # fmt: skip
 def test_mismatch_names_allowed_values(name, direction, octet, change, why):
     mismatch = compare_changed(name, direction, octet, None, change).mismatch
     assert why in mismatch["why"]
     assert mismatch["received"] != mismatch["expected"]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "change"),
-    [
-        ((4, 46), (6, 86), Change.ENCAPSULATED), ((6, 86), (4, 46), Change.DECAPSULATED),
-        ((6, 86), (4, 106), Change.ENCAPSULATED), ((4, 106), (6, 86), Change.DECAPSULATED),
-        ((4, 46), (4, 66), Change.ENCAPSULATED), ((6, 100), (6, 60), Change.DECAPSULATED),
-        ((4, 46), (6, 66), Change.TRANSLATED), ((6, 66), (4, 46), Change.TRANSLATED),
-        ((4, 46), (6, 74), Change.TRANSLATED), ((6, 74), (4, 46), Change.TRANSLATED),
-        ((4, 46), (4, 46), Change.FORWARDED), ((6, 66), (6, 66), Change.FORWARDED),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "after", "change"), [
+    ((4, 46), (6, 86), Change.ENCAPSULATED), ((6, 86), (4, 46), Change.DECAPSULATED),
+    ((6, 86), (4, 106), Change.ENCAPSULATED), ((4, 106), (6, 86), Change.DECAPSULATED),
+    ((4, 46), (4, 66), Change.ENCAPSULATED), ((6, 100), (6, 60), Change.DECAPSULATED),
+    ((4, 46), (6, 66), Change.TRANSLATED), ((6, 66), (4, 46), Change.TRANSLATED),
+    ((4, 46), (6, 74), Change.TRANSLATED), ((6, 74), (4, 46), Change.TRANSLATED),
+    ((4, 46), (4, 46), Change.FORWARDED), ((6, 66), (6, 66), Change.FORWARDED),
+])  # fmt: skip
 def test_change_is_classified_by_length(before, after, change):
     assert classify_change(before, after) is change
 

@@ -105,22 +105,19 @@ def test_duplicate_address_detection_is_answered_by_multicast():
     assert (reply.dst, reply[IPv6].dst, reply[ICMPv6ND_NA].S) == ("33:33:00:00:00:01", "ff02::1", 0)
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        make_request("198.18.0.3"),
-        make_request(HOST4, HOST4),
-        make_request(op=2),
-        make_request(hwlen=8),
-        make_solicitation("2001:2::3"),
-        make_solicitation(hop_limit=254),
-        make_solicitation(code=1),
-        make_solicitation(cksum=1),
-        Ether(bytes(make_solicitation())[:60]),
-        Ether(bytes(make_request())[:30]),
-        Ether(src=DEVICE, dst=TESTER) / Dot1Q(vlan=7) / make_request().payload,
-    ],
-)
+@pytest.mark.parametrize("frame", [
+    make_request("198.18.0.3"),
+    make_request(HOST4, HOST4),
+    make_request(op=2),
+    make_request(hwlen=8),
+    make_solicitation("2001:2::3"),
+    make_solicitation(hop_limit=254),
+    make_solicitation(code=1),
+    make_solicitation(cksum=1),
+    Ether(bytes(make_solicitation())[:60]),
+    Ether(bytes(make_request())[:30]),
+    Ether(src=DEVICE, dst=TESTER) / Dot1Q(vlan=7) / make_request().payload,
+])  # fmt: skip
 def test_other_and_malformed_requests_are_not_answered(frame):
     assert make_hosts().answer(bytes(frame)) is None
 
@@ -165,16 +162,13 @@ def test_introductions_need_device_address_and_are_limited():
     assert make_hosts(many).make_introductions() == []
 
 
-@pytest.mark.parametrize(
-    ("link", "answers", "introduces"),
-    [
-        ("{}", True, True),
-        ("{answers: true}", True, True),
-        ("{learning: false}", True, False),
-        ("{answers: false, learning: true}", False, True),
-        ("{answers: false}", False, False),
-    ],
-)
+@pytest.mark.parametrize(("link", "answers", "introduces"), [
+    ("{}", True, True),
+    ("{answers: true}", True, True),
+    ("{learning: false}", True, False),
+    ("{answers: false, learning: true}", False, True),
+    ("{answers: false}", False, False),
+])  # fmt: skip
 def test_answers_and_learning_are_separate_options(link, answers, introduces, tmp_path):
     """A tester that cannot answer sends requests (RFC 2544, appendix C.2.4.1)."""
     bed = tmp_path / "bed.yaml"

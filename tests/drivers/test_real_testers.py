@@ -61,10 +61,9 @@ def test_router_without_static_neighbors_learns_the_hosts(kind, tmp_path):
         assert device.ask("run", command=["ip", "neigh", "show", "nud", "permanent"]) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("plugin", "learning", "received"),
-    [("ipv4-router", "true", 500), ("ipv6-router", "true", 500), ("ipv6-router", "false", 0)],
-)
+@pytest.mark.parametrize(("plugin", "learning", "received"), [
+    ("ipv4-router", "true", 500), ("ipv6-router", "true", 500), ("ipv6-router", "false", 0),
+])  # fmt: skip
 def test_router_needs_learning_frames_of_tester_without_answers(
     kind, plugin, learning, received, tmp_path
 ):

@@ -40,14 +40,11 @@ def make_run(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize(
-    ("lines", "device", "configured", "restored"),
-    [
-        (ALL, PART, "7 steps, 9 read back", "as before"),
-        (ALL * 2, CHAIN, "14 steps, 18 read back", "as before"),
-        ((), REFERENCE, "nothing to do", "nothing to do"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "device", "configured", "restored"), [
+    (ALL, PART, "7 steps, 9 read back", "as before"),
+    (ALL * 2, CHAIN, "14 steps, 18 read back", "as before"),
+    ((), REFERENCE, "nothing to do", "nothing to do"),
+])  # fmt: skip
 def test_four_facts_of_run_are_proven(make_run, lines, device, configured, restored):
     facts = make_run(lines, device).describe_facts()
     assert tuple(facts) == FACTS

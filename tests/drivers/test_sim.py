@@ -31,16 +31,13 @@ def test_background_and_control_frames_are_counted_apart():
     assert (required, counted.control) == ({"fg": 5000, "bg": 5000}, 7)
 
 
-@pytest.mark.parametrize(
-    ("options", "rate_fps", "expected"),
-    [
-        ({"capacity_fps": 900.0}, 1000.0, 1000),
-        ({"capacity_fps": 900.0, "buffer_frames": 300}, 1000.0, 700),
-        ({"capacity_fps": 900.0, "buffer_frames": 5000}, 1000.0, 0),
-        ({"capacity_fps": 5000.0, "dead_zones": ((900.0, 1100.0),)}, 1000.0, 100),
-        ({"capacity_fps": 5000.0, "dead_zones": ((900.0, 1100.0),)}, 2000.0, 0),
-    ],
-)
+@pytest.mark.parametrize(("options", "rate_fps", "expected"), [
+    ({"capacity_fps": 900.0}, 1000.0, 1000),
+    ({"capacity_fps": 900.0, "buffer_frames": 300}, 1000.0, 700),
+    ({"capacity_fps": 900.0, "buffer_frames": 5000}, 1000.0, 0),
+    ({"capacity_fps": 5000.0, "dead_zones": ((900.0, 1100.0),)}, 1000.0, 100),
+    ({"capacity_fps": 5000.0, "dead_zones": ((900.0, 1100.0),)}, 2000.0, 0),
+])  # fmt: skip
 def test_capacity_buffer_and_dead_zones_determine_loss(options, rate_fps, expected):
     assert count_lost(measure(options, rate_fps=rate_fps)) == expected
 
@@ -98,15 +95,12 @@ def test_frames_after_deadline_are_late():
     assert count_lost(measure(device, frame_timeout_s=0.1, delays=DelayRequest())) == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "changes", "first_s", "last_s"),
-    [
-        ({}, {}, None, None),
-        ({"capacity_fps": 900.0}, {}, 0.0, 9.999),
-        ({"capacity_fps": 900.0, "recovery_s": 2.0}, {"second_segment": Segment(500.0, 10.0)}, 0.0, 12.0),
-        ({"reset_s": 3.0}, {"device_event": DeviceEvent("software-reset", 4.0)}, 4.0, 7.0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "changes", "first_s", "last_s"), [
+    ({}, {}, None, None),
+    ({"capacity_fps": 900.0}, {}, 0.0, 9.999),
+    ({"capacity_fps": 900.0, "recovery_s": 2.0}, {"second_segment": Segment(500.0, 10.0)}, 0.0, 12.0),
+    ({"reset_s": 3.0}, {"device_event": DeviceEvent("software-reset", 4.0)}, 4.0, 7.0),
+])  # fmt: skip
 def test_loss_times_are_measured(options, changes, first_s, last_s):
     counted = measure(options, **changes)
     last = last_s if last_s is None else pytest.approx(last_s, abs=0.0021)
@@ -166,10 +160,9 @@ def test_simulated_time_may_exceed_the_calendar():
     assert tester.measure(TRIAL).started.startswith("5168-")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"trial_delay_s": 3601}, {"loss_curve": [[1.2, 0.2], [0.5, 0.9]]}, {"loss_curve": [[1, 2]]}],
-)
+@pytest.mark.parametrize("options", [
+    {"trial_delay_s": 3601}, {"loss_curve": [[1.2, 0.2], [0.5, 0.9]]}, {"loss_curve": [[1, 2]]},
+])  # fmt: skip
 def test_invalid_option_is_refused(options):
     with pytest.raises(ValidationError):
         SimOptions(**options)

@@ -119,15 +119,10 @@ def with_marks(param, *values):
     return pytest.param(*param.values, *values, marks=param.marks)
 
 
-@pytest.mark.parametrize(
-    ("kind", "plugin", "initiator"),
-    [
-        with_marks(EMBEDDED, "nat44", "left"),
-        with_marks(EMBEDDED, "nat44", "right"),
-        with_marks(EMBEDDED, "nat64", "left"),
-        with_marks(TREX, "nat44", "left"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "plugin", "initiator"), [
+    with_marks(EMBEDDED, "nat44", "left"), with_marks(EMBEDDED, "nat44", "right"),
+    with_marks(EMBEDDED, "nat64", "left"), with_marks(TREX, "nat44", "left"),
+])  # fmt: skip
 def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, initiator):
     with StatefulLab(kind, plugin, initiator=initiator) as lab:
         opened = lab.establish()
@@ -225,14 +220,11 @@ def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
         assert opened.outside_endpoints > 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "plugin", "tcp"),
-    [
-        with_marks(EMBEDDED, "dslite-aftr", Tcp(object_octets=3000, closing="fin")),
-        with_marks(EMBEDDED, "dslite-aftr", Tcp(retransmissions=1)),
-        with_marks(TREX, "nat44", Tcp()),
-    ],
-)
+@pytest.mark.parametrize(("kind", "plugin", "tcp"), [
+    with_marks(EMBEDDED, "dslite-aftr", Tcp(object_octets=3000, closing="fin")),
+    with_marks(EMBEDDED, "dslite-aftr", Tcp(retransmissions=1)),
+    with_marks(TREX, "nat44", Tcp()),
+])  # fmt: skip
 def test_selftest_opens_tcp_connections(kind, plugin, tcp):
     with StatefulLab(kind, plugin, loopback=True, benchmarks=("tcp-rate",)) as lab:
         counted = lab.open_tcp(tcp).tcp

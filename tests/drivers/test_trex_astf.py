@@ -59,21 +59,18 @@ DAMAGED = make_counters(
 OUTCOMES = ("established", "reset_refused", "timed_out", "half_open", "wrong")
 
 
-@pytest.mark.parametrize(
-    ("counters", "retransmitted", "outcomes"),
-    [
-        (CLEAN, 0, {"established": 1000}),
-        (LIMITED, 1000, {"established": 500, "timed_out": 500}),
-        # connections established by a retransmitted SYN are late
-        (LOST_SYNS, 111, {"established": 890, "timed_out": 110}),
-        (REFUSED, 0, {"established": 900, "reset_refused": 100}),
-        # client and server may both retransmit because of one lost answer
-        (LOST_SYN_ACKS, 126, {"established": 1000 - 73 - 53, "timed_out": 126}),
-        (make_counters({"connattempt": 10, "connects": 9}, {"connects": 7}), 0,
-         {"established": 7, "half_open": 2, "timed_out": 1}),
-        (DAMAGED, 0, {"established": 1, "wrong": 3}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("counters", "retransmitted", "outcomes"), [
+    (CLEAN, 0, {"established": 1000}),
+    (LIMITED, 1000, {"established": 500, "timed_out": 500}),
+    # connections established by a retransmitted SYN are late
+    (LOST_SYNS, 111, {"established": 890, "timed_out": 110}),
+    (REFUSED, 0, {"established": 900, "reset_refused": 100}),
+    # client and server may both retransmit because of one lost answer
+    (LOST_SYN_ACKS, 126, {"established": 1000 - 73 - 53, "timed_out": 126}),
+    (make_counters({"connattempt": 10, "connects": 9}, {"connects": 7}), 0,
+     {"established": 7, "half_open": 2, "timed_out": 1}),
+    (DAMAGED, 0, {"established": 1, "wrong": 3}),
+])  # fmt: skip
 def test_each_connection_has_one_outcome(counters, retransmitted, outcomes):
     opened = astf.count_opened_connections(counters)
     assert {name: n for name in OUTCOMES if (n := getattr(opened, name))} == outcomes
@@ -96,16 +93,13 @@ def test_objects_are_counted_by_their_octets():
     assert astf.add_answered_requests(opened, make_counters({}, {}), LOST_SYNS, tcp).answered == 0
 
 
-@pytest.mark.parametrize(
-    ("closing", "client", "server", "closed"),
-    [
-        ("rst", {"drops": 1000, "closed": 1000}, {"drops": 1000, "closed": 1000}, 1000),
-        ("rst", {"drops": 1000, "closed": 1000}, {"drops": 990, "closed": 990}, 990),
-        ("fin", {"closed": 1000}, {"closed": 1000}, 1000),
-        ("fin", {"closed": 990}, {"closed": 1000}, 990),
-        ("fin", {"closed": 1000, "drops": 7}, {"closed": 1000, "conndrops": 2}, 993),
-    ],
-)
+@pytest.mark.parametrize(("closing", "client", "server", "closed"), [
+    ("rst", {"drops": 1000, "closed": 1000}, {"drops": 1000, "closed": 1000}, 1000),
+    ("rst", {"drops": 1000, "closed": 1000}, {"drops": 990, "closed": 990}, 990),
+    ("fin", {"closed": 1000}, {"closed": 1000}, 1000),
+    ("fin", {"closed": 990}, {"closed": 1000}, 990),
+    ("fin", {"closed": 1000, "drops": 7}, {"closed": 1000, "conndrops": 2}, 993),
+])  # fmt: skip
 def test_connection_is_closed_if_both_sides_agree(closing, client, server, closed):
     opened, counters = astf.count_opened_connections(CLEAN), make_counters(client, server)
     assert astf.add_closed_connections(opened, counters, Tcp(closing=closing)).closed == closed
@@ -117,19 +111,16 @@ def make_step(counted=CLEAN, **more):
     )
 
 
-@pytest.mark.parametrize(
-    ("stats", "text"),
-    [
-        (make_step(make_counters({"err_c_tuple_err": 3}, {})), "too few addresses and ports"),
-        (make_step(make_counters({}, {"err_no_memory": 3})), "no memory for connections"),
-        (make_step(make_counters({"keepdrops": 5, "rexmttimeo_syn": 9}, {})), "timers were late"),
-        (make_step(make_counters({"keepprobe": 1}, {})), "sent keepalive probes"),
-        (make_step(ports={0: PortStats(0, 0, 0, 2)}), "2 errors at TRex's port 0"),
-        (make_step(queue_full_count=4), "queue was full 4 times"),
-        (make_step(cpu=[20.0, 97.0]), "97% busy"),
-        (make_step(initial_count=12), "12 objects were requested before"),
-    ],
-)
+@pytest.mark.parametrize(("stats", "text"), [
+    (make_step(make_counters({"err_c_tuple_err": 3}, {})), "too few addresses and ports"),
+    (make_step(make_counters({}, {"err_no_memory": 3})), "no memory for connections"),
+    (make_step(make_counters({"keepdrops": 5, "rexmttimeo_syn": 9}, {})), "timers were late"),
+    (make_step(make_counters({"keepprobe": 1}, {})), "sent keepalive probes"),
+    (make_step(ports={0: PortStats(0, 0, 0, 2)}), "2 errors at TRex's port 0"),
+    (make_step(queue_full_count=4), "queue was full 4 times"),
+    (make_step(cpu=[20.0, 97.0]), "97% busy"),
+    (make_step(initial_count=12), "12 objects were requested before"),
+])  # fmt: skip
 def test_trex_errors_are_tester_faults(stats, text):
     faults = [f for step in ("open", "ask") for f in astf.find_faults(stats, step, 85.0)]
     assert any(text in fault for fault in faults)
@@ -170,18 +161,15 @@ def test_ipv6_clients_share_a_fixed_prefix():
     assert astf.find_endpoints(make_technology("nat46"))["prefixes"] is None
 
 
-@pytest.mark.parametrize(
-    ("name", "tcp", "most", "alpha", "code"),
-    [
-        ("dslite-aftr", Tcp(), 10, 1.0, "unsupported-by-tester"),
-        ("siit", Tcp(), 10, 1.0, "unsupported-by-tester"),
-        ("nat44", Tcp(retransmissions=1), 10, 1.0, "unsupported-by-tester"),
-        ("nat44", Tcp(timeout_s=2.0), 10, 1.0, "unsupported-by-tester"),
-        ("nat44", Tcp(), 10, 0.5, "unsupported-by-tester"),
-        ("nat44", Tcp(), 10, None, "unsupported-by-tester"),
-        ("nat44", Tcp(), 60_001, 1.0, "too-many-for-trex"),
-    ],
-)
+@pytest.mark.parametrize(("name", "tcp", "most", "alpha", "code"), [
+    ("dslite-aftr", Tcp(), 10, 1.0, "unsupported-by-tester"),
+    ("siit", Tcp(), 10, 1.0, "unsupported-by-tester"),
+    ("nat44", Tcp(retransmissions=1), 10, 1.0, "unsupported-by-tester"),
+    ("nat44", Tcp(timeout_s=2.0), 10, 1.0, "unsupported-by-tester"),
+    ("nat44", Tcp(), 10, 0.5, "unsupported-by-tester"),
+    ("nat44", Tcp(), 10, None, "unsupported-by-tester"),
+    ("nat44", Tcp(), 60_001, 1.0, "too-many-for-trex"),
+])  # fmt: skip
 def test_unsupported_astf_connections_are_rejected(name, tcp, most, alpha, code):
     astf.check_connections(make_technology("nat44"), 60_000, Tcp(), 1.0)
     with expect_error(code):
@@ -218,14 +206,11 @@ def test_started_server_supports_tcp_with_a_warning():
 LINUX = {"interfaces": ("eth1", "eth2")}
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"lab": True}, {"start": "always", **LINUX}, {"start": "auto", **LINUX},
-        {"start": "never"}, {"start": "always", "interfaces": ("03:00.0", "03:00.1")},
-        {"start": "always", **LINUX, "ports": (1, 0)},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {"lab": True}, {"start": "always", **LINUX}, {"start": "auto", **LINUX},
+    {"start": "never"}, {"start": "always", "interfaces": ("03:00.0", "03:00.1")},
+    {"start": "always", **LINUX, "ports": (1, 0)},
+])  # fmt: skip
 def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
     kind, is_supported = Trex(options), "lab" in options
     tester = kind.make(make_technology("nat44").links, None, loopback=False, delays=False, seed=1)

@@ -285,10 +285,9 @@ def test_stamped_bursts_have_groups_of_their_direction(stamp, groups):
     assert [b.pg_id for b in bursts] == groups
 
 
-@pytest.mark.parametrize(
-    ("rate", "delays", "tagged"),
-    [(2.6e6, None, 0), (2.6e6, DelayRequest(tags=500), 500), (5e6, DelayRequest(), 2_500_000)],
-)
+@pytest.mark.parametrize(("rate", "delays", "tagged"), [
+    (2.6e6, None, 0), (2.6e6, DelayRequest(tags=500), 500), (5e6, DelayRequest(), 2_500_000),
+])  # fmt: skip
 def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
     """Above 5 million frames per second in total, only tagged frames are stamped."""
     bursts = make_stamped_bursts(rate, 1.0, delays=delays)
@@ -299,15 +298,12 @@ def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
     assert stamped == tuple(b for b in bursts if b.is_tagged)
 
 
-@pytest.mark.parametrize(
-    ("rate", "duration", "stamp", "stamped"),
-    [
-        (2e6, 0.5, True, [(200, 0), (200, 1)]),
-        # fewer frames than samples, of which every second is stamped
-        (3e6, 1e-5, True, [(13, 0), (1, 1)]),
-        (2e6, 0.5, False, []),
-    ],
-)
+@pytest.mark.parametrize(("rate", "duration", "stamp", "stamped"), [
+    (2e6, 0.5, True, [(200, 0), (200, 1)]),
+    # fewer frames than samples, of which every second is stamped
+    (3e6, 1e-5, True, [(13, 0), (1, 1)]),
+    (2e6, 0.5, False, []),
+])  # fmt: skip
 def test_samples_are_stamped_above_stamping_limit(rate, duration, stamp, stamped):
     trial = make_trial(rate, duration, search_limit_fps=5e6)
     bursts = make_bursts(STREAMS["forward"], trial, stamp=stamp, samples=200)
@@ -323,15 +319,12 @@ def test_all_trials_of_a_search_use_same_counting(rate, limit_fps, every):
     assert {b.pg_id is not None for b in bursts} == {every}
 
 
-@pytest.mark.parametrize(
-    "needs",
-    [
-        {"frame_timeout_s": 0.1},
-        {"delays": DelayRequest(ipdv=True)},
-        {"second_segment": Segment(1e6, 1.0)},
-        {"device_event": DeviceEvent("software-reset", 0.5)},
-    ],
-)
+@pytest.mark.parametrize("needs", [
+    {"frame_timeout_s": 0.1},
+    {"delays": DelayRequest(ipdv=True)},
+    {"second_segment": Segment(1e6, 1.0)},
+    {"device_event": DeviceEvent("software-reset", 0.5)},
+])  # fmt: skip
 def test_trial_that_needs_all_stamps_is_rejected_above_limit(needs):
     trial = make_trial(2.5e6, 1.0, **needs)
     check_stamps(trial)
@@ -494,15 +487,12 @@ def test_recording_with_mixed_lengths_is_grouped(read):
     assert long.tobytes() == b"".join(sent[::3])
 
 
-@pytest.mark.parametrize(
-    ("data", "frames"),
-    [
-        (b"", []),
-        (make_pcap([]), []),
-        # the last record is incomplete
-        (make_pcap([make_frame(0), make_frame(1)])[:-5], [1]),
-    ],
-)
+@pytest.mark.parametrize(("data", "frames"), [
+    (b"", []),
+    (make_pcap([]), []),
+    # the last record is incomplete
+    (make_pcap([make_frame(0), make_frame(1)])[:-5], [1]),
+])  # fmt: skip
 def test_recording_may_be_empty_or_end_early(read, data, frames):
     assert [len(group) for group in read(data)] == frames
 
@@ -549,15 +539,12 @@ def test_delays_are_exact_to_two_microseconds_at_any_frequency(spread_s):
     assert counting.measure_delays(CaptureReader(), {7: "a"}, least) == {}
 
 
-@pytest.mark.parametrize(
-    ("duration_s", "delays", "apart", "stamped"),
-    [
-        (12.0, DelayRequest(tags=600, first_tag_s=6.0), 4, 600),
-        (1.0, DelayRequest(), 2, 5000),
-        (1.0, DelayRequest(), 4, 2500),
-        (1.0, DelayRequest(), 200, 50),
-    ],
-)
+@pytest.mark.parametrize(("duration_s", "delays", "apart", "stamped"), [
+    (12.0, DelayRequest(tags=600, first_tag_s=6.0), 4, 600),
+    (1.0, DelayRequest(), 2, 5000),
+    (1.0, DelayRequest(), 4, 2500),
+    (1.0, DelayRequest(), 200, 50),
+])  # fmt: skip
 def test_stamped_bursts_are_part_of_the_load(duration_s, delays, apart, stamped):
     trial = make_trial(10_000.0, duration_s, delays=delays)
     bursts = make_bursts(STREAMS["forward"], trial, stamp=True, stamp_all=False, interval=apart)
@@ -644,15 +631,12 @@ def read_arrivals(load, lost=None):
 FRAME_GAP_S = pytest.approx(1 / 450, abs=1 / 450)
 
 
-@pytest.mark.parametrize(
-    ("lost", "first_s", "last_s", "gap_s"),
-    [
-        ({}, None, None, FRAME_GAP_S),
-        ({0: range(900, 1000), 2: [45]}, 1.0, 2.0 + 45 / 450, pytest.approx(0.01, abs=0.01)),
-        ({0: range(900, 1350), 1: range(90, 160)}, 0.905, 1.595, pytest.approx(0.5, abs=0.02)),
-        ({2: range(1800)}, 2.0, 2.0 + 1799 / 450, pytest.approx(0.02, abs=0.01)),
-    ],
-)
+@pytest.mark.parametrize(("lost", "first_s", "last_s", "gap_s"), [
+    ({}, None, None, FRAME_GAP_S),
+    ({0: range(900, 1000), 2: [45]}, 1.0, 2.0 + 45 / 450, pytest.approx(0.01, abs=0.01)),
+    ({0: range(900, 1350), 1: range(90, 160)}, 0.905, 1.595, pytest.approx(0.5, abs=0.02)),
+    ({2: range(1800)}, 2.0, 2.0 + 1799 / 450, pytest.approx(0.02, abs=0.01)),
+])  # fmt: skip
 def test_times_of_lost_frames_are_found(lost, first_s, last_s, gap_s):
     load = make_recovery_load()
     reader, by_number = read_arrivals(load, lost)
@@ -732,10 +716,9 @@ def list_flows(count, rate, duration, interval_s):
     return streams, trial, load
 
 
-@pytest.mark.parametrize(
-    ("count", "rate", "duration", "interval_s"),
-    [(1, 1000.0, 1.0, 1.0), (7, 1000.0, 2.0, 0.1), (40, 777.0, 3.0, 0.05), (5, 100.0, 2.0, 1.0)],
-)
+@pytest.mark.parametrize(("count", "rate", "duration", "interval_s"), [
+    (1, 1000.0, 1.0, 1.0), (7, 1000.0, 2.0, 0.1), (40, 777.0, 3.0, 0.05), (5, 100.0, 2.0, 1.0),
+])  # fmt: skip
 def test_each_flow_starts_in_turn(count, rate, duration, interval_s):
     streams, trial, load = list_flows(count, rate, duration, interval_s)
     weights = [s.weight for s in streams.streams]
@@ -781,21 +764,17 @@ def test_flows_that_cannot_start_in_turn_are_rejected():
         trex_bursts.make_sequential_flows(many, trial, FlowStarts(5, 1.0))
 
 
-@pytest.mark.parametrize(
-    ("frames", "masks"),
-    [(1, []), (400, [1]), (5000, [15]), (10**6, [255, 15]), (6 * 10**8, [255, 255, 31])],
-)
-@pytest.mark.parametrize(
-    ("distance", "head", "octets"),
-    [
-        (0, "ether[len - 16] = 171 and ether[len - 13] & 128 = 0", (12, 11, 10)),
-        (
-            12,
-            "ether[len - 16] = 171 and ether[len - 13] & 128 != 0 and ether[len - 15] = 0",
-            (9, 10, 11),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("frames", "masks"), [
+    (1, []), (400, [1]), (5000, [15]), (10**6, [255, 15]), (6 * 10**8, [255, 255, 31]),
+])  # fmt: skip
+@pytest.mark.parametrize(("distance", "head", "octets"), [
+    (0, "ether[len - 16] = 171 and ether[len - 13] & 128 = 0", (12, 11, 10)),
+    (
+        12,
+        "ether[len - 16] = 171 and ether[len - 13] & 128 != 0 and ether[len - 15] = 0",
+        (9, 10, 11),
+    ),
+])  # fmt: skip
 def test_sampling_filter_masks_lowest_bits_of_number(distance, head, octets, frames, masks):
     terms = [f"ether[len - {at}] & {mask} = 0" for at, mask in zip(octets, masks, strict=False)]
     assert capture.make_sample_filter(frames, 200, distance) == " and ".join([head, *terms])
@@ -923,15 +902,12 @@ def test_sending_time_of_minute_is_exact_to_ten_millionths(late_s, valid):
     assert judge_sending(sending, 6_000_000, 60.0).valid is valid
 
 
-@pytest.mark.parametrize(
-    ("frames", "duration_s", "end_s", "tolerance"),
-    [
-        (10**6, 60.0, 60.0206, 1.00001),
-        # a burst that is sent at 2 % of its rate
-        (4096, 0.000406, 0.0203, 1.00001),
-        (4096, 0.000406, 0.0203, 3.0),
-    ],
-)
+@pytest.mark.parametrize(("frames", "duration_s", "end_s", "tolerance"), [
+    (10**6, 60.0, 60.0206, 1.00001),
+    # a burst that is sent at 2 % of its rate
+    (4096, 0.000406, 0.0203, 1.00001),
+    (4096, 0.000406, 0.0203, 3.0),
+])  # fmt: skip
 def test_late_sending_within_20_ms_is_detected(frames, duration_s, end_s, tolerance):
     times = (0.0, 0.0005, end_s - 0.0102, end_s + 0.0001)
     sending = measure(frames, 0.0, end_s, duration_s, *times)

@@ -80,15 +80,12 @@ def make_server_config(options, placement):
 SHARED_CPU, FOUR_CPUS = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2, 3))
 
 
-@pytest.mark.parametrize(
-    ("cpus", "placement", "forwarding"),
-    [
-        ([4], ThreadPlacement(4, 4, (4,)), []),
-        ([0, 1], SHARED_CPU, [0]),  # the data path has one CPU, forwarding the other
-        ([0, 1, 2], ThreadPlacement(0, 1, (2,)), []),  # one CPU per thread
-        ([3, 5, 7, 9], ThreadPlacement(3, 5, (7,)), []),
-    ],
-)
+@pytest.mark.parametrize(("cpus", "placement", "forwarding"), [
+    ([4], ThreadPlacement(4, 4, (4,)), []),
+    ([0, 1], SHARED_CPU, [0]),  # the data path has one CPU, forwarding the other
+    ([0, 1, 2], ThreadPlacement(0, 1, (2,)), []),  # one CPU per thread
+    ([3, 5, 7, 9], ThreadPlacement(3, 5, (7,)), []),
+])  # fmt: skip
 def test_data_path_has_a_separate_cpu_if_possible(cpus, placement, forwarding):
     assert place_threads(1, cpus) == placement
     assert find_forwarding_cpus(placement, cpus) == forwarding
@@ -102,10 +99,9 @@ def test_data_path_has_a_separate_cpu_if_possible(cpus, placement, forwarding):
     )
 
 
-@pytest.mark.parametrize(
-    ("placement", "cpus"),
-    [(ThreadPlacement(1, 1, (1,)), [0]), (ThreadPlacement(4, 4, (4,)), [0, 1])],
-)
+@pytest.mark.parametrize(("placement", "cpus"), [
+    (ThreadPlacement(1, 1, (1,)), [0]), (ThreadPlacement(4, 4, (4,)), [0, 1]),
+])  # fmt: skip
 def test_forwarding_uses_other_cpus_than_all_threads(placement, cpus):
     assert find_forwarding_cpus(placement, [0, 1]) == cpus
 
@@ -143,100 +139,91 @@ SECOND = {
 SERVERS = [FIRST, SECOND]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"cores": 1, "interfaces": list_ports(",qpairs=1")},
-        {"cores": 1, "interfaces": list_ports(",qpairs=1,framecnt=8")},
-        {"cores": 2, "interfaces": NICS},
-        {"cores": 2, "interfaces": MEMIF},
-        {"lab": True, "interfaces": MEMIF},
-        {"lab": True, "rps_cpus": (0,)},
-        {"core_list": (0, 0, 1)},
-        {"interfaces": ("0000:81:1f.6", "0001:81:1f.7")},
-        {"interfaces": ("enp3s0f0.100", "a23456789abcdef")},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {"cores": 1, "interfaces": list_ports(",qpairs=1")},
+    {"cores": 1, "interfaces": list_ports(",qpairs=1,framecnt=8")},
+    {"cores": 2, "interfaces": NICS},
+    {"cores": 2, "interfaces": MEMIF},
+    {"lab": True, "interfaces": MEMIF},
+    {"lab": True, "rps_cpus": (0,)},
+    {"core_list": (0, 0, 1)},
+    {"interfaces": ("0000:81:1f.6", "0001:81:1f.7")},
+    {"interfaces": ("enp3s0f0.100", "a23456789abcdef")},
+])  # fmt: skip
 def test_valid_trex_options_are_accepted(options):
     accepted = Trex(options).options
     assert {name: getattr(accepted, name) for name in options} == options
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "mentions"),
-    [
-        *(({"cores": 2, **ports}, "conflict", "") for ports in (
-            {"lab": True}, {"interfaces": ETH}, {"interfaces": list_ports()},
-            {"interfaces": list_ports(",qpairs=1", "eth_af_packet")})),
-        # TRex receives from the first queue only
-        *(({"cores": cores, "interfaces": list_ports(more, name)}, "conflict", "qpairs")
-          for more in (",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4")
-          for name, cores in (("net_af_packet", 1), ("eth_af_packet", 2))),
-        ({"hardware_filter": True}, "conflict", ""),
-        ({"lab": True, "interfaces": ETH}, "conflict", ""),
-        *(({"rps_cpus": (0,), **wrong}, "conflict", "rps_cpus") for wrong in (
-            {}, {"interfaces": ETH}, {"lab": True, "interfaces": MEMIF})),
-        # options without effect
-        ({"ssh_config": "config"}, "conflict", "ssh_config"),
-        ({"ring": 1024, "interfaces": NICS}, "conflict", "ring"),
-        ({"ring": 1024, "start": "never"}, "conflict", "ring"),
-        ({"core_list": (0, 0, 1), "server": "t.example"}, "conflict", "core_list"),
-        ({"max_skew": 0.1}, "conflict", "max_skew"),
-        ({"pairs": [PAIR]}, "missing-setting", "interfaces"),
-        ({"restart": True}, "missing-setting", "interfaces"),
-        ({"restart": True, "start": "never", "interfaces": ETH}, "conflict", "start"),
-        ({"restart": True, "interfaces": ETH, "server": "t.example"}, "conflict", "t.example"),
-        ({"start": "always", "interfaces": ETH, "server": "t.example"}, "conflict", "t.example"),
-        ({"lab": True, "server": "t.example"}, "conflict", "t.example"),
-        *(({"ring": ring}, "out-of-range", "") for ring in (0, 511, 1000, 100_000)),
-        ({"cores": 2, "core_list": (0, 0, 1, 2)}, "duplicate", ""),
-        ({"interfaces": NICS, "pairs": [PAIR], "cores": 4, "core_list": [0, 1, 2, 3, 4, 5]},
-         "wrong-length", "10"),
-        *(({"interfaces": names}, code, "") for names, code in (
-            (["03:00.0/0", "03:00.0/1"], "unsupported-by-tester"),
-            (["10000:01:00.0", "10000:01:00.1"], "wrong-form"),
-            (["03:00.7", "03:00.8"], "wrong-form"),
-            (["03:20.0", "03:00.1"], "wrong-form"),
-            (["03:00", "03:01"], "wrong-form"),
-            (["0a:00.0", "dummy"], "wrong-interface"),
-            (["eth0", "eth0/1"], "wrong-form"),
-            (["eth0", "a23456789abcdef0"], "wrong-form"),
-            (["eth0", "--software"], "wrong-form"),
-            (["eth0", "eth1,iface=eth2"], "wrong-form"),
-            (["eth0", ".."], "wrong-form"),
-            (["0000:03:00.0", "03:00.0"], "duplicate"),
-            (["0A:00.0", "0a:00.0"], "duplicate"),
-            (["eth0", "--vdev=net_af_packet0,iface=eth0"], "duplicate"),
-            (["03:00.0", "03:00.1", "04:00.0", "04:00.1"], "wrong-length"),
-            (["03:00.0"], "wrong-length"))),
-        ({"interfaces": NICS, "pairs": [{**PAIR, "interfaces": ["0000:03:00.1", "04:00.1"]}]},
-         "duplicate", "0000:03:00.1"),
-        *(({"start": "never", **servers}, code, "") for servers, code in (
-            ({"servers": [FIRST, {**SECOND, "name": "1"}]}, "duplicate"),
-            ({"servers": [FIRST, {**SECOND, "server": "192.0.2.1"}]}, "duplicate"),
-            ({"servers": [FIRST, {"server": "192.0.2.2"}]}, "missing-setting"),
-            ({"servers": SERVERS, "only": "third"}, "unknown-name"),
-            ({"servers": SERVERS, "max_skew": 0}, "out-of-range"),
-            ({"servers": [{**FIRST, "port": 1}, SECOND]}, "unknown-setting"),
-            ({"servers": [{**FIRST, "ports": [1, 1]}, SECOND]}, "duplicate"),
-            ({"servers": [{}, SECOND], "lab": True}, "conflict"))),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "code", "mentions"), [
+    *(({"cores": 2, **ports}, "conflict", "") for ports in (
+        {"lab": True}, {"interfaces": ETH}, {"interfaces": list_ports()},
+        {"interfaces": list_ports(",qpairs=1", "eth_af_packet")})),
+    # TRex receives from the first queue only
+    *(({"cores": cores, "interfaces": list_ports(more, name)}, "conflict", "qpairs")
+      for more in (",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4")
+      for name, cores in (("net_af_packet", 1), ("eth_af_packet", 2))),
+    ({"hardware_filter": True}, "conflict", ""),
+    ({"lab": True, "interfaces": ETH}, "conflict", ""),
+    *(({"rps_cpus": (0,), **wrong}, "conflict", "rps_cpus") for wrong in (
+        {}, {"interfaces": ETH}, {"lab": True, "interfaces": MEMIF})),
+    # options without effect
+    ({"ssh_config": "config"}, "conflict", "ssh_config"),
+    ({"ring": 1024, "interfaces": NICS}, "conflict", "ring"),
+    ({"ring": 1024, "start": "never"}, "conflict", "ring"),
+    ({"core_list": (0, 0, 1), "server": "t.example"}, "conflict", "core_list"),
+    ({"max_skew": 0.1}, "conflict", "max_skew"),
+    ({"pairs": [PAIR]}, "missing-setting", "interfaces"),
+    ({"restart": True}, "missing-setting", "interfaces"),
+    ({"restart": True, "start": "never", "interfaces": ETH}, "conflict", "start"),
+    ({"restart": True, "interfaces": ETH, "server": "t.example"}, "conflict", "t.example"),
+    ({"start": "always", "interfaces": ETH, "server": "t.example"}, "conflict", "t.example"),
+    ({"lab": True, "server": "t.example"}, "conflict", "t.example"),
+    *(({"ring": ring}, "out-of-range", "") for ring in (0, 511, 1000, 100_000)),
+    ({"cores": 2, "core_list": (0, 0, 1, 2)}, "duplicate", ""),
+    ({"interfaces": NICS, "pairs": [PAIR], "cores": 4, "core_list": [0, 1, 2, 3, 4, 5]},
+     "wrong-length", "10"),
+    *(({"interfaces": names}, code, "") for names, code in (
+        (["03:00.0/0", "03:00.0/1"], "unsupported-by-tester"),
+        (["10000:01:00.0", "10000:01:00.1"], "wrong-form"),
+        (["03:00.7", "03:00.8"], "wrong-form"),
+        (["03:20.0", "03:00.1"], "wrong-form"),
+        (["03:00", "03:01"], "wrong-form"),
+        (["0a:00.0", "dummy"], "wrong-interface"),
+        (["eth0", "eth0/1"], "wrong-form"),
+        (["eth0", "a23456789abcdef0"], "wrong-form"),
+        (["eth0", "--software"], "wrong-form"),
+        (["eth0", "eth1,iface=eth2"], "wrong-form"),
+        (["eth0", ".."], "wrong-form"),
+        (["0000:03:00.0", "03:00.0"], "duplicate"),
+        (["0A:00.0", "0a:00.0"], "duplicate"),
+        (["eth0", "--vdev=net_af_packet0,iface=eth0"], "duplicate"),
+        (["03:00.0", "03:00.1", "04:00.0", "04:00.1"], "wrong-length"),
+        (["03:00.0"], "wrong-length"))),
+    ({"interfaces": NICS, "pairs": [{**PAIR, "interfaces": ["0000:03:00.1", "04:00.1"]}]},
+     "duplicate", "0000:03:00.1"),
+    *(({"start": "never", **servers}, code, "") for servers, code in (
+        ({"servers": [FIRST, {**SECOND, "name": "1"}]}, "duplicate"),
+        ({"servers": [FIRST, {**SECOND, "server": "192.0.2.1"}]}, "duplicate"),
+        ({"servers": [FIRST, {"server": "192.0.2.2"}]}, "missing-setting"),
+        ({"servers": SERVERS, "only": "third"}, "unknown-name"),
+        ({"servers": SERVERS, "max_skew": 0}, "out-of-range"),
+        ({"servers": [{**FIRST, "port": 1}, SECOND]}, "unknown-setting"),
+        ({"servers": [{**FIRST, "ports": [1, 1]}, SECOND]}, "duplicate"),
+        ({"servers": [{}, SECOND], "lab": True}, "conflict"))),
+])  # fmt: skip
 def test_invalid_trex_options_are_rejected(options, code, mentions):
     with expect_error(code, mentions=mentions):
         Trex(options)
 
 
-@pytest.mark.parametrize(
-    ("options", "mode", "in_software"),
-    [
-        ({}, ["--software", "--hdrh"], True),
-        ({"counting": "ports"}, [], False),
-        ({"cores": 4}, ["--software"], True),
-        ({"cores": 4, "hardware_filter": True}, [], False),
-        ({"cores": 4, "hardware_filter": True, "extra_arguments": ["--software"]}, [], True),
-    ],
-)
+@pytest.mark.parametrize(("options", "mode", "in_software"), [
+    ({}, ["--software", "--hdrh"], True),
+    ({"counting": "ports"}, [], False),
+    ({"cores": 4}, ["--software"], True),
+    ({"cores": 4, "hardware_filter": True}, [], False),
+    ({"cores": 4, "hardware_filter": True, "extra_arguments": ["--software"]}, [], True),
+])  # fmt: skip
 def test_nics_receive_in_software_by_default(options, mode, in_software):
     """Only software mode compares and times the frames of translators."""
     read = TrexOptions(interfaces=NICS, **options)
@@ -310,10 +297,9 @@ def test_common_options_apply_to_all_servers():
     assert [server.ports for server in servers.values()] == [(0, 1), (2, 3)]
 
 
-@pytest.mark.parametrize(
-    ("options", "kind"),
-    [({}, SeveralTesters), ({"only": "second"}, TrexTester), ({"servers": []}, TrexTester)],
-)
+@pytest.mark.parametrize(("options", "kind"), [
+    ({}, SeveralTesters), ({"only": "second"}, TrexTester), ({"servers": []}, TrexTester),
+])  # fmt: skip
 def test_several_servers_make_one_tester(options, kind):
     assert isinstance(make_tester(make_kind(**options)), kind)
 
@@ -451,13 +437,10 @@ def run_with_pci_bus(tmp_path, server):
 BIND_TO_DPDK = "ln -sfn $BUS/drivers/dpdk $NIC/driver; echo dpdk >$NIC/driver_override; "
 
 
-@pytest.mark.parametrize(
-    ("server", "written", "override"),
-    [
-        (BIND_TO_DPDK, {"dpdk/unbind": "0000:00:10.0", "kernel/bind": "0000:00:10.0"}, "\n"),
-        ("", {}, ""),
-    ],
-)
+@pytest.mark.parametrize(("server", "written", "override"), [
+    (BIND_TO_DPDK, {"dpdk/unbind": "0000:00:10.0", "kernel/bind": "0000:00:10.0"}, "\n"),
+    ("", {}, ""),
+])  # fmt: skip
 def test_nic_is_rebound_to_original_driver(tmp_path, server, written, override):
     assert run_with_pci_bus(tmp_path, f"{server}exit 7") == (written, override)
 
@@ -509,35 +492,29 @@ def test_unmounted_hugepages_are_reported_missing():
     assert doctor.check_hugepages(mounted, are_needed=True) == ("hugepages", "ok", "512 of 2M")
 
 
-@pytest.mark.parametrize(
-    ("lspci", "modprobe", "state", "text"),
-    [
-        ("/usr/bin/lspci", "/usr/sbin/modprobe", "ok", "lspci and modprobe"),
-        ("", "", "missing", "with lspci and modprobe, not found; apt-get install pciutils kmod"),
-        ("", "/usr/sbin/modprobe", "missing", "with lspci, not found; apt-get install pciutils"),
-        ("/usr/bin/lspci", "", "note", "with modprobe, not found; apt-get install kmod"),
-    ],
-)
+@pytest.mark.parametrize(("lspci", "modprobe", "state", "text"), [
+    ("/usr/bin/lspci", "/usr/sbin/modprobe", "ok", "lspci and modprobe"),
+    ("", "", "missing", "with lspci and modprobe, not found; apt-get install pciutils kmod"),
+    ("", "/usr/sbin/modprobe", "missing", "with lspci, not found; apt-get install pciutils"),
+    ("/usr/bin/lspci", "", "note", "with modprobe, not found; apt-get install kmod"),
+])  # fmt: skip
 def test_doctor_checks_lspci_and_modprobe(lspci, modprobe, state, text):
     finding = doctor.check_programs({"lspci": lspci, "modprobe": modprobe})
     assert finding[1] == state
     assert finding[2].endswith(text)
 
 
-@pytest.mark.parametrize(
-    ("options", "facts", "state", "text"),
-    [
-        ({}, {}, "ok", "4501 and 4500 of a server that v6t starts are closed"),
-        ({"fence": False}, {}, "note", "fence is false"),
-        ({}, {"nft": ""}, "note", "apt-get install nftables"),
-        ({}, {"nft_problem": "not permitted"}, "note", "repair nft (not permitted)"),
-        ({}, {"served": True}, "note", "any host that reaches yours"),
-        ({"start": "never"}, {}, "note", "any host that reaches yours"),
-        ({"server": "192.0.2.1"}, {}, "note", "any host that reaches yours"),
-        ({"start": "always"}, {"served": True}, "ok", "closed to other hosts"),
-        ({"lab": True}, {"nft": ""}, "ok", "no other host reaches them"),
-    ],
-)
+@pytest.mark.parametrize(("options", "facts", "state", "text"), [
+    ({}, {}, "ok", "4501 and 4500 of a server that v6t starts are closed"),
+    ({"fence": False}, {}, "note", "fence is false"),
+    ({}, {"nft": ""}, "note", "apt-get install nftables"),
+    ({}, {"nft_problem": "not permitted"}, "note", "repair nft (not permitted)"),
+    ({}, {"served": True}, "note", "any host that reaches yours"),
+    ({"start": "never"}, {}, "note", "any host that reaches yours"),
+    ({"server": "192.0.2.1"}, {}, "note", "any host that reaches yours"),
+    ({"start": "always"}, {"served": True}, "ok", "closed to other hosts"),
+    ({"lab": True}, {"nft": ""}, "ok", "no other host reaches them"),
+])  # fmt: skip
 def test_doctor_reports_unfenced_ports(options, facts, state, text):
     facts = {"nft": "/usr/sbin/nft", "nft_problem": "", "served": False, **facts}
     finding = doctor.check_port_isolation(facts, TrexOptions.model_validate(options))
@@ -553,15 +530,12 @@ def test_nftables_support_is_probed(tmp_path):
     assert host.find_nft_problem(str(nft)) == host.find_nft_problem("") == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "several", "states"),
-    [
-        ("--software --hdrh -c 1", False, {"--software": "ok", "--hdrh": "ok"}),
-        ("--software -c 1", False, {"--software": "ok", "--hdrh": "note"}),
-        ("--software -c 4", True, {"--software": "ok"}),
-        ("-c 4", True, {"--software": "note"}),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "several", "states"), [
+    ("--software --hdrh -c 1", False, {"--software": "ok", "--hdrh": "ok"}),
+    ("--software -c 1", False, {"--software": "ok", "--hdrh": "note"}),
+    ("--software -c 4", True, {"--software": "ok"}),
+    ("-c 4", True, {"--software": "note"}),
+])  # fmt: skip
 def test_server_arguments_depend_on_cores(arguments, several, states):
     findings = doctor.check_flags(arguments.split(), has_several_cores=several)
     assert {subject: state for subject, state, _ in findings} == states

@@ -210,17 +210,14 @@ def test_other_streams_keep_their_shares_next_to_blocks(monkeypatch):
     learned.close()
 
 
-@pytest.mark.parametrize(
-    ("most", "needs", "code"),
-    [
-        (1 << 28, (), "too-many-for-trex"),
-        ((1 << 24) + 1, (), "too-many-for-trex"),
-        (100, ("two-rates", "loss-times"), "unsupported-by-tester"),
-        (100, ("flow-starts",), "unsupported-by-tester"),
-        (4_000_000, ("frame-timeout",), "too-many-for-trex"),
-        (100_000, ("every-frame", "ipdv"), "too-many-for-trex"),
-    ],
-)
+@pytest.mark.parametrize(("most", "needs", "code"), [
+    (1 << 28, (), "too-many-for-trex"),
+    ((1 << 24) + 1, (), "too-many-for-trex"),
+    (100, ("two-rates", "loss-times"), "unsupported-by-tester"),
+    (100, ("flow-starts",), "unsupported-by-tester"),
+    (4_000_000, ("frame-timeout",), "too-many-for-trex"),
+    (100_000, ("every-frame", "ipdv"), "too-many-for-trex"),
+])  # fmt: skip
 def test_too_many_connections_are_rejected(most, needs, code):
     with expect_error(code):
         connections.check_connections(most, frozenset(needs))
@@ -243,14 +240,11 @@ WIDE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("tester", "count", "text", "status"),
-    [
-        ("embedded", "16000000", "16,000,000 connections take up to 1.8 GiB of memory, this", 0),
-        ("trex", "16000000", "688,128 of 16,000,000 connections", 0),
-        ("trex", "268000000", "at most 16,777,216 rows; 268,000,000 connections are more", 2),
-    ],
-)
+@pytest.mark.parametrize(("tester", "count", "text", "status"), [
+    ("embedded", "16000000", "16,000,000 connections take up to 1.8 GiB of memory, this", 0),
+    ("trex", "16000000", "688,128 of 16,000,000 connections", 0),
+    ("trex", "268000000", "at most 16,777,216 rows; 268,000,000 connections are more", 2),
+])  # fmt: skip
 def test_cost_of_many_connections_is_shown_by_dry_run(tester, count, text, status):
     result = v6t(
         *("run", "--plugin", "nat44", "--tester", tester, "--dut", "nftables", "--dry-run"),
@@ -319,29 +313,26 @@ IF_SEVERAL_CORES = ", or ports where the server has several cores"
 PORTS = "trailer up to 2,500,000 fps, by ports beyond"
 
 
-@pytest.mark.parametrize(
-    ("options", "needs", "most_fps", "text"),
-    [
-        ({}, set(), 2.5e6, f"trailer{IF_SEVERAL_CORES}"),
-        ({}, set(), 2.6e6, f"{PORTS}{IF_SEVERAL_CORES}"),
-        ({}, {"tags"}, 2.6e6, f"{PORTS}{IF_SEVERAL_CORES}"),
-        ({"server": "203.0.113.1"}, {"tags"}, 1000.0, f"trailer{IF_SEVERAL_CORES}"),
-        ({"counting": "trailer"}, set(), 1000.0, "trailer"),
-        ({**NICS, "start": "always"}, set(), 1000.0, "trailer"),
-        ({}, {"every-frame", "ipdv"}, 2.6e6, "trailer"),
-        ({"counting": "ports"}, set(), 1.0, "ports"),
-        ({**NICS, "cores": 2}, {"tags"}, 1.0, f"trailer{IF_SEVERAL_CORES}"),
-        ({**NICS, "cores": 2, "start": "always"}, {"tags"}, 1.0, "ports"),
-        ({"marks": True}, set(), 5e6, f"marks{IF_SEVERAL_CORES}"),
-        ({"marks": True}, {"tags"}, 1e6, f"trailer{IF_SEVERAL_CORES}"),
-        ({}, {"connections"}, 1e6, "marks or trailer"),
-        ({"lab": True}, set(), 10_000.0, "trailer"),
-        ({"lab": True}, set(), 20_000.0, "marks or trailer"),
-        ({"lab": True, "core_list": [0, 0, 1]}, set(), 20_000.0, "marks"),
-        ({"lab": True, "core_list": [0, 1, 2]}, set(), 20_000.0, "trailer"),
-        ({"interfaces": ["eth1", "eth2"]}, set(), 5e6, f"marks or {PORTS}{IF_SEVERAL_CORES}"),
-    ],
-)
+@pytest.mark.parametrize(("options", "needs", "most_fps", "text"), [
+    ({}, set(), 2.5e6, f"trailer{IF_SEVERAL_CORES}"),
+    ({}, set(), 2.6e6, f"{PORTS}{IF_SEVERAL_CORES}"),
+    ({}, {"tags"}, 2.6e6, f"{PORTS}{IF_SEVERAL_CORES}"),
+    ({"server": "203.0.113.1"}, {"tags"}, 1000.0, f"trailer{IF_SEVERAL_CORES}"),
+    ({"counting": "trailer"}, set(), 1000.0, "trailer"),
+    ({**NICS, "start": "always"}, set(), 1000.0, "trailer"),
+    ({}, {"every-frame", "ipdv"}, 2.6e6, "trailer"),
+    ({"counting": "ports"}, set(), 1.0, "ports"),
+    ({**NICS, "cores": 2}, {"tags"}, 1.0, f"trailer{IF_SEVERAL_CORES}"),
+    ({**NICS, "cores": 2, "start": "always"}, {"tags"}, 1.0, "ports"),
+    ({"marks": True}, set(), 5e6, f"marks{IF_SEVERAL_CORES}"),
+    ({"marks": True}, {"tags"}, 1e6, f"trailer{IF_SEVERAL_CORES}"),
+    ({}, {"connections"}, 1e6, "marks or trailer"),
+    ({"lab": True}, set(), 10_000.0, "trailer"),
+    ({"lab": True}, set(), 20_000.0, "marks or trailer"),
+    ({"lab": True, "core_list": [0, 0, 1]}, set(), 20_000.0, "marks"),
+    ({"lab": True, "core_list": [0, 1, 2]}, set(), 20_000.0, "trailer"),
+    ({"interfaces": ["eth1", "eth2"]}, set(), 5e6, f"marks or {PORTS}{IF_SEVERAL_CORES}"),
+])  # fmt: skip
 def test_counting_method_is_described_in_advance(options, needs, most_fps, text):
     assert Trex(options).describe_counting(frozenset(needs), "bidirectional", most_fps) == text
 
@@ -586,18 +577,15 @@ def make_stale_frame(frame):
     return bytes(octets)
 
 
-@pytest.mark.parametrize(
-    ("stale", "copies", "learned", "surplus", "reasons"),
-    [
-        ({"forward": 90}, 0, COUNT, 0, ["90 frames"]),
-        # the recording has no room for the last 50 frames
-        ({"forward": 150}, 0, COUNT - 50, 0, ["150 frames", "TRex recorded"]),
-        # three per block; one of twenty blocks is stamped, the others are marked
-        ({"reverse": 3}, 0, COUNT, 0, ["60 frames"]),
-        # duplicates of the device are counted, even without room in the recording
-        ({}, 300, COUNT, 300, ["surplus of"]),
-    ],
-)
+@pytest.mark.parametrize(("stale", "copies", "learned", "surplus", "reasons"), [
+    ({"forward": 90}, 0, COUNT, 0, ["90 frames"]),
+    # the recording has no room for the last 50 frames
+    ({"forward": 150}, 0, COUNT - 50, 0, ["150 frames", "TRex recorded"]),
+    # three per block; one of twenty blocks is stamped, the others are marked
+    ({"reverse": 3}, 0, COUNT, 0, ["60 frames"]),
+    # duplicates of the device are counted, even without room in the recording
+    ({}, 300, COUNT, 300, ["surplus of"]),
+])  # fmt: skip
 def test_stale_frames_make_phase_one_invalid_but_are_not_learned(
     server, monkeypatch, stale, copies, learned, surplus, reasons
 ):

@@ -136,10 +136,9 @@ def test_first_interpreter_that_imports_client_is_used(installation, monkeypatch
         channel.start_client(installation, "other", start, 60)
 
 
-@pytest.mark.parametrize(
-    ("value", "virtual"),
-    [("yes", True), (True, True), ("no", False), (False, False), ("N/A", False)],
-)
+@pytest.mark.parametrize(("value", "virtual"), [
+    ("yes", True), (True, True), ("no", False), (False, False), ("N/A", False),
+])  # fmt: skip
 def test_port_is_virtual_if_trex_reports_it(value, virtual):
     info = {"index": 0, "is_virtual": value}
     (port,) = parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
@@ -230,16 +229,10 @@ def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, option
             assert slow == 1 or least > 0.9
 
 
-@pytest.mark.parametrize(
-    ("options", "compared"),
-    [
-        ({}, True),
-        ({"sample": 0}, False),
-        ({"cache": 100}, False),
-        ({"counting": "ports"}, False),
-        ({"pairs": ({"ports": (2, 3)},)}, False),
-    ],
-)
+@pytest.mark.parametrize(("options", "compared"), [
+    ({}, True), ({"sample": 0}, False), ({"cache": 100}, False), ({"counting": "ports"}, False),
+    ({"pairs": ({"ports": (2, 3)},)}, False),
+])  # fmt: skip
 def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, options, compared):
     """Frames are counted by ports; captures with several queues need service mode."""
     ports = "4" if "pairs" in options else "2"
@@ -266,46 +259,40 @@ CORES = {"counting": "ports", "cores": 2, "by_trailer": False}
 BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
 
 
-@pytest.mark.parametrize(
-    ("options", "figures", "expected"),
-    [
-        ({}, [], ["in faster ones and with several data path cores it counts"]),
-        ({"cores": 2}, [], ["in faster ones and with several data path cores it counts"]),
-        ({}, [{"cores": 1}], ["in faster ones it counts"]),
-        ({"cores": 2}, [{"cores": 1}], ["in faster ones it counts"]),
-        ({"cache": 9}, [{"cores": 1}], ["hides a lost one", "cache has no effect"]),
-        ({}, [{"cores": 1, "by_trailer": False}], ["none is compared"]),
-        ({"lab": True}, [], ["in faster ones it counts", "cancel out"]),
-        ({"lab": True}, [{"counting": "trailer"}], ["in faster ones it counts"]),
-        ({"lab": True}, [{"counting": "trailer and marks"}], ["by a trailer", "cancel out"]),
-        ({"counting": "ports", "cache": 9}, [], ["duplicate hides a lost frame"]),
-        ({"cores": 2, "start": "always"}, [], [BY_PORTS]),
-        ({"counting": "ports"}, [{"cores": 1}], ["none is compared"]),
-        ({}, [CORES], ["none is compared", HIDDEN]),
-        ({}, [CORES | ALL_CAPTURED], ["some are compared", HIDDEN]),
-        ({}, [CORES | {"timed": "tagged frames"}], [BY_PORTS, HIDDEN, "2 data path cores sent"]),
-        ({}, [{"cores": 1, "timed": "tagged frames"}], ["by a trailer"]),
-        ({}, [{"version": "v3.08"}], ["by a trailer"]),
-        ({}, [{"version": "v3.06"}], ["by a trailer", "TRex v3.06"]),
-        ({}, [CORES | one for one in (ALL_CAPTURED, ONE_NOT_CAPTURED, NONE_RECEIVED)],
-         [BY_PORTS, HIDDEN, "in 1 of 2 trials"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "figures", "expected"), [
+    ({}, [], ["in faster ones and with several data path cores it counts"]),
+    ({"cores": 2}, [], ["in faster ones and with several data path cores it counts"]),
+    ({}, [{"cores": 1}], ["in faster ones it counts"]),
+    ({"cores": 2}, [{"cores": 1}], ["in faster ones it counts"]),
+    ({"cache": 9}, [{"cores": 1}], ["hides a lost one", "cache has no effect"]),
+    ({}, [{"cores": 1, "by_trailer": False}], ["none is compared"]),
+    ({"lab": True}, [], ["in faster ones it counts", "cancel out"]),
+    ({"lab": True}, [{"counting": "trailer"}], ["in faster ones it counts"]),
+    ({"lab": True}, [{"counting": "trailer and marks"}], ["by a trailer", "cancel out"]),
+    ({"counting": "ports", "cache": 9}, [], ["duplicate hides a lost frame"]),
+    ({"cores": 2, "start": "always"}, [], [BY_PORTS]),
+    ({"counting": "ports"}, [{"cores": 1}], ["none is compared"]),
+    ({}, [CORES], ["none is compared", HIDDEN]),
+    ({}, [CORES | ALL_CAPTURED], ["some are compared", HIDDEN]),
+    ({}, [CORES | {"timed": "tagged frames"}], [BY_PORTS, HIDDEN, "2 data path cores sent"]),
+    ({}, [{"cores": 1, "timed": "tagged frames"}], ["by a trailer"]),
+    ({}, [{"version": "v3.08"}], ["by a trailer"]),
+    ({}, [{"version": "v3.06"}], ["by a trailer", "TRex v3.06"]),
+    ({}, [CORES | one for one in (ALL_CAPTURED, ONE_NOT_CAPTURED, NONE_RECEIVED)],
+     [BY_PORTS, HIDDEN, "in 1 of 2 trials"]),
+])  # fmt: skip
 def test_warnings_depend_on_trials_of_run(options, figures, expected):
     warnings = [*Trex(options).list_warnings(figures)]
     assert len(warnings) == len(expected)
     assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("several", "options", "other_cores"),
-    [
-        (False, {"cores": 1}, None),
-        (False, {"cores": 2}, {"server": 1, "option": 2}),
-        (True, {}, None),
-        (True, {"cores": 1}, {"server": 2, "option": 1}),
-    ],
-)
+@pytest.mark.parametrize(("several", "options", "other_cores"), [
+    (False, {"cores": 1}, None),
+    (False, {"cores": 2}, {"server": 1, "option": 2}),
+    (True, {}, None),
+    (True, {"cores": 1}, {"server": 2, "option": 1}),
+])  # fmt: skip
 def test_attached_server_keeps_its_cores(installation, monkeypatch, several, options, other_cores):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
     cores = 1 + several
@@ -391,15 +378,12 @@ def test_port_pair_without_frames_is_skipped(measure, counting):
 SHARED, SEPARATE = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2,))
 
 
-@pytest.mark.parametrize(
-    ("options", "cases"),
-    [
-        # placement None: a server that v6t has not started
-        ({}, [(SHARED, 20e3, False), (SHARED, 10e3, True), (SEPARATE, 20e3, True), (None, 20e3, True)]),
-        ({"marks": False}, [(SHARED, 20e3, True)]),
-        ({"marks": True}, [(SEPARATE, 1e3, False)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "cases"), [
+    # placement None: a server that v6t has not started
+    ({}, [(SHARED, 20e3, False), (SHARED, 10e3, True), (SEPARATE, 20e3, True), (None, 20e3, True)]),
+    ({"marks": False}, [(SHARED, 20e3, True)]),
+    ({"marks": True}, [(SEPARATE, 1e3, False)]),
+])  # fmt: skip
 def test_frames_are_marked_if_threads_share_cpus(installation, monkeypatch, options, cases):
     """Stamps need much CPU time, but detect reordering; they are used up to a limit."""
     with open_loaded(installation, **options) as tester:
@@ -443,15 +427,12 @@ def test_cpu_limit_is_100_percent_on_linux_interfaces(fake_tester, installation)
     assert make_tester(installation, cpu_limit=70).attachment.cpu_limit == 70
 
 
-@pytest.mark.parametrize(
-    ("variable", "code", "kind"),
-    [
-        ("STOLEN", "tester-fault", "stolen"),
-        ("DIE", "worker-failed", None),
-        ("REMOVED", "tester-fault", "stolen"),  # another user removes a capture
-        ("LATE", "tester-fault", "start"),  # four starts are late
-    ],
-)
+@pytest.mark.parametrize(("variable", "code", "kind"), [
+    ("STOLEN", "tester-fault", "stolen"),
+    ("DIE", "worker-failed", None),
+    ("REMOVED", "tester-fault", "stolen"),  # another user removes a capture
+    ("LATE", "tester-fault", "start"),  # four starts are late
+])  # fmt: skip
 def test_failure_during_trial_ends_it_with_a_cause(measure, variable, code, kind):
     with expect_error(code) as caught:
         measure(fake={variable: "4"}, counting="ports")
@@ -480,17 +461,14 @@ def test_link_failure_of_each_port_disturbs_the_trial(measure, mode):
     assert result.is_disturbed
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "options", "code", "mentions", "hint"),
-    [
-        ("FAKE_OWNER", "alice", {}, "tester-fault", "alice", "force"),
-        ("FAKE_MODE", "ASTF", {}, "unsupported-by-tester", "", ""),
-        ("FAKE_SERVER", "down", {}, "tester-fault", "127.0.0.1", ""),
-        # the server listens, but does not answer
-        ("FAKE_SERVER", "down", {"start": "auto"}, "tester-fault", "Failed to get server", ""),
-        ("FAKE_SERVER", "up", {"start": "always"}, "tester-fault", "already", "start: auto"),
-    ],
-)
+@pytest.mark.parametrize(("variable", "value", "options", "code", "mentions", "hint"), [
+    ("FAKE_OWNER", "alice", {}, "tester-fault", "alice", "force"),
+    ("FAKE_MODE", "ASTF", {}, "unsupported-by-tester", "", ""),
+    ("FAKE_SERVER", "down", {}, "tester-fault", "127.0.0.1", ""),
+    # the server listens, but does not answer
+    ("FAKE_SERVER", "down", {"start": "auto"}, "tester-fault", "Failed to get server", ""),
+    ("FAKE_SERVER", "up", {"start": "always"}, "tester-fault", "already", "start: auto"),
+])  # fmt: skip
 def test_unusable_server_is_rejected(
     installation, monkeypatch, variable, value, options, code, mentions, hint
 ):
@@ -616,13 +594,10 @@ def test_unreachable_remote_server_is_not_started_locally(tmp_path, monkeypatch)
     assert not (tmp_path / "launched").exists()
 
 
-@pytest.mark.parametrize(
-    ("program", "options", "output"),
-    [
-        ("echo 'EAL: Error - no hugepages'; exit 1", {}, "EAL: Error - no hugepages\n"),
-        ("echo binding; sleep 60", {"start_deadline_s": 3}, "binding\n"),
-    ],
-)
+@pytest.mark.parametrize(("program", "options", "output"), [
+    ("echo 'EAL: Error - no hugepages'; exit 1", {}, "EAL: Error - no hugepages\n"),
+    ("echo binding; sleep 60", {"start_deadline_s": 3}, "binding\n"),
+])  # fmt: skip
 def test_server_start_error_names_its_output(
     tmp_path, monkeypatch, listener, program, options, output
 ):
@@ -815,30 +790,26 @@ class StuckPorts:
         return {1: {**PORT, "ipackets": self.received}, "global": SERVER}
 
 
-@pytest.mark.parametrize(
-    ("names", "known"),
-    [(["net_af_packet"] * 2, "net_af_packet"), (["net_af_packet", "net_memif"], ""), ([], "")],
-)
+@pytest.mark.parametrize(("names", "known"), [
+    (["net_af_packet"] * 2, "net_af_packet"), (["net_af_packet", "net_memif"], ""), ([], ""),
+])  # fmt: skip
 def test_port_driver_is_chosen_if_all_ports_use_it(names, known):
     assert choose_driver(names).name == known
 
 
-@pytest.mark.parametrize(
-    ("own", "at_reading", "at_push", "stuck", "pushed"),
-    [
-        *((own, (), at_push, stuck, pushed) for own in (0, 1) for at_push, stuck, pushed in (
-            ([], 0, 2),
-            ([1], 1, 2),
-            ([277, 277, 5], 559, 4),
-            ([92] * 89 + [4], 8192, 91),  # a full ring with long frames
-        )),
-        (0, [0, 900, 400, 7], [], 0, 2),  # a queue of the device that empties after the wait
-        (0, [0, 900, 400, 7], [3], 3, 2),
-        (0, [0, 0, 0, 1], [], 0, 2),  # a router advertisement at the same time
-        (0, itertools.repeat(1), [277], 0, 0),  # frames arrive without a pause
-        (0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # frames do not end after pushes
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("own", "at_reading", "at_push", "stuck", "pushed"), [
+    *((own, (), at_push, stuck, pushed) for own in (0, 1) for at_push, stuck, pushed in (
+        ([], 0, 2),
+        ([1], 1, 2),
+        ([277, 277, 5], 559, 4),
+        ([92] * 89 + [4], 8192, 91),  # a full ring with long frames
+    )),
+    (0, [0, 900, 400, 7], [], 0, 2),  # a queue of the device that empties after the wait
+    (0, [0, 900, 400, 7], [3], 3, 2),
+    (0, [0, 0, 0, 1], [], 0, 2),  # a router advertisement at the same time
+    (0, itertools.repeat(1), [277], 0, 0),  # frames arrive without a pause
+    (0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # frames do not end after pushes
+])  # fmt: skip
 def test_frames_stuck_in_send_ring_are_flushed_and_a_fault(
     monkeypatch, own, at_reading, at_push, stuck, pushed
 ):
@@ -894,14 +865,11 @@ def test_unreadable_queue_drops_are_none(answer, drops):
     assert rpc.count_queue_drops(client) == drops
 
 
-@pytest.mark.parametrize(
-    ("answers", "faults"),
-    [
-        (["'N/A'"], [0]),
-        (["{}[0]", "None.x", "0"], [1, 1, 0]),
-        (["(_ for _ in ()).throw(RuntimeError)", "0"], [1, 0]),
-    ],
-)
+@pytest.mark.parametrize(("answers", "faults"), [
+    (["'N/A'"], [0]),
+    (["{}[0]", "None.x", "0"], [1, 1, 0]),
+    (["(_ for _ in ()).throw(RuntimeError)", "0"], [1, 0]),
+])  # fmt: skip
 def test_trial_with_unreadable_queue_drops_is_repeated(tmp_path, monkeypatch, answers, faults):
     fake = faketrex.API.replace(
         "def get_rel(self, name): return 0",
@@ -942,14 +910,11 @@ def read_code(path):
     return ast.unparse(tree)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "modules"),
-    [
-        (r"\btcps_|\berr_\w+'|opackets|ipackets|rx_pkts|cpu_util", {"client/stats.py"}),
-        (r"\.conn\b|\bclient\.ports\b|wait_for_profile|global_stats", {"client/rpc.py"}),
-        ("(?i)af_?packet|linux_driver|on_linux", {"af_packet.py", "interfaces.py"}),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "modules"), [
+    (r"\btcps_|\berr_\w+'|opackets|ipackets|rx_pkts|cpu_util", {"client/stats.py"}),
+    (r"\.conn\b|\bclient\.ports\b|wait_for_profile|global_stats", {"client/rpc.py"}),
+    ("(?i)af_?packet|linux_driver|on_linux", {"af_packet.py", "interfaces.py"}),
+])  # fmt: skip
 def test_trex_and_linux_names_occur_in_one_module(pattern, modules):
     code = {path.relative_to(DRIVER).as_posix(): read_code(path) for path in DRIVER.rglob("*.py")}
     assert {name for name, text in code.items() if re.search(pattern, text)} == modules
