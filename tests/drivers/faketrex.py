@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 from v6t.drivers.trex.channel import parse_answer
@@ -124,8 +123,7 @@ class STLClient(object):
         print("set_global_cfg", params)
     def acquire(self, ports, force=False):
         for p in ports:
-            if self.ports[p].owner and not force:
-                raise TRexError("*** port is already taken by '%s'" % self.ports[p].owner)
+            if self.ports[p].owner and not force: raise TRexError("*** port is already taken by '%s'" % self.ports[p].owner)
             self.ports[p].acquired = True
     def stop(self, ports):
         for p in ports:
@@ -201,24 +199,17 @@ def parse_trial(raw: dict[str, Any]) -> TrialStats:
     ports = {int(port): {**zeros, **counted} for port, counted in raw.get("ports", {}).items()}
     total = {"queue_full": 0, "cpu_util_raw": 0.0, "rx_cpu_util": 0.0, **raw.get("global", {})}
     stats = parse_stats({**ports, "global": total}, ports)
-    return parse_answer(
-        TrialStats,
-        {
-            **raw,
-            "ports": stats.ports,
-            "queue_full_count": stats.queue_full_count,
-            "groups": parse_groups(raw.get("groups", {})),
-            "captures": [_complete_capture(**c) for c in raw.get("captures", [])],
-        },
-    )
+    parsed: dict[str, Any] = {"ports": stats.ports, "queue_full_count": stats.queue_full_count}
+    parsed["groups"] = parse_groups(raw.get("groups", {}))
+    parsed["captures"] = [_complete_capture(**c) for c in raw.get("captures", [])]
+    return parse_answer(TrialStats, {**raw, **parsed})
 
 
 def _complete_capture(kind, matched, ports=(), port=0, frames=(), **more):
     """Convert a recorded capture of one port, with missing fields."""
     ports = list(ports) or [port]
     framed = [[*frame, *ports] for frame in frames]
-    number = more.get("class", 0)
-    return Capture(kind, ports, matched, class_number=number, frames=framed)
+    return Capture(kind, ports, matched, class_number=more.get("class", 0), frames=framed)
 
 
 def make_installation(path: Path, server: str = "exec sleep 60") -> Path:
@@ -227,17 +218,15 @@ def make_installation(path: Path, server: str = "exec sleep 60") -> Path:
     (client / "stl").mkdir(parents=True)
     (client / "__init__.py").write_text("")
     (client / "stl/__init__.py").write_text("")
-    (client / "stl/api.py").write_text(dedent(API))
-    libraries = client.parent
+    (client / "stl/api.py").write_text(API)
     for name in ("scapy", "zmq"):
-        (libraries / f"{name}.py").write_text("")
+        (client.parent / f"{name}.py").write_text("")
     for name in ("t-rex-64", "_t-rex-64"):
         write_script(path / name, server)
     return path
 
 
 def write_script(path: Path, text: str) -> None:
-    """Write an executable shell script."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
@@ -257,7 +246,6 @@ def has_ended(pid: int) -> bool:
 
 
 def list_descendants(pid: int) -> list[int]:
-    """Return the descendants of a process."""
     processes = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
     children = [child for child in processes if read_stat(child)[1:2] == [str(pid)]]
     return [p for child in children for p in (child, *list_descendants(child))]

@@ -156,57 +156,35 @@ MANY_FRAMES = {**ROUTER, "rate_fps": 50_000.0, "frames": FRAMES_PER_LOSS}
 FRAMES_PER_DUPLICATE = 1000
 
 FAULTS = (
-    Fault(
-        "nothing-translated", "nothing: MAP-E border relay as it should be",
-        ReferenceLabDevice, lambda seen: seen.verdict.passed, "the trial passes",
-    ),
-    Fault(
-        "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", make_known_device(),
-        lambda seen: seen.verdict.passed, "the trial passes", **MANY_FRAMES,
-    ),
-    Fault(
-        "rule-bit", "one bit of the rule's IPv6 prefix", make_device_with_other_rule,
-        lambda seen: (seen.verdict.valid and seen.lost > 0) or has_mismatch(seen),
-        "frames are lost, or differ from the translation",
-    ),
-    Fault(
-        "psid", "PSID one too large", make_corrupting_device(use_next_psid, "reverse"), has_mismatch,
-        "frames differ from the translation",
-    ),
-    Fault(
-        "checksum", "one bit of the UDP checksum", make_corrupting_device(flip_checksum_bit), has_mismatch,
-        "frames differ from the translation",
-    ),
-    Fault(
-        "ports", "source and destination port swapped", make_corrupting_device(swap_ports), has_mismatch,
-        "frames differ from the translation",
-    ),
-    Fault(
-        "one-in-a-million", f"one frame in {MILLION:,} lost", make_known_device(lose_every=FRAMES_PER_LOSS),
-        lambda seen: is_failure(seen) and seen.lost == 1, "exactly one frame is lost", **MANY_FRAMES,
-    ),
-    Fault(
-        "duplicates", f"one frame in {FRAMES_PER_DUPLICATE:,} twice", make_known_device(duplicate_every=FRAMES_PER_DUPLICATE),
-        lambda seen: is_failure(seen) and seen.lost == 0
-        and seen.count_frames("surplus") == seen.trial.frames // FRAMES_PER_DUPLICATE,
-        "surplus frames, exactly as many", **{**ROUTER, "rate_fps": 10_000.0, "frames": 10_000},
-    ),
-    Fault(
-        "late", "every frame 3 ms late, where 2 ms are allowed", make_known_device(delay_us=3000),
-        lambda seen: seen.verdict.valid and seen.count_frames("late") == seen.trial.frames,
-        "every frame is late", timeout_s=0.002, **ROUTER,
-    ),
-    Fault(
-        "under-sends", "the tester stands still in the middle of a trial", None,
-        lambda seen: not seen.verdict.valid, "the trial is invalid: the tester's fault, no loss",
-        **{**ROUTER, "rate_fps": 1000.0, "frames": 1000},
-    ),
+    Fault("nothing-translated", "nothing: MAP-E border relay as it should be",
+          ReferenceLabDevice, lambda seen: seen.verdict.passed, "the trial passes"),
+    Fault("nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", make_known_device(),
+          lambda seen: seen.verdict.passed, "the trial passes", **MANY_FRAMES),
+    Fault("rule-bit", "one bit of the rule's IPv6 prefix", make_device_with_other_rule,
+          lambda seen: (seen.verdict.valid and seen.lost > 0) or has_mismatch(seen),
+          "frames are lost, or differ from the translation"),
+    Fault("psid", "PSID one too large", make_corrupting_device(use_next_psid, "reverse"), has_mismatch,
+          "frames differ from the translation"),
+    Fault("checksum", "one bit of the UDP checksum", make_corrupting_device(flip_checksum_bit), has_mismatch,
+          "frames differ from the translation"),
+    Fault("ports", "source and destination port swapped", make_corrupting_device(swap_ports), has_mismatch,
+          "frames differ from the translation"),
+    Fault("one-in-a-million", f"one frame in {MILLION:,} lost", make_known_device(lose_every=FRAMES_PER_LOSS),
+          lambda seen: is_failure(seen) and seen.lost == 1, "exactly one frame is lost", **MANY_FRAMES),
+    Fault("duplicates", f"one frame in {FRAMES_PER_DUPLICATE:,} twice", make_known_device(duplicate_every=FRAMES_PER_DUPLICATE),
+          lambda seen: is_failure(seen) and seen.lost == 0
+          and seen.count_frames("surplus") == seen.trial.frames // FRAMES_PER_DUPLICATE,
+          "surplus frames, exactly as many", **{**ROUTER, "rate_fps": 10_000.0, "frames": 10_000}),
+    Fault("late", "every frame 3 ms late, where 2 ms are allowed", make_known_device(delay_us=3000),
+          lambda seen: seen.verdict.valid and seen.count_frames("late") == seen.trial.frames,
+          "every frame is late", timeout_s=0.002, **ROUTER),
+    Fault("under-sends", "the tester stands still in the middle of a trial", None,
+          lambda seen: not seen.verdict.valid, "the trial is invalid: the tester's fault, no loss",
+          **{**ROUTER, "rate_fps": 1000.0, "frames": 1000}),
 )  # fmt: skip
-RESET = Fault(
-    "table-reset", "a NAT forgets its connections during a trial", None,
-    lambda seen: seen.verdict.valid and seen.lost > 0, "frames from outside are lost",
-    technology="nat44", mode="reverse",
-)  # fmt: skip
+RESET = Fault("table-reset", "a NAT forgets its connections during a trial", None,
+              lambda seen: seen.verdict.valid and seen.lost > 0, "frames from outside are lost",
+              technology="nat44", mode="reverse")  # fmt: skip
 ALL = (*FAULTS, RESET)
 
 
@@ -238,12 +216,9 @@ class FaultBench:
         self._technologies = {name: make_tester_setup(kind, name).technology for name in names}
         setup = make_tester_setup(kind)
         self._links = setup.technology.links
-        self._device = ReplaceableDevice(
-            make_known_device()(None, compute_frame_octets(self._links))
-        )
-        self.tester = setup.tester.make(
-            self._links, self._device, loopback=False, delays=True, seed=1
-        )
+        known = make_known_device()(None, compute_frame_octets(self._links))
+        self._device = device = ReplaceableDevice(known)
+        self.tester = setup.tester.make(self._links, device, loopback=False, delays=True, seed=1)
         self.tester.open()
 
     def close(self):
@@ -258,10 +233,8 @@ class FaultBench:
         for attempt in range(MAX_TRIES):
             # faults depend on the number of frames, not on the rate
             rate = max(fault.rate_fps / 2**attempt, min(fault.rate_fps, SLOWEST_FPS))
-            trial = Trial(
-                "planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
-                fault.frames / rate, 0.5, 0.1, frame_timeout_s=fault.timeout_s,
-            )  # fmt: skip
+            trial = Trial("planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
+                          fault.frames / rate, 0.5, 0.1, frame_timeout_s=fault.timeout_s)  # fmt: skip
             with self._stop_senders(trial) if fault.device is None else nullcontext():
                 result = self.tester.measure(trial)
             verdict = assess_trial(trial, result, sending_time_tolerance=SENDING_TIME_TOLERANCE)
@@ -325,10 +298,7 @@ def expect_found(tester, fault, measure):
     reasons = ["; ".join(observation.verdict.reasons) for observation in observations]
     with update_record(RECORD) as record:
         before = record.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
-        record[f"{tester} {fault.name}"] = {
-            "found": before["found"] + found,
-            "of": before["of"] + len(observations),
-            "said": reasons[-1],
-            "date": date.today().isoformat(),
-        }
+        counts = {"found": before["found"] + found, "of": before["of"] + len(observations)}
+        said = {"said": reasons[-1], "date": date.today().isoformat()}
+        record[f"{tester} {fault.name}"] = counts | said
     assert found == len(observations), reasons

@@ -12,22 +12,15 @@ from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
 
 TRIES = 10
-REAL = [
-    pytest.param("embedded", marks=[pytest.mark.lab, needs_lab]),
-    pytest.param("trex", marks=[pytest.mark.trex, needs_trex, needs_lab]),
-]
+REAL = [pytest.param("embedded", marks=[pytest.mark.lab, needs_lab]),
+        pytest.param("trex", marks=[pytest.mark.trex, needs_trex, needs_lab])]  # fmt: skip
 
 
 def make_tester_setup(kind, plugin="mape-br", testbed=None, options=None, **flags):
     """Return the setup of a run with a tester of the lab."""
     lab = {"lab": "true"} if kind == "trex" else {}
-    return resolve_setup(
-        testbed=testbed,
-        plugin=plugin,
-        tester=kind,
-        tester_options=lab | (options or {}),
-        **flags,
-    )
+    run = {"plugin": plugin, "tester": kind, "tester_options": lab | (options or {})}
+    return resolve_setup(testbed=testbed, **run, **flags)
 
 
 def compile_plugin(plugin="mape-br", size=104, **params):
@@ -65,7 +58,6 @@ def measure_passed(tester, trial, *, tolerance=1.2, is_good=lambda result: True,
 
 
 def write_testbed(directory, text):
-    """Write a testbed file."""
     path = directory / "bed.yaml"
     path.write_text(dedent(text))
     return path

@@ -30,9 +30,7 @@ class Row:
 _TRANSLATORS = ("siit", "clat", "nat64", "464xlat=ipv4aas, 464xlat: CLAT and PLAT, two machines")
 _MAPT = ("mapt-br", "mapt-ce", "map-t=ipv4aas, map-t: CE and BR, two machines")
 _TUNNELS = (
-    "mape-ce",
-    "lwb4",
-    "lwb4-trex=lwb4, by TRex",
+    *("mape-ce", "lwb4", "lwb4-trex=lwb4, by TRex"),
     "ds-lite=ipv4aas, ds-lite: as its B4",
     "ds-lite softwire=ipv4aas, ds-lite: as its AFTR's end of the tunnel",
     "lw4o6=ipv4aas, lw4o6: as its lwB4",
@@ -44,6 +42,7 @@ _TUNNEL_SITES = (
     "lw4o6, Snabb=ipv4aas, lw4o6: as its lwB4, Snabb as lwAFTR, three machines",
     "map-e, VPP=ipv4aas, map-e: as its CE, VPP as BR, three machines",
 )
+_OPENBSD = ("nat44", "nat64", "ipv4-router", "ipv6-router")
 _NICS = ("vmxnet3=ipv4-router, TRex on vmxnet3", "e1000=ipv4-router, TRex on e1000")
 # Name prefix in the record, device, command, and technologies (``NAME`` or ``NAME=TEXT``).
 _GROUPS = (
@@ -54,12 +53,7 @@ _GROUPS = (
     ("ip6-tunnel", "Linux ip6_tunnel", "make test-tunnel-vm", _TUNNELS),
     ("ip6-tunnel", "Linux ip6_tunnel", "make sites", _TUNNEL_SITES),
     ("linux-router", "Linux, router between NICs", "make test-trex-vm", _NICS),
-    (
-        "openbsd-pf",
-        "OpenBSD PF",
-        "make test-openbsd",
-        ("nat44", "nat64", "ipv4-router", "ipv6-router"),
-    ),
+    ("openbsd-pf", "OpenBSD PF", "make test-openbsd", _OPENBSD),
 )
 ROWS = tuple(
     Row(f"{name} {technology}", device, words or technology, command)
@@ -84,17 +78,11 @@ def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where
         where: Location of the tester; empty means the lab.
     """
     assert name in {row.name for row in ROWS}
-    parts = run.device.get("parts")
-    paths = (
-        ", ".join(f"{part}: {describe_path(device)}" for part, device in parts.items())
-        if parts
-        else describe_path(run.device)
-    )
-    result = {
-        "how": f"{paths}; {hypervisor}; {TESTERS[run.tester['kind']]}{where}",
-        "version": describe_versions(run, version),
-        "date": date.today().isoformat(),
-    }
+    paths = describe_path(run.device)
+    if parts := run.device.get("parts"):
+        paths = ", ".join(f"{part}: {describe_path(device)}" for part, device in parts.items())
+    result = {"how": f"{paths}; {hypervisor}; {TESTERS[run.tester['kind']]}{where}",
+              "version": describe_versions(run, version), "date": date.today().isoformat()}  # fmt: skip
     write_row(name, result)  # discards the facts of earlier runs
     for fact in FACTS:
         result[fact] = run.describe_fact(fact)

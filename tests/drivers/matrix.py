@@ -130,12 +130,8 @@ ROWS = (
 CHAINED = ("tayga-nftables", "nftables")
 
 # Programs without a Debian package, and environment variables that name them, by driver or variant.
-NAMED = {
-    "vpp": ("vpp", "V6T_VPP"),
-    "snabb-lwaftr": ("snabb", "V6T_SNABB"),
-    MULTIQUEUE: ("tayga with workers", "V6T_TAYGA"),
-    "tundra": ("tundra-nat64", "V6T_TUNDRA"),
-}
+NAMED = {"vpp": ("vpp", "V6T_VPP"), "snabb-lwaftr": ("snabb", "V6T_SNABB"),
+         MULTIQUEUE: ("tayga with workers", "V6T_TAYGA"), "tundra": ("tundra-nat64", "V6T_TUNDRA")}  # fmt: skip
 
 
 def find_program(device: str) -> str:
@@ -161,37 +157,23 @@ def find_missing(tester: str, row: Row) -> str:
 def format_run_file(row: Row) -> str:
     """Return the run file of a cell (JSON is valid YAML)."""
     procedure: dict[str, Any] = {
-        "repetitions": 1,
-        "selftest": "cached",
-        "trial_duration_s": 0.4,
-        "pause_s": 0.05,
-        "residual_wait_s": 0.2,
-        "resolution_ratio": 0.25,
-        # tolerance for busy machines
-        "sending_time_tolerance": 1.5,
-        "invalid_retries": 10,
+        "repetitions": 1, "selftest": "cached", "trial_duration_s": 0.4, "pause_s": 0.05,
+        "residual_wait_s": 0.2, "resolution_ratio": 0.25,
+        "sending_time_tolerance": 1.5, "invalid_retries": 10,  # for busy machines
         "latency": {"duration_s": 0.8, "first_tag_s": 0.2, "tags": 100},
         "delay_variation": {"duration_s": 0.5},
         "connections": {"count": CONNECTIONS, "rate_cps": 4000, "wait_ms": 300},
-    }
-    run = {
-        "plugin": row.plugin,
-        "params": row.params,
-        "benchmarks": list(row.wanted),
-        "modes": list(row.modes),
-        "procedure": procedure,
-    }
+    }  # fmt: skip
+    run = {"plugin": row.plugin, "params": row.params, "benchmarks": list(row.wanted),
+           "modes": list(row.modes), "procedure": procedure}  # fmt: skip
     return json.dumps(run, indent=1)
 
 
 def format_testbed_file(row: Row, tester: str) -> str:
     """Return the testbed file of a cell, with a line rate that any machine sustains."""
     options = {"options": row.driver_options} if row.driver_options else {}
-    testbed = {
-        "tester": {"kind": tester, "options": {"lab": True} if tester == "trex" else {}},
-        "dut": {"driver": row.device, **options},
-        "line_rate": LINE_RATE[tester],
-    }
+    testbed = {"tester": {"kind": tester, "options": {"lab": True} if tester == "trex" else {}},
+               "dut": {"driver": row.device, **options}, "line_rate": LINE_RATE[tester]}  # fmt: skip
     return json.dumps(testbed, indent=1)
 
 
@@ -203,8 +185,5 @@ def make_key(tester: str, row: Row) -> str:
 def add_record(tester: str, row: Row) -> None:
     """Record that a cell passed today, if V6T_RECORD is set."""
     with update_record(RECORD) as cells:
-        cells[make_key(tester, row)] = {
-            "benchmarks": ", ".join(row.wanted),
-            "modes": ", ".join(row.modes),
-            "date": date.today().isoformat(),
-        }
+        cell = {"benchmarks": ", ".join(row.wanted), "modes": ", ".join(row.modes)}
+        cells[make_key(tester, row)] = {**cell, "date": date.today().isoformat()}

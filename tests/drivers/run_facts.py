@@ -41,20 +41,17 @@ class Run:
         """Return the results of all benchmarks."""
         results = self._read("results.json")
         assert results["status"] == "complete"
-        points: list[dict[str, Any]] = results["results"]
-        return points
+        return results["results"]
 
     @cached_property
     def tester(self) -> dict[str, Any]:
         """Return the manifest's description of the tester."""
-        tester: dict[str, Any] = self._read("manifest.json")["tester"]
-        return tester
+        return self._read("manifest.json")["tester"]
 
     @property
     def device(self) -> dict[str, Any]:
         """Return the manifest's description of the device."""
-        device: dict[str, Any] = self.tester["device"]
-        return device
+        return self.tester["device"]
 
     @property
     def configured_parts(self) -> dict[str, dict[str, Any]]:
@@ -88,8 +85,7 @@ class Run:
             assert self.points
             for point in self.points:
                 if point["benchmark"] == "throughput":
-                    assert point["median"] > 0
-                    assert point["checked"] > 0
+                    assert point["median"] > 0 and point["checked"] > 0
                     assert point["matched"] == 1
             return ", ".join(dict.fromkeys(point["benchmark"] for point in self.points))
         assert name == "restored"
@@ -122,11 +118,8 @@ def assert_timed(record: Mapping[str, Any]) -> None:
     assert set(record["directions"]) == set(list_directions(record["direction"]))
     for direction, values in record["directions"].items():
         assert len(values["timed"]) == repetitions and min(values["timed"]) > 0, (direction, values)
-        figures = {
-            name: one
-            for name, one in values.items()
-            if isinstance(one, Mapping) and "median" in one
-        }
+        tables = {name: one for name, one in values.items() if isinstance(one, Mapping)}
+        figures = {name: one for name, one in tables.items() if "median" in one}
         assert {*ALWAYS_FINITE[record["benchmark"]], "max"} <= set(figures)
         for name, one in figures.items():
             # a lost frame has an infinite delay, which is not a number

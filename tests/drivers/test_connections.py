@@ -64,9 +64,8 @@ def find_stream(plugin, direction="forward"):
 
 
 def make_random_rows(count, version=4):
-    return np.random.default_rng(1).integers(
-        1, 256, (count, state_table.ROW_OCTETS[version]), dtype=np.uint8
-    )
+    shape = count, state_table.ROW_OCTETS[version]
+    return np.random.default_rng(1).integers(1, 256, shape, dtype=np.uint8)
 
 
 def test_connection_table_file_is_removed(memory):
@@ -136,9 +135,8 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     rows[0, :] = 0xFF  # checksums with carries
     table.learn(np.arange(COUNT), rows)
     stream = find_stream(plugin, "reverse")
-    frames = Replay(stream, table, ConnectionOrder(COUNT).find_connections).compute_frames(
-        0, COUNT + 5
-    )
+    source = Replay(stream, table, ConnectionOrder(COUNT).find_connections)
+    frames = source.compute_frames(0, COUNT + 5)
     swapped = [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]  # source and destination
     assert (frames[:COUNT, 26:38] == rows[:, swapped]).all()
     assert (frames[COUNT:] == frames[:5]).all()
@@ -168,8 +166,7 @@ def test_reading_orders_select_connections():
     [],
 ], ids=["neighbours", "at maximum gap", "beyond maximum gap", "unordered", "none"])  # fmt: skip
 def test_frames_by_number_equal_consecutive_frames(numbers):
-    stream = find_stream(Nat44())
-    source = Expander(stream)
+    source = Expander(find_stream(Nat44()))
     made = replay.make_frames(source, np.array(numbers, dtype=np.int64))
     assert made.shape == (len(numbers), source.length)
     for frame, number in zip(made, numbers, strict=True):
@@ -179,9 +176,8 @@ def test_frames_by_number_equal_consecutive_frames(numbers):
 def test_initiator_restarts_after_last_connection():
     stream = find_stream(Nat44())
     plain = Expander(stream).compute_frames(0, 7)
-    assert (
-        replay.Cycle(Expander(stream), 7).compute_frames(5, 16) == plain[np.arange(5, 21) % 7]
-    ).all()
+    repeated = replay.Cycle(Expander(stream), 7).compute_frames(5, 16)
+    assert (repeated == plain[np.arange(5, 21) % 7]).all()
 
 
 def fill_table(table, streams):
@@ -201,27 +197,21 @@ def test_oracle_identifies_connections_by_trailers(memory, plugin, reading):
     streams, table = compile_foreground(plugin), memory(COUNT)
     opening = fill_table(table, streams)
     order = ConnectionOrder(COUNT, reading)
-    outer, inner = connection_oracle.make_connection_oracle(
-        ProfiledOracle(plugin, HeaderProfile()), *streams.values()
-    )
-    assert connection_oracle.unwrap_plugin(ProfiledOracle(plugin, HeaderProfile())) is plugin
+    profiled = ProfiledOracle(plugin, HeaderProfile())
+    outer, inner = connection_oracle.make_connection_oracle(profiled, *streams.values())
+    assert connection_oracle.unwrap_plugin(profiled) is plugin
     assert isinstance(inner, connection_oracle.ConnectionOracle)
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, order))
     numbers = np.arange(4000, 4050)
-    sources = {
-        "forward": (
-            replay.Cycle(Expander(find_foreground(streams["forward"])), COUNT),
-            numbers % COUNT,
-        ),
-        "reverse": (
-            Replay(find_foreground(streams["reverse"]), table, order.find_connections),
-            order.find_connections(numbers),
-        ),
-    }
-    for direction, (source, which) in sources.items():
-        frames = source.compute_frames(4000, 50)
-        stream_id = find_foreground(streams[direction]).stream_id
-        trailer.stamp(frames, source.checksum, seq=numbers, stream_id=stream_id, nonce=1, time_ns=0)
+    first, answer = (find_foreground(streams[d]) for d in ("forward", "reverse"))
+    opened = replay.Cycle(Expander(first), COUNT)
+    replayed = Replay(answer, table, order.find_connections)
+    for direction, stream, source, which in (
+        ("forward", first, opened, numbers % COUNT),
+        ("reverse", answer, replayed, order.find_connections(numbers)),
+    ):
+        frames, mark = source.compute_frames(4000, 50), stream.stream_id
+        trailer.stamp(frames, source.checksum, seq=numbers, stream_id=mark, nonce=1, time_ns=0)
         initial, learned = opening[which], table.rows[which]
         expected = plugin.expect_for_connections(direction, frames, initial, learned)
         assert not expected.reason.any()
@@ -284,9 +274,7 @@ def test_translated_connections_are_learned_and_replayed(kind, memory):
     translated[:, 26:30] = (198, 19, 0, 1)
     numbers = np.arange(20_000, 20_000 + COUNT, dtype=">u2")
     translated[:, source] = numbers.view(np.uint8).reshape(-1, 2)
-    outer, inner = connection_oracle.make_connection_oracle(
-        plugin, streams["forward"], streams["reverse"]
-    )
+    outer, inner = connection_oracle.make_connection_oracle(plugin, *streams.values())
     receiver = ReceiverConnections(outer, inner)
     location = TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT))
     receiver.arm(plugin, location, streams["forward"], learn=True)
@@ -302,9 +290,8 @@ def test_translated_connections_are_learned_and_replayed(kind, memory):
     assert (back[:, source] == translated[:, destination]).all()
     assert (back[:, 26:30] == translated[:, 30:34]).all()
     assert (back[:, 30:34] == translated[:, 26:30]).all()
-    trailer.stamp(
-        back, answer.checksum, seq=np.arange(COUNT), stream_id=answer.stream_id, nonce=1, time_ns=2
-    )
+    seq, stream_id = np.arange(COUNT), answer.stream_id
+    trailer.stamp(back, answer.checksum, seq=seq, stream_id=stream_id, nonce=1, time_ns=2)
     expected = outer.expect("reverse", back)
     assert (expected.length == back.shape[1]).all()
     assert (expected.frames[:, 30:34] == opening[:, 26:30]).all()
@@ -373,8 +360,7 @@ class ScriptedTester:
     def _run_phase(self, name, duration_s, received):
         self.log.append(name)
         began, self.clock = self.clock, self.clock + duration_s
-        count = ClassCount("foreground", 100, 100, received)
-        result = DirectionResult({"fg": count}, duration_s)
+        result = DirectionResult({"fg": ClassCount("foreground", 100, 100, received)}, duration_s)
         return PhaseCounts(result, began, started=self._format_time(began))
 
     def _format_time(self, clock):
@@ -387,9 +373,8 @@ class ScriptedTester:
         began = self.clock + trial.pause_s + self.slept_s
         self.clock = began + 1.0 + self.evaluated_s
         health = {"gap": trial.pause_s}
-        result = DirectionResult({}, 1.0)
         started = self._format_time(began + (self.clock_step_s or 0.0))
-        return TrialResult({"forward": result}, started=started, tester=health)
+        return TrialResult({"forward": DirectionResult({}, 1.0)}, started=started, tester=health)
 
 
 def make_trial(**connections):
@@ -545,10 +530,8 @@ def test_table_limits_are_read_once(monkeypatch):
 
 
 def test_kernel_table_limits_are_parsed():
-    text = (
-        "net.netfilter.nf_conntrack_max = 262144\nnet.netfilter.nf_conntrack_udp_timeout = 3600\n"
-    )
     expected = {"nf_conntrack_max": 262144, "nf_conntrack_udp_timeout": 3600}
+    text = "".join(f"net.netfilter.{name} = {value}\n" for name, value in expected.items())
     assert conntrack.make_table_reading().parse(text + "sysctl: cannot stat x\n") == expected
     run = Mock(return_value=SimpleNamespace(out=text))
     for name in ("nftables", "iptables", "tayga-nftables", "linux-router"):
@@ -625,10 +608,8 @@ def test_simulated_connections_expire_oldest_first():
 
 def test_phase_1_uses_one_stream():
     """Phase 1 ignores the flow and rate settings of the trial."""
-    trial = Trial(
-        *("flows", "k", 84, 64, "bidirectional", 1000.0, 2.0, 0.5, 0.0),
-        flow_starts=FlowStarts(25, 0.1), second_segment=Segment(500.0, 1.0),
-    )  # fmt: skip
+    trial = Trial("flows", "k", 84, 64, "bidirectional", 1000.0, 2.0, 0.5, 0.0,
+                  flow_starts=FlowStarts(25, 0.1), second_segment=Segment(500.0, 1.0))  # fmt: skip
     for make_phase in (two_phase.make_phase_one_trial, two_phase.make_validation_trial):
         first = make_phase(trial, Connections(count=25, rate_cps=1000.0))
         assert (first.flow_starts, first.second_segment) == (None, None)

@@ -58,11 +58,12 @@ def test_frames_with_a_timeout_are_stamped_in_small_batches(tester_with_two_clas
     """In a large batch, frames would wait for others, which would increase the delay that is judged."""
     tester, trial = tester_with_two_classes
     orders, submit = {}, Worker.submit
-    monkeypatch.setattr(
-        Worker,
-        "submit",
-        lambda *words, **values: (orders.update({words[1]: values}), submit(*words, **values)),
-    )
+
+    def record(worker, request, /, **arguments):
+        orders[request] = arguments
+        submit(worker, request, **arguments)
+
+    monkeypatch.setattr(Worker, "submit", record)
     tester.measure(replace(trial, frame_timeout_s=0.5, duration_s=0.1))
     assert orders["send"]["timed"]
 
@@ -80,9 +81,8 @@ def test_flows_start_at_intervals(tester_with_two_classes):
 
 def test_delays_are_measured_while_flows_start(tester_with_two_classes):
     """Every frame is timed; IPDV uses consecutive frames (RFC 8219, section 10.2.2)."""
-    result = measure_passed(
-        *tester_with_two_classes, flow_starts=STARTS, delays=DelayRequest(ipdv=True)
-    )
+    delays = DelayRequest(ipdv=True)
+    result = measure_passed(*tester_with_two_classes, flow_starts=STARTS, delays=delays)
     for counted in result.directions.values():
         for name in counted.classes:
             assert (counted.delays[name].frames, counted.delays[name].lost) == (400, 0)
@@ -91,9 +91,8 @@ def test_delays_are_measured_while_flows_start(tester_with_two_classes):
 
 
 def test_second_rate_follows_flows_that_start_at_intervals(tester_with_two_classes):
-    result = measure_passed(
-        *tester_with_two_classes, flow_starts=STARTS, second_segment=Segment(1000.0, 0.2)
-    )
+    changes = {"flow_starts": STARTS, "second_segment": Segment(1000.0, 0.2)}
+    result = measure_passed(*tester_with_two_classes, **changes)
     for counted in result.directions.values():
         assert counted.count_frames("required") == counted.count_frames("sent") == 800 + 200
         assert counted.last_lost_s is None
@@ -103,14 +102,11 @@ def measure_with_stopped_receiver(tester, trial, continues_s):
     """Measure a trial during which the receiver is stopped after 0.25 s and continued later."""
     receiver = tester._workers["right receiver"]
     tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # fills caches
-    timers = [
-        threading.Timer(after_s, os.kill, (receiver.pid, number))
-        for after_s, number in ((0.25, signal.SIGSTOP), (continues_s, signal.SIGCONT))
-    ]
-    for timer in timers:
+    for after_s, number in ((0.25, signal.SIGSTOP), (continues_s, signal.SIGCONT)):
+        timer = threading.Timer(after_s, os.kill, (receiver.pid, number))
         timer.start()
     result = tester.measure(trial)
-    timers[-1].join()
+    timer.join()
     return result
 
 
@@ -128,9 +124,8 @@ def test_overflow_of_receive_ring_makes_trial_invalid():
 def test_frames_that_wait_in_the_receive_ring_are_not_lost():
     with open_tester("embedded", loopback=True) as (tester, trial):
         changes = {"rate_fps": 20_000.0, "duration_s": 1.0, "residual_wait_s": 0.15}
-        result = measure_with_stopped_receiver(
-            tester, replace(trial, mode="forward", **changes), 3.0
-        )
+        forward = replace(trial, mode="forward", **changes)
+        result = measure_with_stopped_receiver(tester, forward, 3.0)
         (count,) = result.directions["forward"].classes.values()
         assert (count.received, result.faults) == (count.sent, ())
 

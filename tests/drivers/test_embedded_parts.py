@@ -85,8 +85,7 @@ class PortlessClient(tcp_ends.TcpClient):
 
     def __init__(self, nonce: int) -> None:
         self.memory = tcp_ends.ConnectionStates.make_file(5)
-        layout = type("Layout", (), {"width": 12})()
-        self._layout = layout
+        self._layout = SimpleNamespace(width=12)
         self._begin_trial(self.memory.path, 5, nonce, Tcp())
         self._states.client[:] = SENT
         self._ends[:, -4:] = np.frombuffer(bytes((0, 1, 0, 2)), np.uint8)
@@ -200,8 +199,7 @@ def test_late_opening_is_not_established(two_trials):
 
 
 def test_final_drain_reads_all_packets():
-    client = RecordingClient()
-    packets = [4096, 10, 4096, 0, 7]
+    client, packets = RecordingClient(), [4096, 10, 4096, 0, 7]
     client._drain = lambda: packets.pop(0)
     client._drain_all()
     assert packets == [7]
@@ -296,9 +294,8 @@ def test_late_duplicate_of_a_received_frame_is_surplus():
     tally = receiver.StreamTally(stream, 10, 1, np.zeros(10, bool))
     for count, delay_ns in ((6, 100_000), (8, 5_000_000), (8, 6_000_000)):  # two are late only
         numbers = np.arange(10, dtype=np.uint32)
-        tally.add(
-            np.zeros((10, 60), np.uint8), numbers, numbers < count, np.full(count, delay_ns), 10**6
-        )
+        frames, delays_ns = np.zeros((10, 60), np.uint8), np.full(count, delay_ns)
+        tally.add(frames, numbers, numbers < count, delays_ns, 10**6)
     counts = receiver._count_frames(tally)
     assert (counts["received"], counts["late"], counts["surplus"]) == (6, 2, 6 + 8)
 
@@ -399,10 +396,8 @@ def make_phase_one_frames(numbers, nonce, port=None):
     """Return phase 1 frames with these sequence numbers."""
     (stream,) = STREAMS["forward"].streams
     rows = np.concatenate([Expander(stream).compute_frames(n, 1) for n in numbers])
-    trailer.stamp(
-        rows, stream.checksum, seq=np.array(numbers), stream_id=stream.stream_id,
-        nonce=nonce, time_ns=0,
-    )  # fmt: skip
+    trailer.stamp(rows, stream.checksum, seq=np.array(numbers), stream_id=stream.stream_id,
+                  nonce=nonce, time_ns=0)  # fmt: skip
     if port is not None:
         rows[:, 34:36] = port
     return rows
@@ -443,8 +438,7 @@ def test_frames_with_impossible_numbers_are_not_stale(learn):
 
 @pytest.mark.parametrize(("stale", "count"), [(0, 0), (40, 1)])
 def test_phase_with_stale_frames_is_invalid(monkeypatch, stale, count):
-    classes = {"fg": ClassCount("foreground", FRAMES, FRAMES, FRAMES)}
-    counted = DirectionResult(classes, 0.1)
+    counted = DirectionResult({"fg": ClassCount("foreground", FRAMES, FRAMES, FRAMES)}, 0.1)
     for direction, phase in (("forward", "phase 1"), ("reverse", "the validation")):
         result = TrialResult({direction: counted}, tester={direction: {"stale": stale}})
         tester = EmbeddedTester(PLUGIN.links, None)

@@ -53,10 +53,9 @@ def measure_phase_two(bench, trial, meanwhile):
     Args:
         meanwhile: Function that waits for traffic and resets the table; None to measure without a fault.
     """
+    connections = replace(trial.connections, reuse=meanwhile is not None)
+    phase_two = replace(trial, connections=connections)
     for _ in range(fault_injection.MAX_TRIES):
-        phase_two = replace(
-            trial, connections=replace(trial.connections, reuse=meanwhile is not None)
-        )
         thread = threading.Thread(target=meanwhile or (lambda: None))
         if meanwhile is not None:
             bench.measure(phase_two)  # fills the table, so that the next trial uses it at once

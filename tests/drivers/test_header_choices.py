@@ -14,12 +14,7 @@ from v6t.drivers.oracle.compare import compare_samples
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS
-from v6t.packets.header_policy import (
-    Change,
-    HeaderPolicy,
-    classify_change,
-    tolerate,
-)
+from v6t.packets.header_policy import Change, HeaderPolicy, classify_change, tolerate
 from v6t.packets.walker import locate_headers
 from v6t.plugins.base import Expected
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
@@ -117,8 +112,7 @@ class Header:
         if self.version == 4:
             self.write(1, value)
         else:
-            second = self.frame[self.at + 1] & 15
-            self.write(0, 0x60 | value >> 4, (value & 15) << 4 | second)
+            self.write(0, 0x60 | value >> 4, (value & 15) << 4 | self.frame[self.at + 1] & 15)
 
     @property
     def hops(self):
@@ -151,10 +145,8 @@ def make_stream(name, direction, octet, inner=None):
 def make_sent_frames(stream, count=3):
     expander = Expander(stream)
     frames = expander.compute_frames(0, count)
-    trailer.stamp(
-        frames, expander.checksum, seq=np.arange(count), stream_id=stream.stream_id, nonce=7,
-        time_ns=5,
-    )  # fmt: skip
+    trailer.stamp(frames, expander.checksum, seq=np.arange(count), stream_id=stream.stream_id,
+                  nonce=7, time_ns=5)  # fmt: skip
     return frames
 
 
@@ -255,8 +247,6 @@ def flip_bits(at, mask=1):
 
 ENCAPSULATING = [(name, "reverse") for name in TUNNELS]
 DECAPSULATING = [(name, "forward") for name in TUNNELS]
-
-
 WITHOUT_TUNNEL = [(n, d) for n in (*TRANSLATORS, *OTHERS, "464xlat") for d in DIRECTIONS]
 
 
@@ -315,12 +305,9 @@ UNCHECKED_OCTETS = {
     **dict.fromkeys(ENCAPSULATING, FLOW_LABEL | HOP_LIMIT),
     **{key: set() for key in [*DECAPSULATING, *((n, d) for n in OTHERS for d in DIRECTIONS)]},
     **{("464xlat", direction): IDENTIFICATION for direction in DIRECTIONS},
-    **{
-        (name, direction): FLOW_LABEL if translates_to_ipv6(name, direction) else IDENTIFICATION
-        for name in TRANSLATORS
-        for direction in DIRECTIONS
-    },
-}
+    **{(n, d): FLOW_LABEL if translates_to_ipv6(n, d) else IDENTIFICATION
+       for n in TRANSLATORS for d in DIRECTIONS},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("octet", [0, 0xB9])
@@ -331,15 +318,11 @@ def test_all_other_octets_must_match(name, direction, fixes_checksums, octet):
     if expected == IDENTIFICATION and not fixes_checksums:
         expected = set()
     for mask in (1, 0x80) if expected == set() else (1,):
-        unchecked = list_unchecked_octets(name, direction, octet, mask, fix=fixes_checksums)
-        assert unchecked == expected
+        assert list_unchecked_octets(name, direction, octet, mask, fix=fixes_checksums) == expected
 
 
-TO_IPV6 = [
-    case
-    for case in UNCHECKED_OCTETS
-    if case[0] == "ipv6-router" or (case[0] in TRANSLATORS and translates_to_ipv6(*case))
-]
+TO_IPV6 = [("ipv6-router", direction) for direction in DIRECTIONS]
+TO_IPV6 += [(name, d) for name in TRANSLATORS for d in DIRECTIONS if translates_to_ipv6(name, d)]
 TO_IPV4 = [case for case in UNCHECKED_OCTETS if case not in (*ENCAPSULATING, *TO_IPV6)]
 # Changes of several bits; test_all_other_octets_must_match inverts single bits.
 WRONG = {
@@ -423,9 +406,8 @@ PROFILES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("profile", "name", "direction", "octet", "inner", "right", "wrong"), PROFILES
-)
+@pytest.mark.parametrize(("profile", "name", "direction", "octet", "inner", "right", "wrong"),
+                         PROFILES)  # fmt: skip
 def test_profile_accepts_one_behaviour_only(profile, name, direction, octet, inner, right, wrong):
     oracle = make_profiled_oracle(name, profile)
     assert is_accepted(name, direction, octet, inner, right, oracle)
@@ -451,10 +433,9 @@ def test_profile_sets_hop_limits_of_tunnel(profile, outer, inner):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("octet", [0x00, 0x40])
 def test_chain_has_df_of_last_translator_of_direction(direction, octet):
+    no_hops, set_df = (dict.fromkeys(DIRECTIONS, value) for value in (0, "set"))
     policy = HeaderPolicy(dont_fragment=direction)
-    chain = ChainOracle(
-        make_oracle("siit"), dict.fromkeys(DIRECTIONS, 0), dict.fromkeys(DIRECTIONS, "set"), policy
-    )
+    chain = ChainOracle(make_oracle("siit"), no_hops, set_df, policy)
     expected = direction == "forward" or bool(octet)
     assert is_accepted("siit", "forward", 0, None, write_octets(6, octet), chain) == expected
 
@@ -491,10 +472,8 @@ def test_comparison_reports_device_behaviour(profile, name, direction, octet, in
 
 
 def test_wrong_frame_does_not_affect_others():
-    oracle = make_oracle("siit")
-    stream = make_stream("siit", "forward", 0xB9)
-    sent = make_sent_frames(stream, 40)
-    expected = oracle.expect("forward", sent)
+    oracle, stream = make_oracle("siit"), make_stream("siit", "forward", 0xB9)
+    expected = oracle.expect("forward", make_sent_frames(stream, 40))
     for wrong in (0, 17, 39):
         for at in range(14, 34):
             received = expected.frames[:, : expected.length[0]].copy()

@@ -58,8 +58,7 @@ def make_emulated_intent(link):
 
 def make_request(target=HOST4, sender=ROUTER4, **more):
     frame = Ether(src=DEVICE, dst="ff:ff:ff:ff:ff:ff")
-    fields = {"op": 1, "hwsrc": DEVICE, "psrc": sender, "pdst": target, **more}
-    return frame / ARP(**fields)
+    return frame / ARP(**{"op": 1, "hwsrc": DEVICE, "psrc": sender, "pdst": target, **more})
 
 
 def make_solicitation(target=HOST6, source=ROUTER6, to="ff02::1:ff00:2", hop_limit=255, **more):
@@ -106,16 +105,10 @@ def test_duplicate_address_detection_is_answered_by_multicast():
 
 
 @pytest.mark.parametrize("frame", [
-    make_request("198.18.0.3"),
-    make_request(HOST4, HOST4),
-    make_request(op=2),
-    make_request(hwlen=8),
-    make_solicitation("2001:2::3"),
-    make_solicitation(hop_limit=254),
-    make_solicitation(code=1),
-    make_solicitation(cksum=1),
-    Ether(bytes(make_solicitation())[:60]),
-    Ether(bytes(make_request())[:30]),
+    make_request("198.18.0.3"), make_request(HOST4, HOST4), make_request(op=2), make_request(hwlen=8),
+    make_solicitation("2001:2::3"), make_solicitation(hop_limit=254),
+    make_solicitation(code=1), make_solicitation(cksum=1),
+    Ether(bytes(make_solicitation())[:60]), Ether(bytes(make_request())[:30]),
     Ether(src=DEVICE, dst=TESTER) / Dot1Q(vlan=7) / make_request().payload,
 ])  # fmt: skip
 def test_other_and_malformed_requests_are_not_answered(frame):
@@ -277,13 +270,8 @@ def test_exchange_maps_ports_to_sides(monkeypatch):
     frames = ((3, 2.0, b"back"), (1, 1.0, b"out"))
     server = Mock(learning_ports=(1,))
     server.ask.return_value = [
-        {
-            "kind": "sample",
-            "ports": [p],
-            "matched": 1,
-            "frames": [[at_s, base64.b64encode(octets), p]],
-        }
-        for p, at_s, octets in frames
+        {"kind": "sample", "ports": [p], "matched": 1, "frames": [[at_s, base64.b64encode(f), p]]}
+        for p, at_s, f in frames
     ]
     monkeypatch.setattr(trex_tester, "Attachment", Mock(return_value=server))
     prober = Trex({"ports": [3, 1]}).make_prober(Siit().links, None)
@@ -302,13 +290,10 @@ def test_exchange_maps_ports_to_sides(monkeypatch):
 @pytest.mark.parametrize(("quiet_s", "longest_s"), [(0.0, 0.05), (0.01, 0.25)])
 def test_exchange_on_busy_link_ends(quiet_s, longest_s, monkeypatch):
     """Other hosts send more frequently than the time to wait for another frame."""
-    frame = np.zeros(60, np.uint8)
-    ring = Mock()
-    ring.take.side_effect = cycle([[([frame], [0])], []])
+    frame, poll = np.zeros(60, np.uint8), Mock(poll=lambda ms: time.sleep(0.001))
+    ring = Mock(**{"take.side_effect": cycle([[([frame], [0])], []])})
     monkeypatch.setattr(lab_prober, "RxRing", Mock(return_value=ring))
-    monkeypatch.setattr(
-        lab_prober, "poll_rings", lambda rings: Mock(poll=lambda ms: time.sleep(0.001))
-    )
+    monkeypatch.setattr(lab_prober, "poll_rings", lambda rings: poll)
     probing = lab_prober.ProberRole({"left": "left"}, 60, {"left": None})
     began = time.monotonic()
     received = probing.exchange([], 0.05, quiet_s)

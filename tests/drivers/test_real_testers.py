@@ -72,12 +72,9 @@ def test_router_needs_learning_frames_of_tester_without_answers(
     bed = write_testbed(tmp_path, f"{RESOLVED}links: {{left: {silent}, right: {silent}}}\n")
     with open_tester(kind, plugin, 84, testbed=bed) as (tester, trial):
         result = tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.5))
-        directions = result.directions.values()
-        assert [d.count_frames("received") for d in directions] == [received] * 2
-        assert (tester.describe()["answers_on"], bool(tester.describe()["learning_on"])) == (
-            [],
-            learning == "true",
-        )
+        assert [d.count_frames("received") for d in result.directions.values()] == [received] * 2
+        assert tester.describe()["answers_on"] == []
+        assert bool(tester.describe()["learning_on"]) == (learning == "true")
 
 
 # Sends frames from the device's right interface.

@@ -48,10 +48,8 @@ def make_run(tmp_path, monkeypatch):
 def test_four_facts_of_run_are_proven(make_run, lines, device, configured, restored):
     facts = make_run(lines, device).describe_facts()
     assert tuple(facts) == FACTS
-    assert facts == {
-        "configured": configured, "verified by frames": "all of 5", "measured": "throughput",
-        "restored": restored,
-    }  # fmt: skip
+    assert facts == {"configured": configured, "verified by frames": "all of 5",
+                     "measured": "throughput", "restored": restored}  # fmt: skip
 
 
 @pytest.mark.parametrize(

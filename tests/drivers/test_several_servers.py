@@ -154,10 +154,8 @@ def test_lost_frames_are_reported_by_server():
 
 
 def test_capabilities_are_common_to_all_servers():
-    members = {
-        "a": SimpleNamespace(capabilities=frozenset({"tags", "tcp", "ipdv"})),
-        "b": SimpleNamespace(capabilities=frozenset({"tags", "connections", "ipdv"})),
-    }
+    members = {"a": SimpleNamespace(capabilities=frozenset({"tags", "tcp", "ipdv"})),
+               "b": SimpleNamespace(capabilities=frozenset({"tags", "connections", "ipdv"}))}  # fmt: skip
     assert SeveralTesters("sim", members).capabilities == {"tags", "tcp"}
 
 
@@ -275,16 +273,14 @@ def test_queries_go_to_the_first_server():
 
 
 def test_figures_of_servers_are_merged():
-    one = FakeMember(
-        checked=5, matched=5, control=1, longest_gap_s=0.2, first_lost_s=0.5,
-        delay_us={"min": 1.0, "max": 5.0}, behaviour={"x": 2},
-        delays={"fg": Distribution((1, 2), (3, 4))}, timeline=Timeline(0.5, (1, 2), (0, 1)),
-    )  # fmt: skip
-    two = FakeMember(
-        checked=6, matched=4, control=2, longest_gap_s=0.1, mismatch={"why": "y"},
-        delay_us={"min": 2.0, "max": 9.0}, behaviour={"x": 1},
-        delays={"fg": Distribution((2,), (1,), lost=1)}, timeline=Timeline(0.5, (1, 2, 3), (0, 0, 1)),
-    )  # fmt: skip
+    one = FakeMember(checked=5, matched=5, control=1, longest_gap_s=0.2, first_lost_s=0.5,
+                     delay_us={"min": 1.0, "max": 5.0}, behaviour={"x": 2},
+                     delays={"fg": Distribution((1, 2), (3, 4))},
+                     timeline=Timeline(0.5, (1, 2), (0, 1)))  # fmt: skip
+    two = FakeMember(checked=6, matched=4, control=2, longest_gap_s=0.1, mismatch={"why": "y"},
+                     delay_us={"min": 2.0, "max": 9.0}, behaviour={"x": 1},
+                     delays={"fg": Distribution((2,), (1,), lost=1)},
+                     timeline=Timeline(0.5, (1, 2, 3), (0, 0, 1)))  # fmt: skip
     result = combine(one, two).measure(TRIAL).directions["forward"]
     assert (result.checked, result.matched, result.control) == (11, 9, 3)
     assert (result.longest_gap_s, result.first_lost_s, result.last_lost_s) == (0.2, 0.5, None)

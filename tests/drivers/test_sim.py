@@ -133,10 +133,8 @@ def test_virtual_time_advances_by_trial_length():
 
 
 def test_simulation_has_required_capabilities():
-    trial = replace(
-        TRIAL, delays=DelayRequest(ipdv=True), frame_timeout_s=1.0,
-        second_segment=Segment(1.0, 1.0), device_event=DeviceEvent("x", 1.0),
-    )  # fmt: skip
+    trial = replace(TRIAL, delays=DelayRequest(ipdv=True), frame_timeout_s=1.0,
+                    second_segment=Segment(1.0, 1.0), device_event=DeviceEvent("x", 1.0))  # fmt: skip
     assert make_sim().capabilities >= trial.required_capabilities
     assert replace(TRIAL, delays=DelayRequest(tags=1)).required_capabilities == {"tags"}
     assert replace(TRIAL, queries=Queries()).required_capabilities == {"queries"}

@@ -52,10 +52,8 @@ class StatefulLab:
 
     def trial(self, connections, mode="bidirectional", **changes):
         defaults = {"rate_fps": 2000.0, "duration_s": 0.5, "residual_wait_s": 0.4, "pause_s": 0.1}
-        return Trial(
-            "test", "k", self.sizes.ipv6, self.sizes.ipv4, mode, **{**defaults, **changes},
-            connections=connections,
-        )  # fmt: skip
+        return Trial("test", "k", self.sizes.ipv6, self.sizes.ipv4, mode, **{**defaults, **changes},
+                     connections=connections)  # fmt: skip
 
     def establish(self, connections=ESTABLISH):
         """Repeat phase 1 until it passes; return its result."""
@@ -69,10 +67,8 @@ class StatefulLab:
 
     def use(self, connections, **changes):
         """Repeat a trial of phase 2 until it passes without loss; return its result."""
-        return measure_passed(
-            self.bench, self.trial(connections, **changes), tolerance=1.5,
-            is_good=lambda result: result.connections.is_complete,
-        )  # fmt: skip
+        return measure_passed(self.bench, self.trial(connections, **changes), tolerance=1.5,
+                              is_good=lambda result: result.connections.is_complete)  # fmt: skip
 
     def open_tcp(self, tcp, count=300, rate_cps=500.0, *, retransmits=False, is_slow=False):
         """Open TCP connections and return their outcomes; repeat invalid trials."""
@@ -106,10 +102,9 @@ class StatefulLab:
             f"nft add rule ip small forward ct state new ct count over {limit} counter {verdict}"
         )
         try:
-            yield Conditions(
-                self.sizes.ipv6, self.sizes.ipv4, "forward", residual_wait_s=0.2, pause_s=0.0,
-                loss_tolerance=0.0, sending_time_tolerance=1.5, invalid_retries=TRIES,
-            )  # fmt: skip
+            yield Conditions(self.sizes.ipv6, self.sizes.ipv4, "forward", residual_wait_s=0.2,
+                             pause_s=0.0, loss_tolerance=0.0, sending_time_tolerance=1.5,
+                             invalid_retries=TRIES)  # fmt: skip
         finally:
             self.run_in_device("nft delete table ip small")
 
@@ -176,10 +171,8 @@ def test_connections_are_used_with_delays_and_background(kind):
 @pytest.mark.parametrize("nat44", [EMBEDDED], indirect=True)
 def test_capacity_of_limited_table_is_found_exactly(nat44):
     with nat44.limit_connections(501, "drop") as conditions:
-        spec = CapacitySpec(
-            conditions, first=499, most=504, upper_bound_cps=5000.0, upper_bound_reason="given",
-            resolution_cps=2500.0, beta=0.5,
-        )  # fmt: skip
+        spec = CapacitySpec(conditions, first=499, most=504, upper_bound_cps=5000.0,
+                            upper_bound_reason="given", resolution_cps=2500.0, beta=0.5)  # fmt: skip
         result = measure_capacity(spec, nat44.bench.measure)
         assert (result.capacity, result.first_failed) == (501, 502)
 
@@ -244,11 +237,10 @@ def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
     embedded, limit = tcp_nat.kind == "embedded", 203
     tcp, rate_cps = (Tcp(timeout_s=0.5), 1500.0) if embedded else (Tcp(), 500.0)
     with tcp_nat.limit_connections(limit, "reject with tcp reset") as conditions:
-        search = CapacitySpec(
-            conditions, first=202, most=205, upper_bound_cps=rate_cps, upper_bound_reason="given",
-            resolution_cps=rate_cps / 2, beta=0.5, benchmark="tcp-capacity", fixed=True,
-            phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp),
-        )  # fmt: skip
+        search = CapacitySpec(conditions, first=202, most=205, upper_bound_cps=rate_cps,
+                              upper_bound_reason="given", resolution_cps=rate_cps / 2, beta=0.5,
+                              benchmark="tcp-capacity", fixed=True,
+                              phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp))  # fmt: skip
         result = measure_tcp_capacity(TcpCapacitySpec(search), tcp_nat.bench.measure)
         assert (result.search.capacity, result.search.first_failed) == (limit, limit + 1)
         counted = tcp_nat.open_tcp(tcp, 220, rate_cps).tcp

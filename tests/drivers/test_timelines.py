@@ -84,10 +84,8 @@ def test_timeline_of_port_counters_shows_outage():
     readings = [
         [0.5 * n, {"0": [500 * n, 0], "1": [0, frames]}] for n, frames in enumerate(received, 1)
     ]
-    raw = {
-        "timeline_readings": readings,
-        "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}},
-    }
+    raw = {"timeline_readings": readings,
+           "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}}}  # fmt: skip
     load = OfferedLoad(compile_plugin()[1]["forward"], [], 0, (1,))
     timeline = make_timeline(parse_trial(raw), [load], make_trial(1000.0, 4.0))
     assert timeline.slot_s == 0.5

@@ -45,17 +45,13 @@ LOST_SYNS = make_counters(
     {"accepts": 999, "connects": 999},
 )  # fmt: skip
 # Every tenth SYN-ACK was dropped: 113.
-LOST_SYN_ACKS = make_counters(
-    {"connattempt": 1000, "connects": 1000, "rexmttimeo_syn": 73},
-    {"accepts": 1000, "connects": 1000, "rexmttimeo_syn": 53},
-)
+LOST_SYN_ACKS = make_counters({"connattempt": 1000, "connects": 1000, "rexmttimeo_syn": 73},
+                              {"accepts": 1000, "connects": 1000, "rexmttimeo_syn": 53})  # fmt: skip
 # Every tenth SYN was answered by a reset.
-REFUSED = make_counters(
-    {"connattempt": 1000, "connects": 900, "conndrops": 100}, {"accepts": 900, "connects": 900}
-)
-DAMAGED = make_counters(
-    {"connattempt": 1, "connects": 1, "err_l4_cs": 2}, {"connects": 1, "rcvbadsum": 1}
-)
+REFUSED = make_counters({"connattempt": 1000, "connects": 900, "conndrops": 100},
+                        {"accepts": 900, "connects": 900})  # fmt: skip
+DAMAGED = make_counters({"connattempt": 1, "connects": 1, "err_l4_cs": 2},
+                        {"connects": 1, "rcvbadsum": 1})  # fmt: skip
 OUTCOMES = ("established", "reset_refused", "timed_out", "half_open", "wrong")
 
 
@@ -189,10 +185,8 @@ def test_each_step_waits_for_previous_step():
 
 def test_started_server_supports_tcp_with_a_warning():
     def resolve(count):
-        return resolve_setup(
-            plugin="nat44", tester="trex", tester_options={"lab": "true"},
-            benchmarks=("tcp-rate",), procedure={"connections.count": count},
-        )  # fmt: skip
+        return resolve_setup(plugin="nat44", tester="trex", tester_options={"lab": "true"},
+                             benchmarks=("tcp-rate",), procedure={"connections.count": count})  # fmt: skip
 
     setup = resolve("1000")
     check_benchmark_settings(setup)
@@ -247,10 +241,8 @@ def test_astf_programs_open_request_and_close():
         for name in ("nat44", "nat64")
     ]
     worker._make_profile(profiles[0])
-    assert client.mock_calls == [
-        call.connect(), call.delay(6_750_000), call.send(REQUEST), call.recv(OBJECT),
-        call.delay(5_750_000), call.reset(),
-    ]  # fmt: skip
+    assert client.mock_calls == [call.connect(), call.delay(6_750_000), call.send(REQUEST),
+                                 call.recv(OBJECT), call.delay(5_750_000), call.reset()]  # fmt: skip
     assert server.mock_calls == [
         *(call.accept(), call.recv(len(REQUEST)), call.send(build_response(64))),
         call.wait_for_peer_close(),

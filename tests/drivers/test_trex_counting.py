@@ -511,10 +511,8 @@ def make_recording(number, delays_us, spread_s, seed):
     rng = np.random.default_rng(seed)
     left_s = 81_234.5 + np.sort(rng.uniform(0, spread_s, len(delays_us)))
     frames = np.zeros((len(delays_us), 104), dtype=np.uint8)
-    trailer.stamp(
-        frames, None, seq=np.arange(len(delays_us)), stream_id=number, nonce=0,
-        time_ns=np.rint(left_s * TICK_RATE_HZ).astype(np.int64),
-    )  # fmt: skip
+    trailer.stamp(frames, None, seq=np.arange(len(delays_us)), stream_id=number, nonce=0,
+                  time_ns=np.rint(left_s * TICK_RATE_HZ).astype(np.int64))  # fmt: skip
     return np.round(left_s + delays_us / 1e6, 6), frames
 
 

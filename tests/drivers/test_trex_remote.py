@@ -80,11 +80,9 @@ def test_remote_trex_measures_trials_on_two_pairs_of_ports(host):
         server.shell(f"ip link add l{n} type veth peer name r{n}")
         prepare(server, f"l{n}", f"r{n}")
     macs = {"tester_mac": "02:00:00:00:03:01", "dut_mac": "02:00:00:00:03:02"}
-    options = {
-        "lab": "false", "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host,
-        "ssh_config": remote.options.config, "start": "always", "interfaces": "[l0, r0]",
-        "pairs": json.dumps([{"ports": (2, 3), "interfaces": ("l1", "r1"), "left": macs}]),
-    }  # fmt: skip
+    options = {"lab": "false", "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host,
+               "ssh_config": remote.options.config, "start": "always", "interfaces": "[l0, r0]",
+               "pairs": json.dumps([{"ports": (2, 3), "interfaces": ("l1", "r1"), "left": macs}])}  # fmt: skip
     params = {"n": "10", "m": "9"}
     with open_tester("trex", loopback=True, params=params, options=options) as (tester, trial):
         for delays in (None, DelayRequest(tags=100)):
@@ -128,10 +126,8 @@ def connected_hosts(host, tmp_path):
         )
         prepare(server, port)
         prepare(device, side)
-    trex = {
-        "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host, "ssh_config": str(config),
-        "start": "always", "interfaces": ["l0", "r0"],
-    }  # fmt: skip
+    trex = {"trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host,
+            "ssh_config": str(config), "start": "always", "interfaces": ["l0", "r0"]}  # fmt: skip
     ssh = {"host": "audited", "config": str(config)}
     yield server, device, trex, {"left": "left", "right": "right", "ssh": ssh}
     device.stop()
@@ -150,10 +146,8 @@ def test_remote_trex_measures_throughput_of_remote_device(connected_hosts, tmp_p
     content["dut"]["options"] |= dut_options
     del content["links"]
     bed = write_testbed(tmp_path, json.dumps({**content, "line_rate": "3M"}))
-    settings = {
-        "trial_duration_s": 0.5, "sending_time_tolerance": 1.5, "invalid_retries": 10,
-        "latency.duration_s": 1, "latency.first_tag_s": 0.2, "latency.tags": 100,
-    }  # fmt: skip
+    settings = {"trial_duration_s": 0.5, "sending_time_tolerance": 1.5, "invalid_retries": 10,
+                "latency.duration_s": 1, "latency.first_tag_s": 0.2, "latency.tags": 100}  # fmt: skip
     result = v6t(
         *("run", "--testbed", bed, "--plugin", "ipv4-router", "--measure", "throughput,latency"),
         *("--frame-size", "84", "--mode", "bidirectional", "--reps", "1", "--resolution", "500"),

@@ -132,10 +132,8 @@ ETH = ("eth1", "eth2")
 PAIR = {"ports": [2, 3], "interfaces": ["04:00.0", "04:00.1"]}
 SECOND_SIDE = {"tester_mac": "02:00:00:00:03:02", "dut_mac": "02:00:00:00:03:01"}
 FIRST = {"server": "192.0.2.1"}
-SECOND = {
-    **{"name": "second", "server": "192.0.2.2", "ports": [2, 3]},
-    **{"left": SECOND_SIDE, "right": SECOND_SIDE},
-}
+SECOND = {**{"name": "second", "server": "192.0.2.2", "ports": [2, 3]},
+          **{"left": SECOND_SIDE, "right": SECOND_SIDE}}  # fmt: skip
 SERVERS = [FIRST, SECOND]
 
 
@@ -406,10 +404,8 @@ def run_server_shell(text, **environment):
     """Run the shell program of a server until it ends; its input stays open."""
     reader, writer = os.pipe()
     try:
-        return subprocess.run(
-            ["sh", "-c", text], stdin=reader, check=False, capture_output=True, timeout=60,
-            env={**os.environ, **environment},
-        )  # fmt: skip
+        return subprocess.run(["sh", "-c", text], stdin=reader, check=False, capture_output=True,
+                              timeout=60, env={**os.environ, **environment})  # fmt: skip
     finally:
         os.close(reader)
         os.close(writer)
@@ -448,11 +444,9 @@ def test_nic_is_rebound_to_original_driver(tmp_path, server, written, override):
 def test_server_program_ends_with_its_shell(tmp_path):
     directory = tmp_path / "dpdk" / "v6t0n0"
     directory.mkdir(parents=True)
-    process = subprocess.Popen(
-        make_program(tmp_path, "echo up; sleep 1000"),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)},
-    )  # fmt: skip
+    process = subprocess.Popen(make_program(tmp_path, "echo up; sleep 1000"), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True,
+                               env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)})  # fmt: skip
     assert process.stdout.readline() == "up\n"
     process.terminate()
     assert process.wait(30) != 0

@@ -234,10 +234,8 @@ def test_large_connection_counts_need_memory():
 
 
 # More than 268 million four-tuples.
-WIDE = {
-    **{"initiator_ports.min": "1024", "initiator_ports.max": "65535"},
-    **{"responder_ports.min": "1", "responder_ports.max": "5000"},
-}
+WIDE = {**{"initiator_ports.min": "1024", "initiator_ports.max": "65535"},
+        **{"responder_ports.min": "1", "responder_ports.max": "5000"}}  # fmt: skip
 
 
 @pytest.mark.parametrize(("tester", "count", "text", "status"), [
@@ -479,10 +477,8 @@ def server(tmp_path, monkeypatch):
 
 
 def make_trial(connections, **changes):
-    return Trial(
-        "t", "t", 84, 84, "bidirectional", RATE, connections.phase_one_s, 0.1, 0.0,
-        connections=connections, **changes,
-    )  # fmt: skip
+    return Trial("t", "t", 84, 84, "bidirectional", RATE, connections.phase_one_s, 0.1, 0.0,
+                 connections=connections, **changes)  # fmt: skip
 
 
 REUSE = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)

@@ -323,11 +323,9 @@ def test_attached_multicore_server_rejects_single_core_trials(installation, monk
 def test_run_on_unsuitable_server_ends_before_first_trial(installation, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers no requests
-    run = resolve(
-        plugin="mape-br", tester="trex", tester_options=fake_options(installation),
-        benchmarks=("throughput-frame-timeout",),
-        procedure={"frame_timeout": {"deadline_ms": 10.0}},
-    )  # fmt: skip
+    run = resolve(plugin="mape-br", tester="trex", tester_options=fake_options(installation),
+                  benchmarks=("throughput-frame-timeout",),
+                  procedure={"frame_timeout": {"deadline_ms": 10.0}})  # fmt: skip
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         execute(make_setup(run), tmp_path / "run", Listener())
     assert not (tmp_path / "run").exists()
@@ -663,10 +661,8 @@ def start_threads():
 
         def start(prefix):
             command = ["_t-rex-64", "-c", THREADS, "--prefix", prefix]
-            process = subprocess.Popen(
-                command, executable=sys.executable, start_new_session=True,
-                stdout=subprocess.PIPE, text=True,
-            )  # fmt: skip
+            process = subprocess.Popen(command, executable=sys.executable, start_new_session=True,
+                                       stdout=subprocess.PIPE, text=True)  # fmt: skip
             processes.enter_context(process)
             processes.callback(process.kill)
             assert process.stdout.readline() == "ready\n"
@@ -712,10 +708,9 @@ def test_server_listening_on_port_is_identified_among_several():
         servers = {}
         for _ in range(2):
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            server = subprocess.Popen(
-                ["_t-rex-64", "-I", "-S", "-c", "input()"], executable=sys.executable,
-                stdin=subprocess.PIPE, pass_fds=[listener.fileno()],
-            )  # fmt: skip
+            server = subprocess.Popen(["_t-rex-64", "-I", "-S", "-c", "input()"],
+                                      executable=sys.executable, stdin=subprocess.PIPE,
+                                      pass_fds=[listener.fileno()])  # fmt: skip
             stack.enter_context(server)
             servers[listener.getsockname()[1]] = str(server.pid)
         assert {port: find_server(port) for port in servers} == servers
