@@ -31,8 +31,7 @@ CONNECTIONS = Connections(count=1001, rate_cps=1000.0, alpha=1.0)
 
 
 def list_flows(stream, count):
-    expander = Expander(stream)
-    frames = expander.compute_frames(0, count)
+    frames = Expander(stream).compute_frames(0, count)
     rows = frames[:, locate_endpoints(frames[0]).tunnel_row]
     return {row.tobytes() for row in np.ascontiguousarray(rows)}
 
@@ -56,9 +55,8 @@ def test_random_shares_cover_whole_range(ports):
     streams = StreamSet("forward", (stream,))
     shares = [division.divide_streams(streams, part, 3).streams[0] for part in range(3)]
     ranges = [(s.program[0]["min_value"], s.program[0]["max_value"]) for s in shares]
-    assert ranges == [
-        (1024 + ports * n // 3 << 5, (1024 + ports * (n + 1) // 3 << 5) - 1) for n in range(3)
-    ]
+    first, second, third, end = (1024 + ports * n // 3 << 5 for n in range(4))
+    assert ranges == [(first, second - 1), (second, third - 1), (third, end - 1)]
     assert [s.trex["random_seed"] for s in shares] == [1, 0x9E3779B2, 0x3C6EF363]
 
 
@@ -97,13 +95,11 @@ def test_large_enumeration_is_interleaved(step, values):
 
 
 def test_connections_of_servers_equal_those_of_one():
-    streams = compile_plugin("nat44", 512)[1]["forward"]
-    frames = [
-        Expander(division.divide_enumeration(streams, 1001, part, 3).streams[0]).compute_frames(
-            0, division.divide_connections(CONNECTIONS, part, 3).count
-        )
-        for part in range(3)
-    ]
+    streams, frames = compile_plugin("nat44", 512)[1]["forward"], []
+    for part in range(3):
+        (share,) = division.divide_enumeration(streams, 1001, part, 3).streams
+        count = division.divide_connections(CONNECTIONS, part, 3).count
+        frames.append(Expander(share).compute_frames(0, count))
     whole = Expander(streams.streams[0]).compute_frames(0, 1001)
     assert (np.concatenate(frames) == whole).all()
 
@@ -125,9 +121,8 @@ def test_server_without_frames_gets_no_trial():
 
 def simulate(parts=2, plugin="mape-br", server_options=(), **options):
     """Return a loaded tester of simulated servers with common options, and options of each server."""
-    technology, streams = compile_plugin(
-        plugin, 512, **({"n": "10", "m": "9"} if plugin == "mape-br" else {})
-    )
+    params = {"n": "10", "m": "9"} if plugin == "mape-br" else {}
+    technology, streams = compile_plugin(plugin, 512, **params)
     options = [{"tester_fps": 1e9, **options, **more} for more in server_options or [{}] * parts]
     members = {f"s{n}": SimTester(SimOptions(**one), n) for n, one in enumerate(options)}
     tester = SeveralTesters("sim", members)
@@ -179,7 +174,6 @@ class FakeMember:
     def __init__(self, started="2026-01-01T00:00:00.000+00:00", faults=(), error=None, **counts):
         self.started, self.faults, self.error, self.counts = started, faults, error, counts
         self.trials, self.closed, self.events, self.may_install = [], 0, [], None
-        self.streams = {}
 
     def open(self):
         if self.error:
@@ -258,8 +252,7 @@ def test_skew_limit_is_share_of_phase(phase, valid):
 
 
 def test_failed_open_closes_all_servers():
-    healthy = FakeMember()
-    broken = FakeMember(error=TesterError("no port", code="tester-fault"))
+    healthy, broken = FakeMember(), FakeMember(error=TesterError("no port", code="tester-fault"))
     with expect_error("tester-fault", kind=TesterError):
         combine(healthy, broken).open()
     assert (healthy.closed, broken.closed) == (1, 1)
@@ -306,8 +299,7 @@ def test_no_server_starts_before_all_have_installed_their_streams():
 
 
 def test_waiting_server_ends_if_another_fails():
-    waiting = FakeMember()
-    broken = FakeMember(error=TesterError("gone", code="tester-fault"))
+    waiting, broken = FakeMember(), FakeMember(error=TesterError("gone", code="tester-fault"))
     with expect_error("tester-fault", kind=TesterError) as caught:
         combine(waiting, broken).measure(TRIAL)
     assert caught.value.message == "server b: gone"

@@ -44,10 +44,8 @@ def test_capacity_buffer_and_dead_zones_determine_loss(options, rate_fps, expect
 
 @pytest.mark.parametrize(("duration_s", "frames", "rel"), [(100.0, 200, 0.15), (10.0, 20, 0.5)])
 def test_losses_occur_in_bursts(duration_s, frames, rel):
-    bursts = {"bursts_per_s": 0.01, "burst_frames": 10}
-    lost = sum(
-        count_lost(measure({"seed": seed, **bursts}, duration_s=duration_s)) for seed in range(200)
-    )
+    devices = ({"seed": n, "bursts_per_s": 0.01, "burst_frames": 10} for n in range(200))
+    lost = sum(count_lost(measure(device, duration_s=duration_s)) for device in devices)
     assert lost / 10 == pytest.approx(frames, rel=rel)
 
 

@@ -72,12 +72,10 @@ class StatefulLab:
 
     def open_tcp(self, tcp, count=300, rate_cps=500.0, *, retransmits=False, is_slow=False):
         """Open TCP connections and return their outcomes; repeat invalid trials."""
-        connections = Connections(
-            count, rate_cps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
-        )
-        trial = self.trial(
-            connections, "forward", rate_fps=rate_cps, duration_s=connections.phase_one_s
-        )
+        more = {"wait_s": tcp.max_wait_s, "alpha": 1.0, "purpose": "establish", "tcp": tcp}
+        connections = Connections(count, rate_cps, **more)
+        changes = {"rate_fps": rate_cps, "duration_s": connections.phase_one_s}
+        trial = self.trial(connections, "forward", **changes)
         for _ in range(TRIES):
             result = self.bench.measure(trial)
             tcp_count = result.connections.tcp
@@ -334,8 +332,7 @@ def test_deleted_connection_is_missing_in_the_validation(kind, monkeypatch):
         ports = {re.search(r"sport=(\d+)", line)[1] for line in run_conntrack("-L").splitlines()}
         deleted = 0
         for port in sorted(ports)[:5]:
-            listed = run_conntrack("-D", "-p", "udp", "--orig-port-src", port)
-            deleted += len(listed.splitlines())
+            deleted += len(run_conntrack("-D", "-p", "udp", "--orig-port-src", port).splitlines())
         (count,) = tester.validate(trial, ESTABLISH).result.classes.values()
         assert deleted >= 5
         assert (count.sent, count.received, count.surplus) == (1000, 1000 - deleted, 0)

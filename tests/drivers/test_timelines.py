@@ -62,9 +62,8 @@ def test_simulated_outage_loses_consecutive_frames():
 
 def test_arrivals_are_counted_in_their_time_slots():
     trial = make_trial(1000.0)
-    timed = TimedTrial(trial, (1,))
+    timed, began = TimedTrial(trial, (1,)), 10**18
     arrivals = Arrivals(timed)
-    began = 10**18
     # one frame arrives before its departure
     arrivals.add_batch(began + np.array([5, 1_000_000]), 0, 40, began + 40_000_000)
     arrivals.add_batch(began + np.arange(15, 26) * 1_000_000, 0, 15, began)  # in two time slots
@@ -81,9 +80,8 @@ def test_arrivals_are_counted_in_their_time_slots():
 def test_timeline_of_port_counters_shows_outage():
     # 1000 fps for 4 s, an outage from 1.5 to 2 s, 7 frames in flight
     received = (493, 993, 1493, 1493, 1993, 2493, 2993)
-    readings = [
-        [0.5 * n, {"0": [500 * n, 0], "1": [0, frames]}] for n, frames in enumerate(received, 1)
-    ]
+    counted = enumerate(received, 1)
+    readings = [[0.5 * n, {"0": [500 * n, 0], "1": [0, frames]}] for n, frames in counted]
     raw = {"timeline_readings": readings,
            "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}}}  # fmt: skip
     load = OfferedLoad(compile_plugin()[1]["forward"], [], 0, (1,))
@@ -113,8 +111,7 @@ def test_device_load_counts_from_first_frame():
 
 def test_only_long_trials_are_sampled_by_cpu_watcher():
     samples = [make_sample(946684800.0, 0, 0), make_sample(946684801.0, 50, 100)]
-    watcher = Mock(**{"stop.return_value": samples})
-    session = Mock(**{"start_watcher.return_value": watcher})
+    session = Mock(**{"start_watcher.return_value": Mock(**{"stop.return_value": samples})})
     session.get_sessions.return_value = [("router", session)]
     result = TrialResult({}, started="2000-01-01T00:00:00+00:00")
     measure = with_device_load(lambda _: result, lambda: session)
@@ -187,9 +184,8 @@ def test_fastest_clock_reading_is_used(monkeypatch):
 
 
 def test_accuracy_trial_with_clock_step_is_rejected(monkeypatch):
-    real = time.time_ns
+    real, stepped = time.time_ns, False
     trial = Trial("test", "k", 84, 64, "forward", 1000.0, 1.0)
-    stepped = False
 
     def measure(_):
         if stepped:
@@ -202,5 +198,4 @@ def test_accuracy_trial_with_clock_step_is_rejected(monkeypatch):
     assert Bench._run_trial(bench, check, trial)[0].faults == ()
     stepped = True
     (fault,) = Bench._run_trial(bench, check, trial)[0].faults
-    assert "clock" in fault
-    assert "-0.00" in fault
+    assert "clock" in fault and "-0.00" in fault

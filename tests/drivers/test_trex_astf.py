@@ -33,17 +33,13 @@ def make_counters(client, server):
 # Counters of TRex v3.08 for 1,000 connections at 1,000 per second through nftables' NAT44.
 CLEAN = make_counters({"connattempt": 1000, "connects": 1000}, {"accepts": 1000, "connects": 1000})
 # The device dropped all 1,500 SYNs of 500 connections.
-LIMITED = make_counters(
-    {"connattempt": 1000, "connects": 500, "conndrops": 500, "keepdrops": 500,
-     "rexmttimeo_syn": 1000, "closed": 500},
-    {"accepts": 500, "connects": 500},
-)  # fmt: skip
+LIMITED = make_counters({"connattempt": 1000, "connects": 500, "conndrops": 500, "keepdrops": 500,
+                         "rexmttimeo_syn": 1000, "closed": 500},
+                        {"accepts": 500, "connects": 500})  # fmt: skip
 # Every tenth SYN, including retransmissions, was dropped: 112.
-LOST_SYNS = make_counters(
-    {"connattempt": 1000, "connects": 999, "conndrops": 1, "keepdrops": 1,
-     "rexmttimeo_syn": 111, "closed": 1},
-    {"accepts": 999, "connects": 999},
-)  # fmt: skip
+LOST_SYNS = make_counters({"connattempt": 1000, "connects": 999, "conndrops": 1, "keepdrops": 1,
+                           "rexmttimeo_syn": 111, "closed": 1},
+                          {"accepts": 999, "connects": 999})  # fmt: skip
 # Every tenth SYN-ACK was dropped: 113.
 LOST_SYN_ACKS = make_counters({"connattempt": 1000, "connects": 1000, "rexmttimeo_syn": 73},
                               {"accepts": 1000, "connects": 1000, "rexmttimeo_syn": 53})  # fmt: skip
@@ -102,9 +98,8 @@ def test_connection_is_closed_if_both_sides_agree(closing, client, server, close
 
 
 def make_step(counted=CLEAN, **more):
-    return StepStats(
-        counted, **{"ports": {0: PortStats(0, 0, 0, 0)}, "cpu": [9.0], "initial_count": 0, **more}
-    )
+    defaults = {"ports": {0: PortStats(0, 0, 0, 0)}, "cpu": [9.0], "initial_count": 0}
+    return StepStats(counted, **{**defaults, **more})
 
 
 @pytest.mark.parametrize(("stats", "text"), [
@@ -122,14 +117,11 @@ def test_trex_errors_are_tester_faults(stats, text):
     assert any(text in fault for fault in faults)
 
 
-@pytest.mark.parametrize(
-    ("counters", "step"),
-    [
-        *((counters, "open") for counters in (CLEAN, LIMITED, LOST_SYNS, LOST_SYN_ACKS, REFUSED)),
-        # keepalive timers of connections that were reset
-        (make_counters({"keepdrops": 92}, {}), "end"),
-    ],
-)
+@pytest.mark.parametrize(("counters", "step"), [
+    (CLEAN, "open"), (LIMITED, "open"), (LOST_SYNS, "open"), (LOST_SYN_ACKS, "open"), (REFUSED, "open"),
+    # keepalive timers of connections that were reset
+    (make_counters({"keepdrops": 92}, {}), "end"),
+])  # fmt: skip
 def test_device_losses_are_not_tester_faults(counters, step):
     assert astf.find_faults(make_step(counters), step, 85.0) == []
 
@@ -214,16 +206,15 @@ def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
 
 
 def test_deadlines_of_requests_are_longer_than_their_waits():
-    deadlines, counters = {}, make_counters({}, {})
+    deadlines = {}
 
     def ask(op, deadline_s=DEADLINE_S, **arguments):
         deadlines[op] = deadline_s
-        return make_step(counters)
+        return make_step(make_counters({}, {}))
 
     attachment = SimpleNamespace(ask=ask, check_server=None, cpu_limit=100.0)
-    trial = astf.TcpTrial(
-        attachment, make_technology("nat44"), Connections(10, 10.0, tcp=Tcp()), Tcp()
-    )
+    connections = Connections(10, 10.0, tcp=Tcp())
+    trial = astf.TcpTrial(attachment, make_technology("nat44"), connections, Tcp())
     trial.establish()
     trial.disconnect()
     assert deadlines["stop_connections"] > MAX_START_S
@@ -236,17 +227,13 @@ def test_astf_programs_open_request_and_close():
     global_info, client_info = worker.api.ASTFGlobalInfo(), worker.api.ASTFGlobalInfoPerTemplate()
     client_info.ipv6 = SimpleNamespace()
     connections = Connections(100, 50.0, wait_s=1.0, tcp=Tcp())
-    profiles = [
-        astf.make_profile(astf.find_endpoints(make_technology(name)), connections, Tcp())
-        for name in ("nat44", "nat64")
-    ]
+    ends = [astf.find_endpoints(make_technology(name)) for name in ("nat44", "nat64")]
+    profiles = [astf.make_profile(one, connections, Tcp()) for one in ends]
     worker._make_profile(profiles[0])
     assert client.mock_calls == [call.connect(), call.delay(6_750_000), call.send(REQUEST),
                                  call.recv(OBJECT), call.delay(5_750_000), call.reset()]  # fmt: skip
-    assert server.mock_calls == [
-        *(call.accept(), call.recv(len(REQUEST)), call.send(build_response(64))),
-        call.wait_for_peer_close(),
-    ]
+    answered = [call.accept(), call.recv(len(REQUEST)), call.send(build_response(64))]
+    assert server.mock_calls == [*answered, call.wait_for_peer_close()]
     template = worker.api.ASTFTCPClientTemplate.call_args.kwargs
     assert (template["cps"], template["limit"], template["port"]) == (50.0, 100, 1)
     # TRex ignores all settings after an invalid one

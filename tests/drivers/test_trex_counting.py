@@ -71,10 +71,8 @@ def make_stamped_bursts(rate, duration, direction="forward", **more):
     return make_bursts(STREAMS[direction], make_trial(rate, duration, **more), stamp=True)
 
 
-SENT = {
-    d: make_load(d, make_stamped_bursts(2000.0, 1.0, d), find_oracle=lambda _: PLUGIN)
-    for d in STREAMS
-}
+BURSTS = {d: make_stamped_bursts(2000.0, 1.0, d) for d in STREAMS}
+SENT = {d: make_load(d, bursts, find_oracle=lambda _: PLUGIN) for d, bursts in BURSTS.items()}
 
 
 @pytest.fixture
@@ -83,8 +81,7 @@ def raw():
 
 
 def count_frames(raw, direction="forward", timeout_s=None):
-    stats = parse_trial(raw)
-    return counting.count_by_trailer(stats, [SENT[direction]], timeout_s)
+    return counting.count_by_trailer(parse_trial(raw), [SENT[direction]], timeout_s)
 
 
 def find_faults(raw):
@@ -94,10 +91,8 @@ def find_faults(raw):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_answer_has_exact_counts(raw, direction):
     count = count_frames(raw, direction)
-    assert {n: (c.required, c.sent, c.received) for n, c in count.classes.items()} == {
-        "fg": (1800, 1800, 1800),
-        "bg": (200, 200, 200),
-    }
+    classes = {n: (c.required, c.sent, c.received) for n, c in count.classes.items()}
+    assert classes == {"fg": (1800, 1800, 1800), "bg": (200, 200, 200)}
     assert count.control == 0
     assert {n: d.frames for n, d in count.delays.items()} == {"fg": 1800, "bg": 200}
     assert find_faults(raw) == []
@@ -165,14 +160,12 @@ def test_each_tester_fault_is_named_once(raw, change, says):
 def test_drops_at_port_of_idle_pair_are_a_fault(raw):
     raw["ports"]["3"] = {"ierrors": 2}
     loads = [replace(SENT["forward"], rx_ports=(1, 3))]
-    assert counting.find_faults(parse_trial(raw), loads, 85.0) == [
-        "TRex's receive port 3 dropped 2 frames (ierrors)"
-    ]
+    faults = counting.find_faults(parse_trial(raw), loads, 85.0)
+    assert faults == ["TRex's receive port 3 dropped 2 frames (ierrors)"]
 
 
 def test_duplicates_and_reordering_are_counted(raw):
-    flow = raw["groups"]["flow_stats"]["0"]["rx_pkts"]
-    flow["1"] += 7
+    raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] += 7
     errors = raw["groups"]["latency"]["0"]["err_cntrs"]
     errors["dup"], errors["out_of_order"] = 7, 2
     count = count_frames(raw).classes["fg"]
@@ -242,8 +235,7 @@ def test_marked_fields_are_restored_in_every_frame(plugin, direction, rows):
         assert np.array_equal(Expander(with_trex_mark(after)).compute_frames(0, 400), frames)
         assert not np.array_equal(Expander(with_trex_mark(before)).compute_frames(0, 400), frames)
         assert verify(frames).all()
-        kinds = [i["type"] for i in after.trex["vm"]["instructions"]]
-        assert kinds.count("fix_checksum_hw") == 1
+        assert [i["type"] for i in after.trex["vm"]["instructions"]].count("fix_checksum_hw") == 1
     assert with_stamps(ready) == ready  # a second call changes nothing
 
 
@@ -320,10 +312,8 @@ def test_all_trials_of_a_search_use_same_counting(rate, limit_fps, every):
 
 
 @pytest.mark.parametrize("needs", [
-    {"frame_timeout_s": 0.1},
-    {"delays": DelayRequest(ipdv=True)},
-    {"second_segment": Segment(1e6, 1.0)},
-    {"device_event": DeviceEvent("software-reset", 0.5)},
+    {"frame_timeout_s": 0.1}, {"delays": DelayRequest(ipdv=True)},
+    {"second_segment": Segment(1e6, 1.0)}, {"device_event": DeviceEvent("software-reset", 0.5)},
 ])  # fmt: skip
 def test_trial_that_needs_all_stamps_is_rejected_above_limit(needs):
     trial = make_trial(2.5e6, 1.0, **needs)
@@ -355,8 +345,7 @@ def test_port_counters_and_delays_of_tagged_frames(raw):
 
 def compute_departures_us(burst):
     """Return the send times of a burst: equal groups, each followed by a gap."""
-    group = burst.frames // burst.times
-    within = np.arange(group) * 1e6 / burst.pps
+    within = np.arange(burst.frames // burst.times) * 1e6 / burst.pps
     length = within[-1] + burst.gap_us
     return np.concatenate([burst.isg + k * length + within for k in range(burst.times)])
 
@@ -447,17 +436,15 @@ def test_ipdv_of_sampled_frames_counts_other_pairs_as_lost(raw):
 
 
 def make_pcap(frames, *, order="<", cut=0, magic=0xA1B2C3D4):
-    head = struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 65535, 1)
-    records = [
-        struct.pack(f"{order}IIII", 1, k, len(f) - cut, len(f)) + f[: len(f) - cut]
-        for k, f in enumerate(frames)
-    ]
-    return head + b"".join(records)
+    data = struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 65535, 1)
+    for k, frame in enumerate(frames):
+        stored = len(frame) - cut
+        data += struct.pack(f"{order}IIII", 1, k, stored, len(frame)) + frame[:stored]
+    return data
 
 
 def make_frame(seq, length=64):
-    tail = struct.pack("<BBHIQ", 0xAB, 0, 3, seq & 0xFFFFFFFF, 77)
-    return bytes(length - 16) + tail
+    return bytes(length - 16) + struct.pack("<BBHIQ", 0xAB, 0, 3, seq & 0xFFFFFFFF, 77)
 
 
 @pytest.fixture
@@ -538,10 +525,8 @@ def test_delays_are_exact_to_two_microseconds_at_any_frequency(spread_s):
 
 
 @pytest.mark.parametrize(("duration_s", "delays", "apart", "stamped"), [
-    (12.0, DelayRequest(tags=600, first_tag_s=6.0), 4, 600),
-    (1.0, DelayRequest(), 2, 5000),
-    (1.0, DelayRequest(), 4, 2500),
-    (1.0, DelayRequest(), 200, 50),
+    (12.0, DelayRequest(tags=600, first_tag_s=6.0), 4, 600), (1.0, DelayRequest(), 2, 5000),
+    (1.0, DelayRequest(), 4, 2500), (1.0, DelayRequest(), 200, 50),
 ])  # fmt: skip
 def test_stamped_bursts_are_part_of_the_load(duration_s, delays, apart, stamped):
     trial = make_trial(10_000.0, duration_s, delays=delays)
@@ -638,11 +623,9 @@ FRAME_GAP_S = pytest.approx(1 / 450, abs=1 / 450)
 def test_times_of_lost_frames_are_found(lost, first_s, last_s, gap_s):
     load = make_recovery_load()
     reader, by_number = read_arrivals(load, lost)
-    assert counting.find_losses(reader, load, by_number) == {
-        "first_lost_s": first_s and pytest.approx(first_s, abs=1e-6),
-        "last_lost_s": last_s and pytest.approx(last_s, abs=1e-6),
-        "longest_gap_s": gap_s,
-    }
+    ends = [end_s and pytest.approx(end_s, abs=1e-6) for end_s in (first_s, last_s)]
+    expected = {"first_lost_s": ends[0], "last_lost_s": ends[1], "longest_gap_s": gap_s}
+    assert counting.find_losses(reader, load, by_number) == expected
 
 
 def test_incomplete_recording_is_a_tester_fault():
@@ -704,9 +687,8 @@ def test_delay_of_second_rate_is_measured(late_s):
 
 
 def list_flows(count, rate, duration, interval_s):
-    traffic = entropy.limit_flows(
-        PLUGIN.build_traffic("forward", PLUGIN.make_frame_pair(104), 1), count
-    )
+    all_flows = PLUGIN.build_traffic("forward", PLUGIN.make_frame_pair(104), 1)
+    traffic = entropy.limit_flows(all_flows, count)
     streams = with_stamps(convert_to_rows(compile_traffic(traffic), 0))
     starts = FlowStarts(count, interval_s)
     trial = replace(make_recovery_trial(flow_starts=starts), rate_fps=rate, duration_s=duration)
@@ -719,8 +701,7 @@ def list_flows(count, rate, duration, interval_s):
 ])  # fmt: skip
 def test_each_flow_starts_in_turn(count, rate, duration, interval_s):
     streams, trial, load = list_flows(count, rate, duration, interval_s)
-    weights = [s.weight for s in streams.streams]
-    classes, index = list_classes_with_index(weights, 0, trial.frames)
+    classes, index = list_classes_with_index([s.weight for s in streams.streams], 0, trial.frames)
     due_s = np.arange(trial.frames) / rate
     sends = due_s >= (index % count) * interval_s
     for number, stream in enumerate(streams.streams):
@@ -745,10 +726,9 @@ def test_flows_are_distinguished_by_class_and_number():
         class_stream = streams.streams[trex_streams.find_class_number(stream)]
         plain = stream.source().compute_frames(0, 1)
         assert (plain[0, :-16] == Expander(class_stream).compute_frames(flow, 1)[0, :-16]).all()
-    assert {capture.make_class_filter(n) for n in load.marked_classes} == {
-        f"ether[len - 16] = 171 and ether[len - 15] = 0 and ether[len - 13] & 240 = {high}"
-        for high in (128, 144)
-    }
+    mark = "ether[len - 16] = 171 and ether[len - 15] = 0 and ether[len - 13] & 240 ="
+    filters = {capture.make_class_filter(n) for n in load.marked_classes}
+    assert filters == {f"{mark} 128", f"{mark} 144"}
 
 
 def test_flows_that_cannot_start_in_turn_are_rejected():
@@ -767,11 +747,7 @@ def test_flows_that_cannot_start_in_turn_are_rejected():
 ])  # fmt: skip
 @pytest.mark.parametrize(("distance", "head", "octets"), [
     (0, "ether[len - 16] = 171 and ether[len - 13] & 128 = 0", (12, 11, 10)),
-    (
-        12,
-        "ether[len - 16] = 171 and ether[len - 13] & 128 != 0 and ether[len - 15] = 0",
-        (9, 10, 11),
-    ),
+    (12, "ether[len - 16] = 171 and ether[len - 13] & 128 != 0 and ether[len - 15] = 0", (9, 10, 11)),
 ])  # fmt: skip
 def test_sampling_filter_masks_lowest_bits_of_number(distance, head, octets, frames, masks):
     terms = [f"ether[len - {at}] & {mask} = 0" for at, mask in zip(octets, masks, strict=False)]
@@ -838,14 +814,12 @@ def test_test_frames_do_not_match_control_filter(direction, count_matching):
 def test_captured_stamps_are_counted():
     raw, load = copy.deepcopy(RECORDED["answer"]), SENT["forward"]
     assert counting.count_captured_stamps(parse_trial(raw), [load]) == {}
+    stamps = {"kind": "marked", "class": counting.STAMPS_CLASS}
     raw["captures"] = [
-        {"kind": kind, "class": number, "port": port, "matched": matched}
-        for kind, number, port, matched in (
-            ("marked", counting.STAMPS_CLASS, 1, 500),
-            ("marked", counting.STAMPS_CLASS, 0, 7),
-            ("marked", 0, 1, 11),
-            ("control", 0, 1, 13),
-        )
+        {**stamps, "port": 1, "matched": 500},
+        {**stamps, "port": 0, "matched": 7},
+        {"kind": "marked", "class": 0, "port": 1, "matched": 11},
+        {"kind": "control", "class": 0, "port": 1, "matched": 13},
     ]
     for bursts, received in ((load.bursts, 2000), (load.bursts[:1], 1800)):
         counts = counting.count_captured_stamps(parse_trial(raw), [replace(load, bursts=bursts)])

@@ -71,8 +71,7 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
         timer.start()
         long, began = replace(trial, duration_s=4.0), time.monotonic()
         if victim == "interface":
-            result = tester.measure(long)
-            assert not assess_trial(long, result, sending_time_tolerance=1.1).passed
+            assert not assess_trial(long, tester.measure(long), sending_time_tolerance=1.1).passed
         else:
             with pytest.raises(TesterError, match="died|ended|gone|answer"):
                 tester.measure(long)
@@ -160,10 +159,8 @@ def router():
 def test_second_rate_follows_the_first_without_a_gap(router):
     def is_exact(result):
         """Check whether a result has the accuracy that a busy machine reaches in one of ten trials."""
-        return all(
-            abs(counted.rate_change_error_s) < 0.003 and counted.sending_time_s < 3.52
-            for counted in result.directions.values()
-        )
+        counts = result.directions.values()
+        return all(abs(c.rate_change_error_s) < 0.003 and c.sending_time_s < 3.52 for c in counts)
 
     changes = {"rate_fps": 4000.0, "duration_s": 1.5, "second_segment": Segment(2000.0, 2.0)}
     result = measure_passed(*router(), tolerance=1.02, is_good=is_exact, **changes)
@@ -240,9 +237,8 @@ def test_frames_and_delays_of_two_servers_are_merged(router):
                 assert counted.checked == counted.matched > 100
                 assert delays is None or counted.delays["fg"].frames == 100
             servers = result.tester["servers"].items()
-            assert [(name, *figures["lost"].values()) for name, figures in servers] == [
-                ("a", 0, 0), ("b", 0, 0),
-            ]  # fmt: skip
+            lost = [(name, *figures["lost"].values()) for name, figures in servers]
+            assert lost == [("a", 0, 0), ("b", 0, 0)]
 
 
 @pytest.fixture

@@ -60,8 +60,7 @@ def host(tmp_path):
 
 def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
     server, remote = host
-    command = remote.make_command(["echo", "a b; $HOME"])
-    assert subprocess.check_output(command) == b"a b; $HOME\n"
+    assert subprocess.check_output(remote.make_command(["echo", "a b; $HOME"])) == b"a b; $HOME\n"
     server.shell("printf content >/tmp/v6t-test-file")
     try:
         remote.fetch("/tmp/v6t-test-file", tmp_path / "copy")
@@ -119,11 +118,9 @@ def connected_hosts(host, tmp_path):
     links = resolve_setup(plugin="nat44").technology.links
     for port, side in (("l0", "left"), ("r0", "right")):
         link = getattr(links, side)
-        subprocess.run(
-            f"nsenter -t {server.pid} -n ip link add {port} address {link.tester_mac} type veth "
-            f"peer name {side} address {link.dut_mac} netns {device.pid}".split(),
-            check=True,
-        )
+        here = f"nsenter -t {server.pid} -n ip link add {port} address {link.tester_mac} type veth"
+        there = f"peer name {side} address {link.dut_mac} netns {device.pid}"
+        subprocess.run([*here.split(), *there.split()], check=True)
         prepare(server, port)
         prepare(device, side)
     trex = {"trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host,
