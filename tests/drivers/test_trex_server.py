@@ -50,8 +50,7 @@ def test_default_ring_has_at_least_8192_frames():
     port = format_interface(3, "veth0", TrexOptions().ring)
     assert port.startswith("--vdev=net_af_packet3,")
     arguments = parse_arguments(port)
-    assert arguments["iface"] == "veth0"
-    assert int(arguments["framecnt"]) >= 8192
+    assert arguments["iface"] == "veth0" and int(arguments["framecnt"]) >= 8192
 
 
 @pytest.mark.parametrize("mtu", [1500, 2000, 9000, 9216])
@@ -64,9 +63,9 @@ def test_ring_holds_complete_blocks_and_longest_frame(mtu):
     assert count % (block // slot) == 0, "the kernel rejects a ring with an incomplete block"
 
 
-@pytest.mark.parametrize(
-    "argument", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
-)
+@pytest.mark.parametrize("argument", [
+    "03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy",
+])  # fmt: skip
 def test_explicit_port_arguments_are_kept(argument):
     assert format_interface(0, argument) == argument
 
@@ -93,10 +92,8 @@ def test_data_path_has_a_separate_cpu_if_possible(cpus, placement, forwarding):
     assert config["interfaces"] == list(ETH)
     # TRex needs three CPUs, or low_end mode with all threads on one
     assert config.get("low_end", False) == (len(cpus) < 3)
-    pairs = config.get("platform", {}).get("dual_if", [])
-    assert [pair["threads"] for pair in pairs] == (
-        [list(placement.sending)] if len(cpus) >= 3 else []
-    )
+    threads = [pair["threads"] for pair in config.get("platform", {}).get("dual_if", [])]
+    assert threads == ([list(placement.sending)] if len(cpus) >= 3 else [])
 
 
 @pytest.mark.parametrize(("placement", "cpus"), [
@@ -132,8 +129,8 @@ ETH = ("eth1", "eth2")
 PAIR = {"ports": [2, 3], "interfaces": ["04:00.0", "04:00.1"]}
 SECOND_SIDE = {"tester_mac": "02:00:00:00:03:02", "dut_mac": "02:00:00:00:03:01"}
 FIRST = {"server": "192.0.2.1"}
-SECOND = {**{"name": "second", "server": "192.0.2.2", "ports": [2, 3]},
-          **{"left": SECOND_SIDE, "right": SECOND_SIDE}}  # fmt: skip
+SECOND = {"name": "second", "server": "192.0.2.2", "ports": [2, 3],
+          "left": SECOND_SIDE, "right": SECOND_SIDE}  # fmt: skip
 SERVERS = [FIRST, SECOND]
 
 
@@ -309,11 +306,9 @@ def test_server_uses_configured_mac_addresses():
 
 
 def test_max_stamped_rate_is_sum_over_servers():
-    both, one = (
-        kind.compute_max_rate_fps(frozenset({"frame-timeout"}), "forward")
-        for kind in (make_kind(), make_kind(only="second"))
-    )
-    assert both == 2 * one
+    needs, both, one = frozenset({"frame-timeout"}), make_kind(), make_kind(only="second")
+    max_rate_fps = one.compute_max_rate_fps(needs, "forward")
+    assert both.compute_max_rate_fps(needs, "forward") == 2 * max_rate_fps
 
 
 def test_doctor_examines_each_server():
@@ -324,9 +319,7 @@ def test_doctor_examines_each_server():
 
 def test_warnings_name_share_and_skew_limit():
     texts = " ".join(make_kind(max_skew=0.03).list_warnings([]))
-    assert "192.0.2.2:4501" in texts
-    assert "1/2" in texts
-    assert "3.00%" in texts
+    assert all(words in texts for words in ("192.0.2.2:4501", "1/2", "3.00%"))
 
 
 def test_selftest_measures_each_server_and_all(monkeypatch):
@@ -378,9 +371,8 @@ def run_in_namespace(worker, *command):
 def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
     listen, connect = f'{sys.executable} -c "{LISTEN}"', (sys.executable, "-c", CONNECT)
     command = make_program(tmp_path, listen, fence=(4501, 4500) if fence else ())
-    server = subprocess.Popen(
-        [*enter(lab.tester.pid), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    command, pipe = [*enter(lab.tester.pid), *command], subprocess.PIPE
+    server = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
     if fence:
         assert server.stdout.readline().strip() == trex_server.FENCE_MESSAGE
     assert server.stdout.readline().strip() == "listening"
@@ -395,8 +387,7 @@ def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
 def test_failed_preparation_leaves_no_fence(tmp_path):
     write_script(tmp_path / "nft", f"echo $* >> {tmp_path}/calls")
     command = make_server_program(str(tmp_path / "none"), "", [], prefix="v6t0n0", fence=(4501,))
-    result = run_server_shell(command[2], PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert result.returncode == 1
+    assert run_server_shell(command[2], PATH=f"{tmp_path}:{os.environ['PATH']}").returncode == 1
     assert not (tmp_path / "calls").exists()
 
 
@@ -414,19 +405,16 @@ def run_server_shell(text, **environment):
 def run_with_pci_bus(tmp_path, server):
     """Run a server with a NIC on a fake PCI bus; return its writes to bind files and driver_override."""
     bus = tmp_path / "bus"
-    for name in ("kernel", "dpdk"):
-        (bus / "drivers" / name).mkdir(parents=True)
-    nic = bus / "devices" / "0000:00:10.0"
-    nic.mkdir(parents=True)
+    drivers, nic = bus / "drivers", bus / "devices" / "0000:00:10.0"
+    for directory in (drivers / "kernel", drivers / "dpdk", nic):
+        directory.mkdir(parents=True)
     (nic / "driver_override").write_text("")
-    (nic / "driver").symlink_to(bus / "drivers" / "kernel")
+    (nic / "driver").symlink_to(drivers / "kernel")
     text = make_program(tmp_path, server, nics=["0000:00:10.0"])[2]
     result = run_server_shell(text.replace("/sys/bus/pci", str(bus)), NIC=str(nic), BUS=str(bus))
     assert result.returncode == 7, result
-    written = {
-        str(path.relative_to(bus / "drivers")): path.read_text().strip()
-        for path in (bus / "drivers").glob("*/*bind")
-    }
+    files = drivers.glob("*/*bind")
+    written = {str(path.relative_to(drivers)): path.read_text().strip() for path in files}
     return written, (nic / "driver_override").read_text()
 
 
@@ -444,9 +432,9 @@ def test_nic_is_rebound_to_original_driver(tmp_path, server, written, override):
 def test_server_program_ends_with_its_shell(tmp_path):
     directory = tmp_path / "dpdk" / "v6t0n0"
     directory.mkdir(parents=True)
-    process = subprocess.Popen(make_program(tmp_path, "echo up; sleep 1000"), stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)})  # fmt: skip
+    command, pipe = make_program(tmp_path, "echo up; sleep 1000"), subprocess.PIPE
+    environment = {**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)}
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
     assert process.stdout.readline() == "up\n"
     process.terminate()
     assert process.wait(30) != 0
@@ -462,12 +450,9 @@ def test_dpdk_files_of_server_are_removed(tmp_path):
     for name in files | others:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    mounts = tmp_path / "mounts"
-    mounts.write_text(
-        f"none {tmp_path}/no tmpfs rw 0 0\nhugetlbfs {tmp_path}/huge hugetlbfs rw,pagesize=2M 0 0\n"
-    )
-    text = make_program(tmp_path, "", "v6t7n0")[2]
-    text = text.replace("/proc/mounts", str(mounts))
+    mounts, huge = tmp_path / "mounts", f"hugetlbfs {tmp_path}/huge hugetlbfs rw,pagesize=2M 0 0\n"
+    mounts.write_text(f"none {tmp_path}/no tmpfs rw 0 0\n{huge}")
+    text = make_program(tmp_path, "", "v6t7n0")[2].replace("/proc/mounts", str(mounts))
     result = run_server_shell(text, RUNTIME_DIRECTORY=str(tmp_path))
     assert result.returncode == 0, result
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/**/*") if p.is_file()} == others
@@ -477,10 +462,9 @@ HUGE = {"hugepages": [[1048576, 0], [2048, 512]], "hugetlbfs": [1048576]}
 
 
 def test_unmounted_hugepages_are_reported_missing():
-    finding = doctor.check_hugepages(HUGE, are_needed=True)
-    assert finding[1] == "missing"
-    assert "512 of 2M" in finding[2]
-    assert "mount -t hugetlbfs -o pagesize=2M" in finding[2]
+    _, state, text = doctor.check_hugepages(HUGE, are_needed=True)
+    assert state == "missing"
+    assert "512 of 2M" in text and "mount -t hugetlbfs -o pagesize=2M" in text
     assert doctor.check_hugepages(HUGE, are_needed=False)[1] == "note"
     mounted = {**HUGE, "hugetlbfs": [2048]}
     assert doctor.check_hugepages(mounted, are_needed=True) == ("hugepages", "ok", "512 of 2M")
@@ -494,8 +478,7 @@ def test_unmounted_hugepages_are_reported_missing():
 ])  # fmt: skip
 def test_doctor_checks_lspci_and_modprobe(lspci, modprobe, state, text):
     finding = doctor.check_programs({"lspci": lspci, "modprobe": modprobe})
-    assert finding[1] == state
-    assert finding[2].endswith(text)
+    assert finding[1] == state and finding[2].endswith(text)
 
 
 @pytest.mark.parametrize(("options", "facts", "state", "text"), [
@@ -512,8 +495,7 @@ def test_doctor_checks_lspci_and_modprobe(lspci, modprobe, state, text):
 def test_doctor_reports_unfenced_ports(options, facts, state, text):
     facts = {"nft": "/usr/sbin/nft", "nft_problem": "", "served": False, **facts}
     finding = doctor.check_port_isolation(facts, TrexOptions.model_validate(options))
-    assert finding[1] == state
-    assert text in finding[2]
+    assert finding[1] == state and text in finding[2]
 
 
 def test_nftables_support_is_probed(tmp_path):

@@ -176,18 +176,13 @@ def test_tags_and_stamps_use_blocks_with_identifiers(table):
 def test_marked_and_stamped_frames_are_one_class(table, received, surplus):
     streams = StreamSet("reverse", list_blocks(table)[0])
     load = OfferedLoad(streams, make_bursts(streams, make_reverse_trial(), stamp=True), 1, (0,))
-    flows = {
-        str(b.pg_id): {"tx_pkts": {"1": b.frames}, "rx_pkts": {"0": b.frames}}
-        for b in load.stamped_bursts
-    }
-    marked = received - sum(b.frames for b in load.stamped_bursts)
+    stamped = {str(b.pg_id): b.frames for b in load.stamped_bursts}
+    flows = {name: {"tx_pkts": {"1": n}, "rx_pkts": {"0": n}} for name, n in stamped.items()}
+    captured, mark = received - sum(stamped.values()), {"kind": "marked", "class": 0}
     answer = {
         "ports": {"0": {"ipackets": received + 7}, "1": {"opackets": 16_000}},
         "groups": {"flow_stats": flows},
-        "captures": [
-            {"kind": "marked", "class": 0, "port": port, "matched": matched}
-            for port, matched in ((0, marked), (3, 99))
-        ],
+        "captures": [{**mark, "port": 0, "matched": captured}, {**mark, "port": 3, "matched": 99}],
     }
     counted = counting.count_by_trailer(parse_trial(answer), [load])
     (count,) = counted.classes.values()
@@ -228,14 +223,13 @@ def test_large_connection_counts_need_memory():
     connections.check_connections(688_128, frozenset({"frame-timeout"}))
     assert list(connections.describe_costs(500_000, frozenset({"tags"}))) == []
     delays, memory = connections.describe_costs(4_000_000, frozenset({"tags"}))
-    assert "688,128 of 4,000,000" in delays
-    assert "GiB of " in memory
+    assert "688,128 of 4,000,000" in delays and "GiB of " in memory
     assert len(list(connections.describe_costs(4_000_000, frozenset()))) == 1
 
 
 # More than 268 million four-tuples.
-WIDE = {**{"initiator_ports.min": "1024", "initiator_ports.max": "65535"},
-        **{"responder_ports.min": "1", "responder_ports.max": "5000"}}  # fmt: skip
+WIDE = {"initiator_ports.min": "1024", "initiator_ports.max": "65535",
+        "responder_ports.min": "1", "responder_ports.max": "5000"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("tester", "count", "text", "status"), [
@@ -274,9 +268,7 @@ def test_marked_trial_is_counted_by_class():
     own = compile_plugin()[1]["reverse"].streams[0]
     negative = replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")
     streams = mark_streams(StreamSet("reverse", (own, negative)))
-    trial = Trial(
-        "throughput", "t", 104, 64, "reverse", 1000.0, 1.0, 0.1, 0.1, search_limit_fps=1e8
-    )
+    trial = Trial("throughput", "t", 104, 64, "reverse", 1000.0, 1.0, search_limit_fps=1e8)
     bursts = make_bursts(streams, trial, stamp=True, samples=200)
     assert all(b.pg_id is None and not b.is_tagged for b in bursts)
     load = OfferedLoad(streams, bursts, 1, (0,), 7)
@@ -285,10 +277,8 @@ def test_marked_trial_is_counted_by_class():
     # stale frames of other trials are not counted
     assert "ether[len - 15] = 7 " in capture.make_class_filter(1, 7)
     assert [request["nonce"] for request in load.make_requests()] == [7, 7]
-    captures = [
-        {"kind": "marked", "port": port, "class": number, "matched": matched}
-        for port, number, matched in ((0, 0, 499), (0, 1, 3), (1, 1, 77))
-    ]
+    counts = ((0, 0, 499), (0, 1, 3), (1, 1, 77))
+    captures = [{"kind": "marked", "port": p, "class": n, "matched": k} for p, n, k in counts]
     ports = {"0": {"ipackets": 505}, "1": {"opackets": 1000}}
     counted = counting.count_by_trailer(parse_trial({"ports": ports, "captures": captures}), [load])
     good, bad = counted.classes[own.name], counted.classes["bad"]
@@ -297,9 +287,8 @@ def test_marked_trial_is_counted_by_class():
 
 
 def test_too_many_classes_or_lengths_are_not_marked():
-    (own, *_), (long, *_), (longer, *_) = (
-        compile_plugin("mape-br", size)[1]["forward"].streams for size in (104, 1280, 1518)
-    )
+    compiled = [compile_plugin("mape-br", size)[1]["forward"] for size in (104, 1280, 1518)]
+    own, long, longer = (streams.streams[0] for streams in compiled)
     many = [replace(own, stream_id=n, name=f"c{n}") for n in range(5)]
     assert mark_streams(StreamSet("forward", tuple(many))) is None
     assert len(mark_streams(StreamSet("forward", tuple(many[:-1]))).streams) == 4
@@ -373,9 +362,8 @@ class FakeServer:
 
     def start(self, **options):
         self.tester = TrexTester(TrexOptions(sample=0, **options), PLUGIN.links, loopback=True)
-        self.tester.attachment.facts = ServerFacts(
-            ports=[PortFacts(n, "net_memif", is_virtual=True) for n in (0, 1)]
-        )
+        ports = [PortFacts(n, "net_memif", is_virtual=True) for n in (0, 1)]
+        self.tester.attachment.facts = ServerFacts(ports=ports)
         self.tester.load(STREAMS, PLUGIN)
 
     def ask(self, op, /, *, watch=None, deadline_s=0.0, **arguments):
@@ -385,9 +373,8 @@ class FakeServer:
         return str(self.directory)
 
     def load(self, *, port, streams, **_):
-        self.macs.setdefault(port, set()).update(
-            base64.b64decode(s["packet"]["binary"])[:12].hex() for s in streams
-        )
+        packets = [base64.b64decode(s["packet"]["binary"]) for s in streams]
+        self.macs.setdefault(port, set()).update(packet[:12].hex() for packet in packets)
 
     def remove_file(self, path):
         Path(path).unlink()
@@ -430,11 +417,8 @@ class FakeServer:
             count = 1 + int((frames[port] - 1) * at / sending_s[port] + 1e-9)
             return 0 if at <= 0 else min(frames[port], count)
 
-        times = sorted([-0.2, 0.0, READING_INTERVAL_S, *ends])
-        return [
-            (at, {str(p): count_sent(p, at) for p in frames}, at + READING_INTERVAL_S / 10)
-            for at in times
-        ]
+        times, read_s = sorted([-0.2, 0.0, READING_INTERVAL_S, *ends]), READING_INTERVAL_S / 10
+        return [(at, {str(p): count_sent(p, at) for p in frames}, at + read_s) for at in times]
 
     def make_received(self, streams, burst):
         """Return the stale frames, the frames and the duplicates of a burst."""
@@ -492,9 +476,8 @@ def establish_connections(server):
     return tester, result, judge_connections(trial, result, sending_time_tolerance=TOLERANCE)
 
 
-@pytest.mark.parametrize(
-    ("late_s", "valid"), [(0.0, True), (0.001, True), (0.0035, False), (0.0201, False)]
-)
+@pytest.mark.parametrize(("late_s", "valid"),
+                         [(0.0, True), (0.001, True), (0.0035, False), (0.0201, False)])  # fmt: skip
 def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, valid):
     for port, phase in ((0, "phase 1 took"), (1, "the validation took")):
         server.late_s = {0: 0.0, 1: 0.0, port: late_s}
@@ -510,11 +493,9 @@ def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, vali
 
 
 def test_connections_use_addresses_of_server_ports(server):
-    sides = {
-        side: {"tester_mac": f"02:00:00:00:0{n}:02", "dut_mac": f"02:00:00:00:0{n}:01"}
-        for n, side in enumerate(("left", "right"))
-    }
-    server.start(**sides)
+    starts = ("02:00:00:00:00", "02:00:00:00:01")
+    left, right = ({"tester_mac": f"{start}:02", "dut_mac": f"{start}:01"} for start in starts)
+    server.start(left=left, right=right)
     tester, *_ = establish_connections(server)
     tester.measure(make_trial(REUSE))
     assert server.macs == {0: {"020000000001020000000002"}, 1: {"020000000101020000000102"}}

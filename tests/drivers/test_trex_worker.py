@@ -172,12 +172,9 @@ def test_worker_compiles_for_old_and_new_interpreters(minor):
                 imported.update(f"{node.module}.{alias.name}" for alias in node.names)
             elif isinstance(node, ast.Import):
                 imported.add(node.names[0].name)
-    sent_modules = ["v6t." + path[:-3].replace("/", ".") for path in modules]
-    foreign = {
-        name.split(".")[0]
-        for name in imported
-        if not any(name == own or name.startswith(f"{own}.") for own in sent_modules)
-    }
+    sent_modules = ["v6t." + path[:-3].replace("/", ".") + "." for path in modules]
+    external = [name for name in imported if not f"{name}.".startswith(tuple(sent_modules))]
+    foreign = {name.split(".")[0] for name in external}
     assert foreign - set(sys.stdlib_module_names) == {"trex", "zmq"}
 
 
@@ -210,9 +207,8 @@ def test_unrecorded_frames_are_not_device_losses(fake_tester, monkeypatch, missi
     assert ["499 of 500" in reason for reason in verdict.reasons] == [True] * missing
 
 
-@pytest.mark.parametrize(
-    ("options", "slow"), [({}, 1), ({}, 2), ({"cores": 4, "counting": "ports"}, 2)]
-)
+@pytest.mark.parametrize(("options", "slow"),
+                         [({}, 1), ({}, 2), ({"cores": 4, "counting": "ports"}, 2)])  # fmt: skip
 def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, options, slow):
     """A tester that sends at half the rate is detected with each counting method."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
@@ -288,10 +284,8 @@ def test_warnings_depend_on_trials_of_run(options, figures, expected):
 
 
 @pytest.mark.parametrize(("several", "options", "other_cores"), [
-    (False, {"cores": 1}, None),
-    (False, {"cores": 2}, {"server": 1, "option": 2}),
-    (True, {}, None),
-    (True, {"cores": 1}, {"server": 2, "option": 1}),
+    (False, {"cores": 1}, None), (False, {"cores": 2}, {"server": 1, "option": 2}),
+    (True, {}, None), (True, {"cores": 1}, {"server": 2, "option": 1}),
 ])  # fmt: skip
 def test_attached_server_keeps_its_cores(installation, monkeypatch, several, options, other_cores):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
@@ -308,11 +302,9 @@ def test_attached_multicore_server_rejects_single_core_trials(installation, monk
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     capabilities = make_tester(installation).capabilities
     with open_loaded(installation) as tester:
-        for trial in (
-            replace(TRIAL, frame_timeout_s=0.01),
-            replace(TRIAL, delays=DelayRequest(ipdv=True)),
-            replace(TRIAL, device_event=DeviceEvent("change", 0.1)),
-        ):
+        timed = replace(TRIAL, frame_timeout_s=0.01)
+        event = replace(TRIAL, device_event=DeviceEvent("change", 0.1))
+        for trial in (timed, replace(TRIAL, delays=DelayRequest(ipdv=True)), event):
             assert trial.required_capabilities <= capabilities
             assert not trial.required_capabilities <= tester.capabilities
             with expect_error("unsupported-by-tester", kind=TesterError):
@@ -508,8 +500,7 @@ def test_worker_without_ssh_server_names_the_host_to_check():
     with expect_error("worker-failed") as caught:
         ClientWorker("python3", remote=remote).ask("import_client", trex_dir="/opt/trex")
     assert refusal in caught.value.message
-    assert "trex1" in caught.value.hint
-    assert "tester.options.ssh" in caught.value.hint
+    assert "trex1" in caught.value.hint and "tester.options.ssh" in caught.value.hint
 
 
 @pytest.fixture
@@ -673,13 +664,11 @@ def start_threads():
 
 def list_threads(pid):
     """Return CPUs and priority of each thread, by name."""
-    return {
-        (task / "comm").read_text().strip(): (
-            os.sched_getaffinity(int(task.name)),
-            os.getpriority(os.PRIO_PROCESS, int(task.name)),
-        )
-        for task in Path(f"/proc/{pid}/task").iterdir()
-    }
+    threads = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        number, name = int(task.name), (task / "comm").read_text().strip()
+        threads[name] = os.sched_getaffinity(number), os.getpriority(os.PRIO_PROCESS, number)
+    return threads
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -813,12 +802,10 @@ def test_frames_stuck_in_send_ring_are_flushed_and_a_fault(
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(af_packet, "PUSH_S", 0.0)
     ports = StuckPorts(at_push, own, at_reading)
-    faults = choose_driver(["net_af_packet"]).find_faults(
-        ports, [0], lambda: stl.count_received(ports, [1])
-    )
-    assert [fault.partition(" left ")[0] for fault in faults] == (
-        [f"{stuck} frames"] if stuck else []
-    )
+    driver = choose_driver(["net_af_packet"])
+    count_received = partial(stl.count_received, ports, [1])
+    faults = [f.partition(" left ")[0] for f in driver.find_faults(ports, [0], count_received)]
+    assert faults == ([f"{stuck} frames"] if stuck else [])
     assert ports.pushed == pushed
 
 
@@ -866,10 +853,8 @@ def test_unreadable_queue_drops_are_none(answer, drops):
     (["(_ for _ in ()).throw(RuntimeError)", "0"], [1, 0]),
 ])  # fmt: skip
 def test_trial_with_unreadable_queue_drops_is_repeated(tmp_path, monkeypatch, answers, faults):
-    fake = faketrex.API.replace(
-        "def get_rel(self, name): return 0",
-        f"answers = {answers}\n    def get_rel(self, name): return eval(self.answers.pop(0))",
-    )
+    reading = f"answers = {answers}\n    def get_rel(self, name): return eval(self.answers.pop(0))"
+    fake = faketrex.API.replace("def get_rel(self, name): return 0", reading)
     monkeypatch.setattr(faketrex, "API", fake)
     results = []
     with open_loaded(faketrex.make_installation(tmp_path / "v3.08")) as tester:
