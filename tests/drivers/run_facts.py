@@ -73,10 +73,8 @@ class Run:
     def describe_fact(self, name: str) -> str:
         """Assert one of FACTS and return its description."""
         if name == "configured":
-            steps, read = (
-                sum(int(line["number"]) for line in self._find_lines(pattern))
-                for pattern in (_CONFIGURED, _READ_BACK)
-            )
+            steps = sum(int(line["number"]) for line in self._find_lines(_CONFIGURED))
+            read = sum(int(line["number"]) for line in self._find_lines(_READ_BACK))
             return f"{steps} steps, {read} read back" if self.configured_parts else NOTHING
         if name == "verified by frames":
             assert self.compared_frames > 0
@@ -89,10 +87,8 @@ class Run:
                     assert point["matched"] == 1
             return ", ".join(dict.fromkeys(point["benchmark"] for point in self.points))
         assert name == "restored"
-        undone, steps = (
-            Counter(line["device"] for line in self._find_lines(pattern))
-            for pattern in (_UNDONE, _CONFIGURED)
-        )
+        undone = Counter(line["device"] for line in self._find_lines(_UNDONE))
+        steps = Counter(line["device"] for line in self._find_lines(_CONFIGURED))
         assert undone == steps  # every configuration was undone
         return "as before" if self.configured_parts else NOTHING
 

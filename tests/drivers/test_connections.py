@@ -203,12 +203,12 @@ def test_oracle_identifies_connections_by_trailers(memory, plugin, reading):
     assert isinstance(inner, connection_oracle.ConnectionOracle)
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, order))
     numbers = np.arange(4000, 4050)
-    first, answer = (find_foreground(streams[d]) for d in ("forward", "reverse"))
-    opened = replay.Cycle(Expander(first), COUNT)
-    replayed = Replay(answer, table, order.find_connections)
+    forward, reverse = (find_foreground(streams[d]) for d in ("forward", "reverse"))
+    opened = replay.Cycle(Expander(forward), COUNT)
+    replayed = Replay(reverse, table, order.find_connections)
     for direction, stream, source, which in (
-        ("forward", first, opened, numbers % COUNT),
-        ("reverse", answer, replayed, order.find_connections(numbers)),
+        ("forward", forward, opened, numbers % COUNT),
+        ("reverse", reverse, replayed, order.find_connections(numbers)),
     ):
         frames, mark = source.compute_frames(4000, 50), stream.stream_id
         trailer.stamp(frames, source.checksum, seq=numbers, stream_id=mark, nonce=1, time_ns=0)
@@ -485,8 +485,7 @@ ENDPOINTS = {"outside": 60, "counts_endpoints": True}
 
 
 @pytest.mark.parametrize(("device", "connections", "code", "mentions"), [
-    ({"count": 93}, {}, "phase-one-lost", "93"),
-    ({"count": 107}, {}, "phase-one-lost", "107"),
+    ({"count": 93}, {}, "phase-one-lost", "93"), ({"count": 107}, {}, "phase-one-lost", "107"),
     ({"count": 107}, {"purpose": "establish"}, "phase-one-lost", "107"),
     ({"count": 93}, {"purpose": "tear-down"}, "phase-one-lost", "93"),
     ({"count": 107}, {"purpose": "tear-down"}, "phase-one-lost", "107"),

@@ -376,8 +376,9 @@ def test_zero_checksum_is_accepted_for_computed_zero_or_if_absent(direction, zer
 
 
 EITHER_DF = {"df": "set", "dont_fragment": "either"}
-PROFILES = [
-    # profile, technology, direction, outer and inner octet, accepted change, rejected change
+
+
+@pytest.mark.parametrize(("profile", "name", "direction", "octet", "inner", "right", "wrong"), [
     ({"outer_dscp": "copied"}, "mape-br", "reverse", 0xB8, None, set_octet(0xB8), set_octet(0)),
     ({"outer_dscp": "zero"}, "mape-br", "reverse", 0xB8, None, set_octet(0), set_octet(0xB8)),
     ({"outer_dscp": 10}, "mape-br", "reverse", 0xB8, None, set_octet(40), set_octet(0xB8)),
@@ -403,11 +404,7 @@ PROFILES = [
     ({"df": "set"}, "siit", "forward", 0, None, write_octets(6, 0x40), write_octets(6, 0)),
     (EITHER_DF, "siit", "forward", 0, None, write_octets(6, 0), write_octets(6, 0x20)),
     (EITHER_DF, "siit", "forward", 0, None, write_octets(6, 0x40), write_octets(6, 0x60)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("profile", "name", "direction", "octet", "inner", "right", "wrong"),
-                         PROFILES)  # fmt: skip
+])  # fmt: skip
 def test_profile_accepts_one_behaviour_only(profile, name, direction, octet, inner, right, wrong):
     oracle = make_profiled_oracle(name, profile)
     assert is_accepted(name, direction, octet, inner, right, oracle)
@@ -415,9 +412,7 @@ def test_profile_accepts_one_behaviour_only(profile, name, direction, octet, inn
 
 
 @pytest.mark.parametrize(("profile", "outer", "inner"), [
-    ({}, 64, 0),
-    ({"tunnel_hop_limit": 255}, 255, 0),
-    ({"tunnel_keeps_ttl": True}, 64, 1),
+    ({}, 64, 0), ({"tunnel_hop_limit": 255}, 255, 0), ({"tunnel_keeps_ttl": True}, 64, 1),
     ({"tunnel_hop_limit": 63, "tunnel_keeps_ttl": True}, 63, 1),
 ])  # fmt: skip
 def test_profile_sets_hop_limits_of_tunnel(profile, outer, inner):

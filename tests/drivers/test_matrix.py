@@ -15,7 +15,6 @@ from .run_facts import ALWAYS_FINITE, Run, assert_timed
 
 
 def list_marks(tester, row):
-    """Return the marks of a cell."""
     marks = [pytest.mark.lab, pytest.mark.slow, needs_lab]
     marks += [pytest.mark.trex] if tester == "trex" else []
     marks += [pytest.mark.vpp] if row.device == "vpp" else []
@@ -28,11 +27,8 @@ REFERENCE = ("lwaftr", "mapt-br", "siit", "nptv6", "clat", "lwb4", "ipv4-router"
 COVERED = {"chain-dslite-aftr", *(f"reference-{plugin}" for plugin in REFERENCE)}
 # TRex sends the same frames to each device of a technology, so it measures the first that this machine has.
 AVAILABLE_FIRST = sorted(matrix.ROWS, key=lambda row: bool(matrix.find_missing("trex", row)))
-FIRST = {
-    (row.plugin, row.params.get("variant")): row.name
-    for row in reversed(AVAILABLE_FIRST)
-    if row.name not in COVERED
-}
+AVAILABLE_LAST = [row for row in reversed(AVAILABLE_FIRST) if row.name not in COVERED]
+FIRST = {(row.plugin, row.params.get("variant")): row.name for row in AVAILABLE_LAST}
 
 
 def is_measured(tester, row):
@@ -125,11 +121,8 @@ def test_imported_peer_file_gives_same_measurement(name, tmp_path):
 
 def test_recorded_injected_faults_were_always_found():
     recorded = load_record(fault_injection.RECORD)
-    expected = {
-        f"{tester} {fault.name}"
-        for tester in fault_injection.TESTERS
-        for fault in fault_injection.ALL
-    }
+    testers, faults = fault_injection.TESTERS, fault_injection.ALL
+    expected = {f"{tester} {fault.name}" for tester in testers for fault in faults}
     assert set(recorded) == expected, "V6T_RECORD=5 pytest tests/drivers/test_fault_injection.py"
     assert all(entry["found"] == entry["of"] > 0 for entry in recorded.values())
 

@@ -50,12 +50,6 @@ def make_hosts(addresses=(HOST4, HOST6), device=(f"{ROUTER4}/24", f"{ROUTER6}/64
     return Hosts(TESTER, list(addresses), DEVICE, list(device))
 
 
-def make_emulated_intent(link):
-    """Return an intent with one emulated host on this link."""
-    side = LinkIntent([f"{ROUTER4}/24"], {HOST4: TESTER})
-    return DeviceIntent("x", RouterConfig(), Links(link), side).emulated_links.left
-
-
 def make_request(target=HOST4, sender=ROUTER4, **more):
     frame = Ether(src=DEVICE, dst="ff:ff:ff:ff:ff:ff")
     return frame / ARP(**{"op": 1, "hwsrc": DEVICE, "psrc": sender, "pdst": target, **more})
@@ -124,7 +118,9 @@ def test_background_vlan_has_a_separate_host():
     tester, router = "2001:2:0:b::2", "2001:2:0:b::1"
     background = BackgroundVlan(vlan=8, device=f"{router}/64", tester=tester)
     link = Link(tester_mac=TESTER, dut_mac=DEVICE, vlan=7, background=background)
-    hosts = Hosts(**make_host_arguments(make_emulated_intent(link)))
+    side = LinkIntent([f"{ROUTER4}/24"], {HOST4: TESTER})
+    emulated = DeviceIntent("x", RouterConfig(), Links(link), side).emulated_links.left
+    hosts = Hosts(**make_host_arguments(emulated))
     solicitation = make_solicitation(tester, router)
     reply = get_answer(tag(7, make_request()), hosts)
     assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, HOST4)
@@ -156,11 +152,8 @@ def test_introductions_need_device_address_and_are_limited():
 
 
 @pytest.mark.parametrize(("link", "answers", "introduces"), [
-    ("{}", True, True),
-    ("{answers: true}", True, True),
-    ("{learning: false}", True, False),
-    ("{answers: false, learning: true}", False, True),
-    ("{answers: false}", False, False),
+    ("{}", True, True), ("{answers: true}", True, True), ("{learning: false}", True, False),
+    ("{answers: false, learning: true}", False, True), ("{answers: false}", False, False),
 ])  # fmt: skip
 def test_answers_and_learning_are_separate_options(link, answers, introduces, tmp_path):
     """A tester that cannot answer sends requests (RFC 2544, appendix C.2.4.1)."""

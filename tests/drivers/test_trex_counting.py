@@ -350,14 +350,11 @@ def compute_departures_us(burst):
     return np.concatenate([burst.isg + k * length + within for k in range(burst.times)])
 
 
-LOADS = [  # rate, duration, first tag, tags
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize(("rate", "duration", "first_s", "tags"), [
     (135.0, 120.0, 60.0, 5000), (1000.0, 2.0, 1.0, 500), (10_000.0, 12.0, 6.0, 5000),
     (98_540.0, 2.0, 1.0, 997), (1000.0, 1.0, 0.0, 1000), (777.7, 3.1, 1.3, 1), (2e6, 0.1, 0.05, 50),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
-@pytest.mark.parametrize(("rate", "duration", "first_s", "tags"), LOADS)
+])  # fmt: skip
 def test_tags_do_not_change_departure_times(direction, rate, duration, first_s, tags):
     request = DelayRequest(tags=tags, first_tag_s=first_s)
     bursts = make_stamped_bursts(rate, duration, direction, delays=request)

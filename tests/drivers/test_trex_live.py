@@ -306,10 +306,8 @@ def write_from_page(name, where):
 def vpp(tmp_path):
     write_from_page("memif.vpp", tmp_path)
     program = [VPP, "-c", str(write_from_page("vpp.conf", tmp_path))]
-    with (
-        (tmp_path / "log").open("w") as log,
-        subprocess.Popen(program, stdout=log, stderr=log) as vpp,
-    ):
+    path = tmp_path / "log"
+    with path.open("w") as log, subprocess.Popen(program, stdout=log, stderr=log) as vpp:
         try:
             wait_until((tmp_path / "memif.sock").exists, f"VPP; see {log.name}", 30)
             yield tmp_path

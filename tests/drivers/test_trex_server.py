@@ -137,11 +137,8 @@ SERVERS = [FIRST, SECOND]
 @pytest.mark.parametrize("options", [
     {"cores": 1, "interfaces": list_ports(",qpairs=1")},
     {"cores": 1, "interfaces": list_ports(",qpairs=1,framecnt=8")},
-    {"cores": 2, "interfaces": NICS},
-    {"cores": 2, "interfaces": MEMIF},
-    {"lab": True, "interfaces": MEMIF},
-    {"lab": True, "rps_cpus": (0,)},
-    {"core_list": (0, 0, 1)},
+    {"cores": 2, "interfaces": NICS}, {"cores": 2, "interfaces": MEMIF},
+    {"lab": True, "interfaces": MEMIF}, {"lab": True, "rps_cpus": (0,)}, {"core_list": (0, 0, 1)},
     {"interfaces": ("0000:81:1f.6", "0001:81:1f.7")},
     {"interfaces": ("enp3s0f0.100", "a23456789abcdef")},
 ])  # fmt: skip
@@ -345,9 +342,8 @@ def lab():
     """Provide a lab with IPv4 addresses on the left interfaces of tester and device."""
     with closing(Lab(1500, 1500)) as lab:
         for worker, address in ((lab.tester, "192.0.2.1"), (lab.device, "192.0.2.2")):
-            script = (
-                f"ip link set lo up; ip link set left arp on; ip addr add {address}/24 dev left"
-            )
+            up = "ip link set lo up; ip link set left arp on"
+            script = f"{up}; ip addr add {address}/24 dev left"
             assert worker.ask("run", command=["sh", "-ec", script]) == (0, "")
         yield lab
 

@@ -206,8 +206,7 @@ def test_other_streams_keep_their_shares_next_to_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize(("most", "needs", "code"), [
-    (1 << 28, (), "too-many-for-trex"),
-    ((1 << 24) + 1, (), "too-many-for-trex"),
+    (1 << 28, (), "too-many-for-trex"), ((1 << 24) + 1, (), "too-many-for-trex"),
     (100, ("two-rates", "loss-times"), "unsupported-by-tester"),
     (100, ("flow-starts",), "unsupported-by-tester"),
     (4_000_000, ("frame-timeout",), "too-many-for-trex"),
