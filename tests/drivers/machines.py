@@ -78,9 +78,10 @@ def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where
         where: Location of the tester; empty means the lab.
     """
     assert name in {row.name for row in ROWS}
-    paths = describe_path(run.device)
     if parts := run.device.get("parts"):
         paths = ", ".join(f"{part}: {describe_path(device)}" for part, device in parts.items())
+    else:
+        paths = describe_path(run.device)
     result = {"how": f"{paths}; {hypervisor}; {TESTERS[run.tester['kind']]}{where}",
               "version": describe_versions(run, version), "date": date.today().isoformat()}  # fmt: skip
     write_row(name, result)  # discards the facts of earlier runs

@@ -443,6 +443,7 @@ def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes):
 
 
 @pytest.mark.parametrize(("timeout_s", "connections", "established"), [
+    # half of the timeout passes in the third trial
     (None, {"reuse": True}, {1}), (None, {}, {9}), (12.0, {"reuse": True}, {*range(2, 10)}),
 ])  # fmt: skip
 def test_only_complete_connections_are_reused(timeout_s, connections, established):

@@ -97,7 +97,7 @@ def test_large_enumeration_is_interleaved(step, values):
 def test_connections_of_servers_equal_those_of_one():
     streams, frames = compile_plugin("nat44", 512)[1]["forward"], []
     for part in range(3):
-        (share,) = division.divide_enumeration(streams, 1001, part, 3).streams
+        share = division.divide_enumeration(streams, 1001, part, 3).streams[0]
         count = division.divide_connections(CONNECTIONS, part, 3).count
         frames.append(Expander(share).compute_frames(0, count))
     whole = Expander(streams.streams[0]).compute_frames(0, 1001)
