@@ -123,7 +123,8 @@ class STLClient(object):
         print("set_global_cfg", params)
     def acquire(self, ports, force=False):
         for p in ports:
-            if self.ports[p].owner and not force: raise TRexError("*** port is already taken by '%s'" % self.ports[p].owner)
+            if self.ports[p].owner and not force:
+                raise TRexError("*** port is already taken by '%s'" % self.ports[p].owner)
             self.ports[p].acquired = True
     def stop(self, ports):
         for p in ports:
