@@ -137,8 +137,7 @@ def make_intent(variant="464xlat"):
 
 
 @pytest.mark.parametrize(
-    ("variant", "hops"),
-    [("464xlat", 4), ("ds-lite", 1), ("lw4o6", 1), ("map-e", 1), ("map-t", 1)],
+    ("variant", "hops"), [("464xlat", 4), ("ds-lite", 1), ("lw4o6", 1), ("map-e", 1), ("map-t", 1)]
 )
 def test_hop_count_depends_on_parts(variant, hops):
     assert ChainDriver({}).get_header_profile(make_intent(variant)).further_hops == hops

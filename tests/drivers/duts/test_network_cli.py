@@ -17,12 +17,7 @@ from v6t.drivers.duts.kinds.network_cli.options import (
     is_same_prompt,
 )
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
-from v6t.drivers.duts.kinds.network_cli.session import (
-    CliSession,
-    compute_digest,
-    main,
-    undo_record,
-)
+from v6t.drivers.duts.kinds.network_cli.session import CliSession, compute_digest, main, undo_record
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample, summarize_samples

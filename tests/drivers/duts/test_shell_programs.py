@@ -92,8 +92,7 @@ def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
 @pytest.mark.lab
 @needs_lab
 @pytest.mark.parametrize(
-    ("place", "answer"),
-    [("/run/v6t", "locked"), ("/usr", "foreign /usr belongs to user 65534")],
+    ("place", "answer"), [("/run/v6t", "locked"), ("/usr", "foreign /usr belongs to user 65534")]
 )
 def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answer):
     script = f"mount -t tmpfs -o mode=755 tmpfs /run\n{build_lock_script(place, 'alice')}"

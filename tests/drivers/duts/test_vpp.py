@@ -44,12 +44,7 @@ MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 
 def check_vpp_translation(plugin, params, testbed=None, **options):
     """Check the translation by VPP; return the finding, the read-backs and the description."""
-    flags = {
-        "plugin": plugin,
-        "params": params,
-        "dut": "vpp",
-        "dut_params": {**OPTIONS, **options},
-    }
+    flags = {"plugin": plugin, "params": params, "dut": "vpp", "dut_params": {**OPTIONS, **options}}
     setup = resolve_setup(testbed=testbed, **flags)
     with open_bench(setup) as (bench, streams, check):
         bench.load(streams)
