@@ -86,26 +86,23 @@ def list_child_namespaces():
 AFTR = {"parts.aftr.driver": "vpp"}
 
 
-@pytest.mark.parametrize(
-    ("variant", "options", "code"),
-    [
-        ("464xlat", {"parts.nat.driver": "jool"}, "unknown-name"),
-        ("464xlat", {"parts.clat.driver": "jul"}, "unknown-name"),
-        ("464xlat", {"parts.clat.driver": "nftables"}, "unsupported-technology"),
-        ("464xlat", {"parts.plat.driver": "reference"}, "missing-reference"),
-        ("464xlat", {"parts.plat.driver": "chain"}, "chain-conflict"),
-        ("464xlat", {"parts.plat.options.pool": "x"}, "unknown-setting"),
-        ("464xlat", {"part": "x"}, "unknown-setting"),
-        ("map-t", {"parts.br.driver": "reference", "parts.br.options.x": "1"}, "invalid-intent"),
-        # one AFTR replaces softwire and NAT
-        ("ds-lite", {**AFTR, "parts.nat.driver": "nftables"}, "unknown-name"),
-        ("ds-lite", {"parts.x.driver": "vpp"}, "unknown-name"),
-        # a stateful part whose connections expire during the test
-        ("464xlat", {"parts.plat.options.timeout_s": "1"}, "idle-timeout"),
-        ("ds-lite", {"parts.nat.options.timeout_s": "1"}, "idle-timeout"),
-        ("map-t", {"parts.napt.options.timeout_s": "1"}, "idle-timeout"),
-    ],
-)
+@pytest.mark.parametrize(("variant", "options", "code"), [
+    ("464xlat", {"parts.nat.driver": "jool"}, "unknown-name"),
+    ("464xlat", {"parts.clat.driver": "jul"}, "unknown-name"),
+    ("464xlat", {"parts.clat.driver": "nftables"}, "unsupported-technology"),
+    ("464xlat", {"parts.plat.driver": "reference"}, "missing-reference"),
+    ("464xlat", {"parts.plat.driver": "chain"}, "chain-conflict"),
+    ("464xlat", {"parts.plat.options.pool": "x"}, "unknown-setting"),
+    ("464xlat", {"part": "x"}, "unknown-setting"),
+    ("map-t", {"parts.br.driver": "reference", "parts.br.options.x": "1"}, "invalid-intent"),
+    # one AFTR replaces softwire and NAT
+    ("ds-lite", {**AFTR, "parts.nat.driver": "nftables"}, "unknown-name"),
+    ("ds-lite", {"parts.x.driver": "vpp"}, "unknown-name"),
+    # a stateful part whose connections expire during the test
+    ("464xlat", {"parts.plat.options.timeout_s": "1"}, "idle-timeout"),
+    ("ds-lite", {"parts.nat.options.timeout_s": "1"}, "idle-timeout"),
+    ("map-t", {"parts.napt.options.timeout_s": "1"}, "idle-timeout"),
+])  # fmt: skip
 def test_wrong_parts_are_rejected_before_anything_starts(variant, options, code):
     with expect_error(code):
         resolve(plugin="ipv4aas", params={"variant": variant}, dut_params=options)
@@ -149,15 +146,12 @@ def adapt_oracle(plugin, **drivers):
     return chain.adapt_oracle(plugin, plugin.make_dut_intent())
 
 
-@pytest.mark.parametrize(
-    ("plugin", "drivers", "df", "policy"),
-    [
-        # newer TAYGAs send short packets without DF
-        (Ipv4aas(), {}, {"forward": "set", "reverse": "set"}, "either"),
-        (Nat46(), {}, {"forward": "reference", "reverse": "set"}, "reverse"),
-        (Ipv4aas(), {"clat": "jool"}, {"forward": "set", "reverse": "reference"}, "forward"),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "drivers", "df", "policy"), [
+    # newer TAYGAs send short packets without DF
+    (Ipv4aas(), {}, {"forward": "set", "reverse": "set"}, "either"),
+    (Nat46(), {}, {"forward": "reference", "reverse": "set"}, "reverse"),
+    (Ipv4aas(), {"clat": "jool"}, {"forward": "set", "reverse": "reference"}, "forward"),
+])  # fmt: skip
 def test_df_bit_depends_on_parts(plugin, drivers, df, policy):
     oracle = adapt_oracle(plugin, **drivers)
     assert (oracle._df, oracle.header_policy.dont_fragment) == (df, policy)
@@ -268,17 +262,14 @@ def make_fake_chain(**fails):
     return ChainSession("chain", list(zip(parts, sessions, strict=True))), log
 
 
-@pytest.mark.parametrize(
-    ("action", "fails", "log"),
-    [
-        ("commit", {"three": "commit"},
-         ["one commit", "two commit", "three commit", "two rollback", "one rollback"]),
-        ("rollback", {"two": "rollback"}, ["three rollback", "two rollback", "one rollback"]),
-        ("rollback", {"one": "rollback", "three": "rollback"},
-         ["three rollback", "two rollback", "one rollback"]),
-        ("open", {"two": "open"}, ["one open", "two open", "one close"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("action", "fails", "log"), [
+    ("commit", {"three": "commit"},
+     ["one commit", "two commit", "three commit", "two rollback", "one rollback"]),
+    ("rollback", {"two": "rollback"}, ["three rollback", "two rollback", "one rollback"]),
+    ("rollback", {"one": "rollback", "three": "rollback"},
+     ["three rollback", "two rollback", "one rollback"]),
+    ("open", {"two": "open"}, ["one open", "two open", "one close"]),
+])  # fmt: skip
 def test_failed_part_leaves_earlier_parts_unchanged(action, fails, log):
     session, calls = make_fake_chain(**fails)
     with expect_error("command-failed"):

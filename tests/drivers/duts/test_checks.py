@@ -45,26 +45,23 @@ def read(check, output):
     return run_shell(f"{stub}\n{check.command}", check=False, env=env).stdout
 
 
-@pytest.mark.parametrize(
-    ("phrase", "line", "is_found"),
-    [
-        ("UP", "<BROADCAST,UP,LOWER_UP> mtu 1500", True),
-        ("tbf", "qdisc tbf 8001: root", True),
-        ("v6t-left@left", "5: v6t-left@left: <UP>", True),
-        ("v6t-left", "5: v6t-left@left: <UP>", True),
-        ("2001:db8::/32", "route 2001:db8::/32, metric 5", True),
-        ("[2001:db8::1]:53", "UNCONN 0 0 [2001:db8::1]:53 [::]:*", True),
-        ('key "rndc-key"', 'key "rndc-key" {', True),
-        ("host-left", "host-left.10   3  up  9000/0/0/0", False),
-        ("left", "5: v6t-left@left: <UP>", False),
-        ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::1:5", False),
-        ("2001:db8::", "2001:db8::1", False),
-        ("198.19.0.1:1024-6553", "snat to 198.19.0.1:1024-65535", False),
-        (":1024-65535", "snat to 198.19.0.1:1024-65535", False),
-        ("tbf", "qdisc tbf-like 8001: root", False),
-        ("one two", "one and two", False),
-    ],
-)
+@pytest.mark.parametrize(("phrase", "line", "is_found"), [
+    ("UP", "<BROADCAST,UP,LOWER_UP> mtu 1500", True),
+    ("tbf", "qdisc tbf 8001: root", True),
+    ("v6t-left@left", "5: v6t-left@left: <UP>", True),
+    ("v6t-left", "5: v6t-left@left: <UP>", True),
+    ("2001:db8::/32", "route 2001:db8::/32, metric 5", True),
+    ("[2001:db8::1]:53", "UNCONN 0 0 [2001:db8::1]:53 [::]:*", True),
+    ('key "rndc-key"', 'key "rndc-key" {', True),
+    ("host-left", "host-left.10   3  up  9000/0/0/0", False),
+    ("left", "5: v6t-left@left: <UP>", False),
+    ("2001:db8::1", "rule psid: 1 ip6-dst 2001:db8::1:5", False),
+    ("2001:db8::", "2001:db8::1", False),
+    ("198.19.0.1:1024-6553", "snat to 198.19.0.1:1024-65535", False),
+    (":1024-65535", "snat to 198.19.0.1:1024-65535", False),
+    ("tbf", "qdisc tbf-like 8001: root", False),
+    ("one two", "one and two", False),
+])  # fmt: skip
 def test_only_whole_words_are_found(phrase, line, is_found):
     assert find_line(f"other\r\n{line}\r\n", phrase) == (line if is_found else None)
 
@@ -77,21 +74,18 @@ DAEMON_CHECK = make_daemon_step("bird", "/run/v6t/bgp-router.pid", "bird", "BIRD
 LINES = "NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n"
 
 
-@pytest.mark.parametrize(
-    ("check", "right", "wrong"),
-    [
-        (SNAT_RULE, "-A X -s 198.18.0.0/24 -j SNAT\n", "-A X -s 198.18.0.0/24 -j DROP\n-A X -j SNAT\n"),
-        (INSIDE_OUTSIDE, LINES, " host-left in\n host-right output-feature out\n"),
-        (INSIDE_OUTSIDE, LINES, " host-left in\n"),
-        (CONTAINS_CHECK, "mode DEFAULT qlen 200 \n", "mode DEFAULT qlen 2000\n"),
-        (ABSENT_CHECK, "192.0.2.0/24", "  10.0.0.0/8  via"),
-        (ABSENT_CHECK, "192.0.2.0/24", ""),
-        (DAEMON_CHECK, "bird\n", "birdc\n"),
-        (expect_only_words(["a", "b"]), "b a\na\n", "a\n"),
-        (expect_only_words(["a"]), "a\n", "a b\n"),
-        (expect_matching_line(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("check", "right", "wrong"), [
+    (SNAT_RULE, "-A X -s 198.18.0.0/24 -j SNAT\n", "-A X -s 198.18.0.0/24 -j DROP\n-A X -j SNAT\n"),
+    (INSIDE_OUTSIDE, LINES, " host-left in\n host-right output-feature out\n"),
+    (INSIDE_OUTSIDE, LINES, " host-left in\n"),
+    (CONTAINS_CHECK, "mode DEFAULT qlen 200 \n", "mode DEFAULT qlen 2000\n"),
+    (ABSENT_CHECK, "192.0.2.0/24", "  10.0.0.0/8  via"),
+    (ABSENT_CHECK, "192.0.2.0/24", ""),
+    (DAEMON_CHECK, "bird\n", "birdc\n"),
+    (expect_only_words(["a", "b"]), "b a\na\n", "a\n"),
+    (expect_only_words(["a"]), "a\n", "a b\n"),
+    (expect_matching_line(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
+])  # fmt: skip
 def test_words_and_lines_are_compared_as_a_whole(check, right, wrong):
     assert check.find_problem(right) is None
     assert check.find_problem(wrong) is not None
@@ -383,38 +377,32 @@ def test_check_accepts_object_and_rejects_similar_object(case, command, step, co
 SNAT44 = read_captured("nft-list-table.txt")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "is_ours"),
-    [
-        ("ip saddr 198.18.0.0/24", "ip saddr != 198.18.0.0/24", False),
-        ("198.18.0.0/24", "198.18.0.0/16", False),
-        (":1024-65535", ":1024-2047", False),
-        ("hook postrouting", "hook input", False),
-        (" snat to ", " dnat to ", False),
-        ('oifname "right"', 'oifname "left"', False),
-        ("ip protocol udp", "ip protocol 132", False),
-        ("\t\tip saddr", "\t\taccept\n\t\tip saddr", False),
-        ("", "", True),
-        ("ip protocol udp", "ip protocol 17", True),  # protocol without a name
-        ("\t}\n}", '\t\tip saddr 203.0.113.0/24 snat to 198.19.0.1 comment "v6t-beside"\n\t}\n}', True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "is_ours"), [
+    ("ip saddr 198.18.0.0/24", "ip saddr != 198.18.0.0/24", False),
+    ("198.18.0.0/24", "198.18.0.0/16", False),
+    (":1024-65535", ":1024-2047", False),
+    ("hook postrouting", "hook input", False),
+    (" snat to ", " dnat to ", False),
+    ('oifname "right"', 'oifname "left"', False),
+    ("ip protocol udp", "ip protocol 132", False),
+    ("\t\tip saddr", "\t\taccept\n\t\tip saddr", False),
+    ("", "", True),
+    ("ip protocol udp", "ip protocol 17", True),  # protocol without a name
+    ("\t}\n}", '\t\tip saddr 203.0.113.0/24 snat to 198.19.0.1 comment "v6t-beside"\n\t}\n}', True),
+])  # fmt: skip
 def test_nft_rule_with_different_field_is_foreign(old, new, is_ours):
     check = find_check("nftables-nat44", "nft list table ip v6t")
     assert (check.find_problem(SNAT44.replace(old, new, 1)) is None) == is_ours
 
 
-@pytest.mark.parametrize(
-    ("command", "output", "is_ours"),
-    [
-        ("left 2001:db8:6::1/64", "  L3 2001:db8:6::1/64\n", True),
-        ("left 2001:db8:6::1/64", "  L3 2001:db8:6::1/64 ip6 table-id 7 fib-idx 1\n", True),
-        ("left 2001:db8:6::1/64", "  L3 fd00:2001:db8:6::1/64\n", False),
-        ("left 2001:db8:6::1/64", "  unnumbered, use 2001:db8:6::1/64\n", False),
-        (f"ip route add {RULE}", format_fib(RULE, VIA), True),
-        (f"ip route add {RULE}", format_fib(RULE, VIA, fib=3), False),
-    ],
-)
+@pytest.mark.parametrize(("command", "output", "is_ours"), [
+    ("left 2001:db8:6::1/64", "  L3 2001:db8:6::1/64\n", True),
+    ("left 2001:db8:6::1/64", "  L3 2001:db8:6::1/64 ip6 table-id 7 fib-idx 1\n", True),
+    ("left 2001:db8:6::1/64", "  L3 fd00:2001:db8:6::1/64\n", False),
+    ("left 2001:db8:6::1/64", "  unnumbered, use 2001:db8:6::1/64\n", False),
+    (f"ip route add {RULE}", format_fib(RULE, VIA), True),
+    (f"ip route add {RULE}", format_fib(RULE, VIA, fib=3), False),
+])  # fmt: skip
 def test_existing_vpp_address_or_route_is_found(command, output, is_ours):
     (step,) = [s for s in plan_case("vpp-mape-26.06")[2].steps if command in s.command]
     text = f"left (up):\r\n{output}" if output.startswith("  ") else output.replace("\r", "")
@@ -447,13 +435,10 @@ def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
     assert result.stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]
 
 
-@pytest.mark.parametrize(
-    ("written", "printed"),
-    [
-        ("198.19.1.0-198.19.1.3:1024-65535", "198.19.1.0/30:1024-65535"),
-        ("[2001:db8::]-[2001:db8::3]:1024-65535", "[2001:db8::]/126:1024-65535"),
-    ],
-)
+@pytest.mark.parametrize(("written", "printed"), [
+    ("198.19.1.0-198.19.1.3:1024-65535", "198.19.1.0/30:1024-65535"),
+    ("[2001:db8::]-[2001:db8::3]:1024-65535", "[2001:db8::]/126:1024-65535"),
+])  # fmt: skip
 def test_nft_range_printed_as_prefix_is_accepted(written, printed):
     rule = 'oifname "right" ip protocol udp counter snat to '
     head = "type nat hook postrouting priority srcnat; policy accept;"

@@ -56,25 +56,22 @@ def make_nat64(**params):
     return Nat64(Nat64Params(**params))
 
 
-@pytest.mark.parametrize(
-    ("technology", "options", "versions"),
-    [
-        (Siit(), {}, ()),
-        (make_nat64(), {}, ()),
-        (make_siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # the prefix is not the Well-Known Prefix
-        (make_mapped_siit("64:ff9b::/120"), {}, VERSIONS[:5]),
-        (make_mapped_siit("64:ff9b:1::/120"), {}, VERSIONS[:3]),
-        (make_mapped_siit("100::/120"), {}, ()),
-        (make_nat64(prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
-        (make_nat64(prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
-        (make_nat64(prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
-        (make_nat64(prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
-        (make_nat64(prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
-        (make_nat64(prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),
-        (make_siit(prefix="64:ff9b::/96", ipv4_hosts={"first": "198.18.0.2"}, ipv6_hosts={"first": "9.9.9.9"}), {}, ()),
-        (make_nat64(), {"dynamic_pool": "240.0.0.0/24"}, VERSIONS[:3]),  # a reserved pool
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("technology", "options", "versions"), [
+    (Siit(), {}, ()),
+    (make_nat64(), {}, ()),
+    (make_siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # the prefix is not the Well-Known Prefix
+    (make_mapped_siit("64:ff9b::/120"), {}, VERSIONS[:5]),
+    (make_mapped_siit("64:ff9b:1::/120"), {}, VERSIONS[:3]),
+    (make_mapped_siit("100::/120"), {}, ()),
+    (make_nat64(prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
+    (make_nat64(prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
+    (make_nat64(prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
+    (make_nat64(prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
+    (make_nat64(prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
+    (make_nat64(prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),
+    (make_siit(prefix="64:ff9b::/96", ipv4_hosts={"first": "198.18.0.2"}, ipv6_hosts={"first": "9.9.9.9"}), {}, ()),
+    (make_nat64(), {"dynamic_pool": "240.0.0.0/24"}, VERSIONS[:3]),  # a reserved pool
+])  # fmt: skip
 def test_tayga_versions_reject_unsupported_addresses(technology, options, versions):
     driver = {"siit": "tayga", "nat64": "tayga-nftables"}[technology.name]
     intent = technology.make_dut_intent()
@@ -82,16 +79,13 @@ def test_tayga_versions_reject_unsupported_addresses(technology, options, versio
     assert rejecting == versions
 
 
-@pytest.mark.parametrize(
-    ("driver", "option", "valid", "wrong", "code"),
-    [
-        # v6t identifies a daemon by the name of its program
-        ("tundra", "program", "/opt/tundra-nat64", "/opt/tundra-nat64-6.0.2", "wrong-form"),
-        ("tayga", "program", "/opt/tayga", "/opt/tayga-6.0.2", "wrong-form"),
-        ("tayga-nftables", "program", "/opt/tayga", "/opt/tayga-6.0.2", "wrong-form"),
-        ("tayga-nftables", "dynamic_pool", "10.0.0.0/30", "10.0.0.1/30", "not-a-prefix"),
-    ],
-)
+@pytest.mark.parametrize(("driver", "option", "valid", "wrong", "code"), [
+    # v6t identifies a daemon by the name of its program
+    ("tundra", "program", "/opt/tundra-nat64", "/opt/tundra-nat64-6.0.2", "wrong-form"),
+    ("tayga", "program", "/opt/tayga", "/opt/tayga-6.0.2", "wrong-form"),
+    ("tayga-nftables", "program", "/opt/tayga", "/opt/tayga-6.0.2", "wrong-form"),
+    ("tayga-nftables", "dynamic_pool", "10.0.0.0/30", "10.0.0.1/30", "not-a-prefix"),
+])  # fmt: skip
 def test_wrong_option_is_rejected(driver, option, valid, wrong, code):
     make_driver(driver, {option: valid})
     with expect_error(code, path=[option]):
@@ -295,64 +289,58 @@ def with_sessions(intent, sessions):
     return intents.with_requirements(intent, sessions=sessions)
 
 
-@pytest.mark.parametrize(
-    ("driver", "intent", "options", "line"),
-    [
-        *(("nftables66", Nat66().make_dut_intent(), {"rfc_timers": True}, f"nf_conntrack_{timer}") for timer in (
-            "icmp_timeout=66", "icmpv6_timeout=66", "tcp_timeout_established=8184", "tcp_timeout_syn_sent=264",
-            "tcp_timeout_time_wait=264",
-        )),
-        # TAYGA's own addresses do not overlap with addresses of the test
-        *(("tayga", make_intent("siit", **PREFIX, **{hosts: {"first": first}}), {}, f"\nipv4-addr {own}\n")
-          for hosts, first, own in (
-              ("ipv4_hosts", "198.19.0.2", "192.168.255.9"), ("ipv4_hosts", "192.168.255.9", "10.255.255.9"),
-              ("ipv6_hosts", "192.168.255.9", "10.255.255.9"))),
-        ("tayga-nftables", make_intent("nat64", **TAYGA_NETWORK), {}, "\nipv6-addr fd76:3675::9\n"),
-        # the tunnel's end is an additional address of the device
-        *((driver, make_intent(plugin, br_address="2404:9200:225:100::64"), {}, address)
-          for driver, plugin in (("vpp", "mape-br"), ("vpp", "lwaftr"), ("command", "mape-br"))
-          for address in ("2404:9200:225:100::64/128", "2001:db8:6::1/64")),
-        *(("snabb-lwaftr", make_intent("lwaftr", br_address="2404:9200:225:100::64", softwires=1), {}, own)
-          for own in ("internal-interface { ip 2001:db8:6::1;", "br-address 2404:9200:225:100::64;")),
-        # a rule without EA bits becomes one softwire
-        ("vpp", make_intent("mape-br", **ONE_CE), {},
-         "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),
-        ("vpp", make_intent("mape-br", **ONE_CE), {}, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
-        ("nat46", make_intent("mapt-ce", iid_format="draft"), {}, "local.style MAP0"),
-        ("nat46", MAPT_CE, {}, "local.style MAP "),
-        ("chain", make_intent("ipv4aas", variant="map-t", iid_format="draft"), CHAINED_TAYGA,
-         "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n"),
-        ("tayga-nftables", NAT64, {"ipv4_addr": "10.9.9.9"}, "ipv4-addr 10.9.9.9"),
-        ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6"}, "offlink-mtu 1500\n"),
-        ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6-16"}, "offlink-mtu 1500\n"),
-        *((driver, intent, {"workers": n}, f"\nworkers {n}\n")
-          for driver, intent in (("tayga", intents.SIIT), ("tayga-nftables", NAT64)) for n in (0, 2)),
-        # pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet
-        ("openbsd-pf", with_sessions(NAT44, 1_000_000), {}, "set limit states 2100000\n"),
-        ("openbsd-pf", with_sessions(NAT64, 1_000_000), {}, "set limit states 1050000\n"),
-        ("openbsd-pf", intents.with_values(NAT44, **POOL), {}, "nat-to { 198.19.0.1, 198.19.0.2 } port 2000:2999\n"),
-        ("vpp", intents.with_values(NAT44, inside4=["198.18.0.0/16"]), EI, "plugin enable sessions 64512 users 65536"),
-        ("vpp", intents.with_values(NAT44, session_limit=50), EI, "plugin enable sessions 50 users 1024"),
-        ("vpp", with_sessions(NAT64, 0), RUNNING, "10240 sessions\nvppctl nat64 plugin enable | grep"),
-        ("vpp", with_sessions(NAT64, 10_240), RUNNING, "10240 sessions\nvppctl nat64 plugin enable | grep"),
-        ("vpp", with_sessions(NAT64, 10_241), RUNNING, "20480 sessions\nvppctl nat64 plugin enable bib-buckets 2048"),
-        ("vpp", with_sessions(NAT64, 4_000_000), RUNNING,
-         "5242880 sessions\nvppctl nat64 plugin enable bib-buckets 524288 bib-memory 1073741824"),
-        *(("jool", MAPT, {"version": v}, "map-t-type BR") for v in ("4.1.255.5", "4.2.0-rc3", "4.2.0")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("driver", "intent", "options", "line"), [
+    *(("nftables66", Nat66().make_dut_intent(), {"rfc_timers": True}, f"nf_conntrack_{timer}") for timer in (
+        "icmp_timeout=66", "icmpv6_timeout=66", "tcp_timeout_established=8184", "tcp_timeout_syn_sent=264",
+        "tcp_timeout_time_wait=264",
+    )),
+    # TAYGA's own addresses do not overlap with addresses of the test
+    *(("tayga", make_intent("siit", **PREFIX, **{hosts: {"first": first}}), {}, f"\nipv4-addr {own}\n")
+      for hosts, first, own in (
+          ("ipv4_hosts", "198.19.0.2", "192.168.255.9"), ("ipv4_hosts", "192.168.255.9", "10.255.255.9"),
+          ("ipv6_hosts", "192.168.255.9", "10.255.255.9"))),
+    ("tayga-nftables", make_intent("nat64", **TAYGA_NETWORK), {}, "\nipv6-addr fd76:3675::9\n"),
+    # the tunnel's end is an additional address of the device
+    *((driver, make_intent(plugin, br_address="2404:9200:225:100::64"), {}, address)
+      for driver, plugin in (("vpp", "mape-br"), ("vpp", "lwaftr"), ("command", "mape-br"))
+      for address in ("2404:9200:225:100::64/128", "2001:db8:6::1/64")),
+    *(("snabb-lwaftr", make_intent("lwaftr", br_address="2404:9200:225:100::64", softwires=1), {}, own)
+      for own in ("internal-interface { ip 2001:db8:6::1;", "br-address 2404:9200:225:100::64;")),
+    # a rule without EA bits becomes one softwire
+    ("vpp", make_intent("mape-br", **ONE_CE), {},
+     "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),
+    ("vpp", make_intent("mape-br", **ONE_CE), {}, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
+    ("nat46", make_intent("mapt-ce", iid_format="draft"), {}, "local.style MAP0"),
+    ("nat46", MAPT_CE, {}, "local.style MAP "),
+    ("chain", make_intent("ipv4aas", variant="map-t", iid_format="draft"), CHAINED_TAYGA,
+     "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n"),
+    ("tayga-nftables", NAT64, {"ipv4_addr": "10.9.9.9"}, "ipv4-addr 10.9.9.9"),
+    ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6"}, "offlink-mtu 1500\n"),
+    ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6-16"}, "offlink-mtu 1500\n"),
+    *((driver, intent, {"workers": n}, f"\nworkers {n}\n")
+      for driver, intent in (("tayga", intents.SIIT), ("tayga-nftables", NAT64)) for n in (0, 2)),
+    # pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet
+    ("openbsd-pf", with_sessions(NAT44, 1_000_000), {}, "set limit states 2100000\n"),
+    ("openbsd-pf", with_sessions(NAT64, 1_000_000), {}, "set limit states 1050000\n"),
+    ("openbsd-pf", intents.with_values(NAT44, **POOL), {}, "nat-to { 198.19.0.1, 198.19.0.2 } port 2000:2999\n"),
+    ("vpp", intents.with_values(NAT44, inside4=["198.18.0.0/16"]), EI, "plugin enable sessions 64512 users 65536"),
+    ("vpp", intents.with_values(NAT44, session_limit=50), EI, "plugin enable sessions 50 users 1024"),
+    ("vpp", with_sessions(NAT64, 0), RUNNING, "10240 sessions\nvppctl nat64 plugin enable | grep"),
+    ("vpp", with_sessions(NAT64, 10_240), RUNNING, "10240 sessions\nvppctl nat64 plugin enable | grep"),
+    ("vpp", with_sessions(NAT64, 10_241), RUNNING, "20480 sessions\nvppctl nat64 plugin enable bib-buckets 2048"),
+    ("vpp", with_sessions(NAT64, 4_000_000), RUNNING,
+     "5242880 sessions\nvppctl nat64 plugin enable bib-buckets 524288 bib-memory 1073741824"),
+    *(("jool", MAPT, {"version": v}, "map-t-type BR") for v in ("4.1.255.5", "4.2.0-rc3", "4.2.0")),
+])  # fmt: skip
 def test_plan_contains_line_for_parameters(driver, intent, options, line):
     assert line in format_steps(make_plan(driver, intent, **options))
 
 
-@pytest.mark.parametrize(
-    ("driver", "options", "word"),
-    [
-        ("tayga", OLD_TAYGA, "offlink-mtu"),
-        ("tayga", {"workers": -1}, "workers"),
-        ("tayga-nftables", {"workers": -1}, "workers"),
-    ],
-)
+@pytest.mark.parametrize(("driver", "options", "word"), [
+    ("tayga", OLD_TAYGA, "offlink-mtu"),
+    ("tayga", {"workers": -1}, "workers"),
+    ("tayga-nftables", {"workers": -1}, "workers"),
+])  # fmt: skip
 def test_plan_omits_unsupported_setting(driver, options, word):
     intent = NAT64 if driver == "tayga-nftables" else intents.SIIT
     assert word not in format_steps(make_plan(driver, intent, **options))

@@ -34,20 +34,17 @@ def router():
         yield bed.session
 
 
-@pytest.mark.parametrize(
-    ("change", "undo", "code"),
-    [
-        ("ip link set dev left address 02:00:00:00:00:99",
-         f"ip link set dev left address {intents.LINKS.left.dut_mac}", "wrong-interface"),
-        ("ip link set left up; ip route add default dev left", "ip route del default dev left",
-         "interface-protected"),
-        ("ip route add 198.18.0.0/24 dev right", "ip route del 198.18.0.0/24 dev right",
-         "foreign-configuration"),
-        # Linux rejects a second prefix length for an IPv6 address
-        ("ip -6 addr add 2001:db8:7c::1/48 dev left nodad", "ip -6 addr del 2001:db8:7c::1/48 dev left",
-         "command-failed"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "undo", "code"), [
+    ("ip link set dev left address 02:00:00:00:00:99",
+     f"ip link set dev left address {intents.LINKS.left.dut_mac}", "wrong-interface"),
+    ("ip link set left up; ip route add default dev left", "ip route del default dev left",
+     "interface-protected"),
+    ("ip route add 198.18.0.0/24 dev right", "ip route del 198.18.0.0/24 dev right",
+     "foreign-configuration"),
+    # Linux rejects a second prefix length for an IPv6 address
+    ("ip -6 addr add 2001:db8:7c::1/48 dev left nodad", "ip -6 addr del 2001:db8:7c::1/48 dev left",
+     "command-failed"),
+])  # fmt: skip
 def test_foreign_configuration_is_rejected_before_changes(change, undo, code, router):
     router.rollback()
     router.transport.run(change)
@@ -115,21 +112,18 @@ SYSCTL = linux.make_sysctl_step(
 )
 
 
-@pytest.mark.parametrize(
-    ("steps", "removal"),
-    [
-        (SIDE_STEPS, "ip addr del 192.0.2.1/24 dev left"),
-        (SIDE_STEPS, "ip neigh del 192.0.2.3 dev left"),
-        (SIDE_STEPS, "ip neigh del 2001:db8::2 dev left"),
-        (SIDE_STEPS, "ip route del 198.51.100.0/24"),
-        (SIDE_STEPS, "ip link set left down; ip link set left up"),
-        ([linux.make_link_up_step("cable")], "ip link set cable down"),
-        ([linux.make_mtu_step("left", 1400)], "ip link set left mtu 1300"),
-        ([SYSCTL], "sysctl -q -w net.ipv4.conf.all.rp_filter=1"),
-        ([TUN, linux.make_mtu_step("tun9", 1400), linux.make_link_up_step("tun9")], "ip link del tun9"),
-        ([TABLE], "nft delete table ip v6t"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("steps", "removal"), [
+    (SIDE_STEPS, "ip addr del 192.0.2.1/24 dev left"),
+    (SIDE_STEPS, "ip neigh del 192.0.2.3 dev left"),
+    (SIDE_STEPS, "ip neigh del 2001:db8::2 dev left"),
+    (SIDE_STEPS, "ip route del 198.51.100.0/24"),
+    (SIDE_STEPS, "ip link set left down; ip link set left up"),
+    ([linux.make_link_up_step("cable")], "ip link set cable down"),
+    ([linux.make_mtu_step("left", 1400)], "ip link set left mtu 1300"),
+    ([SYSCTL], "sysctl -q -w net.ipv4.conf.all.rp_filter=1"),
+    ([TUN, linux.make_mtu_step("tun9", 1400), linux.make_link_up_step("tun9")], "ip link del tun9"),
+    ([TABLE], "nft delete table ip v6t"),
+])  # fmt: skip
 def test_rollback_restores_device_after_object_vanished(device, tmp_path, steps, removal):
     before = device(KERNEL_STATE)
     entries = [make_undo_entry(n, s, device(s.record_command)) for n, s in enumerate(steps, 1)]

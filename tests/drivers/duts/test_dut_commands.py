@@ -30,16 +30,13 @@ def test_plan_as_json_has_undo_and_check():
     assert step["undo"] and step["check"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("plan", "--plugin", "siit"), "missing-driver"),
-        (("verify", "--plugin", "siit"), "missing-driver"),
-        (("commit", "--plugin", "siit", "--driver", "tayga"), "missing-device"),
-        (("verify", "--plugin", "nat44", "--driver", "nftables", "--set-dut", "ssh.host=dut"),
-         "unsupported-by-device"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "code"), [
+    (("plan", "--plugin", "siit"), "missing-driver"),
+    (("verify", "--plugin", "siit"), "missing-driver"),
+    (("commit", "--plugin", "siit", "--driver", "tayga"), "missing-device"),
+    (("verify", "--plugin", "nat44", "--driver", "nftables", "--set-dut", "ssh.host=dut"),
+     "unsupported-by-device"),
+])  # fmt: skip
 def test_command_without_a_device_to_configure_is_rejected(words, code):
     result = v6t("dut", *words)
     assert (result.status, result.code) == (2, code)
@@ -59,14 +56,11 @@ ENDED_LABS = {f"parts.{name}.options.ssh.lab": f"no-{name}" for name in ("clat",
 MAP_T = {"params": {"variant": "map-t"}, "dut_params": {"parts.br.driver": "reference"}}
 
 
-@pytest.mark.parametrize(
-    ("flags", "parts"),
-    [
-        ({"plugin": "nat44", "dut": "nftables"}, [""]),
-        ({"plugin": "ipv4aas", **MAP_T}, ["napt"]),
-        pytest.param({"plugin": "ipv4aas", "dut_params": ENDED_LABS}, ["clat", "plat"], marks=pytest.mark.lab),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("flags", "parts"), [
+    ({"plugin": "nat44", "dut": "nftables"}, [""]),
+    ({"plugin": "ipv4aas", **MAP_T}, ["napt"]),
+    pytest.param({"plugin": "ipv4aas", "dut_params": ENDED_LABS}, ["clat", "plat"], marks=pytest.mark.lab),
+])  # fmt: skip
 def test_record_of_ended_lab_device_is_removed(flags, parts, tmp_path):
     records = make_lab_run(tmp_path, parts, **flags)
     result = v6t("dut", "rollback", tmp_path)
@@ -251,13 +245,10 @@ def test_compare_and_status_work_without_lock(server, dut):
 
 
 @mark_device_test
-@pytest.mark.parametrize(
-    ("ruleset", "code"),
-    [
-        ("table ip v6t { chain theirs { }; }", "foreign-configuration"),
-        ("table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }", "firewall-blocks"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ruleset", "code"), [
+    ("table ip v6t { chain theirs { }; }", "foreign-configuration"),
+    ("table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }", "firewall-blocks"),
+])  # fmt: skip
 def test_foreign_table_is_not_changed(ruleset, code, server, dut):
     server.shell(f"nft '{ruleset}'")
     before = read_state(server)

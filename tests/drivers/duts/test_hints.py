@@ -89,15 +89,12 @@ def test_unsupported_technology_error_names_supporting_drivers(number, technolog
         assert hint in refused.err or "drivers for" not in refused.err
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "drivers"),
-    [
-        (make_command("nat64", "reference", []), "missing-reference", "drivers for nat64: "),
-        (("dut", "plan", "--plugin", "ipv6-router", "--driver", "jool"), "unsupported-technology",
-         "drivers for ipv6-router: linux-router, "),
-        (make_command("ipv4aas", "chain", ["dut:parts.clat.driver=nftables"]), "unsupported-technology", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "code", "drivers"), [
+    (make_command("nat64", "reference", []), "missing-reference", "drivers for nat64: "),
+    (("dut", "plan", "--plugin", "ipv6-router", "--driver", "jool"), "unsupported-technology",
+     "drivers for ipv6-router: linux-router, "),
+    (make_command("ipv4aas", "chain", ["dut:parts.clat.driver=nftables"]), "unsupported-technology", ""),
+])  # fmt: skip
 def test_error_names_alternative_drivers(command, code, drivers):
     refused = v6t(*command)
     assert refused.code == code
@@ -122,19 +119,16 @@ def test_non_openbsd_system_error_names_ssh_option():
     assert "dut.options.ssh.host" in info.value.hint
 
 
-@pytest.mark.parametrize(
-    ("driver", "row", "value"),
-    [
-        ("jool", "technologies", "clat, mapt-br, mapt-ce, nat64, siit"),
-        ("jool", "versions", "4.0.9, 4.1.9, 4.1.15, 4.2.0-rc3"),
-        ("nftables", "settings", "udp_timeout_s, port_block"),
-        ("openbsd-pf", "timers", "timeout_s"),
-        ("openbsd-pf", "counters", "cpu, pf, table"),
-        ("tayga", "options", "queue_length, ipv4_addr, ipv6_addr, mend_checksums, program, workers"),
-        ("network-cli", "technologies", "any"),
-        ("linux-router", "options", None),  # only options that all drivers have
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("driver", "row", "value"), [
+    ("jool", "technologies", "clat, mapt-br, mapt-ce, nat64, siit"),
+    ("jool", "versions", "4.0.9, 4.1.9, 4.1.15, 4.2.0-rc3"),
+    ("nftables", "settings", "udp_timeout_s, port_block"),
+    ("openbsd-pf", "timers", "timeout_s"),
+    ("openbsd-pf", "counters", "cpu, pf, table"),
+    ("tayga", "options", "queue_length, ipv4_addr, ipv6_addr, mend_checksums, program, workers"),
+    ("network-cli", "technologies", "any"),
+    ("linux-router", "options", None),  # only options that all drivers have
+])  # fmt: skip
 def test_capabilities_combine_technologies_of_driver(driver, row, value):
     assert dict(list_capabilities(driver)).get(row) == value
 

@@ -153,20 +153,12 @@ def test_wrong_or_missing_password_is_refused(password_login, monkeypatch, passw
     assert "hunter2" not in info.value.message + info.value.hint
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"host": "dut;reboot"},
-        {"host": "-oProxyCommand=x"},
-        {"host": "dut", "user": "a b"},
-        {"host": "dut", "user": "$(id)"},
-        {"host": "dut", "jump": "a@b@c"},
-        {"host": "dut", "jump": "x y"},
-        {"host": "dut", "port": 70000},
-        {"host": "dut", "become": "sudo sh -c"},
-        {"lab": "a", "jump": "b"},
-    ],
-)
+@pytest.mark.parametrize("wrong", [
+    {"host": "dut;reboot"}, {"host": "-oProxyCommand=x"}, {"host": "dut", "user": "a b"},
+    {"host": "dut", "user": "$(id)"}, {"host": "dut", "jump": "a@b@c"},
+    {"host": "dut", "jump": "x y"}, {"host": "dut", "port": 70000},
+    {"host": "dut", "become": "sudo sh -c"}, {"lab": "a", "jump": "b"},
+])  # fmt: skip
 def test_invalid_ssh_options_are_rejected(wrong):
     with pytest.raises(ValueError, match="Value error|pattern|Input"):
         SshOptions(**wrong)
@@ -230,23 +222,19 @@ exit 1
 MEGABYTE = "0123456789abcdef" * 65536
 
 
-@pytest.mark.parametrize(
-    ("command", "text", "result"),
-    [
-        ("cat", MEGABYTE, Output(0, MEGABYTE, "")),
-        ("printf '%s' 'x\"y$z'; cat", "a'b\"c$HOME\\d\n", Output(0, 'x"y$za\'b"c$HOME\\d\n', "")),
-        ("command -v ip >/dev/null && echo $LC_ALL", "", Output(0, "C\n", "")),  # ip is in /sbin
-        ("cat; echo err >&2; exit 3", "in\n", Output(3, "in\n", "err\n")),
-        ("printf 'a\\377b'", "", Output(0, "a\\xffb", "", clean=False)),
-        # control sequences that rename a terminal's window and clear it
-        (
-            "printf '\\033]0;x\\007\\033[2J\\302\\2332J' >&2",
-            "",
-            Output(0, "", "\\x1b]0;x\\x07\\x1b[2J\\x9b2J"),
-        ),
-    ],
-    ids=["a megabyte", "quotes", "environment", "status", "no UTF-8", "control characters"],
-)
+@pytest.mark.parametrize(("command", "text", "result"), [
+    ("cat", MEGABYTE, Output(0, MEGABYTE, "")),
+    ("printf '%s' 'x\"y$z'; cat", "a'b\"c$HOME\\d\n", Output(0, 'x"y$za\'b"c$HOME\\d\n', "")),
+    ("command -v ip >/dev/null && echo $LC_ALL", "", Output(0, "C\n", "")),  # ip is in /sbin
+    ("cat; echo err >&2; exit 3", "in\n", Output(3, "in\n", "err\n")),
+    ("printf 'a\\377b'", "", Output(0, "a\\xffb", "", clean=False)),
+    # control sequences that rename a terminal's window and clear it
+    (
+        "printf '\\033]0;x\\007\\033[2J\\302\\2332J' >&2",
+        "",
+        Output(0, "", "\\x1b]0;x\\x07\\x1b[2J\\x9b2J"),
+    ),
+], ids=["a megabyte", "quotes", "environment", "status", "no UTF-8", "control characters"])  # fmt: skip
 def test_command_has_its_input_outputs_and_status(login, command, text, result):
     assert login().run(command, text) == result
 
@@ -310,17 +298,14 @@ def login_files(tmp_path):
     return lambda name: str(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("make_options", "code"),
-    [
-        (lambda file: {"known_hosts": file("empty")}, "host-key-mismatch"),
-        (lambda file: {"known_hosts": file("changed")}, "host-key-mismatch"),
-        (lambda file: {"known_hosts": "", "config": file("config")}, "host-key-mismatch"),
-        (lambda file: {"identity": (file("id"),)}, "login-refused"),
-        (lambda file: {"identity": (file("none"),)}, "file-not-found"),
-        (lambda file: {"inner_port": 2222}, "unreachable"),
-    ],
-)
+@pytest.mark.parametrize(("make_options", "code"), [
+    (lambda file: {"known_hosts": file("empty")}, "host-key-mismatch"),
+    (lambda file: {"known_hosts": file("changed")}, "host-key-mismatch"),
+    (lambda file: {"known_hosts": "", "config": file("config")}, "host-key-mismatch"),
+    (lambda file: {"identity": (file("id"),)}, "login-refused"),
+    (lambda file: {"identity": (file("none"),)}, "file-not-found"),
+    (lambda file: {"inner_port": 2222}, "unreachable"),
+])  # fmt: skip
 def test_failed_login_has_error_code(make_options, code, login, login_files):
     with expect_error(code) as info:
         login(**make_options(login_files))

@@ -63,37 +63,31 @@ def test_management_path_is_parsed_from_survey():
 OPENBSD = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: one\n"
 
 
-@pytest.mark.parametrize(
-    ("line", "length", "devices"),
-    [
-        (
-            "default metric 1024 pref medium\\\tnexthop via 2001:db8::3 dev one weight 1 "
-            "\\\tnexthop via 2001:db8::1 dev two weight 1",
-            0,
-            ("one", "two"),
-        ),
-        ("2001:db8:1::/64 dev one proto kernel metric 256", 64, ("one",)),
-        ("2001:db8:9::9 via fe80::1 dev one", 128, ("one",)),
-        (convert_route("2001:db8:9::9", OPENBSD).partition(" matched ")[2], 32, ("one",)),
-    ],
-)
+@pytest.mark.parametrize(("line", "length", "devices"), [
+    (
+        "default metric 1024 pref medium\\\tnexthop via 2001:db8::3 dev one weight 1 "
+        "\\\tnexthop via 2001:db8::1 dev two weight 1",
+        0,
+        ("one", "two"),
+    ),
+    ("2001:db8:1::/64 dev one proto kernel metric 256", 64, ("one",)),
+    ("2001:db8:9::9 via fe80::1 dev one", 128, ("one",)),
+    (convert_route("2001:db8:9::9", OPENBSD).partition(" matched ")[2], 32, ("one",)),
+])  # fmt: skip
 def test_every_next_hop_belongs_to_path(line, length, devices):
     session, text = "2001:db8:9::9 5 2001:db8:1::2 22", f"client 2001:db8:9::9 matched {line}\n"
     client, _ = management_path.parse_management_path(session, text, ["one"]).peers
     assert (client.prefix_length, client.interfaces) == (length, devices)
 
 
-@pytest.mark.parametrize(
-    ("session", "survey", "management"),
-    [
-        ("", "", []),
-        ("10.9.9.2 5", SURVEY, ["mgmt"]),
-        (SESSION, SURVEY, []),
-        (SESSION, "", ["mgmt"]),
-        (SESSION, "client 10.9.9.2 host\n", ["mgmt"]),
-        (SESSION, "client 10.9.9.2 matched unreachable 10.9.9.2\n", ["mgmt"]),
-    ],
-)
+@pytest.mark.parametrize(("session", "survey", "management"), [
+    ("", "", []),
+    ("10.9.9.2 5", SURVEY, ["mgmt"]),
+    (SESSION, SURVEY, []),
+    (SESSION, "", ["mgmt"]),
+    (SESSION, "client 10.9.9.2 host\n", ["mgmt"]),
+    (SESSION, "client 10.9.9.2 matched unreachable 10.9.9.2\n", ["mgmt"]),
+])  # fmt: skip
 def test_unknown_management_path_is_rejected(session, survey, management):
     path = management_path.parse_management_path(session, survey, management)
     assert path.unknown_reason
@@ -267,15 +261,11 @@ def test_survey_works_without_fibmatch(tmp_path):
     assert output == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        management_path.CLIENT_COMMAND,
-        management_path.MANAGEMENT_INTERFACE_COMMAND,
-        management_path.make_survey_command(["192.0.2.9"]),
-    ],
-    ids=["client", "interface", "routes"],
-)
+@pytest.mark.parametrize("command", [
+    management_path.CLIENT_COMMAND,
+    management_path.MANAGEMENT_INTERFACE_COMMAND,
+    management_path.make_survey_command(["192.0.2.9"]),
+], ids=["client", "interface", "routes"])  # fmt: skip
 def test_survey_without_client_address_is_empty(command):
     assert run_shell(command, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}).stdout.strip() == ""
 

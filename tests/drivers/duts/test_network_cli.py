@@ -38,18 +38,15 @@ from .remote_site import wait_until
 from .support import make_record, needs_sshd, run_shell
 
 
-@pytest.mark.parametrize(
-    ("sent", "shown"),
-    [
-        ("R1#", "R1#"),
-        (" --More-- \b\b\b\b\b\b\b\b\b\b          \b\b\b\b\b\b\b\b\b\bnext\r", "next      "),
-        (" --More-- \r          \rnext\r", "next      "),
-        ("---(more 45%)---\r\x1b[Knext\r", "next"),
-        ("\x1b]0;pwned\x07\x1b[2Jplain\x1b[31m red\x1b[0m\x07!\r", "plain red!"),
-        ("\x1bP1$r\x1b\\\\x9b2J\x9b2Jx", "\\x9b2J2Jx"),
-        ("abc\x1b[2Kd\x1b[", "   d"),
-    ],
-)
+@pytest.mark.parametrize(("sent", "shown"), [
+    ("R1#", "R1#"),
+    (" --More-- \b\b\b\b\b\b\b\b\b\b          \b\b\b\b\b\b\b\b\b\bnext\r", "next      "),
+    (" --More-- \r          \rnext\r", "next      "),
+    ("---(more 45%)---\r\x1b[Knext\r", "next"),
+    ("\x1b]0;pwned\x07\x1b[2Jplain\x1b[31m red\x1b[0m\x07!\r", "plain red!"),
+    ("\x1bP1$r\x1b\\\\x9b2J\x9b2Jx", "\\x9b2J2Jx"),
+    ("abc\x1b[2Kd\x1b[", "   d"),
+])  # fmt: skip
 def test_rendered_line_equals_terminal_output(sent, shown):
     assert render_line(sent) == shown
 
@@ -69,18 +66,15 @@ def test_prompt_is_recognized():
     assert [line for line in lines if options.is_prompt(line, "another")] == []
 
 
-@pytest.mark.parametrize(
-    ("first", "later", "same"),
-    [
-        ("R1#", "R1(config-if)#", False),
-        ("RP/0/RP0/CPU0:R1#", "RP/0/RP0/CPU0:R1(config)#", False),
-        ("me@R1>", "me@R1#", False),
-        ("<R1>", "[~R1-bgp]", False),
-        ("a-very-long-name-of-a-router#", "a-very-long-name-of-(config)#", False),
-        ("*A:R1# ", "A:R1#", True),  # marks of unsaved changes
-        ("[~R1]", "[*R1]", True),
-    ],
-)
+@pytest.mark.parametrize(("first", "later", "same"), [
+    ("R1#", "R1(config-if)#", False),
+    ("RP/0/RP0/CPU0:R1#", "RP/0/RP0/CPU0:R1(config)#", False),
+    ("me@R1>", "me@R1#", False),
+    ("<R1>", "[~R1-bgp]", False),
+    ("a-very-long-name-of-a-router#", "a-very-long-name-of-(config)#", False),
+    ("*A:R1# ", "A:R1#", True),  # marks of unsaved changes
+    ("[~R1]", "[*R1]", True),
+])  # fmt: skip
 def test_prompt_of_another_mode_contains_the_name(first, later, same):
     dialogue = CliTransport(EchoLogin(), CliOptions())
     dialogue._text = first
@@ -89,22 +83,19 @@ def test_prompt_of_another_mode_contains_the_name(first, later, same):
     assert is_same_prompt(first, later) is same
 
 
-@pytest.mark.parametrize(
-    ("reply", "line"),
-    [
-        ("     ^\n% Invalid input detected at '^' marker.\n", "% Invalid input detected at '^' marker."),
-        ("% Incomplete command.", "% Incomplete command."),
-        ("% Ambiguous command:  \"sh r\"", "% Ambiguous command:  \"sh r\""),
-        ("          ^\nsyntax error, expecting <command>.", "syntax error, expecting <command>."),
-        ("error: configuration database locked by:", "error: configuration database locked by:"),
-        ("unknown command.", "unknown command."),
-        ("MINOR: CLI Invalid parameter.", "MINOR: CLI Invalid parameter."),
-        ("Error: Unrecognized command found at '^' position.", "Error: Unrecognized command found at '^' position."),
-        ("\n" * 100_000 + "  % Invalid input", "% Invalid input"),
-        ("%SYS-5-CONFIG_I: Configured from console by vty0", ""),
-        ("% Warning: this is slow\n5 input errors, 0 CRC\nErrors: 0", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("reply", "line"), [
+    ("     ^\n% Invalid input detected at '^' marker.\n", "% Invalid input detected at '^' marker."),
+    ("% Incomplete command.", "% Incomplete command."),
+    ("% Ambiguous command:  \"sh r\"", "% Ambiguous command:  \"sh r\""),
+    ("          ^\nsyntax error, expecting <command>.", "syntax error, expecting <command>."),
+    ("error: configuration database locked by:", "error: configuration database locked by:"),
+    ("unknown command.", "unknown command."),
+    ("MINOR: CLI Invalid parameter.", "MINOR: CLI Invalid parameter."),
+    ("Error: Unrecognized command found at '^' position.", "Error: Unrecognized command found at '^' position."),
+    ("\n" * 100_000 + "  % Invalid input", "% Invalid input"),
+    ("%SYS-5-CONFIG_I: Configured from console by vty0", ""),
+    ("% Warning: this is slow\n5 input errors, 0 CRC\nErrors: 0", ""),
+])  # fmt: skip
 def test_error_names_rejected_line(reply, line):
     assert CliOptions().find_error(reply) == line
 
@@ -143,17 +134,14 @@ def test_line_is_repeated_for_each_placeholder_value():
     assert lines == [f"neighbor 2001:db8::{n} Gi0/1 0200.0000.0102" for n in range(1, 4)]
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("{x:ip}/{x:length}", "198.18.0.1/24"),
-        ("{x:ip} {x:mask} {x:wildcard}", "198.18.0.1 255.255.255.0 0.0.0.255"),
-        ("{x:network} {x:prefix}", "198.18.0.0 198.18.0.0/24"),
-        ("{mac:dots} {mac:dashes}", "02ab.0000.0102 02-ab-00-00-01-02"),
-        ("ratio {n:power}", "ratio 32"),
-        ("{ literal } {2} {Big}", "{ literal } {2} {Big}"),
-    ],
-)
+@pytest.mark.parametrize(("text", "line"), [
+    ("{x:ip}/{x:length}", "198.18.0.1/24"),
+    ("{x:ip} {x:mask} {x:wildcard}", "198.18.0.1 255.255.255.0 0.0.0.255"),
+    ("{x:network} {x:prefix}", "198.18.0.0 198.18.0.0/24"),
+    ("{mac:dots} {mac:dashes}", "02ab.0000.0102 02-ab-00-00-01-02"),
+    ("ratio {n:power}", "ratio 32"),
+    ("{ literal } {2} {Big}", "{ literal } {2} {Big}"),
+])  # fmt: skip
 def test_placeholder_value_is_formatted(text, line):
     places = Placeholders()
     places.add("", {"x": ["198.18.0.1/24"], "mac": ["02:AB:00:00:01:02"], "n": [5]})
@@ -164,16 +152,13 @@ ROUTES = {"2001:db8:2::/64": "2001:db8::2", "2001:db8:3::/64": "2001:db8::2"}
 SIDE = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=ROUTES)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("{nosuch}", "unknown placeholder {nosuch}"),
-        ("{left:nosuch}", "unknown form 'nosuch'"),
-        ("{left.mtu:dots}", "does not have this form"),
-        ("{left.route6:power}", "does not have this form"),
-        ("{left.address6} {left.route6}", "cannot be combined"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("{nosuch}", "unknown placeholder {nosuch}"),
+    ("{left:nosuch}", "unknown form 'nosuch'"),
+    ("{left.mtu:dots}", "does not have this form"),
+    ("{left.route6:power}", "does not have this form"),
+    ("{left.address6} {left.route6}", "cannot be combined"),
+])  # fmt: skip
 def test_unusable_placeholder_is_rejected_with_its_line(text, problem):
     with expect_error("invalid-placeholder", mentions=problem) as caught:
         expand("interface {left}", f"say {text}", intent=replace(intents.ROUTER6, left=SIDE))
@@ -251,26 +236,23 @@ def make_router_plan(driver, **sections):
     return driver.plan(intents.ROUTER6, facts)
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "code"),
-    [
-        ("cli", {"prompt": "("}, "wrong-form"),
-        ("version_pattern", "(", "wrong-form"),
-        ("compare", {"command": "x", "but": ["("]}, "wrong-form"),
-        ("verify", [{"command": "x", "matches": "("}], "wrong-form"),
-        ("verify", [{"command": "x"}], "missing-setting"),
-        *(("verify", [{"command": "x", name: " "}], "wrong-length") for name in ("contains", "matches", "absent")),
-        ("verify", [{"command": "x", "contains": "a", "absent": "b"}], "missing-setting"),
-        ("ssh", {"host": "192.0.2.9", "become": "sudo -n"}, "conflict"),
-        ("ssh", {"host": "192.0.2.9", "netns": "x"}, "conflict"),
-        ("cli", {"answers": {"[Pp]assword: $": "s3cret"}}, "secret-in-file"),
-        ("configure", "a\x1b[2J", "wrong-form"),
-        ("restore", "a\tb", "wrong-form"),
-        ("version_command", "a\u2028b", "wrong-form"),
-        *(("telemetry", [{"command": "show x", "pattern": groups}], "wrong-form")
-          for groups in ("x", "(?P<load>x)", "(?P<core>x)", "(?P<busy>x)(?P<used>x)")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("option", "value", "code"), [
+    ("cli", {"prompt": "("}, "wrong-form"),
+    ("version_pattern", "(", "wrong-form"),
+    ("compare", {"command": "x", "but": ["("]}, "wrong-form"),
+    ("verify", [{"command": "x", "matches": "("}], "wrong-form"),
+    ("verify", [{"command": "x"}], "missing-setting"),
+    *(("verify", [{"command": "x", name: " "}], "wrong-length") for name in ("contains", "matches", "absent")),
+    ("verify", [{"command": "x", "contains": "a", "absent": "b"}], "missing-setting"),
+    ("ssh", {"host": "192.0.2.9", "become": "sudo -n"}, "conflict"),
+    ("ssh", {"host": "192.0.2.9", "netns": "x"}, "conflict"),
+    ("cli", {"answers": {"[Pp]assword: $": "s3cret"}}, "secret-in-file"),
+    ("configure", "a\x1b[2J", "wrong-form"),
+    ("restore", "a\tb", "wrong-form"),
+    ("version_command", "a\u2028b", "wrong-form"),
+    *(("telemetry", [{"command": "show x", "pattern": groups}], "wrong-form")
+      for groups in ("x", "(?P<load>x)", "(?P<core>x)", "(?P<busy>x)(?P<used>x)")),
+])  # fmt: skip
 def test_invalid_option_is_rejected_before_any_login(option, value, code):
     with expect_error(code) as caught:
         make_cli_driver(**{option: value})
@@ -346,14 +328,11 @@ def test_missing_lab_device_is_rejected(name):
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="needs Debian package openssh-client")
-@pytest.mark.parametrize(
-    ("ssh", "ends"),
-    [
-        ({"host": "127.0.0.1", "config": ""}, "server 127.0.0.1\nclient 127.0.0.1\n"),
-        ({"host": "127.0.0.1", "config": "", "jump": "me@bastion.example.net"}, "server 127.0.0.1\n"),
-        ({"lab": "x"}, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ssh", "ends"), [
+    ({"host": "127.0.0.1", "config": ""}, "server 127.0.0.1\nclient 127.0.0.1\n"),
+    ({"host": "127.0.0.1", "config": "", "jump": "me@bastion.example.net"}, "server 127.0.0.1\n"),
+    ({"lab": "x"}, ""),
+])  # fmt: skip
 def test_connection_ends_are_found_before_connecting(ssh, ends):
     assert find_connection_addresses(SshOptions.model_validate(ssh)) == ends
 
@@ -413,15 +392,12 @@ def test_every_installed_platform_is_supported():
     assert ios.find_error("% Invalid input detected at '^' marker.")
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("[]", "unknown-platform"),
-        ("x: [", "file-unreadable"),
-        ("prompt_pattern: 5", "unknown-platform"),
-        ("prompt_pattern: '('", "wrong-form"),
-    ],
-)
+@pytest.mark.parametrize(("text", "code"), [
+    ("[]", "unknown-platform"),
+    ("x: [", "file-unreadable"),
+    ("prompt_pattern: 5", "unknown-platform"),
+    ("prompt_pattern: '('", "wrong-form"),
+])  # fmt: skip
 def test_invalid_definition_is_rejected(text, code, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
@@ -590,15 +566,12 @@ def undo(tmp_path, begun, answers, undone=""):
     return undo_record(record, run, ["^! time"]), sent
 
 
-@pytest.mark.parametrize(
-    ("begun", "answers", "lines"),
-    [
-        ("1\n2\n3\n", ["new", "", "old"], ["show run", "replace", "show run", "revert now", "delete saved"]),
-        ("1\n2\n3\n4\n", ["new", "", "! time 5\nold"], ["show run", "replace", "show run", "delete saved"]),
-        ("1\n2\n3\n4\n", ["old"], ["show run", "delete saved"]),
-        ("1\n2\n", [], ["revert now", "delete saved"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("begun", "answers", "lines"), [
+    ("1\n2\n3\n", ["new", "", "old"], ["show run", "replace", "show run", "revert now", "delete saved"]),
+    ("1\n2\n3\n4\n", ["new", "", "! time 5\nold"], ["show run", "replace", "show run", "delete saved"]),
+    ("1\n2\n3\n4\n", ["old"], ["show run", "delete saved"]),
+    ("1\n2\n", [], ["revert now", "delete saved"]),
+])  # fmt: skip
 def test_undo_sends_only_remaining_steps(tmp_path, begun, answers, lines):
     assert undo(tmp_path, begun, answers) == (Output(0, "", ""), lines)
     assert "all" in (tmp_path / "undone").read_text()

@@ -16,29 +16,23 @@ from . import intents
 from .support import make_plan, read_captured, run_shell
 
 
-@pytest.mark.parametrize(
-    ("address", "captured", "line"),
-    [
-        ("198.20.1.1", "", "client 198.20.1.1 matched 198.20.0.0/15 dev em1"),
-        # a default route is printed without a prefix length
-        ("10.9.9.2", "-default", "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"),
-        ("2001:db8::9", "-default6", "client 2001:db8::9 matched ::/0 dev vio1"),
-        ("2001:db8::9", "-none", ""),
-    ],
-)
+@pytest.mark.parametrize(("address", "captured", "line"), [
+    ("198.20.1.1", "", "client 198.20.1.1 matched 198.20.0.0/15 dev em1"),
+    # a default route is printed without a prefix length
+    ("10.9.9.2", "-default", "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"),
+    ("2001:db8::9", "-default6", "client 2001:db8::9 matched ::/0 dev vio1"),
+    ("2001:db8::9", "-none", ""),
+])  # fmt: skip
 def test_printed_route_is_converted(address, captured, line):
     text = read_captured(f"openbsd-route-get{captured}.txt")
     assert openbsd.convert_route(address, text) == line
 
 
-@pytest.mark.parametrize(
-    ("net", "line"),
-    [
-        ("198.18.0.0/24", "198.18.0/24"), ("198.18.0.0/15", "198.18/15"), ("10.0.0.0/8", "10/8"),
-        ("0.0.0.0/1", "0/1"), ("198.18.0.64/26", "198.18.0.64/26"), ("198.18.0.9/32", "198.18.0.9"),
-        ("2001:2::/64", "2001:2::/64"), ("2001:2::9/128", "2001:2::9"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("net", "line"), [
+    ("198.18.0.0/24", "198.18.0/24"), ("198.18.0.0/15", "198.18/15"), ("10.0.0.0/8", "10/8"),
+    ("0.0.0.0/1", "0/1"), ("198.18.0.64/26", "198.18.0.64/26"), ("198.18.0.9/32", "198.18.0.9"),
+    ("2001:2::/64", "2001:2::/64"), ("2001:2::9/128", "2001:2::9"),
+])  # fmt: skip
 def test_network_is_formatted_like_route_output(net, line):
     """netname4 (sbin/route/show.c) omits trailing octets outside the prefix."""
     assert openbsd.format_listed_network(net) == line
@@ -50,18 +44,15 @@ def test_route_show_lists_networks_as_formatted(net):
     assert any(line.startswith(openbsd.format_listed_network(net) + " ") for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("line", "is_listed", "is_accepted"),
-    [
-        ("inet6 2001:2::1 prefixlen 64", True, True),
-        ("inet6 2001:2::1 prefixlen 64 tentative", True, True),
-        ("inet6 2001:2::1 prefixlen 64 duplicated", True, False),
-        ("inet6 2001:2::1:5 prefixlen 64", False, False),
-        ("inet6 2001:2::1 prefixlen 128", False, False),
-        ("inet6 2001:2::1 prefixlen 6", False, False),
-        ("inet6 a:2001:2::1 prefixlen 64", False, False),
-    ],
-)
+@pytest.mark.parametrize(("line", "is_listed", "is_accepted"), [
+    ("inet6 2001:2::1 prefixlen 64", True, True),
+    ("inet6 2001:2::1 prefixlen 64 tentative", True, True),
+    ("inet6 2001:2::1 prefixlen 64 duplicated", True, False),
+    ("inet6 2001:2::1:5 prefixlen 64", False, False),
+    ("inet6 2001:2::1 prefixlen 128", False, False),
+    ("inet6 2001:2::1 prefixlen 6", False, False),
+    ("inet6 a:2001:2::1 prefixlen 64", False, False),
+])  # fmt: skip
 def test_address_is_matched_with_prefix_length(line, is_listed, is_accepted):
     steps = openbsd.make_side_steps(LinkIntent(["2001:2::1/64"]), "em0")
     (step,) = [s for s in steps if "address on" in s.why]
@@ -102,17 +93,14 @@ def test_foreign_states_are_not_counted():
     assert checker(printed.replace(rule, "pass all flags S/SA"))
 
 
-@pytest.mark.parametrize(
-    ("remaining", "waited_s"),
-    [
-        ("0", 0),
-        # a few remaining states are foreign; many are not
-        ("$((t < 3 ? 20 : 4))", 33),
-        ("$((t < 3 ? 20 : 11))", 239),
-        # the purge is slow
-        ("$((20 - t / 2))", 40),
-    ],
-)
+@pytest.mark.parametrize(("remaining", "waited_s"), [
+    ("0", 0),
+    # a few remaining states are foreign; many are not
+    ("$((t < 3 ? 20 : 4))", 33),
+    ("$((t < 3 ? 20 : 11))", 239),
+    # the purge is slow
+    ("$((20 - t / 2))", 40),
+])  # fmt: skip
 def test_flush_waits_for_purge_of_states(remaining, waited_s, tmp_path):
     """A fake pfctl purges the states after some seconds."""
     printed = read_captured("openbsd-pfctl-vsr.txt")

@@ -63,25 +63,22 @@ RFC = {"rfc_timers": True}
 NAT44, NAT64 = "nftables", "tayga-nftables"
 
 
-@pytest.mark.parametrize(
-    ("driver", "intent", "udp_timeout_s", "options", "seconds"),
-    [
-        (NAT44, intents.make_nat44(), 0, {}, 3600),
-        (NAT44, intents.make_nat44(), 0, {"timeout_s": 900}, 900),
-        (NAT44, intents.make_nat44(), 0, RFC, 330),
-        (NAT44, intents.make_nat44(), 4, {}, 4),
-        (NAT44, intents.make_nat44(), 4, RFC, 4),
-        ("iptables", intents.make_nat44(), 400, RFC, 400),
-        (NAT64, intents.make_nat64(), 0, RFC, 330),
-        (NAT64, intents.make_nat64(), 4, RFC, 4),
-        (NAT64, intents.make_nat64(), 4, {}, 4),
-        ("nftables66", Nat66().make_dut_intent(), 0, RFC, 330),
-        ("jool", intents.make_nat64(), 0, {}, 3600),
-        ("jool", intents.make_nat64(), 150, {}, 150),
-        ("vpp", intents.make_nat44(), 0, {"timeout_s": 900}, 900),
-        ("vpp", intents.make_nat44(), 4, {}, 4),
-    ],
-)
+@pytest.mark.parametrize(("driver", "intent", "udp_timeout_s", "options", "seconds"), [
+    (NAT44, intents.make_nat44(), 0, {}, 3600),
+    (NAT44, intents.make_nat44(), 0, {"timeout_s": 900}, 900),
+    (NAT44, intents.make_nat44(), 0, RFC, 330),
+    (NAT44, intents.make_nat44(), 4, {}, 4),
+    (NAT44, intents.make_nat44(), 4, RFC, 4),
+    ("iptables", intents.make_nat44(), 400, RFC, 400),
+    (NAT64, intents.make_nat64(), 0, RFC, 330),
+    (NAT64, intents.make_nat64(), 4, RFC, 4),
+    (NAT64, intents.make_nat64(), 4, {}, 4),
+    ("nftables66", Nat66().make_dut_intent(), 0, RFC, 330),
+    ("jool", intents.make_nat64(), 0, {}, 3600),
+    ("jool", intents.make_nat64(), 150, {}, 150),
+    ("vpp", intents.make_nat44(), 0, {"timeout_s": 900}, 900),
+    ("vpp", intents.make_nat44(), 4, {}, 4),
+])  # fmt: skip
 def test_timeout_equals_configured_value(driver, intent, udp_timeout_s, options, seconds):
     if udp_timeout_s:
         intent = intents.with_values(intent, udp_timeout_s=udp_timeout_s)
@@ -95,15 +92,12 @@ def test_timeout_equals_configured_value(driver, intent, udp_timeout_s, options,
         assert set(udp) == {str(seconds)}
 
 
-@pytest.mark.parametrize(
-    ("driver", "intent", "options", "seconds"),
-    [
-        (NAT44, intents.make_nat44(), {"timeout_s": 0}, 30),
-        ("vpp", intents.make_nat44(), {}, 3600),
-        ("vpp", intents.make_nat64(), {}, 300),
-        ("vpp", intents.make_dslite(), {}, None),
-    ],
-)
+@pytest.mark.parametrize(("driver", "intent", "options", "seconds"), [
+    (NAT44, intents.make_nat44(), {"timeout_s": 0}, 30),
+    ("vpp", intents.make_nat44(), {}, 3600),
+    ("vpp", intents.make_nat64(), {}, 300),
+    ("vpp", intents.make_dslite(), {}, None),
+])  # fmt: skip
 def test_unset_timeout_is_implementation_default(driver, intent, options, seconds):
     assert make_driver(driver, options).get_timeout_s(intent) == seconds
 

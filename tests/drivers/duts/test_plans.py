@@ -231,14 +231,11 @@ def test_unknown_option_error_lists_known_options():
 
 
 # All drivers inherit these options.
-@pytest.mark.parametrize(
-    ("option", "values"),
-    [
-        ("left", ("a;reboot", "", "-batch", "../eth0", "a b", "a\nb", "$(x)")),
-        ("state_dir", ("/tmp/$(reboot)", "/a/../b", "run/v6t", "/a b", "/a;b")),
-        ("version", ("9\nreboot", "9; rm", "$(id)", "-x y")),
-    ],
-)
+@pytest.mark.parametrize(("option", "values"), [
+    ("left", ("a;reboot", "", "-batch", "../eth0", "a b", "a\nb", "$(x)")),
+    ("state_dir", ("/tmp/$(reboot)", "/a/../b", "run/v6t", "/a b", "/a;b")),
+    ("version", ("9\nreboot", "9; rm", "$(id)", "-x y")),
+])  # fmt: skip
 def test_shell_syntax_in_options_is_rejected(option, values):
     for value in values:
         with expect_error("wrong-form", path=[option]):
@@ -285,15 +282,12 @@ def test_neighbor_table_is_enlarged():
     assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "code"),
-    [
-        ("snabb-lwaftr", {"governor": "performance"}, "unknown-setting"),
-        ("snabb-lwaftr", {"neighbours": "resolved"}, "unknown-name"),
-        ("vpp", {"neighbours": "gateway"}, "unknown-name"),
-        ("openbsd-pf", {"neighbours": "gateway"}, "unknown-name"),
-    ],
-)
+@pytest.mark.parametrize(("name", "options", "code"), [
+    ("snabb-lwaftr", {"governor": "performance"}, "unknown-setting"),
+    ("snabb-lwaftr", {"neighbours": "resolved"}, "unknown-name"),
+    ("vpp", {"neighbours": "gateway"}, "unknown-name"),
+    ("openbsd-pf", {"neighbours": "gateway"}, "unknown-name"),
+])  # fmt: skip
 def test_option_without_effect_is_rejected(name, options, code):
     with expect_error(code):
         make_driver(name, options)

@@ -38,16 +38,12 @@ from .remote_site import wait_until
 from .support import make_file_step, make_record, run_shell, run_undo_script
 
 
-@pytest.mark.parametrize(
-    "undo",
-    [
-        "printf 'b\\na\\n' | while read n; do touch $n; done",
-        "echo b >names; while read n; do touch $n a; done <names; rm names",
-        "touch a b",
-        "touch a\ntouch b",
-    ],
-    ids=["pipeline", "list", "command", "lines"],
-)
+@pytest.mark.parametrize("undo", [
+    "printf 'b\\na\\n' | while read n; do touch $n; done",
+    "echo b >names; while read n; do touch $n a; done <names; rm names",
+    "touch a b",
+    "touch a\ntouch b",
+], ids=["pipeline", "list", "command", "lines"])  # fmt: skip
 def test_undo_script_runs_whole_command_once(undo, tmp_path):
     record = make_record(tmp_path, make_undo_entry(1, Step("true", "an example", undo=undo), ""))
     run_undo_script(record, 1)
@@ -57,16 +53,10 @@ def test_undo_script_runs_whole_command_once(undo, tmp_path):
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize(
-    ("command", "text", "output"),
-    [
-        ("cat", "x\n", "x\n"),
-        ("cat", "", ""),
-        ("cat | cat", "", ""),
-        ("cat\ncat", "", ""),
-        ("cat; cat", "x", "x\n"),
-    ],
-)
+@pytest.mark.parametrize(("command", "text", "output"), [
+    ("cat", "x\n", "x\n"), ("cat", "", ""), ("cat | cat", "", ""), ("cat\ncat", "", ""),
+    ("cat; cat", "x", "x\n"),
+])  # fmt: skip
 def test_command_input_is_its_text_or_empty(command, text, output):
     shell = format_here_document(command, text)
     assert run_shell(shell, "not this", check=False).stdout == output
@@ -225,20 +215,17 @@ def make_entry(number=1, command="true", before="echo 5", old="5", gone=""):
     return UndoEntry(number, "x", command, before=before, old=old, gone=gone)
 
 
-@pytest.mark.parametrize(
-    ("old", "now", "different"),
-    [
-        ("5", "5", False),
-        ("5", "6", True),
-        ("", "", False),
-        ("", "something", True),
-        ("5", "", True),
-        ("a\nb", "b\na\nc", False),
-        ("a\nb", "a", True),
-        ("net.x = 1\nnet.gone = 2", "net.x = 1", False),
-        ("net.x = 1\nnet.y = 2", "net.x = 1\nnet.y = 3", True),
-    ],
-)
+@pytest.mark.parametrize(("old", "now", "different"), [
+    ("5", "5", False),
+    ("5", "6", True),
+    ("", "", False),
+    ("", "something", True),
+    ("5", "", True),
+    ("a\nb", "b\na\nc", False),
+    ("a\nb", "a", True),
+    ("net.x = 1\nnet.gone = 2", "net.x = 1", False),
+    ("net.x = 1\nnet.y = 2", "net.x = 1\nnet.y = 3", True),
+])  # fmt: skip
 def test_restored_state_is_recognized(old, now, different):
     assert make_entry(old=old).differs_from(now) is different
 

@@ -279,15 +279,10 @@ def test_progress_of_earlier_run_is_ignored(open_device, tmp_path):
     assert list_changes(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "truncate -s 100 record.json",
-        "truncate -s 0 record.json",
-        "rm record.json",
-        "sed -i s,v6t-undo/1,v6t-undo/9, record.json",
-    ],
-)
+@pytest.mark.parametrize("damage", [
+    "truncate -s 100 record.json", "truncate -s 0 record.json", "rm record.json",
+    "sed -i s,v6t-undo/1,v6t-undo/9, record.json",
+])  # fmt: skip
 def test_damaged_record_error_offers_undo_script(damage, open_device, tmp_path):
     session = open_device(record_dir=tmp_path / "run")
     session.commit()
@@ -324,18 +319,15 @@ def test_interrupted_record_removal_leaves_device_unconfigured(open_device, tmp_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("mkdir -m 700 v6t; chown nobody v6t", "device-busy"),
-        ("mkdir -m 777 v6t", "device-busy"),
-        ("mkdir -m 770 v6t", "device-busy"),
-        ("mkdir -m 700 v6t; chown nobody .", "device-busy"),
-        ("chmod 777 .", "device-busy"),
-        ("ln -s /run v6t", "device-busy"),
-        ("touch v6t", "file-unwritable"),
-    ],
-)
+@pytest.mark.parametrize(("command", "code"), [
+    ("mkdir -m 700 v6t; chown nobody v6t", "device-busy"),
+    ("mkdir -m 777 v6t", "device-busy"),
+    ("mkdir -m 770 v6t", "device-busy"),
+    ("mkdir -m 700 v6t; chown nobody .", "device-busy"),
+    ("chmod 777 .", "device-busy"),
+    ("ln -s /run v6t", "device-busy"),
+    ("touch v6t", "file-unwritable"),
+])  # fmt: skip
 def test_foreign_state_directory_is_rejected(command, code, open_device, tmp_path):
     """Its owner could otherwise make v6t run a script as root."""
     run_shell(f"mkdir -m 755 elsewhere; cd elsewhere; {command}", cwd=tmp_path)

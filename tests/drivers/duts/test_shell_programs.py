@@ -183,17 +183,13 @@ def test_timer_reports_remaining_time_and_can_be_removed(sh, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["undo.sh"]
 
 
-@pytest.mark.parametrize(
-    ("line", "start"),
-    [
-        (f"12 (a) b) S {' '.join(map(str, range(4, 50)))}", "22"),
-        (f"12 (sh) Z {' '.join(map(str, range(4, 50)))}", ""),
-        ("Ss+  Sat Nov 28 01:02:03 2026", "Sat Nov 28 01:02:03 2026"),
-        ("Z    Sat Nov 28 01:02:03 2026", ""),
-        ("", ""),
-    ],
-    ids=["Linux", "Linux zombie", "OpenBSD", "OpenBSD zombie", "nothing"],
-)
+@pytest.mark.parametrize(("line", "start"), [
+    (f"12 (a) b) S {' '.join(map(str, range(4, 50)))}", "22"),
+    (f"12 (sh) Z {' '.join(map(str, range(4, 50)))}", ""),
+    ("Ss+  Sat Nov 28 01:02:03 2026", "Sat Nov 28 01:02:03 2026"),
+    ("Z    Sat Nov 28 01:02:03 2026", ""),
+    ("", ""),
+], ids=["Linux", "Linux zombie", "OpenBSD", "OpenBSD zombie", "nothing"])  # fmt: skip
 def test_process_start_time_is_parsed(line, start, sh):
     text = shell.build_call("process", "start_of", line)
     assert run_shell(text, sh=sh, check=False).stdout.strip() == start

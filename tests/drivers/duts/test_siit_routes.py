@@ -106,13 +106,10 @@ def test_siit_plan_routes_every_host_to_its_side(driver, translator, params, ori
         assert (interfaces, mapped_interfaces) == ({side}, translator)
 
 
-@pytest.mark.parametrize(
-    ("params", "route", "expected"),
-    [
-        (GAP, "2001:db8:1::/64", {"198.51.1.0/25", "2001:db8:64::/96"}),
-        (SHARED, "2001:2::/64", {"2001:2::/120"}),  # hosts on both sides
-    ],
-)
+@pytest.mark.parametrize(("params", "route", "expected"), [
+    (GAP, "2001:db8:1::/64", {"198.51.1.0/25", "2001:db8:64::/96"}),
+    (SHARED, "2001:2::/64", {"2001:2::/120"}),  # hosts on both sides
+])  # fmt: skip
 def test_translated_networks_exclude_wider_route(params, route, expected):
     intent = make_translator(**params).make_dut_intent()
     left = replace(intent.left, routes={route: "2001:db8::2"})

@@ -44,15 +44,12 @@ def test_stop_messages_name_configured_runs_of_a_remote_device(tmp_path):
     assert trials.endswith(": v6t campaign")
 
 
-@pytest.mark.parametrize(
-    ("tester", "options", "is_printed"),
-    [
-        ("embedded", {}, False),
-        ("sim", {}, False),
-        # `v6t dut commit` and `v6t audit --interfaces` do not use the tester
-        ("sim", DIRECT["options"], True),
-    ],
-)
+@pytest.mark.parametrize(("tester", "options", "is_printed"), [
+    ("embedded", {}, False),
+    ("sim", {}, False),
+    # `v6t dut commit` and `v6t audit --interfaces` do not use the tester
+    ("sim", DIRECT["options"], True),
+])  # fmt: skip
 def test_command_is_printed_only_for_device_that_outlives_v6t(tester, options, is_printed):
     run = with_dut_options(resolve(plugin="nat44", tester=tester, dut="nftables"), options)
     assert bool(make_device_stop_messages(run, "this").second) == is_printed
@@ -89,15 +86,12 @@ def find_rolled_back_device(command):
     return dut_command.resolve_device_run(params, any_technology=True).settings.dut
 
 
-@pytest.mark.parametrize(
-    ("dut", "words", "expected"),
-    [
-        (DIRECT, ["--plugin", "nat44"], []),
-        (DIRECT, ["--plugin", "nat44", *OTHER_CONFIG], OTHER_CONFIG),
-        (DIRECT, ["--plugin", "nat44", "--driver", "nftables"], ["--driver", "nftables"]),
-        (CHAIN, ["--plugin", "dslite-aftr"], ["--plugin", "dslite-aftr"]),
-    ],
-)
+@pytest.mark.parametrize(("dut", "words", "expected"), [
+    (DIRECT, ["--plugin", "nat44"], []),
+    (DIRECT, ["--plugin", "nat44", *OTHER_CONFIG], OTHER_CONFIG),
+    (DIRECT, ["--plugin", "nat44", "--driver", "nftables"], ["--driver", "nftables"]),
+    (CHAIN, ["--plugin", "dslite-aftr"], ["--plugin", "dslite-aftr"]),
+])  # fmt: skip
 def test_rollback_command_is_complete(dut, words, expected, tmp_path):
     """The command has the options that name the device, quoted for the shell."""
     path = tmp_path / "a bed.json"
@@ -114,14 +108,11 @@ def test_rollback_command_is_complete(dut, words, expected, tmp_path):
 VPP = ["--driver", "vpp", "--set-dut", "ssh.host=vpp.example.net"]
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["dslite-aftr", "--testbed", "{bed}"], ["dslite-aftr", "--testbed", "{bed}"]),
-        (["{run}"], ["{run}"]),
-        (["{run}", *VPP], ["{run}", *VPP]),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), [
+    (["dslite-aftr", "--testbed", "{bed}"], ["dslite-aftr", "--testbed", "{bed}"]),
+    (["{run}"], ["{run}"]),
+    (["{run}", *VPP], ["{run}", *VPP]),
+])  # fmt: skip
 def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_path, monkeypatch):
     places = {"bed": tmp_path / "a bed.json", "run": tmp_path / "run"}
     trex = {"kind": "trex", "options": {"ssh": {"host": "trex.example.net"}}}

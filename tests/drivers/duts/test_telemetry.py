@@ -216,15 +216,12 @@ def test_every_jool_counter_has_a_loss_reason():
     assert reading.parse("JSTAT_JOOLD_MISSING_ACK,5\n") == {}
 
 
-@pytest.mark.parametrize(
-    ("counter", "limited", "words"),
-    [
-        ("translate  ", "table", "or no port: pf translate grew"),
-        ("state-limit", "table", "pf state_limit grew"),
-        ("state-insert", "table", "connections were not entered into its table"),
-        ("state-mismatch", "rules", "pf state_mismatch grew"),
-    ],
-)
+@pytest.mark.parametrize(("counter", "limited", "words"), [
+    ("translate  ", "table", "or no port: pf translate grew"),
+    ("state-limit", "table", "pf state_limit grew"),
+    ("state-insert", "table", "connections were not entered into its table"),
+    ("state-mismatch", "rules", "pf state_mismatch grew"),
+])  # fmt: skip
 def test_pf_drops_without_free_port_are_table_losses(counter, limited, words):
     readings = get_readings("openbsd-pf", intents.make_nat44())
     later = "\n".join(
@@ -282,16 +279,13 @@ def test_nat44_ei_table_is_the_sum_of_its_threads():
     assert reading.parse(dumped) == {"used": 30, "limit": 64512}
 
 
-@pytest.mark.parametrize(
-    ("name", "siit", "nat64"),
-    [
-        ("JSTAT_UNKNOWN_ICMP6_TYPE", "dropped", "not translated"),
-        ("JSTAT_UNKNOWN_L4_PROTO", "not translated", "not translated"),
-        ("JSTAT64_6791_ENOENT", "dropped: no IPv4 address for the source", "dropped: no IPv4 address for"),
-        ("JSTAT_UNTRANSLATABLE_DST6", "dropped: an IPv6 address", "dropped: an IPv6 address"),
-        ("JSTAT_A_LATER_ONE", "dropped (", "dropped ("),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "siit", "nat64"), [
+    ("JSTAT_UNKNOWN_ICMP6_TYPE", "dropped", "not translated"),
+    ("JSTAT_UNKNOWN_L4_PROTO", "not translated", "not translated"),
+    ("JSTAT64_6791_ENOENT", "dropped: no IPv4 address for the source", "dropped: no IPv4 address for"),
+    ("JSTAT_UNTRANSLATABLE_DST6", "dropped: an IPv6 address", "dropped: an IPv6 address"),
+    ("JSTAT_A_LATER_ONE", "dropped (", "dropped ("),
+])  # fmt: skip
 def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
     for intent, words in ((intents.SIIT, siit), (intents.make_nat64(), nat64)):
         readings = get_readings("jool", intent)

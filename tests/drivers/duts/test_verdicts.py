@@ -183,19 +183,16 @@ def test_verdict_depends_on_figures(name, snapshot):
     assert "\n".join([verdict.explanation, *verdict.evidence]) == snapshot
 
 
-@pytest.mark.parametrize(
-    ("reason", "limited"),
-    [
-        ("jool dropped: an IPv6 address without translation (JSTAT_UNTRANSLATABLE_DST6)", "rules"),
-        ("jool dropped: no memory (JSTAT_ENOMEM)", "contention"),
-        ("jool dropped (JSTAT_OF_A_LATER_ONE)", "contention"),
-        ("jool not translated (JSTAT46_DST)", None),
-        ("softnet squeezed", None),
-        ("table drop", None),
-        ("cpu cpu0.drop", None),
-        ("made up drop", None),
-    ],
-)
+@pytest.mark.parametrize(("reason", "limited"), [
+    ("jool dropped: an IPv6 address without translation (JSTAT_UNTRANSLATABLE_DST6)", "rules"),
+    ("jool dropped: no memory (JSTAT_ENOMEM)", "contention"),
+    ("jool dropped (JSTAT_OF_A_LATER_ONE)", "contention"),
+    ("jool not translated (JSTAT46_DST)", None),
+    ("softnet squeezed", None),
+    ("table drop", None),
+    ("cpu cpu0.drop", None),
+    ("made up drop", None),
+])  # fmt: skip
 def test_undeclared_figure_is_not_a_loss(reason, limited):
     name, _, figure = reason.partition(" ")
     samples = sample_kernel(50, 60, **{name: {figure: 50.0}})
@@ -331,23 +328,20 @@ ONE, GOOD = {"found": FOUND}, make_result(1000)
 IDLE, BUSY = sample_kernel(50), sample_kernel(0)
 
 
-@pytest.mark.parametrize(
-    ("trials", "results", "samples", "name", "lost", "words"),
-    [
-        # the trial above the result, if the tester kept up
-        (BOTH, [make_result(999), make_result(900)], [IDLE, BUSY], "above", 100, None),
-        (BOTH, [make_result(999), make_result(900, faults=("a worker died",))], [IDLE, BUSY], "found", 1, "a worker died"),
-        (BOTH, [make_result(999), make_result(800, sent=900)], [IDLE, BUSY], "found", 1, "sent 900 of 1,000 frames"),
-        (BOTH, [make_result(999), make_result(900, sending_s=1.3)], [IDLE, BUSY], "found", 1, "sending took 1.3"),
-        (BOTH, [make_result(999), TrialResult({})], [IDLE, BUSY], "found", 1, "reported no counters"),
-        (BOTH, [GOOD, make_result(900)], [IDLE, []], "found", 0, "1,250 fps (above)"),
-        # the device's table is full before the first frame: not a tester fault
-        (ONE, [INCOMPLETE], [IDLE], "found", 250, "50 of 300 connections"),
-        (ONE, [replace(INCOMPLETE, faults=("late",))], [IDLE], "found", None, ""),
-        (ONE, [GOOD, make_result(900)], [IDLE], "found", 0, ""),
-        (ONE, [make_result(1, faults=("late",))], [[]], "found", None, "1,000 fps"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("trials", "results", "samples", "name", "lost", "words"), [
+    # the trial above the result, if the tester kept up
+    (BOTH, [make_result(999), make_result(900)], [IDLE, BUSY], "above", 100, None),
+    (BOTH, [make_result(999), make_result(900, faults=("a worker died",))], [IDLE, BUSY], "found", 1, "a worker died"),
+    (BOTH, [make_result(999), make_result(800, sent=900)], [IDLE, BUSY], "found", 1, "sent 900 of 1,000 frames"),
+    (BOTH, [make_result(999), make_result(900, sending_s=1.3)], [IDLE, BUSY], "found", 1, "sending took 1.3"),
+    (BOTH, [make_result(999), TrialResult({})], [IDLE, BUSY], "found", 1, "reported no counters"),
+    (BOTH, [GOOD, make_result(900)], [IDLE, []], "found", 0, "1,250 fps (above)"),
+    # the device's table is full before the first frame: not a tester fault
+    (ONE, [INCOMPLETE], [IDLE], "found", 250, "50 of 300 connections"),
+    (ONE, [replace(INCOMPLETE, faults=("late",))], [IDLE], "found", None, ""),
+    (ONE, [GOOD, make_result(900)], [IDLE], "found", 0, ""),
+    (ONE, [make_result(1, faults=("late",))], [[]], "found", None, "1,000 fps"),
+])  # fmt: skip
 def test_trial_above_result_is_chosen_if_it_is_usable(trials, results, samples, name, lost, words):
     """Rows without words (None) expect no notes."""
     by_name = (dict(zip(BOTH, values, strict=False)) for values in (results, samples))
@@ -370,17 +364,14 @@ def test_rejected_trial_gets_samples_around_it(learned, found_s, before, found):
     assert [s.time_s for s in parts["found"]] == found
 
 
-@pytest.mark.parametrize(
-    ("record", "rate_fps"),
-    [
-        ({"upper_bound": 9e9, "usable_fps": 9e9}, 1250.0),
-        ({"upper_bound": 1100.0, "usable_fps": 9e9}, 1100.0),
-        ({"upper_bound": 9e9, "usable_fps": 1200.0}, 1200.0),
-        ({"upper_bound": 1001.0, "usable_fps": None}, None),
-        ({"upper_bound": 9e9, "tester_limited": True}, None),
-        ({}, 1250.0),
-    ],
-)
+@pytest.mark.parametrize(("record", "rate_fps"), [
+    ({"upper_bound": 9e9, "usable_fps": 9e9}, 1250.0),
+    ({"upper_bound": 1100.0, "usable_fps": 9e9}, 1100.0),
+    ({"upper_bound": 9e9, "usable_fps": 1200.0}, 1200.0),
+    ({"upper_bound": 1001.0, "usable_fps": None}, None),
+    ({"upper_bound": 9e9, "tester_limited": True}, None),
+    ({}, 1250.0),
+])  # fmt: skip
 def test_higher_rate_respects_medium_and_tester_limits(record, rate_fps):
     assert choose_higher_rate({"median": 1000.0, **record}) == rate_fps
 

@@ -52,16 +52,13 @@ def check_vpp_translation(plugin, params, testbed=None, **options):
         return finding, bench.session.verify(), bench.describe()["device"]
 
 
-@pytest.mark.parametrize(
-    ("plugin", "params", "options"),
-    [
-        ("mape-br", {"psid_offset": "0"}, {}),
-        ("mape-br", {"negative_percent": "20"}, {}),
-        ("mape-br", {}, {"workers": "1"}),
-        ("mapt-br", {"rule_ipv6": "2001:db8:100::/40"}, {}),
-        ("lwb4", {"psid_len": "0", "psid": "0"}, {}),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "params", "options"), [
+    ("mape-br", {"psid_offset": "0"}, {}),
+    ("mape-br", {"negative_percent": "20"}, {}),
+    ("mape-br", {}, {"workers": "1"}),
+    ("mapt-br", {"rule_ipv6": "2001:db8:100::/40"}, {}),
+    ("lwb4", {"psid_len": "0", "psid": "0"}, {}),
+])  # fmt: skip
 def test_all_frames_match_reference_translation(plugin, params, options):
     finding, read, described = check_vpp_translation(plugin, params, **options)
     assert finding is None
@@ -107,14 +104,11 @@ EQUAL = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
 DIFFERENT = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
 
 
-@pytest.mark.parametrize(
-    ("plugin", "params", "octets", "behaviour"),
-    [
-        ("mape-br", {}, EQUAL, TUNNEL), ("lwaftr", {}, EQUAL, TUNNEL),
-        ("mapt-br", MAPT, EQUAL, TRANSLATION), ("nat64", {}, EQUAL, TRANSLATION),
-        ("lwb4", {}, DIFFERENT, None), ("mape-ce", {}, DIFFERENT, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("plugin", "params", "octets", "behaviour"), [
+    ("mape-br", {}, EQUAL, TUNNEL), ("lwaftr", {}, EQUAL, TUNNEL),
+    ("mapt-br", MAPT, EQUAL, TRANSLATION), ("nat64", {}, EQUAL, TRANSLATION),
+    ("lwb4", {}, DIFFERENT, None), ("mape-ce", {}, DIFFERENT, None),
+])  # fmt: skip
 def test_traffic_classes_follow_rfcs(plugin, params, octets, behaviour):
     measured = measure_traffic_classes(plugin, octets, params=params, dut="vpp", **OPTIONS)
     assert {pair: why for pair, (why, _) in measured.items() if why} == {}
@@ -332,15 +326,12 @@ def read_vpp_state(cli):
     return [" ".join(row.split()) for row in rows if not COUNTER_LINE.search(" " * 9 + row)]
 
 
-@pytest.mark.parametrize(
-    ("intent", "options"),
-    [
-        (intents.ROUTER4, {}), (intents.make_paper_mape(), {}), (intents.make_mapt(), {}),
-        (intents.make_lwaftr(), {}), (intents.make_nat44(), {}), (intents.make_nat44(), {"nat44": "ei"}),
-        (intents.make_nat64("64:ff9b::/96"), {}), (Nptv6().make_dut_intent(), {}), (LwB4().make_dut_intent(), {}),
-        (B4, {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("intent", "options"), [
+    (intents.ROUTER4, {}), (intents.make_paper_mape(), {}), (intents.make_mapt(), {}),
+    (intents.make_lwaftr(), {}), (intents.make_nat44(), {}), (intents.make_nat44(), {"nat44": "ei"}),
+    (intents.make_nat64("64:ff9b::/96"), {}), (Nptv6().make_dut_intent(), {}), (LwB4().make_dut_intent(), {}),
+    (B4, {}),
+])  # fmt: skip
 def test_running_vpp_is_restored(intent, options):
     with start_foreign_vpp(intent, **options) as (session, _, cli):
         before = read_vpp_state(cli)
@@ -356,16 +347,13 @@ def test_running_vpp_is_restored(intent, options):
 OTHER_MAC = "02:00:00:00:00:99"
 
 
-@pytest.mark.parametrize(
-    ("entry", "after"),
-    [
-        (f"{OTHER_MAC} static", [OTHER_MAC]),
-        (f"{intents.LINKS.left.tester_mac} static", [intents.LINKS.left.tester_mac]),
-        # VPP relearns dynamic entries
-        (f"{OTHER_MAC}", []),
-        (f"{intents.LINKS.left.tester_mac}", []),
-    ],
-)
+@pytest.mark.parametrize(("entry", "after"), [
+    (f"{OTHER_MAC} static", [OTHER_MAC]),
+    (f"{intents.LINKS.left.tester_mac} static", [intents.LINKS.left.tester_mac]),
+    # VPP relearns dynamic entries
+    (f"{OTHER_MAC}", []),
+    (f"{intents.LINKS.left.tester_mac}", []),
+])  # fmt: skip
 @pytest.mark.parametrize("intent", [intents.ROUTER4, intents.ROUTER6], ids=lambda i: i.technology)
 def test_existing_neighbor_entry_is_restored(intent, entry, after):
     host = str(next(iter(intent.left.neighbors)))
@@ -425,14 +413,11 @@ def test_kernel_ip_configuration_is_restored():
         assert sorted(shell.run(KERNEL_IP).out.splitlines()) == sorted(before.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("intent", "options", "noun"),
-    [
-        (intents.make_nat44(), {}, "nat44"),
-        (intents.make_nat44(), {"nat44": "ei"}, "nat44 ei"),
-        (intents.make_nat64(), {}, "nat64"),
-    ],
-)
+@pytest.mark.parametrize(("intent", "options", "noun"), [
+    (intents.make_nat44(), {}, "nat44"),
+    (intents.make_nat44(), {"nat44": "ei"}, "nat44 ei"),
+    (intents.make_nat64(), {}, "nat64"),
+])  # fmt: skip
 def test_enabled_plugin_stays_enabled_after_rollback(intent, options, noun):
     """The failed step's undo must not disable the plugin, which no table shows while it is unused."""
     with start_foreign_vpp(intent, **options) as (session, _, cli):
@@ -452,16 +437,12 @@ EI = "set interface nat44 ei in host-left"
 NAT64 = "nat64 add prefix 2001:db8:77::/96"
 
 
-@pytest.mark.parametrize(
-    ("intent", "options", "lines", "shown"),
-    [
-        (intents.make_paper_mape(), {}, [DOMAIN], "show map domain"),
-        (intents.make_nat44(), {}, ["nat44 plugin enable sessions 100", MAPPING], "show nat44 static mappings"),
-        (intents.make_nat44(), {"nat44": "ei"}, ["nat44 ei plugin enable sessions 100", EI], "show nat44 ei interfaces"),
-        (intents.make_nat64(), {}, ["nat64 plugin enable", NAT64], "show nat64 prefix"),
-    ],
-    ids=["MAP", "NAT44", "NAT44-EI", "NAT64"],
-)  # fmt: skip
+@pytest.mark.parametrize(("intent", "options", "lines", "shown"), [
+    (intents.make_paper_mape(), {}, [DOMAIN], "show map domain"),
+    (intents.make_nat44(), {}, ["nat44 plugin enable sessions 100", MAPPING], "show nat44 static mappings"),
+    (intents.make_nat44(), {"nat44": "ei"}, ["nat44 ei plugin enable sessions 100", EI], "show nat44 ei interfaces"),
+    (intents.make_nat64(), {}, ["nat64 plugin enable", NAT64], "show nat64 prefix"),
+], ids=["MAP", "NAT44", "NAT44-EI", "NAT64"])  # fmt: skip
 def test_foreign_vpp_configuration_is_rejected(intent, options, lines, shown):
     """Otherwise enabling the NAT would fail, and the undo would remove the foreign NAT."""
     with start_foreign_vpp(intent, **options) as (session, _, cli):
