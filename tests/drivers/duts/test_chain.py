@@ -133,9 +133,8 @@ def make_intent(variant="464xlat"):
     return Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
 
 
-@pytest.mark.parametrize(
-    ("variant", "hops"), [("464xlat", 4), ("ds-lite", 1), ("lw4o6", 1), ("map-e", 1), ("map-t", 1)]
-)
+@pytest.mark.parametrize(("variant", "hops"), [
+    ("464xlat", 4), ("ds-lite", 1), ("lw4o6", 1), ("map-e", 1), ("map-t", 1)])  # fmt: skip
 def test_hop_count_depends_on_parts(variant, hops):
     assert ChainDriver({}).get_header_profile(make_intent(variant)).further_hops == hops
 

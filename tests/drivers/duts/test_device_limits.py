@@ -430,10 +430,8 @@ def test_vppctl_is_next_to_program():
     assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.starts_vpp
 
 
-@pytest.mark.parametrize(
-    ("plugin", "intent", "expected"),
-    [("ed", intents.make_nat44(), False), ("ei", intents.make_nat44(), True), ("ei", NAT64, False)],
-)
+@pytest.mark.parametrize(("plugin", "intent", "expected"), [
+    ("ed", intents.make_nat44(), False), ("ei", intents.make_nat44(), True), ("ei", NAT64, False)])  # fmt: skip
 def test_only_nat44_ei_counts_endpoints(plugin, intent, expected):
     driver = make_driver("vpp", {"nat44": plugin})
     assert driver.has_endpoint_independent_mapping(intent) is expected

@@ -45,9 +45,7 @@ class DnsBed:
         self.bench.close()
 
 
-@pytest.mark.parametrize(
-    "server", [pytest.param(name, marks=needs_device(name)) for name in SERVERS]
-)
+@pytest.mark.parametrize("server", [pytest.param(name, marks=needs_device(name)) for name in SERVERS])  # fmt: skip
 def test_queries_are_answered_correctly_with_and_without_cache(server):
     with DnsBed(server) as device:
         plain = device.ask()

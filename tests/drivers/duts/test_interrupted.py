@@ -166,10 +166,8 @@ def test_shell_syntax_error_is_not_a_lost_connection(open_device, tmp_path):
     assert not (tmp_path / "state" / "record.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("reason", "code"),
-    [("Permission denied", "missing-permission"), ("Read-only file system", "file-unwritable")],
-)
+@pytest.mark.parametrize(("reason", "code"), [
+    ("Permission denied", "missing-permission"), ("Read-only file system", "file-unwritable")])  # fmt: skip
 def test_lock_error_shows_its_cause(open_device, monkeypatch, reason, code):
     script = f"echo 'mkdir: cannot create directory: {reason}' >&2; exit 1"
     monkeypatch.setattr("v6t.drivers.duts.session.connection.build_lock_script", lambda *_: script)
@@ -177,10 +175,8 @@ def test_lock_error_shows_its_cause(open_device, monkeypatch, reason, code):
         open_device()
 
 
-@pytest.mark.parametrize(
-    ("action", "command"),
-    [(dut.rollback, "`this`"), (dut.confirm, "`v6t dut status`"), (dut.flush, "`v6t dut status`")],
-)
+@pytest.mark.parametrize(("action", "command"), [
+    (dut.rollback, "`this`"), (dut.confirm, "`v6t dut status`"), (dut.flush, "`v6t dut status`")])  # fmt: skip
 def test_command_interrupted_before_login_names_next_command(
     action, command, tmp_path, monkeypatch
 ):

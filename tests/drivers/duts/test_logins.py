@@ -47,9 +47,7 @@ def open_on_loopback(server, **options):
 CLIENT = "Host *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known}\n"
 
 
-@pytest.mark.parametrize(
-    "line", ["HostName 127.0.0.1", "HostName localhost\n  ProxyJump 127.0.0.1"]
-)
+@pytest.mark.parametrize("line", ["HostName 127.0.0.1", "HostName localhost\n  ProxyJump 127.0.0.1"])  # fmt: skip
 def test_login_uses_ssh_configuration_file(line, server, tmp_path):
     files = {"key": server.directory / "id", "known": server.directory / "known_hosts"}
     (tmp_path / "config").write_text(f"Host relay\n  {line}\n{CLIENT.format(**files)}")

@@ -165,9 +165,7 @@ def test_unusable_placeholder_is_rejected_with_its_line(text, problem):
     assert caught.value.message.startswith(f"'say {text}': ")
 
 
-@pytest.mark.parametrize(
-    "value", ["a\nreload", "a\rreload", "a\x03", "a\x1b[2J", "a\u2028b", "a\tb"]
-)
+@pytest.mark.parametrize("value", ["a\nreload", "a\rreload", "a\x03", "a\x1b[2J", "a\u2028b", "a\tb"])  # fmt: skip
 def test_placeholder_value_with_control_character_is_rejected(value):
     configuration = Dns64().make_dut_intent().configuration.model_copy(update={"zone": value})
     intent = replace(intents.ROUTER6, configuration=configuration)
@@ -218,9 +216,8 @@ def test_telemetry_figures_are_normalized():
     assert reasons == {"refused port": LossReason.TABLE_FULL, "all": LossReason.QUEUE}
 
 
-@pytest.mark.parametrize(
-    ("pattern", "expected"), [(r"active: (\d+)", 5), (r"\d+", 5), (r"idle: (\d+)", None)]
-)
+@pytest.mark.parametrize(("pattern", "expected"), [
+    (r"active: (\d+)", 5), (r"\d+", 5), (r"idle: (\d+)", None)])  # fmt: skip
 def test_session_count_is_first_group_or_whole_match(pattern, expected):
     sessions = {"command": "show sessions", "pattern": pattern}
     reading = make_cli_driver(sessions=sessions).get_session_reading(intents.ROUTER6)
@@ -466,9 +463,8 @@ def test_no_line_is_sent_after_rejected_line(log_in):
     assert "'silent'" in result.err
 
 
-@pytest.mark.parametrize(
-    ("line", "abort"), [("stuck", []), ("bad", ["stuck"]), ("bye", []), ("deeper", ["deeper"])]
-)
+@pytest.mark.parametrize(("line", "abort"), [
+    ("stuck", []), ("bad", ["stuck"]), ("bye", []), ("deeper", ["deeper"])])  # fmt: skip
 def test_unknown_prompt_or_lost_connection_ends_login(log_in, line, abort):
     dialogue = log_in(line_deadline_s=1, abort=abort)
     with expect_error("connection-lost", kind=ConnectionLost, mentions=line):

@@ -362,9 +362,8 @@ def list_steps(name, ssh):
 
 
 @pytest.mark.parametrize("name", ["jool-siit", "nat46-siit", "nat46-clat", "ip6-tunnel-b4"])
-@pytest.mark.parametrize(
-    ("ssh", "stays"), [(None, True), ({"lab": "one"}, True), ({"host": "device"}, False)]
-)
+@pytest.mark.parametrize(("ssh", "stays"), [
+    (None, True), ({"lab": "one"}, True), ({"host": "device"}, False)])  # fmt: skip
 def test_kernel_module_is_unloaded_outside_lab_only(name, ssh, stays):
     (step,) = [step for step in list_steps(name, ssh) if MODULE.search(step.command)]
     assert ("it stays" in step.why) is stays
@@ -375,9 +374,8 @@ def test_kernel_module_is_unloaded_outside_lab_only(name, ssh, stays):
     assert make_undo_entry(1, step, "/sys/module/there").command == ""
 
 
-@pytest.mark.parametrize(
-    ("ssh", "counted"), [(None, False), ({"lab": "one"}, False), ({"host": "device"}, True)]
-)
+@pytest.mark.parametrize(("ssh", "counted"), [
+    (None, False), ({"lab": "one"}, False), ({"host": "device"}, True)])  # fmt: skip
 def test_huge_pages_are_restored_outside_lab_only(ssh, counted):
     steps = [step for step in list_steps("snabb-lwaftr", ssh) if "hugepages" in step.record_command]
     undone = [make_undo_entry(1, step, "vm.nr_hugepages = 7\n").text for step in steps]

@@ -62,9 +62,8 @@ def test_command_input_is_its_text_or_empty(command, text, output):
     assert run_shell(shell, "not this", check=False).stdout == output
 
 
-@pytest.mark.parametrize(
-    ("damaged", "limit_s"), [(False, UNDO_LIMIT_S + 600), (True, DAMAGED_RECORD_UNDO_LIMIT_S)]
-)
+@pytest.mark.parametrize(("damaged", "limit_s"), [
+    (False, UNDO_LIMIT_S + 600), (True, DAMAGED_RECORD_UNDO_LIMIT_S)])  # fmt: skip
 def test_undo_deadline_follows_record(open_device, tmp_path, damaged, limit_s):
     session = open_device(make_file_step(tmp_path, "one", deadline_s=600))
     session.commit()
@@ -240,9 +239,8 @@ def test_vanished_object_is_not_undone(tmp_path):
     assert run_shell(vanished.state_command).stdout == "5\n"
 
 
-@pytest.mark.parametrize(
-    "old", ["it's", "$(touch /nowhere/x)", "`id`", "a\nb", "-n", 'x"y', "", "{words}; {old}"]
-)
+@pytest.mark.parametrize("old", [
+    "it's", "$(touch /nowhere/x)", "`id`", "a\nb", "-n", 'x"y', "", "{words}; {old}"])  # fmt: skip
 def test_device_output_is_quoted_in_undo_script(old, tmp_path):
     out = tmp_path / "out"
     step = Step("true", "x", undo=f"printf %s {{old}} >{out}; : {{words}}", read="false")
@@ -251,9 +249,8 @@ def test_device_output_is_quoted_in_undo_script(old, tmp_path):
     assert out.read_text() == old
 
 
-@pytest.mark.parametrize(
-    ("state", "runs"), [("old", 1), ("another", 2)], ids=["restored meanwhile", "still different"]
-)
+@pytest.mark.parametrize(("state", "runs"), [
+    ("old", 1), ("another", 2)], ids=["restored meanwhile", "still different"])  # fmt: skip
 def test_undo_is_repeated_only_while_step_differs(state, runs, tmp_path):
     delete = "echo >>runs; [ ! -e deleted ] && touch deleted"  # fails the second time
     record = make_record(tmp_path, make_entry(1, delete, "cat state", "old"), make_entry(2))

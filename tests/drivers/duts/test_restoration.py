@@ -99,10 +99,8 @@ def raise_interrupt(*_):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(
-    "copy",
-    [raise_interrupt, lambda *_: Output(0, "H4sIA", ""), lambda *_: Output(0, "", "no such file")],
-)
+@pytest.mark.parametrize("copy", [
+    raise_interrupt, lambda *_: Output(0, "H4sIA", ""), lambda *_: Output(0, "", "no such file")])  # fmt: skip
 def test_device_is_restored_if_log_copy_fails(copy, open_device, tmp_path, monkeypatch):
     paths = property(lambda self: {"connections.log": "/nonexistent"})
     transport = ChangedTransport()

@@ -91,9 +91,8 @@ def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
 
 @pytest.mark.lab
 @needs_lab
-@pytest.mark.parametrize(
-    ("place", "answer"), [("/run/v6t", "locked"), ("/usr", "foreign /usr belongs to user 65534")]
-)
+@pytest.mark.parametrize(("place", "answer"), [
+    ("/run/v6t", "locked"), ("/usr", "foreign /usr belongs to user 65534")])  # fmt: skip
 def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answer):
     script = f"mount -t tmpfs -o mode=755 tmpfs /run\n{build_lock_script(place, 'alice')}"
     user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
@@ -101,9 +100,7 @@ def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answ
     assert result.stdout.splitlines() == [answer]
 
 
-@pytest.mark.parametrize(
-    "form", ["{dead} alice", "{dead}:1 alice", "{other}:1 alice", "{other}:1 bob"]
-)
+@pytest.mark.parametrize("form", ["{dead} alice", "{dead}:1 alice", "{other}:1 alice", "{other}:1 bob"])  # fmt: skip
 def test_lock_of_dead_process_is_replaced(form, sh, tmp_path):
     """Another process may have the process ID of the dead one."""
     dead, other = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])

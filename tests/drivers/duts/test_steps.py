@@ -40,9 +40,8 @@ def test_foreign_state_is_read_before_a_change_without_undo():
     assert step.record_command == "look"
 
 
-@pytest.mark.parametrize(
-    ("output", "difference"), [("7\n", None), ("8\n", ("'8'", "7")), ("", ("nothing", "7"))]
-)
+@pytest.mark.parametrize(("output", "difference"), [
+    ("7\n", None), ("8\n", ("'8'", "7")), ("", ("nothing", "7"))])  # fmt: skip
 def test_difference_shows_found_and_expected_value(output, difference):
     assert expect_text(7).describe_difference(output) == difference
 
@@ -170,9 +169,8 @@ def file(tmp_path):
     return tmp_path / "pid"
 
 
-@pytest.mark.parametrize(
-    ("name", "status"), [("sleep", -15), ("vpp_main", None)], ids=["expected name", "other name"]
-)
+@pytest.mark.parametrize(("name", "status"), [
+    ("sleep", -15), ("vpp_main", None)], ids=["expected name", "other name"])  # fmt: skip
 def test_stop_ends_only_process_with_expected_name(sleeper, file, name, status):
     file.write_text(f"{sleeper.pid}\n")
     stopping = stop(file, name)

@@ -351,10 +351,8 @@ def test_trial_above_result_is_chosen_if_it_is_usable(trials, results, samples, 
     assert words is None or any(words in note for note in trial.notes)
 
 
-@pytest.mark.parametrize(
-    ("learned", "found_s", "before", "found"),
-    [(50, 2.9, [1.0, 2.0], [2.0, 3.0]), (300, 6.5, [1.0, 2.0], [3.0, 4.0, 5.0])],
-)
+@pytest.mark.parametrize(("learned", "found_s", "before", "found"), [
+    (50, 2.9, [1.0, 2.0], [2.0, 3.0]), (300, 6.5, [1.0, 2.0], [3.0, 4.0, 5.0])])  # fmt: skip
 def test_rejected_trial_gets_samples_around_it(learned, found_s, before, found):
     samples = [Sample({}, float(n)) for n in range(10)]
     ends = [("before", 2.5), ("found", found_s), ("after", 9.0)]
