@@ -24,6 +24,13 @@ from v6t.packets.walker import locate_headers
 from v6t.procedures.preflight import check_translation
 from v6t.profiles.streams import StreamSet
 
+# Pairs of equal octets of outer and inner header, and what a translator does with them.
+EQUAL_OCTETS = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
+TRANSLATION = {
+    "forward TOS: copied from the traffic class",
+    "reverse traffic class: copied from the TOS",
+}
+
 
 class Port:
     """A packet socket on one of the tester's interfaces."""

@@ -5,15 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from v6t.intent import families
 from v6t.intent.device import DeviceIntent, DeviceRequirements, LinkIntent
-from v6t.intent.families import (
-    DsLiteAftrConfig,
-    GeneratedTable,
-    LwAftrConfig,
-    MapTRelayConfig,
-    Nat44Config,
-    Nat64Config,
-)
 from v6t.plugins.base import Links
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.router import Ipv4Router, Ipv6Router
@@ -23,6 +16,7 @@ LINKS = Links()
 LEFT4 = LinkIntent(["198.18.0.1/24"], {"198.18.0.2": LINKS.left.tester_mac})
 LEFT6 = LinkIntent(["2001:2::1/64"], {"2001:2::2": LINKS.left.tester_mac})
 RIGHT4 = LinkIntent(["198.19.0.1/24"], {"198.19.0.2": LINKS.right.tester_mac})
+NAT_POOL = {"pool4": ["198.19.0.1"], "ports": (1024, 65535)}
 
 
 def with_values(intent: DeviceIntent, **values: Any) -> DeviceIntent:
@@ -47,36 +41,34 @@ def make_mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> Devi
     (first,) = mape.configuration.rules
     rules = [{**first.model_dump(), "ipv6_prefix": rule}]
     left = replace(mape.left, routes={rule: "2001:db8:6::2"})
-    configuration = MapTRelayConfig(rules=rules, dmr=dmr, lowest_ipv6_mtu=1280)
+    configuration = families.MapTRelayConfig(rules=rules, dmr=dmr, lowest_ipv6_mtu=1280)
     return replace(mape, technology="mapt-br", configuration=configuration, left=left)
 
 
 def make_lwaftr() -> DeviceIntent:
     mape = make_paper_mape()
-    table = GeneratedTable(
+    table = families.GeneratedTable(
         softwires=4, ipv4_pool="192.0.2.80/31", b4_prefix="2001:db8:b400::/40", psid_len=1, psid_offset=0
     )  # fmt: skip
-    configuration = LwAftrConfig(table=table, br_address="2001:db8:6::1")
+    configuration = families.LwAftrConfig(table=table, br_address="2001:db8:6::1")
     left = replace(mape.left, routes={"2001:db8:b400::/40": "2001:db8:6::2"})
     return replace(mape, technology="lwaftr", configuration=configuration, left=left)
 
 
 def make_nat44() -> DeviceIntent:
-    configuration = Nat44Config(
-        inside4=["198.18.0.0/24"], pool4=["198.19.0.1"], ports=(1024, 65535)
-    )
+    configuration = families.Nat44Config(inside4=["198.18.0.0/24"], **NAT_POOL)
     intent = DeviceIntent("nat44", configuration, LINKS, LEFT4, RIGHT4)
     return with_requirements(intent, sessions=1000)
 
 
 def make_nat64(prefix: str = "2001:db8:64::/96") -> DeviceIntent:
-    configuration = Nat64Config(prefix=prefix, pool4=["198.19.0.1"], ports=(1024, 65535), clients=1)
+    configuration = families.Nat64Config(prefix=prefix, clients=1, **NAT_POOL)
     intent = DeviceIntent("nat64", configuration, LINKS, LEFT6, RIGHT4)
     return with_requirements(intent, sessions=1000)
 
 
 def make_dslite() -> DeviceIntent:
-    configuration = DsLiteAftrConfig(
+    configuration = families.DsLiteAftrConfig(
         aftr="2001:db8:6::1", first_b4="2001:db8:6::2", b4_count=1,
         inside4=["10.0.0.0/24"], pool4=["203.0.113.8"], ports=(1024, 65535),
     )  # fmt: skip

@@ -15,21 +15,11 @@ from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
 from . import intents
-from .bench import measure_traffic_classes, open_bed
+from .bench import EQUAL_OCTETS, TRANSLATION, measure_traffic_classes, open_bed
 from .support import read_captured, run_shell
 
-ROWS = [
-    row
-    for row in matrix.ROWS
-    if row.program_key in (matrix.MULTIQUEUE, "tundra")
-    or row.name in ("nftables-nat44", "tayga-siit")
-]
-
-
-COPIED = {
-    "forward TOS: copied from the traffic class",
-    "reverse traffic class: copied from the TOS",
-}
+KEYS, NAMES = (matrix.MULTIQUEUE, "tundra"), ("nftables-nat44", "tayga-siit")
+ROWS = [row for row in matrix.ROWS if row.program_key in KEYS or row.name in NAMES]
 
 
 def make_lab_param(row):
@@ -41,14 +31,13 @@ def make_lab_param(row):
 
 @pytest.mark.parametrize("row", [make_lab_param(row) for row in ROWS])
 def test_traffic_class_handling_is_allowed_and_reported(row):
-    octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
-    for pair, (why, behaviours) in measure_traffic_classes(
-        row.plugin, octets, dut=row.device, **row.driver_options
-    ).items():
+    options = {"dut": row.device, **row.driver_options}
+    measured = measure_traffic_classes(row.plugin, EQUAL_OCTETS, **options)
+    for pair, (why, behaviours) in measured.items():
         assert why == "", pair
         kinds = {what for what in behaviours if "TOS" in what or "traffic class" in what}
         if pair[0]:
-            assert kinds == (set() if row.plugin == "nat44" else COPIED)
+            assert kinds == (set() if row.plugin == "nat44" else TRANSLATION)
 
 
 UNKNOWN = "tayga: unrecognized option '--help'\n0.9.2-8"  # output of version 0.9.2
@@ -104,11 +93,9 @@ def test_unfetched_frames_are_counted_as_device_losses():
     """The worker is stopped, because a polling core always looks busy."""
     intent = intents.make_lwaftr()
     link = intent.links.left
+    frame = bytes(Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(dst="2001:db8:6::1", nh=4))
     with open_bed("snabb-lwaftr", intent, program=SNABB) as bed:
         shell = bed.session.transport
-        frame = bytes(
-            Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(dst="2001:db8:6::1", nh=4)
-        )
         samples = [bed.session.read_sample()]
         worker = "$(ps -o pid= --ppid $(cat /run/v6t/snabb.pid))"
         assert shell.run(f"kill -STOP {worker}").status == 0

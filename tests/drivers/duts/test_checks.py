@@ -8,15 +8,10 @@ import os
 import re
 
 import pytest
+from v6t.drivers.duts import plan as plans
 from v6t.drivers.duts.kinds.command import CheckOptions
 from v6t.drivers.duts.kinds.netfilter.nftables import expect_rules
-from v6t.drivers.duts.plan import (
-    expect_lines,
-    expect_matching_line,
-    expect_only_words,
-    expect_words,
-    find_line,
-)
+from v6t.drivers.duts.plan import expect_lines, expect_only_words, expect_words, find_line
 from v6t.drivers.duts.steps import make_daemon_step
 
 from . import intents
@@ -37,8 +32,7 @@ STUBS = ("ip", "ethtool", "iptables", "ip6tables", "nft", "jool", "jool_mapt", "
 
 def read(check, output):
     """Return the result of a check's command when its program prints this output."""
-    program = next((name for name in STUBS if re.search(rf"(^|[{{;] ){name} ", check.command)), "")
-    if not program:
+    if not any(re.search(rf"(^|[{{;] ){name} ", check.command) for name in STUBS):
         return output
     stub = "\n".join(f'{name}() {{ printf "%s" "$OUTPUT"; }}' for name in STUBS)
     env = {"PATH": os.environ["PATH"], "OUTPUT": output}
@@ -84,7 +78,7 @@ LINES = "NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n"
     (DAEMON_CHECK, "bird\n", "birdc\n"),
     (expect_only_words(["a", "b"]), "b a\na\n", "a\n"),
     (expect_only_words(["a"]), "a\n", "a b\n"),
-    (expect_matching_line(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
+    (plans.expect_matching_line(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
 ])  # fmt: skip
 def test_words_and_lines_are_compared_as_a_whole(check, right, wrong):
     assert check.find_problem(right) is None
@@ -107,10 +101,8 @@ def format_link(name, qlen=1000):
     return LINK.replace("left", name).replace("qlen 1000", f"qlen {qlen}")
 
 
-NEIGH = "".join(
-    read_captured("ip-neigh.txt").replace("198.18.0.2", host)
-    for host in ("192.168.18.2", "2001:2:0:f000::2")
-)
+HOSTS = ("192.168.18.2", "2001:2:0:f000::2")
+NEIGH = "".join(read_captured("ip-neigh.txt").replace("198.18.0.2", host) for host in HOSTS)
 VLAN = read_captured("ip-d-o-link-vlan.txt")
 HASHED = read_captured("ethtool-rx-flow-hash.txt")
 CPU = "/sys/devices/system/cpu"
@@ -257,11 +249,8 @@ OPENBSD = [
      *replace_words(read_captured("openbsd-pfctl-si.txt"), "Status: Enabled", "Status: EnabledSoon")),
 ]  # fmt: skip
 
-SHOW = (
-    read_captured("vpp-show-interface.txt")
-    .replace("host-left ", "left      ")
-    .replace("host-right ", "right      ")
-)
+SHOW = read_captured("vpp-show-interface.txt").replace("host-left ", "left      ")
+SHOW = SHOW.replace("host-right ", "right      ")
 HARDWARE = read_captured("vpp-show-hardware.txt")
 NEIGHBORS = read_captured("vpp-show-ip-neighbors.txt").replace("host-left", "left")
 # ``format_fib_entry`` (fib_entry.c) and ``format_fib_path`` (fib_path.c), the same from v19.08 to
@@ -360,13 +349,10 @@ VPP = [
 ]  # fmt: skip
 
 TABLE = [*LINUX, *MODULES, *OPENBSD, *VPP]
+IDS = [f"{row[0]}-{row[1].split('/')[-1]}-{number}" for number, row in enumerate(TABLE)]
 
 
-@pytest.mark.parametrize(
-    ("case", "command", "step", "correct", "similar"),
-    TABLE,
-    ids=[f"{row[0]}-{row[1].split('/')[-1]}-{number}" for number, row in enumerate(TABLE)],
-)
+@pytest.mark.parametrize(("case", "command", "step", "correct", "similar"), TABLE, ids=IDS)
 def test_check_accepts_object_and_rejects_similar_object(case, command, step, correct, similar):
     check = find_check(case, command, step)
     assert check.find_problem(read(check, correct)) is None
@@ -431,8 +417,7 @@ def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
     driver, facts, _ = plan_case("iptables-nat44")
     change = driver.find_live_change(CASE_BY_NAME["iptables-nat44"].intent, facts)
     shell = f'iptables() {{ case $* in *-L*) cat;; *) echo "$@";; esac; }}; {change.remove_command}'
-    result = run_shell(shell, LISTED)
-    assert result.stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]
+    assert run_shell(shell, LISTED).stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]
 
 
 @pytest.mark.parametrize(("written", "printed"), [
@@ -467,25 +452,23 @@ NAT44, NAT64, DSLITE = intents.make_nat44(), intents.make_nat64(), intents.make_
 JOOL_WITHOUT_COUNT = ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n")
 
 
-@pytest.mark.parametrize(
-    ("driver", "intent", "options", "text", "problem"),
-    [  # words of the problem; None: no problem
-        ("vpp", NAT44, {}, read_captured("vpp-show-nat44-summary.txt"), "7 sessions"),
-        ("vpp", NAT44, EI, NAT44_EI, "42 sessions"),
-        ("vpp", NAT44, EI, EMPTY_NAT44_EI, None),
-        ("vpp", NAT44, EI, "", ""),
-        ("vpp", NAT64, {}, read_captured("vpp-show-nat64-bib-all.txt"), "3 bindings"),
-        ("vpp", NAT64, {}, "NAT64 BIB entries:\n", None),
-        ("vpp", NAT64, {}, "", ""),
-        ("vpp", DSLITE, {}, "B4 2001:db8::1 1 sessions\n  in ...\n", "1 B4s"),
-        ("vpp", DSLITE, {}, "", None),
-        ("vpp", DSLITE, {}, "connect: No such file or directory", ""),
-        ("jool", NAT64, {}, read_captured("jool-nat64-stats.txt"), "3 sessions"),
-        ("jool", NAT64, {}, "JSTAT_SESSIONS,0\n", None),
-        # --all prints zeros, too, so a missing counter does not mean an empty table
-        *(("jool", NAT64, {}, text, "") for text in JOOL_WITHOUT_COUNT),
-    ],
-)
+# Words of the problem, or None without one.
+@pytest.mark.parametrize(("driver", "intent", "options", "text", "problem"), [
+    ("vpp", NAT44, {}, read_captured("vpp-show-nat44-summary.txt"), "7 sessions"),
+    ("vpp", NAT44, EI, NAT44_EI, "42 sessions"),
+    ("vpp", NAT44, EI, EMPTY_NAT44_EI, None),
+    ("vpp", NAT44, EI, "", ""),
+    ("vpp", NAT64, {}, read_captured("vpp-show-nat64-bib-all.txt"), "3 bindings"),
+    ("vpp", NAT64, {}, "NAT64 BIB entries:\n", None),
+    ("vpp", NAT64, {}, "", ""),
+    ("vpp", DSLITE, {}, "B4 2001:db8::1 1 sessions\n  in ...\n", "1 B4s"),
+    ("vpp", DSLITE, {}, "", None),
+    ("vpp", DSLITE, {}, "connect: No such file or directory", ""),
+    ("jool", NAT64, {}, read_captured("jool-nat64-stats.txt"), "3 sessions"),
+    ("jool", NAT64, {}, "JSTAT_SESSIONS,0\n", None),
+    # --all prints zeros, too, so a missing counter does not mean an empty table
+    *(("jool", NAT64, {}, text, "") for text in JOOL_WITHOUT_COUNT),
+])  # fmt: skip
 def test_flush_is_confirmed_by_an_empty_table_only(driver, intent, options, text, problem):
     (flush,) = make_plan(driver, intent, **options).flush
     actual = flush.check.find_problem(text)

@@ -108,7 +108,6 @@ TWO_RELAYS = """\
 198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7
 """
 
-
 RUNNING, EI = {"start": False}, {"nat44": "ei"}
 OLD_TAYGA = {"version": "0.9.2-8"}
 VPP_EI = {**RUNNING, **EI}
@@ -126,7 +125,6 @@ HOST = {**RUNNING, "left": "host-left", "right": "host-right"}
 PCI = "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"
 SNABB = {"left": "03:00.0", "right": "03:00.1"}
 PCI_WITH_KERNEL_DRIVER = "eno2 0000:03:00.0{}\neno3 0000:04:00.0 192.0.2.9/24\n"
-
 
 # output of pfctl -nvf for a file with an address list and an anchor
 PF_FILE = """\

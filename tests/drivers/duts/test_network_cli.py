@@ -10,12 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 from v6t.drivers.duts.devices import make_lab_device
+from v6t.drivers.duts.kinds.network_cli import options as cli_options
 from v6t.drivers.duts.kinds.network_cli.dialogue import CliTransport, remove_echo, render_line
-from v6t.drivers.duts.kinds.network_cli.options import (
-    CliOptions,
-    get_platform_options,
-    is_same_prompt,
-)
+from v6t.drivers.duts.kinds.network_cli.options import CliOptions, get_platform_options
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
 from v6t.drivers.duts.kinds.network_cli.session import CliSession, compute_digest, main, undo_record
 from v6t.drivers.duts.readings import LossReason
@@ -80,7 +77,7 @@ def test_prompt_of_another_mode_contains_the_name(first, later, same):
     dialogue._text = first
     dialogue._store_home_prompt()
     assert CliOptions().is_prompt(later, dialogue._stem)
-    assert is_same_prompt(first, later) is same
+    assert cli_options.is_same_prompt(first, later) is same
 
 
 @pytest.mark.parametrize(("reply", "line"), [
@@ -296,13 +293,10 @@ def test_missing_version_is_an_error():
 
 def test_each_device_has_a_state_directory():
     logins = [
-        {"host": "192.0.2.9"},
-        {"host": "192.0.2.9", "port": 2222, "user": "me"},
-        {"host": "192.0.2.9", "jump": "one"},
-        {"host": "192.0.2.9", "jump": "two"},
-        {"host": "b-c", "user": "a"},
-        {"host": "c", "user": "a-b"},
-    ]
+        {"host": "192.0.2.9"}, {"host": "192.0.2.9", "port": 2222, "user": "me"},
+        {"host": "192.0.2.9", "jump": "one"}, {"host": "192.0.2.9", "jump": "two"},
+        {"host": "b-c", "user": "a"}, {"host": "c", "user": "a-b"},
+    ]  # fmt: skip
     places = [make_cli_driver(ssh=login).options.state_dir for login in logins]
     assert len(set(places)) == len(logins)
     assert "/192.0.2.9-" in places[0]
@@ -376,8 +370,7 @@ def test_unknown_platform_is_rejected(tmp_path, monkeypatch):
 
 
 def test_every_installed_platform_is_supported():
-    scrapli = importlib.util.find_spec("scrapli")
-    if scrapli is None:
+    if (scrapli := importlib.util.find_spec("scrapli")) is None:
         pytest.skip("needs scrapli: pip install 'v6t[network-cli]'")
     (place,) = scrapli.submodule_search_locations
     platforms = [path.stem for path in (Path(place) / "definitions").glob("*.yaml")]
@@ -459,8 +452,8 @@ def test_no_line_is_sent_after_rejected_line(log_in):
     dialogue = log_in()
     assert "% Invalid input detected" in dialogue.run("x\nbad\ny").err
     assert dialogue.run("x").status == 0
-    result = log_in(errors=["^no such line:"]).run("silent")  # the error follows the echo
-    assert "'silent'" in result.err
+    # the error follows the echo
+    assert "'silent'" in log_in(errors=["^no such line:"]).run("silent").err
 
 
 @pytest.mark.parametrize(("line", "abort"), [
@@ -595,6 +588,5 @@ def test_undo_script_contains_no_password(monkeypatch):
 @needs_sshd
 def test_undo_program_without_device_exits_with_status_3(tmp_path, capsys):
     record = make_record(tmp_path, *STEPS)
-    device = '{"ssh": {"lab": "v6t-test-no-such-lab"}, "cli": {}, "ignored": []}'
-    assert main(device, record) == 3
+    assert main('{"ssh": {"lab": "v6t-test-no-such-lab"}, "cli": {}, "ignored": []}', record) == 3
     assert "does not exist" in capsys.readouterr().err

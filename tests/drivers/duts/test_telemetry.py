@@ -46,7 +46,6 @@ SOCKETS = read_captured("ss-packet-sockets.txt")
 # with a counter above zero on each core
 CONNTRACK = read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
 
-
 CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
 TWO_KINDS = (
     "1000000,,cpu_core/cycles/,1,100.00,,\n3000000,,cpu_atom/cycles/u,1,100.00,,\n"

@@ -323,7 +323,6 @@ FOUND = Trial("bottleneck", "k", 84, 64, "forward", rate_fps=1000.0, duration_s=
 BOTH = {"found": FOUND, "above": replace(FOUND, key="k/above", rate_fps=1250.0)}
 INCOMPLETE = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, learned=50))
 
-
 ONE, GOOD = {"found": FOUND}, make_result(1000)
 IDLE, BUSY = sample_kernel(50), sample_kernel(0)
 

@@ -27,7 +27,7 @@ from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
 
 from . import intents
-from .bench import Port, measure_traffic_classes, open_bed, open_bench
+from .bench import EQUAL_OCTETS, TRANSLATION, Port, measure_traffic_classes, open_bed, open_bench
 from .cases import B4
 from .support import in_lab
 
@@ -91,22 +91,14 @@ def test_background_traffic_passes_map_e_relay(tmp_path):
     assert finding is None
 
 
-TUNNEL = {
-    "reverse outer DSCP: copied from the inner header",
-    "reverse outer ECN: copied from the inner header",
-}
-TRANSLATION = {
-    "forward TOS: copied from the traffic class",
-    "reverse traffic class: copied from the TOS",
-}
-EQUAL = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
+TUNNEL = {f"reverse outer {field}: copied from the inner header" for field in ("DSCP", "ECN")}
 # Octets of outer and inner header. VPP's customer side copies the DSCP, but not the ECN.
 DIFFERENT = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
 
 
 @pytest.mark.parametrize(("plugin", "params", "octets", "behaviour"), [
-    ("mape-br", {}, EQUAL, TUNNEL), ("lwaftr", {}, EQUAL, TUNNEL),
-    ("mapt-br", MAPT, EQUAL, TRANSLATION), ("nat64", {}, EQUAL, TRANSLATION),
+    ("mape-br", {}, EQUAL_OCTETS, TUNNEL), ("lwaftr", {}, EQUAL_OCTETS, TUNNEL),
+    ("mapt-br", MAPT, EQUAL_OCTETS, TRANSLATION), ("nat64", {}, EQUAL_OCTETS, TRANSLATION),
     ("lwb4", {}, DIFFERENT, None), ("mape-ce", {}, DIFFERENT, None),
 ])  # fmt: skip
 def test_traffic_classes_follow_rfcs(plugin, params, octets, behaviour):
@@ -143,15 +135,12 @@ def list_commands(text):
 
 def test_printed_plan_produces_frame_of_mapperf_paper():
     """A shell runs the printed commands; the frame is that of the paper's figure 8."""
-    result = v6t(
-        "dut", "plan", "--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0",
-        "--set-dut", f"program={PROGRAM}",
-    )  # fmt: skip
+    words = ("--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0")
+    result = v6t("dut", "plan", *words, "--set-dut", f"program={PROGRAM}")
     assert result.status == 0, result.err
     with start_bare_device(intents.make_paper_mape()) as (dut, lab):
         shell = dut._make_transport()
-        written = shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(result.out))
-        assert written.status == 0
+        assert shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(result.out)).status == 0
         plan = shell.run("sh /run/plan")
         assert (plan.status, plan.err) == (0, "")
         left, right = Port(lab.tester.pid, "left"), Port(lab.tester.pid, "right")
@@ -211,17 +200,16 @@ def test_frames_of_other_psid_have_a_drop_reason():
     intent = intents.make_paper_mape()
     link = intent.links.left
     with open_bed("vpp", intent, **OPTIONS) as bed:
-        inner = (
-            IP(src="192.0.2.80", dst="203.0.113.56") / UDP(sport=1234, dport=53) / b"not its own"
-        )
+        payload = b"not its own"
+        inner = IP(src="192.0.2.80", dst="203.0.113.56") / UDP(sport=1234, dport=53) / payload
         outer = IPv6(src="2001:db8:ce:a11:0:c000:250:11", dst="2001:db8:6::1")
         frame = bytes(Ether(src=link.tester_mac, dst=link.dut_mac) / outer / inner)
         bed.left.send(frame)
-        assert bed.right.await_udp(b"not its own") is None
+        assert bed.right.await_udp(payload) is None
         samples = [bed.session.read_sample()]
         for _ in range(40):
             bed.left.send(frame)
-        assert bed.right.await_udp(b"not its own") is None
+        assert bed.right.await_udp(payload) is None
         samples.append(bed.session.read_sample())
     verdict = judge_device(samples, lost=40)
     assert verdict.limited_by == "rules", verdict
@@ -285,10 +273,8 @@ SHOW_COMMANDS = (
 def start_foreign_vpp(intent, **more):
     """Start a VPP like an operator would; yield a driver session with it, the lab and a CLI function."""
     control = f"{PROGRAM.rpartition('/')[0] or '/usr/bin'}/vppctl"
-    options = {
-        "start": False, "socket": "/run/theirs/cli.sock", "vppctl": control,
-        "left": "host-left", "right": "host-right", **more,
-    }  # fmt: skip
+    sides = {"left": "host-left", "right": "host-right"}
+    options = {"start": False, "socket": "/run/theirs/cli.sock", "vppctl": control, **sides, **more}
     with start_bare_device(intent) as (dut, lab):
         shell = dut._make_transport()
 
@@ -300,9 +286,7 @@ def start_foreign_vpp(intent, **more):
         shell.run("mkdir -p /run/theirs; cat >/run/theirs/conf", STARTUP.format(plugins=plugins))
         try:
             assert shell.run(f"{PROGRAM} -c /run/theirs/conf").status == 0
-            shell.run(
-                "for i in $(seq 10); do [ -S /run/theirs/cli.sock ] && break; sleep 0.5; done"
-            )
+            shell.run("for i in $(seq 10); do [ -S /run/theirs/cli.sock ] && break; sleep .5; done")
             for side in ("left", "right"):
                 mac = getattr(intent.links, side).dut_mac
                 cli(f"create host-interface name {side} hw-addr {mac} cksum-gso-disable")
