@@ -92,10 +92,8 @@ def start_timer(minutes: str, back_to: list[str]) -> None:
     token = secrets.token_hex(4)
     save_state("timer", {"token": token, "back_to": back_to})
     seconds = int(minutes) * load_state("minute", 60.0)
-    subprocess.Popen(
-        [sys.executable, __file__, "timer", token, str(seconds)], stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    words, null = [sys.executable, __file__, "timer", token, str(seconds)], subprocess.DEVNULL
+    subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True)
 
 
 def stop_timer() -> list[str] | None:
@@ -218,8 +216,7 @@ class Ios(CommandLine):
                 self.mode = "config"
                 return "Enter configuration commands, one per line.  End with CNTL/Z."
             case "exec", "configure", *action if action in (["confirm"], ["revert", "now"]):
-                back_to = stop_timer()
-                if back_to is None:
+                if (back_to := stop_timer()) is None:
                     raise RejectedLineError("%No Rollback Confirmed Change pending")
                 if action != ["confirm"]:
                     apply(back_to)
@@ -286,10 +283,8 @@ class Junos(CommandLine):
                     stop_timer()
                     return "commit complete"
                 start_timer(timer[-1], old)
-                return (
-                    f"commit confirmed will be automatically rolled back in {timer[-1]} minutes\n"
-                    "commit complete"
-                )
+                text = f"commit confirmed will be automatically rolled back in {timer[-1]} minutes"
+                return f"{text}\ncommit complete"
             case "config", "rollback", "0":
                 self.candidate = get_running()
                 return "load complete"

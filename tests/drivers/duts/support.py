@@ -26,21 +26,17 @@ needs_sshd = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 over_ssh = [pytest.mark.lab, needs_sshd]
 # Step of the command driver that adds an interface.
 DUMMY = {
-    "command": "ip link add v6tdummy type veth peer name v6tpeer",
-    "why": "an interface",
-    "undo": "ip link del v6tdummy",
-    "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
-    "was": "foreign",
-    "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
-}
+    "command": "ip link add v6tdummy type veth peer name v6tpeer", "why": "an interface",
+    "undo": "ip link del v6tdummy", "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
+    "was": "foreign", "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
+}  # fmt: skip
 # Step of the command driver that changes a kernel setting.
 FORWARDING = {
-    "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
-    "why": "a kernel setting",
+    "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1", "why": "a kernel setting",
     "undo": "sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
     "before": "sysctl -n net.ipv4.conf.lo.forwarding",
     "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
-}
+}  # fmt: skip
 # Options of a short run, with tolerance for a busy machine.
 SHORT_RUN = (
     *("--reps", "1", "--duration", "0.2", "--resolution", "500", "--no-report"),
@@ -113,8 +109,7 @@ def run_v6t(*words, network=0, status=0):
 @contextmanager
 def start_run(*words):
     """Start a run; yield its process once its devices are configured."""
-    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
-    with start_v6t(*words, **pipes) as process:
+    with start_v6t(*words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         lines = []
         for line in process.stderr:
             lines.append(line)
@@ -150,13 +145,10 @@ class ChangedTransport(LocalTransport):
 def make_file_step(place, name, **changes):
     """Make a step that creates a file."""
     return {
-        "command": f"touch {place}/{name}",
-        "why": name,
-        "undo": f"rm {place}/{name}",
+        "command": f"touch {place}/{name}", "why": name, "undo": f"rm {place}/{name}",
         "before": f"ls {place}/{name} 2>/dev/null || true",
-        "check": {"command": f"ls {place}", "contains": name},
-        **changes,
-    }
+        "check": {"command": f"ls {place}", "contains": name}, **changes,
+    }  # fmt: skip
 
 
 def make_file_session(place, *steps, transport=None, ssh=None, state="state", **options):

@@ -28,10 +28,8 @@ from .cases import B4
 from .cli_dialects import IOS
 from .support import make_plan, read_captured, run_shell
 
-SIIT_PARAMS = {
-    "eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}],
-    "prefix": "2001:db8:64::/96",
-}
+EAM = {"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}
+SIIT_PARAMS = {"eam": [EAM], "prefix": "2001:db8:64::/96"}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")
 
 
@@ -48,7 +46,7 @@ def make_siit(**params):
 
 
 def make_mapped_siit(ipv6):
-    eam = [*SIIT_PARAMS["eam"], {"ipv4": "198.19.0.0/24", "ipv6": ipv6}]
+    eam = [EAM, {"ipv4": "198.19.0.0/24", "ipv6": ipv6}]
     return make_siit(eam=eam, prefix=None, ipv4_hosts={"first": "198.19.0.0"})
 
 
@@ -155,10 +153,8 @@ def with_left_mac(mac):
 
 
 def make_ports(**changes):
-    return {
-        name: Interface(getattr(intents.LINKS, name).dut_mac, **changes)
-        for name in ("left", "right")
-    }
+    macs = {name: getattr(intents.LINKS, name).dut_mac for name in ("left", "right")}
+    return {name: Interface(mac, **changes) for name, mac in macs.items()}
 
 
 def have_eno2(*, is_up):
@@ -346,11 +342,9 @@ def test_plan_omits_unsupported_setting(driver, options, word):
 
 def test_learned_default_route_survives_forwarding():
     driver = make_driver("linux-router", {})
-    facts = replace(
-        driver.make_example_facts(intents.ROUTER4), advertised_route_interfaces=frozenset({"mgmt"})
-    )
-    plan = driver.plan(intents.ROUTER4, facts)
-    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
+    example = driver.make_example_facts(intents.ROUTER4)
+    facts = replace(example, advertised_route_interfaces=frozenset({"mgmt"}))
+    assert "net.ipv6.conf.mgmt.accept_ra=2" in driver.plan(intents.ROUTER4, facts).steps[0].command
 
 
 MAP_E_CE = MapECe().make_dut_intent().configuration
@@ -392,8 +386,7 @@ def test_nft_lists_drop_rules_as_loaded(psid_offset, psid_len):
     plan = make_plan("ip6-tunnel", make_intent("lwb4", **port_set), checks=True)
     text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
     loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
-    script = f"nft -f - && {loaded.check.command}"
-    result = run_shell(script, text, sh=("unshare", "-n", "sh"))
+    result = run_shell(f"nft -f - && {loaded.check.command}", text, sh=("unshare", "-n", "sh"))
     assert loaded.check.find_problem(result.stdout) is None
     assert loaded.check.find_problem(result.stdout.replace("!=", "==", 1))
 
@@ -411,9 +404,8 @@ def test_ip6_tunnel_is_aftr_side_for_one_b4():
 
 
 def test_version_is_parsed():
-    facts = make_driver("vpp", {"start": False}).parse_facts(
-        {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
-    )
+    sections = {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
+    facts = make_driver("vpp", RUNNING).parse_facts(sections)
     assert facts.version == "26.06-release"
     assert parse_version(facts.version) == (26, 6)
     assert parse_version("0.9.6-16-g8a028c7") == (0, 9, 6, 16)  # a commit, before its hash

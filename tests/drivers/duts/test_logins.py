@@ -10,13 +10,8 @@ from unittest.mock import Mock
 import pytest
 from v6t.base.errors import V6tError
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.transport.contract import (
-    ConnectionLost,
-    DeadlinePassed,
-    DeviceTakenOver,
-    Output,
-    make_shell_line,
-)
+from v6t.drivers.transport import contract
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, DeviceTakenOver, Output
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -109,9 +104,7 @@ def passwords(server):
     server.shell("cat >/run/shadow", f"root:{result.stdout.strip()}:19000:0:99999:7:::\n")
     server.shell("chmod 600 /run/shadow; mount --bind /run/shadow /etc/shadow")
     options = "-o PidFile=none -o AuthorizedKeysFile=none -o PasswordAuthentication=yes -o PermitRootLogin=yes"
-    server.shell(
-        f"/usr/sbin/sshd -f /run/v6t-lab/sshd_config -p 2022 {options} -E /run/passwords.log"
-    )
+    server.shell(f"/usr/sbin/sshd -f /run/v6t-lab/sshd_config -p 2022 {options} -E /run/sshd2.log")
     return server
 
 
@@ -227,11 +220,7 @@ MEGABYTE = "0123456789abcdef" * 65536
     ("cat; echo err >&2; exit 3", "in\n", Output(3, "in\n", "err\n")),
     ("printf 'a\\377b'", "", Output(0, "a\\xffb", "", clean=False)),
     # control sequences that rename a terminal's window and clear it
-    (
-        "printf '\\033]0;x\\007\\033[2J\\302\\2332J' >&2",
-        "",
-        Output(0, "", "\\x1b]0;x\\x07\\x1b[2J\\x9b2J"),
-    ),
+    ("printf '\\033]0;x\\007\\033[2J\\302\\2332J' >&2", "", Output(0, "", "\\x1b]0;x\\x07\\x1b[2J\\x9b2J")),
 ], ids=["a megabyte", "quotes", "environment", "status", "no UTF-8", "control characters"])  # fmt: skip
 def test_command_has_its_input_outputs_and_status(login, command, text, result):
     assert login().run(command, text) == result
@@ -335,7 +324,7 @@ def test_refused_command_is_recognized_among_other_messages():
     with expect_error("device-busy", kind=DeviceTakenOver):
         Output.decode("device", 1, b"", stderr)
     assert Output.decode("device", 0, b"", stderr).status == 0
-    result = run_shell(make_shell_line("echo ran", condition="false"), check=False)
+    result = run_shell(contract.make_shell_line("echo ran", condition="false"), check=False)
     assert result.stdout == ""
     with pytest.raises(DeviceTakenOver):
         Output.decode("device", result.returncode, b"", result.stderr.encode())

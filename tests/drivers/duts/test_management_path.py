@@ -37,8 +37,7 @@ def make_path_plan(driver, intent, path, **options):
 
 def with_route(net, side="left"):
     link = getattr(intents.ROUTER4, side)
-    routes = {net: link.addresses[0].ip + 1}
-    return replace(intents.ROUTER4, **{side: replace(link, routes=routes)})
+    return replace(intents.ROUTER4, **{side: replace(link, routes={net: link.addresses[0].ip + 1})})
 
 
 def with_left_address(text):
@@ -64,12 +63,8 @@ OPENBSD = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: one\n"
 
 
 @pytest.mark.parametrize(("line", "length", "devices"), [
-    (
-        "default metric 1024 pref medium\\\tnexthop via 2001:db8::3 dev one weight 1 "
-        "\\\tnexthop via 2001:db8::1 dev two weight 1",
-        0,
-        ("one", "two"),
-    ),
+    ("default metric 1024 pref medium\\\tnexthop via 2001:db8::3 dev one weight 1 "
+     "\\\tnexthop via 2001:db8::1 dev two weight 1", 0, ("one", "two")),
     ("2001:db8:1::/64 dev one proto kernel metric 256", 64, ("one",)),
     ("2001:db8:9::9 via fe80::1 dev one", 128, ("one",)),
     (convert_route("2001:db8:9::9", OPENBSD).partition(" matched ")[2], 32, ("one",)),
@@ -106,8 +101,7 @@ _, GATEWAY, *_, SERVER = PATH.peers
 
 def make_client_path(address, length, interface="mgmt"):
     """Make the path to a client, with the prefix length of the device's route to it."""
-    peer = ManagementPeer("client", ip_address(address), length, (interface,))
-    return ManagementPath((peer,))
+    return ManagementPath((ManagementPeer("client", ip_address(address), length, (interface,)),))
 
 
 def without_addresses(intent):
@@ -115,9 +109,8 @@ def without_addresses(intent):
     return replace(intent, left=LinkIntent(), right=LinkIntent())
 
 
-ROUTED6 = replace(
-    intents.ROUTER6, right=replace(intents.ROUTER6.right, routes={"2001:db8::/32": "2001:2:0:1::2"})
-)
+ROUTES6 = {"2001:db8::/32": "2001:2:0:1::2"}
+ROUTED6 = replace(intents.ROUTER6, right=replace(intents.ROUTER6.right, routes=ROUTES6))
 MAPT = intents.make_mapt("2001:db8:ce::/51", "64:ff9b::/96")
 
 
@@ -141,9 +134,8 @@ USER_COMMANDS = (
     # the prefix covers every client
     "echo config mine remote.v4 0.0.0.0/0 >/proc/net/nat46/control",
 )
-USER_FLUSH = {
-    "flush": [{"command": USER_COMMANDS[0], "check": {"command": "echo 0", "equals": "0"}}]
-}
+NO_SESSIONS = {"command": "echo 0", "equals": "0"}
+USER_FLUSH = {"flush": [{"command": USER_COMMANDS[0], "check": NO_SESSIONS}]}
 CLIENT = management_path.make_client_path(SESSION)
 # Driver, intent, management path, options, and words of the error.
 COLLISIONS = [
@@ -197,9 +189,8 @@ def test_plan_outside_management_path_is_accepted(driver, intent, path, options)
 
 def test_return_interface_is_protected():
     """Packets may leave by another interface than they arrive on."""
-    path = make_client_path("10.9.9.2", 0, "left")
     with expect_error("interface-protected", mentions="10.9.9.2"):
-        make_path_plan("linux-router", intents.ROUTER4, path)
+        make_path_plan("linux-router", intents.ROUTER4, make_client_path("10.9.9.2", 0, "left"))
 
 
 def test_bridge_over_vlan_is_followed_to_interface():
@@ -325,8 +316,7 @@ def test_doctor_reports_wrong_interface_and_unreachable_device(site):
         assert (state, words in text) == ("missing", True)
     path = write_doctor_testbed(site, "nftables", ssh={"port": 9})
     ((state, text),) = find_device_findings(site, path)
-    assert state == "missing"
-    assert "cannot be reached" in text
+    assert (state, "cannot be reached" in text) == ("missing", True)
 
 
 @pytest.mark.lab

@@ -49,14 +49,11 @@ DEVICE_PLANS = [row for row in PLANS if row[1].name != "chain"]
 
 # Cases recorded as a difference from another case.
 VARIANTS = {
-    "jool-nat64-4.1.15": "jool-nat64-4.1.9",
-    "linux-router-tuned": "linux-router-ipv4",
-    "nftables-nat44-gateway": "nftables-nat44",
-    "snabb-lwaftr-pci": "snabb-lwaftr",
-    "tayga-siit-workers": "tayga-siit",
-    "vpp-mapt-24.02": "vpp-mapt-26.06",
+    "jool-nat64-4.1.15": "jool-nat64-4.1.9", "linux-router-tuned": "linux-router-ipv4",
+    "nftables-nat44-gateway": "nftables-nat44", "snabb-lwaftr-pci": "snabb-lwaftr",
+    "tayga-siit-workers": "tayga-siit", "vpp-mapt-24.02": "vpp-mapt-26.06",
     "vpp-nat44-24.02": "vpp-nat44-26.06",
-}
+}  # fmt: skip
 
 
 def format_own_steps(name):
@@ -133,8 +130,7 @@ def test_every_command_is_valid_shell_syntax():
             lines |= {step.command, step.undo.replace("{words}", "a b").replace("{old}", "'a'")}
             lines |= {step.record_command, step.check.command if step.check else ""}
     functions = "\n".join(f"f{n}() {{\n{line}\n}}" for n, line in enumerate(filter(None, lines)))
-    result = run_shell("sh -n", functions, check=False)
-    assert result.returncode == 0, result.stderr
+    run_shell("sh -n", functions)
 
 
 def test_undo_script_does_nothing_before_the_first_step(tmp_path):
@@ -142,8 +138,7 @@ def test_undo_script_does_nothing_before_the_first_step(tmp_path):
     entries = (make_undo_entry(n, s, "it's\nold") for n, s in enumerate(steps.values(), 1))
     record = make_record(tmp_path, *entries)
     assert UndoRecord.parse_json(record.to_json()) == record
-    result = run_shell("cat >script; sh script", build_undo_script(record), cwd=tmp_path)
-    assert result.stdout == ""
+    assert run_shell("cat >script; sh script", build_undo_script(record), cwd=tmp_path).stdout == ""
 
 
 def test_read_commands_change_nothing():
@@ -167,9 +162,8 @@ def test_empty_output_satisfies_no_check():
     for name, _, plan in PLANS:
         checks = [*plan.all_checks, *(step.check for step in plan.flush if step.check)]
         satisfied = [check.command for check in checks if check.find_problem("") is None]
-        assert [
-            c for c in satisfied if not any(words in c for words in ACCEPTS_EMPTY_OUTPUT)
-        ] == [], name
+        wrong = [c for c in satisfied if not any(words in c for words in ACCEPTS_EMPTY_OUTPUT)]
+        assert wrong == [], name
 
 
 def test_survey_reads_version_boot_and_user():
@@ -213,14 +207,11 @@ def test_management_interface_is_rejected():
         driver, facts, _ = plan_case(name)
         for side in ("left", "right") if uses_kernel_interfaces(name, driver) else ():
             port = getattr(driver.options, side)
-            interface = Interface(getattr(case.intent.links, side).dut_mac)
-            protected = replace(
-                facts,
-                interfaces={port: interface, **facts.interfaces},
-                management_interfaces=frozenset({port}),
-            )
+            mac = getattr(case.intent.links, side).dut_mac
+            interfaces = {port: Interface(mac), **facts.interfaces}
+            changes = {"interfaces": interfaces, "management_interfaces": frozenset({port})}
             with expect_error("interface-protected"):
-                driver.plan(case.intent, protected)
+                driver.plan(case.intent, replace(facts, **changes))
 
 
 def test_unknown_option_error_lists_known_options():
@@ -277,8 +268,7 @@ def test_plan_without_root_is_rejected():
 def test_neighbor_table_is_enlarged():
     many = {f"198.18.{n >> 8}.{n & 255}": "02:00:00:00:01:02" for n in range(2, 3000)}
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
-    plan = make_plan("linux-router", intent)
-    (room,) = [s for s in plan.steps if "gc_thresh3" in s.command]
+    (room,) = [s for s in make_plan("linux-router", intent).steps if "gc_thresh3" in s.command]
     assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
 
@@ -321,10 +311,8 @@ def test_resolved_neighbours_mode_configures_no_neighbours(name):
 # Drivers that require no program.
 EXEMPT = ("chain", "command", "ip6-tunnel", "linux-router", "nat46", "network-cli", "openbsd-pf")
 
-SURVEY = {
-    "system": "Linux 6.1", "links": "[]", "user": "0",
-    "programs": "ip\nsysctl\nnft\nconntrack\ntayga",
-}  # fmt: skip
+PROGRAMS = "ip\nsysctl\nnft\nconntrack\ntayga"
+SURVEY = {"system": "Linux 6.1", "links": "[]", "user": "0", "programs": PROGRAMS}
 
 
 @contextmanager
@@ -332,11 +320,9 @@ def expect_missing_program(has_option=False):
     """Expect an error that names the program's source, and the driver's program option if it has one."""
     with expect_error("missing-program") as info:
         yield info
-    pattern = (
-        r"apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(; Debian has it from 13 on)?"
-    )
+    regex = r"apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(; Debian has it from 13 on)?"
     source, option, _ = info.value.hint.partition("; dut.options.program sets its path")
-    assert re.fullmatch(pattern, source)
+    assert re.fullmatch(regex, source)
     assert bool(option) is has_option
 
 

@@ -69,9 +69,8 @@ def test_rollback_continues_if_timer_cannot_start(open_device, tmp_path, caplog)
     session = open_device(transport=transport)
     session.commit()
     pid = (tmp_path / "state/guard/pid").read_text()
-    transport.replacements["\nstart_timer"] = lambda command, text, _: LocalTransport("x").run(
-        f"ulimit -f 0; {command}", text
-    )
+    run, limit = LocalTransport("x").run, "ulimit -f 0"
+    transport.replacements["\nstart_timer"] = lambda line, text, _: run(f"{limit}; {line}", text)
     with expect_error("rollback-timer-failed") as error:
         session.schedule_rollback(60)
     assert error.value.hint == ""
@@ -85,9 +84,8 @@ def test_rollback_continues_if_timer_cannot_start(open_device, tmp_path, caplog)
 @pytest.mark.parametrize("prefix", ["ulimit -f 0", "setsid() { false; }"])
 def test_device_without_working_timer_is_not_changed(prefix, open_device, tmp_path):
     transport = ChangedTransport()
-    transport.replacements["\nstart_timer"] = lambda command, text, _: LocalTransport("x").run(
-        f"{prefix}; {command}", text
-    )
+    run = LocalTransport("x").run
+    transport.replacements["\nstart_timer"] = lambda line, text, _: run(f"{prefix}; {line}", text)
     with expect_error("rollback-timer-failed") as error:
         open_device(transport=transport).commit()
     assert error.value.hint.startswith("nothing was changed; dut.options.undo_after_s: 0")
@@ -117,13 +115,11 @@ def test_device_is_restored_if_log_copy_fails(copy, open_device, tmp_path, monke
     assert list(tmp_path.glob("run/*")) == []
 
 
-@pytest.mark.parametrize("is_same_session", [True, False])
-def test_lost_state_directory_is_an_error_until_changes_are_undone(
-    is_same_session, open_device, tmp_path
-):
+@pytest.mark.parametrize("reopens", [False, True])
+def test_lost_state_directory_is_an_error_until_changes_are_undone(reopens, open_device, tmp_path):
     session = open_device(record_dir=tmp_path / "run")
     session.commit()
-    if not is_same_session:
+    if reopens:
         session.close()
         session = open_device(record_dir=tmp_path / "run")
     shutil.rmtree(tmp_path / "state")
@@ -155,10 +151,8 @@ def test_failed_login_at_rollback_shows_undo_commands(open_device):
 
 def test_undo_with_syntax_error_prevents_commit(open_device, tmp_path):
     """Each command is parsed separately, because quotes of two commands would match."""
-    steps = [
-        make_file_step(tmp_path, name, undo=f"rm {tmp_path}/{name}; echo it's gone")
-        for name in ("one", "two")
-    ]
+    undo = f"rm {tmp_path}/{{}}; echo it's gone"
+    steps = [make_file_step(tmp_path, name, undo=undo.format(name)) for name in ("one", "two")]
     with expect_error("command-failed", mentions="'one'") as error:
         open_device(*steps).commit()
     assert "nothing was changed" in error.value.hint

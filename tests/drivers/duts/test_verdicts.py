@@ -4,14 +4,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.core.config.settings import ProcedureSettings
-from v6t.core.runs.bottleneck import (
-    choose_higher_rate,
-    choose_trial,
-    describe_entry,
-    describe_tester_limit,
-    describe_unsustained_rate,
-    group_samples,
-)
+from v6t.core.runs import bottleneck
 from v6t.drivers.duts.bottleneck import BottleneckVerdict, judge_device, summarize_verdicts
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.readings import LossReason
@@ -70,13 +63,11 @@ def sample_conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
     return sample_kernel(*idle, dropped=2 * other, fixed=fixed, conntrack={figure: float(more)})
 
 
-def sample_vpp(
-    per_call, drops=0, reason="host-left.rx-miss", name="interfaces", fixed=None, **growing
-):
+def sample_vpp(vectors, drops=0, reason="host-left.rx-miss", name="interfaces", fixed=None, **more):
     """Make samples of a VPP with this number of vectors per call."""
-    calls = {"calls": 1000.0, "vectors": 1000.0 * per_call}
+    calls = {"calls": 1000.0, "vectors": 1000.0 * vectors}
     runtime = {f"thread0.node.ip6-map.{figure}": value for figure, value in calls.items()}
-    return make_samples(VPP, 4, fixed, runtime=runtime, **{name: {reason: float(drops)}, **growing})
+    return make_samples(VPP, 4, fixed, runtime=runtime, **{name: {reason: float(drops)}, **more})
 
 
 def sample_polling(readings, **growing):
@@ -201,11 +192,9 @@ def test_undeclared_figure_is_not_a_loss(reason, limited):
 
 
 LIMITS = {
-    LossReason.TABLE_FULL: "table",
-    LossReason.NO_CONNECTION: "rules",
-    LossReason.RULE: "rules",
+    LossReason.TABLE_FULL: "table", LossReason.NO_CONNECTION: "rules", LossReason.RULE: "rules",
     LossReason.QUEUE: "queue",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("words", vpp_outputs.ERROR_TEXT_REASONS)
@@ -218,8 +207,7 @@ def test_vpp_error_is_counted_once_with_its_reason(words):
     assert (count, VPP["errors"].find_loss_reason(reason)) == (26, kind)
     assert VPP["errors"].find_loss_reason("reasons") is None
     counters = {"errors": {reason: count}, "interfaces": {"host-left.drops": count}}
-    samples = sample_vpp(44, fixed={"errors": {"reasons": 1.0}}, **counters)
-    verdict = judge_device(samples, lost=78)
+    verdict = judge_device(sample_vpp(44, fixed={"errors": {"reasons": 1.0}}, **counters), lost=78)
     assert verdict.limited_by == LIMITS[kind]
     assert reason in verdict.explanation
 
@@ -302,15 +290,15 @@ def test_bottleneck_is_described_with_its_evidence():
         "rate_fps": 25000.0, "says": "cpu0 had no time left", "evidence": ["cpu0: idle 0 %"],
     }  # fmt: skip
     title = "84/64 octets, forward, 25,000 fps, ssh dut: cpu0 had no time left"
-    assert describe_entry(entry) == [title, "  cpu0: idle 0 %"]
+    assert bottleneck.describe_entry(entry) == [title, "  cpu0: idle 0 %"]
     above = {**entry, "judged_at": "above", "judged_fps": 31250.0}
-    assert describe_entry(above)[1:] == ["  cpu0: idle 0 %"]
+    assert bottleneck.describe_entry(above)[1:] == ["  cpu0: idle 0 %"]
 
 
 def test_tester_limit_is_described_by_its_rate():
-    assert describe_tester_limit({"tester_limited": False, "upper_bound_hit": False}) == ""
-    limited = describe_tester_limit({"tester_limited": True, "tester_ceiling": 30000.0})
-    assert "30,000 fps" in limited
+    describe = bottleneck.describe_tester_limit
+    assert describe({"tester_limited": False, "upper_bound_hit": False}) == ""
+    assert "30,000 fps" in describe({"tester_limited": True, "tester_ceiling": 30000.0})
 
 
 def make_result(received, sent=1000, faults=(), sending_s=1.0):
@@ -344,7 +332,7 @@ IDLE, BUSY = sample_kernel(50), sample_kernel(0)
 def test_trial_above_result_is_chosen_if_it_is_usable(trials, results, samples, name, lost, words):
     """Rows without words (None) expect no notes."""
     by_name = (dict(zip(BOTH, values, strict=False)) for values in (results, samples))
-    trial = choose_trial(trials, *by_name, 1.01)
+    trial = bottleneck.choose_trial(trials, *by_name, 1.01)
     assert (trial.name, trial.rate_fps, trial.lost) == (name, BOTH[name].rate_fps, lost)
     assert bool(trial.notes) == (words is not None)
     assert words is None or any(words in note for note in trial.notes)
@@ -356,7 +344,7 @@ def test_rejected_trial_gets_samples_around_it(learned, found_s, before, found):
     samples = [Sample({}, float(n)) for n in range(10)]
     ends = [("before", 2.5), ("found", found_s), ("after", 9.0)]
     results = {"found": TrialResult({}, connections=PhaseOneResult(300, 300, learned))}
-    parts = group_samples(samples, ends, results)
+    parts = bottleneck.group_samples(samples, ends, results)
     assert [s.time_s for s in parts["before"]] == before
     assert [s.time_s for s in parts["found"]] == found
 
@@ -370,12 +358,12 @@ def test_rejected_trial_gets_samples_around_it(learned, found_s, before, found):
     ({}, 1250.0),
 ])  # fmt: skip
 def test_higher_rate_respects_medium_and_tester_limits(record, rate_fps):
-    assert choose_higher_rate({"median": 1000.0, **record}) == rate_fps
+    assert bottleneck.choose_higher_rate({"median": 1000.0, **record}) == rate_fps
 
 
 def test_rate_with_loss_in_longer_trial_is_not_sustained():
     procedure = ProcedureSettings.model_construct(loss_tolerance=0.0, sending_time_tolerance=1.01)
-    assert describe_unsustained_rate(FOUND, make_result(1000), procedure) == ""
-    text = describe_unsustained_rate(FOUND, make_result(999), procedure)
-    assert text.startswith("not sustained for")
-    assert describe_unsustained_rate(FOUND, make_result(1000, faults=("late",)), procedure) == ""
+    describe = bottleneck.describe_unsustained_rate
+    assert describe(FOUND, make_result(1000), procedure) == ""
+    assert describe(FOUND, make_result(999), procedure).startswith("not sustained for")
+    assert describe(FOUND, make_result(1000, faults=("late",)), procedure) == ""
