@@ -28,14 +28,12 @@ from v6t.profiles.expand import Expander
 Values = Mapping[str, Any]
 
 ROWS, SIZES = 8, (128, 1518)
-NO_EA_BITS = {
-    "rule_ipv4": "192.0.2.18/32", "rule_ipv6": "2001:db8:12:3400::/56", "ea_len": 0, "psid_len": 8,
-}  # fmt: skip
+NO_EA_BITS = {"rule_ipv4": "192.0.2.18/32", "rule_ipv6": "2001:db8:12:3400::/56",
+              "ea_len": 0, "psid_len": 8}  # fmt: skip
 ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
 FEW_PORTS = {"min": 4096, "max": 4111}
-MANY_CONNECTIONS = {
-    "initiator_count": 4, "responder_count": 2, "enumerate_ips": 3, "initiator_ports": FEW_PORTS,
-}  # fmt: skip
+MANY_CONNECTIONS = {"initiator_count": 4, "responder_count": 2, "enumerate_ips": 3,
+                    "initiator_ports": FEW_PORTS}  # fmt: skip
 ONE_CE = {"ea_len": 8, "ce_psid": 0, "rule_ipv6": "2001:db8:ce::/56"}
 
 
@@ -90,9 +88,8 @@ BASES = (
 
 FOUR_RESPONDERS = {**MANY_CONNECTIONS, "responder_count": 4}
 POOL_ADDRESSES = ("198.19.0.77", "2001:2:0:2::77")
-SECOND_DOMAIN = {
-    "rule_ipv6": "2001:db8:cf::/51", "rule_ipv4": "198.51.100.0/24", "ea_len": 13, "ces": 10
-}  # fmt: skip
+SECOND_DOMAIN = {"rule_ipv6": "2001:db8:cf::/51", "rule_ipv4": "198.51.100.0/24",
+                 "ea_len": 13, "ces": 10}  # fmt: skip
 # Values of parameters whose neighbouring values are invalid, with other parameters that they require. Bases may reject
 # some of several values.
 VALUES: Mapping[str, Sequence[Values]] = {
@@ -174,8 +171,7 @@ def list_accepted(base: Base, name: str) -> list[tuple[Values, Technology]]:
     for values in VALUES.get(name, similar):
         with suppress(UsageError, ValueError):
             accepted.append((values, base.make_technology(**values)))
-    takes_all = name in VALUES or get_origin(kind) is Literal
-    return accepted if takes_all else accepted[:1]
+    return accepted if name in VALUES or get_origin(kind) is Literal else accepted[:1]
 
 
 # Direction, frames, initial frames of their connections, rows of the state table.
@@ -241,11 +237,9 @@ Unit = tuple[Any, DeviceIntent]
 def list_units(driver: Any, intent: DeviceIntent) -> list[Unit]:
     """Return the driver with its intent, or the parts of a chain with theirs."""
     driver.check_intent(intent)
-    return (
-        [(p.driver, p.intent) for p in driver.get_parts(intent)]
-        if driver.is_chain
-        else [(driver, intent)]
-    )
+    if not driver.is_chain:
+        return [(driver, intent)]
+    return [(part.driver, part.intent) for part in driver.get_parts(intent)]
 
 
 _PLANS: dict[tuple[str, ...], Any] = {}

@@ -131,9 +131,8 @@ class VmServer(ssh.LabSshServer):
         """Do nothing: the machine already has keys."""
 
     def _start_sshd(self) -> None:
-        self._machine = LinuxMachine(
-            self._recipe.get_image(), self._pid, MACS, template=_boot_template(self._recipe)
-        )
+        template = _boot_template(self._recipe)
+        self._machine = LinuxMachine(self._recipe.get_image(), self._pid, MACS, template=template)
         try:
             self._machine.start()
             for name in ("id", "known_hosts"):
@@ -175,13 +174,11 @@ class Site:
 
     def find_missing_part(self) -> str:
         """Return what this machine lacks for the site, or an empty string."""
-        for place in self.machine_parts.values():
-            row = matrix.Row(place.driver, "", "")
-            missing = (
-                find_missing_for_vm() if place.virtual else matrix.find_missing("embedded", row)
-            )
-            if missing:
-                return missing
+        for part in self.machine_parts.values():
+            row = matrix.Row(part.driver, "", "")
+            reason = find_missing_for_vm() if part.virtual else matrix.find_missing("embedded", row)
+            if reason:
+                return reason
         return sshserver.find_missing() or ""
 
     def list_marks(self) -> list[Any]:
@@ -267,11 +264,9 @@ class RunningSite:
 
     def find_records(self) -> dict[str, bool]:
         """Return for each part whether its undo record exists."""
-        return {
-            name: "record.json"
-            in self.make_console(name)(f"ls {self.site.get_state_directory(name)}")
-            for name in self.site.machine_parts
-        }
+        places = {name: self.site.get_state_directory(name) for name in self.site.machine_parts}
+        files = {name: self.make_console(name)(f"ls {place}") for name, place in places.items()}
+        return {name: "record.json" in text for name, text in files.items()}
 
     def run_for_sides(self, command: str, *, virtual: bool) -> None:
         """Run a command for each interface of the parts in virtual machines, or of all other parts."""
@@ -296,9 +291,8 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
         parts: dict[str, Any] = {n: {"driver": place.driver} for n, place in site.parts.items()}
         for name, place in site.machine_parts.items():
             login = {"lab": servers[place.machine].name, "netns": place.netns}
-            row = matrix.Row(
-                place.driver, "", "", options={"undo_after_s": SILENCE_S, **place.options}
-            )
+            options = {"undo_after_s": SILENCE_S, **place.options}
+            row = matrix.Row(place.driver, "", "", options=options)
             parts[name]["options"] = {**row.driver_options, "ssh": login}
         write_testbed(path, "chain", parts=parts)
         run = path.with_name("run.yaml")

@@ -66,8 +66,7 @@ def test_failed_part_removes_all_other_parts(tmp_path):
     program = tmp_path / "tayga"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
-    options = {"parts.clat.options.program": str(program)}
-    setup = resolve_setup(plugin="ipv4aas", dut_params=options)
+    setup = resolve_setup(plugin="ipv4aas", dut_params={"parts.clat.options.program": str(program)})
     before = list_child_namespaces()
     with closing(Bench(setup)) as bench, pytest.raises(DutError):
         bench.open()
@@ -187,8 +186,7 @@ def test_every_remote_part_needs_ssh_options():
     with expect_error("missing-setting", mentions="napt"):
         make_session(ChainDriver({}), make_intent("map-t"))
     chain = make_chain(clat=("tayga", MACHINE, {}), plat=("tayga-nftables", OTHER_MACHINE, {}))
-    session = make_session(chain, make_intent())
-    assert [part.device for part, _ in session.parts] == ["CE", "PE"]
+    assert [part.device for part, _ in make_session(chain, make_intent()).parts] == ["CE", "PE"]
 
 
 def test_parts_on_one_machine_have_separate_state_directories():
@@ -254,9 +252,8 @@ class FakeSession:
 def make_fake_chain(**fails):
     """Return a chain of three parts and its log; ``fails`` has the method that fails, by part."""
     log = []
-    parts = [
-        SimpleNamespace(name=name, device=name, stateful=False) for name in ("one", "two", "three")
-    ]
+    names = ("one", "two", "three")
+    parts = [SimpleNamespace(name=name, device=name, stateful=False) for name in names]
     sessions = [FakeSession(part.name, log, fails.get(part.name)) for part in parts]
     return ChainSession("chain", list(zip(parts, sessions, strict=True))), log
 

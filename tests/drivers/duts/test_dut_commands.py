@@ -83,8 +83,7 @@ def test_dry_run_shows_plan():
     plan = v6t("dut", "plan", "--plugin", "siit", "--driver", "tayga")
     shown = v6t("run", "--dry-run", "-v", "--plugin", "siit", "--dut", "tayga")
     assert v6t("run", "--dry-run", "-v", "--plugin", "siit", "--driver", "tayga").out == shown.out
-    inner = "\n".join(line.removeprefix("  ") for line in shown.out.splitlines())
-    assert plan.out.strip() in inner
+    assert plan.out.strip() in "\n".join(line.removeprefix("  ") for line in shown.out.splitlines())
 
 
 @pytest.fixture(scope="module")
@@ -285,6 +284,5 @@ def test_verify_detects_device_that_forwards_nothing(tmp_path):
     }  # fmt: skip
     path = write_testbed(tmp_path / "testbed.yaml", "command", steps=[step])
     result = v6t("dut", "verify", "--plugin", "ipv4-router", "--testbed", path)
-    assert result.status == 6
-    assert result.code == "translation-incorrect"
+    assert (result.status, result.code) == (6, "translation-incorrect")
     assert "rolled back" in result.err

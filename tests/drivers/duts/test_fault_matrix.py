@@ -61,9 +61,7 @@ BUILT = {
 }
 # Drivers that are tested elsewhere, and what they need.
 EXCLUDED_DRIVERS = {
-    "jool": "a kernel with its module",
-    "nat46": "a kernel with its module",
-    "ip6-tunnel": "a kernel with its module",
+    **dict.fromkeys(("jool", "nat46", "ip6-tunnel"), "a kernel with its module"),
     "openbsd-pf": "OpenBSD",
     "chain": "two devices; its parts are tested separately",
     "network-cli": "a device with another command line",
@@ -72,12 +70,9 @@ EXCLUDED_DRIVERS = {
 # Drivers tested at one site, because their programs share huge pages, a name in /tmp, or a polling core.
 ALONE = ("snabb-lwaftr", "vpp")
 FAULTS = (
-    "the session is killed",
-    "sshd is killed",
-    "the route is cut",
-    "the disk is full",
+    "the session is killed", "sshd is killed", "the route is cut", "the disk is full",
     "the disk is read-only",
-)
+)  # fmt: skip
 SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd|[t]undra|[s]nabb|[v]pp"
 STATE = (
     remote_site.STATE
@@ -96,9 +91,8 @@ class FaultyTransport(SshTransport):
         self.command_s = 4.0 if fault == "the route is cut" else 30.0
         ssh = site.make_login_options(connect_deadline_s=20.0, command_deadline_s=self.command_s)
         super().__init__(SshOptions(**ssh), ["nsenter", "-t", str(site.operator.pid), "-n", "--"])
-        self.options = {
-            "ssh": ssh, "undo_after_s": LIMIT_S.get(fault, DEFAULT_LIMIT_S), "state_dir": f"{DISK}/v6t",
-        }  # fmt: skip
+        limit_s = LIMIT_S.get(fault, DEFAULT_LIMIT_S)
+        self.options = {"ssh": ssh, "undo_after_s": limit_s, "state_dir": f"{DISK}/v6t"}
         self.commands_left, self.fault = -2, lambda: None
         self.happened = False
 
@@ -168,10 +162,8 @@ def inject(site, fault, session):
         site.device.shell(f"head -c {2 * DISK_KIB}k /dev/zero >{DISK}/filler 2>/dev/null; true")
     else:
         line = f"mount -o remount,ro {DISK} 2>&1"
-        output = site.device.shell(
-            f"for i in $(seq 20); do error=$({line}) && exit 0; sleep 0.1; done; echo $error"
-        )
-        if "busy" in output:
+        loop = f"for i in $(seq 20); do error=$({line}) && exit 0; sleep 0.1; done; echo $error"
+        if "busy" in site.device.shell(loop):
             session.rollback()
             site.clean = read_state(site) == site.before
             pytest.skip("the device writes a log on this disk")
@@ -210,12 +202,9 @@ def list_cells(devices):
         driver = make_matrix_driver(name, {})
         plan = driver.plan(intent, driver.make_example_facts(intent))
         commands = {
-            "commit": len(plan.steps) + 3,
-            "verify": 1,
-            "flush": 2 * len(plan.flush),
-            "rollback": 5,
+            "commit": len(plan.steps) + 3, "verify": 1, "flush": 2 * len(plan.flush), "rollback": 5,
             "update_routes": 2 if plan.route_update else 0,
-        }
+        }  # fmt: skip
         for phase, fault in itertools.product(commands, FAULTS):
             yield from ((name, fault, phase, step) for step in range(commands[phase]))
 

@@ -69,8 +69,7 @@ def test_device_is_committed_verified_flushed_watched_and_rolled_back(device, tm
         session.commit()
         assert len(device.configuration) >= 7
         assert len(session.verify()) >= 2
-        facts = session.describe()
-        assert facts["version"] in ("1.2(3)F4", "99.9F1.2")
+        assert session.describe()["version"] in ("1.2(3)F4", "99.9F1.2")
         figures = session.read_counters()
         assert figures["cpu"] == {"cpu0.idle_percent": 65.0, "cpu1.idle_percent": 95.0}
         assert figures["table"] == {"used": 1200.0, "limit": 4000.0}
@@ -182,9 +181,8 @@ def test_unreachable_device_is_rolled_back_by_timer_or_later(device, tmp_path, t
     with open_session(device, tmp_path, undo_after_s=0) as session:
         device.clear_received_lines()
         assert_undone(session)
-    assert (
-        "configure replace flash:v6t-before force" in device.received_lines
-    ) is not timer_expires
+    is_replaced = "configure replace flash:v6t-before force" in device.received_lines
+    assert is_replaced is not timer_expires
     assert device.configuration == []
 
 
@@ -197,19 +195,14 @@ def router():
 
 
 def test_secrets_are_hidden_in_logs_records_and_output(router, tmp_path, monkeypatch):
-    for name, value in (
-        ("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable"),
-        ("V6T_DUT_PASSWORD", "s3cret-login"),
-        ("ROUTER_ANSWER", "s3cret-answer"),
-        ("ROUTER_USER", "s3cret-line"),
-    ):
+    logins = {"V6T_DUT_ENABLE_PASSWORD": "s3cret-enable", "V6T_DUT_PASSWORD": "s3cret-login"}
+    values = {"ROUTER_ANSWER": "s3cret-answer", "ROUTER_USER": "s3cret-line"}
+    for name, value in (logins | values).items():
         monkeypatch.setenv(name, value)
     ios = DIALECTS["ios"]
-    cli = {
-        **ios["cli"],
-        "answers": {**ios["cli"]["answers"], "[Ss]ecret: $": "{env:ROUTER_ANSWER}"},
-    }
-    refused = ios["configure"].replace("end\n", "username admin password {env:ROUTER_USER}\nend\n")
+    answers = {**ios["cli"]["answers"], "[Ss]ecret: $": "{env:ROUTER_ANSWER}"}
+    cli, valid = {**ios["cli"], "answers": answers}, ios["configure"]
+    refused = valid.replace("end\n", "username admin password {env:ROUTER_USER}\nend\n")
     printed = ""
     (tmp_path / "run").mkdir()
     router.connect_sides(intents.LINKS)
@@ -218,11 +211,8 @@ def test_secrets_are_hidden_in_logs_records_and_output(router, tmp_path, monkeyp
     result = v6t("dut", "commit", "--plugin", "ipv6-router", "--testbed", path)
     assert (result.status, "V6T_NOT_SET" in result.err) == (4, True)
     assert not any(line.startswith("hostname") for line in router.received_lines)
-    for command, configure, status in (
-        ("commit", refused, 4),
-        ("commit", ios["configure"], 0),
-        ("rollback", ios["configure"], 0),
-    ):
+    actions = (("commit", refused, 4), ("commit", valid, 0), ("rollback", valid, 0))
+    for command, configure, status in actions:
         path = write_router_testbed(router, tmp_path, cli=cli, configure=configure)
         with open_log(tmp_path / "run"):
             result = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")

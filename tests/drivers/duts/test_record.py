@@ -21,15 +21,7 @@ from v6t.drivers.duts.session.plan_steps import compute_undo_limit_s, make_undo_
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.shell import build_tracked_command, format_here_document
 from v6t.drivers.duts.session.transaction import DAMAGED_RECORD_UNDO_LIMIT_S
-from v6t.drivers.duts.session.undo_store import (
-    PROGRESS,
-    RECORD,
-    SCRIPT,
-    UNDO_LIMIT_S,
-    UndoEntry,
-    UndoStore,
-    build_undo_script,
-)
+from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, UndoStore, build_undo_script
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
@@ -58,17 +50,16 @@ def test_undo_script_runs_whole_command_once(undo, tmp_path):
     ("cat; cat", "x", "x\n"),
 ])  # fmt: skip
 def test_command_input_is_its_text_or_empty(command, text, output):
-    shell = format_here_document(command, text)
-    assert run_shell(shell, "not this", check=False).stdout == output
+    assert run_shell(format_here_document(command, text), "not this", check=False).stdout == output
 
 
 @pytest.mark.parametrize(("damaged", "limit_s"), [
-    (False, UNDO_LIMIT_S + 600), (True, DAMAGED_RECORD_UNDO_LIMIT_S)])  # fmt: skip
+    (False, undo_store.UNDO_LIMIT_S + 600), (True, DAMAGED_RECORD_UNDO_LIMIT_S)])  # fmt: skip
 def test_undo_deadline_follows_record(open_device, tmp_path, damaged, limit_s):
     session = open_device(make_file_step(tmp_path, "one", deadline_s=600))
     session.commit()
     if damaged:
-        (tmp_path / "state" / RECORD).write_text("{")
+        (tmp_path / "state" / undo_store.RECORD).write_text("{")
     session.transport.run = run = Mock(side_effect=session.transport.run)
     session.rollback(by_script=damaged)
     assert not (tmp_path / "one").exists()
@@ -78,9 +69,9 @@ def test_undo_deadline_follows_record(open_device, tmp_path, damaged, limit_s):
 
 def test_only_slow_steps_extend_undo_limit():
     quick, slow = Step("true", "x", undo="true"), Step("true", "x", undo="true", deadline_s=100)
-    assert compute_undo_limit_s([quick] * 50) == UNDO_LIMIT_S
-    assert compute_undo_limit_s([quick, slow, slow]) == UNDO_LIMIT_S + 200
-    assert compute_undo_limit_s([replace(slow, undo="")]) == UNDO_LIMIT_S
+    assert compute_undo_limit_s([quick] * 50) == undo_store.UNDO_LIMIT_S
+    assert compute_undo_limit_s([quick, slow, slow]) == undo_store.UNDO_LIMIT_S + 200
+    assert compute_undo_limit_s([replace(slow, undo="")]) == undo_store.UNDO_LIMIT_S
 
 
 UNDO_COMMAND = "[ ! -e late ] || mv late back"
@@ -106,9 +97,8 @@ class Device:
         return step
 
     def start(self, *words):
-        process = subprocess.Popen(words, start_new_session=True)
-        self.begun.append(process)
-        return process
+        self.begun.append(subprocess.Popen(words, start_new_session=True))
+        return self.begun[-1]
 
     def undo(self):
         result = run_shell(f"exec {' '.join(self.shell)} {self.place / SCRIPT}")
@@ -159,8 +149,7 @@ def test_undo_kills_hanging_step_with_children(device):
 
 
 def test_background_process_of_finished_step_survives_undo(device):
-    step = device.begin("sleep 60 & echo $! >pid")
-    assert step.wait() == 0
+    assert device.begin("sleep 60 & echo $! >pid").wait() == 0
     device.undo()
     assert device.files == {"pid"}
     os.kill(int(device.read("pid")), 0)
@@ -211,7 +200,7 @@ def test_device_log_is_saved_for_each_part_of_run(tmp_path):
 
 
 def make_entry(number=1, command="true", before="echo 5", old="5", gone=""):
-    return UndoEntry(number, "x", command, before=before, old=old, gone=gone)
+    return undo_store.UndoEntry(number, "x", command, before=before, old=old, gone=gone)
 
 
 @pytest.mark.parametrize(("old", "now", "different"), [

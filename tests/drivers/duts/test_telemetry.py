@@ -269,11 +269,8 @@ def test_runtime_of_two_threads_is_parsed():
 
 
 def test_nat44_ei_table_is_the_sum_of_its_threads():
-    dumped = (
-        "[0 @ 0]: 0 packets /nat44-ei/total-sessions\n"
-        "[0 @ 1]: 12 packets /nat44-ei/total-sessions\n"
-        "[0 @ 2]: 30 packets /nat44-ei/total-sessions\n"
-    )
+    line = "[0 @ {}]: {} packets /nat44-ei/total-sessions\n"
+    dumped = "".join(line.format(*row) for row in enumerate((0, 12, 30)))
     reading = get_readings("vpp", intents.make_nat44(), nat44="ei")["table"]
     assert reading.parse(dumped) == {"used": 30, "limit": 64512}
 
@@ -287,8 +284,7 @@ def test_nat44_ei_table_is_the_sum_of_its_threads():
 ])  # fmt: skip
 def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
     for intent, words in ((intents.SIIT, siit), (intents.make_nat64(), nat64)):
-        readings = get_readings("jool", intent)
-        (figure,) = readings["jool"].parse(f"{name},1\n")
+        (figure,) = get_readings("jool", intent)["jool"].parse(f"{name},1\n")
         assert figure.startswith(words)
         assert figure.endswith(f"({name})")
 
