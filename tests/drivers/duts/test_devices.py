@@ -77,11 +77,9 @@ def test_former_addresses_are_restored(router):
 
 # the kernel removes neighbor entries with the address of an interface for IPv4 only
 HOSTS = ("192.0.2.2", "192.0.2.3", "2001:db8::2", "2001:db8::3")
-SIDE = LinkIntent(
-    ["192.0.2.1/24", "2001:db8::1/64"],
-    dict.fromkeys(HOSTS, "02:00:00:00:00:01"),
-    {"198.51.100.0/24": "192.0.2.2"},
-)
+HOST_MACS = dict.fromkeys(HOSTS, "02:00:00:00:00:01")
+ROUTES = {"198.51.100.0/24": "192.0.2.2"}
+SIDE = LinkIntent(["192.0.2.1/24", "2001:db8::1/64"], HOST_MACS, ROUTES)
 TUN = make_object_step(
     "ip tuntap add dev tun9 mode tun", "ip link del tun9", "a TUN interface",
     read=linux.make_show_link_command("tun9"), expected=expect_words("tun9"),
@@ -97,9 +95,8 @@ SIDE_STEPS = linux.make_side_steps(SIDE, "left", "static")
 def device():
     """Provide a shell in a network namespace with a link `left`."""
     with closing(Namespace()) as place:
-        place.run(
-            "ip link set lo up; ip link add left type veth peer name cable; ip link set left up"
-        )
+        place.run("ip link set lo up; ip link add left type veth peer name cable")
+        place.run("ip link set left up")
         yield place.run
 
 
@@ -107,9 +104,8 @@ KERNEL_STATE = (
     "ip -o addr | grep -v fe80; ip route; ip neigh show nud permanent; ip -o link | cut -d' ' -f2-5; "
     "sysctl net.ipv4.conf.all.rp_filter; nft list ruleset"
 )
-SYSCTL = linux.make_sysctl_step(
-    {"net.ipv4.conf.left.rp_filter": 2, "net.ipv4.conf.all.rp_filter": 2}, "x"
-)
+RP_FILTER = {"net.ipv4.conf.left.rp_filter": 2, "net.ipv4.conf.all.rp_filter": 2}
+SYSCTL = linux.make_sysctl_step(RP_FILTER, "x")
 
 
 @pytest.mark.parametrize(("steps", "removal"), [

@@ -61,8 +61,7 @@ def device(server, make_session, monkeypatch):
 def repair(server):
     """Repair sshd after the fault, as an operator would."""
     for name in ("authorized_keys", "hostkey"):
-        text = (server.directory / name).read_text()
-        server.shell(f"umask 077; cat >/run/v6t-lab/{name}", text)
+        server.shell(f"umask 077; cat >/run/v6t-lab/{name}", (server.directory / name).read_text())
     server.stop_listening()
     server.listen()
 

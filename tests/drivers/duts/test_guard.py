@@ -87,8 +87,7 @@ def test_configuration_that_cuts_session_is_undone_by_timer(device):
     """v6t waits for the device's timer, logs in again and checks the device."""
     step = make_step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)
     path = write_testbed(device, step)
-    output = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
-    assert f"{LIMIT_S} s" in output
+    assert f"{LIMIT_S} s" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
     assert device.read_state() == device.before
 
 
@@ -127,8 +126,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     if not hangs:
         device.device.shell("touch /run/go")
     wait_until(lambda: device.device.has_undone, "the timer")
-    path = write_testbed(device)
-    assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
+    assert "stays so" in device.v6t("dut", "commit", "--testbed", write_testbed(device), *PLUGIN)
     wait_until(lambda: "timer.sh" not in device.device.list_processes(), "the timers end")
     state = device.read_state()
     assert "guard" not in state
@@ -201,8 +199,7 @@ def test_run_ends_after_connection_lost_during_measurement(tmp_path):
         inside = NamespaceTransport(lab.find_pid())
         assert "192.168.18.1" in inside.run("ip addr show dev left").out
         inside.run("ip link set lo down")  # the network of this lab's SSH
-        fired = Path(f"/proc/{lab.find_pid()}/root/run/v6t/guard/fired")
-        wait_until(fired.exists, "the timer")
+        wait_until(Path(f"/proc/{lab.find_pid()}/root/run/v6t/guard/fired").exists, "the timer")
         assert "192.168.18.1" not in inside.run("ip addr show dev left").out
         count = count_trials(out)
         wait_until(lambda: process.poll() is not None, "the run's end", 120)

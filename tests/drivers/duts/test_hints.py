@@ -4,11 +4,7 @@ import json
 import shlex
 
 import pytest
-from v6t.core.config.compatibility import (
-    list_capabilities,
-    list_compatible_drivers,
-    list_technologies,
-)
+from v6t.core.config import compatibility
 from v6t.core.config.plugins import list_names
 from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.drivers.duts.registry import list_driver_names, make_driver
@@ -19,10 +15,8 @@ from . import intents
 from .support import run_shell
 
 EAM = "eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/64}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/64}]"
-MANY_CLIENTS = (
-    *("initiator_count=300", "enumerate_ips=3", "responder_count=2"),
-    "initiator_ports={min: 4096, max: 4196}",
-)
+MANY_CLIENTS = ("initiator_count=300", "enumerate_ips=3", "responder_count=2",
+                "initiator_ports={min: 4096, max: 4196}")  # fmt: skip
 # Technology, driver and invalid settings; settings of the driver begin with ``dut:``.
 HINTS = [
     ("dns64", "knot-resolver", "prefix=2001:db8:64::/64"),
@@ -62,8 +56,7 @@ HINTS = [
 def make_command(technology, driver, settings):
     words = ["--plugin", technology, "--dut", driver]
     for text in settings:
-        is_driver_option = text.startswith("dut:")
-        words += ["--set-dut", text[4:]] if is_driver_option else ["--set", text]
+        words += ["--set-dut", text[4:]] if text.startswith("dut:") else ["--set", text]
     return ["run", "--dry-run", *words]
 
 
@@ -80,9 +73,10 @@ def test_suggested_option_is_accepted(case, snapshot):
 
 @pytest.mark.parametrize(("number", "technology"), [*enumerate(list_names())])
 def test_unsupported_technology_error_names_supporting_drivers(number, technology):
-    names = [name for name in list_driver_names() if list_technologies(name)]
-    others = [name for name in names if technology not in list_technologies(name)]
-    hint = f"drivers for {technology}: {', '.join(list_compatible_drivers(technology)) or 'none'}"
+    supported = {name: compatibility.list_technologies(name) for name in list_driver_names()}
+    others = [name for name, names in supported.items() if names and technology not in names]
+    drivers = ", ".join(compatibility.list_compatible_drivers(technology)) or "none"
+    hint = f"drivers for {technology}: {drivers}"
     for driver in others[number % 5 :: 5]:  # a part of the combinations
         refused = v6t(*make_command(technology, driver, []))
         assert refused.status == 2
@@ -130,7 +124,7 @@ def test_non_openbsd_system_error_names_ssh_option():
     ("linux-router", "options", None),  # only options that all drivers have
 ])  # fmt: skip
 def test_capabilities_combine_technologies_of_driver(driver, row, value):
-    assert dict(list_capabilities(driver)).get(row) == value
+    assert dict(compatibility.list_capabilities(driver)).get(row) == value
 
 
 def test_capabilities_list_planned_operations():

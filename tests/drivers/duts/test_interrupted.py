@@ -175,11 +175,9 @@ def test_lock_error_shows_its_cause(open_device, monkeypatch, reason, code):
         open_device()
 
 
-@pytest.mark.parametrize(("action", "command"), [
+@pytest.mark.parametrize(("action", "words"), [
     (dut.rollback, "`this`"), (dut.confirm, "`v6t dut status`"), (dut.flush, "`v6t dut status`")])  # fmt: skip
-def test_command_interrupted_before_login_names_next_command(
-    action, command, tmp_path, monkeypatch
-):
+def test_command_interrupted_before_login_names_next_command(action, words, tmp_path, monkeypatch):
     device = make_file_session(tmp_path)
     device.open = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
@@ -188,4 +186,4 @@ def test_command_interrupted_before_login_names_next_command(
     messages = []
     with copy_records(lambda text: None, messages.append):
         assert is_interrupted(lambda: action(setup))
-    assert command in messages[-1]
+    assert words in messages[-1]

@@ -24,8 +24,7 @@ from .support import make_plan, read_captured, run_shell
     ("2001:db8::9", "-none", ""),
 ])  # fmt: skip
 def test_printed_route_is_converted(address, captured, line):
-    text = read_captured(f"openbsd-route-get{captured}.txt")
-    assert openbsd.convert_route(address, text) == line
+    assert openbsd.convert_route(address, read_captured(f"openbsd-route-get{captured}.txt")) == line
 
 
 @pytest.mark.parametrize(("net", "line"), [
@@ -57,18 +56,16 @@ def test_address_is_matched_with_prefix_length(line, is_listed, is_accepted):
     steps = openbsd.make_side_steps(LinkIntent(["2001:2::1/64"]), "em0")
     (step,) = [s for s in steps if "address on" in s.why]
     text = f"em0: flags=8843<UP>\n\t{line}\n"
-    assert (
-        bool(run_shell(f"ifconfig() {{ cat; }}; {step.record_command}", text).stdout) == is_listed
-    )
+    output = run_shell(f"ifconfig() {{ cat; }}; {step.record_command}", text).stdout
+    assert bool(output) == is_listed
     assert (step.check.find_problem(text) is None) == is_accepted
 
 
 def test_mtu_is_read_back_and_restored():
     steps = make_plan("openbsd-pf", intents.make_nat44(), left="vio0", right="vether1").steps
     (step,) = [s for s in steps if s.command == "ifconfig vether1 mtu 1500"]
-    shell = f"ifconfig() {{ cat; }}; {step.read}"
     printed = re.search(r"^vether1: (?:.|\n\t)*", read_captured("openbsd-ifconfig-A.txt"), re.M)[0]
-    assert run_shell(shell, printed).stdout == "1600\n"
+    assert run_shell(f"ifconfig() {{ cat; }}; {step.read}", printed).stdout == "1600\n"
     assert step.check.find_problem("1600") is not None
     assert step.check.find_problem("1500") is None
     assert step.undo == "ifconfig vether1 mtu {words}"

@@ -12,13 +12,7 @@ from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.session import shell
 from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
-from v6t.drivers.duts.session.shell import (
-    SECTION_HEADING,
-    Section,
-    build_batch_script,
-    build_tracked_command,
-    parse_sections,
-)
+from v6t.drivers.duts.session.shell import Section, build_batch_script, parse_sections
 from v6t.drivers.duts.session.undo_store import build_timer_script, build_undo_script
 
 from .remote_site import wait_until
@@ -96,8 +90,7 @@ def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
 def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answer):
     script = f"mount -t tmpfs -o mode=755 tmpfs /run\n{build_lock_script(place, 'alice')}"
     user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    result = run_shell(script, sh=(*user, "unshare", "-Urm", "sh"))
-    assert result.stdout.splitlines() == [answer]
+    assert run_shell(script, sh=(*user, "unshare", "-Urm", "sh")).stdout.splitlines() == [answer]
 
 
 @pytest.mark.parametrize("form", ["{dead} alice", "{dead}:1 alice", "{other}:1 alice", "{other}:1 bob"])  # fmt: skip
@@ -116,9 +109,8 @@ def test_lock_of_dead_process_is_replaced(form, sh, tmp_path):
 
 def test_process_tree_is_found_without_ps(sh):
     stub = "ps() { false; }\n"
-    parent = subprocess.Popen(
-        ["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True
-    )
+    words = ["sh", "-c", "sleep 60 & echo $!; wait"]
+    parent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     child = parent.stdout.readline().strip()
     text = stub + shell.build_call("process", "stop_tree", str(parent.pid))
     numbers = run_shell(text, sh=sh).stdout.split()
@@ -138,8 +130,7 @@ def start_timer(sh, place, undo, **more):
 def test_timer_undoes_and_kills_lock_holder_after_silence(sh, tmp_path):
     holder, _ = take_lock(sh, tmp_path, "alice")
     holder.send_signal(signal.SIGSTOP)
-    timer = start_timer(sh, tmp_path, "echo undone >state\n")
-    assert timer.wait(60) == 0
+    assert start_timer(sh, tmp_path, "echo undone >state\n").wait(60) == 0
     assert holder.wait(60) == -signal.SIGKILL
     assert (tmp_path / "state").read_text() == "undone\n"
     assert "undid everything" in (tmp_path / "guard/fired").read_text()
@@ -150,8 +141,7 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
     script = f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"
     beats = subprocess.Popen([*sh, "-c", script])
     try:
-        timer = start_timer(sh, tmp_path, "echo undone >state\n", absolute=True)
-        assert timer.wait(60) == 0
+        assert start_timer(sh, tmp_path, "echo undone >state\n", absolute=True).wait(60) == 0
     finally:
         beats.kill()
         beats.wait()
@@ -159,8 +149,7 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
 
 
 def test_timer_retries_failed_undo(sh, tmp_path):
-    timer = start_timer(sh, tmp_path, "echo >>tries; exit 1\n")
-    assert timer.wait(60) == 0
+    assert start_timer(sh, tmp_path, "echo >>tries; exit 1\n").wait(60) == 0
     assert (tmp_path / "tries").read_text() == "\n\n\n"
     assert "not everything" in (tmp_path / "guard/fired").read_text()
 
@@ -195,7 +184,7 @@ def test_process_start_time_is_parsed(line, start, sh):
 def test_process_is_identified_by_ps_without_proc(sh, tmp_path):
     """OpenBSD has no /proc."""
     stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
-    tracked = stub + build_tracked_command(str(tmp_path), "sleep 60")
+    tracked = stub + shell.build_tracked_command(str(tmp_path), "sleep 60")
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
     process = start(sh, tracked, start_new_session=True)
@@ -222,7 +211,7 @@ def test_batch_returns_output_and_status_of_each_command():
 def test_incomplete_section_has_no_status():
     commands = ["echo 1", "echo 2"]
     out = run_shell(build_batch_script(commands), check=False).stdout
-    sections = parse_sections(out[: out.rindex(SECTION_HEADING)], commands)
+    sections = parse_sections(out[: out.rindex(shell.SECTION_HEADING)], commands)
     assert sections["echo 1"] == Section("1", 0)
     assert sections["echo 2"].status is None
-    assert "echo 2" not in parse_sections(out[: out.index(f"{SECTION_HEADING} 1")], commands)
+    assert "echo 2" not in parse_sections(out[: out.index(f"{shell.SECTION_HEADING} 1")], commands)

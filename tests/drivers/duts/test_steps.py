@@ -10,12 +10,8 @@ import pytest
 from v6t.drivers.duts.os.linux import expect_settings, make_forwarding_step
 from v6t.drivers.duts.plan import IfExists, Step, expect_text
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.plan_steps import (
-    StepComparison,
-    StepState,
-    format_comparison,
-    make_undo_entry,
-)
+from v6t.drivers.duts.session import plan_steps
+from v6t.drivers.duts.session.plan_steps import StepComparison, StepState, format_comparison
 from v6t.drivers.duts.steps import (
     make_background_command,
     make_config_file_step,
@@ -36,8 +32,7 @@ def run(line, text=""):
 
 
 def test_foreign_state_is_read_before_a_change_without_undo():
-    step = Step("set", "x", read="look", existing=IfExists.REFUSE)
-    assert step.record_command == "look"
+    assert Step("set", "x", read="look", existing=IfExists.REFUSE).record_command == "look"
 
 
 @pytest.mark.parametrize(("output", "difference"), [
@@ -57,26 +52,22 @@ def test_settings_difference_holds_only_keys_that_differ():
 def test_forwarding_undo_restores_dependent_setting():
     step = make_forwarding_step(["lo"])
     off = "net.ipv4.conf.all.forwarding=0 net.ipv4.conf.all.accept_redirects=0"
-    lines = [
-        f"sysctl -q -w {off}; old=$({step.read}); {step.command}",
-        f'printf "%s\\n" "$old" | {step.undo}; [ "$({step.read})" = "$old" ]',
-    ]
-    run_shell("\n".join(lines), sh=("unshare", "-n", "sh"))
+    change = f"sysctl -q -w {off}; old=$({step.read}); {step.command}"
+    restore = f'printf "%s\\n" "$old" | {step.undo}; [ "$({step.read})" = "$old" ]'
+    run_shell(f"{change}\n{restore}", sh=("unshare", "-n", "sh"))
 
 
 def test_connection_tracking_module_is_loaded_and_unloaded(tmp_path):
     """Settings of an absent module cannot be recorded, and vanish with the module."""
     intent = with_requirements(make_nat44(), sessions=1000)
-    ssh = {"host": "dut.example.net"}
-    steps = make_plan("nftables", intent, ssh=ssh).steps
+    steps = make_plan("nftables", intent, ssh={"host": "dut.example.net"}).steps
     commands = [step.command for step in steps]
     (number,) = [n for n, c in enumerate(commands) if "modprobe nf_conntrack" in c]
     assert "nft -c -f" in "".join(commands[number:])
     (size,) = [step for step in steps if "hashsize" in step.command]
     module = "/sys/module/nf_conntrack"
-    absent = run_shell(size.read.replace(module, str(tmp_path)))
-    assert not absent.stdout
-    undo = make_undo_entry(1, size, "").command.replace(module, f"{tmp_path}/no")
+    assert not run_shell(size.read.replace(module, str(tmp_path))).stdout
+    undo = plan_steps.make_undo_entry(1, size, "").command.replace(module, f"{tmp_path}/no")
     assert not run_shell(undo).stderr
 
     (tmp_path / "nf_conntrack/holders/nf_nat").mkdir(parents=True)
@@ -193,8 +184,7 @@ def test_stop_without_process_does_nothing(text, file):
 def test_stop_ends_whole_process_group(leader_has_ended, file):
     """A group whose leader has another name keeps running."""
     file.write_text("")
-    command = make_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
-    run_shell(command)
+    run_shell(make_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"'))
     wait_until(lambda: file.read_text().strip(), "the process ID")
     leader = int(file.read_text())
     wait_until(lambda: len(list_group(leader)) == 3, "the processes of the group")

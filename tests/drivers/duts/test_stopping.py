@@ -15,8 +15,7 @@ DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
 
 
 def write_remote_testbed(tmp_path):
-    bed = {"tester": {"kind": "trex"}, "dut": DIRECT}
-    (tmp_path / "bed.yaml").write_text(json.dumps(bed))
+    (tmp_path / "bed.yaml").write_text(json.dumps({"tester": {"kind": "trex"}, "dut": DIRECT}))
     return resolve(None, tmp_path / "bed.yaml", plugin="nat44")
 
 
@@ -73,10 +72,8 @@ def test_stop_messages_of_chain_name_its_devices_and_rollback_timers(tmp_path):
     assert "restores a after 30 s, c after 60 s)" in message
 
 
-CHAIN = {
-    "driver": "chain",
-    "options": {"parts": {"nat": {"options": {"ssh": {"host": "b.example.net"}}}}},
-}
+NAT = {"options": {"ssh": {"host": "b.example.net"}}}
+CHAIN = {"driver": "chain", "options": {"parts": {"nat": NAT}}}
 OTHER_CONFIG = ["--set-dut", "ssh.config=/a b"]
 
 
@@ -100,8 +97,7 @@ def test_rollback_command_is_complete(dut, words, expected, tmp_path):
     params = dut_command.commit_command.make_context("commit", words).params
     setup = dut_command.resolve_device_run(params, single_frames=True)
     command = shlex.split(setup.rollback_command)
-    assert command[:3] == ["v6t", "dut", "rollback"]
-    assert command[3:] == ["--testbed", str(path), *expected]
+    assert command == ["v6t", "dut", "rollback", "--testbed", str(path), *expected]
     assert find_rolled_back_device(command) == setup.settings.dut
 
 
