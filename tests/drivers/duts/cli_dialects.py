@@ -16,21 +16,14 @@ TELEMETRY = [
 
 
 def make_route_checks(show: str) -> list[dict[str, str]]:
-    return [
-        {"command": show, "contains": f"{{{side}.route6}} via {{{side}.via6}}"}
-        for side in fake_router.SIDES
-    ]
+    texts = [f"{{{side}.route6}} via {{{side}.via6}}" for side in fake_router.SIDES]
+    return [{"command": show, "contains": text} for text in texts]
 
 
 IOS: dict[str, Any] = {
-    "cli": {
-        "enable": "enable",
-        "open": ["terminal length 0", "terminal width 0"],
-        "abort": ["end"],
-        "answers": {r"Destination filename \[.*\]\? *$": ""},
-    },
-    "version_command": "show version",
-    "version_pattern": r"Version (\S+)",
+    "cli": {"enable": "enable", "open": ["terminal length 0", "terminal width 0"],
+            "abort": ["end"], "answers": {r"Destination filename \[.*\]\? *$": ""}},
+    "version_command": "show version", "version_pattern": r"Version (\S+)",
     "prepare": ["copy running-config flash:v6t-before"],
     "configure": """
 configure terminal
@@ -48,39 +41,28 @@ ipv6 route {left.route6} {left.via6}
 ipv6 route {right.route6} {right.via6}
 end
 """,
-    "confirm": {
-        "before": ["configure terminal revert timer 5", "end"],
-        "keep": ["configure confirm"],
-        "cancel": ["configure revert now"],
-    },
+    "confirm": {"before": ["configure terminal revert timer 5", "end"],
+                "keep": ["configure confirm"], "cancel": ["configure revert now"]},
     "verify": make_route_checks("show ipv6 route"),
     "restore": ["configure replace flash:v6t-before force"],
     "tidy": ["delete /force flash:v6t-before"],
-    "compare": {
-        "command": "show running-config",
-        "but": ["^! Last configuration change", "^Current configuration"],
-    },
-    "flush": {
-        "lines": ["clear sessions"],
-        "check": {"command": "show sessions", "contains": "active: 0"},
-    },
+    "compare": {"command": "show running-config",
+                "but": ["^! Last configuration change", "^Current configuration"]},
+    "flush": {"lines": ["clear sessions"],
+              "check": {"command": "show sessions", "contains": "active: 0"}},
     "sessions": {"command": "show sessions", "pattern": r"active: (\d+)"},
     "telemetry": TELEMETRY,
-}
+}  # fmt: skip
 _SIDE = "set interfaces {%s} unit 0 family inet6 address {%s.address6}"
 JUNOS: dict[str, Any] = {
     "cli": {"open": ["set cli screen-length 0"], "abort": ["rollback 0", "exit"]},
-    "version_command": "show version",
-    "version_pattern": r"^Junos: (\S+)",
+    "version_command": "show version", "version_pattern": r"^Junos: (\S+)",
     "prepare": ["configure exclusive", "save v6t-before", "exit"],
     "configure": [
         "configure exclusive",
         "set forwarding",
         *(_SIDE % (side, side) for side in fake_router.SIDES),
-        *(
-            f"{_SIDE} ndp {{%s.host6}} mac {{%s.mac6}}" % (side, side, side, side)
-            for side in fake_router.SIDES
-        ),
+        *(f"{_SIDE} ndp {{%s.host6}} mac {{%s.mac6}}" % ((side,) * 4) for side in fake_router.SIDES),
         "set routing-options rib inet6.0 static route {left.route6} next-hop {left.via6}",
         "set routing-options rib inet6.0 static route {right.route6} next-hop {right.via6}",
         "commit confirmed 5",
@@ -92,7 +74,7 @@ JUNOS: dict[str, Any] = {
     "tidy": ["file delete v6t-before"],
     "compare": {"command": "show configuration | display set | no-more"},
     "telemetry": TELEMETRY,
-}
+}  # fmt: skip
 DIALECTS = {"ios": IOS, "junos": JUNOS}
 
 

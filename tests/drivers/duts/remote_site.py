@@ -99,9 +99,7 @@ class RemoteSite:
         """Return the operator's SSH options for the device."""
         return self.device.make_login_options(**{"host": DEVICE, "port": 2222, **changes})
 
-    def write_testbed(
-        self, driver: str = "linux-router", host: str = DEVICE, **options: Any
-    ) -> Path:
+    def write_testbed(self, driver="linux-router", host=DEVICE, **options: Any) -> Path:
         """Write a testbed file for the operator; return its path."""
         ssh = self.make_login_options(host=host, **options.pop("ssh", {}))
         path = self.directory / "testbed.yaml"
@@ -125,9 +123,8 @@ class RemoteSite:
     def restore_route(self) -> None:
         """Restore the route and wait until connections succeed, because logins do not retry."""
         self.router.run("ip link set ops up")
-        self.operator.run(
-            f"for try in $(seq 50); do timeout 1 bash -c '</dev/tcp/{DEVICE}/2222' && exit; done; false"
-        )
+        connect = f"timeout 1 bash -c '</dev/tcp/{DEVICE}/2222'"
+        self.operator.run(f"for try in $(seq 50); do {connect} && exit; done; false")
 
     def read_state(self) -> list[str]:
         """Return the device's configuration and v6t's files on it, read at its console."""

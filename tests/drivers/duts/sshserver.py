@@ -39,10 +39,8 @@ def find_missing() -> str | None:
     """Return the package that this machine lacks for these tests, or None."""
     if os.geteuid() != 0:
         return "root"
-    for program, package in (
-        ("/usr/sbin/sshd", "openssh-server"),
-        ("/usr/bin/ssh-keygen", "openssh-client"),
-    ):
+    packages = {"/usr/sbin/sshd": "openssh-server", "/usr/bin/ssh-keygen": "openssh-client"}
+    for program, package in packages.items():
         if not Path(program).exists():
             return f"Debian package {package}"
     return None
@@ -55,9 +53,7 @@ class Server(ssh.LabSshServer):
         super().__init__(make_unique_name(name))
         self.start()
         self.console = NamespaceTransport(self._pid, "console")
-        self.shell(
-            "echo first >/run/boot && mount --bind /run/boot /proc/sys/kernel/random/boot_id"
-        )
+        self.shell("echo first>/run/boot && mount --bind /run/boot /proc/sys/kernel/random/boot_id")
 
     @property
     def pid(self) -> int:

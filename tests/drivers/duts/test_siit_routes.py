@@ -19,33 +19,24 @@ from .support import make_plan
 
 _ROUTE = re.compile(r"^(?:ip (?:-[46] )?)?route add (\S+) (?:via \S+ )?dev (\S+)", re.MULTILINE)
 HALVES = {
-    "eam": (
-        {"ipv4": "198.51.1.0/25", "ipv6": "2001:db8:1::/121"},
-        {"ipv4": "198.51.1.128/25", "ipv6": "2001:db8:2::/121"},
-    ),
-    "prefix": "2001:db8:64::/96",
-    "ipv4_hosts": {"first": "9.9.9.9"},
+    "eam": ({"ipv4": "198.51.1.0/25", "ipv6": "2001:db8:1::/121"},
+            {"ipv4": "198.51.1.128/25", "ipv6": "2001:db8:2::/121"}),
+    "prefix": "2001:db8:64::/96", "ipv4_hosts": {"first": "9.9.9.9"},
     "ipv6_hosts": {"first": "198.51.1.2", "last": "198.51.1.200"},
-}
-GAP = {
-    **HALVES,
-    "eam": ({"ipv4": "198.51.1.0/25", "ipv6": "2001:db8:1::/121"},),
-    "ipv6_hosts": {"first": "198.51.1.120", "last": "198.51.1.135"},
-}
+}  # fmt: skip
+GAP = {**HALVES, "eam": ({"ipv4": "198.51.1.0/25", "ipv6": "2001:db8:1::/121"},),
+       "ipv6_hosts": {"first": "198.51.1.120", "last": "198.51.1.135"}}  # fmt: skip
 SHARED = {
     "eam": ({"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"},),
     "ipv6_hosts": {"first": "198.18.0.0", "last": "198.18.0.128"},
     "ipv4_hosts": {"first": "198.18.0.129", "last": "198.18.0.200"},
 }
 NESTED = {
-    "eam": (
-        {"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"},
-        {"ipv4": "198.19.0.0/28", "ipv6": "2001:2::f0/124"},
-    ),
+    "eam": ({"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"},
+            {"ipv4": "198.19.0.0/28", "ipv6": "2001:2::f0/124"}),
     "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.200"},
     "ipv4_hosts": {"first": "198.19.0.0", "last": "198.19.0.15"},
-}
-
+}  # fmt: skip
 PREFIXED = {**NESTED, "prefix": "2001:db8:6400::/40"}
 
 
@@ -67,9 +58,7 @@ def list_hosts(hosts: Any, technology: Siit) -> list[tuple[Any, Any]]:
     return [(ipv4, ipv6) for ipv4, ipv6 in pairs if ipv6 and mappings.to_ipv4(ipv6) == ipv4]
 
 
-def list_host_interfaces(
-    technology: Siit, routes: dict[Any, set[str]]
-) -> Iterator[tuple[Any, ...]]:
+def list_host_interfaces(technology: Siit, routes: dict[Any, set[str]]) -> Iterator[Any]:
     """Yield each host's side, and the interfaces of the routes to its two addresses."""
     ipv6_side, ipv4_side = technology._order_by_link("left", "right")
     for ipv4, ipv6 in list_hosts(technology.params.ipv6_hosts, technology):
@@ -113,8 +102,7 @@ def test_siit_plan_routes_every_host_to_its_side(driver, translator, params, ori
 def test_translated_networks_exclude_wider_route(params, route, expected):
     intent = make_translator(**params).make_dut_intent()
     left = replace(intent.left, routes={route: "2001:db8::2"})
-    networks = chain(*find_translated_networks(replace(intent, left=left)))
-    assert set(map(str, networks)) == expected
+    assert set(map(str, chain(*find_translated_networks(replace(intent, left=left))))) == expected
 
 
 def test_test_address_between_chain_parts_is_rejected():
