@@ -44,10 +44,8 @@ VLANS_WITH_BACKGROUND = Links(*(
 ))  # fmt: skip
 NEIGHBORS = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
 MANY_HOSTS = replace(intents.make_nat44(), left=replace(intents.LEFT4, neighbors=NEIGHBORS))
-TUNED = {
-    "rss": "sdfn", "queues": 4, "rps": "f", "cores": 4, "governor": "performance",
-    "clock_khz": 1_200_000,
-}  # fmt: skip
+TUNED = {"rss": "sdfn", "queues": 4, "rps": "f", "cores": 4, "governor": "performance",
+         "clock_khz": 1_200_000}  # fmt: skip
 # Options for a VPP that is already running.
 RUNNING = {"start": False}
 TUNDRA, TUNDRA_CLAT = (

@@ -18,12 +18,7 @@ from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.telemetry import (
-    Sample,
-    TelemetryWatcher,
-    build_watch_script,
-    read_samples,
-)
+from v6t.drivers.duts.session import telemetry as session_telemetry
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
@@ -132,13 +127,14 @@ def test_watching_device_without_driver_is_rejected():
 
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_watcher_takes_samples_until_loop_ends(is_killed, tmp_path, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.session.telemetry.LINE_DEADLINE_S", 0.5)
+    monkeypatch.setattr(session_telemetry, "LINE_DEADLINE_S", 0.5)
     log = tmp_path / "log"
     kill = "[ $(wc -l <log) -lt 4 ] || kill -9 $$" if is_killed else "true"
     command = f"cd {tmp_path}; echo >>log; {kill}; wc -l <log"
     readings = {"count": Reading(command, lambda text: {"n": float(text or "nan")})}
-    process = LocalTransport("here").hold(build_watch_script(readings, 0.01))
-    watcher = TelemetryWatcher(read_samples(process, readings), process.release)
+    process = LocalTransport("here").hold(session_telemetry.build_watch_script(readings, 0.01))
+    samples = session_telemetry.read_samples(process, readings)
+    watcher = session_telemetry.TelemetryWatcher(samples, process.release)
     wait_until(lambda: log.exists() and log.read_text().count("\n") > 3, "four samples")
     if is_killed:
         watcher._thread.join()
@@ -196,8 +192,8 @@ def test_reading_declares_its_loss_figures(case):
 
 def judge_texts(readings, name, *texts, lost):
     """Judge a device from the outputs of one reading, one per second."""
-    samples = [Sample({name: dict(readings[name].parse(text))}, float(n), readings)
-               for n, text in enumerate(texts)]  # fmt: skip
+    figures = [{name: dict(readings[name].parse(text))} for text in texts]
+    samples = [session_telemetry.Sample(f, float(n), readings) for n, f in enumerate(figures)]
     return judge_device(samples, lost=lost)
 
 
