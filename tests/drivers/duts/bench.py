@@ -26,10 +26,8 @@ from v6t.profiles.streams import StreamSet
 
 # Pairs of equal octets of outer and inner header, and what a translator does with them.
 EQUAL_OCTETS = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
-TRANSLATION = {
-    "forward TOS: copied from the traffic class",
-    "reverse traffic class: copied from the TOS",
-}
+TRANSLATION = {"forward TOS: copied from the traffic class",
+               "reverse traffic class: copied from the TOS"}  # fmt: skip
 
 
 class Port:

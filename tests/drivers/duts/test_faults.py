@@ -58,14 +58,6 @@ def device(server, make_session, monkeypatch):
     return partial(make_session, OPTIONS, command_deadline_s=1.5, connect_deadline_s=2.0)
 
 
-def repair(server):
-    """Repair sshd after the fault, as an operator would."""
-    for name in ("authorized_keys", "hostkey"):
-        server.shell(f"umask 077; cat >/run/v6t-lab/{name}", (server.directory / name).read_text())
-    server.stop_listening()
-    server.listen()
-
-
 def read_state(server):
     return [line for line in server.shell(STATE).splitlines() if line not in ("lock", "beat")]
 
@@ -93,8 +85,12 @@ def test_fault_after_login_has_expected_outcome(server, device, fault, phase):
         assert "sh /run/v6t/undo.sh" in error
         assert "v6t dut rollback" in error
     session.close()
-    if fault in BREAKS_SSHD:
-        repair(server)
+    if fault in BREAKS_SSHD:  # repair sshd as an operator would
+        for name in ("authorized_keys", "hostkey"):
+            content = (server.directory / name).read_text()
+            server.shell(f"umask 077; cat >/run/v6t-lab/{name}", content)
+        server.stop_listening()
+        server.listen()
     assert outcome == OUTCOMES[fault][phase], error
     if outcome != RESTORED:
         other = device()

@@ -275,16 +275,6 @@ def test_killed_command_has_nonzero_status(login):
     assert login().run("kill -9 $$").status != 0
 
 
-@pytest.fixture
-def login_files(tmp_path):
-    """Write known_hosts files, a client configuration and another key; return a function that makes paths."""
-    (tmp_path / "empty").write_text("")
-    config = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
-    (tmp_path / "config").write_text(config)
-    (tmp_path / "changed").write_text(sshserver.generate_key(tmp_path / "id"))
-    return lambda name: str(tmp_path / name)
-
-
 @pytest.mark.parametrize(("make_options", "code"), [
     (lambda file: {"known_hosts": file("empty")}, "host-key-mismatch"),
     (lambda file: {"known_hosts": file("changed")}, "host-key-mismatch"),
@@ -293,9 +283,13 @@ def login_files(tmp_path):
     (lambda file: {"identity": (file("none"),)}, "file-not-found"),
     (lambda file: {"inner_port": 2222}, "unreachable"),
 ])  # fmt: skip
-def test_failed_login_has_error_code(make_options, code, login, login_files):
+def test_failed_login_has_error_code(make_options, code, login, tmp_path):
+    (tmp_path / "empty").write_text("")
+    config = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
+    (tmp_path / "config").write_text(config)
+    (tmp_path / "changed").write_text(sshserver.generate_key(tmp_path / "id"))
     with expect_error(code) as info:
-        login(**make_options(login_files))
+        login(**make_options(lambda name: str(tmp_path / name)))
     assert ("ssh-keygen -R" in info.value.hint) is (code == "host-key-mismatch")
 
 

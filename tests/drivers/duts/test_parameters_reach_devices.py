@@ -83,8 +83,7 @@ def test_timeout_equals_configured_value(driver, intent, udp_timeout_s, options,
     if udp_timeout_s:
         intent = intents.with_values(intent, udp_timeout_s=udp_timeout_s)
     assert make_driver(driver, options).get_timeout_s(intent) == seconds
-    steps = make_plan(driver, intent, **options).steps
-    commands = "\n".join(s.command + s.text for s in steps)
+    commands = "\n".join(s.command + s.text for s in make_plan(driver, intent, **options).steps)
     udp = re.findall(r"(?:udp_timeout=|udp_timeout_stream=|timeout udp )(\d+)", commands)
     if driver == "jool":
         assert f'"udp-timeout": "{timedelta(seconds=seconds)}"' in commands

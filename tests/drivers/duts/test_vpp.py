@@ -32,11 +32,8 @@ from .cases import B4
 from .support import in_lab
 
 PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
-pytestmark = [
-    *in_lab,
-    pytest.mark.vpp,
-    pytest.mark.skipif(not PROGRAM, reason="no vpp in PATH; V6T_VPP may name one"),
-]
+needs_vpp = pytest.mark.skipif(not PROGRAM, reason="no vpp in PATH; V6T_VPP may name one")
+pytestmark = [*in_lab, pytest.mark.vpp, needs_vpp]
 
 OPTIONS = {"program": PROGRAM}
 MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
