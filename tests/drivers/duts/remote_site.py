@@ -71,11 +71,9 @@ class RemoteSite:
             f"{device}; ip addr add fe80::9/64 dev to-device nodad; ip link set to-device up"
         )
         self.operator.run("ip route add default via 10.9.9.1")
-        self.router.run(
-            f"ip link add dev0 type veth peer name mgmt netns {device}; "
-            "ip addr add 10.9.9.1/24 dev ops; ip addr add 10.8.8.1/24 dev dev0; "
-            "ip link set ops up; ip link set dev0 up; sysctl -q -w net.ipv4.ip_forward=1"
-        )
+        self.router.run(f"ip link add dev0 type veth peer name mgmt netns {device}; "
+                        "ip addr add 10.9.9.1/24 dev ops; ip addr add 10.8.8.1/24 dev dev0; "
+                        "ip link set ops up; ip link set dev0 up; sysctl -q -w net.ipv4.ip_forward=1")  # fmt: skip
         self.device.shell(
             "ip addr add 10.8.8.2/24 dev mgmt; ip link set mgmt up; "
             "ip addr add fe80::8/64 dev near nodad; ip link set near up; "

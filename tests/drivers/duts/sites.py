@@ -76,10 +76,8 @@ for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
 done; true
 """
 # Adds an unconnected interface with the MAC address that a driver expects.
-CABLE = (
-    "ip link add {side} address {mac} type veth peer name {side}-cable; "
-    "ip link set {side} up; ip link set {side}-cable up"
-)
+CABLE = ("ip link add {side} address {mac} type veth peer name {side}-cable; "
+         "ip link set {side} up; ip link set {side}-cable up")  # fmt: skip
 
 
 def find_missing_for_vm() -> str:

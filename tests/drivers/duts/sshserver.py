@@ -13,10 +13,8 @@ from v6t.drivers.duts.lab import ssh
 from v6t.drivers.transport.process import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
-KILL_SESSIONS = (
-    "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); "
-    "do kill -9 $p 2>/dev/null; done; true"
-)
+KILL_SESSIONS = ("for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); "
+                 "do kill -9 $p 2>/dev/null; done; true")  # fmt: skip
 _DEVICE_NAME = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
 
 
@@ -98,10 +96,8 @@ class Server(ssh.LabSshServer):
     def connect_sides(self, links) -> None:
         """Add the interfaces left and right with the device's MAC addresses, unconnected."""
         for side in ("left", "right"):
-            self.shell(
-                f"ip link add {side} address {getattr(links, side).dut_mac} type veth peer name "
-                f"{side}-cable; ip link set {side} up; ip link set {side}-cable up"
-            )
+            self.shell(f"ip link add {side} address {getattr(links, side).dut_mac} type veth peer name "
+                       f"{side}-cable; ip link set {side} up; ip link set {side}-cable up")  # fmt: skip
 
     def get_path(self, name: str) -> Path:
         """Return the path of a file of the device in this process's file system."""

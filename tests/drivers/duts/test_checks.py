@@ -106,10 +106,8 @@ NEIGH = "".join(read_captured("ip-neigh.txt").replace("198.18.0.2", host) for ho
 VLAN = read_captured("ip-d-o-link-vlan.txt")
 HASHED = read_captured("ethtool-rx-flow-hash.txt")
 CPU = "/sys/devices/system/cpu"
-TUNNEL = (
-    "v6t-tunnel: ip/ipv6 remote 2001:db8:6::1 local {local} encaplimit none hoplimit 64 "
-    "tclass {tclass} flowlabel 0x00000 (flowinfo 0x00000000)"
-)
+TUNNEL = ("v6t-tunnel: ip/ipv6 remote 2001:db8:6::1 local {local} encaplimit none hoplimit 64 "
+          "tclass {tclass} flowlabel 0x00000 (flowinfo 0x00000000)")  # fmt: skip
 LWB4, MAPE = "2001:db8:b4:1:0:c612:1:9", "2001:db8:ce:17a9:0:c000:2bd:9"
 SNAT = read_captured("iptables-S-postrouting.txt")
 FOREIGN_SNAT = (
@@ -119,10 +117,8 @@ FOREIGN_SNAT = (
 MEND = read_captured("nft-list-table-mend.txt")
 NAT66 = read_captured("nft-list-table-nat66.txt")
 SNAT66 = "snat to [2001:2:0:2::1]:1024-65535\n"
-NPT = (
-    "-A POSTROUTING -s fd01:203:405::/48 -o {port} -m comment --comment v6t -j SNPT "
-    "--src-pfx fd01:203:405::/48 --dst-pfx 2001:db8:1::/48\n"
-)
+NPT = ("-A POSTROUTING -s fd01:203:405::/48 -o {port} -m comment --comment v6t -j SNPT "
+       "--src-pfx fd01:203:405::/48 --dst-pfx 2001:db8:1::/48\n")  # fmt: skip
 
 LINUX = [
     ("linux-router-vlan", "ip -d -o link show dev v6t-left", "", *replace_words(VLAN, "id 100 ", "id 1000 ")),

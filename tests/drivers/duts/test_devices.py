@@ -58,11 +58,9 @@ def test_foreign_configuration_is_rejected_before_changes(change, undo, code, ro
 def test_former_addresses_are_restored(router):
     router.rollback()
     # Linux allows several prefix lengths of an address; a temporary address must stay temporary
-    added = router.transport.run(
-        "set -e; ip addr add 192.168.18.1/24 dev left; "
-        "ip addr add 192.168.18.1/30 dev left valid_lft 900 preferred_lft 900; "
-        "ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right"
-    )
+    added = router.transport.run("set -e; ip addr add 192.168.18.1/24 dev left; "
+                                 "ip addr add 192.168.18.1/30 dev left valid_lft 900 preferred_lft 900; "
+                                 "ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right")  # fmt: skip
     assert added.status == 0
     before = router.transport.run(ADDRESS_STATE).out
     words = ("192.168.18.1/24", "valid_lft Nsec", "2001:db8:7b::1/64")

@@ -191,10 +191,8 @@ def test_only_complete_commit_is_confirmed(server, two_step_dut):
         assert two_step_dut(*words, status=4).code == "not-configured"
 
 
-TCP_RULE = (
-    "POSTROUTING -s 198.18.0.2/32 -o right -p tcp -m comment --comment v6t "
-    "-j SNAT --to-source 198.19.0.1:1024-65535"
-)
+TCP_RULE = ("POSTROUTING -s 198.18.0.2/32 -o right -p tcp -m comment --comment v6t "
+            "-j SNAT --to-source 198.19.0.1:1024-65535")  # fmt: skip
 
 
 @pytest.mark.lab

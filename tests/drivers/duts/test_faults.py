@@ -24,10 +24,8 @@ OPTIONS = {
     "flush": [{"command": "sh /run/fault flush",
         "check": {"command": "sh /run/fault flushed", "equals": "fine"}, "deadline_s": 1.0}],
 }  # fmt: skip
-CLEAN = (
-    "rm -rf /run/fault-at /run/v6t; mkdir -p /run/v6t; echo first >/run/boot; "
-    "ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0"
-)
+CLEAN = ("rm -rf /run/fault-at /run/v6t; mkdir -p /run/v6t; echo first >/run/boot; "
+         "ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0")  # fmt: skip
 # Faults that are tested in all phases.
 ALL_PHASES = ("drop in the middle", "wrong exit status", "no UTF-8", "reboot")
 # Faults that are tested at login and commit only.
@@ -38,10 +36,8 @@ CELLS = [
     *(("rollback", fault) for fault in OUTCOMES if fault not in LOGIN_AND_COMMIT),
 ]
 BREAKS_SSHD = ("refused", "authentication failure", "changed host key")
-STATE = (
-    "ip -o link show | cut -d: -f2; sysctl -n net.ipv4.conf.lo.forwarding; "
-    "mkdir -p /run/v6t; ls /run/v6t"
-)
+STATE = ("ip -o link show | cut -d: -f2; sysctl -n net.ipv4.conf.lo.forwarding; "
+         "mkdir -p /run/v6t; ls /run/v6t")  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

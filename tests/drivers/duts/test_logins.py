@@ -173,11 +173,9 @@ def test_several_jump_hosts_are_left_to_ssh():
 
 
 def test_user_configuration_cannot_weaken_security_options(tmp_path):
-    weak_options = (
-        "StrictHostKeyChecking no\nForwardAgent yes\nPermitLocalCommand yes\n"
-        "ControlMaster auto\nControlPath /tmp/other-%C\nRemoteCommand tmux\n"
-        "NoHostAuthenticationForLocalhost yes\nGSSAPIDelegateCredentials yes\n"
-    )
+    weak_options = ("StrictHostKeyChecking no\nForwardAgent yes\nPermitLocalCommand yes\n"
+                    "ControlMaster auto\nControlPath /tmp/other-%C\nRemoteCommand tmux\n"
+                    "NoHostAuthenticationForLocalhost yes\nGSSAPIDelegateCredentials yes\n")  # fmt: skip
     (tmp_path / "config").write_text(weak_options)
     client = SshClient(SshOptions(host="dut", config=str(tmp_path / "config")))
     result = run_shell(shlex.join([*client.make_command_prefix("-G"), "dut"]))

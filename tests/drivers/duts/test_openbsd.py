@@ -102,11 +102,9 @@ def test_flush_waits_for_purge_of_states(remaining, waited_s, tmp_path):
     """A fake pfctl purges the states after some seconds."""
     printed = read_captured("openbsd-pfctl-vsr.txt")
     (tmp_path / "printed").write_text(re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>LEFT ", printed))
-    shell = (
-        "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
-        f'-vsr) sed "s/LEFT/{remaining}/" {tmp_path}/printed;; esac; }}; '
-        f"{get_flush_step(intents.make_nat64()).command}; echo $t"
-    )
+    shell = ("t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
+             f'-vsr) sed "s/LEFT/{remaining}/" {tmp_path}/printed;; esac; }}; '
+             f"{get_flush_step(intents.make_nat64()).command}; echo $t")  # fmt: skip
     result = run_shell(shell)
     assert int(result.stdout) == waited_s, result
 
@@ -116,10 +114,8 @@ def test_rule_reload_is_retried_while_states_exceed_limit(refusals, status):
     """DIOCSETLIMIT (sys/net/pf_ioctl.c) fails with EBUSY until the purge has freed states."""
     plan = make_plan("openbsd-pf", intents.make_nat44())
     (load,) = [s for s in plan.steps if "-q -f /etc/pf.conf" in s.undo]
-    shell = (
-        "t=0; sleep() { :; }; pfctl() { [ $2 = -k ] || "
-        f"{{ echo try; t=$((t+1)); [ $t -gt {refusals} ]; }}; }}; {load.undo}"
-    )
+    shell = ("t=0; sleep() { :; }; pfctl() { [ $2 = -k ] || "
+             f"{{ echo try; t=$((t+1)); [ $t -gt {refusals} ]; }}; }}; {load.undo}")  # fmt: skip
     result = run_shell(shell, check=False)
     assert result.returncode == status
     assert result.stdout.count("try") == min(refusals + 1, openbsd_pf.RELOAD_TRIES)

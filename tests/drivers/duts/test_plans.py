@@ -31,10 +31,8 @@ FORBIDDEN_TEXT = re.compile(r"/(?:home|root|work|srv|tmp)/|[Pp]assword")
 INTERACTIVE = re.compile(r"\b(?:vi|less|more|top|watch|tail -f)\b")
 # Commands that load kernel modules, which are not unloaded in a lab.
 MODULE = re.compile(r"\b(?:modprobe|insmod) ")
-CHANGES = re.compile(
-    r"\b(?:add|del|delete|replace|flush|clear|kill|rm|mv|modprobe|reboot|shutdown|tee)\b|"
-    r"sysctl (?:-\w )*-w|>>?\s*(?!/dev/null|&)[\w/]"
-)
+CHANGES = re.compile(r"\b(?:add|del|delete|replace|flush|clear|kill|rm|mv|modprobe|reboot|shutdown|tee)\b|"
+                     r"sysctl (?:-\w )*-w|>>?\s*(?!/dev/null|&)[\w/]")  # fmt: skip
 # Steps without an undo, because they change an object that another step adds and removes.
 OWN_OBJECT = re.compile(
     r"v6t|\$STATE|pfctl -q -e|promisc|dynamic\.map|nat64 |tun646|dslite|configure confirm|\ncommit\n"

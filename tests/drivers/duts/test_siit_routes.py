@@ -74,11 +74,8 @@ def test_siit_routes_use_prefix_for_unmapped_hosts_only():
     assert "2001:db8:1::78/125" in routes
 
 
-@pytest.mark.parametrize(
-    ("driver", "translator"),
-    # Jool translates before routing
-    [("tayga", {"v6t-nat64"}), ("nat46", {"v6t-nat46"}), ("jool", set())],
-)
+@pytest.mark.parametrize(("driver", "translator"), [  # Jool translates before routing
+    ("tayga", {"v6t-nat64"}), ("nat46", {"v6t-nat46"}), ("jool", set())])  # fmt: skip
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED, PREFIXED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
 def test_siit_plan_routes_every_host_to_its_side(driver, translator, params, orientation):

@@ -42,10 +42,8 @@ SOCKETS = read_captured("ss-packet-sockets.txt")
 CONNTRACK = read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
 
 CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
-TWO_KINDS = (
-    "1000000,,cpu_core/cycles/,1,100.00,,\n3000000,,cpu_atom/cycles/u,1,100.00,,\n"
-    "7,,cycles-ct,1,100.00,,\n9,,bus-cycles,1,100.00,,\n"
-)
+TWO_KINDS = ("1000000,,cpu_core/cycles/,1,100.00,,\n3000000,,cpu_atom/cycles/u,1,100.00,,\n"
+             "7,,cycles-ct,1,100.00,,\n9,,bus-cycles,1,100.00,,\n")  # fmt: skip
 
 
 def parse_links(text):

@@ -80,10 +80,8 @@ def test_background_traffic_passes_map_e_relay(tmp_path):
     assert lost["bg"] > 1000
     assert lost["fg"] < lost["bg"] / 10
     bed = tmp_path / "bed.yaml"
-    bed.write_text(
-        "links:\n  left: {vlan: 100, background: {vlan: 200}}\n"
-        "  right: {vlan: 101, background: {vlan: 201}}\n"
-    )
+    bed.write_text("links:\n  left: {vlan: 100, background: {vlan: 200}}\n"
+                   "  right: {vlan: 101, background: {vlan: 201}}\n")  # fmt: skip
     finding, _, _ = check_vpp_translation("mape-br", mixed, bed)
     assert finding is None
 
@@ -357,10 +355,8 @@ def test_existing_neighbor_entry_is_restored(intent, entry, after):
         assert cli("show interface address host-left") == before
 
 
-KERNEL_IP = (
-    "ip -o -6 addr | sed 's/ tentative//'; ip -6 route show table all; ip -o link; "
-    "sysctl net.ipv6.conf net.ipv4.conf"
-)
+KERNEL_IP = ("ip -o -6 addr | sed 's/ tentative//'; ip -6 route show table all; ip -o link; "
+             "sysctl net.ipv6.conf net.ipv4.conf")  # fmt: skip
 
 
 def test_kernel_ip_configuration_is_restored():
@@ -409,10 +405,8 @@ def test_enabled_plugin_stays_enabled_after_rollback(intent, options, noun):
         assert cli(f"{noun} plugin enable").strip()
 
 
-DOMAIN = (
-    "map add domain tag theirs ip4-pfx 198.51.100.0/24 ip6-pfx 2001:db8:99::/48 "
-    "ip6-src 2001:db8:9::1 ea-bits-len 8 psid-offset 6 psid-len 0"
-)
+DOMAIN = ("map add domain tag theirs ip4-pfx 198.51.100.0/24 ip6-pfx 2001:db8:99::/48 "
+          "ip6-src 2001:db8:9::1 ea-bits-len 8 psid-offset 6 psid-len 0")  # fmt: skip
 MAPPING = "nat44 add static mapping local 10.9.9.1 external 203.0.113.9"
 EI = "set interface nat44 ei in host-left"
 NAT64 = "nat64 add prefix 2001:db8:77::/96"
