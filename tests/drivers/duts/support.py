@@ -24,6 +24,8 @@ in_lab = [pytest.mark.lab, needs_lab]
 MISSING = sshserver.find_missing()
 needs_sshd = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 over_ssh = [pytest.mark.lab, needs_sshd]
+NFT = shutil.which("nft", path="/usr/sbin:/sbin")
+needs_nft = pytest.mark.skipif(NFT is None, reason="needs nftables")
 # Step of the command driver that adds an interface.
 DUMMY = {
     "command": "ip link add v6tdummy type veth peer name v6tpeer", "why": "an interface",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import replace
 from ipaddress import IPv4Network
 
@@ -26,7 +25,7 @@ from v6t.tests.needs import needs_lab
 from . import intents, parameter_values
 from .cases import B4
 from .cli_dialects import IOS
-from .support import make_plan, read_captured, run_shell
+from .support import make_plan, needs_nft, read_captured, run_shell
 
 EAM = {"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}
 SIIT_PARAMS = {"eam": [EAM], "prefix": "2001:db8:64::/96"}
@@ -379,7 +378,7 @@ def test_whole_address_needs_no_port_rules():
 
 @pytest.mark.lab
 @needs_lab
-@pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
+@needs_nft
 @pytest.mark.parametrize(("psid_offset", "psid_len"), [(0, 6), (6, 6), (0, 16)])
 def test_nft_lists_drop_rules_as_loaded(psid_offset, psid_len):
     port_set = {"psid_offset": psid_offset, "psid_len": psid_len}

@@ -40,16 +40,15 @@ def test_rollback_in_another_network_namespace_is_refused(open_device, tmp_path)
 
 @pytest.mark.parametrize("answer", [Output(2, "", "cannot fork"), Output(0, "\n", "")])
 def test_unreadable_boot_identifier_is_not_a_reboot(answer, open_device, tmp_path):
-    transport = ChangedTransport()
-    session = open_device(transport=transport)
+    session = open_device(transport=ChangedTransport())
     session.commit()
-    transport.replacements["random/boot_id"] = lambda *_: answer
+    session.transport.replacements["random/boot_id"] = lambda *_: answer
     with expect_error("unexpected-answer"):
         session.rollback()
     with expect_error("unexpected-answer"):
         session.read_boot_id()
     assert list_changes(tmp_path) == ["one", "two"]
-    transport.replacements.clear()
+    session.transport.replacements.clear()
     session.rollback()
     assert list_changes(tmp_path) == []
 
@@ -102,22 +101,21 @@ def raise_interrupt(*_):
     raise_interrupt, lambda *_: Output(0, "H4sIA", ""), lambda *_: Output(0, "", "no such file")])  # fmt: skip
 def test_device_is_restored_if_log_copy_fails(copy, open_device, tmp_path, monkeypatch):
     paths = property(lambda self: {"connections.log": "/nonexistent"})
-    transport = ChangedTransport()
-    session = open_device(transport=transport, record_dir=tmp_path / "run")
+    session = open_device(transport=ChangedTransport(), record_dir=tmp_path / "run")
     monkeypatch.setattr(type(session.driver.options), "artefact_paths", paths)
     session.commit()
-    transport.replacements["gzip -c"] = copy
+    session.transport.replacements["gzip -c"] = copy
     with pytest.raises(KeyboardInterrupt) if copy is raise_interrupt else nullcontext():
         session.rollback()
     assert list_changes(tmp_path) == []
     assert list(tmp_path.glob("run/*")) == []
 
 
-@pytest.mark.parametrize("reopens", [False, True])
-def test_lost_state_directory_is_an_error_until_changes_are_undone(reopens, open_device, tmp_path):
+@pytest.mark.parametrize("is_new", [False, True])
+def test_lost_state_directory_is_an_error_until_changes_are_undone(is_new, open_device, tmp_path):
     session = open_device(record_dir=tmp_path / "run")
     session.commit()
-    if reopens:
+    if is_new:
         session.close()
         session = open_device(record_dir=tmp_path / "run")
     shutil.rmtree(tmp_path / "state")
@@ -134,12 +132,11 @@ def test_lost_state_directory_is_an_error_until_changes_are_undone(reopens, open
 
 
 def test_failed_login_at_rollback_shows_undo_commands(open_device):
-    transport = ChangedTransport()
-    session = open_device(transport=transport)
+    session = open_device(transport=ChangedTransport())
     session.commit()
     session.confirm()
     for error in (UsageError("no key file", code="file-not-found"), OSError(28, "no space")):
-        transport.open = Mock(side_effect=error)
+        session.transport.open = Mock(side_effect=error)
         session.close()
         with expect_error(getattr(error, "code", "unreachable"), kind=DutError) as info:
             session.rollback()

@@ -33,7 +33,7 @@ def testbed(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def completed(testbed, tmp_path_factory):
+def full_run(testbed, tmp_path_factory):
     """Provide the directory and output of a completed run."""
     path = tmp_path_factory.mktemp("completed") / "run"
     return path, run_v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", path)
@@ -45,8 +45,8 @@ def assert_restored(path):
     assert not LabSshServer(NAME).find_pid()
 
 
-def test_run_configures_verifies_measures_and_restores(completed):
-    path, result = completed
+def test_run_configures_verifies_measures_and_restores(full_run):
+    path, result = full_run
     order = ("configured as siit", "read-backs agree", "octets, forward", "rolled back")
     offsets = [result.err.index(words) for words in order]
     assert offsets == sorted(offsets)
@@ -91,8 +91,8 @@ def read_outcome(path):
 
 
 @pytest.mark.parametrize("share", [RANDOM.random() for _ in range(KILLS)])
-def test_run_killed_at_random_trial_resumes_to_equal_results(testbed, completed, tmp_path, share):
-    complete, path = completed[0], tmp_path / "run"
+def test_run_killed_at_random_trial_resumes_to_equal_results(testbed, full_run, tmp_path, share):
+    complete, path = full_run[0], tmp_path / "run"
     trials = (complete / "journal.jsonl").read_bytes().count(b"\n")
     last = 1 + int(share * (trials - 1))
     journal, record = path / "journal.jsonl", path / "dut-undo.json"

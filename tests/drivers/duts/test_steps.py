@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import shutil
 import subprocess
 from dataclasses import replace
 
@@ -24,7 +23,7 @@ from v6t.tests.needs import needs_lab
 
 from .intents import make_nat44, with_requirements
 from .remote_site import wait_until
-from .support import make_plan, run_shell
+from .support import make_plan, needs_nft, run_shell
 
 
 def run(line, text=""):
@@ -122,7 +121,7 @@ def test_ended_daemon_shows_end_of_log(tmp_path):
 
 @pytest.mark.lab
 @needs_lab
-@pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
+@needs_nft
 def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
     driver, intent = make_driver("nftables66", {}), Nat66().make_dut_intent()
     facts = driver.make_example_facts(intent)
