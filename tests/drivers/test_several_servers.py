@@ -243,7 +243,7 @@ def test_skew_of_starts_is_limited(late_ms, valid):
 
 @pytest.mark.parametrize(("phase", "valid"), [("establish", False), ("validate", True)])
 def test_skew_limit_is_share_of_phase(phase, valid):
-    """Phase 1 takes 1 s and the validation 2 s; the limit is 2 % of it."""
+    """Phase 1 takes 1 s and the validation 2 s; the limit is 2 % of the respective phase."""
     counts = [PhaseCounts(DirectionResult({}, 1.0), start_s) for start_s in (1.0, 1.03)]
     members = [Mock(capabilities=frozenset(), **{f"{phase}.return_value": c}) for c in counts]
     counted = getattr(combine(*members), phase)(TRIAL, replace(CONNECTIONS, alpha=0.5))

@@ -228,7 +228,7 @@ def test_steps_of_an_enumeration_look_random(width):
         assert abs(np.corrcoef(field[1:], field[:-1])[0, 1]) < 0.1
 
 
-def test_enumeration_with_an_added_constant_has_one_stride():  # so that the addition carries
+def test_enumeration_with_an_added_constant_has_one_stride():
     stream = compile_stream(
         Variable("v", 16, Kind.PERMUTATION), bind=(Binding("v", FIELD, 112, 127, add=3),)
     )
@@ -265,7 +265,7 @@ def test_counters_follow_model(kind, width, data):
 @pytest.mark.parametrize(
     ("width", "step"), [(16, 1), (32, 1), (48, 1), (48, 4), (40, 1 << 20), (8, 1)]
 )
-def test_counter_over_its_full_range_wraps_around(width, step, sign):
+def test_counter_over_its_full_range_starts_at_its_end(width, step, sign):
     kind = Kind.INC if sign > 0 else Kind.DEC
     start = 0 if sign > 0 else (1 << width) - step
     expected = [(start + sign * step * k) % (1 << width) for k in range(20)]

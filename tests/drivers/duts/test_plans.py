@@ -94,7 +94,7 @@ def test_commands_touch_own_objects_and_have_deadlines():
             assert not INTERACTIVE.search(step.command), (name, step.command)
 
 
-def test_every_step_has_a_reason():
+def test_every_step_has_a_reason_and_every_plan_an_undo():
     for name, _, plan in PLANS:
         for step in plan.steps:
             assert step.why, (name, step.command)
