@@ -74,7 +74,9 @@ class Dns64Params(RightIpv4Link, Ipv6Links):
     """Parameters of ``dns64``."""
 
     prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of synthetic AAAA records")
-    upstream: Literal["ipv4", "ipv6"] = Field("ipv4", description="IP version towards the server")
+    upstream: Literal["ipv4", "ipv6"] = Field(
+        "ipv4", description="IP version of the authoritative server"
+    )
     names: IPv4Network = Field(
         IPv4Network("64.0.0.0/2"), description="addresses of the A records: each name encodes one"
     )

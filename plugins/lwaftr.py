@@ -178,7 +178,9 @@ class LwAftrParams(customers.TunnelRelayParams):
     psid_len: int = Field(6, ge=0, le=16, description="PSID length of the generated table")
     psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="its PSID offset")
     binding_table: Path | None = Field(None, description="file with the rows")
-    simulated: CustomerCount = Field(ALL_CUSTOMERS, ge=0, description="simulated softwires; 'all'")
+    simulated: CustomerCount = Field(
+        ALL_CUSTOMERS, ge=0, description="softwires with traffic; 'all'"
+    )
 
     @cached_property
     def generated_softwires(self) -> GeneratedSoftwires:
@@ -393,7 +395,8 @@ def _simulate_listed_rows(
         variables, layout = list_ipv6_addresses("b4", [b4.tobytes() for b4 in table.b4[chosen]])
         parts = {variable.name: variable for variable in variables}
         b4s = Expression.from_layout(layout, str(first.b4), **parts)
-        ipv4s, psids = ipv4.place(0, str(first.ipv4)), psid.place(0, first.psid) if length else None
+        ipv4s = ipv4.place(0, str(first.ipv4))
+        psids = psid.place(0, first.psid) if length else None
         ports, order = PortSet(offset, length, first.psid), ("ipv4", "psid", *parts)
         yield CustomerFlow(b4s, ipv4s, IPv6Address(br), ports, psids, order, len(members))
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_interface
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_address,
+    ip_interface,
+)
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -31,7 +38,7 @@ def device_address(default: str, side: SideName) -> Any:
 
 def tester_address(default: str, side: SideName) -> Any:
     """Declare the tester's address on a link, which is the next hop to the test hosts behind it."""
-    version = ip_interface(default).version
+    version = ip_address(default).version
     return address(default, f"tester's IPv{version} address on the {side} link")
 
 

@@ -245,7 +245,8 @@ class DnsClient(ClientPort):
         self._write(sent, np.array([query]))
         right = frame.copy()[None, :]
         data = self._layout.dns_offset + QUESTION_END + 12
-        if has_record := reason == messages.WRONG and right.shape[1] >= data + 16:
+        has_record = reason == messages.WRONG and right.shape[1] >= data + 16
+        if has_record:
             right[0, data : data + 16] = expected
             self._layout.write_lengths(right)
         return {

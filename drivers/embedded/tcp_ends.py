@@ -115,7 +115,9 @@ class ConnectionStates:
         ended = ((self.client & ENDING) != 0) & ((self.server & ENDED) != 0)
         taken_s = (self.opened[both] - self.begun[both]) / 1e9
         functions = {"fastest_s": np.min, "slowest_s": np.max, "mean_s": np.mean, "sum_s": np.sum}
-        times: dict[str, Any] = {n: float(f(taken_s)) for n, f in functions.items() if len(taken_s)}
+        times: dict[str, Any] = {}
+        if len(taken_s):
+            times = {name: float(function(taken_s)) for name, function in functions.items()}
         return TcpCounts(
             attempted=number(attempted),
             established=number(both),

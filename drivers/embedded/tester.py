@@ -198,8 +198,10 @@ class EmbeddedTester(BedTester):
         result, began_s, fields = self._exchange(trial, [direction], table, learn=learn, alone=True)
         health: Mapping[str, Any] = dict(result.tester)[direction]
         faults = (*result.faults, *describe_stale_frames(health["stale"], direction))
-        fields = {**fields, "faults": faults, "started": result.started, "health": health}
-        return PhaseCounts(result.directions[direction], began_s, **fields)
+        counted = result.directions[direction]
+        return PhaseCounts(
+            counted, began_s, faults=faults, started=result.started, health=health, **fields
+        )
 
     def _exchange(
         self,

@@ -265,7 +265,7 @@ def add_second_rate(
     first_trial = replace(trial, second_segment=None)
     second_trial = replace(first_trial, rate_fps=segment.rate_fps, duration_s=segment.duration_s)
     sent = count_frames([s.weight for s in streams.streams], trial.first_segment_frames)
-    started = map(start_at_frame, streams.streams, sent)
+    started = (start_at_frame(s, n) for s, n in zip(streams.streams, sent, strict=True))
     later = tuple(replace(s, stream_id=s.stream_id + GROUPS_PER_DIRECTION // 2) for s in started)
     second = [
         replace(b, index=b.index + len(later), isg=b.isg + 1e6 * trial.duration_s)
@@ -299,7 +299,10 @@ def make_sequential_flows(
         zip(streams.streams, count_frames(weights, trial.frames), strict=True)
     ):
         if (period := compute_period(stream)) is None or starts.flows % period:
-            problem = f"flows in turn need '{stream.name}' to repeat after {starts.flows} frames"
+            problem = (
+                f"the frames of '{stream.name}' do not repeat after {starts.flows} flows, which "
+            )
+            problem += "therefore cannot start one after the other"
             raise UsageError(problem, code="beyond-trex")
         pps = trial.rate_fps * stream.weight / sum(weights) / starts.flows
         for flow in range(starts.flows):

@@ -370,5 +370,13 @@ def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Compari
     distance = compute_number_distance(len(stream.packet))
     reader = partial(read_numbers, distance=distance) if is_marked(stream) else None
     source = stream.source() if isinstance(stream, SentStream) else None
-    judges = load.direction, load.find_oracle(stream)
-    return compare_samples(stream, list(frames), None, *judges, FIRST_SEQUENCE, source, reader)
+    return compare_samples(
+        stream,
+        list(frames),
+        None,
+        load.direction,
+        load.find_oracle(stream),
+        first_sequence=FIRST_SEQUENCE,
+        source=source,
+        read_numbers=reader,
+    )

@@ -280,13 +280,15 @@ class LearnedConnections:
         else:  # a full recording lacks surplus only if it holds every connection
             frames = max(frames, arrived)
         classes = {name: replace(count, received=self._distinct, surplus=frames - self._distinct)}
-        fields: dict[str, Any] = {"faults": tuple(faults), "health": dict(result.tester)}
+        fields: dict[str, Any] = {}
         if direction == "forward":
             first = find_foreground(self._streams["forward"])
             inside = count_inside_endpoints(first, self._rows.count)
-            fields |= {**describe_duplicates(self._rows), "inside_endpoints": inside}
-        counted = replace(counted, classes=classes)
-        return PhaseCounts(counted, began_s, started=result.started, **fields)
+            fields = {**describe_duplicates(self._rows), "inside_endpoints": inside}
+        counted, health = replace(counted, classes=classes), dict(result.tester)
+        return PhaseCounts(
+            counted, began_s, faults=tuple(faults), started=result.started, health=health, **fields
+        )
 
     def make_validation(self, streams: StreamSet) -> StreamSet:
         """Return the streams that use every learned connection once, from outside.

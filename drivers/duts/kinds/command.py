@@ -190,9 +190,14 @@ class CommandDriver(LinuxDriver):
         if not sections.get("version"):
             problem = f"the device does not answer '{self.options.version_command}'"
             raise DutError(problem, code="unexpected-answer")
-        version, path = sections["version"], make_client_path(sections.get("client", ""))
-        boot, is_root = sections.get("boot", "").strip(), sections.get("user", "").strip() == "0"
-        return Facts(version, version, boot, is_root, management_path=path, sections=dict(sections))
+        return Facts(
+            system=sections["version"],
+            version=sections["version"],
+            boot_id=sections.get("boot", "").strip(),
+            is_root=sections.get("user", "").strip() == "0",
+            management_path=make_client_path(sections.get("client", "")),
+            sections=dict(sections),
+        )
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         if self.options.base:

@@ -179,13 +179,20 @@ def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
 
 def _make_route_steps(customer_port: str) -> Sequence[Step]:
     """Return the steps that route IPv4 packets from the customer's port into the tunnel."""
-    number, default = ROUTING_TABLE_NUMBER, f"default dev {TUNNEL_NAME}"
-    add, flush = f"ip route add {default} table {number} proto 86", f"ip route flush table {number}"
-    why, expected = "all IPv4 is behind the relay", expect_words(f"{default} proto 86")
-    read = f"ip route show table {number} 2>/dev/null || true"
-    route = make_object_step(add, flush, why, read=read, expected=expected)
-    rule = f"iif {customer_port} lookup {number}"
-    add, delete = f"ip rule add priority {number} {rule}", f"ip rule del priority {number}"
-    why, expected = "for packets from the customer", expect_lines(f"{number}: from all {rule}")
-    read = f"ip rule show priority {number}"
-    return [route, make_object_step(add, delete, why, read=read, expected=expected)]
+    rule = f"iif {customer_port} lookup {ROUTING_TABLE_NUMBER}"
+    return [
+        make_object_step(
+            f"ip route add default dev {TUNNEL_NAME} table {ROUTING_TABLE_NUMBER} proto 86",
+            f"ip route flush table {ROUTING_TABLE_NUMBER}",
+            "all IPv4 is behind the relay",
+            read=f"ip route show table {ROUTING_TABLE_NUMBER} 2>/dev/null || true",
+            expected=expect_words(f"default dev {TUNNEL_NAME} proto 86"),
+        ),
+        make_object_step(
+            f"ip rule add priority {ROUTING_TABLE_NUMBER} {rule}",
+            f"ip rule del priority {ROUTING_TABLE_NUMBER}",
+            "for packets from the customer",
+            read=f"ip rule show priority {ROUTING_TABLE_NUMBER}",
+            expected=expect_lines(f"{ROUTING_TABLE_NUMBER}: from all {rule}"),
+        ),
+    ]

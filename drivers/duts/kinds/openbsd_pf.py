@@ -225,16 +225,23 @@ class OpenBsdPf(Driver):
 
     def _make_rule_steps(self, intent: Intent) -> list[Step]:
         file, text = f"{self.options.state_dir}/pf.conf", format_ruleset(intent, self.options)
-        load, why = f"pfctl -nf {file} && pfctl -q -f {file}", "translate the clients' connections"
-        read, rules = LIST_RULES_COMMAND, expect_rules(intent, self.options)
-        reload = make_reload_command(intent)
-        enable, enabled = "pfctl -q -e 2>/dev/null || true", expect_text("Status: Enabled")
-        status = "pfctl -si | sed -n 's/^\\(Status: [A-Za-z]*\\).*/\\1/p'"
-        disable = "case {old} in *Disabled*) pfctl -q -d;; esac; true"
         return [
             make_config_file_step(file, text, "the rules, in place of /etc/pf.conf"),
-            Step(load, why, read=read, expected=rules, undo=reload, deadline_s=120.0),
-            Step(enable, "PF is on", read=status, expected=enabled, undo=disable),
+            Step(
+                f"pfctl -nf {file} && pfctl -q -f {file}",
+                "translate the clients' connections",
+                read=LIST_RULES_COMMAND,
+                expected=expect_rules(intent, self.options),
+                undo=make_reload_command(intent),
+                deadline_s=120.0,
+            ),
+            Step(
+                "pfctl -q -e 2>/dev/null || true",
+                "PF is on",
+                read="pfctl -si | sed -n 's/^\\(Status: [A-Za-z]*\\).*/\\1/p'",
+                expected=expect_text("Status: Enabled"),
+                undo="case {old} in *Disabled*) pfctl -q -d;; esac; true",
+            ),
         ]
 
     def _make_flush_step(self, intent: Intent) -> Step:

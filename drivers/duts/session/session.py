@@ -103,7 +103,9 @@ class Session(Transaction, DeviceSession):
             }
         if self.plan is not None:
             steps = self.plan.steps
-            description["commands"] = [s.command + f" <<< {s.text!r}" * bool(s.text) for s in steps]
+            description["commands"] = [
+                f"{s.command} <<< {s.text!r}" if s.text else s.command for s in steps
+            ]
             description["notes"] = list(self.plan.notes)
         description["profile"] = asdict(self.driver.get_header_profile(self.intent))
         return {**description, "device": self.name}

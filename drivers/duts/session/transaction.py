@@ -387,7 +387,10 @@ class Transaction(Connection):
     def _check_undoable(self, record: undo_store.UndoRecord) -> None:
         """Raise DeviceNotRestoredError if a record has another owner or network namespace."""
         if self._record is not None and record != self._record:
-            problem = f"{self.name}: {record.owner} configured it since; only those changes remain"
+            problem = (
+                f"{self.name}: {record.owner} has configured it since: the changes of this v6t "
+            )
+            problem += "are gone, and those of the other remain"
             hint = f"`{self.rollback_command}` would undo them"
             raise undo_store.DeviceNotRestoredError(problem, hint, code="changed-by-another-owner")
         if record.netns != self._netns:

@@ -174,7 +174,7 @@ class TrialStats:
     """Time after the first frame [s], and sent and received frames by port."""
 
     def count_matches(self, kind: str, ports: Iterable[int], number: int | None = None) -> int:
-        """Count the frames that matched the captures of a kind, or of a class, at these ports."""
+        """Count the frames that matched captures of a kind, of all classes or one, at these ports."""
         chosen = (c for c in self.captures if c.kind == kind and {*c.ports} <= {*ports})
         return sum(c.matched for c in chosen if number in (None, c.class_number))
 

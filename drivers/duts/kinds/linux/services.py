@@ -71,8 +71,8 @@ def make_bgp_speaker_steps(
     cli = f"{BIRD_CLIENT} -s {state_dir}/bgp-speaker.ctl"
     session = f"{cli} show protocols neighbour"
     expected = expect_words("neighbour BGP", "up", "Established")
-    pause = "n=$((n+1)); [ $n -lt 150 ] || break; sleep 0.1"
-    wait = f"n=0; until {session} | grep -q Established; do {pause}; done"
+    retry = "n=$((n+1)); [ $n -lt 150 ] || break; sleep 0.1"
+    wait = f"n=0; until {session} | grep -q Established; do {retry}; done"
     all_steps.append(Step("true", "the BGP session", read=session, expected=expected, wait=wait))
     paths = {name: f"via {host} dev {port}" for name, (host, port) in next_hops.items()}
     first, second = next_hops

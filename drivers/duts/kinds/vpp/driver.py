@@ -66,8 +66,10 @@ class VppDriver(Driver):
 
     def get_survey_commands(self) -> Mapping[str, str]:
         program, plugins = self.options.program, process.make_plugins_command(self.options)
-        commands = {"version": f"{program} --version || {program} -h | head -1", "plugins": plugins}
-        if not self.options.starts_vpp:
+        if self.options.starts_vpp:
+            version = f"{program} --version || {program} -h | head -1"
+            commands = {"version": version, "plugins": plugins}
+        else:
             commands = {
                 "version": self.cli("show version"),
                 "hardware": self.cli("show hardware-interfaces"),
