@@ -157,12 +157,7 @@ def test_few_repetitions_give_little_coverage():
     ("estimate", "middles", "resolutions", "interval"),
     [
         (estimate_factor, (100.0, 100.0), (), (1.0, 1.0, 1.0)),
-        (
-            estimate_factor,
-            (100.0, 100.0),
-            ((5.0, 10.0),),
-            pytest.approx((1.0, 100 / 105, 1.1)),
-        ),
+        (estimate_factor, (100.0, 100.0), ((5.0, 10.0),), pytest.approx((1.0, 100 / 105, 1.1))),
         (estimate_shift, (0.0, 50.0), ((60.0, 10.0),), (50.0, -10.0, 60.0)),
     ],
 )
