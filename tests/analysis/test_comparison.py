@@ -53,18 +53,15 @@ RECORD = {
 THOUSAND, TWO_THOUSAND = ({"connections": {"count": count}} for count in (1000, 2000))
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "differing"),
-    [
-        ("conditions", [THOUSAND, THOUSAND], []),
-        ("conditions", [THOUSAND, TWO_THOUSAND], ["connections"]),
-        ("conditions", [THOUSAND, {}], ["connections"]),
-        ("exchange", [{"object_octets": 64}, {"object_octets": 9000}], ["exchange"]),
-        ("timeout_s", [1.0, 0.1], ["timeout s"]),
-        ("title", ["Loss (adaptive, n=6)", "Loss (adaptive, n=47)"], []),
-        ("title", ["Loss (adaptive, n=6)", "Loss"], ["title"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "values", "differing"), [
+    ("conditions", [THOUSAND, THOUSAND], []),
+    ("conditions", [THOUSAND, TWO_THOUSAND], ["connections"]),
+    ("conditions", [THOUSAND, {}], ["connections"]),
+    ("exchange", [{"object_octets": 64}, {"object_octets": 9000}], ["exchange"]),
+    ("timeout_s", [1.0, 0.1], ["timeout s"]),
+    ("title", ["Loss (adaptive, n=6)", "Loss (adaptive, n=47)"], []),
+    ("title", ["Loss (adaptive, n=6)", "Loss"], ["title"]),
+])  # fmt: skip
 def test_records_with_different_settings_are_unlike(name, values, differing):
     differences = compare_records(*(Record(**{**RECORD, name: value}) for value in values))
     assert [d.what for d in differences] == differing
@@ -153,14 +150,11 @@ def test_few_repetitions_give_little_coverage():
     assert not estimate_factor([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).is_covered
 
 
-@pytest.mark.parametrize(
-    ("estimate", "middles", "resolutions", "interval"),
-    [
-        (estimate_factor, (100.0, 100.0), (), (1.0, 1.0, 1.0)),
-        (estimate_factor, (100.0, 100.0), ((5.0, 10.0),), pytest.approx((1.0, 100 / 105, 1.1))),
-        (estimate_shift, (0.0, 50.0), ((60.0, 10.0),), (50.0, -10.0, 60.0)),
-    ],
-)
+@pytest.mark.parametrize(("estimate", "middles", "resolutions", "interval"), [
+    (estimate_factor, (100.0, 100.0), (), (1.0, 1.0, 1.0)),
+    (estimate_factor, (100.0, 100.0), ((5.0, 10.0),), pytest.approx((1.0, 100 / 105, 1.1))),
+    (estimate_shift, (0.0, 50.0), ((60.0, 10.0),), (50.0, -10.0, 60.0)),
+])  # fmt: skip
 def test_resolution_widens_interval(estimate, middles, resolutions, interval):
     result = estimate(*([middle] * 6 for middle in middles), *resolutions)
     assert (result.estimate, result.low, result.high) == interval

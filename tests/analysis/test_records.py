@@ -112,15 +112,10 @@ def test_default_table_has_the_values_of_the_record():
     assert row["repetitions"] == "3"
 
 
-@pytest.mark.parametrize(
-    ("changes", "kind"),
-    [
-        ({}, RateRecord),
-        ({"benchmark": "unknown"}, Record),
-        ({"not_measured": "no rate passed"}, Record),
-        ({"rates": "many"}, Record),
-    ],
-)
+@pytest.mark.parametrize(("changes", "kind"), [
+    ({}, RateRecord), ({"benchmark": "unknown"}, Record),
+    ({"not_measured": "no rate passed"}, Record), ({"rates": "many"}, Record),
+])  # fmt: skip
 def test_type_of_a_record_follows_from_benchmark_and_values(changes, kind):
     assert type(PRESENTATIONS.read_record({**RATES, **changes})) is kind
 

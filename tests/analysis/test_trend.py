@@ -197,14 +197,9 @@ def test_first_line_mentions_changes_that_the_resolution_hides():
     assert "1 run" in read_first_line(make_series(1.0))[0]
 
 
-@pytest.mark.parametrize(
-    ("rates", "words"),
-    [
-        ([1.0], "1 run"),
-        ([1.0, 2.0], "2 runs"),
-        ([5.0] * 17, "no change among 17 runs"),
-        ([100.0] * 9 + [105.0] * 9, "+5.0 % from r9"),
-    ],
-)
+@pytest.mark.parametrize(("rates", "words"), [
+    ([1.0], "1 run"), ([1.0, 2.0], "2 runs"), ([5.0] * 17, "no change among 17 runs"),
+    ([100.0] * 9 + [105.0] * 9, "+5.0 % from r9"),
+])  # fmt: skip
 def test_first_line_describes_the_change(rates, words):
     assert make_series(*rates).words.startswith(words)

@@ -16,21 +16,18 @@ def make_params(ports, left_hosts, right_hosts):
     return {**dict.fromkeys(PORTS, ports), "left_hosts": left_hosts, "right_hosts": right_hosts}
 
 
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        (make_params(FIXED, RANDOM, RANDOM), "random IP fixed port"),
-        (make_params(RANDOM, FIXED, FIXED), "fixed IP random port"),
-        (make_params(RANDOM, RANDOM, FIXED), None),
-        ({**make_params(RANDOM, {}, {}), "fw_sport": FIXED}, None),
-        (make_params(INC, FIXED, FIXED), None),
-        (make_params(FIXED, INC, INC), None),
-        ({}, None),
-        # a range without an end is one host, regardless of its policy
-        (make_params(FIXED, {"last": None, **RANDOM}, FIXED), "fixed IP fixed port"),
-        (make_params(FIXED, {"last": "::9", **RANDOM}, RANDOM), "random IP fixed port"),
-    ],
-)
+@pytest.mark.parametrize(("params", "words"), [
+    (make_params(FIXED, RANDOM, RANDOM), "random IP fixed port"),
+    (make_params(RANDOM, FIXED, FIXED), "fixed IP random port"),
+    (make_params(RANDOM, RANDOM, FIXED), None),
+    ({**make_params(RANDOM, {}, {}), "fw_sport": FIXED}, None),
+    (make_params(INC, FIXED, FIXED), None),
+    (make_params(FIXED, INC, INC), None),
+    ({}, None),
+    # a range without an end is one host, regardless of its policy
+    (make_params(FIXED, {"last": None, **RANDOM}, FIXED), "fixed IP fixed port"),
+    (make_params(FIXED, {"last": "::9", **RANDOM}, RANDOM), "random IP fixed port"),
+])  # fmt: skip
 def test_equal_variation_of_both_sides_is_described(params, words):
     assert describe_variation(params) == words
 
@@ -55,16 +52,13 @@ def test_equal_numbers_of_hosts_are_counted():
     assert count_hosts({"left_hosts": {"policy": "fixed"}}) is None
 
 
-@pytest.mark.parametrize(
-    ("params", "random"),
-    [
-        ({"enumerate_ports": 3}, True),
-        ({"enumerate_ports": 2}, False),
-        ({"enumerate_ports": 0}, False),
-        (dict.fromkeys(PORTS, RANDOM), True),
-        ({**dict.fromkeys(PORTS, RANDOM), "rv_dport": INC}, False),
-        ({}, None),
-    ],
-)
+@pytest.mark.parametrize(("params", "random"), [
+    ({"enumerate_ports": 3}, True),
+    ({"enumerate_ports": 2}, False),
+    ({"enumerate_ports": 0}, False),
+    (dict.fromkeys(PORTS, RANDOM), True),
+    ({**dict.fromkeys(PORTS, RANDOM), "rv_dport": INC}, False),
+    ({}, None),
+])  # fmt: skip
 def test_pseudorandom_ports_are_recognized(params, random):
     assert has_random_ports(params) is random

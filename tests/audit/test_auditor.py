@@ -222,17 +222,14 @@ def make_clause(verdicts, level="MUST", lasts_s=0.0):
     return Clause("RFC 1", "1", "c", level, "it does", steps, lasts_s=lasts_s)
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "tries", "verdict"),
-    [
-        (["conforms"], 1, "conforms"),
-        (["deviates", "conforms"], 2, "conforms"),
-        (["deviates"] * 3, 3, "deviates"),
-        (["not testable", "deviates", "deviates"], 3, "deviates"),
-        (["deviates", "not testable", "not testable"], 3, "deviates"),
-        (["deviates", "not testable", "conforms"], 3, "conforms"),
-    ],
-)
+@pytest.mark.parametrize(("verdicts", "tries", "verdict"), [
+    (["conforms"], 1, "conforms"),
+    (["deviates", "conforms"], 2, "conforms"),
+    (["deviates"] * 3, 3, "deviates"),
+    (["not testable", "deviates", "deviates"], 3, "deviates"),
+    (["deviates", "not testable", "not testable"], 3, "deviates"),
+    (["deviates", "not testable", "conforms"], 3, "conforms"),
+])  # fmt: skip
 def test_clause_that_does_not_conform_is_repeated(verdicts, tries, verdict):
     outcome = carry_out(make_clause(verdicts), Recorder(), AuditRequest())
     assert (outcome.tries, outcome.judgement.verdict) == (tries, verdict)

@@ -213,14 +213,11 @@ def test_correct_device_on_links_of_other_mtus_conforms(kind, mtus):
     assert list_deviations(build_device(technology), clauses) == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "clause"),
-    [
-        (Nptv6, "too-big-out"),
-        (Ipv6Router, "too-big-left"),
-        (Ipv4Router, "fragmentation-needed-left"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "clause"), [
+    (Nptv6, "too-big-out"),
+    (Ipv6Router, "too-big-left"),
+    (Ipv4Router, "fragmentation-needed-left"),
+])  # fmt: skip
 def test_packet_larger_than_next_link_is_found(kind, clause, monkeypatch):
     technology, clauses = list_all_clauses(kind, 1500, 1280)
     monkeypatch.setattr(PacketDevice, "fit", lambda self, side, packet: [(side, packet)])
@@ -259,15 +256,11 @@ def test_relay_with_wrong_rules_is_found(wrong):
     assert [o.judgement.verdict for o in result if o.clause.label == clause] == ["deviates"]
 
 
-@pytest.mark.parametrize(
-    ("technology", "method", "clauses"),
-    [
-        (LwB4(), "is_own", {"foreign-address", "foreign-port-udp", "own-udp"}),
-        (MapECe(), "is_own", {"foreign-address", "own-tcp"}),
-        (MapECe(), "check_source", {"other-relay", "foreign-address"}),
-    ],
-    ids=lambda value: getattr(value, "name", None),
-)
+@pytest.mark.parametrize(("technology", "method", "clauses"), [
+    (LwB4(), "is_own", {"foreign-address", "foreign-port-udp", "own-udp"}),
+    (MapECe(), "is_own", {"foreign-address", "own-tcp"}),
+    (MapECe(), "check_source", {"other-relay", "foreign-address"}),
+], ids=lambda value: getattr(value, "name", None))  # fmt: skip
 def test_customer_edge_without_checks_is_found(technology, method, clauses, monkeypatch):
     monkeypatch.setattr(TunnelCustomerEdge, method, lambda self, *args: True)
     result = execute_clauses(build_device(technology), EDGE.list_clauses(make_subject(technology)))

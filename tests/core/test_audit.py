@@ -82,16 +82,13 @@ def test_suite_of_another_distribution_is_found(tmp_path, monkeypatch):
     assert (done.status, done.out.split()[0]) == (0, "rfc1-1-mine")
 
 
-@pytest.mark.parametrize(
-    ("plugin", "params", "clause"),
-    [
-        ("mapt-br", [], "rfc7599-8.3-up-udp"),
-        ("nat64", ["initiator_count=1"], "rfc7915-5.1-udp"),
-        ("mapt-ce", ["ce_psid=9"], "rfc7599-8.2-foreign-udp"),
-        ("nat44", ["pool_ports={min: 1024, max: 2047}", "initiator_ports={min: 1024, max: 1279}"],
-         "rfc4787-REQ-1-mapped"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("plugin", "params", "clause"), [
+    ("mapt-br", [], "rfc7599-8.3-up-udp"),
+    ("nat64", ["initiator_count=1"], "rfc7915-5.1-udp"),
+    ("mapt-ce", ["ce_psid=9"], "rfc7599-8.2-foreign-udp"),
+    ("nat44", ["pool_ports={min: 1024, max: 2047}", "initiator_ports={min: 1024, max: 1279}"],
+     "rfc4787-REQ-1-mapped"),
+])  # fmt: skip
 def test_list_has_clause_of_technology(plugin, params, clause):
     settings = [word for param in params for word in ("--set", param)]
     done = v6t("audit", "--plugin", plugin, "--list", "--json", *settings)
@@ -120,16 +117,13 @@ def test_plan_of_run_has_number_of_clauses():
     json.loads(v6t(*words, "--audit", "warn", "--json").out)
 
 
-@pytest.mark.parametrize(
-    ("driver", "plugin", "params", "rejected"),
-    [
-        ("jool", "siit", {}, set()),
-        ("vpp", "mape-br", {}, set()),
-        ("vpp", "mapt-br", {"rule_ipv6": "2001:db8:ce::/48"}, {"lowest-ipv6-mtu of 1400"}),
-        ("vpp", "lwaftr", {"psid_len": "5", "softwires": "64"}, set()),
-        ("jool", "mapt-br", {}, set()),
-    ],
-)
+@pytest.mark.parametrize(("driver", "plugin", "params", "rejected"), [
+    ("jool", "siit", {}, set()),
+    ("vpp", "mape-br", {}, set()),
+    ("vpp", "mapt-br", {"rule_ipv6": "2001:db8:ce::/48"}, {"lowest-ipv6-mtu of 1400"}),
+    ("vpp", "lwaftr", {"psid_len": "5", "softwires": "64"}, set()),
+    ("jool", "mapt-br", {}, set()),
+])  # fmt: skip
 def test_variant_without_driver_setting_is_rejected(driver, plugin, params, rejected):
     device = RunDevice(resolve_setup(plugin=plugin, dut=driver, params=params))
     rejected_variants = set()

@@ -203,19 +203,16 @@ SOAK = {"duration_s": 40, "stretch_s": 1, "rate_fps": 5000}
 CRITICAL_LOAD = {"target": 1e-3, "search_s": 30, "first_s": 1.0}
 
 
-@pytest.mark.parametrize(
-    ("plugin", "benchmarks", "crash_at", "device", "procedure"),
-    [
-        ("mape-br", ALL, 25, {}, QUICK_ALL),
-        ("ipv4-router", ("rss-probe",), 20, {}, QUICK),
-        ("ipv4-router", ("flows",), 10, {}, QUICK),
-        ("nat44", ("tcp-rate", "tcp-capacity"), 10, {}, QUICK),
-        ("nat44", ("connection-rate", "throughput", "teardown"), 10, {}, QUICK),
-        ("siit", ("throughput",), 9, {}, {**QUICK, "search": "mlrsearch"}),
-        ("siit", ("soak",), 30, BURSTS, {"soak": SOAK}),
-        ("siit", ("critical-load",), 20, RANDOM_LOSS, {"critical_load": CRITICAL_LOAD}),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "benchmarks", "crash_at", "device", "procedure"), [
+    ("mape-br", ALL, 25, {}, QUICK_ALL),
+    ("ipv4-router", ("rss-probe",), 20, {}, QUICK),
+    ("ipv4-router", ("flows",), 10, {}, QUICK),
+    ("nat44", ("tcp-rate", "tcp-capacity"), 10, {}, QUICK),
+    ("nat44", ("connection-rate", "throughput", "teardown"), 10, {}, QUICK),
+    ("siit", ("throughput",), 9, {}, {**QUICK, "search": "mlrsearch"}),
+    ("siit", ("soak",), 30, BURSTS, {"soak": SOAK}),
+    ("siit", ("critical-load",), 20, RANDOM_LOSS, {"critical_load": CRITICAL_LOAD}),
+])  # fmt: skip
 def test_run_resumes_in_any_benchmark(tmp_path, plugin, benchmarks, crash_at, device, procedure):
     """The tester fails again and again, until the run is complete."""
     complete, resumed, device = tmp_path / "complete", tmp_path / "resumed", {**DEVICE, **device}
@@ -240,15 +237,10 @@ def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("plugin", "benchmark", "capability"),
-    [
-        ("dns64", "resolution", "queries"),
-        ("nat44", "tcp-rate", "tcp"),
-        ("nat44", "connection-rate", "connections"),
-        ("ipv4-router", "flows", "flow-starts"),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "benchmark", "capability"), [
+    ("dns64", "resolution", "queries"), ("nat44", "tcp-rate", "tcp"),
+    ("nat44", "connection-rate", "connections"), ("ipv4-router", "flows", "flow-starts"),
+])  # fmt: skip
 def test_tester_without_a_capability_is_rejected(plugin, benchmark, capability):
     setup = make_setup(simulate(benchmark, plugin=plugin))
     tester = SimpleNamespace(capabilities=frozenset(CAPABILITIES) - {capability})

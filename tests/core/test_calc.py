@@ -37,16 +37,11 @@ def test_map_ce_equals_figure_8_of_the_mapperf_paper():
         assert line.endswith(f" {value if key != 'port_ranges' else '18432-20479'}")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        ["--ipv6", "2001:db8:ce:17a9:0:c000:2bd:9"],
-        ["--ipv6", "2001:db8:ce:17a9:ffff::1"],
-        ["--ipv4", "192.0.2.189", "--port", 18432],
-        ["--ipv4", "192.0.2.189", "--port", 20479],
-        [*CE_9, "--port", 19000],
-    ],
-)
+@pytest.mark.parametrize("name", [
+    ["--ipv6", "2001:db8:ce:17a9:0:c000:2bd:9"], ["--ipv6", "2001:db8:ce:17a9:ffff::1"],
+    ["--ipv4", "192.0.2.189", "--port", 18432], ["--ipv4", "192.0.2.189", "--port", 20479],
+    [*CE_9, "--port", 19000],
+])  # fmt: skip
 def test_ce_can_be_named_by_address_or_port(name):
     assert run_calc("map", *FIGURE_8, *name) == run_calc("map", *FIGURE_8, *CE_9)
 

@@ -234,13 +234,10 @@ def test_killed_campaign_ends_with_same_summary(tmp_path):
     assert count_trials(killed) == trials  # nothing was measured twice
 
 
-@pytest.mark.parametrize(
-    ("name", "is_missing"),
-    [
-        *((name, False) for name in ("config.json", "results.json", "journal.jsonl")),
-        *((name, True) for name in ("config.json", "results.json")),
-    ],
-)
+@pytest.mark.parametrize(("name", "is_missing"), [
+    *((name, False) for name in ("config.json", "results.json", "journal.jsonl")),
+    *((name, True) for name in ("config.json", "results.json")),
+])  # fmt: skip
 def test_complete_run_with_a_damaged_or_missing_file_is_failed(name, is_missing, small, tmp_path):
     copy = shutil.copytree(small, tmp_path / "copy")
     file = next(copy.glob("001-*")) / name
@@ -404,20 +401,17 @@ experiments:
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "old", "new", "code"),
-    [
-        (SMALL, "params.ces: [64, 128, 256]", "params.ces: []", "wrong-length"),
-        (SMALL, "params.ces: [64, 128, 256]", "params.ea_len: [99]", "out-of-range"),
-        (SMALL, "name: directions", "name: customers", "duplicate"),
-        (SMALL, "name: small\n", "name: small\npaper: unknown\n", "unknown-name"),
-        (SMALL, "plugin: mape-br", "plugin: mapee", "unknown-name"),
-        (SMALL, "modes: [forward, reverse]", "modes.x: [1]", "not-a-section"),
-        (SMALL, "{kind: sim, options", "4 #", "not-a-section"),
-        (ALONG, "rss: [sd, sdfn]", "rss: [sd]", "wrong-length"),
-        (ALONG, "params: {dut", "modes: {dut", "unknown-name"),
-    ],
-)
+@pytest.mark.parametrize(("text", "old", "new", "code"), [
+    (SMALL, "params.ces: [64, 128, 256]", "params.ces: []", "wrong-length"),
+    (SMALL, "params.ces: [64, 128, 256]", "params.ea_len: [99]", "out-of-range"),
+    (SMALL, "name: directions", "name: customers", "duplicate"),
+    (SMALL, "name: small\n", "name: small\npaper: unknown\n", "unknown-name"),
+    (SMALL, "plugin: mape-br", "plugin: mapee", "unknown-name"),
+    (SMALL, "modes: [forward, reverse]", "modes.x: [1]", "not-a-section"),
+    (SMALL, "{kind: sim, options", "4 #", "not-a-section"),
+    (ALONG, "rss: [sd, sdfn]", "rss: [sd]", "wrong-length"),
+    (ALONG, "params: {dut", "modes: {dut", "unknown-name"),
+])  # fmt: skip
 def test_invalid_campaign_file_is_rejected_before_output_is_created(text, old, new, code, tmp_path):
     file = write_file(tmp_path, text.replace(old, new))
     for more in ([], ["--tester", "sim"]):  # --tester does not hide the file's invalid tester
@@ -438,17 +432,14 @@ def test_settings_change_along_with_an_axis(tmp_path):
     assert "the paper has more of them" in note
 
 
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"schema": "v6t-campaign-plan/99"}, "file-unreadable"),
-        ({"paper": [None]}, "damaged-file"),
-        ({"paper": "unknown"}, "file-unreadable"),
-        ({"runs": [{"directory": "../x"}]}, "damaged-file"),
-        ({"runs": [{"config": {"tester": {}}}]}, "file-unreadable"),
-        ({"runs": 7}, "damaged-file"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "code"), [
+    ({"schema": "v6t-campaign-plan/99"}, "file-unreadable"),
+    ({"paper": [None]}, "damaged-file"),
+    ({"paper": "unknown"}, "file-unreadable"),
+    ({"runs": [{"directory": "../x"}]}, "damaged-file"),
+    ({"runs": [{"config": {"tester": {}}}]}, "file-unreadable"),
+    ({"runs": 7}, "damaged-file"),
+])  # fmt: skip
 def test_plan_changed_by_hand_is_rejected(changes, code, tmp_path):
     """A plan that was changed cannot make v6t write files."""
     campaign = plan_campaign(write_file(tmp_path), tester="sim")

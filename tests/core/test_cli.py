@@ -299,14 +299,11 @@ def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
     ("command", "measures"),
     [("show", False), ("list", False), ("run", True), ("resume", True), ("campaign", True)],
 )
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device", "results.json"), "disk-full"),
-        (OSError(), None),
-        (MemoryError(), "resource-missing"),
-    ],
-)
+@pytest.mark.parametrize(("error", "code"), [
+    (OSError(errno.ENOSPC, "No space left on device", "results.json"), "disk-full"),
+    (OSError(), None),
+    (MemoryError(), "resource-missing"),
+])  # fmt: skip
 def test_full_disk_or_memory_is_not_an_internal_error(error, code, command, measures, monkeypatch):
     monkeypatch.setattr(main, "_invoke_command", Mock(side_effect=error))
     done = v6t("--debug", command, "run")

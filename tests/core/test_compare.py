@@ -53,13 +53,10 @@ def test_same_device_shows_no_difference(runs):
     assert {line.verdict for line in lines.values()} <= {"no difference", "undecided"}
 
 
-@pytest.mark.parametrize(
-    ("name", "quantity", "verdict", "factor"),
-    [
-        ("slow", ("throughput", "rate"), "less", 0.5),
-        ("late", ("latency", "TL forward"), "more", 65 / 25),
-    ],
-)
+@pytest.mark.parametrize(("name", "quantity", "verdict", "factor"), [
+    ("slow", ("throughput", "rate"), "less", 0.5),
+    ("late", ("latency", "TL forward"), "more", 65 / 25),
+])  # fmt: skip
 def test_worse_device_has_a_factor_with_its_interval(name, quantity, verdict, factor, runs):
     line = compare(runs / "first", runs / name)[quantity]
     assert (line.verdict, line.kind, line.improved) == (verdict, "factor", False)
@@ -132,21 +129,18 @@ def test_difference_below_resolution_is_no_difference(tmp_path):
     assert line.verdict == "no difference"
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"plugin": "mapt-br", "frame_sizes": (84,)}, ["technology: mape-br and mapt-br"]),
-        ({"params": {"n": "10", "m": "9"}}, ["parameter m: 2 and 9"]),
-        ({"frame_sizes": (168,)}, ["104/64 bidirectional: only in a"]),
-        ({"modes": ("forward",)}, ["104/64 bidirectional: only in a"]),
-        (
-            {"params": {"ces": "100"}, "procedure": {"loss_tolerance": 0.001}},
-            ["parameter ces: 1000 and 100", "loss tolerance: 0.0 and 0.001"],
-        ),
-        ({"procedure": {"trial_duration_s": 2.0}}, ["duration s: "]),
-        ({"procedure": {"search": "mlrsearch"}}, ["search: binary and mlrsearch"]),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), [
+    ({"plugin": "mapt-br", "frame_sizes": (84,)}, ["technology: mape-br and mapt-br"]),
+    ({"params": {"n": "10", "m": "9"}}, ["parameter m: 2 and 9"]),
+    ({"frame_sizes": (168,)}, ["104/64 bidirectional: only in a"]),
+    ({"modes": ("forward",)}, ["104/64 bidirectional: only in a"]),
+    (
+        {"params": {"ces": "100"}, "procedure": {"loss_tolerance": 0.001}},
+        ["parameter ces: 1000 and 100", "loss tolerance: 0.0 and 0.001"],
+    ),
+    ({"procedure": {"trial_duration_s": 2.0}}, ["duration s: "]),
+    ({"procedure": {"search": "mlrsearch"}}, ["search: binary and mlrsearch"]),
+])  # fmt: skip
 def test_incomparable_runs_are_compared_only_with_anyway(change, words, plain, tmp_path):
     procedure = {"repetitions": 1, **change.pop("procedure", {})}
     make_run(tmp_path / "b", procedure=procedure, **change)
@@ -196,13 +190,10 @@ def test_json_follows_its_schema_and_replaces_an_earlier_comparison(runs, tmp_pa
     assert json.loads(path.read_text()) == content
 
 
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        *(("compare", f"{name}.json") for name in ("config", "manifest", "results", "campaign")),
-        ("trend", "report.html"),
-    ],
-)
+@pytest.mark.parametrize(("command", "name"), [
+    *(("compare", f"{name}.json") for name in ("config", "manifest", "results", "campaign")),
+    ("trend", "report.html"),
+])  # fmt: skip
 def test_file_of_a_run_is_not_replaced(name, command, runs):
     before = read_dir(runs)
     done = v6t(command, runs / "first", runs / "again", "-o", runs / "first" / name)
@@ -261,15 +252,12 @@ def test_run_under_published_conditions_has_a_reference_line(tmp_path):
     assert "2,531,239" in (path / "report.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("params", "driver", "words"),
-    [
-        *(({}, name, f"published, {name} here") for name in ("jool", "reference", "command")),
-        ({"ces": "100"}, "vpp", "CEs: 1000 published, 100 here"),
-        ({"rule_ipv6": "2001:db8:ff::/51"}, "vpp", "rule: 2001:db8:ce::/51 192.0.2.0/24 EA 13"),
-        ({"n": "10", "m": "9"}, "vpp", "traffic: bidirectional 100% fg published, 9 of 10"),
-    ],
-)
+@pytest.mark.parametrize(("params", "driver", "words"), [
+    *(({}, name, f"published, {name} here") for name in ("jool", "reference", "command")),
+    ({"ces": "100"}, "vpp", "CEs: 1000 published, 100 here"),
+    ({"rule_ipv6": "2001:db8:ff::/51"}, "vpp", "rule: 2001:db8:ce::/51 192.0.2.0/24 EA 13"),
+    ({"n": "10", "m": "9"}, "vpp", "traffic: bidirectional 100% fg published, 9 of 10"),
+])  # fmt: skip
 def test_published_result_with_other_conditions_is_skipped(params, driver, words, tmp_path):
     make_measured_run(tmp_path / "run", {**VPP, "driver": driver}, params=params)
     stdout = v6t("compare", tmp_path / "run", "--published").out
@@ -300,14 +288,11 @@ def test_slowed_lab_device_has_a_lower_rate(tmp_path):
     assert "worse" in line.words
 
 
-@pytest.mark.parametrize(
-    ("parts", "cores"),
-    [
-        ({"napt": 16, "ce": None, "br": 4}, 4),
-        ({"clat": 16, "plat": 2}, 2),
-        ({"clat": 16, "plat": None}, None),
-    ],
-)
+@pytest.mark.parametrize(("parts", "cores"), [
+    ({"napt": 16, "ce": None, "br": 4}, 4),
+    ({"clat": 16, "plat": 2}, 2),
+    ({"clat": 16, "plat": None}, None),
+])  # fmt: skip
 def test_cores_of_a_chain_are_those_of_the_providers_edge(parts, cores):
     """The paper varies only the cores of the provider's edge."""
     options = {name: {"options": {"cores": n} if n else {}} for name, n in parts.items()}
@@ -361,13 +346,10 @@ def test_decrease_has_its_own_exit_status(series_runs):
         assert v6t("trend", *words).status == status
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ({"plugin": "ipv6-router"}, "siit and ipv6-router"),
-        ({"dut": {"driver": "tayga"}}, "reference and tayga"),
-    ],
-)
+@pytest.mark.parametrize(("setting", "words"), [
+    ({"plugin": "ipv6-router"}, "siit and ipv6-router"),
+    ({"dut": {"driver": "tayga"}}, "reference and tayga"),
+])  # fmt: skip
 def test_directory_leaves_out_incomparable_runs(setting, words, series_runs, tmp_path):
     for path in list_series(series_runs):
         shutil.copytree(path, tmp_path / path.name)

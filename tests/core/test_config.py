@@ -189,15 +189,12 @@ def test_invalid_file_has_code_line_and_path(text, code, place, path, tmp_path):
     assert (error.code, ".".join(map(str, error.path))) == (code, path)
 
 
-@pytest.mark.parametrize(
-    ("run", "bed", "flags", "code", "path"),
-    [
-        ("seed: 1\nplugin: mapebr", None, {"plugin": None}, "unknown-name", ["plugin"]),
-        (None, "tester: {kind: simm}", {"tester": None}, "unknown-name", ["tester", "kind"]),
-        (None, "tester: {options: {corse: 1}}", {"tester": "trex"},
-         "unknown-setting", ["tester", "options", "corse"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("run", "bed", "flags", "code", "path"), [
+    ("seed: 1\nplugin: mapebr", None, {"plugin": None}, "unknown-name", ["plugin"]),
+    (None, "tester: {kind: simm}", {"tester": None}, "unknown-name", ["tester", "kind"]),
+    (None, "tester: {options: {corse: 1}}", {"tester": "trex"},
+     "unknown-setting", ["tester", "options", "corse"]),
+])  # fmt: skip
 def test_unknown_name_in_a_file_is_rejected(run, bed, flags, code, path, tmp_path):
     with expect_error(code, path=path):
         resolve_texts(tmp_path, run, bed, **flags)

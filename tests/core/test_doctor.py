@@ -42,15 +42,11 @@ def test_doctor_of_complete_machine_reports_no_problem(machine):
     assert "MISSING" not in done.out
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "result", "subject", "state", "text"),
-    [
-        (privilege, "check_availability", (False, "not permitted"), "embedded lab", "missing", "not permitted"),
-        (platform, "system", "Darwin", "system", "missing", "--tester sim"),
-        (doctor.os, "sched_getaffinity", {0}, "cores", "note", ""),
-    ],
-    ids=["permission", "system", "cores"],
-)  # fmt: skip
+@pytest.mark.parametrize(("module", "name", "result", "subject", "state", "text"), [
+    (privilege, "check_availability", (False, "not permitted"), "embedded lab", "missing", "not permitted"),
+    (platform, "system", "Darwin", "system", "missing", "--tester sim"),
+    (doctor.os, "sched_getaffinity", {0}, "cores", "note", ""),
+], ids=["permission", "system", "cores"])  # fmt: skip
 def test_problem_of_the_machine_is_reported(module, name, result, subject, state, text, machine):
     machine.setattr(module, name, lambda *_: result)
     status = 3 if state == "missing" else 0
@@ -80,17 +76,14 @@ def test_trex_is_searched_in_trex_dir(machine, tmp_path):
     assert examine(load_kind("trex", {}))["TRex"].state == "missing"  # of the testbed
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("{interfaces: ['ff:1f.7', nic9]}", ["no such PCI device", "no such interface"]),
-        ("{}", ["name its interfaces"]),
-        ("{start: never}", ["set start: auto"]),
-        ("{server: 127.0.0.2}", ["start one there"]),
-        ("{ssh: a@b.invalid}", ["ssh needs trex_dir"]),
-        ("{ssh: a@b.invalid, trex_dir: /opt/x}", ["must work without a prompt"]),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), [
+    ("{interfaces: ['ff:1f.7', nic9]}", ["no such PCI device", "no such interface"]),
+    ("{}", ["name its interfaces"]),
+    ("{start: never}", ["set start: auto"]),
+    ("{server: 127.0.0.2}", ["start one there"]),
+    ("{ssh: a@b.invalid}", ["ssh needs trex_dir"]),
+    ("{ssh: a@b.invalid, trex_dir: /opt/x}", ["must work without a prompt"]),
+])  # fmt: skip
 def test_missing_part_of_trex_is_named(options, words, machine, tmp_path):
     make_installation(tmp_path / "v3.08")
     machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))
@@ -139,16 +132,13 @@ def test_doctor_of_this_machine_agrees_with_the_lab_check(monkeypatch, tmp_path)
     assert done.status == (0 if is_available and platform.system() == "Linux" else 3)
 
 
-@pytest.mark.parametrize(
-    ("bed", "plugin", "finding", "status"),
-    [
-        ("tester: {kind: sim}", [], "ok      device: simulated\n", 0),
-        ("{}", [], "ok      device: ", 0),
-        ("dut: {driver: nftables}", ["--plugin", "siit"], "MISSING device: ", 3),
-        ("tester: {kind: trex, options: {trex_dir: /nowhere}}", [], "MISSING TRex: ", 3),
-        ("tester: {kind: trex, options: {lab: true}}", [], "MISSING TRex: ", 3),
-    ],
-)
+@pytest.mark.parametrize(("bed", "plugin", "finding", "status"), [
+    ("tester: {kind: sim}", [], "ok      device: simulated\n", 0),
+    ("{}", [], "ok      device: ", 0),
+    ("dut: {driver: nftables}", ["--plugin", "siit"], "MISSING device: ", 3),
+    ("tester: {kind: trex, options: {trex_dir: /nowhere}}", [], "MISSING TRex: ", 3),
+    ("tester: {kind: trex, options: {lab: true}}", [], "MISSING TRex: ", 3),
+])  # fmt: skip
 def test_testbed_is_examined(bed, plugin, finding, status, machine, tmp_path):
     machine.delenv("TREX_DIR")
     machine.setattr(channel, "DEFAULT_LOCATION", tmp_path)

@@ -65,18 +65,15 @@ def test_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkey
     expect_refusal(v6t(*words), "file-exists")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ([*SIM, "-o", "shut"], "file-unwritable"),
-        ([*SIM, "-o", "shut/out"], "file-unwritable"),
-        (["init", "--dir", "shut"], "file-unwritable"),
-        ([*COMPILE, "-o", "shut/x.json"], "file-unwritable"),
-        ([*COMPILE, "--format", "pcap", "-o", "shut/x"], "file-unwritable"),
-        (["run", "secret.yaml"], "file-unreadable"),
-        ([*SIM, "--testbed", "secret.yaml"], "file-unreadable"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code"), [
+    ([*SIM, "-o", "shut"], "file-unwritable"),
+    ([*SIM, "-o", "shut/out"], "file-unwritable"),
+    (["init", "--dir", "shut"], "file-unwritable"),
+    ([*COMPILE, "-o", "shut/x.json"], "file-unwritable"),
+    ([*COMPILE, "--format", "pcap", "-o", "shut/x"], "file-unwritable"),
+    (["run", "secret.yaml"], "file-unreadable"),
+    ([*SIM, "--testbed", "secret.yaml"], "file-unreadable"),
+])  # fmt: skip
 def test_missing_permission_has_a_code_and_leaves_no_files(arguments, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shut").mkdir(mode=0o500)
@@ -87,13 +84,10 @@ def test_missing_permission_has_a_code_and_leaves_no_files(arguments, code, tmp_
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["secret.yaml", "shut"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "status", "advice"),
-    [
-        (["run", "--plugin", "mape-br", "--tester", "trex"], "missing-installation", 2, "TREX_DIR"),
-        (["selftest", "--plugin", "mape-br"], "missing-permission", 3, "--tester sim"),
-    ],
-)
+@pytest.mark.parametrize(("words", "code", "status", "advice"), [
+    (["run", "--plugin", "mape-br", "--tester", "trex"], "missing-installation", 2, "TREX_DIR"),
+    (["selftest", "--plugin", "mape-br"], "missing-permission", 3, "--tester sim"),
+])  # fmt: skip
 def test_missing_tester_is_reported(words, code, status, advice, tmp_path, monkeypatch):
     """Without TREX_DIR, and with `run`: see tests/docs/test_messages.py."""
     monkeypatch.chdir(tmp_path)
@@ -219,13 +213,10 @@ def expect_no_internal_error(run, original):
         assert done.status in (0, 2), (command, done)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        *(("journal.jsonl", kind) for kind in CODES),
-        *((f"{name}.json", "pipe") for name in ("config", "manifest", "results")),
-    ],
-)
+@pytest.mark.parametrize(("name", "kind"), [
+    *(("journal.jsonl", kind) for kind in CODES),
+    *((f"{name}.json", "pipe") for name in ("config", "manifest", "results")),
+])  # fmt: skip
 def test_run_directory_with_unusual_file_is_not_an_internal_error(name, kind, original, tmp_path):
     run = shutil.copytree(original, tmp_path / "run")
     make_unusual(run / name, kind)

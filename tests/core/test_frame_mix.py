@@ -29,15 +29,10 @@ def compute_imix_mean(smallest):
     return (smallest * 28 + 570 * 16 + 1518 * 4) / 48
 
 
-@pytest.mark.parametrize(
-    ("notation", "normalized"),
-    [
-        ("imix", IMIX),
-        ("IMIX:csit", IMIX),
-        ("imix:snabb", "imix:64x5,594x3,1500x1"),
-        (" imix: 64x7, 1518x1 ", "imix:64x7,1518x1"),
-    ],
-)
+@pytest.mark.parametrize(("notation", "normalized"), [
+    ("imix", IMIX), ("IMIX:csit", IMIX), ("imix:snabb", "imix:64x5,594x3,1500x1"),
+    (" imix: 64x7, 1518x1 ", "imix:64x7,1518x1"),
+])  # fmt: skip
 def test_mix_notations_are_normalized(notation, normalized):
     assert normalize_mix(notation) == normalized
     run = resolve(plugin="siit", frame_sizes=(notation.strip(), 84))
@@ -53,15 +48,12 @@ def test_invalid_mix_is_rejected(notation):
         resolve(plugin="siit", frame_sizes=(notation,))
 
 
-@pytest.mark.parametrize(
-    ("plugin", "label", "ipv6", "ipv4"),
-    [
-        ("siit", f"imix {IMIX_PAIRS}", 365.5, 345.5),
-        ("mape-br", "imix 104/64x28 570/530x16 1518/1478x4", 377.167, 337.167),
-        ("ipv4-router", "imix 64x28 570x16 1518x4", 353.833, 353.833),
-        ("nat44", "imix 64x28 570x16 1518x4", 353.833, 353.833),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "label", "ipv6", "ipv4"), [
+    ("siit", f"imix {IMIX_PAIRS}", 365.5, 345.5),
+    ("mape-br", "imix 104/64x28 570/530x16 1518/1478x4", 377.167, 337.167),
+    ("ipv4-router", "imix 64x28 570x16 1518x4", 353.833, 353.833),
+    ("nat44", "imix 64x28 570x16 1518x4", 353.833, 353.833),
+])  # fmt: skip
 def test_sizes_are_pairs_and_the_smallest_is_raised(plugin, label, ipv6, ipv4):
     sizes = resolve_setup(plugin=plugin, frame_sizes=("imix",)).technology.make_sizes("imix")
     assert sizes.label == label
@@ -97,14 +89,11 @@ def test_frame_sizes_of_mix_are_spread_evenly(plugin, params):
         assert [len(frame) + 4 for frame in expand_set(compiled, 0, 24)] == expected
 
 
-@pytest.mark.parametrize(
-    ("mix", "genome"),
-    [
-        ("84/64x28,570/550x16,1518/1498x4", "CUSTOM IMIX - ABAABACBAABA (A = 84/64, B = 570/550, "),
-        ("64x3,1280x1,1518x1", "CUSTOM IMIX - AABCA (A = 64, B = 1280, C = 1518 octets; "),
-        ("64x1000,128x1", "A = 64, B = 128 octets; the k-th of n frames"),
-    ],
-)
+@pytest.mark.parametrize(("mix", "genome"), [
+    ("84/64x28,570/550x16,1518/1498x4", "CUSTOM IMIX - ABAABACBAABA (A = 84/64, B = 570/550, "),
+    ("64x3,1280x1,1518x1", "CUSTOM IMIX - AABCA (A = 64, B = 1280, C = 1518 octets; "),
+    ("64x1000,128x1", "A = 64, B = 128 octets; the k-th of n frames"),
+])  # fmt: skip
 def test_order_of_mix_is_described(mix, genome):
     """RFC 6985 sections 5 and 6.3."""
     assert describe_sequence(mix).startswith(genome)
@@ -172,13 +161,10 @@ def test_exported_profile_has_streams_of_the_mix():
 
 @pytest.mark.lab
 @needs_lab
-@pytest.mark.parametrize(
-    ("plugin", "params", "connections", "roles"),
-    [
-        ("mape-br", {"n": "2", "m": "1"}, None, 2),
-        ("nat64", {}, Connections(100, 500.0, wait_s=0.2, alpha=1.0), 1),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "params", "connections", "roles"), [
+    ("mape-br", {"n": "2", "m": "1"}, None, 2),
+    ("nat64", {}, Connections(100, 500.0, wait_s=0.2, alpha=1.0), 1),
+])  # fmt: skip
 def test_embedded_tester_sends_sizes_of_mix_in_proportion(plugin, params, connections, roles):
     """The reference device forwards every frame of each size correctly translated."""
     sizes_of_mix = ("imix:64x7,570x4,1518x1",)

@@ -78,14 +78,11 @@ def test_resume_reads_each_file_once(crashes, read_counts, tmp_path):
     assert {name: read_counts[name] for name in names} == dict.fromkeys(names, 1)
 
 
-@pytest.mark.parametrize(
-    ("plugin", "benchmarks", "frame_sizes"),
-    [
-        ("siit", ("throughput", "latency"), ("imix",)),
-        ("siit", ("rss-probe",), ()),
-        ("nat64", ("capacity", "throughput"), ()),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "benchmarks", "frame_sizes"), [
+    ("siit", ("throughput", "latency"), ("imix",)),
+    ("siit", ("rss-probe",), ()),
+    ("nat64", ("capacity", "throughput"), ()),
+])  # fmt: skip
 def test_stored_data_equals_data_in_memory(plugin, benchmarks, frame_sizes, tmp_path):
     run = simulate(*benchmarks, plugin=plugin, frame_sizes=frame_sizes, modes=("forward",))
     data = measure_run(run, tmp_path)

@@ -45,13 +45,10 @@ def test_port_block_below_the_ports_of_a_client_is_rejected(plugin, benchmark):
     assert expect_limit(plugin, benchmark, dut=dut, port_block=999) == {"port_block": 1000}
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"port_block": 1000},
-        {"port_block": 1, "initiator_count": 40, "responder_count": 100, "enumerate_ports": 0},
-    ],
-)
+@pytest.mark.parametrize("params", [
+    {"port_block": 1000},
+    {"port_block": 1, "initiator_count": 40, "responder_count": 100, "enumerate_ports": 0},
+])  # fmt: skip
 def test_port_block_for_all_ports_of_a_client_is_accepted(params):
     resolve_run("nat44", "connection-rate", **params)
 

@@ -120,13 +120,10 @@ def resolve_flags(words):
     return json.loads(v6t(*SIM, *words.split(), "--dry-run", "--json").out)["run"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--frame-size 104,512 --mode forward,reverse --measure latency,pdv",
-        "--frame-size 104 --frame-size 512 --mode forward --mode reverse --measure latency --measure pdv",
-    ],
-)
+@pytest.mark.parametrize("words", [
+    "--frame-size 104,512 --mode forward,reverse --measure latency,pdv",
+    "--frame-size 104 --frame-size 512 --mode forward --mode reverse --measure latency --measure pdv",
+])  # fmt: skip
 def test_values_of_a_flag_are_separated_by_commas_or_the_flag_is_repeated(words):
     run = resolve_flags(words)
     assert run["frame_sizes"] == [104, 512]
@@ -196,20 +193,17 @@ def test_explain_without_a_name_lists_the_names():
     assert "procedure.repetitions" in groups["settings"] and "wrong-form" in groups["error codes"]
 
 
-@pytest.mark.parametrize(
-    ("technology", "name", "default"),
-    [
-        ("nptv6", "hosts.policy", "random"),
-        ("nat44", "initiator_ports.max", "41023"),
-        ("clat", "ipv6_hosts.first", "198.19.0.2"),
-        ("mape-br", "domains", "none"),
-        (
-            "siit",
-            "eam",
-            "[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/120}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/120}]",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("technology", "name", "default"), [
+    ("nptv6", "hosts.policy", "random"),
+    ("nat44", "initiator_ports.max", "41023"),
+    ("clat", "ipv6_hosts.first", "198.19.0.2"),
+    ("mape-br", "domains", "none"),
+    (
+        "siit",
+        "eam",
+        "[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/120}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/120}]",
+    ),
+])  # fmt: skip
 def test_explained_default_of_nested_setting_is_that_of_the_technology(technology, name, default):
     rows = json.loads(v6t("explain", f"params.{name}", "--plugin", technology, "--json").out)
     assert [row["default"] for row in rows if row["name"] == f"params.{name}"] == [default]

@@ -56,28 +56,18 @@ def measure(path, listener, **options):
     return execute(make_setup(run), path, listener)
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("", ("127.0.0.1", 8219)),
-        ("127.0.0.1:80", ("127.0.0.1", 80)),
-        (":0", ("127.0.0.1", 0)),
-        ("192.0.2.1", ("192.0.2.1", 8219)),
-        ("[::1]:99", ("::1", 99)),
-        ("::1", ("::1", 8219)),
-    ],
-)
+@pytest.mark.parametrize(("text", "address"), [
+    ("", ("127.0.0.1", 8219)), ("127.0.0.1:80", ("127.0.0.1", 80)), (":0", ("127.0.0.1", 0)),
+    ("192.0.2.1", ("192.0.2.1", 8219)), ("[::1]:99", ("::1", 99)), ("::1", ("::1", 8219)),
+])  # fmt: skip
 def test_live_address_is_parsed(text, address):
     assert parse_address(text) == address
 
 
-@pytest.mark.parametrize(
-    ("hosts", "expected"),
-    [
-        (("127.0.0.1:80", "localhost", "[::1]:80", "192.0.2.7"), True),
-        (("", "localhost:81", "127.0.0.1:81", "x.example:80", "127.0.0.1.evil.example:80"), False),
-    ],
-)
+@pytest.mark.parametrize(("hosts", "expected"), [
+    (("127.0.0.1:80", "localhost", "[::1]:80", "192.0.2.7"), True),
+    (("", "localhost:81", "127.0.0.1:81", "x.example:80", "127.0.0.1.evil.example:80"), False),
+])  # fmt: skip
 def test_host_header_must_be_address_or_localhost(hosts, expected):
     assert [is_own_host(host, 80) for host in hosts] == [expected] * len(hosts)
 

@@ -118,14 +118,10 @@ def test_siit_with_varying_addresses_sends_all_of_both_ranges(tmp_path):
     assert [f[1] for f in reverse] == [IPv4Address("198.18.0.0") + n for n in left]
 
 
-@pytest.mark.parametrize(
-    ("text", "left", "right", "step", "bounds"),
-    [
-        (MANY_IPV4, IPv4Address("198.18.0.0"), IPv4Address("198.19.0.0"), 1, (2, 65534)),
-        (MANY_IPV6, IPv6Address("2001:2::2"), IPv6Address("2001:2:0:8000::2"), 1 << 16, (0, 65535)),
-    ],
-    ids=["ipv4", "ipv6"],
-)
+@pytest.mark.parametrize(("text", "left", "right", "step", "bounds"), [
+    (MANY_IPV4, IPv4Address("198.18.0.0"), IPv4Address("198.19.0.0"), 1, (2, 65534)),
+    (MANY_IPV6, IPv6Address("2001:2::2"), IPv6Address("2001:2:0:8000::2"), 1 << 16, (0, 65535)),
+], ids=["ipv4", "ipv6"])  # fmt: skip
 def test_router_samples_send_from_all_hosts_to_all_hosts(text, left, right, step, bounds, tmp_path):
     setup = convert(tmp_path, text)
     for direction, hosts in (("forward", (left, right)), ("reverse", (right, left))):
@@ -261,35 +257,31 @@ INVALID = "invalid-foreign-file"
 NARROW = NAT64.replace("-min 1024\nFwd-sport-max 41023", "-min 1\nFwd-sport-max 39990")
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "place"),
-    [
-        ("IP-L-Vers 5\n", INVALID, ":1: IP-L-Vers "),
-        ("Num-L-Nets many\nIP-L-Vers 4\nIP-R-Vers 4\n", "not-a-number", ":1: Num-L-Nets "),
-        ("Forward 0\nReverse 0\n", INVALID, ""),
-        ("Stateful 2\n", INVALID, ""),
-        ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", INVALID, ""),
-        ("Stateful 3\n", INVALID, ":1: Stateful "),
-        ("Stateful 1\nIPv6-R-Virt x\n", "not-an-address", ":2: IPv6-R-Virt "),
-        ("IPv4-R-Real ::\nStateful 1\n", "not-an-address", ":1: IPv4-R-Real "),
-        ("IPv4-R-Real .inf\nStateful 1\n", "not-an-address", ":1: IPv4-R-Real "),
-        ("IPv6-L-Real 1.2.3.4\nStateful 1\n", "not-an-address", ":1: IPv6-L-Real "),
-        ("IP-L-Vers\n", INVALID, ":1: "),
-        ("Hello world\n", "wrong-kind-of-file", ""),
-        ("IPv6-L-Real nonsense\n", "wrong-kind-of-file", ""),
-        ("MAC-L-DUT nonsense\n", "wrong-kind-of-file", ""),
-        (NARROW, "wrong-kind-of-file", "39990"),
-        (MANY_NAT64.replace("IPv6-R-offset 14", "IPv6-R-offset 12"), INVALID, ""),
-        (SIIT + "Num-R-Nets 256\n", INVALID, ""),
-        (NAT64.replace("Num-R-Nets 1", "Num-R-Nets 2"), INVALID, ""),
-        (SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 12\n", INVALID, ""),
-        (SIIT + "IP-L-var 3\nIP-L-min 3\nIP-L-max 2\n", INVALID, ""),
-        (SIIT + "IP-L-var 3\nIP-L-min 3\n", INVALID, "IP-L-max"),
-        (SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 15\n", INVALID, "IPv6-L-offset"),
-        (NAT44.replace("IPv4-L-offset 2", "IPv4-L-offset 3"), INVALID, "IPv4-L-offset"),
-    ],
-    ids=lambda value: value if len(value) < 60 else "...",
-)
+@pytest.mark.parametrize(("text", "code", "place"), [
+    ("IP-L-Vers 5\n", INVALID, ":1: IP-L-Vers "),
+    ("Num-L-Nets many\nIP-L-Vers 4\nIP-R-Vers 4\n", "not-a-number", ":1: Num-L-Nets "),
+    ("Forward 0\nReverse 0\n", INVALID, ""),
+    ("Stateful 2\n", INVALID, ""),
+    ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", INVALID, ""),
+    ("Stateful 3\n", INVALID, ":1: Stateful "),
+    ("Stateful 1\nIPv6-R-Virt x\n", "not-an-address", ":2: IPv6-R-Virt "),
+    ("IPv4-R-Real ::\nStateful 1\n", "not-an-address", ":1: IPv4-R-Real "),
+    ("IPv4-R-Real .inf\nStateful 1\n", "not-an-address", ":1: IPv4-R-Real "),
+    ("IPv6-L-Real 1.2.3.4\nStateful 1\n", "not-an-address", ":1: IPv6-L-Real "),
+    ("IP-L-Vers\n", INVALID, ":1: "),
+    ("Hello world\n", "wrong-kind-of-file", ""),
+    ("IPv6-L-Real nonsense\n", "wrong-kind-of-file", ""),
+    ("MAC-L-DUT nonsense\n", "wrong-kind-of-file", ""),
+    (NARROW, "wrong-kind-of-file", "39990"),
+    (MANY_NAT64.replace("IPv6-R-offset 14", "IPv6-R-offset 12"), INVALID, ""),
+    (SIIT + "Num-R-Nets 256\n", INVALID, ""),
+    (NAT64.replace("Num-R-Nets 1", "Num-R-Nets 2"), INVALID, ""),
+    (SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 12\n", INVALID, ""),
+    (SIIT + "IP-L-var 3\nIP-L-min 3\nIP-L-max 2\n", INVALID, ""),
+    (SIIT + "IP-L-var 3\nIP-L-min 3\n", INVALID, "IP-L-max"),
+    (SIIT + "IP-L-var 3\nIP-L-max 9\nIPv6-L-offset 15\n", INVALID, "IPv6-L-offset"),
+    (NAT44.replace("IPv4-L-offset 2", "IPv4-L-offset 3"), INVALID, "IPv4-L-offset"),
+], ids=lambda value: value if len(value) < 60 else "...")  # fmt: skip
 def test_invalid_siitperf_file_is_rejected_with_its_line(text, code, place, tmp_path):
     assert place in expect_refusal(run_init(tmp_path, text), code)
     assert list(read_dir(tmp_path)) == ["siitperf.conf"]

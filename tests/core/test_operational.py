@@ -58,18 +58,15 @@ def test_plan_names_a_device_without_driver(here, driver, name):
     assert planned.out.startswith(f"mape-br on {name}, trex tester")
 
 
-@pytest.mark.parametrize(
-    ("bed", "words"),
-    [
-        ("links: {left: {dut_mac: '03:00:00:00:00:01'}}", "is a group address"),
-        ("links: {left: {dut_mac: '00:00:00:00:00:00'}}", "links.left.dut_mac: 00:00:00:00:00:00"),
-        (
-            "links: {left: {dut_mac: '02:00:00:00:00:01', tester_mac: '02:00:00:00:00:01'}}",
-            "links.left: tester and device have the same MAC address",
-        ),
-        ("tester: {kind: trex, options: {interfaces: [a, b]}}", "no driver configures the device"),
-    ],
-)
+@pytest.mark.parametrize(("bed", "words"), [
+    ("links: {left: {dut_mac: '03:00:00:00:00:01'}}", "is a group address"),
+    ("links: {left: {dut_mac: '00:00:00:00:00:00'}}", "links.left.dut_mac: 00:00:00:00:00:00"),
+    (
+        "links: {left: {dut_mac: '02:00:00:00:00:01', tester_mac: '02:00:00:00:00:01'}}",
+        "links.left: tester and device have the same MAC address",
+    ),
+    ("tester: {kind: trex, options: {interfaces: [a, b]}}", "no driver configures the device"),
+])  # fmt: skip
 def test_initial_setup_4_implausible_testbed_gives_a_warning(bed, words, here):
     (here / "bed.yaml").write_text(bed)
     setup = resolve_setup(None, here / "bed.yaml", plugin="mape-br")
@@ -92,23 +89,20 @@ def test_initial_setup_6_settings_and_words_are_explained():
     assert "took longer than a delay" in v6t("explain", "CCDF").out
 
 
-@pytest.mark.parametrize(
-    ("words", "values"),
-    [
-        (["sel"], ["selftest"]),
-        (["run", "--plugin", "mape-br", "--set", "psid_o"], ["psid_offset="]),
-        (["run", "--plugin", "siit", "--set", "psid_o"], []),
-        (["run", "--set-procedure", "latency.t"], ["latency.tags="]),
-        (["run", "--measure", "pdv,ip"], ["pdv,ipdv"]),
-        (["run", "--tester", "trex", "--set-tester", "cor"], ["cores=", "core_list="]),
-        (["run", "--tester", "s"], ["sim"]),
-        (["run", "--preset", "r"], ["rfc"]),
-        (["run", "--mode", "f"], ["forward"]),
-        (["run", "--plugin", "ma"], {"mape-br"}),
-        (["run", "--dut", "v"], {"vpp"}),
-        (["explain", "links.left"], {"links.left.vlan"}),
-    ],
-)
+@pytest.mark.parametrize(("words", "values"), [
+    (["sel"], ["selftest"]),
+    (["run", "--plugin", "mape-br", "--set", "psid_o"], ["psid_offset="]),
+    (["run", "--plugin", "siit", "--set", "psid_o"], []),
+    (["run", "--set-procedure", "latency.t"], ["latency.tags="]),
+    (["run", "--measure", "pdv,ip"], ["pdv,ipdv"]),
+    (["run", "--tester", "trex", "--set-tester", "cor"], ["cores=", "core_list="]),
+    (["run", "--tester", "s"], ["sim"]),
+    (["run", "--preset", "r"], ["rfc"]),
+    (["run", "--mode", "f"], ["forward"]),
+    (["run", "--plugin", "ma"], {"mape-br"}),
+    (["run", "--dut", "v"], {"vpp"}),
+    (["explain", "links.left"], {"links.left.vlan"}),
+])  # fmt: skip
 def test_initial_setup_6_words_are_completed(words, values):
     """A list has all completions, a set some of them."""
     shell = ShellComplete(cli, {}, "v6t", "_V6T_COMPLETE")

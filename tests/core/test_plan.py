@@ -212,18 +212,14 @@ def test_interrupted_stage_keeps_its_planned_time():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("benchmarks", "procedure", "device", "machine"),
-    [
-        (("throughput", "frame-loss", "back-to-back", "latency"), {},
-         {"tester_fps": 900_000, "capacity_fps": 70_000, "capacity_noise": 0.01},
-         {"setup_s": 6.0, "overhead_s": 0.3}),
-        (("throughput",), {}, {"tester_fps": 200_000, "capacity_fps": 900_000}, {"overhead_s": 0.3}),
-        (("throughput",), {"search": "mlrsearch", "repetitions": 8},
-         {"tester_fps": 500_000, "capacity_fps": 300_000, "capacity_noise": 0.02}, {}),
-    ],
-    ids=["halving", "carried", "MLRsearch"],
-)  # fmt: skip
+@pytest.mark.parametrize(("benchmarks", "procedure", "device", "machine"), [
+    (("throughput", "frame-loss", "back-to-back", "latency"), {},
+     {"tester_fps": 900_000, "capacity_fps": 70_000, "capacity_noise": 0.01},
+     {"setup_s": 6.0, "overhead_s": 0.3}),
+    (("throughput",), {}, {"tester_fps": 200_000, "capacity_fps": 900_000}, {"overhead_s": 0.3}),
+    (("throughput",), {"search": "mlrsearch", "repetitions": 8},
+     {"tester_fps": 500_000, "capacity_fps": 300_000, "capacity_noise": 0.02}, {}),
+], ids=["halving", "carried", "MLRsearch"])  # fmt: skip
 def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     benchmarks, procedure, device, machine, monkeypatch, tmp_path
 ):

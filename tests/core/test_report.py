@@ -227,15 +227,10 @@ def test_compliance_table_marks_deviations(page):
     assert "compliant" not in page.text.replace("compliance", "")
 
 
-@pytest.mark.parametrize(
-    ("answers_on", "entries", "verdict"),
-    [
-        (["left", "right"], "resolved", "follows"),
-        ([], "static", "follows"),
-        ([], "resolved", "deviates"),
-        (None, "static", "not known"),
-    ],
-)
+@pytest.mark.parametrize(("answers_on", "entries", "verdict"), [
+    (["left", "right"], "resolved", "follows"), ([], "static", "follows"),
+    ([], "resolved", "deviates"), (None, "static", "not known"),
+])  # fmt: skip
 def test_neighbor_clause_follows_tester_and_driver(run, answers_on, entries, verdict):
     data = load_run(run)
     tester = {} if answers_on is None else {"answers_on": answers_on}
@@ -460,15 +455,12 @@ def test_required_benchmarks_are_listed(tmp_path):
     assert "throughput, frame-loss" in write_report(path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["nowhere"], "no-such-run"),
-        (["{run}", "--format", "pdf"], "unknown-name"),
-        (["{run}", "--paper", "nobody-1999"], "unknown-name"),
-        (["{run}", "-o", "{run}/results.json"], "file-unwritable"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code"), [
+    (["nowhere"], "no-such-run"),
+    (["{run}", "--format", "pdf"], "unknown-name"),
+    (["{run}", "--paper", "nobody-1999"], "unknown-name"),
+    (["{run}", "-o", "{run}/results.json"], "file-unwritable"),
+])  # fmt: skip
 def test_invalid_arguments_are_rejected(arguments, code, run):
     expect_refusal(v6t("report", *(a.format(run=run) for a in arguments)), code)
 
@@ -489,15 +481,12 @@ def draw_setup(run):
     return to_html(build_document(load_run(run), load_presentations(), max_figures=1))
 
 
-@pytest.mark.parametrize(
-    ("plugin", "left", "right"),
-    [
-        ("mape-ce", " (relay): IPv6, 104", " (customer): IPv4, 64"),
-        ("siit", ": IPv6, 84", ": IPv4, 64"),
-        ("ipv4aas", " (Initiator): IPv4, 64", " (Responder): IPv4, 64"),
-        ("nat44", " (Initiator): IPv4, 64", " (Responder): IPv4, 64"),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "left", "right"), [
+    ("mape-ce", " (relay): IPv6, 104", " (customer): IPv4, 64"),
+    ("siit", ": IPv6, 84", ": IPv4, 64"),
+    ("ipv4aas", " (Initiator): IPv4, 64", " (Responder): IPv4, 64"),
+    ("nat44", " (Initiator): IPv4, 64", " (Responder): IPv4, 64"),
+])  # fmt: skip
 def test_figure_shows_packets_on_each_link(plugin, left, right, tmp_path):
     run = make_run(tmp_path / "run", plugin=plugin, procedure={"repetitions": 1})
     page = draw_setup(run)

@@ -115,14 +115,11 @@ def test_hiccup_is_reported_and_drawn(tmp_path):
     assert f"all {len(list(data.find_trials(record)))} trials" in figure.svg
 
 
-@pytest.mark.parametrize(
-    ("simulated", "device_loads", "words"),
-    [
-        (True, LOADS, "The device is simulated"),
-        (False, LOADS, "read once a second"),
-        (False, {}, "were not read"),
-    ],
-)
+@pytest.mark.parametrize(("simulated", "device_loads", "words"), [
+    (True, LOADS, "The device is simulated"),
+    (False, LOADS, "read once a second"),
+    (False, {}, "were not read"),
+])  # fmt: skip
 def test_figures_explain_whether_the_device_was_observed(simulated, device_loads, words):
     measured = make_trial(make_losses(40), device_loads=device_loads)
     record = Record(
@@ -202,13 +199,10 @@ def test_summary_combines_sizes_of_one_direction_only(tmp_path):
     assert f"{rates['forward'] / 1e6:.3f}" in text
 
 
-@pytest.mark.parametrize(
-    ("tester", "device"),
-    [
-        ({"version": "v3.08"}, "a device configured by its user"),
-        ({"device": {"shares_oracle": True}}, "reference device"),
-    ],
-)
+@pytest.mark.parametrize(("tester", "device"), [
+    ({"version": "v3.08"}, "a device configured by its user"),
+    ({"device": {"shares_oracle": True}}, "reference device"),
+])  # fmt: skip
 def test_title_distinguishes_user_device_from_reference(tmp_path, tester, device):
     data = load_run(make_run(tmp_path / "run", procedure={"repetitions": 1}))
     manifest = {"setup": {"simulated": False}, "tester": tester}

@@ -111,14 +111,11 @@ def test_damaged_capacity_file_is_reported(content, tmp_path, monkeypatch):
         resume(tmp_path / "out", Listener())
 
 
-@pytest.mark.parametrize(
-    ("plugin", "options", "code"),
-    [
-        ("mape-br", {"tester_fps": 200_000, "noisy_at": 1, "noisy_trials": 40}, "tester-fault"),
-        ("mape-br", {"mismatch": 3}, "translation-incorrect"),
-        ("nat44", {"phase_one_loss": 5, "phase_one_loss_trials": 40}, "phase-one-lost"),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "options", "code"), [
+    ("mape-br", {"tester_fps": 200_000, "noisy_at": 1, "noisy_trials": 40}, "tester-fault"),
+    ("mape-br", {"mismatch": 3}, "translation-incorrect"),
+    ("nat44", {"phase_one_loss": 5, "phase_one_loss_trials": 40}, "phase-one-lost"),
+])  # fmt: skip
 def test_failed_check_is_measured_again(plugin, options, code, tmp_path):
     path, faults = tmp_path / "out", options.keys() - {"tester_fps"}
     with expect_error(code):

@@ -26,14 +26,11 @@ def test_trial_with_repeated_phase_one_is_the_last_of_its_trials():
     assert (trial.key, trial.result) == ("r01/s05/a1", passed)
 
 
-@pytest.mark.parametrize(
-    ("plugin", "device", "settings"),
-    [
-        ("mape-br", {"capacity_fps": 812}, {"frame_sizes": [1518], "line_rate": "10M"}),
-        ("nat44", {"insertion_cps": 1500}, {"procedure": {"connections.rate_cps": 500}}),
-        ("nat44", {"insertion_cps": 1500}, {"procedure": {"connections.upper_cps": 500}}),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "device", "settings"), [
+    ("mape-br", {"capacity_fps": 812}, {"frame_sizes": [1518], "line_rate": "10M"}),
+    ("nat44", {"insertion_cps": 1500}, {"procedure": {"connections.rate_cps": 500}}),
+    ("nat44", {"insertion_cps": 1500}, {"procedure": {"connections.upper_cps": 500}}),
+])  # fmt: skip
 def test_preflight_rate_is_limited_by_medium_and_connections(tmp_path, plugin, device, settings):
     connections = {"connections.count": 100, "frame_loss.rates_fps": [100]}
     settings["procedure"] = {**connections, **settings.get("procedure", {})}
@@ -41,19 +38,16 @@ def test_preflight_rate_is_limited_by_medium_and_connections(tmp_path, plugin, d
     assert measure_run(run, tmp_path / "run").status == "complete"
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "procedure", "lengths"),
-    [
-        ("throughput", {"final_duration_s": 60}, []),
-        ("latency", {"final_duration_s": 60}, []),
-        ("latency", {}, ["0.7 s"]),
-        ("latency", {"latency.rate_fps": 10_000}, ["0.7 s"]),
-        ("frame-loss", {"final_duration_s": 60}, ["0.4 s"]),
-        ("frame-loss", {"trial_duration_s": 60}, ["0.4 s"]),
-        ("frame-loss", {"trial_duration_s": 60, "frame_loss.duration_s": 60}, []),
-        ("mlrsearch", {"trial_duration_s": 60}, []),
-    ],
-)
+@pytest.mark.parametrize(("benchmark", "procedure", "lengths"), [
+    ("throughput", {"final_duration_s": 60}, []),
+    ("latency", {"final_duration_s": 60}, []),
+    ("latency", {}, ["0.7 s"]),
+    ("latency", {"latency.rate_fps": 10_000}, ["0.7 s"]),
+    ("frame-loss", {"final_duration_s": 60}, ["0.4 s"]),
+    ("frame-loss", {"trial_duration_s": 60}, ["0.4 s"]),
+    ("frame-loss", {"trial_duration_s": 60, "frame_loss.duration_s": 60}, []),
+    ("mlrsearch", {"trial_duration_s": 60}, []),
+])  # fmt: skip
 def test_results_of_short_trials_are_demonstrations(benchmark, procedure, lengths):
     warnings = list_result_warnings(make_setup(simulate(benchmark, procedure=procedure)))
     words = [text.split(", not the")[0] for text in warnings if "DEMONSTRATION" in text]
@@ -63,42 +57,36 @@ def test_results_of_short_trials_are_demonstrations(benchmark, procedure, length
 ADAPTIVE = "adaptive repetition: 6 to 50"
 
 
-@pytest.mark.parametrize(
-    ("benchmarks", "procedure", "starts"),
-    [
-        (["throughput"], {}, ["2 repetitions,"]),
-        (["frame-loss"], {}, ["1 repetition,"]),
-        (["throughput", "frame-loss"], {}, ["1 or 2 repetitions,"]),
-        (["throughput", "frame-loss"], {"repetitions": 20}, ["frame-loss: 1 repetition,"]),
-        (["throughput"], {"repetitions": 20}, []),
-        (["throughput", "frame-loss"], {"adaptive": {}}, [ADAPTIVE]),
-        (["mlrsearch"], {"adaptive": {}}, ["2 repetitions,"]),
-        (["system-recovery"], {"adaptive": {}},
-         [f"throughput: {ADAPTIVE}", "system-recovery: 2 repetitions,"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("benchmarks", "procedure", "starts"), [
+    (["throughput"], {}, ["2 repetitions,"]),
+    (["frame-loss"], {}, ["1 repetition,"]),
+    (["throughput", "frame-loss"], {}, ["1 or 2 repetitions,"]),
+    (["throughput", "frame-loss"], {"repetitions": 20}, ["frame-loss: 1 repetition,"]),
+    (["throughput"], {"repetitions": 20}, []),
+    (["throughput", "frame-loss"], {"adaptive": {}}, [ADAPTIVE]),
+    (["mlrsearch"], {"adaptive": {}}, ["2 repetitions,"]),
+    (["system-recovery"], {"adaptive": {}},
+     [f"throughput: {ADAPTIVE}", "system-recovery: 2 repetitions,"]),
+])  # fmt: skip
 def test_repetition_warnings_state_repetitions_of_benchmarks(benchmarks, procedure, starts):
     run = simulate(*benchmarks, procedure=procedure)
     warnings = [t for t in list_result_warnings(make_setup(run)) if "repetition" in t]
     assert [w.startswith(s) for w, s in zip(warnings, starts, strict=True)] == [True] * len(starts)
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "options", "unused"),
-    [
-        ("throughput", {"procedure": {"final_duration_s": 0.7}}, "final_duration_s"),
-        ("throughput", {"procedure": {"final_duration_s": 2}}, None),
-        ("throughput", {"procedure": {"connections.count": 5}}, "connections"),
-        ("throughput", {"procedure": {"connections.count": 5}, "plugin": "nat44"}, None),
-        ("throughput", {"procedure": {"resolution_ratio": 0.1}}, None),
-        ("throughput", {"procedure": {"resolution_ratio": 0.1}, "preset": "rfc"}, "resolution_ratio"),
-        ("throughput", {"procedure": {"confirmations": 2, "loss_tolerance": 0.001}}, None),
-        ("back-to-back", {"procedure": {"loss_tolerance": 0.001}}, None),
-        *(("frame-loss", {"procedure": {name: value}}, name)
-          for name, value in {"confirmations": 2, "search": "mlrsearch", "loss_tolerance": 0.001,
-                              "final_duration_s": 60, "resolution_fps": 10}.items()),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("benchmark", "options", "unused"), [
+    ("throughput", {"procedure": {"final_duration_s": 0.7}}, "final_duration_s"),
+    ("throughput", {"procedure": {"final_duration_s": 2}}, None),
+    ("throughput", {"procedure": {"connections.count": 5}}, "connections"),
+    ("throughput", {"procedure": {"connections.count": 5}, "plugin": "nat44"}, None),
+    ("throughput", {"procedure": {"resolution_ratio": 0.1}}, None),
+    ("throughput", {"procedure": {"resolution_ratio": 0.1}, "preset": "rfc"}, "resolution_ratio"),
+    ("throughput", {"procedure": {"confirmations": 2, "loss_tolerance": 0.001}}, None),
+    ("back-to-back", {"procedure": {"loss_tolerance": 0.001}}, None),
+    *(("frame-loss", {"procedure": {name: value}}, name)
+      for name, value in {"confirmations": 2, "search": "mlrsearch", "loss_tolerance": 0.001,
+                          "final_duration_s": 60, "resolution_fps": 10}.items()),
+])  # fmt: skip
 def test_setting_without_effect_gives_a_warning(benchmark, options, unused):
     setup = make_setup(simulate(benchmark, **options))
     warnings = [text for text in list_setting_warnings(setup) if "no effect" in text]

@@ -62,14 +62,11 @@ def search_critical_load(loss_rate, target, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("shape", "target", "truth"),
-    [
-        (compute_log_stretch, 1e-3, 527560),
-        (compute_log_erf, 1e-3, 567335),
-        (compute_log_erf, 1e-5, 533888),
-    ],
-)
+@pytest.mark.parametrize(("shape", "target", "truth"), [
+    (compute_log_stretch, 1e-3, 527560),
+    (compute_log_erf, 1e-3, 567335),
+    (compute_log_erf, 1e-5, 533888),
+])  # fmt: skip
 def test_interval_contains_true_critical_load_in_most_searches(shape, target, truth):
     """Most short searches do; docs/method.md states the share. No estimate is far from the truth."""
     m, a = 6e5, 2e4 if shape is compute_log_stretch else 3e4

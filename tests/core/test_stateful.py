@@ -143,22 +143,19 @@ def test_zero_connection_rate_skips_other_benchmarks(tmp_path, capsys):
 LOSING = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "device", "connections", "code", "mentions"),
-    [
-        ("connection-rate", {"table_stores": False, "table_tells": True}, {"count": 5000},
-         "phase-one-lost", ""),
-        ("connection-rate", {"table_stores": False, "table_tells": False}, {"count": 5000},
-         "translation-incorrect", ""),
-        ("connection-rate", {"table_off_by": 7}, {}, "phase-one-lost", "207"),
-        ("connection-rate", {"table_stuck": 40}, {}, "table-not-emptied", "40"),
-        ("throughput", {"table_timeout_s": 5, "insertion_cps": 20_000},
-         {"count": 100_000, "upper_cps": 30_000}, "idle-timeout", ""),
-        ("throughput", {"table_reuses": 2}, {"rate_cps": 50_000}, "phase-one-lost", ""),
-        ("throughput", LOSING, {"rate_cps": 50_000}, "phase-one-lost", "199"),
-        ("throughput", LOSING, {"rate_cps": 50_000, "retakes": 1}, "phase-one-lost", "199"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("benchmark", "device", "connections", "code", "mentions"), [
+    ("connection-rate", {"table_stores": False, "table_tells": True}, {"count": 5000},
+     "phase-one-lost", ""),
+    ("connection-rate", {"table_stores": False, "table_tells": False}, {"count": 5000},
+     "translation-incorrect", ""),
+    ("connection-rate", {"table_off_by": 7}, {}, "phase-one-lost", "207"),
+    ("connection-rate", {"table_stuck": 40}, {}, "table-not-emptied", "40"),
+    ("throughput", {"table_timeout_s": 5, "insertion_cps": 20_000},
+     {"count": 100_000, "upper_cps": 30_000}, "idle-timeout", ""),
+    ("throughput", {"table_reuses": 2}, {"rate_cps": 50_000}, "phase-one-lost", ""),
+    ("throughput", LOSING, {"rate_cps": 50_000}, "phase-one-lost", "199"),
+    ("throughput", LOSING, {"rate_cps": 50_000, "retakes": 1}, "phase-one-lost", "199"),
+])  # fmt: skip
 def test_faulty_table_ends_the_run(benchmark, device, connections, code, mentions, tmp_path):
     with expect_error(code, mentions=mentions) as error:
         measure(tmp_path, benchmark, device=device, connections={"count": 10_000, **connections},

@@ -175,13 +175,10 @@ def test_tcp_settings_are_recorded(tmp_path):
     assert any("SYN" in text and "1 times" in text for text in warnings)
 
 
-@pytest.mark.parametrize(
-    ("counts", "words"),
-    [
-        (TcpCounts(10, 8, reset_refused=1, timed_out=1), "1 timed out, 1 refused by a reset"),
-        (TcpCounts(10, 10, wrong=3), "3 segments differ from those of a correct device"),
-    ],
-)
+@pytest.mark.parametrize(("counts", "words"), [
+    (TcpCounts(10, 8, reset_refused=1, timed_out=1), "1 timed out, 1 refused by a reset"),
+    (TcpCounts(10, 10, wrong=3), "3 segments differ from those of a correct device"),
+])  # fmt: skip
 def test_tcp_failures_are_described(counts, words):
     connections = Connections(10, 10.0, alpha=1.0, purpose="establish", tcp=Tcp())
     trial = Trial("tcp-rate", "k", 74, 74, "forward", 10.0, 1.0, connections=connections)

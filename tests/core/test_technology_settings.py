@@ -19,17 +19,14 @@ from v6t.tests.expect import expect_refusal
 from v6t.tests.settings import resolve
 
 
-@pytest.mark.parametrize(
-    "background",
-    [
-        "tester: '2001:2:0:b000::2%eth0'",
-        "device: '2001:2:0:b000::1%eth0/64'",
-        "tester: '2001:2:0:b009::2'",
-        "device: '2001:db8:a::1/64', tester: '2001:db8:a::1'",
-        "device: '2001:2:0:f000::9/64', tester: '2001:2:0:f000::8'",
-        "device: '2001:2:0:f001::9/64', tester: '2001:2:0:f001::8'",
-    ],
-)
+@pytest.mark.parametrize("background", [
+    "tester: '2001:2:0:b000::2%eth0'",
+    "device: '2001:2:0:b000::1%eth0/64'",
+    "tester: '2001:2:0:b009::2'",
+    "device: '2001:db8:a::1/64', tester: '2001:db8:a::1'",
+    "device: '2001:2:0:f000::9/64', tester: '2001:2:0:f000::8'",
+    "device: '2001:2:0:f001::9/64', tester: '2001:2:0:f001::8'",
+])  # fmt: skip
 def test_background_vlan_of_the_testbed_file_is_checked(tmp_path, background):
     testbed = tmp_path / "testbed.yaml"
     left = f"left: {{vlan: 100, background: {{vlan: 200, {background}}}}}"
@@ -61,23 +58,20 @@ def find_smallest_ttl(plugin, driver, **params):
     raise AssertionError
 
 
-@pytest.mark.parametrize(
-    ("plugin", "driver", "params", "ttl"),
-    [
-        ("siit", "tayga", {}, 4),
-        ("siit", "tayga", {"orientation": "nat46"}, 4),
-        ("siit", "nat46", {}, 3),
-        ("siit", "jool", {}, 2),
-        ("siit", "reference", {}, 2),
-        ("nat64", "tayga-nftables", {}, 4),
-        ("nat44", "nftables", {}, 2),
-        ("nat46", "chain", {}, 5),
-        ("dslite-aftr", "chain", {}, 3),
-        ("ipv4aas", "chain", {"variant": "464xlat"}, 7),
-        ("ipv4aas", "chain", {"variant": "map-e"}, 4),
-        ("ipv4aas", "chain", {"variant": "ds-lite"}, 4),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "driver", "params", "ttl"), [
+    ("siit", "tayga", {}, 4),
+    ("siit", "tayga", {"orientation": "nat46"}, 4),
+    ("siit", "nat46", {}, 3),
+    ("siit", "jool", {}, 2),
+    ("siit", "reference", {}, 2),
+    ("nat64", "tayga-nftables", {}, 4),
+    ("nat44", "nftables", {}, 2),
+    ("nat46", "chain", {}, 5),
+    ("dslite-aftr", "chain", {}, 3),
+    ("ipv4aas", "chain", {"variant": "464xlat"}, 7),
+    ("ipv4aas", "chain", {"variant": "map-e"}, 4),
+    ("ipv4aas", "chain", {"variant": "ds-lite"}, 4),
+])  # fmt: skip
 def test_ttl_too_small_for_the_device_is_rejected(plugin, driver, params, ttl):
     assert find_smallest_ttl(plugin, driver, **params) == ttl
 
@@ -107,16 +101,13 @@ def test_frames_with_an_accepted_ttl_are_expected_to_arrive(plugin, driver):
                 assert (setup.oracle.expect(direction, frames).length > 0).all()
 
 
-@pytest.mark.parametrize(
-    ("variant", "parts"),
-    [
-        ("464xlat", ["CE clat", "PE plat"]),
-        ("ds-lite", ["CE b4", "PE softwire", "PE nat"]),
-        ("lw4o6", ["CE napt", "CE ce", "PE lwaftr"]),
-        ("map-e", ["CE napt", "CE ce", "PE br"]),
-        ("map-t", ["CE napt", "CE ce", "PE br"]),
-    ],
-)
+@pytest.mark.parametrize(("variant", "parts"), [
+    ("464xlat", ["CE clat", "PE plat"]),
+    ("ds-lite", ["CE b4", "PE softwire", "PE nat"]),
+    ("lw4o6", ["CE napt", "CE ce", "PE lwaftr"]),
+    ("map-e", ["CE napt", "CE ce", "PE br"]),
+    ("map-t", ["CE napt", "CE ce", "PE br"]),
+])  # fmt: skip
 def test_variant_needs_no_further_option(variant, parts):
     done = v6t("run", "ipv4aas", "--variant", variant, "--dry-run", "--json")
     assert done.status == 0, done.err
@@ -164,23 +155,19 @@ def follow_hints(technology, *settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ["subscribers=1000"],
-        ["connections_per_subscriber=200"],
-        ["initiator_count=1000"],
-        ["initiator_count=1", "responder_count=1", "enumerate_ips=3"],
-        ["initiator_count=8", "enumerate_ips=1"],
-        ["enumerate_ports=0", "enumerate_ips=0", "initiator_count=1", "responder_count=1"],
-        ["initiator_ports={min: 1000, max: 2000}"],
-        ["subscribers=24000", "connections_per_subscriber=180"],
-        ["subscribers=30000", "connections_per_subscriber=60"],
-        ["enumerate_ports=1", "enumerate_ips=1", "initiator_count=3", "responder_count=3"],
-        ["subscribers=1000", "connections_per_subscriber=200", "pool_count=1"],
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("settings", [
+    ["subscribers=1000"],
+    ["connections_per_subscriber=200"],
+    ["initiator_count=1000"],
+    ["initiator_count=1", "responder_count=1", "enumerate_ips=3"],
+    ["initiator_count=8", "enumerate_ips=1"],
+    ["enumerate_ports=0", "enumerate_ips=0", "initiator_count=1", "responder_count=1"],
+    ["initiator_ports={min: 1000, max: 2000}"],
+    ["subscribers=24000", "connections_per_subscriber=180"],
+    ["subscribers=30000", "connections_per_subscriber=60"],
+    ["enumerate_ports=1", "enumerate_ips=1", "initiator_count=3", "responder_count=3"],
+    ["subscribers=1000", "connections_per_subscriber=200", "pool_count=1"],
+], ids=" ".join)  # fmt: skip
 @pytest.mark.parametrize("technology", ["nat44", "nat64", "nat66", "dslite-aftr"])
 def test_hints_lead_to_a_valid_run(technology, settings):
     follow_hints(technology, *settings)

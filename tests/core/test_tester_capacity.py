@@ -151,18 +151,14 @@ def test_cached_capacity_is_used_by_next_run(directory, tmp_path):
 TAGGED = {side: {"vlan": 5, "background": {"vlan": 6}} for side in ("left", "right")}
 
 
-@pytest.mark.parametrize(
-    ("run", "changes"),
-    [
-        (make_run().model_copy(update={"links": LinksSettings.model_validate(TAGGED)}),
-         {"size": 108}),
-        (make_run(seed=2), {}),
-        (make_run(trial_duration_s=0.1), {}),
-        (make_run(), {"size": 128}),
-        (make_run(), {"mode": "reverse"}),
-        (make_run(), {"variant": "fixed-"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("run", "changes"), [
+    (make_run().model_copy(update={"links": LinksSettings.model_validate(TAGGED)}), {"size": 108}),
+    (make_run(seed=2), {}),
+    (make_run(trial_duration_s=0.1), {}),
+    (make_run(), {"size": 128}),
+    (make_run(), {"mode": "reverse"}),
+    (make_run(), {"variant": "fixed-"}),
+])  # fmt: skip
 def test_changed_settings_need_a_new_self_test(directory, run, changes):
     find_capacity(make_run(), directory)
     expect_new_selftest(run, directory, **changes)
@@ -288,17 +284,14 @@ def test_selftest_command_repeats_noisy_test(quiet):
     assert rows[1]["capacity_fps"] >= rows[0]["capacity_fps"] > DEVICE_FPS
 
 
-@pytest.mark.parametrize(
-    ("mode", "others", "least"),
-    [
-        ("forward", {}, 0.0),
-        ("forward", {"bidirectional": 7e4}, 7e4),
-        ("reverse", {"bidirectional": 7e4, "forward": 9e5}, 7e4),
-        ("forward", {"reverse": 9e5}, 0.0),  # the directions have different frame sizes
-        ("bidirectional", {"forward": 8e5, "reverse": 4e5}, 1e5),
-        ("bidirectional", {}, 0.0),
-    ],
-)
+@pytest.mark.parametrize(("mode", "others", "least"), [
+    ("forward", {}, 0.0),
+    ("forward", {"bidirectional": 7e4}, 7e4),
+    ("reverse", {"bidirectional": 7e4, "forward": 9e5}, 7e4),
+    ("forward", {"reverse": 9e5}, 0.0),  # the directions have different frame sizes
+    ("bidirectional", {"forward": 8e5, "reverse": 4e5}, 1e5),
+    ("bidirectional", {}, 0.0),
+])  # fmt: skip
 def test_plausible_rate_follows_from_other_modes(mode, others, least):
     assert find_plausible_rate(mode, others) == least
 

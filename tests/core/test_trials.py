@@ -85,30 +85,19 @@ def test_steal_time_is_a_share_of_all_time_without_guests(measure_steal_time):
     assert find_steal_time(result) == 0.2
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "options"),
-    [
-        (BEFORE, BEFORE, {}),
-        (BEFORE, "", {}),
-        (BEFORE, "cpu 1 2 3\n", {}),
-        (None, None, {}),
-        (BEFORE, AFTER, {"in_lab": False}),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "options"), [
+    (BEFORE, BEFORE, {}), (BEFORE, "", {}), (BEFORE, "cpu 1 2 3\n", {}), (None, None, {}),
+    (BEFORE, AFTER, {"in_lab": False}),
+])  # fmt: skip
 def test_unknown_steal_time_is_left_out(measure_steal_time, before, after, options):
     assert measure_steal_time(before, after, **options) is EMPTY
     assert find_steal_time(EMPTY) is None
 
 
-@pytest.mark.parametrize(
-    ("shares", "percents"),
-    [
-        ([], []),
-        ([0.0, 0.04, 0.005], []),
-        ([0.02, 0.02, 0.03], ["2%", "3%"]),
-        ([0.0, 0.0, 0.75], ["0%", "75%"]),
-    ],
-)
+@pytest.mark.parametrize(("shares", "percents"), [
+    ([], []), ([0.0, 0.04, 0.005], []), ([0.02, 0.02, 0.03], ["2%", "3%"]),
+    ([0.0, 0.0, 0.75], ["0%", "75%"]),
+])  # fmt: skip
 def test_considerable_steal_time_gives_a_warning(shares, percents):
     assert re.findall(r"\d+%", " ".join(list_steal_time_warnings(shares))) == percents
 

@@ -25,30 +25,27 @@ SOUND_PORTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("tester", "words"),
-    [
-        ({"ports": [{**PORT, "tester_mac": OTHER_MAC}]}, [OWN_MAC.upper()]),
-        ({"ports": [{**PORT, "tester_mac": OWN_MAC}]}, []),
-        ({"ports": [{**PORT, "tester_mac": OTHER_MAC, "virtual": True}]}, []),
-        (
-            {"servers": {"a": {"ports": [{"speed": 5}]}, "b": {"ports": [{"speed": 1}]}}},
-            ["server b: line_rate is 5 Gbit/s"],
-        ),
-        ({"ports": SLOW_PORTS}, ["10 Gbit/s"]),
-        ({"ports": [{**p, "speed": 10} for p in SLOW_PORTS]}, []),
-        ({"ports": [{**p, "virtual": True} for p in SLOW_PORTS]}, []),
-        ({"ports": [{"numa": 0}, {"numa": 1}]}, ["NUMA nodes 0 and 1"]),
-        ({"ports": [DEAF_PORTS[1]]}, ["not promiscuous"]),
-        ({"ports": DEAF_PORTS}, ["ports 0 and 1 "]),
-        ({"clock_source": "hpet"}, ["clock source is hpet"]),
-        ({"displaced": {"0": "somebody"}}, ["somebody"]),
-        ({"other_cores": {"server": 1, "option": 4}}, ["pair of ports: 1, not 4 "]),
-        ({"fence_failed": True}, [""]),
-        ({"fence_failed": False}, []),
-        *(({"ports": SOUND_PORTS, "clock_source": c}, []) for c in ("tsc", "kvm-clock", None, "")),
-    ],
-)
+@pytest.mark.parametrize(("tester", "words"), [
+    ({"ports": [{**PORT, "tester_mac": OTHER_MAC}]}, [OWN_MAC.upper()]),
+    ({"ports": [{**PORT, "tester_mac": OWN_MAC}]}, []),
+    ({"ports": [{**PORT, "tester_mac": OTHER_MAC, "virtual": True}]}, []),
+    (
+        {"servers": {"a": {"ports": [{"speed": 5}]}, "b": {"ports": [{"speed": 1}]}}},
+        ["server b: line_rate is 5 Gbit/s"],
+    ),
+    ({"ports": SLOW_PORTS}, ["10 Gbit/s"]),
+    ({"ports": [{**p, "speed": 10} for p in SLOW_PORTS]}, []),
+    ({"ports": [{**p, "virtual": True} for p in SLOW_PORTS]}, []),
+    ({"ports": [{"numa": 0}, {"numa": 1}]}, ["NUMA nodes 0 and 1"]),
+    ({"ports": [DEAF_PORTS[1]]}, ["not promiscuous"]),
+    ({"ports": DEAF_PORTS}, ["ports 0 and 1 "]),
+    ({"clock_source": "hpet"}, ["clock source is hpet"]),
+    ({"displaced": {"0": "somebody"}}, ["somebody"]),
+    ({"other_cores": {"server": 1, "option": 4}}, ["pair of ports: 1, not 4 "]),
+    ({"fence_failed": True}, [""]),
+    ({"fence_failed": False}, []),
+    *(({"ports": SOUND_PORTS, "clock_source": c}, []) for c in ("tsc", "kvm-clock", None, "")),
+])  # fmt: skip
 def test_problems_of_the_open_tester_give_warnings(tester, words):
     run = resolve(plugin="mape-br", tester="sim")
     warnings = list(list_tester_warnings(run, tester))
@@ -91,45 +88,42 @@ def make_settings(plugin, *benchmarks, tester="sim", params=None, dut=None, **pr
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("settings", "present", "absent"),
-    [
-        (make_settings("siit", params={"n": "1", "m": "0"}), ["0 % foreground"], []),
-        (make_settings("siit"), [], ["0 % foreground"]),
-        (make_settings("mape-br", tester="trex", **make_sending_settings(1.00001)), [SENDING], []),
-        (make_settings("mape-br", tester="trex", **make_sending_settings(1.0001)), [], [SENDING]),
-        (make_settings("mape-br", **make_sending_settings(1.00001)), [], [SENDING]),
-        (make_settings("ipv4-router", tester="trex", dut="cable"), [], ["no driver"]),
-        # departures from RFC 8219, RFC 2544 and RFC 9693
-        (make_settings("mape-br", loss_tolerance=0.01),
-         ["SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "2 % longer"], []),
-        *((make_settings("mape-br", "latency", **make_latency_settings(n)), [f"latency by {n} tagged"], [])
-          for n in (250, 499)),
-        (make_settings("mape-br", "latency", **make_latency_settings(500)), [], ["latency by 500 tagged"]),
-        (make_settings("dns64", resolution={"timeout_s": 2.0}), ["time out after 2 s"], []),
-        (make_settings("nat44", "throughput"), ["phase 1"], ["not validated"]),
-        (make_settings("nat44", "capacity"), [], ["phase 1", "not validated"]),
-        (make_settings("nat44", "connection-rate", connections={"validate_connections": False, "keep": False}),
-         ["not validated"], ["phase 1"]),
-        # unusual settings, settings without effect, and two devices
-        (make_settings("mape-br", "throughput"), [], ["not measured", "much loss", "no effect"]),
-        (make_settings("mape-br", "throughput", latency={"tags": 5}), ["latency is not measured"], []),
-        (make_settings("mape-br", "throughput", delay_variation={"duration_s": 5}),
-         ["pdv and ipdv are not measured"], []),
-        (make_settings("mape-br", "throughput", loss_tolerance=0.5), ["accepts much loss"], []),
-        (make_settings("mape-br", "throughput", residual_wait_s=0.001), ["in transit"], []),
-        (make_settings("mape-br", "throughput", rate_from="median"),
-         ["procedure.rate_from is set, but has no effect"], []),
-        (make_settings("mape-br", "latency", latency={"tags": 5}), [], ["not measured", "no effect"]),
-        (make_settings("ipv4-router", "flows", flows={"also": ["latency"]}, latency={"tags": 400}),
-         [], ["procedure.latency is set"]),
-        (make_settings("ipv4-router", "flows", flows={"also": []}, latency={"tags": 400}),
-         ["procedure.latency is set"], []),
-        (make_settings("ipv4aas", tester="embedded", params=FULL_PORTS),
-         ["CE is stateful", "97%", "8192"], []),
-        (make_settings("ipv4aas", tester="embedded"), ["PE is stateful"], ["port set"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "present", "absent"), [
+    (make_settings("siit", params={"n": "1", "m": "0"}), ["0 % foreground"], []),
+    (make_settings("siit"), [], ["0 % foreground"]),
+    (make_settings("mape-br", tester="trex", **make_sending_settings(1.00001)), [SENDING], []),
+    (make_settings("mape-br", tester="trex", **make_sending_settings(1.0001)), [], [SENDING]),
+    (make_settings("mape-br", **make_sending_settings(1.00001)), [], [SENDING]),
+    (make_settings("ipv4-router", tester="trex", dut="cable"), [], ["no driver"]),
+    # departures from RFC 8219, RFC 2544 and RFC 9693
+    (make_settings("mape-br", loss_tolerance=0.01),
+     ["SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "2 % longer"], []),
+    *((make_settings("mape-br", "latency", **make_latency_settings(n)), [f"latency by {n} tagged"], [])
+      for n in (250, 499)),
+    (make_settings("mape-br", "latency", **make_latency_settings(500)), [], ["latency by 500 tagged"]),
+    (make_settings("dns64", resolution={"timeout_s": 2.0}), ["time out after 2 s"], []),
+    (make_settings("nat44", "throughput"), ["phase 1"], ["not validated"]),
+    (make_settings("nat44", "capacity"), [], ["phase 1", "not validated"]),
+    (make_settings("nat44", "connection-rate", connections={"validate_connections": False, "keep": False}),
+     ["not validated"], ["phase 1"]),
+    # unusual settings, settings without effect, and two devices
+    (make_settings("mape-br", "throughput"), [], ["not measured", "much loss", "no effect"]),
+    (make_settings("mape-br", "throughput", latency={"tags": 5}), ["latency is not measured"], []),
+    (make_settings("mape-br", "throughput", delay_variation={"duration_s": 5}),
+     ["pdv and ipdv are not measured"], []),
+    (make_settings("mape-br", "throughput", loss_tolerance=0.5), ["accepts much loss"], []),
+    (make_settings("mape-br", "throughput", residual_wait_s=0.001), ["in transit"], []),
+    (make_settings("mape-br", "throughput", rate_from="median"),
+     ["procedure.rate_from is set, but has no effect"], []),
+    (make_settings("mape-br", "latency", latency={"tags": 5}), [], ["not measured", "no effect"]),
+    (make_settings("ipv4-router", "flows", flows={"also": ["latency"]}, latency={"tags": 400}),
+     [], ["procedure.latency is set"]),
+    (make_settings("ipv4-router", "flows", flows={"also": []}, latency={"tags": 400}),
+     ["procedure.latency is set"], []),
+    (make_settings("ipv4aas", tester="embedded", params=FULL_PORTS),
+     ["CE is stateful", "97%", "8192"], []),
+    (make_settings("ipv4aas", tester="embedded"), ["PE is stateful"], ["port set"]),
+])  # fmt: skip
 def test_unusual_settings_give_warnings(settings, present, absent):
     setup = resolve_setup(**settings)
     text = " ".join([*list_setting_warnings(setup), *list_result_warnings(setup)])
@@ -185,30 +179,24 @@ def list_prefix_warnings(plugin, params):
     return [text for text in list_setting_warnings(setup) if "RFC 6052" in text]
 
 
-@pytest.mark.parametrize(
-    ("plugin", "params", "address"),
-    [
-        ("clat", {"plat_prefix": "64:ff9b::/96"}, "198.19.0.2"),
-        ("nat64", {"prefix": "wkp"}, "198.19.0.2"),
-        ("mapt-br", {"dmr": "64:ff9b::/96"}, "203.0.113.56"),
-        ("mapt-ce", {"dmr": "64:ff9b::/96"}, "203.0.113.56"),
-        ("nat46", {"clients_prefix": "64:ff9b::/96"}, "198.18.0.2"),
-        ("dns64", {"prefix": "64:ff9b::/96", "names": "10.0.0.0/8"}, "10.0.0.0"),
-        ("ipv4aas", {"prefix": "64:ff9b::/96"}, "198.19.0.2"),
-        ("siit", {"prefix": "64:ff9b::/96", "ipv6_hosts.first": "10.0.0.1"}, "10.0.0.1"),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "params", "address"), [
+    ("clat", {"plat_prefix": "64:ff9b::/96"}, "198.19.0.2"),
+    ("nat64", {"prefix": "wkp"}, "198.19.0.2"),
+    ("mapt-br", {"dmr": "64:ff9b::/96"}, "203.0.113.56"),
+    ("mapt-ce", {"dmr": "64:ff9b::/96"}, "203.0.113.56"),
+    ("nat46", {"clients_prefix": "64:ff9b::/96"}, "198.18.0.2"),
+    ("dns64", {"prefix": "64:ff9b::/96", "names": "10.0.0.0/8"}, "10.0.0.0"),
+    ("ipv4aas", {"prefix": "64:ff9b::/96"}, "198.19.0.2"),
+    ("siit", {"prefix": "64:ff9b::/96", "ipv6_hosts.first": "10.0.0.1"}, "10.0.0.1"),
+])  # fmt: skip
 def test_private_address_with_well_known_prefix_gives_a_warning(plugin, params, address):
     assert len([text for text in list_prefix_warnings(plugin, params) if address in text]) == 1
 
 
-@pytest.mark.parametrize(
-    ("plugin", "params"),
-    [
-        *((name, {}) for name in list_names()),
-        ("nat64", {"prefix": "wkp", "responder_ipv4": "9.9.9.9"}),
-        ("siit", {"prefix": "64:ff9b::/96"}),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "params"), [
+    *((name, {}) for name in list_names()),
+    ("nat64", {"prefix": "wkp", "responder_ipv4": "9.9.9.9"}),
+    ("siit", {"prefix": "64:ff9b::/96"}),
+])  # fmt: skip
 def test_other_prefixes_and_global_addresses_give_no_warning(plugin, params):
     assert list_prefix_warnings(plugin, params) == []

@@ -70,14 +70,11 @@ def make_runs(**by_device):
     return runs, {name: ("siit", name) for name in by_device}
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "undefined"), (0.0, "0"), (0.06172, "0.0617"), (0.734, "0.734"), (3.5564, "3.56"),
-        (9.999, "10.0"), (-0.00012345, "-0.000123"), (99.96, "100"), (108.2, "108"),
-        (1234.5678, "1,235"), (1e-9, "0.000000"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "text"), [
+    (None, "undefined"), (0.0, "0"), (0.06172, "0.0617"), (0.734, "0.734"), (3.5564, "3.56"),
+    (9.999, "10.0"), (-0.00012345, "-0.000123"), (99.96, "100"), (108.2, "108"),
+    (1234.5678, "1,235"), (1e-9, "0.000000"),
+])  # fmt: skip
 def test_format_three_digits(value, text):
     assert format_three_digits(value) == text
 
@@ -125,17 +122,14 @@ def test_format_setting_abbreviates_lists_and_booleans():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("record", "delay_trial", "expected"),
-    [
-        (make_throughput(), make_trial("d", 1000.0, lost=1), True),
-        (make_throughput(), make_trial("d", 750.0, lost=1), True),
-        (make_throughput(), make_trial("d", 1000.0), False),
-        (make_throughput(), make_trial("d", 1001.0, lost=9), False),  # above the throughput
-        (make_throughput(direction="forward"), make_trial("d", 1000.0, lost=9), False),
-        (make_throughput(not_measured="no rate"), make_trial("d", 1000.0, lost=9), False),
-    ],
-)
+@pytest.mark.parametrize(("record", "delay_trial", "expected"), [
+    (make_throughput(), make_trial("d", 1000.0, lost=1), True),
+    (make_throughput(), make_trial("d", 750.0, lost=1), True),
+    (make_throughput(), make_trial("d", 1000.0), False),
+    (make_throughput(), make_trial("d", 1001.0, lost=9), False),  # above the throughput
+    (make_throughput(direction="forward"), make_trial("d", 1000.0, lost=9), False),
+    (make_throughput(not_measured="no rate"), make_trial("d", 1000.0, lost=9), False),
+])  # fmt: skip
 def test_loss_in_delay_trials_at_or_below_the_rate_is_detected(record, delay_trial, expected):
     assert (
         has_loss_in_delay_trials(make_data(record, make_pdv(), trials=[delay_trial]), record)
@@ -154,20 +148,17 @@ def test_invalid_trials_and_tolerated_loss_are_ignored():
     assert has_loss_in_delay_trials(data, record)
 
 
-@pytest.mark.parametrize(
-    ("rate_cps", "throughputs", "expected"),
-    [
-        (2001.0, [make_throughput()], True),
-        (2000.0, [make_throughput()], False),
-        (1500.0, [make_throughput(direction="forward")], True),
-        (150.0, [make_throughput(0.0)], False),  # no rate passed: upper bound 2 x 100
-        (201.0, [make_throughput(0.0)], True),
-        (9000.0, [make_throughput(tester_limited=True)], False),  # the device may forward more
-        (9000.0, [make_throughput(frame_sizes=FrameSizes(ipv6=128, ipv4=108))], False),
-        (9000.0, [make_throughput(not_measured="no rate")], False),
-        (9000.0, [], False),
-    ],
-)
+@pytest.mark.parametrize(("rate_cps", "throughputs", "expected"), [
+    (2001.0, [make_throughput()], True),
+    (2000.0, [make_throughput()], False),
+    (1500.0, [make_throughput(direction="forward")], True),
+    (150.0, [make_throughput(0.0)], False),  # no rate passed: upper bound 2 x 100
+    (201.0, [make_throughput(0.0)], True),
+    (9000.0, [make_throughput(tester_limited=True)], False),  # the device may forward more
+    (9000.0, [make_throughput(frame_sizes=FrameSizes(ipv6=128, ipv4=108))], False),
+    (9000.0, [make_throughput(not_measured="no rate")], False),
+    (9000.0, [], False),
+])  # fmt: skip
 def test_connection_rate_above_the_forwarding_rate_is_detected(rate_cps, throughputs, expected):
     record = make_connection_rate(rate_cps)
     assert exceeds_forwarding_rate(make_data(record, *throughputs), record) is expected

@@ -12,15 +12,12 @@ def test_compare_with_equal_counts_reports_nothing():
     assert rules.compare(LIMITS, LIMITS) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("counts", "grown", "shrunk"),
-    [
-        ({"core": 4, "drivers": 2}, ["words: core: 4, limit 3"], []),
-        ({"core": 3, "drivers": 2, "base": 1}, ["words: base: 1, limit 0"], []),
-        ({"core": 3, "drivers": 1}, [], ["words: drivers: 1, limit 2"]),
-        ({"core": 3}, [], ["words: drivers: 0, limit 2"]),
-    ],
-)
+@pytest.mark.parametrize(("counts", "grown", "shrunk"), [
+    ({"core": 4, "drivers": 2}, ["words: core: 4, limit 3"], []),
+    ({"core": 3, "drivers": 2, "base": 1}, ["words: base: 1, limit 0"], []),
+    ({"core": 3, "drivers": 1}, [], ["words: drivers: 1, limit 2"]),
+    ({"core": 3}, [], ["words: drivers: 0, limit 2"]),
+])  # fmt: skip
 def test_compare_separates_grown_from_shrunk(counts, grown, shrunk):
     assert rules.compare({"words": counts}, LIMITS) == (grown, shrunk)
 

@@ -32,16 +32,13 @@ class Campaign:
         return self.status
 
 
-@pytest.mark.parametrize(
-    ("status", "finishes", "expected"),
-    [
-        (0, True, 0),
-        (4, True, 0),  # the page lists the failed runs
-        (2, False, 2),  # invalid
-        (130, False, 130),  # interrupted
-        (0, False, 1),
-    ],
-)
+@pytest.mark.parametrize(("status", "finishes", "expected"), [
+    (0, True, 0),
+    (4, True, 0),  # the page lists the failed runs
+    (2, False, 2),  # invalid
+    (130, False, 130),  # interrupted
+    (0, False, 1),
+])  # fmt: skip
 def test_finished_campaign_is_published(status, finishes, expected, tmp_path):
     campaign = Campaign(tmp_path / "out", status, finishes)
     assert zoo.main([str(tmp_path / "out")], campaign, "page") == expected
