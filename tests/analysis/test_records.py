@@ -15,21 +15,13 @@ from v6t.tests.expect import expect_error
 
 ANALYSIS = Path(v6t.analysis.presentation.__file__).parent
 UNITS = {
-    "_s": "[s]",
-    "_fps": "frames per second",
-    "_cps": "[connections per second]",
-    "_percent": "[%]",
-}
+    "_s": "[s]", "_fps": "frames per second", "_cps": "[connections per second]", "_percent": "[%]",
+}  # fmt: skip
 HEAD = {
-    "benchmark": "custom",
-    "title": "Custom",
-    "direction": "forward",
-    "frame_sizes": {"ipv6": 104, "ipv4": 64},
-    "repetitions": 3,
-    "trials": ["a", "b"],
-    "invalid_trials": [{"key": "b", "reasons": ["too slow"]}],
-    "conditions": {},
-}
+    "benchmark": "custom", "title": "Custom", "direction": "forward",
+    "frame_sizes": {"ipv6": 104, "ipv4": 64}, "repetitions": 3, "trials": ["a", "b"],
+    "invalid_trials": [{"key": "b", "reasons": ["too slow"]}], "conditions": {},
+}  # fmt: skip
 
 
 def list_fields():

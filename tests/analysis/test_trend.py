@@ -86,11 +86,9 @@ def test_two_changes_are_found():
     assert [c.place for c in find_changes(values, True)] == [12, 24]
 
 
-@pytest.mark.parametrize(
-    "rates",
-    [[100.0] * 20, [0.0] * 20, [100.0] * 19 + [50.0], [100.0] * 6, [], [100.0, 101.0] * 10],
-    ids=["constant", "zero", "one outlier", "too few", "none", "alternating"],
-)
+@pytest.mark.parametrize("rates", [
+    [100.0] * 20, [0.0] * 20, [100.0] * 19 + [50.0], [100.0] * 6, [], [100.0, 101.0] * 10,
+], ids=["constant", "zero", "one outlier", "too few", "none", "alternating"])  # fmt: skip
 def test_series_without_a_change_has_none(rates):
     assert find_changes(make_values(*rates), True) == ()
 

@@ -113,10 +113,9 @@ def test_wrong_prefix_length_is_found():
     assert list_deviations(device, clauses) == ["up-56", "down-56"]
 
 
-@pytest.mark.parametrize(
-    ("variant", "wrong"),
-    [(OVERLAPPING_MAPPINGS, "2001:2::/120"), (UNEQUAL_MAPPINGS, "2001:2:0:64::/120")],
-)
+@pytest.mark.parametrize(("variant", "wrong"), [
+    (OVERLAPPING_MAPPINGS, "2001:2::/120"), (UNEQUAL_MAPPINGS, "2001:2:0:64::/120"),
+])  # fmt: skip
 def test_wrong_address_table_is_found(variant, wrong):
     params = Siit().list_audit_variants()[variant]
     servers = {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1::/120"}
@@ -146,10 +145,8 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
         return [] if arrived.proto == 58 else correct(self, arrived, packet)
 
     wrong = {
-        "none": TranslatingDevice.emit_ipv4,
-        "by the mapping": use_mapping,
-        "errors": drop_errors,
-    }
+        "none": TranslatingDevice.emit_ipv4, "by the mapping": use_mapping, "errors": drop_errors,
+    }  # fmt: skip
     monkeypatch.setattr(StatelessTranslatingDevice, "emit_ipv4", wrong[fault])
     technology = with_params(Siit(), **Siit().list_audit_variants()[PREFIX_AND_MAPPINGS])
     clauses = list(TRANSLATION.list_clauses(make_subject(technology), PREFIX_AND_MAPPINGS))

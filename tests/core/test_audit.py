@@ -187,10 +187,9 @@ def test_device_in_use_is_not_audited(monkeypatch):
     session.rollback.assert_not_called()  # another user configured the device
 
 
-@pytest.mark.parametrize(
-    ("method", "interrupted", "error"),
-    [("flush", True, DutError), ("flush", False, ProbeUnable), ("reset", False, DutError)],
-)
+@pytest.mark.parametrize(("method", "interrupted", "error"), [
+    ("flush", True, DutError), ("flush", False, ProbeUnable), ("reset", False, DutError),
+])  # fmt: skip
 def test_device_that_cannot_be_reset_ends_the_audit(method, interrupted, error):
     failure = DutError("not restored", code="command-failed")
     failure.__cause__ = KeyboardInterrupt() if interrupted else OSError()

@@ -92,13 +92,9 @@ def small(tmp_path_factory):
 def test_matrix_is_expanded_to_runs(small):
     runs = read_summary(small)["runs"]
     assert [(r["experiment"], *r["axes"].values()) for r in runs] == [
-        ("customers", 64),
-        ("customers", 128),
-        ("customers", 256),
-        ("directions", 104, "forward"),
-        ("directions", 296, "forward"),
-        ("directions", 104, "reverse"),
-    ]
+        ("customers", 64), ("customers", 128), ("customers", 256), ("directions", 104, "forward"),
+        ("directions", 296, "forward"), ("directions", 104, "reverse"),
+    ]  # fmt: skip
     assert all(r["status"] == "complete" for r in runs)
     for run in runs:
         config, results = (

@@ -295,10 +295,9 @@ def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
     assert (caught.value.code, capsys.readouterr().err) == (130, "v6t: interrupted\n")
 
 
-@pytest.mark.parametrize(
-    ("command", "measures"),
-    [("show", False), ("list", False), ("run", True), ("resume", True), ("campaign", True)],
-)
+@pytest.mark.parametrize(("command", "measures"), [
+    ("show", False), ("list", False), ("run", True), ("resume", True), ("campaign", True),
+])  # fmt: skip
 @pytest.mark.parametrize(("error", "code"), [
     (OSError(errno.ENOSPC, "No space left on device", "results.json"), "disk-full"),
     (OSError(), None),
@@ -323,10 +322,9 @@ def _restore_verbosity():
     log.configure_verbosity(log.NORMAL)
 
 
-@pytest.mark.parametrize(
-    ("verbosity", "printed", "stored"),
-    [(log.QUIET, 1, 3), (log.NORMAL, 2, 3), (log.VERBOSE, 3, 3), (log.DEBUG, 4, 4)],
-)
+@pytest.mark.parametrize(("verbosity", "printed", "stored"), [
+    (log.QUIET, 1, 3), (log.NORMAL, 2, 3), (log.VERBOSE, 3, 3), (log.DEBUG, 4, 4),
+])  # fmt: skip
 def test_verbosity_selects_printed_and_stored_records(verbosity, printed, stored, capsys, tmp_path):
     log.configure_verbosity(verbosity)
     with open_log(tmp_path):

@@ -134,10 +134,8 @@ def test_difference_below_resolution_is_no_difference(tmp_path):
     ({"params": {"n": "10", "m": "9"}}, ["parameter m: 2 and 9"]),
     ({"frame_sizes": (168,)}, ["104/64 bidirectional: only in a"]),
     ({"modes": ("forward",)}, ["104/64 bidirectional: only in a"]),
-    (
-        {"params": {"ces": "100"}, "procedure": {"loss_tolerance": 0.001}},
-        ["parameter ces: 1000 and 100", "loss tolerance: 0.0 and 0.001"],
-    ),
+    ({"params": {"ces": "100"}, "procedure": {"loss_tolerance": 0.001}},
+     ["parameter ces: 1000 and 100", "loss tolerance: 0.0 and 0.001"]),
     ({"procedure": {"trial_duration_s": 2.0}}, ["duration s: "]),
     ({"procedure": {"search": "mlrsearch"}}, ["search: binary and mlrsearch"]),
 ])  # fmt: skip

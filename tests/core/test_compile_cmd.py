@@ -100,10 +100,9 @@ def test_file_is_overwritten_only_by_force(kind, tmp_path):
     assert path.read_bytes() != b"mine"
 
 
-@pytest.mark.parametrize(
-    ("kind", "content"),
-    [("stl-json", '"v6t"'), ("stl-py", "def register"), ("text", "stream 0 'fg' (foreground")],
-)
+@pytest.mark.parametrize(("kind", "content"), [
+    ("stl-json", '"v6t"'), ("stl-py", "def register"), ("text", "stream 0 'fg' (foreground"),
+])  # fmt: skip
 def test_output_file_equals_standard_output(kind, content, tmp_path):
     path = tmp_path / ("mape.py" if kind == "stl-py" else "mape.json")
     done = v6t(*COMPILE, "--format", kind, "-o", path)

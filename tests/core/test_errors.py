@@ -129,10 +129,9 @@ def test_internal_error_is_one_line_without_debug(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("option", "status", "code"),
-    [("loss_probability=1", 6, "translation-incorrect"), ("crash_at=20", 5, "tester-fault")],
-)
+@pytest.mark.parametrize(("option", "status", "code"), [
+    ("loss_probability=1", 6, "translation-incorrect"), ("crash_at=20", 5, "tester-fault"),
+])  # fmt: skip
 def test_failure_during_a_run_has_status_and_code(option, status, code, tmp_path):
     done = v6t(*SIM, "--set-tester", option, "-o", tmp_path / "out")
     assert (done.status, done.code) == (status, code)
@@ -177,11 +176,9 @@ def make_unusual(path, kind):
 
 
 CODES = {
-    "pipe": ("not-a-regular-file",),
-    "device": ("not-a-regular-file",),
-    "large": ("file-too-large",),
-    "directory": ("not-a-regular-file", "no-such-run"),
-}
+    "pipe": ("not-a-regular-file",), "device": ("not-a-regular-file",),
+    "large": ("file-too-large",), "directory": ("not-a-regular-file", "no-such-run"),
+}  # fmt: skip
 """Possible error codes by kind of file."""
 
 

@@ -240,13 +240,10 @@ def test_benchmarks_with_same_settings_section_are_rejected(install):
 GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
 
 BROKEN = {
-    "no-module": "nowhere_at_all:Plugin",
-    "no-reference": "my-pkg.module:Plugin",
-    "no-name": "v6t.plugins.mape_br:Absent",
-    "no-class": "v6t.core.cli.calc_command:calc_map",
-    "no-technology": "v6t.plugins.base:Link",
-    "raises": "odd_things:Plugin",
-}
+    "no-module": "nowhere_at_all:Plugin", "no-reference": "my-pkg.module:Plugin",
+    "no-name": "v6t.plugins.mape_br:Absent", "no-class": "v6t.core.cli.calc_command:calc_map",
+    "no-technology": "v6t.plugins.base:Link", "raises": "odd_things:Plugin",
+}  # fmt: skip
 
 
 def test_plugin_names_equal_entry_points():

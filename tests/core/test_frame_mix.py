@@ -61,11 +61,10 @@ def test_sizes_are_pairs_and_the_smallest_is_raised(plugin, label, ipv6, ipv4):
     assert sizes.longest == pytest.approx(max(ipv6, ipv4), abs=0.001)
 
 
-@pytest.mark.parametrize(
-    ("plugin", "params"),
-    [("siit", {}), ("siit", {"n": "10", "m": "9"}), ("mape-br", {"negative_percent": "5"}),
-     ("nat64", {"n": "2", "m": "1"}), ("ipv4aas", {})],
-)  # fmt: skip
+@pytest.mark.parametrize(("plugin", "params"), [
+    ("siit", {}), ("siit", {"n": "10", "m": "9"}), ("mape-br", {"negative_percent": "5"}),
+    ("nat64", {"n": "2", "m": "1"}), ("ipv4aas", {}),
+])  # fmt: skip
 def test_frame_sizes_of_mix_are_spread_evenly(plugin, params):
     """In any sequence, the count of each size deviates by at most the number of classes."""
     setup = resolve_setup(plugin=plugin, params=params, frame_sizes=("imix",))

@@ -13,12 +13,9 @@ from v6t.tests.settings import resolve
 from v6t.trials.trial import Trial
 
 TWO_CLIENTS = {
-    "initiator_count": 2,
-    "responder_count": 2,
-    "enumerate_ips": 3,
-    "initiator_ports": {"min": 1024, "max": 2023},
-    "responder_ports": {"min": 1, "max": 1},
-}
+    "initiator_count": 2, "responder_count": 2, "enumerate_ips": 3,
+    "initiator_ports": {"min": 1024, "max": 2023}, "responder_ports": {"min": 1, "max": 1},
+}  # fmt: skip
 PROCEDURE = {"connections.count": "4000", "capacity.first": "1000", "tcp_capacity.first": "1000"}
 SLOW = {"connections.rate_cps": "1000"}
 FILLING = ("throughput", "frame-loss", "connection-rate", "teardown", "tcp-rate")

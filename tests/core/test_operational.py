@@ -61,10 +61,8 @@ def test_plan_names_a_device_without_driver(here, driver, name):
 @pytest.mark.parametrize(("bed", "words"), [
     ("links: {left: {dut_mac: '03:00:00:00:00:01'}}", "is a group address"),
     ("links: {left: {dut_mac: '00:00:00:00:00:00'}}", "links.left.dut_mac: 00:00:00:00:00:00"),
-    (
-        "links: {left: {dut_mac: '02:00:00:00:00:01', tester_mac: '02:00:00:00:00:01'}}",
-        "links.left: tester and device have the same MAC address",
-    ),
+    ("links: {left: {dut_mac: '02:00:00:00:00:01', tester_mac: '02:00:00:00:00:01'}}",
+     "links.left: tester and device have the same MAC address"),
     ("tester: {kind: trex, options: {interfaces: [a, b]}}", "no driver configures the device"),
 ])  # fmt: skip
 def test_initial_setup_4_implausible_testbed_gives_a_warning(bed, words, here):

@@ -276,12 +276,9 @@ IPV6NET = {
 }
 
 PAPERS = {
-    "dual-dut": DUAL_DUT,
-    "pseudorandom": PSEUDORANDOM,
-    "mapperf": MAPPERF,
-    "siit": SIIT,
+    "dual-dut": DUAL_DUT, "pseudorandom": PSEUDORANDOM, "mapperf": MAPPERF, "siit": SIIT,
     "ipv6net": IPV6NET,
-}
+}  # fmt: skip
 
 SETTING = re.compile(r"^(params|procedure|dut|links)\.|^(modes|frame_sizes|line_rate)$")
 """Names of settings; other listed differences are about conditions that v6t does not set."""

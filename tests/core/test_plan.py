@@ -127,11 +127,10 @@ def test_simulation_needs_the_planned_trials(tmp_path):
     assert len(record["trials"]) == expected - 3 * (steps[0] - steps[1])
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (3600, "1 h 00 min"),
-     (90061, "25 h 01 min")],
-)  # fmt: skip
+@pytest.mark.parametrize(("seconds", "text"), [
+    (0, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (3600, "1 h 00 min"),
+    (90061, "25 h 01 min"),
+])  # fmt: skip
 def test_durations_are_formatted(seconds, text):
     assert format_duration(seconds) == text
 

@@ -38,11 +38,9 @@ def test_concentrated_losses_are_a_hiccup():
     assert re.findall(r"[\d.]+", str(hiccup))[-3:] == ["100", "0.2", "3.2"]
 
 
-@pytest.mark.parametrize(
-    "lost",
-    [[5] * 60, make_losses(), make_losses(3, 30, lost=1), make_losses(*range(0, 60, 10))],
-    ids=["slow device", "none", "two frames", "again and again"],
-)
+@pytest.mark.parametrize("lost", [
+    [5] * 60, make_losses(), make_losses(3, 30, lost=1), make_losses(*range(0, 60, 10)),
+], ids=["slow device", "none", "two frames", "again and again"])  # fmt: skip
 def test_spread_losses_are_not_a_hiccup(lost):
     assert find_hiccups([make_trial(lost)]) == []
 
@@ -54,10 +52,9 @@ def test_losses_outside_a_hiccup_are_counted():
     assert (hiccup.lost, hiccup.elsewhere) == (90, 3)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [{"event": {"hook": "reset", "at_s": 3.0}}, {"then": {"rate_fps": 500.0, "duration_s": 1.0}}],
-)
+@pytest.mark.parametrize("more", [
+    {"event": {"hook": "reset", "at_s": 3.0}}, {"then": {"rate_fps": 500.0, "duration_s": 1.0}},
+])  # fmt: skip
 def test_losses_by_reset_are_not_a_hiccup(more):
     one = make_trial(make_losses(32, 33))
     assert find_hiccups([RunTrial({**one.request, **more}, one.result)]) == []

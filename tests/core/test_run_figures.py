@@ -95,11 +95,10 @@ def test_setting_without_effect_gives_a_warning(benchmark, options, unused):
         assert not any("MLR" in t or "tolerance" in t for t in list_result_warnings(setup))
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "rates"),
-    [("frame-loss", "frame_loss.rates_fps"), ("soak", "soak.rate_fps"),
-     ("reconfiguration", "reconfiguration.rate_fps")],
-)  # fmt: skip
+@pytest.mark.parametrize(("benchmark", "rates"), [
+    ("frame-loss", "frame_loss.rates_fps"), ("soak", "soak.rate_fps"),
+    ("reconfiguration", "reconfiguration.rate_fps"),
+])  # fmt: skip
 def test_rate_setting_above_the_line_rate_is_rejected(benchmark, rates):
     def resolve_rate(rate_fps):
         value = [10, rate_fps] if rates.endswith("rates_fps") else rate_fps

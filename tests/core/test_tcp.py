@@ -17,11 +17,9 @@ from v6t.trials.trial import Trial
 
 DEVICE = {"insertion_cps": 34_567, "table_entries": 23_457, "tcp_aging_s": 10}
 SETTINGS = {
-    "connections.count": 20_000,
-    "connections.resolution_cps": 100,
-    "tcp_capacity.error": 1,
+    "connections.count": 20_000, "connections.resolution_cps": 100, "tcp_capacity.error": 1,
     "tcp_capacity.most": 60_000,
-}
+}  # fmt: skip
 
 
 def measure(out, device=(), settings=(), **options):
@@ -136,10 +134,9 @@ def test_offered_rate_never_exceeds_tester_capacity(tmp_path):
     assert rate["median"] <= rate["tester_ceiling"]
 
 
-@pytest.mark.parametrize(
-    ("plugin", "octets"),
-    [("nat44", (74, 74)), ("nat64", (94, 74)), ("dslite-aftr", (114, 74)), ("nat66", (94, 94))],
-)
+@pytest.mark.parametrize(("plugin", "octets"), [
+    ("nat44", (74, 74)), ("nat64", (94, 74)), ("dslite-aftr", (114, 74)), ("nat66", (94, 94)),
+])  # fmt: skip
 def test_tcp_point_has_size_of_a_syn(plugin, octets):
     setup = resolve_setup(plugin=plugin, tester="sim", benchmarks=("tcp-rate",))
     sizes = find_syn_sizes(setup.technology)

@@ -126,10 +126,9 @@ SUBSCRIBERS = {"subscribers": "1000", "connections_per_subscriber": "200"}
 
 
 @pytest.mark.parametrize("preset", ["quick", "rfc"])
-@pytest.mark.parametrize(
-    ("plugin", "dut", "options"),
-    [("nat44", "nftables", {}), ("nat64", "jool", {}), ("dslite-aftr", "vpp", {"start": "true"})],
-)
+@pytest.mark.parametrize(("plugin", "dut", "options"), [
+    ("nat44", "nftables", {}), ("nat64", "jool", {}), ("dslite-aftr", "vpp", {"start": "true"}),
+])  # fmt: skip
 def test_connection_count_with_subscribers_is_their_product_or_given(plugin, dut, options, preset):
     settings = {"dut_params": options, "params": SUBSCRIBERS, "preset": preset}
     run = resolve(plugin=plugin, dut=dut, **settings)

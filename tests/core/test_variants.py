@@ -31,10 +31,9 @@ def measure(path, benchmark, *plugin, **settings):
     return record
 
 
-@pytest.mark.parametrize(
-    ("hashes", "use"),
-    [("ports", "ports"), ("addresses", "addresses"), ("both", "both"), ("none", "ports")],
-)
+@pytest.mark.parametrize(("hashes", "use"), [
+    ("ports", "ports"), ("addresses", "addresses"), ("both", "both"), ("none", "ports"),
+])  # fmt: skip
 def test_probe_finds_hash_fields_of_device(tmp_path, hashes, use):
     device = {"cores": 8, "hashes": hashes, "capacity_fps": 400_000}
     record = measure(tmp_path / "out", "rss-probe", device=device)
@@ -150,10 +149,9 @@ def test_capabilities_follow_from_also_benchmarks_and_starts():
     assert list_needs(also=["back-to-back"]) == {"flow-starts"}
 
 
-@pytest.mark.parametrize(
-    ("name", "seconds"),
-    [("latency", (1.0,)), ("pdv", (0.6,)), ("frame-loss", (0.4,)), ("system-recovery", (1.0, 1.0))],
-)
+@pytest.mark.parametrize(("name", "seconds"), [
+    ("latency", (1.0,)), ("pdv", (0.6,)), ("frame-loss", (0.4,)), ("system-recovery", (1.0, 1.0)),
+])  # fmt: skip
 def test_trials_with_successive_flows_are_longer(name, seconds, tmp_path):
     """RFC 8219 section 10.2.2: longer by (n - 1) t; delays are timed after all flows have begun."""
     flows = {"counts": [16], "starts": ["successive"], "interval_s": 0.02, "also": [name]}

@@ -29,10 +29,8 @@ SOUND_PORTS = [
     ({"ports": [{**PORT, "tester_mac": OTHER_MAC}]}, [OWN_MAC.upper()]),
     ({"ports": [{**PORT, "tester_mac": OWN_MAC}]}, []),
     ({"ports": [{**PORT, "tester_mac": OTHER_MAC, "virtual": True}]}, []),
-    (
-        {"servers": {"a": {"ports": [{"speed": 5}]}, "b": {"ports": [{"speed": 1}]}}},
-        ["server b: line_rate is 5 Gbit/s"],
-    ),
+    ({"servers": {"a": {"ports": [{"speed": 5}]}, "b": {"ports": [{"speed": 1}]}}},
+     ["server b: line_rate is 5 Gbit/s"]),
     ({"ports": SLOW_PORTS}, ["10 Gbit/s"]),
     ({"ports": [{**p, "speed": 10} for p in SLOW_PORTS]}, []),
     ({"ports": [{**p, "virtual": True} for p in SLOW_PORTS]}, []),
@@ -163,10 +161,9 @@ def test_benchmarks_with_lower_maximum_rate_give_warnings():
     assert not any("up to" in text for text in list_setting_warnings(slower))
 
 
-@pytest.mark.parametrize(
-    ("options", "refused"),
-    [({}, False), ({"counting": "ports"}, True), ({"counting": "trailer"}, False)],
-)
+@pytest.mark.parametrize(("options", "refused"), [
+    ({}, False), ({"counting": "ports"}, True), ({"counting": "trailer"}, False),
+])  # fmt: skip
 def test_negative_traffic_needs_a_tester_that_identifies_frames(options, refused):
     resolve_trex("throughput", **options)
     error = expect_error("unsupported-by-tester", path=["procedure"])

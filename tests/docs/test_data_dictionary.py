@@ -9,17 +9,9 @@ from v6t.core.config.explain import list_fields
 from v6t.tools.reference_pages import pages
 
 FREE_FORM_OBJECTS = {
-    "params",
-    "reasons",
-    "behaviour",
-    "machine",
-    "connections",
-    "tester",
-    "modifier",
-    "device",
-    "example",
-    "mismatch",
-}
+    "params", "reasons", "behaviour", "machine", "connections", "tester", "modifier", "device",
+    "example", "mismatch",
+}  # fmt: skip
 """Objects whose keys are settings, or depend on the tester or device."""
 
 

@@ -138,10 +138,9 @@ def test_every_label_of_a_plan_is_explained(command):
     assert find_unexplained(labels - {""}) == set()
 
 
-@pytest.mark.parametrize(
-    "word",
-    ["ces", "phase 1", "trailer", "preflight", "headroom", "clamped", "validated at", "TL ms",
-     "no loss up to fps", "median fps per direction", "invalid trial", "undecided", "file-exists"],
-)  # fmt: skip
+@pytest.mark.parametrize("word", [
+    "ces", "phase 1", "trailer", "preflight", "headroom", "clamped", "validated at", "TL ms",
+    "no loss up to fps", "median fps per direction", "invalid trial", "undecided", "file-exists",
+])  # fmt: skip
 def test_word_of_the_screen_is_explained(word):
     assert all(row.text for row in look_up(word))

@@ -8,11 +8,9 @@ from .pages import CHECKOUT, DOCS, read_blocks
 
 TESTS = CHECKOUT / "tests"
 EXAMPLES = {
-    "plugin": ("v6t_nptv6.py",),
-    "driver": ("v6t_mytayga.py", "v6t_ip6snat.py"),
-    "benchmark": ("v6t_mrr.py",),
-    "tester": ("v6t_impaired.py",),
-}
+    "plugin": ("v6t_nptv6.py",), "driver": ("v6t_mytayga.py", "v6t_ip6snat.py"),
+    "benchmark": ("v6t_mrr.py",), "tester": ("v6t_impaired.py",),
+}  # fmt: skip
 """Modules that a tutorial shows, in order; they are in ``tests/example_NAME``."""
 
 

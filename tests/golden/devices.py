@@ -128,11 +128,9 @@ def _accepts(check: Check, output: str) -> str:
 def _change(change: DeviceChange) -> Iterator[str]:
     yield from map(change.get_command, ACTIONS)
     outputs = (
-        "",
-        change.added_words,
-        change.changed_words,
+        "", change.added_words, change.changed_words,
         f"{change.added_words} {change.changed_words}",
-    )
+    )  # fmt: skip
     yield from (change.show_command, *outputs)
     yield "".join(str(int(change.find_problem(a, o) is None)) for a in ACTIONS for o in outputs)
 

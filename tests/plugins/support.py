@@ -19,11 +19,8 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 
 FIGURE_8 = {
-    "rule_ipv6": "2001:db8:ce::/51",
-    "rule_ipv4": "192.0.2.0/24",
-    "ea_len": 13,
-    "psid_offset": 0,
-}
+    "rule_ipv6": "2001:db8:ce::/51", "rule_ipv4": "192.0.2.0/24", "ea_len": 13, "psid_offset": 0,
+}  # fmt: skip
 """Rule of Figure 8 in the Mapperf paper."""
 BUILT_IN = tuple(
     sorted(e.name for e in entry_points(group="v6t.plugins") if e.value.startswith("v6t.plugins."))

@@ -125,10 +125,9 @@ def test_faulty_frame_is_dropped_for_its_reason(direction, fault, at, bits, reas
     assert find_drop_reason(plugin, direction, frame) == MapeDrop[reason], fault
 
 
-@pytest.mark.parametrize(
-    ("direction", "at", "reason"),
-    [("forward", 74, MapeDrop.BAD_PORT), ("reverse", 36, MapeDrop.NO_PORT)],
-)
+@pytest.mark.parametrize(("direction", "at", "reason"), [
+    ("forward", 74, MapeDrop.BAD_PORT), ("reverse", 36, MapeDrop.NO_PORT),
+])  # fmt: skip
 def test_port_with_zero_offset_bits_is_dropped(direction, at, reason):
     plugin, frame = first_frame(direction=direction)
     frame[0, at] &= 0x03  # A = 0 with the same PSID

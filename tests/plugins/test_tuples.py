@@ -88,10 +88,9 @@ def test_combinations_are_computed_exactly():
     assert wide.combinations == 64_512 * 49_151 * 65_536 * 16 > 2**51
 
 
-@pytest.mark.parametrize(
-    ("max_port", "count", "code"),
-    [(65535, 3_170_829_313, "out-of-range"), (1024, 49_152, "not-enough-addresses")],
-)
+@pytest.mark.parametrize(("max_port", "count", "code"), [
+    (65535, 3_170_829_313, "out-of-range"), (1024, 49_152, "not-enough-addresses"),
+])  # fmt: skip
 def test_more_frames_than_combinations_are_refused(max_port, count, code):
     params = {"initiator_ports.min": "1024", "initiator_ports.max": str(max_port),
               "responder_ports.min": "1", "responder_ports.max": "49151"}  # fmt: skip
@@ -137,10 +136,9 @@ LARGE = [(2, 3, 32, 1024), (1, 12, 16, 1024), (1, 5, 64, 512), (1, 1, 256, 1024)
 """More bits than a list has: with counters, and with the even list of unaligned ranges."""
 
 
-@pytest.mark.parametrize(
-    ("counts", "first"),
-    [*product(SHUFFLED, [0, 1, 2, 24]), *zip(LARGE, [0, 24, 0, 24], strict=True)],
-)
+@pytest.mark.parametrize(("counts", "first"), [
+    *product(SHUFFLED, [0, 1, 2, 24]), *zip(LARGE, [0, 24, 0, 24], strict=True),
+])  # fmt: skip
 def test_shuffled_combinations_come_once_per_cycle_in_the_same_order(counts, first):
     fields = make_fields(*counts, first=first)
     result = read_enumerated(fields, four_tuples.shuffle_tuples(fields, 5))

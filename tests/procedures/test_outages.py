@@ -185,10 +185,9 @@ def test_overload_is_followed_by_half_its_rate():
     assert trial.required_capabilities == {"two-rates", "loss-times"}
 
 
-@pytest.mark.parametrize(
-    ("limit_fps", "overload_fps", "is_limited"),
-    [(1_050_000.0, 1_050_000.0, True), (1_099_999.0, 1_099_999.0, True), (5e6, 1_100_000.0, False)],
-)
+@pytest.mark.parametrize(("limit_fps", "overload_fps", "is_limited"), [
+    (1_050_000.0, 1_050_000.0, True), (1_099_999.0, 1_099_999.0, True), (5e6, 1_100_000.0, False),
+])  # fmt: skip
 def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_fps, is_limited):
     spec = make_recovery_spec(limit_fps=limit_fps)
     assert spec.is_limited is is_limited

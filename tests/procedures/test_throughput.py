@@ -187,10 +187,9 @@ def test_confirmation_failed_by_tester_only_is_flagged():
     assert make_record(result, recorder, capacity_fps=1e9)["tester_limited"]
 
 
-@pytest.mark.parametrize(
-    ("tester_fps", "low", "high"),
-    [(1_000_000.0, 0.9e6, 1.02e6), (6_000.0, 5_000, 6_150), (10.0, -1, 0)],
-)
+@pytest.mark.parametrize(("tester_fps", "low", "high"), [
+    (1_000_000.0, 0.9e6, 1.02e6), (6_000.0, 5_000, 6_150), (10.0, -1, 0),
+])  # fmt: skip
 def test_tester_capacity_is_its_rate_without_device(tester_fps, low, high):
     spec = tester_rate.SelfTestSpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
     capacity = tester_rate.measure_tester_capacity(spec, make_sim(tester_fps=tester_fps).measure)
@@ -301,10 +300,9 @@ def test_frame_timeout_selects_separate_benchmark():
     assert "100 ms" in entry["title"]
 
 
-@pytest.mark.parametrize(
-    ("adaptive", "noise", "repetitions"),
-    [(AdaptiveLimits(), 0.0, 6), (AdaptiveLimits(most=15, width=0.001), 0.05, 15)],
-)
+@pytest.mark.parametrize(("adaptive", "noise", "repetitions"), [
+    (AdaptiveLimits(), 0.0, 6), (AdaptiveLimits(most=15, width=0.001), 0.05, 15),
+])  # fmt: skip
 def test_adaptive_repetition_stops_at_known_median(adaptive, noise, repetitions):
     spec = make_spec(adaptive=adaptive)
     result, _ = measure(spec, make_sim(capacity_fps=LIMIT, capacity_noise=noise))

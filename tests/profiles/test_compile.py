@@ -166,10 +166,9 @@ RANGES = [
 LONG = [(20, 0, (1 << 20) - 1, 16), (21, 0, (1 << 21) - 1, 3)]
 
 
-@pytest.mark.parametrize(
-    ("width", "low", "high", "cores"),
-    [*((*bounds, cores) for bounds in RANGES for cores in (1, 3, 16)), *LONG],
-)
+@pytest.mark.parametrize(("width", "low", "high", "cores"), [
+    *((*bounds, cores) for bounds in RANGES for cores in (1, 3, 16)), *LONG,
+])  # fmt: skip
 def test_enumeration_uses_each_value_once(width, low, high, cores):
     stream = compile_low(Variable("v", width, Kind.PERMUTATION, low, high))
     count = high - low + 1

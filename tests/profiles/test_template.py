@@ -36,10 +36,9 @@ def rebuild(packet):
     return bytes(frame)
 
 
-@pytest.mark.parametrize(
-    ("stack", "size"),
-    [*((s, n) for s in STACKS for n in (128, 1518)), ("4in6", 104), ("ipv6", 84), ("ipv4", 64)],
-)
+@pytest.mark.parametrize(("stack", "size"), [
+    *((s, n) for s in STACKS for n in (128, 1518)), ("4in6", 104), ("ipv6", 84), ("ipv4", 64),
+])  # fmt: skip
 def test_lengths_and_checksums_equal_scapy(stack, size):
     template = build_template(STACKS[stack], size)
     assert len(template.packet) == size - 4

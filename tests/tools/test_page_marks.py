@@ -40,13 +40,8 @@ def make_connection_rate(median, count=40_000, **changes):
 
 def make_pdv(**changes):
     values = {
-        **HEAD,
-        "benchmark": "pdv",
-        "unit": "ms",
-        "trials": ["d"],
-        "duration_s": 0.5,
-        **changes,
-    }
+        **HEAD, "benchmark": "pdv", "unit": "ms", "trials": ["d"], "duration_s": 0.5, **changes,
+    }  # fmt: skip
     return PdvRecord.model_construct(**values)
 
 

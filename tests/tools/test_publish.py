@@ -161,16 +161,8 @@ PRIVATE_SETTINGS = {
 }  # fmt: skip
 """Private settings, mixed with public ones."""
 PRIVATE_TEXTS = (
-    "secret",
-    "trex.",
-    "/.ssh",
-    "enp",
-    "81:00",
-    "3c:fd",
-    "2a00:1:",
-    "gateway",
-    "lab.example",
-)
+    "secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00:1:", "gateway", "lab.example",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -359,10 +351,8 @@ def test_compare_reads_a_page(campaign, page):
     jsonschema.validate(actual, read_schema("comparison-1"))
     rates = [line for line in actual["lines"] if line["what"] == "rate"]
     assert [line["benchmark"] for line in rates] == [
-        "map-128: throughput",
-        "map-64: throughput",
-        "router: throughput",
-    ]
+        "map-128: throughput", "map-64: throughput", "router: throughput",
+    ]  # fmt: skip
     assert all(line["first"] == line["second"] for line in actual["lines"])
     assert not any(line["improved"] for line in actual["lines"])
     one = v6t("compare", "--json", page / "map-64", campaign / "001-map-64")
@@ -375,10 +365,8 @@ def test_trend_has_one_series_for_each_run(campaign, page):
     actual = json.loads(v6t("trend", "--json", "--by", "given", *[page] * 9, *[campaign] * 9).out)
     jsonschema.validate(actual, read_schema("trend-1"))
     assert {s["point"].partition(":")[0] for s in actual["series"]} == {
-        "map-64",
-        "map-128",
-        "router",
-    }
+        "map-64", "map-128", "router",
+    }  # fmt: skip
     assert all(len(s["values"]) == 18 and not s["changes"] for s in actual["series"])
 
 
@@ -595,11 +583,8 @@ def test_table_shows_lower_bounds_and_absent_figures():
     (table,) = make_tables(records, "tcp-capacity")
     cells = {row[1]: row[3] for row in table.rows}
     assert cells == {
-        "bounded": "at least 9,000",
-        "found": "70",
-        "invalid": "invalid",
-        "undefined": "undefined",
-    }
+        "bounded": "at least 9,000", "found": "70", "invalid": "invalid", "undefined": "undefined",
+    }  # fmt: skip
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
     assert table.notes == (UNDEFINED_NOTE, "not measured: it rains")
 
@@ -656,10 +641,8 @@ def test_delay_table_contains_percentiles_and_tester_without_device():
     (table,) = make_tables(records, "latency")
     heads = [c.name.replace("\n", " ") for c in table.columns]
     assert heads[3:6] == [
-        "TL forward median (P1-P99)",
-        "TL reverse median (P1-P99)",
-        "TL tester alone",
-    ]
+        "TL forward median (P1-P99)", "TL reverse median (P1-P99)", "TL tester alone",
+    ]  # fmt: skip
     assert {row[1]: row[3:6] for row in table.rows} == {
         "slow": ("7 (6-900)", "7 (6-900)", "2"),
         "invalid": ("7", "7", "undefined"),

@@ -60,11 +60,9 @@ def test_find_words_reads_docstrings_comments_and_prose_only(checkout):
         line.split(" ==> ")[0] for line in rules.find_words(checkout, rules.CHECKOUT / rules.WORDS)
     ]
     assert sorted(places) == [
-        "core/a.py:1: Whoever",
-        "core/a.py:3: so many",
-        "docs/page.md:1: Nobody",
+        "core/a.py:1: Whoever", "core/a.py:3: so many", "docs/page.md:1: Nobody",
         "docs/page.md:6: teh",
-    ]
+    ]  # fmt: skip
 
 
 def test_count_module_names_finds_strings(checkout):
