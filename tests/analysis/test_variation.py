@@ -1,12 +1,7 @@
 """Descriptions of varying fields, which must match those of published results."""
 
 import pytest
-from v6t.analysis.variation import (
-    count_hosts,
-    describe_tuples,
-    describe_variation,
-    has_random_ports,
-)
+from v6t.analysis import variation
 
 PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
 FIXED, INC, RANDOM = ({"policy": policy} for policy in ("fixed", "inc", "random"))
@@ -29,7 +24,7 @@ def make_params(ports, left_hosts, right_hosts):
     (make_params(FIXED, {"last": "::9", **RANDOM}, RANDOM), "random IP fixed port"),
 ])  # fmt: skip
 def test_equal_variation_of_both_sides_is_described(params, words):
-    assert describe_variation(params) == words
+    assert variation.describe_variation(params) == words
 
 
 def test_connection_tuples_are_described():
@@ -38,18 +33,18 @@ def test_connection_tuples_are_described():
         "responder_ports": {"min": 1, "max": 100},
     }
     hosts = {"initiator_count": 4000, "responder_count": 1000}
-    assert describe_tuples({**ports, **hosts, "enumerate_ports": 3}) == "ports 40000x100"
-    assert describe_tuples({**ports, **hosts, "enumerate_ips": 3}) == "IPs 4000x1000"
+    assert variation.describe_tuples({**ports, **hosts, "enumerate_ports": 3}) == "ports 40000x100"
+    assert variation.describe_tuples({**ports, **hosts, "enumerate_ips": 3}) == "IPs 4000x1000"
     both = {**ports, **hosts, "enumerate_ports": 1, "enumerate_ips": 1}
-    assert describe_tuples(both) == "IPs 4000x1000 x ports 40000x100"
-    assert describe_tuples({**ports, **hosts, "enumerate_ports": 0}) == ""
+    assert variation.describe_tuples(both) == "IPs 4000x1000 x ports 40000x100"
+    assert variation.describe_tuples({**ports, **hosts, "enumerate_ports": 0}) == ""
 
 
 def test_equal_numbers_of_hosts_are_counted():
     two = {"min": 2, "max": 65534}
-    assert count_hosts({"left_hosts": two, "right_hosts": two}) == 65533
-    assert count_hosts({"left_hosts": two, "right_hosts": {"min": 0, "max": 9}}) is None
-    assert count_hosts({"left_hosts": {"policy": "fixed"}}) is None
+    assert variation.count_hosts({"left_hosts": two, "right_hosts": two}) == 65533
+    assert variation.count_hosts({"left_hosts": two, "right_hosts": {"min": 0, "max": 9}}) is None
+    assert variation.count_hosts({"left_hosts": {"policy": "fixed"}}) is None
 
 
 @pytest.mark.parametrize(("params", "random"), [
@@ -61,4 +56,4 @@ def test_equal_numbers_of_hosts_are_counted():
     ({}, None),
 ])  # fmt: skip
 def test_pseudorandom_ports_are_recognized(params, random):
-    assert has_random_ports(params) is random
+    assert variation.has_random_ports(params) is random

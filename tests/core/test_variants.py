@@ -5,21 +5,13 @@ from v6t.analysis.record import FrameSizes
 from v6t.benchmarks import registry
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.plan import plan
-from v6t.tests.core.support import (
-    make_all_tables,
-    measure_run,
-    read_csv,
-    read_journal,
-    simulate,
-    v6t,
-    write_report,
-)
+from v6t.tests.core import support
 
 pytestmark = pytest.mark.slow
 
 
 def resolve_run(benchmark, plugin="ipv4-router", *, device=None, params=None, **procedure):
-    return simulate(
+    return support.simulate(
         benchmark, plugin=plugin, device=device, params=params or {}, modes=("forward",),
         procedure={"repetitions": 1, "resolution_fps": 20_000.0, **procedure},
     )  # fmt: skip
@@ -27,7 +19,7 @@ def resolve_run(benchmark, plugin="ipv4-router", *, device=None, params=None, **
 
 def measure(path, benchmark, *plugin, **settings):
     """Measure a run and return its only record."""
-    (record,) = measure_run(resolve_run(benchmark, *plugin, **settings), path).records
+    (record,) = support.measure_run(resolve_run(benchmark, *plugin, **settings), path).records
     return record
 
 
@@ -44,9 +36,9 @@ def test_probe_finds_hash_fields_of_device(tmp_path, hashes, use):
     assert (reached > 5) is (hashes != "none")
     assert len(set(record.trials)) == len(record.trials)
     assert all(result.decisive_trials for result in record.cases.values())
-    rows = read_csv(tmp_path / "out" / "rss-probe.csv")
+    rows = support.read_csv(tmp_path / "out" / "rss-probe.csv")
     assert {row["case"] for row in rows} == {"fixed", "ports", "addresses", "both"}
-    printed = v6t("show", tmp_path / "out", "--warnings").out
+    printed = support.v6t("show", tmp_path / "out", "--warnings").out
     assert ("hash includes ports" in printed) is (hashes == "ports")
 
 
@@ -119,18 +111,18 @@ def test_benchmarks_of_section_7_are_measured_with_each_number_of_flows(tmp_path
         "flows1-latency", "flows64-latency", "flows64-pdv", "successive64-pdv"
     }  # fmt: skip
     presentations = registry.load_presentations()
-    titles = [t.title for t in make_all_tables(presentations, [record])]
+    titles = [t.title for t in support.make_all_tables(presentations, [record])]
     assert len(titles) == 1 + len(also)
     assert titles[1].endswith("Xpd = (Xn - X1) / X1 * 100 %")
-    report = write_report(tmp_path / "out")
+    report = support.write_report(tmp_path / "out")
     assert "network flows" in report
     assert "IPDV median" in report
-    rows = read_csv(tmp_path / "out" / "flows-degradation.csv")
+    rows = support.read_csv(tmp_path / "out" / "flows-degradation.csv")
     written = [float(r["Xpd_percent"]) if r["Xpd_percent"] else None for r in rows]
     assert written == [f.degradation_percent for f in (*record.points, *record.figures)]
     assert {r["interval_s"] for r in rows if r["start"] == "successive"} == {"0.01"}
     other = record.model_copy(update={"frame_sizes": FrameSizes(ipv6=1500, ipv4=1500)})
-    by_size = {t.title: t for t in make_all_tables(presentations, [record, other])}
+    by_size = {t.title: t for t in support.make_all_tables(presentations, [record, other])}
     table = by_size["ipdv by network flows, Xpd % at the applied fps per direction, by frame size"]
     assert [c.name for c in table.columns][-2:] == [record.sizes, other.sizes]
     worst = next(f for f in record.figures if f.benchmark == "ipdv" and f.start == "successive")
@@ -157,7 +149,7 @@ def test_trials_with_successive_flows_are_longer(name, seconds, tmp_path):
     flows = {"counts": [16], "starts": ["successive"], "interval_s": 0.02, "also": [name]}
     measure(tmp_path / "out", "flows", flows=flows)
     trials = {}
-    for entry in read_journal(tmp_path / "out"):
+    for entry in support.read_journal(tmp_path / "out"):
         trials.setdefault(entry["trial"]["key"].split("/")[0], entry["trial"])
     one, many = trials[f"flows1-{name}"], trials[f"successive16-{name}"]
     assert one["duration_s"] == seconds[0]

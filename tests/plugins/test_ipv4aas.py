@@ -13,17 +13,7 @@ from v6t.plugins.audit_views import Nat
 from v6t.plugins.ipv4aas import MAX_PORT_SHARE, Ipv4aasParams
 from v6t.tests.expect import expect_error
 
-from .support import (
-    CONNECTIONS,
-    compile_streams,
-    establish,
-    first_frames,
-    forward_frames,
-    list_emitted,
-    make,
-    make_device,
-    make_responses,
-)
+from . import support
 from .test_stateful import ONE_SOFTWIRE, TRANSLATING, VARIANTS, DualDevice
 
 TWO_SOFTWIRES = {
@@ -34,13 +24,13 @@ PORT_LIMIT = {"min": 4096, "max": 4111}
 
 
 def make_dual(variant, **params):
-    plugin = make("ipv4aas", variant=variant, **params)
+    plugin = support.make("ipv4aas", variant=variant, **params)
     return plugin, DualDevice(plugin)
 
 
 def make_aftr(**params):
-    plugin = make("dslite-aftr", **params)
-    return plugin, make_device(plugin)
+    plugin = support.make("dslite-aftr", **params)
+    return plugin, support.make_device(plugin)
 
 
 def nat_part(nat, pool_first, count, ports):
@@ -72,7 +62,7 @@ def test_parts_in_series_equal_two_devices(variant):
     def forward_through_parts(direction, frames):
         for part in plugin.parts if direction == "forward" else plugin.parts[::-1]:
             if part is nat:
-                frames = to_rows(forward_frames(device, direction, frames))
+                frames = to_rows(support.forward_frames(device, direction, frames))
                 continue
             opposite = {"forward": "reverse", "reverse": "forward"}[direction]
             answer = part.reference.expect(opposite if part.mirrored else direction, frames)
@@ -80,12 +70,12 @@ def test_parts_in_series_equal_two_devices(variant):
             frames = answer.frames[:, : answer.length[0]]
         return frames
 
-    frames = first_frames(plugin, "forward", CONNECTIONS)
+    frames = support.first_frames(plugin, "forward", support.CONNECTIONS)
     out = forward_through_parts("forward", frames)
     oracle = make_chain_oracle(plugin, frames, out[:, 26:38])
-    assert (to_rows(list_emitted(oracle.expect("forward", frames))) == out).all()
-    back = make_responses(plugin, out[:, 26:38])
-    answer = to_rows(list_emitted(oracle.expect("reverse", back)))
+    assert (to_rows(support.list_emitted(oracle.expect("forward", frames))) == out).all()
+    back = support.make_responses(plugin, out[:, 26:38])
+    answer = to_rows(support.list_emitted(oracle.expect("reverse", back)))
     assert (answer == forward_through_parts("reverse", back)).all()
 
 
@@ -96,16 +86,18 @@ def test_dslite_parts_in_series_equal_aftr(params, inside_network):
     plugin, _ = make_aftr(**params)
     end, nat = plugin.parts
     device = nat_part(nat, plugin.params.pool_first, 1, plugin.params.pool_ports)
-    frames = first_frames(plugin, "forward", CONNECTIONS)
+    frames = support.first_frames(plugin, "forward", support.CONNECTIONS)
     middle = end.reference.expect("forward", frames)
     assert not middle.reason.any()
-    out = forward_frames(device, "forward", middle.frames)
+    out = support.forward_frames(device, "forward", middle.frames)
     learned = to_rows(out)[:, 26:38]
     oracle = make_chain_oracle(plugin, frames, learned)
-    assert list_emitted(oracle.expect("forward", frames)) == out
-    back = make_responses(plugin, learned)
-    answer = end.reference.expect("reverse", to_rows(forward_frames(device, "reverse", back)))
-    assert list_emitted(oracle.expect("reverse", back)) == list_emitted(answer)
+    assert support.list_emitted(oracle.expect("forward", frames)) == out
+    back = support.make_responses(plugin, learned)
+    answer = end.reference.expect(
+        "reverse", to_rows(support.forward_frames(device, "reverse", back))
+    )
+    assert support.list_emitted(oracle.expect("reverse", back)) == support.list_emitted(answer)
     (inside,) = nat.intent.configuration.inside4
     assert str(inside) == inside_network
 
@@ -152,19 +144,22 @@ def test_equal_inner_tuples_of_two_softwires_are_two_connections():
     """Two B4s send all combinations, so each inner four-tuple comes from both."""
     plugin, device = make_aftr(**TWO_SOFTWIRES)
     assert plugin.combinations == 48
-    frames, _, learned = establish(plugin, device)
+    frames, _, learned = support.establish(plugin, device)
     inner = frames[:, 66:78]
     assert len(np.unique(inner, axis=0)) == 24
     assert len(np.unique(np.concatenate([frames[:, 22:38], inner], axis=1), axis=0)) == 48
     assert len(np.unique(learned, axis=0)) == 48
     # an endpoint is a softwire and a port
     assert plugin.params.endpoints == 8
-    assert count_inside_endpoints(compile_streams(plugin, "forward")[0], plugin.combinations) == 8
+    assert (
+        count_inside_endpoints(support.compile_streams(plugin, "forward")[0], plugin.combinations)
+        == 8
+    )
 
 
 def test_dslite_tunnel_end_drops_packets_of_no_softwire():
     end = make_aftr()[0].parts[0].reference
-    frames = first_frames(make_aftr()[0], "forward", 6)
+    frames = support.first_frames(make_aftr()[0], "forward", 6)
     frames[0, 37] = 0xFF  # unknown B4
     frames[1, 53] ^= 1  # another AFTR address
     frames[2, 20] = 17  # UDP instead of IPv4 in IPv6

@@ -18,14 +18,7 @@ from v6t.profiles.model import Role
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
-from .support import (
-    compile_streams,
-    forward_frames,
-    list_emitted,
-    make,
-    make_device,
-    read_addresses,
-)
+from . import support
 
 BR = IPv6Address("2001:db8:6::1")
 OTHER_BR = "2001:db8:6::77"
@@ -60,26 +53,28 @@ def table_file(tmp_path):
 
 @pytest.mark.slow
 def test_frames_of_a_table_equal_those_of_the_packet_level_device(table_file):
-    plugin = make("lwaftr", binding_table=str(table_file), negative_percent=6)
-    device = make_device(plugin)
+    plugin = support.make("lwaftr", binding_table=str(table_file), negative_percent=6)
+    device = support.make_device(plugin)
     destinations: set[str] = set()
     for direction in ("forward", "reverse"):
-        classes = compile_streams(plugin, direction)
+        classes = support.compile_streams(plugin, direction)
         assert sum(s.role is Role.FOREGROUND for s in classes) == 6
         for stream in classes:
             frames = Expander(stream).compute_frames(0, 3000)
             assert verify(frames).all()
             answer = plugin.expect(direction, frames)
             assert set(answer.length > 0) == {stream.role is Role.FOREGROUND}
-            assert list_emitted(answer)[::41] == forward_frames(device, direction, frames[::41])
+            assert support.list_emitted(answer)[::41] == support.forward_frames(
+                device, direction, frames[::41]
+            )
             if stream.role is Role.FOREGROUND and direction == "reverse":
-                destinations |= read_addresses(answer.frames, 38, 16)
+                destinations |= support.read_addresses(answer.frames, 38, 16)
     assert destinations == {str(IPv6Address(row[4])) for row in make_rows()}
 
 
 def test_packet_for_another_lwaftr_address_is_dropped(table_file):
-    plugin = make("lwaftr", binding_table=str(table_file))
-    frames = Expander(compile_streams(plugin, "forward")[0]).compute_frames(0, 3)
+    plugin = support.make("lwaftr", binding_table=str(table_file))
+    frames = Expander(support.compile_streams(plugin, "forward")[0]).compute_frames(0, 3)
     aftr = IPv6Address(frames[0, 38:54].tobytes())
     wrong = BR if str(aftr) == OTHER_BR else IPv6Address(OTHER_BR)
     frames[0, 38:54] = list(wrong.packed)
@@ -89,22 +84,22 @@ def test_packet_for_another_lwaftr_address_is_dropped(table_file):
 
 
 def test_directions_have_the_same_softwires(table_file):
-    plugin = make("lwaftr", binding_table=str(table_file), simulated=100)
+    plugin = support.make("lwaftr", binding_table=str(table_file), simulated=100)
     seen: dict[str, set[str]] = {"forward": set(), "reverse": set()}
     for direction, at in (("forward", 22), ("reverse", 38)):
-        for stream in compile_streams(plugin, direction):
+        for stream in support.compile_streams(plugin, direction):
             frames = Expander(stream).compute_frames(0, 500)
             if direction == "reverse":
                 frames = plugin.expect(direction, frames).frames
-            seen[direction] |= read_addresses(frames, at, 16)
+            seen[direction] |= support.read_addresses(frames, at, 16)
     assert seen["forward"] == seen["reverse"]
     assert len(seen["forward"]) == 100
 
 
 def test_million_softwires_are_used_once_each():
     count = 1_000_000
-    plugin = make("lwaftr", softwires=count)
-    (stream,) = compile_streams(plugin, "forward")
+    plugin = support.make("lwaftr", softwires=count)
+    (stream,) = support.compile_streams(plugin, "forward")
     expander = Expander(stream)
     uses = np.zeros(count, dtype=np.int64)
     for first in range(0, count, 50_000):
@@ -163,7 +158,7 @@ def test_number_in_a_row_is_decimal_or_hexadecimal(tmp_path, row):
     path.write_text(f"10.0.0.9 {row} 2001:db8::1\n")
     table = read_table(path, BR)
     assert (table.psid[0], table.psid_len[0], table.psid_offset[0]) == (1, 4, 6)
-    (softwire,) = iter_softwires(make("lwaftr", binding_table=str(path)).make_dut_intent())
+    (softwire,) = iter_softwires(support.make("lwaftr", binding_table=str(path)).make_dut_intent())
     assert (softwire.psid, softwire.psid_len, softwire.psid_offset) == (1, 4, 6)
 
 
@@ -172,7 +167,7 @@ def test_number_in_a_row_is_decimal_or_hexadecimal(tmp_path, row):
 )
 def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, name, value):
     with expect_error("setting-without-effect"):
-        make("lwaftr", binding_table=str(table_file), **{name: value})
+        support.make("lwaftr", binding_table=str(table_file), **{name: value})
 
 
 def test_table_with_crlf_and_byte_order_mark_is_read_again_after_a_change(tmp_path):
@@ -187,12 +182,12 @@ def test_table_with_crlf_and_byte_order_mark_is_read_again_after_a_change(tmp_pa
 
 
 def test_intent_contains_table_addresses_and_routes(table_file):
-    intent = make("lwaftr", softwires=70).make_dut_intent()
+    intent = support.make("lwaftr", softwires=70).make_dut_intent()
     assert intent.configuration.table.softwires == 70
     assert [str(net) for net in intent.left.routes] == ["2001:db8:b400::/40"]
-    intent = make("lwaftr", binding_table=str(table_file)).make_dut_intent()
+    intent = support.make("lwaftr", binding_table=str(table_file)).make_dut_intent()
     assert intent.configuration.table.file == str(table_file)
     assert [str(a) for a in intent.left.addresses] == [f"{BR}/64", f"{OTHER_BR}/128"]
     assert [str(net) for net in intent.left.routes] == ["2001:db8::/37"]
-    plugin = make("lwaftr", binding_table=str(table_file), server_ipv4="203.0.113.57")
+    plugin = support.make("lwaftr", binding_table=str(table_file), server_ipv4="203.0.113.57")
     assert int(IPv4Address("203.0.113.57")) not in plugin.params.load_table().ipv4

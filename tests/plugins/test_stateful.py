@@ -17,25 +17,13 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.tests.packets.oracle import verify
 
-from .support import (
-    CONNECTIONS,
-    TAGGED,
-    compile_streams,
-    establish,
-    first_frames,
-    forward_frames,
-    list_emitted,
-    load_vectors,
-    make,
-    make_device,
-    make_responses,
-)
+from . import support
 
 VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
 TRANSLATING = ("464xlat", "map-t")
 DEFAULTS = ("nat44", "nat64", "nat66", "nat46")
 ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
-CASES = load_vectors("configurations")["connections"]
+CASES = support.load_vectors("configurations")["connections"]
 INSIDE = TableMap(AddressTable(prefix=IPv6Network("2001:db8:46::/96")))
 """Addresses between both translators of a chain, which do not appear in frames outside the chain."""
 
@@ -80,61 +68,63 @@ class DualDevice(NatDevice):
 def make_case(case, links=None):
     """Make the technology of a case and its packet-level device."""
     name, params = CASES[case]
-    plugin = make(name, links, **params)
-    device = {"nat46": Nat46Device, "ipv4aas": DualDevice}.get(name, make_device)
+    plugin = support.make(name, links, **params)
+    device = {"nat46": Nat46Device, "ipv4aas": DualDevice}.get(name, support.make_device)
     return plugin, device(plugin)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("links", "size"), [(None, 108), (None, 1500), (TAGGED, 108)], ids=["small", "large", "tagged"]
+    ("links", "size"),
+    [(None, 108), (None, 1500), (support.TAGGED, 108)],
+    ids=["small", "large", "tagged"],
 )
 @pytest.mark.parametrize("case", CASES)
 def test_connection_frames_equal_those_of_the_packet_level_device(case, links, size):
     plugin, device = make_case(case, links)
-    frames, out, learned = establish(plugin, device, size)
+    frames, out, learned = support.establish(plugin, device, size)
     assert verify(frames).all()
-    assert len(np.unique(frames, axis=0)) == len(np.unique(learned, axis=0)) == CONNECTIONS
+    assert len(np.unique(frames, axis=0)) == len(np.unique(learned, axis=0)) == support.CONNECTIONS
     answer = plugin.expect_for_connections("forward", frames, frames, learned)
     assert not answer.reason.any()
-    assert list_emitted(answer) == out
-    back = make_responses(plugin, learned, size)
+    assert support.list_emitted(answer) == out
+    back = support.make_responses(plugin, learned, size)
     answer = plugin.expect_for_connections("reverse", back, frames, learned)
     assert not answer.reason.any()
-    assert list_emitted(answer) == forward_frames(device, "reverse", back)
+    assert support.list_emitted(answer) == support.forward_frames(device, "reverse", back)
 
 
 @pytest.mark.parametrize("case", ["nat44 upwards", "nat64 wkp"])
 def test_background_without_a_connection_is_forwarded(case):
     plugin, device = make_case(case)
     for direction in DIRECTIONS:
-        streams = compile_streams(plugin, direction, 108)
+        streams = support.compile_streams(plugin, direction, 108)
         (background,) = [s for s in streams if s.role is Role.BACKGROUND]
         frames = Expander(background).compute_frames(0, 50)
-        expected = forward_frames(device, direction, frames)
+        expected = support.forward_frames(device, direction, frames)
         assert all(expected)
-        assert list_emitted(plugin.expect(direction, frames)) == expected
+        assert support.list_emitted(plugin.expect(direction, frames)) == expected
 
 
 @pytest.mark.parametrize(
     ("name", "direction"), [("nat44", "forward"), ("nat44", "reverse"), ("nat64", "reverse")]
 )
 def test_foreground_without_a_connection_is_dropped(name, direction):
-    plugin = make(name)
-    answer = plugin.expect(direction, first_frames(plugin, direction, 5))
+    plugin = support.make(name)
+    answer = plugin.expect(direction, support.first_frames(plugin, direction, 5))
     assert not answer.length.any()
 
 
 @pytest.mark.parametrize("case", [*DEFAULTS, "nat66 hosts", "nat46 hosts"])
 def test_public_endpoint_outside_the_pool_is_dropped(case):
     plugin, device = make_case(case)
-    frames, _, learned = establish(plugin, device)
+    frames, _, learned = support.establish(plugin, device)
     size = (learned.shape[1] - 4) // 2
     learned[0, size - 1] ^= 8  # another address
     learned[1, 3] ^= 8  # another address; of IPv6, another network
     learned[2, -4:-2] = (0, 80)  # a port below the pool
     reason = plugin.expect_for_connections("forward", frames, frames, learned).reason
-    assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] * 3 + [0] * (CONNECTIONS - 3)
+    assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] * 3 + [0] * (support.CONNECTIONS - 3)
 
 
 @pytest.mark.parametrize("case", [*DEFAULTS, *VARIANTS, "dslite-aftr"])
@@ -143,8 +133,8 @@ def test_listed_size_leaves_at_the_size_of_the_other_side(case):
     for size in plugin.rfc_frame_sizes:
         pair = plugin.make_frame_pair(size)
         sizes = plugin.list_link_sizes(pair)
-        frames = first_frames(plugin, "forward", 1, size)
-        (out,) = forward_frames(device, "forward", frames)
+        frames = support.first_frames(plugin, "forward", 1, size)
+        (out,) = support.forward_frames(device, "forward", frames)
         assert (frames.shape[1] + 4, len(out) + 4) == sizes
         assert pair.ipv6 - pair.ipv4 == plugin.overhead
 

@@ -17,31 +17,21 @@ from v6t.profiles.model import FramePair, Role
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
-from .support import (
-    BUILT_IN,
-    STATELESS,
-    VARIANTS,
-    compile_streams,
-    first_frames,
-    forward_frames,
-    list_emitted,
-    load_vectors,
-    make,
-    make_device,
-    stream_frames,
-)
+from . import support
 
 FRAMES, SAMPLE = 6000, 60
-CASES = load_vectors("configurations")["stateless"]
+CASES = support.load_vectors("configurations")["stateless"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_frames_equal_those_of_the_packet_level_device(case):
-    plugin = make(case.split()[0], **CASES[case])
-    device = make_device(plugin)
+    plugin = support.make(case.split()[0], **CASES[case])
+    device = support.make_device(plugin)
     for direction in DIRECTIONS:
-        for stream in compile_streams(plugin, direction, max(84, plugin.default_frame_sizes[0])):
+        for stream in support.compile_streams(
+            plugin, direction, max(84, plugin.default_frame_sizes[0])
+        ):
             foreground = stream.role is Role.FOREGROUND
             frames = Expander(stream).compute_frames(0, FRAMES if foreground else FRAMES // 10)
             assert verify(frames).all()
@@ -54,22 +44,22 @@ def test_frames_equal_those_of_the_packet_level_device(case):
                 assert set(answer.length.tolist()) == {answer.frames.shape[1]}
                 assert verify(answer.frames).all()
             sample = random.Random(case).sample(range(len(frames)), SAMPLE)
-            out = list_emitted(answer)
-            expected = forward_frames(device, direction, frames[sample])
+            out = support.list_emitted(answer)
+            expected = support.forward_frames(device, direction, frames[sample])
             assert [out[row] for row in sample] == expected
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*STATELESS, "nptv6", "siit nat46"])
+@pytest.mark.parametrize("case", [*support.STATELESS, "nptv6", "siit nat46"])
 def test_listed_size_is_forwarded_at_the_size_of_the_other_side(case):
     params = {k: v for k, v in CASES.get(case, {}).items() if k != "negative_percent"}
-    plugin = make(case.split()[0], **params)
+    plugin = support.make(case.split()[0], **params)
     for size in plugin.rfc_frame_sizes:
         sizes = plugin.make_frame_pair(size)
         assert sizes.ipv6 - sizes.ipv4 == plugin.overhead
         for direction, side in (("forward", 0), ("reverse", 1)):
             sent, received = plugin.list_link_sizes(sizes)[:: 1 - 2 * side]
-            for stream in compile_streams(plugin, direction, size):
+            for stream in support.compile_streams(plugin, direction, size):
                 frames = Expander(stream).compute_frames(0, 8)
                 answer = plugin.expect(direction, frames)
                 assert not answer.reason.any()
@@ -83,19 +73,19 @@ def make_links(mtu=1500, vlan=None):
     return Links(links.left.model_copy(update=changed), links.right.model_copy(update=changed))
 
 
-@pytest.mark.parametrize("name", STATELESS)
+@pytest.mark.parametrize("name", support.STATELESS)
 def test_jumbo_frame_within_the_mtu_is_forwarded(name):
     listed = load_technology_type(name).rfc_frame_sizes
-    assert make(name).list_rfc_sizes() == listed
-    assert make(name, make_links(vlan=7)).list_rfc_sizes()[-1] == 1522
-    assert make(name, make_links(4082)).list_rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
-    plugin = make(name, make_links(9216))
+    assert support.make(name).list_rfc_sizes() == listed
+    assert support.make(name, make_links(vlan=7)).list_rfc_sizes()[-1] == 1522
+    assert support.make(name, make_links(4082)).list_rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
+    plugin = support.make(name, make_links(9216))
     assert plugin.list_rfc_sizes() == (*listed, *JUMBO_SIZES)
     for size in JUMBO_SIZES:
         sizes = plugin.make_frame_pair(size)
         assert (sizes.ipv6, sizes.ipv6 - sizes.ipv4) == (size, plugin.overhead)
         for direction in DIRECTIONS:
-            frames = first_frames(plugin, direction, 2, size)
+            frames = support.first_frames(plugin, direction, 2, size)
             answer = plugin.expect(direction, frames)
             assert {frames.shape[1] + 4, int(answer.length[0]) + 4} == {sizes.ipv6, sizes.ipv4}
             assert not answer.reason.any()
@@ -122,12 +112,12 @@ def test_impossible_frame_size_is_refused_with_the_limit(name, params, size, cod
         if name == "6rd":
             make_translated_pair(size, -20, links.left, links.right, name)
         else:
-            make(name, links).make_frame_pair(size)
+            support.make(name, links).make_frame_pair(size)
     assert limit in f"{caught.value.message} {caught.value.hint}"
 
 
 def test_background_in_frames_too_small_for_ipv6_is_refused():
-    plugin = make("ipv4-router", n=2, m=1)
+    plugin = support.make("ipv4-router", n=2, m=1)
     with expect_error("frame-too-small"):
         plugin.build_traffic("forward", plugin.make_frame_pair(64))
     assert len(plugin.build_traffic("forward", plugin.make_frame_pair(82)).classes) == 2
@@ -150,38 +140,39 @@ def list_refused_directions(plugin, size):
 
 @pytest.mark.parametrize(
     ("name", "params"),
-    [(name, {}) for name in BUILT_IN if name != "dns64"] + [("ipv4aas", v) for v in VARIANTS],
+    [(name, {}) for name in support.BUILT_IN if name != "dns64"]
+    + [("ipv4aas", v) for v in support.VARIANTS],
 )
 def test_frame_without_df_that_becomes_fragments_is_refused(name, params):
-    plugin = make(name, df=False, **params)
+    plugin = support.make(name, df=False, **params)
     versions = {"forward": plugin.ip_versions, "reverse": plugin.ip_versions[::-1]}
     translates = plugin.overhead == 20
     towards_ipv6 = [d for d in DIRECTIONS if translates and versions[d] != (6, 4)]
     assert list_refused_directions(plugin, LARGEST_UNFRAGMENTED) == []
     assert list_refused_directions(plugin, LARGEST_UNFRAGMENTED + 1) == towards_ipv6
-    assert list_refused_directions(make(name, df=True, **params), 1518) == []
+    assert list_refused_directions(support.make(name, df=True, **params), 1518) == []
 
 
 @pytest.mark.parametrize("name", ["siit", "clat", "mapt-br", "mapt-ce"])
 def test_frame_without_df_up_to_a_raised_lowest_mtu_is_forwarded(name):
-    raised = make(name, df=False, lowest_ipv6_mtu=1500)
-    frames = first_frames(raised, "reverse", 5, 1518)
+    raised = support.make(name, df=False, lowest_ipv6_mtu=1500)
+    frames = support.first_frames(raised, "reverse", 5, 1518)
     assert raised.expect("reverse", frames).length.all()
-    assert not make(name, df=False).expect("reverse", frames).length.any()
-    narrow = make(name, make_links(1280), df=False, lowest_ipv6_mtu=1500)
+    assert not support.make(name, df=False).expect("reverse", frames).length.any()
+    narrow = support.make(name, make_links(1280), df=False, lowest_ipv6_mtu=1500)
     assert not narrow.expect("reverse", frames).length.any()
 
 
 PROPORTIONS = {100: (1, 1), 90: (10, 9), 75: (4, 3), 50: (2, 1), 25: (4, 1), 10: (10, 1), 0: (1, 0)}
 
 
-@pytest.mark.parametrize("name", STATELESS)
+@pytest.mark.parametrize("name", support.STATELESS)
 @pytest.mark.parametrize("percent", PROPORTIONS)
 def test_proportion_of_foreground_is_exact(name, percent):
     n, m = PROPORTIONS[percent]
-    plugin = make(name, n=n, m=m)
+    plugin = support.make(name, n=n, m=m)
     for direction in DIRECTIONS:
-        streams = compile_streams(plugin, direction, 128)
+        streams = support.compile_streams(plugin, direction, 128)
         shares = dict.fromkeys(("foreground", "background"), 0)
         counts = count_frames([s.weight for s in streams], 10**6)
         for stream, share in zip(streams, counts, strict=True):
@@ -206,16 +197,16 @@ def read_vlans(frames):
     return {int(tag) for tag in frames[:, 14:16].astype(int) @ (256, 1)}
 
 
-@pytest.mark.parametrize("name", STATELESS)
+@pytest.mark.parametrize("name", support.STATELESS)
 def test_background_vlans_are_those_of_the_links(name):
-    plugin = make(name, BACKGROUND_VLANS, n=2, m=1)
+    plugin = support.make(name, BACKGROUND_VLANS, n=2, m=1)
     intent = plugin.make_dut_intent()
     for side, vlan in (("left", 200), ("right", 201)):
         link = getattr(intent, side)
         assert getattr(intent.links, side).background.vlan == vlan
         assert not {*link.background.neighbors} & {*link.neighbors}
     for direction, at in (("forward", 0), ("reverse", 1)):
-        sent = stream_frames(plugin, direction, 20, size=128)
+        sent = support.stream_frames(plugin, direction, 20, size=128)
         background = sent["bg"]
         foreground = next(frames for name, frames in sent.items() if name != "bg")
         answer = plugin.expect(direction, background)
@@ -227,16 +218,16 @@ def test_background_vlans_are_those_of_the_links(name):
         if foreground.shape[1] == background.shape[1]:
             both = np.stack([foreground, background], axis=1).reshape(40, -1)
             mixed = plugin.expect(direction, both)
-            assert list_emitted(mixed)[1] == answer.frames[0].tobytes()
+            assert support.list_emitted(mixed)[1] == answer.frames[0].tobytes()
             assert mixed.length.all()
             assert read_vlans(mixed.frames[::2]) == {(101, 100)[at]}
         background[:, 15] = 77
         assert not plugin.expect(direction, background).length.any()
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "dns64"])
+@pytest.mark.parametrize("name", [name for name in support.BUILT_IN if name != "dns64"])
 def test_technology_has_consistent_sides_roles_and_parts(name):
-    plugin = make(name)
+    plugin = support.make(name)
     assert len(plugin.sides) == 2
     assert any(role.stateful for role in plugin.roles) == plugin.stateful
     assert (plugin.combinations > 0) == plugin.stateful
@@ -244,8 +235,8 @@ def test_technology_has_consistent_sides_roles_and_parts(name):
     assert {part.device for part in plugin.parts} <= {role.name for role in plugin.roles}
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", support.BUILT_IN)
 def test_configuration_of_the_intent_reads_back_from_json(name):
-    configuration = make(name).make_dut_intent().configuration
+    configuration = support.make(name).make_dut_intent().configuration
     read = type(configuration).model_validate(json.loads(json.dumps(configuration.to_json())))
     assert read == configuration

@@ -12,14 +12,9 @@ from v6t.benchmarks.outages import Reset
 from v6t.benchmarks.registry import load_presentations
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.procedures.reset import ResetSpec, measure_reset
+from v6t.procedures.stateful import phases
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
-from v6t.procedures.stateful.phases import (
-    ConnectionPreparer,
-    PhaseOneError,
-    PhaseOneSettings,
-    judge_connections,
-)
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.trials.connections import Connections, PhaseOneResult, Tcp
 from v6t.trials.result import TrialResult
@@ -48,7 +43,7 @@ def make_rate_spec(connections, **changes):
 
 
 def measure_rate(tester, alpha=1.0):
-    spec = make_rate_spec(10_000, phase_one=PhaseOneSettings(alpha=alpha))
+    spec = make_rate_spec(10_000, phase_one=phases.PhaseOneSettings(alpha=alpha))
     (repetition,) = measure_connection_rate(spec, tester).repetitions
     return repetition
 
@@ -56,7 +51,7 @@ def measure_rate(tester, alpha=1.0):
 def find_capacity(tester, **changes):
     fields = {
         "first": 1000, "most": 4_000_000, "error": 1, "resolution_cps": 10_000.0,
-        "phase_one": PhaseOneSettings(), **changes,
+        "phase_one": phases.PhaseOneSettings(), **changes,
     }  # fmt: skip
     bound = {"upper_bound_cps": UPPER_CPS, "upper_bound_reason": "media"}
     return measure_capacity(CapacitySpec(conditions=make_conditions(), **bound, **fields), tester)
@@ -102,7 +97,7 @@ def test_teardown_after_lossy_phase_one_is_repeated():
     outcome = measure_teardown(spec, make_stateful(**device, phase_one_loss_trials=2))
     assert [a.verdict.passed for a in outcome.attempts] == [False, False, True]
     assert [a.trial.key.split("/")[-2] for a in outcome.attempts] == ["t1", "t2", "t3"]
-    with pytest.raises(PhaseOneError, match="3 times"):
+    with pytest.raises(phases.PhaseOneError, match="3 times"):
         measure_teardown(spec, make_stateful(**device, phase_one_loss_trials=3))
 
 
@@ -110,7 +105,7 @@ def test_teardown_disturbed_by_tester_has_no_rate():
     device = make_stateful(teardown_cps=1000.0)
     conditions = make_conditions(invalid_retries=0)
     spec = TeardownSpec(conditions, 1000, 10_000.0, "given", repetitions=1, retakes=2)
-    with pytest.raises(PhaseOneError, match="3 times: late") as caught:
+    with pytest.raises(phases.PhaseOneError, match="3 times: late") as caught:
         measure_teardown(spec, lambda trial: replace(device(trial), faults=("late",)))
     assert caught.value.tester
 
@@ -239,21 +234,21 @@ def test_second_attempt_does_not_lower_other_rates():
 def test_repetitions_of_phase_one_are_limited():
     connections = Connections(1000, 10_000.0)
     tester = make_stateful(phase_one_loss=1, phase_one_loss_trials=2)
-    preparer = ConnectionPreparer(tester, connections)
+    preparer = phases.ConnectionPreparer(tester, connections)
     assert preparer(TRIAL).directions["reverse"].count_frames("received") == 1000
     assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
     assert preparer.make_finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
     lossy = {"phase_one_loss": 1, "phase_one_loss_trials": 4}
-    with pytest.raises(PhaseOneError, match="999 of 1000"):
-        ConnectionPreparer(make_stateful(**lossy), connections)(TRIAL)
-    assert ConnectionPreparer(make_stateful(**lossy), connections, 4)(TRIAL).connections
+    with pytest.raises(phases.PhaseOneError, match="999 of 1000"):
+        phases.ConnectionPreparer(make_stateful(**lossy), connections)(TRIAL)
+    assert phases.ConnectionPreparer(make_stateful(**lossy), connections, 4)(TRIAL).connections
 
 
 def reset_device(direction, connections, **device):
     """Reset a device with connections three times and return the result, the record and the trials."""
     tester = make_stateful(capacity_fps=LIMIT, reset_s=2.0, **device)
     spec = ResetSpec(make_conditions(direction), "software-reset", 100_000.0, 30.0, 10.0, 3)
-    result = measure_reset(spec, ConnectionPreparer(tester, connections))
+    result = measure_reset(spec, phases.ConnectionPreparer(tester, connections))
     return result, Reset().make_record(result, {"connections": {}}), tester.trials
 
 
@@ -286,11 +281,11 @@ def overflow_ring(trial):
 def test_failed_phase_one_names_tester_or_device(is_tester):
     lossy = make_stateful(phase_one_loss=1, phase_one_loss_trials=10)
     tester, words = (overflow_ring, "its receive ring") if is_tester else (lossy, "of 1000")
-    with pytest.raises(PhaseOneError, match=words) as caught:
-        ConnectionPreparer(tester, Connections(1000, 10_000.0))(TRIAL)
+    with pytest.raises(phases.PhaseOneError, match=words) as caught:
+        phases.ConnectionPreparer(tester, Connections(1000, 10_000.0))(TRIAL)
     assert caught.value.tester is is_tester
     spec = TeardownSpec(make_conditions(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1)
-    with pytest.raises(PhaseOneError, match=words) as caught:
+    with pytest.raises(phases.PhaseOneError, match=words) as caught:
         measure_teardown(spec, tester)
     assert caught.value.tester is is_tester
 
@@ -303,7 +298,7 @@ def test_verdict_on_connections_names_tester_or_device(fields, valid, words):
     connections = Connections(100, 1000.0, alpha=1.0)
     trial = replace(TRIAL, benchmark="connection-rate", duration_s=0.1, connections=connections)
     outcome = PhaseOneResult(**{"required": 100, "sent": 100, "learned": 100, **fields})
-    verdict = judge_connections(trial, TrialResult({}, connections=outcome))
+    verdict = phases.judge_connections(trial, TrialResult({}, connections=outcome))
     assert verdict.reasons[0].startswith(words)
     assert (verdict.passed, verdict.valid) == (False, valid)
 

@@ -7,15 +7,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from scapy.utils import RawPcapReader
 from v6t.base.errors import UsageError
+from v6t.profiles import exports
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.exports import (
-    check_file_name,
-    explain,
-    from_stl_json,
-    to_stl_json,
-    to_stl_py,
-    write_pcap,
-)
 from v6t.profiles.model import Kind, Traffic, Variable
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
@@ -32,11 +25,11 @@ def compile_example(direction="forward"):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_json_round_trip_is_lossless(direction):
     streams = compile_example(direction)
-    assert from_stl_json(to_stl_json(streams)) == streams
+    assert exports.from_stl_json(exports.to_stl_json(streams)) == streams
 
 
 def test_json_is_a_list_of_trex_streams():
-    objects = json.loads(to_stl_json(compile_example()))
+    objects = json.loads(exports.to_stl_json(compile_example()))
     for entry, stream in zip(objects, compile_example().streams, strict=True):
         assert entry.pop("v6t")["stream_id"] == stream.stream_id
         assert entry == stream.trex
@@ -50,7 +43,7 @@ def test_json_is_a_list_of_trex_streams():
 )
 def test_json_that_is_not_a_stream_set_is_refused(text):
     with expect_error("invalid-stream-set"):
-        from_stl_json(text)
+        exports.from_stl_json(text)
 
 
 def load_profile(streams, monkeypatch):
@@ -60,7 +53,7 @@ def load_profile(streams, monkeypatch):
     for name in ("trex", "trex.stl"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, "trex.stl.api", api)
-    source, namespace = to_stl_py(streams), {"__doc__": ""}
+    source, namespace = exports.to_stl_py(streams), {"__doc__": ""}
     imported = set(re.findall(r"^(?:from|import) ([\w.]+)", source, re.M))
     assert imported == {"argparse", "json", "trex.stl.api"}
     exec(compile(source, "profile", "exec"), namespace)  # noqa: S102
@@ -76,7 +69,7 @@ def test_python_profile_returns_the_streams_under_any_name(name, monkeypatch):
 
 
 def test_explanation_names_every_field_and_decision():
-    text = explain(compile_example())
+    text = exports.explain(compile_example())
     for phrase in (
         "stream 0 'fg' (foreground, forward)",
         "Ether/IPv6/IP/UDP, 104 octets with FCS",
@@ -112,17 +105,17 @@ LOW_OCTET = Binding("v", "IP.src", 24, 31, 16, 23), Binding("v", "Ether.dst", 24
         ("payload octet",)),
 ])  # fmt: skip
 def test_explanation_describes_counters_and_checksums(variable, bind, layers, phrases):
-    text = explain(compile_traffic(make_traffic(variable, bind=bind, layers=layers)))
+    text = exports.explain(compile_traffic(make_traffic(variable, bind=bind, layers=layers)))
     assert all(phrase in text for phrase in phrases)
 
 
 def test_file_name_that_trex_does_not_load_is_rejected():
     for name in ("mape.json", "mape_br.py", "dir.d/forward.py", "a-b.json"):
-        check_file_name(name)
+        exports.check_file_name(name)
     wrong = "mape.v1.py", "mape", ".py", "a-b.py", "random.py", "trex.py", "class.py", "x.yaml"
     for name in wrong:
         with expect_error("not-a-file-name"):
-            check_file_name(name)
+            exports.check_file_name(name)
 
 
 FRAMES = [bytes([k]) * (60 + k) for k in range(9)]
@@ -140,14 +133,14 @@ def read_pcap(path):
 
 def test_capture_has_frames_and_stamps(tmp_path):
     path = tmp_path / "out.pcap"
-    assert write_pcap(path, iter(FRAMES), 3.0) == 9
+    assert exports.write_pcap(path, iter(FRAMES), 3.0) == 9
     assert read_pcap(path) == ([round(k * 10**9 / 3) for k in range(9)], FRAMES)
     assert [p.name for p in tmp_path.iterdir()] == ["out.pcap"]
-    assert write_pcap(path, [b"a" * 60, None, b"c" * 60], 4.0, overwrite=True) == 2
+    assert exports.write_pcap(path, [b"a" * 60, None, b"c" * 60], 4.0, overwrite=True) == 2
     assert read_pcap(path) == ([0, 500_000_000], [b"a" * 60, b"c" * 60])
-    assert write_pcap(path, [], 4.0, overwrite=True) == 0
+    assert exports.write_pcap(path, [], 4.0, overwrite=True) == 0
     assert path.stat().st_size == 24
-    write_pcap(path, (b"x" * 60 for _ in range(30_001)), 14_880_952.38, overwrite=True)
+    exports.write_pcap(path, (b"x" * 60 for _ in range(30_001)), 14_880_952.38, overwrite=True)
     assert read_pcap(path)[0][-1] == round(30_000 * 1e9 / 14_880_952.38)
 
 
@@ -161,7 +154,7 @@ def test_capture_that_fails_while_written_keeps_the_old_file(tmp_path, content):
     if content:
         path.write_bytes(content)
     with expect_error("duplicate"):
-        write_pcap(path, fail(), 1.0, overwrite=True)
+        exports.write_pcap(path, fail(), 1.0, overwrite=True)
     assert [p.read_bytes() for p in tmp_path.iterdir()] == ([content] if content else [])
 
 

@@ -2,38 +2,29 @@
 
 import numpy as np
 from v6t.packets.bit_layout import BitCopy, BitLayout
+from v6t.profiles import model
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.entropy import hold_variables
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import (
-    Expression,
-    Kind,
-    Layer,
-    Role,
-    Traffic,
-    TrafficClass,
-    Variable,
-    VariableBits,
-)
 from v6t.tests.expect import expect_error
 
 from .traffics import ETHER
 
-EA = Variable("ea", 8, Kind.LIST, values=(0x12, 0x34, 0xF7))
-PORT = Variable("port", 16, Kind.INC, low=7, high=9)
+EA = model.Variable("ea", 8, model.Kind.LIST, values=(0x12, 0x34, 0xF7))
+PORT = model.Variable("port", 16, model.Kind.INC, low=7, high=9)
 SUFFIX = BitLayout(32, {"ea": 8, "host": 4}, (BitCopy("ea", 24, 4), BitCopy("host", 28, 4)))
 ADDRESS = BitLayout(128, {"ipv4": 32}, (BitCopy("ipv4", 96, 32),))
-SOURCE = Expression.from_layout(SUFFIX, "192.0.2.5", ea=EA, host=None)
+SOURCE = model.Expression.from_layout(SUFFIX, "192.0.2.5", ea=EA, host=None)
 
 
 def make_class(src, sport=1024, **keys):
-    ip = Layer("IP", {"src": src, "dst": "198.51.100.1"})
-    udp = Layer("UDP", {"sport": sport, "dport": 2})
-    return TrafficClass("fg", Role.FOREGROUND, (ETHER, ip, udp), 84, **keys)
+    ip = model.Layer("IP", {"src": src, "dst": "198.51.100.1"})
+    udp = model.Layer("UDP", {"sport": sport, "dport": 2})
+    return model.TrafficClass("fg", model.Role.FOREGROUND, (ETHER, ip, udp), 84, **keys)
 
 
 def compute_frames(traffic_class, count=3):
-    streams = compile_traffic(Traffic("forward", (traffic_class,))).streams
+    streams = compile_traffic(model.Traffic("forward", (traffic_class,))).streams
     return Expander(streams[0]).compute_frames(0, count)
 
 
@@ -44,30 +35,32 @@ def test_expression_places_bits_of_variables_in_a_field():
     assert counting.find_layer("UDP").constants["sport"] == 7
     low = compute_frames(make_class(EA.place(16, "192.0.2.5")))[:, 28:30]
     assert low.tolist() == [[0x12, 5], [0x34, 5], [0xF7, 5]]
-    both = Expression("192.0.2.5", (VariableBits(EA, 0, 8), VariableBits(EA, 8, 8)))
+    both = model.Expression(
+        "192.0.2.5", (model.VariableBits(EA, 0, 8), model.VariableBits(EA, 8, 8))
+    )
     added = make_class(both.add_constant(1, "ea", range(8, 32)))
     assert compute_frames(added)[:, 26:28].tolist() == [[0x12, 0x13], [0x34, 0x35], [0xF7, 0xF8]]
 
 
 def test_sum_of_a_narrow_draw_fills_all_bits():
-    drawn = Variable("host", 32, low=1, high=6)
+    drawn = model.Variable("host", 32, low=1, high=6)
     address = drawn.place(0, "192.0.2.5").add_constant(1 << 30, "host")
     octets = compute_frames(make_class(address), 200)[:, 26:30]
     assert {tuple(row) for row in octets.tolist()} == {(64, 0, 0, low) for low in range(1, 7)}
 
 
 def test_expression_within_a_layout_is_cut_and_joined():
-    nested = Expression.from_layout(ADDRESS, "2001:db8::", ipv4=SOURCE)
-    assert nested.bits == (VariableBits(EA, 120, 4),)
+    nested = model.Expression.from_layout(ADDRESS, "2001:db8::", ipv4=SOURCE)
+    assert nested.bits == (model.VariableBits(EA, 120, 4),)
     halves = BitLayout(8, {"a": 32}, (BitCopy("a", 0, 2, 24), BitCopy("a", 2, 2, 26)))
-    assert Expression.from_layout(halves, 0, a=SOURCE).bits == (VariableBits(EA, 0, 4),)
+    assert model.Expression.from_layout(halves, 0, a=SOURCE).bits == (model.VariableBits(EA, 0, 4),)
 
 
 def test_variables_of_wrong_width_or_equal_name_are_rejected():
     with expect_error("invalid-traffic-model"):
-        Expression.from_layout(SUFFIX, 0, ea=PORT)
+        model.Expression.from_layout(SUFFIX, 0, ea=PORT)
     with expect_error("duplicate"):
-        compute_frames(make_class(SOURCE, Variable("ea", 16)))
+        compute_frames(make_class(SOURCE, model.Variable("ea", 16)))
 
 
 def test_variables_are_drawn_in_the_order_of_the_layers_unless_given():
@@ -84,7 +77,7 @@ def test_replace_fields_keeps_the_other_fields():
 
 
 def test_held_addresses_are_constant_while_ports_vary():
-    traffic = Traffic("forward", (make_class(SOURCE, PORT),))
+    traffic = model.Traffic("forward", (make_class(SOURCE, PORT),))
     frames = compute_frames(hold_variables(traffic, ports=False, addresses=True).classes[0])
     assert np.unique(frames[:, 29]).tolist() == [0x15]
     assert frames[:, 35].tolist() == [7, 8, 9]

@@ -10,14 +10,8 @@ from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.resolve import resolve_setup
 from v6t.drivers.delays import compute_ipdv, make_distribution
 from v6t.drivers.lab.privilege import check_availability
-from v6t.tools.accuracy import study
+from v6t.tools.accuracy import compare, study
 from v6t.tools.accuracy.checks import Check, list_checks
-from v6t.tools.accuracy.compare import (
-    compare_capacity,
-    compare_counts,
-    compare_delays,
-    compare_pace,
-)
 from v6t.tools.accuracy.impairments import Impairer, Impairments
 from v6t.tools.accuracy.known_device import Truth
 from v6t.tools.accuracy.record import AccuracyRecord, CapacityRow, CountRow, DelayRow, PaceRow
@@ -115,7 +109,7 @@ def test_error_of_a_delay_is_measured_minus_actual():
     measured = actual + 30_000
     ipdv = {"fg": compute_ipdv(np.arange(1000), measured, 1000)}
     trial = make_trial(delays=DelayRequest(ipdv=True))
-    row = compare_delays(CHECK, trial, make_result(measured, ipdv=ipdv), make_truth(actual))
+    row = compare.compare_delays(CHECK, trial, make_result(measured, ipdv=ipdv), make_truth(actual))
     assert row.actual["min"] == 100.0
     assert all(abs(error - 30.0) < 1.0 for error in row.errors.values())  # buckets of 0.1 %
     assert abs(row.pdv_error) < 1.0
@@ -126,7 +120,7 @@ def test_tagged_frames_are_compared_with_their_own_delays():
     trial = make_trial(delays=DelayRequest(tags=100, first_tag_s=0.2))
     actual = np.full(1000, 900_000)
     actual[list(trial.tag_positions)] = 50_000
-    row = compare_delays(CHECK, trial, make_result([60_000] * 100), make_truth(actual))
+    row = compare.compare_delays(CHECK, trial, make_result([60_000] * 100), make_truth(actual))
     assert row.actual_frames == row.measured_frames == 100
     assert row.actual["p50"] == 50.0
     assert abs(row.bias - 10.0) < 0.1
@@ -135,7 +129,7 @@ def test_tagged_frames_are_compared_with_their_own_delays():
 def test_rate_and_sending_time_are_judged_by_arrivals():
     arrivals = make_arrivals(MS, 1000) + np.where(np.arange(1000) == 500, 70_000, 0)
     trials = [(make_trial(), make_result(sending_s=1.000_05), make_truth([0] * 1000, arrivals))]
-    row = compare_pace(replace(CHECK, kind="pace"), trials)
+    row = compare.compare_pace(replace(CHECK, kind="pace"), trials)
     assert row.rate_error_ppm == [0.0]
     assert row.sending_time_error_us == [50.0]
     assert row.late_us["p50"] == 0.0
@@ -148,7 +142,7 @@ def test_rate_and_sending_time_are_judged_by_arrivals():
 def test_count_is_exact_if_frames_were_lost_and_all_were_counted(lost, received, exact):
     check = Check("l", "loss", "", Impairments(lose_every=1000), 1000.0, 1000)
     truth = make_truth([0] * 999, lost=lost)
-    row = compare_counts(check, make_trial(), make_result(received=received), truth)
+    row = compare.compare_counts(check, make_trial(), make_result(received=received), truth)
     assert (row.actual, row.measured, row.exact) == (lost, 1000 - received, exact)
 
 
@@ -156,7 +150,7 @@ def test_count_is_exact_if_frames_were_lost_and_all_were_counted(lost, received,
 def test_expected_throughput_is_the_highest_that_the_bucket_passes(depth, buffer):
     bucket = Impairments(capacity_fps=10_000.0, depth_frames=depth, buffer_frames=buffer)
     check = Check("c", "capacity", "", bucket, 10_000.0, 10_000)
-    expected = compare_capacity(check, 1.0, 1.0, 1.0).expected_fps
+    expected = compare.compare_capacity(check, 1.0, 1.0, 1.0).expected_fps
     for rate, loses in ((expected, False), (expected + 3, True)):
         arrivals = np.rint(np.arange(round(rate)) * 1e9 / rate).astype(np.int64)
         assert bool(impair(bucket, arrivals, 1000)[2].lost) == loses
