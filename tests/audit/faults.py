@@ -253,9 +253,7 @@ def change_errors(method, choose):
 
 def replace_errors(method, *start, answer):
     """Replace the translation of ICMP errors that start with this type, code and second word."""
-    return change_errors(
-        method, lambda *error: answer if error[: len(start)] == start else error[3]
-    )
+    return change_errors(method, lambda *e: answer if e[: len(start)] == start else e[3])
 
 
 def report_unknown(_, correct, packet, *rest, **fields):
@@ -359,10 +357,9 @@ TRANSLATION = [
 
 def keep_hairpin_source(arrived, emitted):
     """Keep the source of packets from CE to CE, with a valid checksum."""
-    is_udp = version(arrived) == version(emitted) == 6 and emitted[6] == UDP
-    return (
-        update_transport_checksum(emitted[:8] + arrived[8:24] + emitted[24:]) if is_udp else emitted
-    )
+    if not (version(arrived) == version(emitted) == 6 and emitted[6] == UDP):
+        return emitted
+    return update_transport_checksum(emitted[:8] + arrived[8:24] + emitted[24:])
 
 
 # fmt: off

@@ -75,9 +75,8 @@ def customer_edges(draw):
     return ce_settings(rule, draw(integers(0, rule.ce_count - 1)))
 
 
-PREFIXES = one_of(
-    (*(make_network6("2001:dba:64ff:ab00::", n) for n in PREFIX_LENGTHS), "64:ff9b::/96")
-)
+LOCAL_PREFIXES = (make_network6("2001:dba:64ff:ab00::", n) for n in PREFIX_LENGTHS)
+PREFIXES = one_of((*LOCAL_PREFIXES, "64:ff9b::/96"))
 
 
 @composite

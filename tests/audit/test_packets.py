@@ -10,9 +10,8 @@ def build_and_dissect(packet):
     return dissect(bytes(packet))
 
 
-SENT = build_and_dissect(
-    IP(src="192.0.2.1", dst="192.0.2.2", ttl=60) / UDP(sport=53, dport=9) / b"data"
-)
+IPV4 = IP(src="192.0.2.1", dst="192.0.2.2", ttl=60)
+SENT = build_and_dissect(IPV4 / UDP(sport=53, dport=9) / b"data")
 UNFRAGMENTED = build_and_dissect(IP(flags="DF") / UDP())
 IPV6_PACKET = build_and_dissect(IPv6(src="::1.2.3.4", dst="2001:db8::1") / UDP())
 QUOTING = build_and_dissect(IP() / ICMP(type=3) / IP(src="192.0.2.1") / UDP(chksum=1))

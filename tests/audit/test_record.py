@@ -54,9 +54,8 @@ def test_summary_counts_tested_clauses():
 
 
 def test_report_escapes_what_the_device_sent_and_shows_frames():
-    record = make_audit(
-        make_finding("a", "MUST", "deviates"), make_finding("b", "MUST", "conforms")
-    )
+    findings = make_finding("a", "MUST", "deviates"), make_finding("b", "MUST", "conforms")
+    record = make_audit(*findings)
     page = to_html(make_audit_document(record))
     assert "00 ff 41" in page
     assert "TTL &lt;58&gt;" in page
@@ -77,12 +76,9 @@ def test_invalid_record_is_rejected(values):
 
 def test_comparison_finds_different_verdicts():
     shared = make_finding("b", "MAY", "conforms")
-    one = make_audit(
-        make_finding("a", "MUST", "conforms"), shared, make_finding("c", "MUST", "deviates")
-    )
-    two = make_audit(
-        make_finding("a", "MUST", "deviates"), shared, params={"prefix": "64:ff9b::/96"}
-    )
+    first, other = make_finding("a", "MUST", "conforms"), make_finding("c", "MUST", "deviates")
+    one, prefix = make_audit(first, shared, other), {"prefix": "64:ff9b::/96"}
+    two = make_audit(make_finding("a", "MUST", "deviates"), shared, params=prefix)
     comparison = AuditComparison([one, two])
     [[first, second]] = comparison.differences
     assert (first.clause, first.verdict, second.verdict) == ("a", "conforms", "deviates")

@@ -10,9 +10,7 @@ from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import sample
 
-SHIPPED = [
-    name for name in list_names() if load_technology_type(name).__module__.startswith("v6t.")
-]
+SHIPPED = [n for n in list_names() if load_technology_type(n).__module__.startswith("v6t.")]
 
 
 def test_absent_hypothesis_is_reported(monkeypatch):
@@ -41,9 +39,7 @@ def test_drawn_parameters_differ_from_defaults():
 
 
 def test_plugin_check_with_deviation_fails(monkeypatch):
-    monkeypatch.setattr(
-        self_check, "find_deviations", lambda technology: ["rfc1-1-wrong: it fails"]
-    )
+    monkeypatch.setattr(self_check, "find_deviations", lambda _: ["rfc1-1-wrong: it fails"])
     done = v6t("plugins", "--check", "siit")
     assert done.code == "not-conformant"
     assert "rfc1-1-wrong" in done.out

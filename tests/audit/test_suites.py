@@ -62,9 +62,8 @@ COUNTS = {
 def test_correct_device_in_all_configurations_conforms(suite, kind):
     tested = 0
     for variant, configured, subject in list_configurations(kind()):
-        result = execute_clauses(
-            build_device(configured), list(suite.list_clauses(subject, variant))
-        )
+        clauses = list(suite.list_clauses(subject, variant))
+        result = execute_clauses(build_device(configured), clauses)
         assert [o for o in result if o.judgement.verdict != "conforms"] == [], variant
         tested += len(result)
     assert tested == COUNTS[suite][kind]
@@ -84,18 +83,14 @@ def test_planted_fault_is_found(suite, kind, fault):
 
 @cache
 def list_nat_clauses():
-    return [
-        (t, list(NAT.list_clauses(s, variant))) for variant, t, s in list_configurations(Nat44())
-    ]
+    return [(t, list(NAT.list_clauses(s, v))) for v, t, s in list_configurations(Nat44())]
 
 
 @pytest.mark.parametrize("fault", nat_faults.FAULTS)
 def test_planted_fault_of_nat_is_found(fault):
     suffix, changes = nat_faults.FAULTS[fault]
-    named = (
-        (t, c) for t, clauses in list_nat_clauses() for c in clauses if c.name.endswith(suffix)
-    )
-    technology, clause = next(named)
+    pairs = ((technology, c) for technology, clauses in list_nat_clauses() for c in clauses)
+    technology, clause = next((t, c) for t, c in pairs if c.name.endswith(suffix))
     [outcome] = execute_clauses(nat_faults.apply_fault(build_device(technology), changes), [clause])
     assert outcome.judgement.verdict in ("deviates", "information")
 
@@ -157,9 +152,8 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
 def deviate_with_tunnel(technology, encapsulate, monkeypatch):
     correct = TunnelingDevice.encapsulate
     monkeypatch.setattr(TunnelingDevice, "encapsulate", lambda *args: encapsulate(correct, *args))
-    result = execute_clauses(
-        build_device(technology), TUNNEL.list_clauses(make_subject(technology))
-    )
+    clauses = TUNNEL.list_clauses(make_subject(technology))
+    result = execute_clauses(build_device(technology), clauses)
     return {o.clause.label: o.clause.level for o in result if o.judgement.verdict != "conforms"}
 
 

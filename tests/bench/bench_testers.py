@@ -83,9 +83,8 @@ def open_tester(kind: str, options: dict[str, str]) -> Iterator[MeasureRate]:
         tester.load(compile_directions(setup.technology, sizes, setup.settings.seed), setup.oracle)
 
         def attempt(mode: str, rate: float) -> Verdict:
-            trial = Trial(
-                "throughput", "t", sizes.ipv6, sizes.ipv4, mode, rate, DURATION_S, 0.5, 0.1
-            )
+            pair = sizes.ipv6, sizes.ipv4
+            trial = Trial("throughput", "t", *pair, mode, rate, DURATION_S, 0.5, 0.1)
             verdict = assess_trial(trial, tester.measure(trial), sending_time_tolerance=TOLERANCE)
             return Verdict(verdict.passed, verdict.valid, "; ".join(verdict.reasons))
 
@@ -118,9 +117,8 @@ def open_siitperf(program: Path, cpus: list[int]) -> Iterator[MeasureRate]:
                     shlex.split(command), cwd=name, env={**os.environ, "EAL_ARGS": EAL},
                     capture_output=True, text=True, timeout=60, check=False,
                 )  # fmt: skip
-                return _judge_output(
-                    result.stdout + result.stderr, round(rate * DURATION_S), both=both
-                )
+                output = result.stdout + result.stderr
+                return _judge_output(output, round(rate * DURATION_S), both=both)
 
             yield attempt
     finally:

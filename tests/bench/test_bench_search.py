@@ -27,6 +27,5 @@ def test_mlrsearch_takes_a_third_of_the_trial_seconds(lines):
 def test_recorded_table_is_current(lines):
     if len(bench_search.list_installed()) < len(get_args(bench_search.SearchMethod)):
         pytest.skip("MLRsearch is not installed")
-    assert (
-        bench_search.RECORDED.read_text(encoding="utf-8") == f"{bench_search.render_table(lines)}\n"
-    )
+    recorded = bench_search.RECORDED.read_text(encoding="utf-8")
+    assert recorded == f"{bench_search.render_table(lines)}\n"

@@ -60,9 +60,8 @@ DEVICE = {
 
 
 def resolve_run(*benchmarks, plugin="mape-br", device=None, modes=("bidirectional",), **procedure):
-    return simulate(
-        *benchmarks, plugin=plugin, device=device or DEVICE, modes=modes, procedure=procedure
-    )
+    settings = {"device": device or DEVICE, "modes": modes, "procedure": procedure}
+    return simulate(*benchmarks, plugin=plugin, **settings)
 
 
 def read_by_benchmark(path):

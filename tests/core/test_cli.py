@@ -183,9 +183,8 @@ def test_full_standard_error_keeps_the_exit_status():
     "words", ["compile --plugin mape-br", "explain --help", "explain procedure.latency"]
 )
 def test_closed_output_pipe_is_not_an_error(words):
-    process = subprocess.Popen(
-        [*COMMAND, *words.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([*COMMAND, *words.split()], stdout=pipe, stderr=pipe)
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()

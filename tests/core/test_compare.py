@@ -401,9 +401,8 @@ def test_trend_with_changes_below_the_resolution_is_written_to_a_file(series_run
 
 def test_invalid_or_short_series_are_reported(series_runs, tmp_path):
     expect_refusal(v6t("trend", tmp_path), "no-such-run")
-    expect_refusal(
-        v6t("trend", series_runs / "r00", "-o", tmp_path / "x.pdf"), "wrong-kind-of-file"
-    )
-    done = v6t("trend", series_runs / "r00", series_runs / "r01")
+    first, second = (series_runs / name for name in ("r00", "r01"))
+    expect_refusal(v6t("trend", first, "-o", tmp_path / "x.pdf"), "wrong-kind-of-file")
+    done = v6t("trend", first, second)
     assert done.status == 0
     assert "2 runs: too few" in " ".join(done.out.split())

@@ -101,10 +101,8 @@ def test_resolved_run_does_not_need_its_file(tmp_path):
 
 
 def test_trex_gives_warnings_about_cores_trailer_and_marks():
-    flags = {"plugin": "mape-br", "tester": "trex", "preset": "rfc"}
-    cores, trailer, marks = list_result_warnings(
-        resolve_setup(**flags, tester_options={"lab": "true"})
-    )
+    flags = {"plugin": "mape-br", "tester": "trex", "tester_options": {"lab": "true"}}
+    cores, trailer, marks = list_result_warnings(resolve_setup(**flags, preset="rfc"))
     assert cores == SHARED_CORES_WARNING
     assert "trailer" in trailer
     assert "option marks" in marks

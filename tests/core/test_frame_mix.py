@@ -102,9 +102,8 @@ def test_order_of_mix_is_described(mix, genome):
 def test_frames_of_all_sizes_belong_to_the_same_connections(plugin):
     setup = resolve_setup(plugin=plugin, frame_sizes=("imix",))
     streams = compile_streams(setup, setup.technology.make_sizes("imix"))["forward"].streams
-    programs = [
-        [i for i in s.trex["vm"]["instructions"] if i["type"] == "flow_var"] for s in streams
-    ]
+    vms = [s.trex["vm"]["instructions"] for s in streams]
+    programs = [[i for i in instructions if i["type"] == "flow_var"] for instructions in vms]
     assert programs[0] == programs[1] == programs[2]
     assert len({s.trex["random_seed"] for s in streams}) == 1
 

@@ -57,9 +57,7 @@ def merge_pairs(runs: list[Values], more: list[Values]) -> list[Values]:
     return [{**run, **other} for run, other in zip(runs, more, strict=True)]
 
 
-PORTS_FIXED = {
-    f"params.{n}.policy": FIXED for n in ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
-}
+PORTS_FIXED = {f"params.{d}_{e}port.policy": FIXED for d in ("fw", "rv") for e in ("s", "d")}
 RFC4814 = {
     **{f"params.{n}": (1024, 65535) for n in ("fw_sport", "rv_sport")},
     **{f"params.{n}": (1, 49151) for n in ("fw_dport", "rv_dport")},

@@ -251,9 +251,7 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     )  # fmt: skip
     listener = Mock(Listener, on_trial_start=lambda t: seen.append((clock.s, t.remaining_s)))
     runner.execute(setup, tmp_path, listener)
-    late = [
-        (passed + remaining) / clock.s - 1 for passed, remaining in seen if passed > clock.s / 2
-    ]
+    late = [(passed + left) / clock.s - 1 for passed, left in seen if passed > clock.s / 2]
     assert late
     assert max(map(abs, late)) < 1 / 3
 

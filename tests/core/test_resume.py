@@ -208,9 +208,7 @@ def test_damaged_complete_run_is_not_read(name, complete):
 
 
 def test_trial_without_duration_is_rejected_as_damaged(complete):
-    rewrite_journal(
-        complete, lambda entry: {**entry, "trial": {**entry["trial"], "duration_s": None}}
-    )
+    rewrite_journal(complete, lambda e: {**e, "trial": {**e["trial"], "duration_s": None}})
     expect_refusal(v6t("show", "--trials", complete), "damaged-file")
 
 
@@ -240,9 +238,7 @@ def test_results_without_run_id_are_accepted(complete):
 def test_foreign_journal_without_run_id_is_rejected_unchanged(complete):
     """Without the manifest, the difference is detected when trials are replayed."""
     (complete / "manifest.json").unlink()
-    rewrite_journal(
-        complete, lambda e: remove_run_id({**e, "trial": {**e["trial"], "colour": "blue"}})
-    )
+    rewrite_journal(complete, lambda e: remove_run_id({**e, "trial": {**e["trial"], "x": "blue"}}))
     replace_results(complete, status="running")
     before = read_dir(complete)
     with expect_error("journal-mismatch"):

@@ -77,10 +77,9 @@ def test_flows_of_stateful_device_are_connections(tmp_path):
     counts = {}
     for trial in (entry["trial"] for entry in read_journal(tmp_path / "run")):
         if trial["key"].startswith(("flows", "successive")):
-            assert trial["connections"]["reading"] == "linear"
-            counts.setdefault(trial["key"].partition("-")[0], set()).add(
-                trial["connections"]["count"]
-            )
+            name, connections = trial["key"].partition("-")[0], trial["connections"]
+            assert connections["reading"] == "linear"
+            counts.setdefault(name, set()).add(connections["count"])
     assert counts == {"flows1": {1}, "flows6": {6}, "successive6": {6}}
 
 

@@ -64,8 +64,7 @@ def render_parameters(name: str) -> Iterator[str]:
     for row in rows:
         if "." not in row.name:
             nested = [r for r in rows if r.name.startswith(f"{row.name}.") and r.default]
-            default = row.default or ", ".join(
-                f"{r.name.split('.')[1]} {r.default}" for r in nested
-            )
+            defaults = [f"{r.name.split('.')[1]} {r.default}" for r in nested]
+            default = row.default or ", ".join(defaults)
             text = row.text.replace("|", "\\|")
             yield f"| `{row.name}` | {default} | {text} |"

@@ -94,14 +94,11 @@ def execute(command: Command) -> tuple[int, str]:
         done = v6t(*arguments)
         if not done.status:
             return done.status, done.out
-        printed = re.sub(
-            r"^(v6t: .*)$", rf"\1 [{done.code}]", done.err, count=1, flags=re.MULTILINE
-        )
+        printed = re.sub(r"(?m)^(v6t: .*)$", rf"\1 [{done.code}]", done.err, count=1)
         return done.status, done.out + (printed if done.code else done.err)
     assert program in SHELL, f"'{program}' is not allowed"
-    completed = subprocess.run(
-        ["sh", "-c", command.words], capture_output=True, text=True, check=False
-    )
+    words = ["sh", "-c", command.words]
+    completed = subprocess.run(words, capture_output=True, text=True, check=False)
     return completed.returncode, completed.stdout + completed.stderr
 
 

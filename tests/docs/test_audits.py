@@ -29,8 +29,7 @@ def test_rows_are_recorded() -> None:
 def test_page_states_number_of_planted_faults() -> None:
     tables = faults.TRANSLATION, faults.RELAY, faults.TUNNEL, faults.MAPT, faults.RULES
     planted = sum(map(len, (*tables, nat_faults.FAULTS)))
-    match = re.search(
-        r"finds all (\d+) faults", (audits.PAGE.parent / "tutorials" / "audit.md").read_text()
-    )
+    tutorial = audits.PAGE.parent / "tutorials" / "audit.md"
+    match = re.search(r"finds all (\d+) faults", tutorial.read_text())
     assert match is not None
     assert int(match[1]) == planted >= 60

@@ -59,9 +59,7 @@ def read_files() -> dict[str, str]:
     for room in (*FOLDERS, "docs", "tests"):
         suffixes = {".py", ".md", ".json", ".yaml"}
         paths += [p for p in (ROOT / room).rglob("*") if p.suffix in suffixes]
-    return {
-        str(p.relative_to(ROOT)): p.read_text(encoding="utf-8", errors="replace") for p in paths
-    }
+    return {str(p.relative_to(ROOT)): p.read_text("utf-8", errors="replace") for p in paths}
 
 
 def find_cited_sections() -> dict[tuple[str, str], str]:

@@ -149,9 +149,8 @@ def test_shown_output_has_the_structure_of_a_simulated_run(page, tmp_path, monke
         for b in read_blocks(page)
         if b.language == "console" and b.reason
     ]
-    outputs += [
-        b.text for b in read_blocks(page) if "median fps" in b.text and b.language == "text"
-    ]
+    texts = [b.text for b in read_blocks(page) if b.language == "text"]
+    outputs += [text for text in texts if "median fps" in text]
     shown = set().union(*map(mask_numbers, outputs))
     assert shown
     assert shown - printed - invalid == set()
@@ -166,9 +165,7 @@ def test_init_writes_example_run_file(tmp_path, monkeypatch):
 
 def test_pages_have_no_private_paths_and_claim_no_compliance():
     words = re.compile(r"/(?:home|work|srv|root|tmp)/\w|RFC-compliant|compliant with RFC 8219")
-    matches = {
-        format_path(page): words.findall(page.read_text(encoding="utf-8")) for page in list_pages()
-    }
+    matches = {format_path(p): words.findall(p.read_text(encoding="utf-8")) for p in list_pages()}
     assert {page: texts for page, texts in matches.items() if texts} == {}
 
 

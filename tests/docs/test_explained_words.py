@@ -117,9 +117,8 @@ def test_every_column_of_results_is_explained(runs):
     for path in runs.iterdir():
         for presentation, records in known.group_measured(load_run(path).records):
             tables = [*presentation.make_tables(records), *presentation.make_brief_tables(records)]
-            words |= list_headings(tables) | {
-                re.split(r"[(,]| with ", t.title)[0].strip() for t in tables
-            }
+            titles = {re.split(r"[(,]| with ", table.title)[0].strip() for table in tables}
+            words |= list_headings(tables) | titles
     assert find_unexplained(words) == set()
 
 

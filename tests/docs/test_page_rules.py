@@ -17,9 +17,8 @@ if not DOCS.exists():
     pytest.skip("the documentation is not installed", allow_module_level=True)
 
 TECHNOLOGIES = [DOCS / "plugins" / f"{name}.md" for name in list_names()]
-DEVICES = sorted(
-    {*(DOCS / "duts").glob("*.md")} - {DOCS / "duts/index.md", DOCS / "duts/bottleneck.md"}
-)
+OTHERS = {DOCS / "duts/index.md", DOCS / "duts/bottleneck.md"}
+DEVICES = sorted({*(DOCS / "duts").glob("*.md")} - OTHERS)
 MAX_WORDS = {DOCS / "trex.md": 1200} | {
     page: 800 if page.stem in {"vpp", "openbsd-pf", "jool"} else 500 for page in DEVICES
 }
@@ -46,9 +45,7 @@ PLANNED = {"ipv4-router": "linux-router", "ipv6-router": "linux-router", "siit":
 
 def find_drawing(page: Path) -> str:
     """Return the first drawing of a page: a fenced or indented block with the tester's ports."""
-    match = re.search(
-        r"^```text\n(.*?)^```|^((?: {4}[^\n]*\n)+)", page.read_text(), re.MULTILINE | re.DOTALL
-    )
+    match = re.search(r"(?ms)^```text\n(.*?)^```|^((?: {4}[^\n]*\n)+)", page.read_text())
     assert match, f"{format_path(page)} has no drawing"
     return match[1] or match[2]
 

@@ -127,9 +127,8 @@ def test_report_with_unknown_format_or_figures_is_refused(kind, options, names, 
 def test_single_values_need_no_list(tmp_path):
     run = v6t.run("map-e", tester="sim", frame_sizes=104, modes="forward", measure="throughput",
                   procedure={"repetitions": 1}, output=tmp_path / "out")  # fmt: skip
-    assert [(r.benchmark, r.sizes, r.direction) for r in run.records] == [
-        ("throughput", "104/64", "forward")
-    ]
+    (record,) = run.records
+    assert (record.benchmark, record.sizes, record.direction) == ("throughput", "104/64", "forward")
 
 
 @pytest.mark.parametrize(("argument", "code"), [

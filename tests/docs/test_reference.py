@@ -102,9 +102,7 @@ def test_pages_are_in_navigation(site, generated):
     committed = [page.relative_to(DOCS) for page in DOCS.rglob("*.md")]
     for page in [*committed, *(Path(uri) for uri in generated if uri.endswith(".md"))]:
         link = page.with_suffix(".html")
-        assert f'href="{link}"' in front or page.name == "index.md", (
-            f"{page} is not in the navigation"
-        )
+        assert f'href="{link}"' in front or page.name == "index.md", f"{page}: not in navigation"
 
 
 @pytest.mark.slow

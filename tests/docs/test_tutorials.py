@@ -36,8 +36,7 @@ def test_tutorial_shows_complete_modules_only(tutorial):
 
 @pytest.mark.parametrize("tutorial", EXAMPLES)
 def test_tutorial_shows_package_file(tutorial):
-    (shown,) = [
-        b for b in read_blocks(DOCS / "tutorials" / f"{tutorial}.md") if b.language == "toml"
-    ]
+    blocks = read_blocks(DOCS / "tutorials" / f"{tutorial}.md")
+    (shown,) = [block for block in blocks if block.language == "toml"]
     project = TESTS / f"example_{tutorial}" / "pyproject.toml"
     assert shown.text == project.read_text(encoding="utf-8")

@@ -74,9 +74,8 @@ def flags(draw: Any, most: int = 3) -> tuple[str, ...]:
 def dry_runs(draw: Any) -> Input:
     """Draw ``run --dry-run`` and ``dut plan`` with files and flags."""
     files = {"run.yaml": draw(documents(run_files())), "bed.yaml": draw(documents(testbeds()))}
-    head = draw(
-        st.sampled_from((("run", "--dry-run"), ("run", "--dry-run", "--json"), ("dut", "plan")))
-    )
+    heads = ("run", "--dry-run"), ("run", "--dry-run", "--json"), ("dut", "plan")
+    head = draw(st.sampled_from(heads))
     tail = draw(flags()) if head[0] == "run" else ()
     return Input((*head, "run.yaml", "--testbed", "bed.yaml", *tail), files)
 

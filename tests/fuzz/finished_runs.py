@@ -58,9 +58,7 @@ DAMAGED_FILES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Files to damage, by directory; important files occur several times."""
 for _word in ("QUERIES", "MODIFIED"):  # runs of queries, and with modified traffic
-    READERS[_word] = tuple(
-        tuple(_word if w == "RUN" else w for w in words) for words in READERS["RUN"]
-    )
+    READERS[_word] = tuple(tuple(_word if w == "RUN" else w for w in ws) for ws in READERS["RUN"])
     DAMAGED_FILES[_word] = ("journal.jsonl", *DAMAGED_FILES["RUN"][:9])
 MODIFIED = {"times": 2, "right": 1, "slowest_s": 0.1, "what": "a route", "why": "too late"}
 

@@ -47,9 +47,8 @@ ODD_VALUES = (
     "02:00:00:00:00:01", "forward", "throughput", "mape-br", "nat44", "reference", "sim", "1-2", "1,2",
     [], {}, [[]], [{}], {"": ""}, [1, 2, 3], ["x"], {"a": {"b": []}}, [1e300], {"min": 9, "max": 1},
 )  # fmt: skip
-TEXTS = st.one_of(
-    st.sampled_from([t for t in ODD_VALUES if isinstance(t, str)]), st.text(max_size=12)
-)
+ODD_TEXTS = [text for text in ODD_VALUES if isinstance(text, str)]
+TEXTS = st.one_of(st.sampled_from(ODD_TEXTS), st.text(max_size=12))
 VALUES = st.one_of(st.sampled_from(ODD_VALUES), st.text(max_size=8), st.integers(), st.floats())
 LINES = (
     "zz: " + "{" * 16 + "}" * 16,

@@ -40,9 +40,8 @@ def main() -> int:
     ]
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         computed = list(pool.map(compute_case, [number for number, _ in chosen]))
-    results = {
-        (case.family, case.name): result for (_, case), result in zip(chosen, computed, strict=True)
-    }
+    pairs = zip(chosen, computed, strict=True)
+    results = {(case.family, case.name): result for (_, case), result in pairs}
     if options.times:
         slowest = sorted(results.items(), key=lambda item: -item[1][1])[:40]
         for (family, name), (_, seconds) in slowest:

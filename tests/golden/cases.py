@@ -198,9 +198,7 @@ def read_run_directory(path: Path) -> Parts:
     parts["warnings"] = [count_sentences(document), *map(count_sentences, records)]
     for table in sorted(path.glob("*.csv")):
         rows = list(csv.reader(io.StringIO(table.read_text())))
-        values = [
-            [cell for cell in row if re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell)] for row in rows
-        ]
+        values = [[c for c in row if re.fullmatch(r"-?[\d.]+(e-?\d+)?", c)] for row in rows]
         parts.setdefault("CSV", []).extend(" ".join(row) for row in values if row)
     v6t("report", path, "--format", "md", "--figures", "none", "-o", "pages")
     pages = [page.read_text() for page in sorted(Path("pages").glob("*.md"))]

@@ -90,9 +90,7 @@ def describe_plan(driver: Any, plan: Plan, intent: Any) -> Parts:
             f"{list(IfExists).index(s.existing)}{s.silent:d}{s.reboots:d}{s.has_mapping_prefixes:d}/{s.deadline_s:g}"
             for s in steps
         ],
-        "flush": [
-            line for s in plan.flush for line in _lines(s.command, s.text, _command(s.check))
-        ],
+        "flush": [x for s in plan.flush for x in _lines(s.command, s.text, _command(s.check))],
         "verdicts": ["".join(_accepts(check, o) for o in outputs) for check in checks],
         "changes": [
             line

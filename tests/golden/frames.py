@@ -156,10 +156,8 @@ def judge(case: Case, stream: Stream, answer: Expected) -> str:
         received.append(correct.copy())
         received[-1][0, octet] ^= 0x41
     received.append(correct[:, :-1].copy())
-    matches = (
-        compare_samples(stream, [rows], NONCE, case.direction, oracle).matched for rows in received
-    )
-    return "".join(map(str, matches))
+    compared = (compare_samples(stream, [r], NONCE, case.direction, oracle) for r in received)
+    return "".join(str(result.matched) for result in compared)
 
 
 def list_zone_lines(zone: Zone) -> list[str]:

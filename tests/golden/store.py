@@ -27,9 +27,7 @@ def make_token(line: str) -> str:
 
 def tokenize(parts: Parts) -> dict[str, str]:
     """Return the tokens of each part, separated by spaces; parts without lines are omitted."""
-    return {
-        part: " ".join(map(make_token, lines)) for part, lines in sorted(parts.items()) if lines
-    }
+    return {part: " ".join(map(make_token, x)) for part, x in sorted(parts.items()) if x}
 
 
 def load(family: str) -> dict[str, dict[str, str]]:

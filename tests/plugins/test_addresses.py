@@ -140,7 +140,7 @@ def test_range_parameter_that_passes_the_end_of_its_network_is_refused(case):
                 load_technology_type(name).params_model(**beyond)
 
 
-@pytest.mark.parametrize(("plugin", "parameter", "text"), [
+@pytest.mark.parametrize(("plugin", "name", "text"), [
     ("lwaftr", "binding_table", "198.18.0.0 1 6 6 2001:db8:6::9"),  # a B4 in the network of the link
     ("lwaftr", "binding_table", "240.0.0.1 1 6 6 2001:db8:b400:1::1"),
     ("lwaftr", "binding_table", "198.18.0.0 1 6 6 fe80::1"),
@@ -150,13 +150,11 @@ def test_range_parameter_that_passes_the_end_of_its_network_is_refused(case):
     ("siit", "eam_file", "240.0.0.0/24 2001:2::/120"),
     ("siit", "eam_file", "198.18.0.0/24 2001:2::%e/120"),
 ])  # fmt: skip
-def test_table_with_an_address_that_no_device_forwards_is_refused(
-    tmp_path, plugin, parameter, text
-):
+def test_table_with_an_address_that_no_device_forwards_is_refused(tmp_path, plugin, name, text):
     table, valid = tmp_path / "table", "198.18.0.0 2 6 6 2001:db8:b400:2::1\n"
     table.write_text(f"{valid if plugin == 'lwaftr' else ''}{text}\n")
     without_eam = {} if plugin == "lwaftr" else {"eam": "[]"}
-    assert is_refused(plugin, **{parameter: table}, **without_eam)
+    assert is_refused(plugin, **{name: table}, **without_eam)
 
 
 BACKGROUND = Links(*(

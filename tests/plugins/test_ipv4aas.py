@@ -94,9 +94,8 @@ def test_dslite_parts_in_series_equal_aftr(params, inside_network):
     oracle = make_chain_oracle(plugin, frames, learned)
     assert support.list_emitted(oracle.expect("forward", frames)) == out
     back = support.make_responses(plugin, learned)
-    answer = end.reference.expect(
-        "reverse", to_rows(support.forward_frames(device, "reverse", back))
-    )
+    translated = to_rows(support.forward_frames(device, "reverse", back))
+    answer = end.reference.expect("reverse", translated)
     assert support.list_emitted(oracle.expect("reverse", back)) == support.list_emitted(answer)
     (inside,) = nat.intent.configuration.inside4
     assert str(inside) == inside_network

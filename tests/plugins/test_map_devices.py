@@ -40,9 +40,7 @@ SERVER = "203.0.113.56"
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mape-br", "mapt-br", "mape-ce", "mapt-ce"])
 @settings(max_examples=40)
-@given(
-    rule=rules(sendable=True), length=st.sampled_from(translation.PREFIX_LENGTHS), data=st.data()
-)
+@given(rules(sendable=True), st.sampled_from(translation.PREFIX_LENGTHS), st.data())
 def test_frames_of_any_rule_equal_those_of_the_packet_level_device(name, rule, length, data):
     params = {**rule_settings(rule), "ces": min(rule.ce_count, 100)}
     if name.endswith("-ce"):

@@ -28,9 +28,7 @@ def read_address_rows(frames):
     """Return the addresses of all IP headers, located by scapy in the first frame."""
     places = {IP: (12, 20), IPv6: (8, 40)}
     starts = find_offsets(frames[0].tobytes())
-    spans = [
-        (starts[kind] + a, starts[kind] + b) for kind, (a, b) in places.items() if kind in starts
-    ]
+    spans = [(starts[k] + a, starts[k] + b) for k, (a, b) in places.items() if k in starts]
     return np.concatenate([frames[:, a:b] for a, b in spans], axis=1)
 
 

@@ -29,9 +29,8 @@ def test_frames_equal_those_of_the_packet_level_device(case):
     plugin = support.make(case.split()[0], **CASES[case])
     device = support.make_device(plugin)
     for direction in DIRECTIONS:
-        for stream in support.compile_streams(
-            plugin, direction, max(84, plugin.default_frame_sizes[0])
-        ):
+        size = max(84, plugin.default_frame_sizes[0])
+        for stream in support.compile_streams(plugin, direction, size):
             foreground = stream.role is Role.FOREGROUND
             frames = Expander(stream).compute_frames(0, FRAMES if foreground else FRAMES // 10)
             assert verify(frames).all()

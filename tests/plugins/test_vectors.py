@@ -29,12 +29,11 @@ from v6t.tests.profiles.traffics import ETHER, UDP6, Binding, make_traffic
 
 from .support import MapeDrop, first_frames, make, make_mape_br
 
+FILES = [Path(__file__).parents[1] / "vectors" / f"{name}.json" for name in ("map", "siit")]
 VECTORS = [
     vector
-    for name in ("map", "siit")
-    for vector in json.loads((Path(__file__).parents[1] / "vectors" / f"{name}.json").read_text())[
-        "vectors"
-    ]
+    for file in FILES
+    for vector in json.loads(file.read_text())["vectors"]
     if vector["kind"] not in ("frame_size_pair", "max_rate")  # tested in tests/base
 ]
 
@@ -146,9 +145,8 @@ def check_port_set(v):
         assert (ports.count, len(ports.ranges)) == (v["ports_per_set"], expected["ranges"])
         assert list(ports.ranges[0]) == expected["first"]
         assert list(ports.ranges[-1]) == expected["last"]
-        assert list(ports.ranges[1:2]) == (
-            [tuple(expected["second"])] if expected["second"] else []
-        )
+        second = [tuple(expected["second"])] if expected["second"] else []
+        assert list(ports.ranges[1:2]) == second
     low, high = v["excluded_low_ports"] or (0, -1)
     excluded = [p for p in range(65536) if rule.find_psid(p) is None]
     assert excluded == list(range(low, high + 1))
@@ -291,9 +289,7 @@ def check_translation(v):
     assert received == [parse_packet(text) for text in v["received"]]
 
 
-CHECKS = {
-    name.removeprefix("check_"): check for name, check in globals().items() if name[:6] == "check_"
-}
+CHECKS = {name[6:]: check for name, check in globals().items() if name[:6] == "check_"}
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["id"])

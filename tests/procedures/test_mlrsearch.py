@@ -13,9 +13,8 @@ from v6t.procedures.search.mlr import SUPPORTED_VERSION, TrialCounts, run_search
 from .support import Recorder, make_conditions, make_limited, make_sim, make_tester
 
 # the package is not imported during collection, because that takes a second
-pytestmark = pytest.mark.skipif(
-    find_spec("MLRsearch") is None, reason="needs the package MLRsearch"
-)
+MISSING = find_spec("MLRsearch") is None
+pytestmark = pytest.mark.skipif(MISSING, reason="needs the package MLRsearch")
 
 LIMIT = 3_141_592.0
 NDR = Goal("NDR", 0.0, 0.0, 0.005, 2.0, 60.0, 60.0)
@@ -102,9 +101,7 @@ def search_with_library(repetition, goals):
     return {g.name: outcome[a] for g, a in zip(goals, requested, strict=True)}
 
 
-@pytest.mark.parametrize(
-    ("limit", "choose", "bound"), [(LIMIT, max, 5_000_000.0), (0, min, 20_000.0)]
-)
+@pytest.mark.parametrize(("limit", "choose", "bound"), [(LIMIT, max, 5e6), (0, min, 2e4)])
 def test_no_load_outside_limits_is_offered(limit, choose, bound):
     tester = Recorder(make_limited(limit))
     search(tester, *GOALS, min_load_fps=20_000.0, max_load_fps=5_000_000.0)

@@ -110,9 +110,8 @@ def test_short_trials_have_the_minimum_pause_of_rfc_2544():
 @EVERY_SEARCH
 def test_replayed_search_has_the_same_trials(search):
     spec, device = make_spec(search=search, repetitions=3), {"capacity_noise": 0.01}
-    first, repeated = (
-        measure(spec, make_sim(7, capacity_fps=LIMIT, **device))[1].trials for _ in range(2)
-    )
+    testers = [make_sim(7, capacity_fps=LIMIT, **device) for _ in range(2)]
+    first, repeated = (measure(spec, tester)[1].trials for tester in testers)
     assert repeated == first
     assert len({t.key for t in first}) == len(first)
 
@@ -148,9 +147,8 @@ def test_hard_limit_is_found_within_resolution_in_few_steps():
     spec = make_spec()
     (repetition,) = measure(spec, make_limited(LIMIT))[0].repetitions
     assert LIMIT - spec.resolution_fps < repetition.rate_fps <= LIMIT
-    assert repetition.rate_fps == max(
-        s.rate_fps for s in repetition.search.steps if s.verdict.passed
-    )
+    passed = [step.rate_fps for step in repetition.search.steps if step.verdict.passed]
+    assert repetition.rate_fps == max(passed)
     steps = math.ceil(math.log2(spec.upper_bound_fps / spec.resolution_fps))
     assert count_halvings(spec.upper_bound_fps, spec.resolution_fps) == steps
     assert len(repetition.search.steps) == steps + 1  # the halvings, and the upper bound

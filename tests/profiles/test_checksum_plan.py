@@ -127,7 +127,6 @@ def test_given_checksum_is_not_computed():
     ((ETHER, IPV6, IPV6, IPV6, IPV6, UDP), "UDP.sport", "127"),
 ])  # fmt: skip
 def test_random_field_under_a_checksum_beyond_trex_is_rejected(layers, field, mention):
+    bind = (Binding("v", field, 0, 7),)
     with expect_error("beyond-trex", mentions=mention):
-        compile_stream(
-            Variable("v", 8), bind=(Binding("v", field, 0, 7),), layers=layers, frame_size=256
-        )
+        compile_stream(Variable("v", 8), bind=bind, layers=layers, frame_size=256)

@@ -228,9 +228,8 @@ def test_steps_of_an_enumeration_look_random(width):
 
 
 def test_enumeration_with_an_added_constant_has_one_stride():
-    stream = compile_stream(
-        Variable("v", 16, Kind.PERMUTATION), bind=(Binding("v", FIELD, 112, 127, add=3),)
-    )
+    bind = (Binding("v", FIELD, 112, 127, add=3),)
+    stream = compile_stream(Variable("v", 16, Kind.PERMUTATION), bind=bind)
     assert any("fixed stride" in note for note in stream.notes)
     assert len(set(np.diff(read_low_bits(stream, 16, 200)) % (1 << 16))) == 1
 
@@ -291,9 +290,8 @@ def vary_many(count):
 
 def vary_field(field):
     layers = (ETHER, *[IPV6] * 14, UDP6[2])
-    return make_traffic(
-        Variable("v", 8), bind=(Binding("v", field, 0, 7),), layers=layers, frame_size=1000
-    )
+    bind = (Binding("v", field, 0, 7),)
+    return make_traffic(Variable("v", 8), bind=bind, layers=layers, frame_size=1000)
 
 
 def vary_list(count):

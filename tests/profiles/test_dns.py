@@ -111,17 +111,15 @@ def test_expected_records_follow_rfc6052(length):
     prefix = IPv6Network(f"2001:db8::/{length}")
     zone = Dns64(Dns64Params(prefix=str(prefix))).zone
     for address, record in zip(ADDRESSES, zone.list_expected_records(ADDRESSES, 0.0), strict=True):
-        assert IPv6Address(record.tobytes()) == translation.embed_ipv4(
-            prefix, IPv4Address(int(address))
-        )
+        embedded = translation.embed_ipv4(prefix, IPv4Address(int(address)))
+        assert IPv6Address(record.tobytes()) == embedded
 
 
 def judge(message, share=0.0):
     octets = message if isinstance(message, bytes) else message.to_wire()
     rows = np.frombuffer(octets, np.uint8)[None, :]
-    result = messages.judge_answers(
-        rows, ADDRESSES[:1], ZONE.list_expected_records(ADDRESSES[:1], share)
-    )
+    expected = ZONE.list_expected_records(ADDRESSES[:1], share)
+    result = messages.judge_answers(rows, ADDRESSES[:1], expected)
     return result.reasons.get(0, messages.VALID)
 
 

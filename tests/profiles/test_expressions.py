@@ -35,9 +35,8 @@ def test_expression_places_bits_of_variables_in_a_field():
     assert counting.find_layer("UDP").constants["sport"] == 7
     low = compute_frames(make_class(EA.place(16, "192.0.2.5")))[:, 28:30]
     assert low.tolist() == [[0x12, 5], [0x34, 5], [0xF7, 5]]
-    both = model.Expression(
-        "192.0.2.5", (model.VariableBits(EA, 0, 8), model.VariableBits(EA, 8, 8))
-    )
+    halves = model.VariableBits(EA, 0, 8), model.VariableBits(EA, 8, 8)
+    both = model.Expression("192.0.2.5", halves)
     added = make_class(both.add_constant(1, "ea", range(8, 32)))
     assert compute_frames(added)[:, 26:28].tolist() == [[0x12, 0x13], [0x34, 0x35], [0xF7, 0xF8]]
 

@@ -203,9 +203,8 @@ def test_failed_count_is_repeated_at_half_the_rate_unless_interrupted(
 
     def fail(_bench, _check, rate_fps, **_rest):
         rates.append(rate_fps)
-        raise TesterError("failed", code="tester-fault") from (
-            KeyboardInterrupt() if interrupted else None
-        )
+        cause = KeyboardInterrupt() if interrupted else None
+        raise TesterError("failed", code="tester-fault") from cause
 
     monkeypatch.setattr(study.Bench, "_measure", fail)
     bench = object.__new__(study.Bench)

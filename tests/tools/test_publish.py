@@ -237,9 +237,8 @@ def test_failures_contain_no_paths_and_hosts(campaign_copy, tmp_path):
     )
     failure = {"message": message, "hint": "", "exit_code": 4}
     (campaign_copy / "failures" / "003-router.json").write_text(json.dumps(failure))
-    replace_planned_config(
-        campaign_copy, "003-router", lambda c: c["dut"].update(PRIVATE_SETTINGS["dut"])
-    )
+    private = PRIVATE_SETTINGS["dut"]
+    replace_planned_config(campaign_copy, "003-router", lambda c: c["dut"].update(private))
     page = publish_and_read(campaign_copy, tmp_path / "page")
     for name, text in page.items():
         assert not [word for word in (*PRIVATE_TEXTS, "root@", "/srv", "/me") if word in text], name
@@ -267,9 +266,8 @@ def test_private_axes_are_removed(campaign_copy, tmp_path):
     for name, text in page.items():
         assert not [word for word in PRIVATE_TEXTS if word in name + text], name
     runs = json.loads(page["summary.json"])["runs"]
-    assert [r["axes"] for r in runs[:2]] == [
-        {"dut.options.workers": "1-3", "links.left.vlan": 7}
-    ] * 2
+    axes = {"dut.options.workers": "1-3", "links.left.vlan": 7}
+    assert [r["axes"] for r in runs[:2]] == [axes] * 2
     assert {name.partition("/")[0] for name in page if name.endswith("config.json")} == {
         "map-1-3-7", "map-1-3-7-2", "router"
     }  # fmt: skip
@@ -339,9 +337,8 @@ def test_rows_with_different_parameters_are_marked_and_listed(campaign_copy, tmp
     assert "| map-64: mape-br | reference |" in text
     assert "| mape-br | reference | ces | 128 | 64 |" in text
     assert "† the parameters" in text
-    assert "| mape-br | reference | 1,200 tun x.dropped (queue) | - |" in text.replace(
-        "map-128: ", ""
-    )
+    unnamed = text.replace("map-128: ", "")
+    assert "| mape-br | reference | 1,200 tun x.dropped (queue) | - |" in unnamed
     refused = v6t("compare", tmp_path / "page" / "map-64", tmp_path / "page" / "map-128")
     assert "64 and 128" in refused.out + refused.err
 
@@ -356,9 +353,8 @@ def test_compare_reads_a_page(campaign, page):
     assert all(line["first"] == line["second"] for line in actual["lines"])
     assert not any(line["improved"] for line in actual["lines"])
     one = v6t("compare", "--json", page / "map-64", campaign / "001-map-64")
-    assert [x["second"] for x in json.loads(one.out)["lines"] if x["what"] == "rate"] == [
-        rates[1]["second"]
-    ]
+    (rate,) = (line for line in json.loads(one.out)["lines"] if line["what"] == "rate")
+    assert rate["second"] == rates[1]["second"]
 
 
 def test_trend_has_one_series_for_each_run(campaign, page):
@@ -535,11 +531,10 @@ def test_commands_are_shown_for_packaged_campaigns_only(campaign):
     assert "v6t compare 'my results' again" in text
     assert "make results MACHINES=1" in text
     assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
-    simulated = plan_campaign(list_packaged_campaigns()["zoo"], experiments=("siit",), tester="sim")
+    packaged = list_packaged_campaigns()
+    simulated = plan_campaign(packaged["zoo"], experiments=("siit",), tester="sim")
     assert "make results" not in explain_repetition(simulated, "page")
-    siit = plan_campaign(
-        list_packaged_campaigns()["siit"], experiments=("acceptance",), tester="sim"
-    )
+    siit = plan_campaign(packaged["siit"], experiments=("acceptance",), tester="sim")
     assert "--tester sim -o again" in explain_repetition(siit, "page")
 
 
@@ -653,9 +648,8 @@ def test_delay_table_contains_percentiles_and_tester_without_device():
 
 @pytest.mark.parametrize("p99", [900.0, None])
 def test_undefined_percentile_is_marked_in_the_figure(p99):
-    records = {
-        "a": make_record({"unit": "ms", "figures": [make_quantity("PDV", 7.0, 6.0, p99)]}, "pdv")
-    }
+    figures = [make_quantity("PDV", 7.0, 6.0, p99)]
+    records = {"a": make_record({"unit": "ms", "figures": figures}, "pdv")}
     (drawing,) = (b for b in make_blocks(records, "pdv") if isinstance(b, Drawing))
     assert ("P99 undefined" in drawing.svg) == (p99 is None)
 
@@ -694,9 +688,8 @@ def test_rate_of_zero_is_not_drawn():
     wide = {**records, "far": make_record(far, "throughput")}
     (drawing,) = (b for b in make_blocks(wide, "throughput") if isinstance(b, Drawing))
     assert "(logarithmic axis)" in drawing.svg
-    assert not [
-        b for b in make_blocks({"none": records["none"]}, "throughput") if isinstance(b, Drawing)
-    ]
+    unmeasured = make_blocks({"none": records["none"]}, "throughput")
+    assert not [block for block in unmeasured if isinstance(block, Drawing)]
 
 
 def test_unmeasured_record_is_in_the_table_with_its_reason():
@@ -728,20 +721,15 @@ def make_blocks(records, benchmark):
         )
         for n, (name, record) in enumerate(records.items())
     ]  # fmt: skip
-    return list(
-        present_benchmark(
-            benchmark, list(build_rows(benchmark, runs, FakePresentations(), {})), "x"
-        )
-    )
+    rows = list(build_rows(benchmark, runs, FakePresentations(), {}))
+    return list(present_benchmark(benchmark, rows, "x"))
 
 
 def test_invalid_trials_and_limited_rates_are_counted(campaign, page):
     text = (page / "index.md").read_text()
-    figures = [
-        f for r in json.loads((campaign / "summary.json").read_text())["runs"] for f in r["results"]
-    ]
-    points = {(r["directory"], f["benchmark"]): f for r in
-              json.loads((campaign / "summary.json").read_text())["runs"] for f in r["results"]}  # fmt: skip
+    runs = json.loads((campaign / "summary.json").read_text())["runs"]
+    figures = [figure for run in runs for figure in run["results"]]
+    points = {(r["directory"], f["benchmark"]): f for r in runs for f in r["results"]}
     trials, invalid = (sum(f[k] for f in points.values()) for k in ("trials", "invalid_trials"))
     assert re.search(rf"Of {trials} trials, {invalid} were invalid(: \d+ because [^.]+)?\.", text)
     limited = sum(f["limited"] for f in figures if f["benchmark"] == "throughput")
@@ -757,9 +745,8 @@ def test_devices_with_a_different_kernel_are_listed():
         ))  # fmt: skip
 
     machine = "Linux 6.1.0-56-cloud-amd64, in QEMU without hardware acceleration"
-    parts = {
-        "parts": {"ce": {"kind": "nat46", "system": machine}, "pe": {"system": "Linux 6.18.44"}}
-    }
+    edge, provider = {"kind": "nat46", "system": machine}, {"system": "Linux 6.18.44"}
+    parts = {"parts": {"ce": edge, "pe": provider}}
     runs = [run("jool", machine), run("tayga", "Linux 6.18.44"), run("chain", "", **parts)]
     sentences = [b.text for b in describe_machines(runs)]
     assert len(sentences) == 2

@@ -56,9 +56,8 @@ def checkout(tmp_path):
 
 
 def test_find_words_reads_docstrings_comments_and_prose_only(checkout):
-    places = [
-        line.split(" ==> ")[0] for line in rules.find_words(checkout, rules.CHECKOUT / rules.WORDS)
-    ]
+    lines = rules.find_words(checkout, rules.CHECKOUT / rules.WORDS)
+    places = [line.split(" ==> ")[0] for line in lines]
     assert sorted(places) == [
         "core/a.py:1: Whoever", "core/a.py:3: so many", "docs/page.md:1: Nobody",
         "docs/page.md:6: teh",

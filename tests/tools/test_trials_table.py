@@ -27,9 +27,8 @@ COUNTS = {
     "throughput/64/bidirectional/r09/s00/a1": "no: of no result",
 }
 RESULT_KEYS = [k for k, counts in COUNTS.items() if counts in ("yes", "no: invalid")]
-INVALID = [
-    InvalidTrial(key=RESULT_KEYS[1], reasons=[f"forward: {TOO_LONG}", f"reverse: {TOO_LONG}"])
-]
+REASONS = [f"forward: {TOO_LONG}", f"reverse: {TOO_LONG}"]
+INVALID = [InvalidTrial(key=RESULT_KEYS[1], reasons=REASONS)]
 
 
 def test_trials_have_columns_for_counts_and_errors(tmp_path):
@@ -39,9 +38,8 @@ def test_trials_have_columns_for_counts_and_errors(tmp_path):
         for key in COUNTS
         for direction in ("forward", "reverse")
     ]
-    (tmp_path / "001-x" / "trials.csv").write_text(
-        "key,direction,sending_time_s\n" + "".join(lines)
-    )
+    text = "key,direction,sending_time_s\n" + "".join(lines)
+    (tmp_path / "001-x" / "trials.csv").write_text(text)
     record = SimpleNamespace(trials=RESULT_KEYS, invalid_trials=INVALID)
     run = SimpleNamespace(directory="001-x", status=COMPLETE, records=[record], data=None)
     text = format_trials_csv(tmp_path, [(run, run)], Redactor(tmp_path, []))

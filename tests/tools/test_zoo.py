@@ -107,9 +107,8 @@ def test_only_one_machine_runs_at_a_time(monkeypatch):
         return (name, lambda: machine) if name != "tayga" else None
 
     def build(driver):
-        run = SimpleNamespace(
-            driver=SimpleNamespace(name=driver), intent=SimpleNamespace(technology="nat64")
-        )
+        intent = SimpleNamespace(technology="nat64")
+        run = SimpleNamespace(driver=SimpleNamespace(name=driver), intent=intent)
         return run_setup.build_lab_device(run)
 
     monkeypatch.setattr(standins, "find_shared_machine", find)
