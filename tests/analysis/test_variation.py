@@ -48,12 +48,9 @@ def test_equal_numbers_of_hosts_are_counted():
 
 
 @pytest.mark.parametrize(("params", "random"), [
-    ({"enumerate_ports": 3}, True),
-    ({"enumerate_ports": 2}, False),
-    ({"enumerate_ports": 0}, False),
-    (dict.fromkeys(PORTS, RANDOM), True),
-    ({**dict.fromkeys(PORTS, RANDOM), "rv_dport": INC}, False),
-    ({}, None),
+    ({"enumerate_ports": 3}, True), ({"enumerate_ports": 2}, False),
+    ({"enumerate_ports": 0}, False), (dict.fromkeys(PORTS, RANDOM), True),
+    ({**dict.fromkeys(PORTS, RANDOM), "rv_dport": INC}, False), ({}, None),
 ])  # fmt: skip
 def test_pseudorandom_ports_are_recognized(params, random):
     assert variation.has_random_ports(params) is random

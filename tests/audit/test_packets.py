@@ -32,13 +32,9 @@ def test_difference_names_the_field(template, packet, text):
 
 
 @pytest.mark.parametrize(("packet", "quoted", "text"), [
-    (SENT, False, ""),
-    (IP(chksum=1) / UDP(), False, "header checksum"),
-    (IPv6() / UDP(chksum=1), False, "transport checksum"),
-    (IP() / UDP(chksum=0), False, ""),
-    (IPv6() / UDP(chksum=0), False, "zero"),
-    (FRAGMENT, False, ""),
-    (QUOTING, False, ""),
+    (SENT, False, ""), (IP(chksum=1) / UDP(), False, "header checksum"),
+    (IPv6() / UDP(chksum=1), False, "transport checksum"), (IP() / UDP(chksum=0), False, ""),
+    (IPv6() / UDP(chksum=0), False, "zero"), (FRAGMENT, False, ""), (QUOTING, False, ""),
     (QUOTING, True, "quoted"),
 ])  # fmt: skip
 def test_checksum_error_names_the_checksum(packet, quoted, text):

@@ -212,11 +212,8 @@ def kill_after(process, directory, trials):
 def test_killed_campaign_ends_with_same_summary(tmp_path):
     slow = SMALL[: SMALL.index("  - name: directions")]
     slow = slow.replace("capacity_noise: 0.05", "capacity_noise: 0.05, trial_delay_s: 0.03")
-    path, uninterrupted, killed = (
-        write_file(tmp_path, slow),
-        tmp_path / "uninterrupted",
-        tmp_path / "killed",
-    )
+    path = write_file(tmp_path, slow)
+    uninterrupted, killed = tmp_path / "uninterrupted", tmp_path / "killed"
     measure_campaign(path, uninterrupted)
     trials = count_trials(uninterrupted)
     kill_after(start_campaign(path, "-o", killed), killed, trials // 4)
@@ -429,12 +426,9 @@ def test_settings_change_along_with_an_axis(tmp_path):
 
 
 @pytest.mark.parametrize(("changes", "code"), [
-    ({"schema": "v6t-campaign-plan/99"}, "file-unreadable"),
-    ({"paper": [None]}, "damaged-file"),
-    ({"paper": "unknown"}, "file-unreadable"),
-    ({"runs": [{"directory": "../x"}]}, "damaged-file"),
-    ({"runs": [{"config": {"tester": {}}}]}, "file-unreadable"),
-    ({"runs": 7}, "damaged-file"),
+    ({"schema": "v6t-campaign-plan/99"}, "file-unreadable"), ({"paper": [None]}, "damaged-file"),
+    ({"paper": "unknown"}, "file-unreadable"), ({"runs": [{"directory": "../x"}]}, "damaged-file"),
+    ({"runs": [{"config": {"tester": {}}}]}, "file-unreadable"), ({"runs": 7}, "damaged-file"),
 ])  # fmt: skip
 def test_plan_changed_by_hand_is_rejected(changes, code, tmp_path):
     """A plan that was changed cannot make v6t write files."""

@@ -59,18 +59,11 @@ def find_smallest_ttl(plugin, driver, **params):
 
 
 @pytest.mark.parametrize(("plugin", "driver", "params", "ttl"), [
-    ("siit", "tayga", {}, 4),
-    ("siit", "tayga", {"orientation": "nat46"}, 4),
-    ("siit", "nat46", {}, 3),
-    ("siit", "jool", {}, 2),
-    ("siit", "reference", {}, 2),
-    ("nat64", "tayga-nftables", {}, 4),
-    ("nat44", "nftables", {}, 2),
-    ("nat46", "chain", {}, 5),
-    ("dslite-aftr", "chain", {}, 3),
-    ("ipv4aas", "chain", {"variant": "464xlat"}, 7),
-    ("ipv4aas", "chain", {"variant": "map-e"}, 4),
-    ("ipv4aas", "chain", {"variant": "ds-lite"}, 4),
+    ("siit", "tayga", {}, 4), ("siit", "tayga", {"orientation": "nat46"}, 4),
+    ("siit", "nat46", {}, 3), ("siit", "jool", {}, 2), ("siit", "reference", {}, 2),
+    ("nat64", "tayga-nftables", {}, 4), ("nat44", "nftables", {}, 2), ("nat46", "chain", {}, 5),
+    ("dslite-aftr", "chain", {}, 3), ("ipv4aas", "chain", {"variant": "464xlat"}, 7),
+    ("ipv4aas", "chain", {"variant": "map-e"}, 4), ("ipv4aas", "chain", {"variant": "ds-lite"}, 4),
 ])  # fmt: skip
 def test_ttl_too_small_for_the_device_is_rejected(plugin, driver, params, ttl):
     assert find_smallest_ttl(plugin, driver, **params) == ttl

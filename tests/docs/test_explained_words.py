@@ -79,15 +79,9 @@ def test_every_driver_and_tester_is_explained(extensions):
 
 def test_states_and_verdicts_are_explained():
     words = {
-        FOLLOWS,
-        DEVIATES,
-        UNKNOWN,
-        *get_args(Verdict),
-        *get_args(CheckState),
-        SELFTEST,
-        SETUP,
+        FOLLOWS, DEVIATES, UNKNOWN, *get_args(Verdict), *get_args(CheckState), SELFTEST, SETUP,
         LOADING,
-    }
+    }  # fmt: skip
     words |= {"passed", "failed", "invalid", "measured", "better", "worse", "no difference"}
     assert find_unexplained(words) == set()
 

@@ -132,18 +132,12 @@ def test_single_values_need_no_list(tmp_path):
 
 
 @pytest.mark.parametrize(("argument", "code"), [
-    ({"params": ["psid_offset=4"]}, "not-a-section"),
-    ({"params": {5: 1}}, "unknown-setting"),
-    ({"measure": None}, "invalid-value"),
-    ({"measure": b"throughput"}, "invalid-value"),
-    ({"modes": [b"forward"]}, "invalid-value"),
-    ({"frame_sizes": [None]}, "invalid-value"),
-    ({"frame_sizes": b"hh"}, "invalid-value"),
-    ({"preset": b"quick"}, "not-text"),
-    ({"dut": {}}, "not-text"),
-    ({"dut_options": [5]}, "not-a-section"),
-    ({"procedure": []}, "not-a-section"),
-    ({"testbed": 5}, "not-text"),
+    ({"params": ["psid_offset=4"]}, "not-a-section"), ({"params": {5: 1}}, "unknown-setting"),
+    ({"measure": None}, "invalid-value"), ({"measure": b"throughput"}, "invalid-value"),
+    ({"modes": [b"forward"]}, "invalid-value"), ({"frame_sizes": [None]}, "invalid-value"),
+    ({"frame_sizes": b"hh"}, "invalid-value"), ({"preset": b"quick"}, "not-text"),
+    ({"dut": {}}, "not-text"), ({"dut_options": [5]}, "not-a-section"),
+    ({"procedure": []}, "not-a-section"), ({"testbed": 5}, "not-text"),
 ])  # fmt: skip
 def test_argument_of_wrong_type_is_refused(argument, code, tmp_path):
     with expect_error(code, mentions=next(iter(argument)) if code != "unknown-setting" else ""):

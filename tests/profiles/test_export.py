@@ -71,22 +71,13 @@ def test_python_profile_returns_the_streams_under_any_name(name, monkeypatch):
 def test_explanation_names_every_field_and_decision():
     text = exports.explain(compile_example())
     for phrase in (
-        "stream 0 'fg' (foreground, forward)",
-        "Ether/IPv6/IP/UDP, 104 octets with FCS",
-        "sends 1000 frames/s, 250 frames",
-        "the 8192 values",
-        "IPv6.src[48..63]",
-        "IPv6.src[104..111]",
-        "IPv6.src[123..127]",
-        "IP.src[24..31]",
-        "UDP.sport[0..4]",
-        "UDP.sport[5..15]",
-        "IP header at octet 54 and the transport header at octet 74",
-        "note: ea: a shuffled list of all 8192 values",
-        "stream 1 'bg' (background, forward)",
-        "each of 64512 values within",
-        "UDP.dport",
-    ):
+        "stream 0 'fg' (foreground, forward)", "Ether/IPv6/IP/UDP, 104 octets with FCS",
+        "sends 1000 frames/s, 250 frames", "the 8192 values", "IPv6.src[48..63]",
+        "IPv6.src[104..111]", "IPv6.src[123..127]", "IP.src[24..31]", "UDP.sport[0..4]",
+        "UDP.sport[5..15]", "IP header at octet 54 and the transport header at octet 74",
+        "note: ea: a shuffled list of all 8192 values", "stream 1 'bg' (background, forward)",
+        "each of 64512 values within", "UDP.dport",
+    ):  # fmt: skip
         assert phrase in text
     program = [len(s.program) for s in compile_example().streams]
     assert text.count("\n    ") == sum(program)

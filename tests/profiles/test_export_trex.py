@@ -77,14 +77,11 @@ def make_samples():
         Variable("down", 16, Kind.DEC, 5, 1000, 7),
     )
     bind = (
-        Binding("uni", "IPv6.src", 51, 63),
-        Binding("uni", "UDP.sport", 0, 4, 8, 12),
-        Binding("port", "IP.id", 0, 15),
-        Binding("range", "UDP.dport", 0, 15),
-        Binding("perm", "IPv6.dst", 101, 124),
-        Binding("list", "IPv6.src", 70, 109),
+        Binding("uni", "IPv6.src", 51, 63), Binding("uni", "UDP.sport", 0, 4, 8, 12),
+        Binding("port", "IP.id", 0, 15), Binding("range", "UDP.dport", 0, 15),
+        Binding("perm", "IPv6.dst", 101, 124), Binding("list", "IPv6.src", 70, 109),
         Binding("down", "IP.src", 15, 30, add=9),
-    )
+    )  # fmt: skip
     mixed = Binding("v", "IPv6.src", 104, 119, 0, 15), Binding("v", "UDP.sport", 0, 14, 16, 30)
     permutation = Variable("v", 16, Kind.PERMUTATION)
     apart = Variable("v", 31, Kind.PERMUTATION, apart=2)

@@ -9,18 +9,14 @@ from .traffics import ETHER, FOUR_IN_SIX, IPV4, IPV6, UDP4, UDP6, VLAN, Binding
 from .traffics import UDP as UDP_LAYER
 
 STACKS = {
-    "4in6": FOUR_IN_SIX,
-    "ipv6": UDP6,
-    "ipv4": UDP4,
-    "vlan": (ETHER, VLAN, *FOUR_IN_SIX[1:]),
+    "4in6": FOUR_IN_SIX, "ipv6": UDP6, "ipv4": UDP4, "vlan": (ETHER, VLAN, *FOUR_IN_SIX[1:]),
     "tcp": (ETHER, IPV4, Layer("TCP", {"sport": 1, "dport": 2})),
     "tcp6": (ETHER, IPV6, Layer("TCP", {"sport": 1, "dport": 2})),
     "icmp": (ETHER, IPV4, Layer("ICMP", {})),
     "icmpv6": (ETHER, IPV6, Layer("ICMPv6EchoRequest", {})),
     "fragment": (ETHER, IPV6, Layer("IPv6ExtHdrFragment", {}), UDP_LAYER),
-    "4in4": (ETHER, IPV4, IPV4, UDP_LAYER),
-    "6in4": (ETHER, IPV4, IPV6, UDP_LAYER),
-}
+    "4in4": (ETHER, IPV4, IPV4, UDP_LAYER), "6in4": (ETHER, IPV4, IPV6, UDP_LAYER),
+}  # fmt: skip
 
 
 def rebuild(packet):
@@ -47,12 +43,9 @@ def test_lengths_and_checksums_equal_scapy(stack, size):
 
 
 @pytest.mark.parametrize(("stack", "path", "first", "width"), [
-    ("vlan", "Dot1Q.vlan", 14 * 8 + 4, 12),
-    ("vlan", "IPv6.fl", 18 * 8 + 12, 20),
-    ("vlan", "IPv6.src", 26 * 8, 128),
-    ("vlan", "IP.src", 70 * 8, 32),
-    ("vlan", "UDP.sport", 78 * 8, 16),
-    ("4in4", "IP.src", 26 * 8, 32),
+    ("vlan", "Dot1Q.vlan", 14 * 8 + 4, 12), ("vlan", "IPv6.fl", 18 * 8 + 12, 20),
+    ("vlan", "IPv6.src", 26 * 8, 128), ("vlan", "IP.src", 70 * 8, 32),
+    ("vlan", "UDP.sport", 78 * 8, 16), ("4in4", "IP.src", 26 * 8, 32),
     ("4in4", "IP:1.src", 46 * 8, 32),
 ])  # fmt: skip
 def test_field_is_found_at_its_bits(stack, path, first, width):

@@ -64,13 +64,10 @@ def make_class(variables, bindings, layers=UDP6, frame_size=128):
 
 
 MAPE_BINDINGS = (
-    Binding("ea", "IPv6.src", 51, 63),
-    Binding("ea", "IPv6.src", 104, 111, 0, 7),
-    Binding("ea", "IPv6.src", 123, 127, 8, 12),
-    Binding("ea", "IP.src", 24, 31, 0, 7),
-    Binding("ea", "UDP.sport", 0, 4, 8, 12),
-    Binding("low", "UDP.sport", 5, 15),
-)
+    Binding("ea", "IPv6.src", 51, 63), Binding("ea", "IPv6.src", 104, 111, 0, 7),
+    Binding("ea", "IPv6.src", 123, 127, 8, 12), Binding("ea", "IP.src", 24, 31, 0, 7),
+    Binding("ea", "UDP.sport", 0, 4, 8, 12), Binding("low", "UDP.sport", 5, 15),
+)  # fmt: skip
 
 
 def make_mape(kind=Kind.UNIFORM, layers=FOUR_IN_SIX):

@@ -669,10 +669,8 @@ def test_median_without_percentiles_has_no_bar():
 
 def test_rate_of_zero_is_not_drawn():
     none = {
-        "figures": (make_quantity("throughput", 0.0, 0.0, 0.0),),
-        "unit": FPS,
-        "resolution_fps": 20,
-    }
+        "figures": (make_quantity("throughput", 0.0, 0.0, 0.0),), "unit": FPS, "resolution_fps": 20,
+    }  # fmt: skip
     some = {
         "figures": (make_quantity("throughput", 90.0, 80.0, 95.0),),
         "unit": FPS,
