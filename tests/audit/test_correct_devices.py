@@ -162,10 +162,8 @@ def nats(draw, **own):
         "initiator_ports": {"min": first, "max": first + ports - 1},
         "responder_ports": {"min": 1, "max": 100},
         "responder_ipv4": draw(one_of(("198.19.0.99", "198.19.7.255", "8.8.4.4"))),
-        "initiator_count": hosts,
-        "responder_count": draw(integers(2, 4)),
-        "enumerate_ips": 3,
-    }
+        "initiator_count": hosts, "responder_count": draw(integers(2, 4)), "enumerate_ips": 3,
+    }  # fmt: skip
     if draw(integers(0, 2)) == 0:
         params["port_block"] = draw(one_of((8, 64, 256)))
     if draw(integers(0, 2)) == 0:

@@ -106,13 +106,9 @@ def measure(search: SearchMethod, name: str) -> Line:
         recorder = Recorder(tester.measure)
         spec = ThroughputSpec(
             conditions=Conditions(104, 64, "forward", residual_wait_s=2.0, pause_s=10.0),
-            upper_bound_fps=UPPER_FPS,
-            upper_bound_reason="media",
-            resolution_fps=RESOLUTION_FPS,
-            duration_s=DURATION_S,
-            repetitions=REPETITIONS,
-            search=search,
-        )
+            upper_bound_fps=UPPER_FPS, upper_bound_reason="media", resolution_fps=RESOLUTION_FPS,
+            duration_s=DURATION_S, repetitions=REPETITIONS, search=search,
+        )  # fmt: skip
         for repetition in measure_throughput(spec, recorder).repetitions:
             errors.append(repetition.rate_fps - device.correct_rate(tester, repetition.number))
             unproven += repetition.rate_fps > 0 and not any(

@@ -208,12 +208,9 @@ def make_run(path, *benchmarks, device=None, procedure=None, modes=("bidirection
     """Simulate a run in a new directory; ``device`` and ``procedure`` override default settings."""
     quick = {"repetitions": 6, "resolution_fps": 5_000.0, "trial_duration_s": 1.0}
     run = simulate(
-        *(benchmarks or ("throughput",)),
-        device={"capacity_noise": 0.01, **(device or {})},
-        procedure={**quick, **(procedure or {})},
-        modes=modes,
-        **{"seed": 1, **flags},
-    )
+        *(benchmarks or ("throughput",)), device={"capacity_noise": 0.01, **(device or {})},
+        procedure={**quick, **(procedure or {})}, modes=modes, **{"seed": 1, **flags},
+    )  # fmt: skip
     measure_run(run, path)
     return path
 

@@ -262,13 +262,10 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
     begin.side_effect = RemainingTimeEstimator.begin
     monkeypatch.setattr(RemainingTimeEstimator, "begin", begin)
     setup = resolve_setup(
-        plugin="nat44",
-        tester="sim",
-        frame_sizes=(64, 512),
-        modes=("forward", "reverse"),
+        plugin="nat44", tester="sim", frame_sizes=(64, 512), modes=("forward", "reverse"),
         benchmarks=("connection-rate", "throughput", "latency"),
         procedure={"repetitions": 1, "connections": {"count": 1000}, "latency": {"tags": 100}},
-    )
+    )  # fmt: skip
     listener = Mock(Listener, on_trial_start=seen.append)
     outcome = runner.execute(setup, tmp_path, listener)
     named = {stage for stage in plan(setup).stages if stage.mode != "connections"}

@@ -32,14 +32,12 @@ from v6t.core.cli.main import main
 main()
 """
 VOLATILE = {
-    r"  [\d.]+ (?:s|ms|min)$": "  <time>",
-    r"\d{4}-\d\d-\d\d[T ][\d:+]+": "<date>",
-    r", \d+ s$": ", <time>",
-    r"Linux \S+, Python [\d.]+": "Linux <version>, Python <version>",
+    r"  [\d.]+ (?:s|ms|min)$": "  <time>", r"\d{4}-\d\d-\d\d[T ][\d:+]+": "<date>",
+    r", \d+ s$": ", <time>", r"Linux \S+, Python [\d.]+": "Linux <version>, Python <version>",
     r"^ok      cores: \d+": "ok      cores: <number>",
     r"below\s+\S+\s+[\d,.]+\s+GiB\s+free": "below <directory>, <size> GiB free",
     r"^(ok  |note|MISSING)    (embedded lab|TRex|frequency|hyper-threading): .*(\n  .*)*\n": "",
-}
+}  # fmt: skip
 RUN = "run mape-br --tester sim --seed 1"
 QUICK = f"{RUN} --mode forward --set-procedure latency.tags=100 --measure throughput,latency -q"
 AUDIT = "audit siit --no-variants --clause 5.1-udp,4.1-udp,ttl-1,df-too-big,unreachable -o out"

@@ -82,11 +82,9 @@ def load_requirements() -> ClauseTable:
     """Load v6t's own requirements."""
     rows = [ClauseRow(name, **row) for name, row in load_file("requirements").items()]
     return ClauseTable(
-        "Requirements",
-        "v6t's own requirements, with the authoritative document in parentheses",
-        {},
-        rows,
-    )
+        "Requirements", "v6t's own requirements, with the authoritative document in parentheses",
+        {}, rows,
+    )  # fmt: skip
 
 
 def load_acceptance_tests() -> ClauseTable:

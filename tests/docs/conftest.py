@@ -12,12 +12,10 @@ FRAMES = (
 CONNECTIONS = ("capacity", "connection-rate", "teardown", "tcp-rate", "tcp-capacity", "throughput")
 RUNS = {
     "mape-br": (FRAMES, {"frame_timeout": {"deadline_ms": 5}}, {"buffer_frames": "500"}),
-    "nat64": (CONNECTIONS, {}, {}),
-    "dns64": (("resolution",), {}, {}),
+    "nat64": (CONNECTIONS, {}, {}), "dns64": (("resolution",), {}, {}),
     "mapt-ce": (("soak",), {"soak": {"duration_s": 2, "stretch_s": 1}}, {}),
-    "mapt-br": (("mlrsearch",), {}, {}),
-    "siit": (("rss-probe",), {}, {"cores": "4"}),
-}
+    "mapt-br": (("mlrsearch",), {}, {}), "siit": (("rss-probe",), {}, {"cores": "4"}),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -26,12 +24,8 @@ def runs(tmp_path_factory):
     base = tmp_path_factory.mktemp("runs")
     for plugin, (benchmarks, procedure, options) in RUNS.items():
         settings = resolve(
-            plugin=plugin,
-            tester="sim",
-            benchmarks=benchmarks,
-            modes=("forward",),
-            procedure={"repetitions": 2, **procedure},
-            tester_options=options,
-        )
+            plugin=plugin, tester="sim", benchmarks=benchmarks, modes=("forward",),
+            procedure={"repetitions": 2, **procedure}, tester_options=options,
+        )  # fmt: skip
         measure_run(settings, base / plugin)
     return base

@@ -12,19 +12,16 @@ from . import commands, finished_runs
 from .workspace import Workspace
 
 SHARES: dict[str, tuple[Callable[[], Any], float]] = {
-    "files": (commands.dry_runs, 0.16),
-    "flags": (commands.flags_without_files, 0.15),
-    "words": (commands.calculations, 0.22),
-    "conversions": (commands.conversions, 0.18),
-    "tables": (commands.tables, 0.10),
-    "campaigns": (commands.planned_campaigns, 0.03),
+    "files": (commands.dry_runs, 0.16), "flags": (commands.flags_without_files, 0.15),
+    "words": (commands.calculations, 0.22), "conversions": (commands.conversions, 0.18),
+    "tables": (commands.tables, 0.10), "campaigns": (commands.planned_campaigns, 0.03),
     "runs": (lambda: finished_runs.damaged_directories("RUN"), 0.06),
     "runs of queries": (lambda: finished_runs.damaged_directories("QUERIES"), 0.02),
     "modified runs": (lambda: finished_runs.damaged_directories("MODIFIED"), 0.02),
     "audits": (lambda: finished_runs.damaged_directories("AUDIT"), 0.04),
     "finished campaigns": (lambda: finished_runs.damaged_directories("CAMPAIGN"), 0.01),
     "simulated runs": (finished_runs.simulated_runs, 0.01),
-}
+}  # fmt: skip
 """Strategy of each kind of input, and the kind's share of all inputs."""
 KINDS = {name: strategy for name, (strategy, _) in SHARES.items()}
 
@@ -47,12 +44,9 @@ def run_batch(job: tuple[str, int, int]) -> dict[str, Any]:
 
     @seed(number)
     @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
+        max_examples=count, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )
+    )  # fmt: skip
     @given(KINDS[kind]())
     def execute(command: Any) -> None:
         outcome = workspace.execute(command)

@@ -43,17 +43,12 @@ FLAGS = (
     _optional_flag("--measure", st.one_of(st.sampled_from(registry.list_names()), TEXTS)),
     _optional_flag("--frame-size", st.sampled_from(NUMBERS)),
     _optional_flag("--mode", st.one_of(st.sampled_from(("forward", "reverse")), TEXTS)),
-    _optional_flag("--duration", VALUES),
-    _optional_flag("--resolution", VALUES),
-    _optional_flag("--rate", VALUES),
-    _optional_flag("--reps", VALUES),
-    _optional_flag("--set", ASSIGNMENTS),
-    _optional_flag("--set-procedure", ASSIGNMENTS),
-    _optional_flag("--set-dut", ASSIGNMENTS),
-    _optional_flag("--set-tester", ASSIGNMENTS),
-    _optional_flag("--seed", VALUES),
-    _optional_flag("--label", TEXTS),
-)
+    _optional_flag("--duration", VALUES), _optional_flag("--resolution", VALUES),
+    _optional_flag("--rate", VALUES), _optional_flag("--reps", VALUES),
+    _optional_flag("--set", ASSIGNMENTS), _optional_flag("--set-procedure", ASSIGNMENTS),
+    _optional_flag("--set-dut", ASSIGNMENTS), _optional_flag("--set-tester", ASSIGNMENTS),
+    _optional_flag("--seed", VALUES), _optional_flag("--label", TEXTS),
+)  # fmt: skip
 
 
 FLAG_INDICES = {

@@ -24,13 +24,9 @@ def test_input_has_no_problem(kind, workspace):
     """A command may fail with a message, but must not hang, lose results or print escape codes."""
 
     @settings(
-        max_examples=INPUTS,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+        max_examples=INPUTS, derandomize=True, database=None, deadline=None,
+        phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
     @given(KINDS[kind]())
     def execute(command):
         outcome = workspace.execute(command)

@@ -50,14 +50,11 @@ def ces(draw):
 def rule_settings(rule):
     """Return the parameters of a technology with this rule."""
     return {
-        "rule_ipv6": str(rule.ipv6_prefix),
-        "rule_ipv4": str(rule.ipv4_prefix),
-        "ea_len": rule.ea_len,
-        "psid_offset": rule.psid_offset,
-        "psid_len": None if rule.ea_len else rule.psid_len,
-        "iid_format": rule.iid_format,
+        "rule_ipv6": str(rule.ipv6_prefix), "rule_ipv4": str(rule.ipv4_prefix),
+        "ea_len": rule.ea_len, "psid_offset": rule.psid_offset,
+        "psid_len": None if rule.ea_len else rule.psid_len, "iid_format": rule.iid_format,
         "server_ipv4": "203.0.113.56",
-    }
+    }  # fmt: skip
 
 
 def ce_settings(rule, ea):

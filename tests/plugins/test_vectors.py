@@ -65,15 +65,12 @@ def check_map_address(v):
     compared = {
         "end_user_prefix": result["end_user_prefix"],
         "map_ipv6_expanded": IPv6Address(result["map_address"]).exploded,
-        "sharing_ratio": result["sharing_ratio"],
-        "psid_len": result["psid_len"],
-        "ports_per_ce": result["ports_per_ce"],
-        "port_ranges": len(result["port_ranges"]),
-        "first_range": result["port_ranges"][0],
-        "last_range": result["port_ranges"][-1],
+        "sharing_ratio": result["sharing_ratio"], "psid_len": result["psid_len"],
+        "ports_per_ce": result["ports_per_ce"], "port_ranges": len(result["port_ranges"]),
+        "first_range": result["port_ranges"][0], "last_range": result["port_ranges"][-1],
         "rfc7597_equivalent": calculate(v, "rfc7597", ipv4=v["ipv4"], psid=psid)["map_address"],
         "nat44_range": "-".join(map(str, result["port_ranges"][0])),
-    }
+    }  # fmt: skip
     assert compared | {key: v[key] for key in compared if key in v} == compared
     for key in ("ea_bits", "ea_13bit"):
         if v.get(key) is not None:

@@ -69,13 +69,11 @@ def simulate(streams, directory, limit, cores=1):
 
 def make_samples():
     everything = (
-        Variable("uni", 13),
-        Variable("port", 16),
-        Variable("range", 16, low=1, high=49151),
+        Variable("uni", 13), Variable("port", 16), Variable("range", 16, low=1, high=49151),
         Variable("perm", 24, Kind.PERMUTATION),
         Variable("list", 40, Kind.LIST, values=[1, 1 << 39, 12345678901]),
         Variable("down", 16, Kind.DEC, 5, 1000, 7),
-    )
+    )  # fmt: skip
     bind = (
         Binding("uni", "IPv6.src", 51, 63), Binding("uni", "UDP.sport", 0, 4, 8, 12),
         Binding("port", "IP.id", 0, 15), Binding("range", "UDP.dport", 0, 15),
