@@ -111,13 +111,9 @@ def main() -> None:
     tester = TrexTester(options, resolve_setup(plugin="mape-br").technology.links)
     try:
         tester.open()
-        times = measure_alternately(
-            {
-                name: partial(measure_frame_time, tester.attachment, stream_set)
-                for name, stream_set in compile_profiles().items()
-            },
-            3,
-        )
+        measure = partial(measure_frame_time, tester.attachment)
+        profiles = compile_profiles().items()
+        times = measure_alternately({name: partial(measure, s) for name, s in profiles}, 3)
     finally:
         tester.close()
     print_times("generation on one data path core, memif", times, "ns per frame")

@@ -18,18 +18,12 @@ ONE_SIZE, FOUR_SIZES = (84,), (84, 128, 256, 512)
 
 
 def simulate_run(path, sizes):
-    execute(
-        resolve_setup(
-            plugin="siit",
-            preset="rfc",
-            tester="sim",
-            frame_sizes=sizes,
-            benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
-            procedure={"repetitions": 1, "latency": {"tags": 100}},
-        ),
-        path,
-        Listener(),
-    )
+    setup = resolve_setup(
+        plugin="siit", preset="rfc", tester="sim", frame_sizes=sizes,
+        benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
+        procedure={"repetitions": 1, "latency": {"tags": 100}},
+    )  # fmt: skip
+    execute(setup, path, Listener())
     # without figures, which would make three quarters of all calls
     write.write_run_report(path, figures="none")
     return len((path / rundir.JOURNAL).read_text().splitlines())

@@ -55,14 +55,10 @@ def expand(setup, direction, count):
     assert layout.transport == "UDP"
     offset, size = (8, 16) if layout.networks[0].version == 6 else (12, 4)
     at, udp = layout.networks[0].start + offset, layout.start
-    return [
-        (
-            ip_address(row[at : at + size].tobytes()),
-            ip_address(row[at + size : at + 2 * size].tobytes()),
-            *(int(n) for n in np.frombuffer(row[udp : udp + 4].tobytes(), ">u2")),
-        )
-        for row in frames
-    ]
+    starts = at, at + size
+    pairs = [[ip_address(row[i : i + size].tobytes()) for i in starts] for row in frames]
+    ports = [np.frombuffer(row[udp : udp + 4].tobytes(), ">u2") for row in frames]
+    return [(*pair, *map(int, numbers)) for pair, numbers in zip(pairs, ports, strict=True)]
 
 
 def test_maptperf_file_becomes_a_map_t_run_unless_the_plugin_is_named(tmp_path):

@@ -238,11 +238,8 @@ def test_neighbor_clause_follows_tester_and_driver(run, answers_on, entries, ver
     real = replace(data, manifest=manifest, config=config)
 
     def find_clause(source, requirement, data):
-        (clause,) = [
-            clause
-            for clause in list_rulings(data, load_presentations())
-            if clause.source == source and clause.requirement.startswith(requirement)
-        ]
+        rulings = [c for c in list_rulings(data, load_presentations()) if c.source == source]
+        (clause,) = [c for c in rulings if c.requirement.startswith(requirement)]
         return clause
 
     clause = find_clause("v6t", "the tester answers", real)
@@ -269,10 +266,8 @@ def test_observed_header_behaviour_is_reported(run):
     behaviour = {"outer DSCP: copied from the inner header": 7, "outer hop limit: 63": 9}
 
     def add_behaviour(trial):
-        directions = {
-            **trial.result.directions,
-            "reverse": replace(trial.result.directions["reverse"], behaviour=behaviour),
-        }
+        reverse = replace(trial.result.directions["reverse"], behaviour=behaviour)
+        directions = {**trial.result.directions, "reverse": reverse}
         return replace(trial, result=replace(trial.result, directions=directions))
 
     trials = [add_behaviour(t) for t in data.trials if "reverse" in t.result.directions][:2]

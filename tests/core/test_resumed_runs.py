@@ -91,11 +91,8 @@ def test_resumed_run_keeps_its_selftest_although_another_is_cached(tmp_path, mon
     interrupt_run(make_run(), tmp_path / "out")
     strict = asdict(TrialRules(1000.0, 0.0, 1.0))
     monkeypatch.setattr(SelfTest, "key", "this self-test")
-    monkeypatch.setattr(
-        tester_capacity,
-        "_read_cache",
-        lambda: {"this self-test": {"fps": 5e6, "when": "later", "rules": strict}},
-    )
+    cache = {"this self-test": {"fps": 5e6, "when": "later", "rules": strict}}
+    monkeypatch.setattr(tester_capacity, "_read_cache", lambda: dict(cache))
     resume(tmp_path / "out", Listener())
     assert read_comparable(tmp_path / "out") == read_comparable(tmp_path / "whole")
     assert read_trial_keys(tmp_path / "out") == read_trial_keys(tmp_path / "whole")
@@ -203,10 +200,8 @@ def make_progress(step):
 
 def test_replayed_stages_do_not_change_the_remaining_time():
     seconds = [100.0]
-    replayed, current, coming = (
-        Stage("throughput", size, "forward", 50.0, 50.0)
-        for size in ("84/64", "512/492", "1518/1498")
-    )
+    sizes = "84/64", "512/492", "1518/1498"
+    replayed, current, coming = (Stage("throughput", s, "forward", 50.0, 50.0) for s in sizes)
     remaining = RemainingTimeEstimator([replayed, current, coming], lambda: seconds[0])
     remaining.begin(replayed)
     remaining.record_progress(make_progress(10))

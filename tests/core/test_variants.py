@@ -165,10 +165,8 @@ def test_trials_with_successive_flows_are_longer(name, seconds, tmp_path):
 
 @pytest.mark.parametrize(("benchmark", "searches"), [("rss-probe", 4), ("flows", 2)])
 def test_variants_are_planned(benchmark, searches):
-    single, variants = (
-        plan(make_setup(resolve_run(name, flows={"starts": ["together"]})))
-        for name in ("throughput", benchmark)
-    )
+    runs = [resolve_run(name, flows={"starts": ["together"]}) for name in ("throughput", benchmark)]
+    single, variants = (plan(make_setup(run)) for run in runs)
     assert variants.trial_count == searches * single.trial_count
     assert variants.duration_s == pytest.approx(searches * single.duration_s)
 

@@ -108,12 +108,8 @@ def split_sections(path: Path) -> list[tuple[str, str]]:
         if re.match(r"RFC \d+ .*\d{4}$", line) or (line.endswith("]") and "[Page " in line):
             continue
         head = heading.match(line)
-        contents = re.search(r"\. ?\. |\.{3,}| \d+$", line)
-        if (
-            head
-            and not contents
-            and (line[0].isdigit() or line[:9] == "Appendix " or line[1] == ".")
-        ):
+        entry = re.search(r"\. ?\. |\.{3,}| \d+$", line)  # of the table of contents
+        if head and not entry and (line[0].isdigit() or line[:9] == "Appendix " or line[1] == "."):
             sections.append([head[1].rstrip("."), line])
         elif sections:
             sections[-1].append(line)

@@ -53,10 +53,8 @@ def test_page_code_measures_and_reads_results(names):
     run = names["run"]
     assert run.status == "complete" and run.throughput_summary
     rows = run.table("throughput")
-    assert [(r["ipv6_octets"], r["direction"], r["unit"]) for r in rows] == [
-        (104, "forward", "fps"),
-        (1518, "forward", "fps"),
-    ]
+    expected = [(octets, "forward", "fps") for octets in (104, 1518)]
+    assert [(r["ipv6_octets"], r["direction"], r["unit"]) for r in rows] == expected
     assert rows[0]["p1"] <= rows[0]["median"] <= rows[0]["p99"]
     assert {r["figure"] for r in run.table("latency")} == {"TL forward", "WCL forward"}
     assert len(names["rows"]) == len(run.table("trials"))

@@ -15,11 +15,8 @@ EXAMPLES = {
 
 
 def join_code(tutorial: str) -> str:
-    shown = [
-        b.text
-        for b in read_blocks(DOCS / "tutorials" / f"{tutorial}.md")
-        if b.language == "python" and not b.reason
-    ]
+    blocks = read_blocks(DOCS / "tutorials" / f"{tutorial}.md")
+    shown = [b.text for b in blocks if b.language == "python" and not b.reason]
     return "\n".join(shown)
 
 

@@ -89,18 +89,13 @@ def run_files() -> tuple[dict[str, Any], ...]:
             resolve(None, None, plugin=name)
         except UsageError:
             continue
-        defaults = [
-            (
-                key,
-                json.loads(
-                    json.dumps(
-                        info.get_default(call_default_factory=True), default=_convert_to_json
-                    )
-                ),
-            )
-            for key, info in load_technology_type(name).params_model.model_fields.items()
+        fields = load_technology_type(name).params_model.model_fields.items()
+        values = {
+            key: info.get_default(call_default_factory=True)
+            for key, info in fields
             if not info.is_required()
-        ]
+        }
+        defaults = [*json.loads(json.dumps(values, default=_convert_to_json)).items()]
         groups = [
             dict(defaults[n : n + PARAMETERS_PER_FILE])
             for n in range(0, len(defaults), PARAMETERS_PER_FILE)

@@ -94,11 +94,8 @@ def run_with_kills(words, path, rng, longest_s, kills):
 def test_killed_simulated_run_has_results_of_uninterrupted_run(words, tmp_path):
     rng = random.Random(SEED)
     start = time.monotonic()
-    subprocess.run(
-        [*COMMAND, "run", *words, "-o", str(tmp_path / "uninterrupted")],
-        check=True,
-        capture_output=True,
-    )
+    command = [*COMMAND, "run", *words, "-o", str(tmp_path / "uninterrupted")]
+    subprocess.run(command, check=True, capture_output=True)
     longest_s = time.monotonic() - start
     expected, count, runs = read_reproducible(tmp_path / "uninterrupted"), 0, 0
     target = KILLS // 2

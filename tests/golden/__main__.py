@@ -33,11 +33,8 @@ def main() -> int:
     parser.add_argument("--times", action="store_true", help="print the time of each case")
     options = parser.parse_args()
     os.environ["V6T_REPORT"] = "0"
-    chosen = [
-        (number, case)
-        for number, case in enumerate(list_cases())
-        if options.only in f"{case.family} {case.name}" and (options.lab or not case.in_lab)
-    ]
+    cases = [(n, case) for n, case in enumerate(list_cases()) if options.lab or not case.in_lab]
+    chosen = [(n, case) for n, case in cases if options.only in f"{case.family} {case.name}"]
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         computed = list(pool.map(compute_case, [number for number, _ in chosen]))
     pairs = zip(chosen, computed, strict=True)

@@ -150,10 +150,8 @@ def test_equal_inner_tuples_of_two_softwires_are_two_connections():
     assert len(np.unique(learned, axis=0)) == 48
     # an endpoint is a softwire and a port
     assert plugin.params.endpoints == 8
-    assert (
-        count_inside_endpoints(support.compile_streams(plugin, "forward")[0], plugin.combinations)
-        == 8
-    )
+    stream = support.compile_streams(plugin, "forward")[0]
+    assert count_inside_endpoints(stream, plugin.combinations) == 8
 
 
 def test_dslite_tunnel_end_drops_packets_of_no_softwire():

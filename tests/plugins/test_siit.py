@@ -168,11 +168,9 @@ def read_hosts(plugin, direction, at, octets):
 
 
 def test_every_host_of_range_is_used():
-    plugin = make(
-        "siit",
-        ipv6_hosts={"first": "198.18.0.2", "last": "198.18.0.101"},
-        ipv4_hosts={"first": "198.19.0.250", "last": "198.19.0.255", "policy": "inc"},
-    )
+    ipv6_hosts = {"first": "198.18.0.2", "last": "198.18.0.101"}
+    ipv4_hosts = {"first": "198.19.0.250", "last": "198.19.0.255", "policy": "inc"}
+    plugin = make("siit", ipv6_hosts=ipv6_hosts, ipv4_hosts=ipv4_hosts)
     right = range(250, 256)
     assert read_hosts(plugin, "forward", 22, 16) == {f"2001:2::{n:x}" for n in range(2, 102)}
     assert read_hosts(plugin, "forward", 38, 16) == {f"2001:2:0:1000::{n:x}" for n in right}

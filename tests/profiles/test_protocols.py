@@ -80,8 +80,5 @@ def test_frame_without_room_for_a_trailer_is_rejected():
 def test_trex_sends_the_expanded_frames(plugin, tmp_path):
     compiled = compile_streams(plugin, frames=100)
     (sent,) = simulate(compiled, tmp_path, 200)
-    assert set(sent) == {
-        f.tobytes()
-        for stream in compiled.streams
-        for f in Expander(stream).compute_frames(0, stream.trex["mode"]["total_pkts"])
-    }
+    frames = [Expander(s).compute_frames(0, s.trex["mode"]["total_pkts"]) for s in compiled.streams]
+    assert set(sent) == {frame.tobytes() for rows in frames for frame in rows}

@@ -126,10 +126,8 @@ def test_format_setting_abbreviates_lists_and_booleans():
     (make_throughput(not_measured="no rate"), make_trial("d", 1000.0, lost=9), False),
 ])  # fmt: skip
 def test_loss_in_delay_trials_at_or_below_the_rate_is_detected(record, delay_trial, expected):
-    assert (
-        has_loss_in_delay_trials(make_data(record, make_pdv(), trials=[delay_trial]), record)
-        is expected
-    )
+    data = make_data(record, make_pdv(), trials=[delay_trial])
+    assert has_loss_in_delay_trials(data, record) is expected
 
 
 def test_invalid_trials_and_tolerated_loss_are_ignored():
@@ -174,12 +172,8 @@ def build_device_table(**by_device):
 
 
 def test_device_table_without_counters_is_omitted():
-    assert (
-        build_device_table(
-            quiet=make_data(device=[make_counters(ring=(0.0, "queue"))]), unread=make_data()
-        )
-        is None
-    )
+    quiet = make_data(device=[make_counters(ring=(0.0, "queue"))])
+    assert build_device_table(quiet=quiet, unread=make_data()) is None
 
 
 def test_drops_of_all_benchmarks_are_summed_by_reason():
@@ -199,16 +193,13 @@ def test_drops_of_all_benchmarks_are_summed_by_reason():
 
 
 def test_fullest_table_is_shown_for_each_device_of_a_chain():
-    full = {
-        "before": {"used": 200.0, "limit": 40960.0},
-        "after": {"used": 40000.0, "limit": 40960.0},
-    }
+    before, after = {"used": 200.0, "limit": 40960.0}, {"used": 40000.0, "limit": 40960.0}
+    full = {"before": before, "after": after}
+    chain = make_counters("clat", ring=(7.0, "queue")), make_counters("plat", table=full)
     table = build_device_table(
         vpp=make_data(device=[make_counters(table=full)]),
         jool=make_data(device=[make_counters(table={"after": {"used": 8000.0}})]),
-        chain=make_data(
-            device=[make_counters("clat", ring=(7.0, "queue")), make_counters("plat", table=full)]
-        ),
+        chain=make_data(device=[*chain]),
     )
     assert [row[1:] for row in table.rows] == [
         ("vpp", "-", "97.7 % (40,000 entries of 40,960)"),
@@ -243,13 +234,6 @@ def test_bottleneck_verdict_has_its_own_column():
         },
     }  # fmt: skip
     table = build_device_table(vpp=make_data(bottleneck=[entry]))
-    assert table.rows == (
-        (
-            "siit",
-            "vpp",
-            "-",
-            "-",
-            "a queue before it, softirq 61 %, 200 packets a call (ip4-lookup)",
-        ),
-    )
+    reason = "a queue before it, softirq 61 %, 200 packets a call (ip4-lookup)"
+    assert table.rows == (("siit", "vpp", "-", "-", reason),)
     assert table.columns[-1].name == "limit"

@@ -95,10 +95,8 @@ def test_page_contains_all_rates_and_the_conditions(campaign, page):
     summary = json.loads((campaign / "summary.json").read_text())
     rates = [f for r in summary["runs"] for f in r["results"] if f["benchmark"] == "throughput"]
     assert len(rates) == 3
-    steps = {
-        json.loads(path.read_text())["results"][0]["resolution_fps"]
-        for path in campaign.glob("*/results.json")
-    }
+    contents = [json.loads(path.read_text()) for path in campaign.glob("*/results.json")]
+    steps = {content["results"][0]["resolution_fps"] for content in contents}
     for rate in rates:
         line = f"| {rate['median']:,.0f} | {rate['p1']:,.0f} | {rate['p99']:,.0f} | "
         assert any(f"{line}{step:,.0f} |" in text for step in steps)
@@ -218,11 +216,9 @@ def test_private_settings_are_removed_from_runs(campaign_copy, tmp_path):
     page = publish_and_read(campaign_copy, tmp_path / "page")
     config = json.loads(page["map-64/config.json"])
     assert config["tester"]["options"] == {"cores": 4, "pairs": [{"ports": [2, 3]}]}
-    assert config["dut"]["options"] == {
-        "parts": {"ce": {"driver": "vpp", "options": {"workers": "1-2"}}},
-        "workers": "1-3",
-        "params": {"host": "2001:db8::1"},
-    }
+    parts = {"ce": {"driver": "vpp", "options": {"workers": "1-2"}}}
+    options = {"parts": parts, "workers": "1-3", "params": {"host": "2001:db8::1"}}
+    assert config["dut"]["options"] == options
     assert (config["links_left"]["mtu"], config["links_left"]["background"]["vlan"]) == (1600, 8)
     for name, text in page.items():
         assert not [word for word in PRIVATE_TEXTS if word in text], name
@@ -252,12 +248,10 @@ def test_private_axes_are_removed(campaign_copy, tmp_path):
         for number, run in enumerate(plan["runs"][:2]):
             old = run["directory"]
             run["axes"] = {
-                "dut.options.ssh.host": f"gateway{number}.secret",
-                "links.left.dut_mac": f"3c:fd:fe:00:11:2{number}",
+                "dut.options.ssh.host": f"gateway{number}.secret", "dut.options.workers": "1-3",
+                "links.left.dut_mac": f"3c:fd:fe:00:11:2{number}", "links.left.vlan": 7,
                 "tester.options.server": "trex.secret",
-                "dut.options.workers": "1-3",
-                "links.left.vlan": 7,
-            }
+            }  # fmt: skip
             run["directory"] = f"00{number + 1}-map-gateway{number}.secret-1-3-7"
             (campaign_copy / old).rename(campaign_copy / run["directory"])
 
@@ -479,13 +473,9 @@ def test_every_size_and_direction_has_one_row(tmp_path):
     ]
     assert len(matching) == 10
     assert len({values[2:] for values in matching}) > 5
-    rows = [
-        tuple(
-            cell.strip().removesuffix(" \\*").removesuffix(" *") for cell in line.split("|")[1:-1]
-        )
-        for line in text.splitlines()
-        if line.startswith("|") and "invalid)" in line
-    ]
+    lines = [x for x in text.splitlines() if x.startswith("|") and "invalid)" in x]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    rows = [tuple(c.removesuffix(" \\*").removesuffix(" *") for c in row) for row in cells]
     assert [(int(row[2].partition("/")[0]), *row[3:7]) for row in rows] == matching
     assert len({row[:4] for row in rows}) == 10  # no two lines have the same name
     (figure,) = re.findall(r"\((figures/\d+\.svg)\)", text)
@@ -523,8 +513,7 @@ def test_introduction_depends_on_the_settings(tmp_path):
 def test_commands_are_shown_for_packaged_campaigns_only(campaign):
     unpackaged = load_campaign(campaign)
     assert explain_repetition(unpackaged, "results") == ""
-    renamed = dataclasses.replace(unpackaged, name="zoo")
-    assert explain_repetition(renamed, "results") == ""
+    assert explain_repetition(dataclasses.replace(unpackaged, name="zoo"), "results") == ""
     zoo = plan_campaign(list_packaged_campaigns()["zoo"], experiments=("siit",))
     text = explain_repetition(zoo, "my results")
     assert "v6t campaign zoo -o again\n" in text
@@ -551,6 +540,7 @@ RECORD = {
 
 
 UNMEASURED = {"measured": False, "not_measured": "it rains"}
+IN_FPS = {"unit": FPS, "resolution_fps": 20}
 
 
 def make_quantity(name, *percentiles):
@@ -583,11 +573,7 @@ def test_table_shows_lower_bounds_and_absent_figures():
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
     assert table.notes == (UNDEFINED_NOTE, "not measured: it rains")
 
-    none = {
-        "figures": (make_quantity("throughput", 0.0, 0.0, 30.0),),
-        "unit": FPS,
-        "resolution_fps": 20,
-    }
+    none = {"figures": (make_quantity("throughput", 0.0, 0.0, 30.0),), **IN_FPS}
     (table,) = make_tables({"slow": make_record(none, "throughput")}, "throughput")
     assert table.rows[0][3:7] == ("< 20", "< 20", "30", "20")
 
@@ -596,24 +582,17 @@ def test_table_shows_lower_bounds_and_absent_figures():
     (table,) = make_tables({"none": make_record(size, "capacity")}, "capacity")
     assert table.rows[0][3:] == ("0", "0", "0", "1 (1, 0 invalid)")
 
-    other = {
-        name: make_record(
-            {"figures": (make_quantity(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)}
-        )
-        for name in ("one", "two")
-    }
+    figures = {name: (make_quantity(name, 5.0, 5.0, 5.0),) for name in ("one", "two")}
+    other = {n: make_record({"figures": f, "invalid_trials": ("a",)}) for n, f in figures.items()}
     (table,) = make_tables(other, "tcp-capacity")
     assert [row[3:5] for row in table.rows] == [("5", "-"), ("-", "5")]
 
 
 def test_delay_table_contains_the_offered_rate():
     figure = {"figures": (make_quantity("TL forward", 0.1, 0.1, 0.1),)}
-    records = {
-        "slow": make_record({**figure, "offered_rates": (30_000.0,)}, "latency"),
-        "fast": make_record(
-            {**figure, "offered_rates": (75_000.0,), "is_rate_lowered": True}, "latency"
-        ),
-    }
+    slow = {**figure, "offered_rates": (30_000.0,)}
+    fast = {**figure, "offered_rates": (75_000.0,), "is_rate_lowered": True}
+    records = {"slow": make_record(slow, "latency"), "fast": make_record(fast, "latency")}
     for record in records.values():
         record.rate_origin = "P1 of the throughput"
     (table,) = make_tables(records, "latency")
@@ -668,14 +647,8 @@ def test_median_without_percentiles_has_no_bar():
 
 
 def test_rate_of_zero_is_not_drawn():
-    none = {
-        "figures": (make_quantity("throughput", 0.0, 0.0, 0.0),), "unit": FPS, "resolution_fps": 20,
-    }  # fmt: skip
-    some = {
-        "figures": (make_quantity("throughput", 90.0, 80.0, 95.0),),
-        "unit": FPS,
-        "resolution_fps": 20,
-    }
+    none = {"figures": (make_quantity("throughput", 0.0, 0.0, 0.0),), **IN_FPS}
+    some = {"figures": (make_quantity("throughput", 90.0, 80.0, 95.0),), **IN_FPS}
     records = {"none": make_record(none, "throughput"), "some": make_record(some, "throughput")}
     (drawing,) = (b for b in make_blocks(records, "throughput") if isinstance(b, Drawing))
     assert "p: some" in drawing.svg
@@ -693,15 +666,12 @@ def test_rate_of_zero_is_not_drawn():
 def test_unmeasured_record_is_in_the_table_with_its_reason():
     """A record without values has no unit and would be alone in a table."""
     ms = {"unit": "ms", "figures": (make_quantity("PDV forward", 1.0, 1.0, 1.0),)}
-    records = {
-        "none": make_record({**UNMEASURED, "unit": None}, "pdv"),
-        "slow": make_record(ms, "pdv"),
-    }
-    (table,) = make_tables(records, "pdv")
+    none = make_record({**UNMEASURED, "unit": None}, "pdv")
+    (table,) = make_tables({"none": none, "slow": make_record(ms, "pdv")}, "pdv")
     assert table.title == "pdv, ms"
     assert {row[1]: row[3] for row in table.rows} == {"none": "-", "slow": "1"}
     assert table.notes == ("not measured: it rains",)
-    (table,) = make_tables({"none": records["none"]}, "pdv")
+    (table,) = make_tables({"none": none}, "pdv")
     assert table.title == "pdv"
 
 
